@@ -1,0 +1,1 @@
+"""Torch parts that every method shares."""

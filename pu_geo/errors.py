@@ -1,0 +1,51 @@
+"""The errors a user can cause. Pages and the command line print `problem` and `hint`, and nothing else."""
+
+from __future__ import annotations
+
+
+class PuGeoError(Exception):
+    """A mistake of the user's, told in three parts.
+
+    Args:
+        problem: what is wrong, with its value, and what would be right. Whole sentences.
+        hint: what to do now. Whole sentences.
+        kind: one lowercase word for machines that read reports, such as "crs" or "corrupt".
+    """
+
+    def __init__(self, problem: str, hint: str, *, kind: str = "refused") -> None:
+        super().__init__(f"{problem} {hint}")
+        self.problem = problem
+        self.hint = hint
+        self.kind = kind
+
+
+class ProjectError(PuGeoError):
+    """The project folder is missing, too new, or lacks what this step needs."""
+
+
+class ImageryError(PuGeoError):
+    """A scene cannot be used."""
+
+
+class FootprintError(PuGeoError):
+    """A footprint file, or a footprint in it, cannot be used."""
+
+
+class LabelError(PuGeoError):
+    """A label, or a file of labels, cannot be used."""
+
+
+class TrainingError(PuGeoError):
+    """A method cannot train on what it was given, or had to stop."""
+
+
+class JobError(PuGeoError):
+    """A background job cannot be started, cancelled or resumed."""
+
+
+class ShapeError(ValueError):
+    """A programming error: an array has another shape than the formula needs."""
+
+
+class JobCancelled(Exception):
+    """Raised inside a running task once its user asked it to stop. Not an error."""

@@ -1,0 +1,181 @@
+"""What a project holds: scenes and their grid, footprints, chip sets."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.errors import FootprintError, ProjectError
+from pu_geo.project import schema
+from pu_geo.project.store import now, transaction
+from pu_geo.records import FootprintTable, Grid, Scene
+
+
+def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid) -> None:
+    """Store scenes and the project grid that follows from them, in one transaction."""
+    with transaction(db):
+        for scene in scenes:
+            facts = json.dumps(asdict(scene))
+            db.execute("INSERT INTO scene VALUES (?, ?, ?, ?, ?)", (scene.scene_id, scene.role, scene.path, facts, now()))
+        srs_id = _register_srs(db, grid)
+        db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('grid', ?)", (json.dumps(asdict(grid)),))
+        for table in ("gpkg_contents", "gpkg_geometry_columns"):
+            db.execute(f"UPDATE {table} SET srs_id = ? WHERE table_name IN ('footprints', 'damage_map')", (srs_id,))
+
+
+def _register_srs(db: sqlite3.Connection, grid: Grid) -> int:
+    code = int(grid.crs.removeprefix("EPSG:")) if grid.crs.startswith("EPSG:") else schema.CUSTOM_SRS
+    organization = "EPSG" if code != schema.CUSTOM_SRS else "PU-GEO"
+    db.execute(
+        "INSERT OR IGNORE INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, NULL)",
+        (grid.crs[:60], code, organization, code, grid.crs_wkt),
+    )
+    return code
+
+
+def scenes(db: sqlite3.Connection) -> list[Scene]:
+    """Return every scene, in the order in which they were added."""
+    rows = db.execute("SELECT facts FROM scene ORDER BY rowid").fetchall()
+    return [_scene(json.loads(row[0])) for row in rows]
+
+
+def _scene(facts: dict[str, Any]) -> Scene:
+    """Build a scene from JSON, where every tuple has become a list."""
+    stretch = facts["stretch"]
+    pairs = None if stretch is None else tuple((low, high) for low, high in stretch)
+    return Scene(**{**facts, "transform": tuple(facts["transform"]), "stretch": pairs})
+
+
+def grid(db: sqlite3.Connection) -> Grid:
+    """Return the project grid.
+
+    Raises:
+        ProjectError: if there is no post scene yet.
+    """
+    row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'grid'").fetchone()
+    if row is None:
+        raise ProjectError(
+            "This project has no post-event scene yet, so it has no coordinate system.",
+            "Add one on the Imagery page, or with `pu-geo add-scene`.",
+            kind="no_scene",
+        )
+    facts = json.loads(row[0])
+    return Grid(**{**facts, "transform": tuple(facts["transform"])})
+
+
+# Footprints
+
+
+def blob_from_wkb(wkb: bytes, bounds: NDArray[np.float64], srs_id: int) -> bytes:
+    """Wrap WKB as a GeoPackage geometry: little-endian header with an xy envelope, then the WKB."""
+    west, south, east, north = (float(value) for value in bounds)
+    return struct.pack("<2sBBi4d", b"GP", 0, 0b00000011, srs_id, west, east, south, north) + wkb
+
+
+def wkb_from_blob(blob: bytes) -> bytes:
+    """Return the WKB inside a GeoPackage geometry that `blob_from_wkb` wrote."""
+    return blob[8 + 32 :]
+
+
+def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
+    """Add footprints, give ids to those without, and return how many were new.
+
+    A footprint whose id and outline are here already is left as it is.
+
+    Raises:
+        FootprintError: if an id is here already with another outline.
+    """
+    srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
+    bounds = shapely.bounds(shapely.from_wkb(list(table.wkb)))
+    with transaction(db):
+        known = dict(db.execute("SELECT building_id, geom FROM footprints"))
+        number = len(known)
+        rows = []
+        for i, wkb in enumerate(table.wkb):
+            blob = blob_from_wkb(wkb, bounds[i], srs_id)
+            building_id = table.building_ids[i]
+            if not building_id:
+                number += 1
+                while (building_id := f"b{number:06d}") in known:
+                    number += 1
+            elif building_id in known:
+                _refuse_other_outline(building_id, known[building_id], blob)
+                continue
+            known[building_id] = blob
+            attributes = json.dumps(dict(table.attributes[i]), ensure_ascii=False)
+            rows.append((blob, building_id, float(table.area_m2[i]), table.source, attributes))
+        db.executemany(
+            "INSERT INTO footprints (geom, building_id, area_m2, source_footprint, attributes) VALUES (?, ?, ?, ?, ?)",
+            rows,
+        )
+        _widen_extent(db, bounds)
+    return len(rows)
+
+
+def _refuse_other_outline(building_id: str, known: bytes, new: bytes) -> None:
+    if known != new:
+        raise FootprintError(
+            f"Building {building_id} is in this project already, with another outline.",
+            "Give the buildings of the new file other ids, or leave out the ones you have added before.",
+            kind="dup",
+        )
+
+
+def _widen_extent(db: sqlite3.Connection, bounds: NDArray[np.float64]) -> None:
+    if not len(bounds):
+        return
+    low, high = bounds[:, :2].min(axis=0), bounds[:, 2:].max(axis=0)
+    db.execute(
+        "UPDATE gpkg_contents SET min_x = min(ifnull(min_x, ?1), ?1), min_y = min(ifnull(min_y, ?2), ?2), "
+        "max_x = max(ifnull(max_x, ?3), ?3), max_y = max(ifnull(max_y, ?4), ?4), "
+        "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name IN ('footprints', 'damage_map')",
+        (float(low[0]), float(low[1]), float(high[0]), float(high[1])),
+    )
+
+
+def count_footprints(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM footprints").fetchone()[0])
+
+
+def building_ids(db: sqlite3.Connection) -> list[str]:
+    """Return all building ids in the order in which they were added; chips and scores keep this order."""
+    return [row[0] for row in db.execute("SELECT building_id FROM footprints ORDER BY fid")]
+
+
+def footprints(db: sqlite3.Connection) -> FootprintTable:
+    """Return all footprints in the order of `building_ids`; `source` is that of the first one."""
+    rows = db.execute(
+        "SELECT building_id, geom, area_m2, attributes, source_footprint FROM footprints ORDER BY fid"
+    ).fetchall()
+    return FootprintTable(
+        building_ids=[row[0] for row in rows],
+        wkb=[wkb_from_blob(row[1]) for row in rows],
+        area_m2=np.array([row[2] for row in rows], dtype=np.float64),
+        attributes=[json.loads(row[3]) for row in rows],
+        source=rows[0][4] if rows else "user",
+        n_in=len(rows),
+        n_repaired=0,
+        n_dropped=0,
+    )
+
+
+# Chip sets
+
+
+def add_chip_set(db: sqlite3.Connection, chip_set: str, bands: str, size_px: int, n: int) -> None:
+    with transaction(db):
+        db.execute("INSERT OR REPLACE INTO chip_set VALUES (?, ?, ?, ?, ?)", (chip_set, bands, size_px, n, now()))
+
+
+def latest_chip_set(db: sqlite3.Connection) -> str | None:
+    """Return the id of the chip set that was made last, or None."""
+    row = db.execute("SELECT chip_set FROM chip_set ORDER BY made_at DESC LIMIT 1").fetchone()
+    return None if row is None else str(row[0])

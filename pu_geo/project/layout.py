@@ -1,0 +1,124 @@
+"""Where each file of a project lies, and how files are written so that a crash leaves the old one whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.errors import ProjectError
+
+SUFFIX = ".pugeo"
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths inside one `<name>.pugeo` folder. Nothing here reads or writes."""
+
+    folder: Path
+
+    @property
+    def gpkg(self) -> Path:
+        return self.folder / "project.gpkg"
+
+    @property
+    def quicklooks(self) -> Path:
+        return self.folder / "quicklooks"
+
+    @property
+    def geometry(self) -> Path:
+        """Footprints in grid pixels, for the map in the browser."""
+        return self.quicklooks / "footprints.json"
+
+    @property
+    def jobs(self) -> Path:
+        return self.folder / "jobs"
+
+    @property
+    def exports(self) -> Path:
+        return self.folder / "exports"
+
+    def chips(self, chip_set: str) -> Path:
+        return self.folder / "chips" / f"{checked_id(chip_set)}.npy"
+
+    def chip_facts(self, chip_set: str) -> Path:
+        return self.folder / "chips" / f"{checked_id(chip_set)}.json"
+
+    def features(self, chip_set: str) -> Path:
+        return self.folder / "chips" / f"{checked_id(chip_set)}.features.npy"
+
+    def filters(self, chip_set: str) -> Path:
+        return self.folder / "chips" / f"{checked_id(chip_set)}.filters.npz"
+
+    def sheets(self, chip_set: str) -> Path:
+        return self.folder / "chips" / f"{checked_id(chip_set)}.sheets"
+
+    def run(self, run_id: str) -> Path:
+        return self.folder / "runs" / checked_id(run_id)
+
+
+def checked_id(text: str) -> str:
+    """Return `text` if it may stand in a file name (lowercase letters, digits, - and _).
+
+    Raises:
+        ProjectError: otherwise; so that no id ever leads out of the project folder.
+    """
+    if not _ID.fullmatch(text):
+        raise ProjectError(
+            f"{text!r} is not an id. Ids are made of lowercase letters, digits, '-' and '_'.",
+            "Use an id that `pu-geo jobs` or the Train page lists.",
+        )
+    return text
+
+
+def find_project(path: str | Path) -> Layout:
+    """Return the layout of an existing project.
+
+    Raises:
+        ProjectError: if `path` is not a project folder.
+    """
+    folder = Path(path).expanduser().resolve()
+    if not (folder / "project.gpkg").is_file():
+        raise ProjectError(
+            f"{path} is not a PU-Geo project: there is no project.gpkg in it.",
+            f"Name a folder that ends in {SUFFIX}, or make one with `pu-geo init {Path(path).stem or 'event'}{SUFFIX}`.",
+        )
+    return Layout(folder)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary name beside `path`; on success fsync it and rename it to `path`, on failure remove it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_array(path: Path, array: NDArray[np.generic]) -> None:
+    """Write a .npy file atomically."""
+    with replacing(path) as temporary, temporary.open("wb") as stream:
+        np.save(stream, array, allow_pickle=False)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a small JSON file atomically."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")

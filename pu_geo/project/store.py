@@ -1,0 +1,123 @@
+"""The project's GeoPackage: opened by Python's sqlite3 alone, in every process of ours.
+
+A second SQLite library in one process (GDAL carries one) cancels the first one's file locks, and acknowledged clicks are
+lost. So nothing in PU-Geo ever hands `project.gpkg` to GDAL, pyogrio, geopandas or rasterio, not even to read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pu_geo.errors import ProjectError
+from pu_geo.project import schema
+from pu_geo.project.layout import SUFFIX, Layout, find_project
+
+BUSY_MS = 20_000
+
+
+def now() -> str:
+    """Return the time in UTC, RFC 3339, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@contextmanager
+def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
+    """Open the project's GeoPackage for one piece of work. Transactions are begun by hand.
+
+    Raises:
+        ProjectError: if the file is damaged or was written by a newer PU-Geo.
+    """
+    db = sqlite3.connect(layout.gpkg, isolation_level=None, timeout=BUSY_MS / 1000)
+    try:
+        try:
+            db.execute("PRAGMA journal_mode=WAL")  # at each open: another program may have switched it back
+            db.execute("PRAGMA synchronous=FULL")
+            _check_schema(db, layout)
+        except sqlite3.DatabaseError as error:
+            raise ProjectError(
+                f"{layout.gpkg} cannot be read: {error}.",
+                "Restore project.gpkg from a backup, or move the folder away and start a new project.",
+                kind="corrupt",
+            ) from error
+        yield db
+    finally:
+        db.close()
+
+
+def _check_schema(db: sqlite3.Connection, layout: Layout) -> None:
+    found = int(db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()[0])
+    if found > schema.SCHEMA:
+        raise ProjectError(
+            f"{layout.folder.name} was written by a newer PU-Geo: its schema is {found}, this one knows {schema.SCHEMA}.",
+            "Update PU-Geo, then open the project again.",
+        )
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Do everything inside or nothing. Takes the write lock at once, so that what is read inside stays true."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def create(path: str | Path, name: str) -> Layout:
+    """Make a new, empty project.
+
+    Args:
+        path: folder to make; must end in ".pugeo" and not exist, or be an empty folder.
+        name: shown to people.
+
+    Raises:
+        ProjectError: if the folder has another ending, or holds something already.
+    """
+    folder = Path(path).expanduser().resolve()
+    if folder.suffix != SUFFIX:
+        raise ProjectError(
+            f"{path} does not end in {SUFFIX}; project folders do.", f"Call it {folder.name}{SUFFIX}, for example."
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ProjectError(f"{path} exists already and is not empty.", "Choose another name, or open that project.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ProjectError(
+            f"The folder {path} cannot be made: {error.strerror}.", "Choose a place you may write to."
+        ) from error
+    layout = Layout(folder)
+    db = sqlite3.connect(layout.gpkg, isolation_level=None)
+    db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version={schema.USER_VERSION}")
+    db.execute("PRAGMA journal_mode=WAL")
+    facts = {"schema": str(schema.SCHEMA), "name": name, "created_at": now()}
+    db.executescript(f"BEGIN;{schema.CREATE}COMMIT;")
+    db.executemany("INSERT INTO pugeo_meta VALUES (?, ?)", facts.items())
+    db.close()
+    return layout
+
+
+def open_project(path: str | Path) -> Layout:
+    """Find a project and make sure that its GeoPackage can be read."""
+    layout = find_project(path)
+    with connect(layout):
+        return layout
+
+
+def project_name(db: sqlite3.Connection) -> str:
+    return str(db.execute("SELECT value FROM pugeo_meta WHERE key = 'name'").fetchone()[0])
+
+
+def backup(layout: Layout, target: Path) -> None:
+    """Copy the GeoPackage, with all that is still in its write-ahead log, into the new file `target`."""
+    with connect(layout) as db:
+        copy = sqlite3.connect(target)
+        db.backup(copy)
+        copy.close()

@@ -1,0 +1,194 @@
+"""The frozen dataclasses that cross rooms. Geometry travels as WKB bytes, so that no room needs another's library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Role = Literal["pre", "post"]
+Label = Literal["positive", "not_damaged", "not_assessable", "cleared"]
+LABELS: tuple[Label, ...] = ("positive", "not_damaged", "not_assessable", "cleared")
+Affine6 = tuple[float, float, float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One georeferenced image, pre or post, as `geo.raster.describe` found it.
+
+    Attributes:
+        scene_id: short id, unique in a project, such as "post-1".
+        path: absolute path of the file; never copied.
+        crs: "EPSG:n" where the system has a code, otherwise its WKT.
+        transform: (a, b, c, d, e, f): x = a * col + b * row + c, y = d * col + e * row + f, in units of `crs`.
+        width, height: pixels.
+        bands: number of bands in the file; bands 1 to 3 are read as red, green, blue.
+        dtype: numpy name of the sample type.
+        gsd_m: pixel size on the ground, metres.
+        date: ISO 8601 date of acquisition, or None where it is not known.
+        sha256: of the file, lowercase hex.
+        stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
+    """
+
+    scene_id: str
+    role: Role
+    path: str
+    crs: str
+    transform: Affine6
+    width: int
+    height: int
+    bands: int
+    dtype: str
+    gsd_m: float
+    date: str | None = None
+    sha256: str = ""
+    stretch: tuple[tuple[float, float], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The project's pixel grid: the union of its post scenes, north-up, in the first post scene's CRS.
+
+    Attributes:
+        crs: "EPSG:n" or WKT. This is the "project CRS".
+        crs_wkt: the same system as WKT, for files that must define it.
+        transform: as in `Scene`; b = d = 0.
+        width, height: pixels.
+        gsd_m: pixel size on the ground, metres.
+        x_unit_m, y_unit_m: metres on the ground per unit of the project CRS along x and y, at the grid's centre
+            (1.0 for UTM; about 111,000 in degrees).
+    """
+
+    crs: str
+    crs_wkt: str
+    transform: Affine6
+    width: int
+    height: int
+    gsd_m: float
+    x_unit_m: float = 1.0
+    y_unit_m: float = 1.0
+
+    def to_px(self, xy: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn project-CRS coordinates, float [..., 2], into (column, row) pixels of this grid, float [..., 2]."""
+        a, _, c, _, e, f = self.transform
+        return np.stack([(xy[..., 0] - c) / a, (xy[..., 1] - f) / e], axis=-1)
+
+
+@dataclass(frozen=True)
+class FootprintTable:
+    """Footprints as read from one file.
+
+    Attributes:
+        building_ids: unique within the table; made up ("" here) where the file has no usable id.
+        wkb: one polygon or multipolygon each, little-endian WKB, 2-D, project CRS.
+        area_m2: ground area, float64 [N].
+        attributes: the file's own attributes, one JSON-ready dict each.
+        source: enum of the export schema (overture, osm, open_buildings, microsoft, user, grid).
+        n_in, n_repaired, n_dropped: how many features the file had, were mended, were left out.
+            n_in = len(building_ids) + n_dropped.
+        notes: one sentence for each kind of repair, drop or renaming, with its count.
+    """
+
+    building_ids: Sequence[str]
+    wkb: Sequence[bytes]
+    area_m2: NDArray[np.float64]
+    attributes: Sequence[Mapping[str, object]]
+    source: str
+    n_in: int
+    n_repaired: int
+    n_dropped: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChipSet:
+    """One chip per footprint, cut from the scene pair; row i belongs to `building_ids[i]`.
+
+    Attributes:
+        chip_set: id, also the stem of the files under `chips/`.
+        bands: "pre+post" (6 bands, pre first) or "post" (3 bands).
+        size_px: side of the square chips.
+        building_ids: [N].
+        nodata_share: float32 [N], 0..1, share of a chip that no post scene covers.
+    """
+
+    chip_set: str
+    bands: Literal["pre+post", "post"]
+    size_px: int
+    building_ids: Sequence[str]
+    nodata_share: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class LabelEvent:
+    """One row of the append-only label log. `event` is its number; `label` is the building's label after it."""
+
+    event: int
+    op: str
+    building_id: str
+    label: Label
+    analyst: str
+    at: str
+    screen: str
+    kind: Literal["set", "undo", "redo", "import", "simulated"] = "set"
+    undoes: int | None = None
+
+
+@dataclass(frozen=True)
+class PUSet:
+    """What a method may learn from: every building of a chip set, and which of them are positive.
+
+    Attributes:
+        building_ids: [N], in the order of the chip set.
+        is_positive: bool [N]. Everything else is unlabeled.
+        is_not_damaged: bool [N]; buildings an analyst called not damaged (unlabeled for PU methods).
+        is_left_out: bool [N]; not assessable: neither trained on nor judged.
+        at_event: number of the last label event that was taken into account.
+    """
+
+    building_ids: Sequence[str]
+    is_positive: NDArray[np.bool_]
+    is_not_damaged: NDArray[np.bool_]
+    is_left_out: NDArray[np.bool_]
+    at_event: int
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What never changes about a finished run. Its arrays lie in `runs/<run_id>/`."""
+
+    run_id: str
+    method: str
+    preset: str
+    seed: int
+    settings: Mapping[str, object]
+    chip_set: str
+    at_event: int
+    n_positive: int
+    n_unlabeled: int
+    created_at: str
+    seconds: float
+    device: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DamageMap:
+    """All that an exporter needs: one row per building, and where it came from.
+
+    Attributes:
+        building_ids: [N].
+        wkb: [N], project CRS.
+        columns: field name of the export schema -> list or array of length N; None means null.
+        grid_crs: CRS of `wkb`, "EPSG:n" or WKT.
+        metadata: the foreign member `pu_geo`.
+    """
+
+    building_ids: Sequence[str]
+    wkb: Sequence[bytes]
+    columns: Mapping[str, Sequence[object]]
+    grid_crs: str
+    metadata: Mapping[str, object]

@@ -1,0 +1,1 @@
+"""What pages and the command line ask for. Answers fast and never imports torch, rasterio, faiss or umap."""

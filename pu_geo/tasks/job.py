@@ -1,0 +1,49 @@
+"""What a task is handed by the worker: its project, someone to report to, and a way to hear that it should stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pu_geo.project import events
+from pu_geo.project.layout import Layout
+
+_SECONDS_BETWEEN_REPORTS = 0.2
+
+
+@dataclass
+class Job:
+    """One execution of a task.
+
+    Attributes:
+        layout: the project's files.
+        folder: the job's own folder.
+        echo: also told every report, as words; the command line prints them.
+    """
+
+    layout: Layout
+    folder: Path
+    echo: Callable[[str], None] | None = None
+    _last_report: float = field(default=0.0, repr=False)
+
+    def report(self, share: float, message: str) -> None:
+        """Say how far the task is: `share` 0..1, `message` in words. Cheap: most calls write nothing."""
+        due = time.monotonic() - self._last_report > _SECONDS_BETWEEN_REPORTS
+        if due or share >= 1:
+            self._last_report = time.monotonic()
+            events.append(self.folder, "progress", {"share": round(share, 4), "message": message})
+            if self.echo:
+                self.echo(f"{share:4.0%}  {message}")
+
+    def part(self, start: float, end: float, message: str) -> Callable[[float], None]:
+        """Return a reporter for one part of the task, whose own 0..1 is `start`..`end` of the whole."""
+        return lambda share: self.report(start + (end - start) * share, message)
+
+    def epoch(self, values: Mapping[str, object]) -> None:
+        """Record one point of the training curves."""
+        events.append(self.folder, "epoch", values)
+
+    def is_cancelled(self) -> bool:
+        return (self.folder / "cancel").exists()

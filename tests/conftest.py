@@ -1,0 +1,39 @@
+"""Fixtures for every room: the shared data folder, a fresh project, a small table of footprints."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from small_parts import small_grid, small_scene, square_table
+
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of reference numbers and real imagery; a user's clone has none."""
+    folder = Path(os.environ.get("PU_GEO_SHARED", REPOSITORY.parent / "shared"))
+    if not (folder / "golden").is_dir():
+        pytest.skip(f"no shared folder at {folder}; set PU_GEO_SHARED")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def joplin(shared: Path) -> Path:
+    """The two adjoining Joplin scenes."""
+    return shared / "data" / "joplin_xbd"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Layout:
+    """A project with a grid and twenty footprints, b0 to b19."""
+    layout = store.create(tmp_path / "event.pugeo", "Event")
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [small_scene()], small_grid())
+        contents.add_footprints(db, square_table(20))
+    return layout

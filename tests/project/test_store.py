@@ -1,0 +1,133 @@
+"""The project's GeoPackage: made, opened, refused, read from outside, and losing nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import shapely
+from small_parts import square_table
+
+from pu_geo.errors import FootprintError, ProjectError
+from pu_geo.project import contents, labels, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, checked_id, replacing
+
+
+def test_new_project_is_a_geopackage_without_scenes(tmp_path: Path) -> None:
+    layout = store.create(tmp_path / "a.pugeo", "A")
+    assert layout.gpkg.read_bytes()[68:72] == b"GPKG"  # SQLite's application id
+    with store.connect(layout) as db:
+        assert store.project_name(db) == "A"
+        with pytest.raises(ProjectError, match="no post-event scene"):
+            contents.grid(db)
+
+
+def test_create_refuses_other_endings_and_full_folders(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match="does not end in"):
+        store.create(tmp_path / "a", "A")
+    (tmp_path / "b.pugeo").mkdir()
+    (tmp_path / "b.pugeo" / "x").write_text("x")
+    with pytest.raises(ProjectError, match="not empty"):
+        store.create(tmp_path / "b.pugeo", "B")
+
+
+def test_open_refuses_what_is_no_project_and_what_is_newer(tmp_path: Path, project: Layout) -> None:
+    with pytest.raises(ProjectError, match="not a PU-Geo project"):
+        store.open_project(tmp_path)
+    with store.connect(project) as db:
+        db.execute("UPDATE pugeo_meta SET value = '99' WHERE key = 'schema'")
+    with pytest.raises(ProjectError, match="newer PU-Geo"):
+        store.open_project(project.folder)
+
+
+def test_damaged_geopackage_ends_in_a_project_error(project: Layout) -> None:
+    project.gpkg.write_bytes(b"SQLite format 3\0" + b"\x77" * 4000)
+    for tail in ("-wal", "-shm"):
+        Path(f"{project.gpkg}{tail}").unlink(missing_ok=True)
+    with pytest.raises(ProjectError, match="cannot be read"):
+        store.open_project(project.folder)
+
+
+def test_footprints_keep_order_outline_and_source_attributes(project: Layout) -> None:
+    with store.connect(project) as db:
+        table = contents.footprints(db)
+    expected = square_table(20)
+    assert list(table.building_ids) == list(expected.building_ids)
+    assert list(table.wkb) == list(expected.wkb)
+    assert list(table.attributes) == list(expected.attributes)
+
+
+def test_adding_the_same_footprints_twice_adds_none_and_another_outline_is_refused(project: Layout) -> None:
+    with store.connect(project) as db:
+        assert contents.add_footprints(db, square_table(20)) == 0
+        moved = square_table(20)
+        shifted = [shapely.to_wkb(shapely.box(0, 0, 1, 1))] * 20
+        with pytest.raises(FootprintError, match="another outline"):
+            contents.add_footprints(db, type(moved)(**{**moved.__dict__, "wkb": shifted}))
+        assert contents.count_footprints(db) == 20
+
+
+def test_footprints_without_id_get_unused_ones(project: Layout) -> None:
+    table = square_table(3)
+    nameless = type(table)(**{**table.__dict__, "building_ids": ["", "", ""]})
+    with store.connect(project) as db:
+        contents.add_footprints(db, nameless)
+        assert contents.building_ids(db)[-3:] == ["b000021", "b000022", "b000023"]
+
+
+def test_an_outside_reader_sees_footprints_labels_and_scores_in_place(project: Layout) -> None:
+    with store.connect(project) as db:
+        labels.append(db, [LabelOp("1", "b3", "positive")], analyst="ann", screen="map")
+    script = """
+        import json, sys, pyogrio
+        frame = pyogrio.read_dataframe(sys.argv[1], layer="damage_map")
+        few = pyogrio.read_dataframe(sys.argv[1], layer="footprints", bbox=(500000, 4000000, 500020, 4000008))
+        print(json.dumps([frame.crs.to_epsg(), len(frame), len(few), frame.set_index("building_id").label["b3"],
+                          list(frame.total_bounds), sorted(layer[0] for layer in pyogrio.list_layers(sys.argv[1]))]))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(project.gpkg)], capture_output=True, text=True, check=True
+    )
+    epsg, n, n_few, label, bounds, layers = json.loads(done.stdout)
+    assert (epsg, n, n_few, label) == (32615, 20, 2, "positive")
+    assert bounds == [500_000, 4_000_000, 500_000 + 16 * 19 + 8, 4_000_008]
+    assert {"footprints", "damage_map", "label_event", "scene", "run"} <= set(layers)
+
+
+def test_event_log_refuses_change_and_deletion(project: Layout) -> None:
+    with store.connect(project) as db:
+        labels.append(db, [LabelOp("1", "b3", "positive")], analyst="ann", screen="map")
+        for statement in ("UPDATE label_event SET label = 'cleared'", "DELETE FROM label_event"):
+            with pytest.raises(sqlite3.IntegrityError, match="never"):
+                db.execute(statement)
+
+
+def test_backup_holds_what_is_still_in_the_write_ahead_log(project: Layout, tmp_path: Path) -> None:
+    with store.connect(project) as db:
+        labels.append(db, [LabelOp("1", "b3", "positive")], analyst="ann", screen="map")
+        store.backup(project, tmp_path / "copy.gpkg")
+    copy = sqlite3.connect(tmp_path / "copy.gpkg")
+    assert copy.execute("SELECT building_id FROM label_event").fetchall() == [("b3",)]
+    copy.close()
+
+
+def test_ids_cannot_lead_out_of_the_project() -> None:
+    for bad in ("../x", "/etc", "", "A b", "x" * 65, "a/b"):
+        with pytest.raises(ProjectError, match="not an id"):
+            checked_id(bad)
+
+
+def test_replacing_leaves_the_old_file_whole_after_a_failure(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with pytest.raises(IsADirectoryError), replacing(target) as temporary:  # noqa: PT012
+        temporary.write_text("half")
+        tmp_path.read_text()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
