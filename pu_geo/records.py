@@ -158,7 +158,13 @@ class PUSet:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What never changes about a finished run. Its arrays lie in `runs/<run_id>/`."""
+    """What never changes about a finished run. Its arrays lie in `runs/<run_id>/`.
+
+    Attributes:
+        score_type: enum of the export schema: "pu_probability" or "linear".
+        threshold: where to start looking, 0..1, from positives and unlabeled alone; not calibrated.
+        estimated_share: Elkan-Noto estimate of the damaged share of the unlabeled, 0..1; None where it cannot be made.
+    """
 
     run_id: str
     method: str
@@ -172,6 +178,9 @@ class RunFacts:
     created_at: str
     seconds: float
     device: str
+    score_type: str
+    threshold: float
+    estimated_share: float | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

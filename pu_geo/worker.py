@@ -19,6 +19,7 @@ from pu_geo.project.store import open_project
 from pu_geo.tasks.job import Job
 
 TASKS = {
+    "prepare": "pu_geo.tasks.prepare:prepare",
     "add_scenes": "pu_geo.tasks.scenes:add_scenes",
     "add_footprints": "pu_geo.tasks.footprints:add_footprints",
     "chip": "pu_geo.tasks.chip:chip",

@@ -6,12 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from small_parts import small_grid, small_scene, square_table
+from small_parts import REPOSITORY, small_grid, small_scene, square_table
 
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
-
-REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="session")

@@ -179,3 +179,8 @@ def latest_chip_set(db: sqlite3.Connection) -> str | None:
     """Return the id of the chip set that was made last, or None."""
     row = db.execute("SELECT chip_set FROM chip_set ORDER BY made_at DESC LIMIT 1").fetchone()
     return None if row is None else str(row[0])
+
+
+def chip_count(db: sqlite3.Connection, chip_set: str) -> int:
+    """Return how many chips a chip set has."""
+    return int(db.execute("SELECT n FROM chip_set WHERE chip_set = ?", (chip_set,)).fetchone()[0])

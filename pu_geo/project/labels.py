@@ -30,11 +30,17 @@ class Ack:
 
 @dataclass(frozen=True)
 class LabelOp:
-    """One wish of an analyst. `op` is unique for ever: a replayed operation is acknowledged again, never stored twice."""
+    """One wish of an analyst.
+
+    Attributes:
+        op: unique for ever: a replayed operation is acknowledged again, never stored twice.
+        act: id shared by operations that are undone together; by default each stands alone.
+    """
 
     op: str
     building_id: str
     label: Label
+    act: str | None = None
 
 
 def append(
@@ -44,7 +50,6 @@ def append(
     analyst: str,
     screen: str,
     kind: str = "set",
-    act: str | None = None,
 ) -> list[Ack]:
     """Store operations in one transaction; when this returns they are on disk.
 
@@ -53,7 +58,6 @@ def append(
         analyst: pseudonym of who made them.
         screen: where: "map", "wall", "cli", ...
         kind: "set", "import" or "simulated".
-        act: id shared by operations that are undone together; by default each stands alone.
 
     Returns:
         One `Ack` an operation. An unknown building or label gets an error and does not stop the others.
@@ -68,7 +72,7 @@ def append(
             elif problem:
                 acks.append(Ack(op.op, None, problem))
             else:
-                event = _insert(db, op, analyst=analyst, screen=screen, kind=kind, undoes=None, act=act or op.op)
+                event = _insert(db, op, analyst=analyst, screen=screen, kind=kind, undoes=None, act=op.act or op.op)
                 acks.append(Ack(op.op, event))
     return acks
 

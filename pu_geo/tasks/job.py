@@ -37,9 +37,14 @@ class Job:
             if self.echo:
                 self.echo(f"{share:4.0%}  {message}")
 
-    def part(self, start: float, end: float, message: str) -> Callable[[float], None]:
-        """Return a reporter for one part of the task, whose own 0..1 is `start`..`end` of the whole."""
-        return lambda share: self.report(start + (end - start) * share, message)
+    def part(self, start: float, end: float, message: str) -> Callable[[Mapping[str, object]], None]:
+        """Return a reporter for one part of the task, `start`..`end` of the whole; it takes {"done", "total"}."""
+
+        def report(values: Mapping[str, object]) -> None:
+            share = float(str(values["done"])) / max(float(str(values["total"])), 1.0)
+            self.report(start + (end - start) * share, message)
+
+        return report
 
     def epoch(self, values: Mapping[str, object]) -> None:
         """Record one point of the training curves."""

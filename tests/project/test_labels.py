@@ -104,8 +104,8 @@ def test_undo_leaves_other_analysts_alone(project: Layout) -> None:
 
 def test_operations_of_one_act_are_undone_together(project: Layout) -> None:
     with store.connect(project) as db:
-        ops = [LabelOp(f"i{i}", f"b{i}", "positive") for i in range(5)]
-        labels.append(db, ops, analyst="ann", screen="cli", kind="import", act="import-1")
+        ops = [LabelOp(f"i{i}", f"b{i}", "positive", "import-1") for i in range(5)]
+        labels.append(db, ops, analyst="ann", screen="cli", kind="import")
         assert len(labels.undo(db, "u", analyst="ann", screen="map")) == 5
         assert labels.current_labels(db) == {}
         labels.redo(db, "r", analyst="ann", screen="map")

@@ -1,0 +1,39 @@
+# `make app` and `make test` are all one needs; each does its own set-up.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.pu-geo-setup
+
+.PHONY: app test setup demo lint bench clean
+
+app: setup
+	$(BIN)/python -m pu_geo.ui.build
+	$(BIN)/pu-geo app --sample
+
+test: setup
+	$(BIN)/python -m pu_geo.ui.build
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+demo: setup
+	rm -rf build/demo
+	$(BIN)/pu-geo demo --out build/demo
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m benchmarks.run
+
+setup: $(STAMP)
+
+# A torch that is in $(VENV) already is kept: constraints.txt does not name it, so a CPU build may be put there first.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist pu_geo/ui/frontend/dist pu_geo/ui/frontend/node_modules

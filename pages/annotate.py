@@ -1,0 +1,55 @@
+"""Annotate: click damaged buildings on the map or on the wall of chips; all buildings are ranked anew after each click."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pu_geo.services import labeling, projects
+from pu_geo.ui import frame
+from pu_geo.ui.project_view import project_view
+
+layout = frame.needs_project()
+frame.header(
+    "Annotate",
+    "Click the buildings that are damaged. Click again to clear. Right click or 2: not damaged. 3: not assessable. "
+    "Ctrl+Z undoes. Nobody has to mark undamaged ones.",
+)
+with frame.telling_errors():
+    if "refused_labels" in st.session_state:
+        raise st.session_state.pop("refused_labels")
+
+summary = projects.summary(layout)
+if not (summary.n_post and summary.n_buildings):
+    st.info("There is nothing to click yet: this project needs a post-event scene and footprints.")
+    frame.link("imagery", "Add imagery")
+    st.stop()
+
+labels = labeling.current_labels(layout)
+ranking = labeling.rank_now(layout) if summary.n_chips else None
+
+facts, undo, redo, onward = st.columns([6, 1, 1, 2], vertical_alignment="center")
+ranked = f"ranked in {ranking.seconds:.2f} s" if ranking else "not ranked yet: click a first damaged building"
+if not summary.n_chips:
+    ranked = "not ranked: chips are not cut yet"
+facts.markdown(
+    f"**{summary.n_positive}** positives · **{summary.n_not_damaged}** not damaged · "
+    f"**{summary.n_not_assessable}** not assessable · **{summary.n_buildings:,}** buildings · {ranked}"
+)
+if undo.button("Undo", icon=":material/undo:"):
+    labeling.undo(layout, analyst=frame.analyst(), screen="annotate")
+    st.rerun()
+if redo.button("Redo", icon=":material/redo:"):
+    labeling.redo(layout, analyst=frame.analyst(), screen="annotate")
+    st.rerun()
+with onward:
+    frame.link("train", "Next: Train")
+
+project_view(
+    layout,
+    key="annotate",
+    labels=labels,
+    mode="label",
+    panes=("map", "wall") if summary.n_chips else ("map",),
+    score_id=ranking.score_id if ranking else None,
+    height=760,
+)

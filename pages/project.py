@@ -1,0 +1,59 @@
+"""Project: open, create, or try the sample event."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pu_geo.services import projects
+from pu_geo.ui import frame, job_card
+
+frame.header("Project", "Open a project, start one, or try the sample event. Everything stays on this machine.")
+
+sample, recent, new = st.columns(3, gap="medium")
+
+with sample.container(border=True):
+    st.markdown("**Try the sample event**")
+    st.caption("A made-up town after a tornado: 1,600 buildings, about 5 % damaged. Ready in about two minutes.")
+    if st.button("Open the sample event", type="primary", icon=":material/tornado:"):
+        with frame.telling_errors():
+            frame.use(projects.open_sample()[0])
+            st.rerun()
+
+with recent.container(border=True):
+    st.markdown("**Open a project**")
+    known = [str(layout.folder) for layout in projects.recent()]
+    chosen = st.selectbox("Recent projects", known, index=0 if known else None, placeholder="none yet", key="recent_project")
+    path = st.text_input("or the path of a .pugeo folder", key="open_path")
+    if st.button("Open", disabled=not (path or chosen)):
+        with frame.telling_errors():
+            frame.use(projects.open_project(path or str(chosen)))
+            st.rerun()
+
+with new.container(border=True):
+    st.markdown("**Start a project**")
+    name = st.text_input("Name", placeholder="Joplin tornado 2011", key="new_name")
+    folder = st.text_input(
+        "Folder", placeholder="joplin-2011", help=f"A bare name goes into {projects.home()}.", key="new_path"
+    )
+    if st.button("Create", disabled=not (name and folder)):
+        with frame.telling_errors():
+            frame.use(projects.create(folder, name))
+            st.rerun()
+
+layout = frame.current()
+if layout is not None:
+    job_card.watch(layout, ("prepare",))
+    summary = projects.summary(layout)
+    st.markdown(f"#### {summary.name}")
+    st.caption(str(summary.folder))
+    figures = (
+        ("Scenes", f"{summary.n_pre} pre, {summary.n_post} post"),
+        ("Buildings", f"{summary.n_buildings:,}"),
+        ("Positives", f"{summary.n_positive:,}"),
+        ("Last run", summary.last_run.method if summary.last_run else "none"),
+        ("Last export", summary.last_export.rsplit("/", 1)[-1] if summary.last_export else "none"),
+    )
+    for column, (label, value) in zip(st.columns(len(figures)), figures, strict=True):
+        column.metric(label, value)
+    steps = {"imagery": "Add imagery", "annotate": "Annotate", "train": "Train", "damage_map": "See the damage map"}
+    frame.link(summary.next_step, f"Next: {steps[summary.next_step]}")

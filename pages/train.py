@@ -1,0 +1,122 @@
+"""Train: choose a method, start it in the background, watch it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from pu_geo.jobs import JobView
+from pu_geo.services import training
+from pu_geo.ui import frame, job_card
+
+layout = frame.needs_project()
+frame.header(
+    "Train", "Learn from the positives and the unlabeled, in the background. Closing this tab does not stop a training."
+)
+
+data = training.data_summary(layout)
+for column, (label, value) in zip(
+    st.columns(4),
+    (
+        ("Positives", data.n_positive),
+        ("Unlabeled", data.n_unlabeled),
+        ("Not assessable", data.n_left_out),
+        ("Runs", len(training.all_runs(layout))),
+    ),
+    strict=True,
+):
+    column.metric(label, f"{value:,}")
+advice = training.recommendation(training.all_runs(layout))
+if advice:
+    st.info(advice, icon=":material/lightbulb:")
+
+
+def curves(job: JobView) -> None:
+    """Draw the loss, and where it is reported the share of buildings called damaged."""
+    if len(job.curve) < 2:
+        return
+    epochs = [point["epoch"] for point in job.curve]
+    figure = go.Figure(go.Scatter(x=epochs, y=[point["loss"] for point in job.curve], name="loss", line_color="#0B6E99"))
+    shares = [point.get("share_positive") for point in job.curve]
+    if any(share is not None for share in shares):
+        figure.add_scatter(
+            x=epochs, y=shares, name="share called damaged", yaxis="y2", line={"color": "#D55E00", "dash": "dot"}
+        )
+    figure.update_layout(
+        height=240, margin={"l": 0, "r": 0, "t": 10, "b": 0}, xaxis_title="epoch", yaxis_title="loss",
+        yaxis2={"overlaying": "y", "side": "right", "range": [0, 1], "title": "share", "showgrid": False},
+        legend={"orientation": "h", "y": 1.1},
+    )  # fmt: skip
+    st.plotly_chart(figure, key=f"curve-{job.job_id}", config={"displaylogo": False})
+    if job.state == "done":
+        st.caption(f"Run {job.result['run_id']} · {job.result['n_positive']} positives · {job.result['seconds']} s")
+
+
+def settings_form(card: training.catalog.MethodCard, preset: str) -> dict[str, str]:
+    """Draw a field for each setting of a method; return those that differ from the preset, as text."""
+    chosen = training.catalog.settings_for(card.name, preset, {})
+    changed = {}
+    for item in fields(chosen):
+        value, key = getattr(chosen, item.name), f"set-{card.name}-{preset}-{item.name}"
+        meta = item.metadata
+        if meta.get("choices"):
+            given = st.selectbox(
+                item.name, meta["choices"], index=meta["choices"].index(value), help=meta.get("help"), key=key
+            )
+        elif isinstance(value, bool):
+            given = st.checkbox(item.name, value, help=meta.get("help"), key=key)
+        else:
+            given = st.text_input(
+                item.name, str(value), help=f"{meta.get('help')} ({meta.get('min')} to {meta.get('max')})", key=key
+            )
+        if str(given) != str(value):
+            changed[item.name] = str(given)
+    return changed
+
+
+cards = training.cards()
+for column, card in zip(st.columns(len(cards), gap="medium"), cards, strict=True):
+    with column.container(border=True):
+        st.markdown(f"**{card.title}**")
+        st.caption(card.summary)
+        with st.expander("Details and settings"):
+            st.caption(f"Paper: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}")
+            preset = st.selectbox("Preset", list(card.presets), key=f"preset-{card.name}")
+            seed = st.number_input("Seed", 0, 10_000, 0, key=f"seed-{card.name}")
+            changed = settings_form(card, preset)
+        reason = training.why_not(layout, card.name)
+        if reason:
+            st.caption(f":orange[{reason}]")
+        if st.button(
+            f"Train {card.title.split(' ')[0]}", type="primary", disabled=reason is not None, key=f"start-{card.name}"
+        ):
+            with frame.telling_errors():
+                training.start(layout, card.name, preset=preset, seed=int(seed), overrides=changed)
+                st.rerun()
+
+job_card.watch(layout, training.TRAINING_TASKS, body=curves, most=3)
+
+found = training.all_runs(layout)
+if found:
+    st.markdown("#### Runs")
+    pinned = training.pinned_run(layout)
+    st.dataframe(
+        [
+            {
+                "run": run.run_id,
+                "method": run.method,
+                "positives": run.n_positive,
+                "damaged share (estimate)": None if run.estimated_share is None else f"{run.estimated_share:.1%}",
+                "seconds": run.seconds,
+                "device": run.device,
+                "made at": run.created_at[:16].replace("T", " "),
+                "shown on the live map": run.run_id == pinned,
+            }
+            for run in found
+        ],
+        hide_index=True,
+    )
+    frame.link("explore", "Explore the embeddings")
+    frame.link("damage_map", "Next: Damage map")

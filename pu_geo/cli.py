@@ -1,0 +1,243 @@
+"""The command line: the same steps as the screens, one verb each. Errors end in exit code 2, problem and hint on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pu_geo import __version__, jobs
+from pu_geo.cli_parser import build_parser
+from pu_geo.errors import JobCancelled, LabelError, PuGeoError
+from pu_geo.project import events
+from pu_geo.project.layout import Layout
+from pu_geo.services import labeling, projects
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; return its exit code: 0 done, 1 cancelled, 2 refused."""
+    options = build_parser(__version__).parse_args(arguments)
+    try:
+        return int(COMMANDS[options.command](options) or 0)
+    except PuGeoError as error:
+        print(error.problem, error.hint, sep="\n", file=sys.stderr)
+        return 2
+    except (JobCancelled, KeyboardInterrupt):
+        print("Cancelled.", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _say(options: argparse.Namespace, result: Mapping[str, Any], words: str) -> None:
+    """Print a result: as one JSON line with --json, as words otherwise."""
+    print(json.dumps(result, ensure_ascii=False) if options.json else words)
+
+
+def _run_job(layout: Layout, task: str, args: Mapping[str, Any], options: argparse.Namespace) -> Mapping[str, Any]:
+    """Do a job in this process, with its folder and events like any other; progress goes to stderr."""
+    from pu_geo import worker
+
+    folder = jobs.create(layout, task, args)
+    lock = jobs.take_lock(folder)
+    events.append(folder, "launched")
+    quiet = options.json or not sys.stderr.isatty()
+    width = 79
+
+    def echo(line: str) -> None:
+        print(f"\r{line[:width]:<{width}}", end="", file=sys.stderr, flush=True)
+
+    try:
+        return worker.run(folder, echo=None if quiet else echo)
+    finally:
+        os.close(lock)
+        if not quiet:
+            print(f"\r{'':<{width}}\r", end="", file=sys.stderr, flush=True)
+
+
+def _absolute(paths: list[str]) -> list[str]:
+    return [str(Path(path).expanduser().resolve()) for path in paths]
+
+
+def _init(options: argparse.Namespace) -> None:
+    from pu_geo.project import store
+
+    layout = store.create(options.project, options.name)
+    _say(options, {"project": str(layout.folder), "name": options.name}, f"Made {layout.folder}.")
+
+
+def _add_scene(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    args = {"pre": _absolute(options.pre), "post": _absolute(options.post)}
+    result = _run_job(layout, "add_scenes", args, options)
+    words = f"Added {', '.join(result['added']) or 'nothing new'}; grid {result['width']} x {result['height']} px"
+    _say(options, result, f"{words} of {result['gsd_m']:.3f} m in {result['crs']}.")
+
+
+def _add_footprints(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    result = _run_job(layout, "add_footprints", {"path": _absolute([options.file])[0]}, options)
+    words = (
+        f"{result['n_in']} features in the file: {result['added']} added, {result['already_here']} here already, "
+        f"{result['dropped']} left out, {result['repaired']} mended."
+    )
+    _say(options, result, "\n".join([words, *result["notes"]]))
+
+
+def _chip(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    result = _run_job(layout, "chip", {"size_px": options.size_px, "bands": options.bands}, options)
+    _say(options, result, f"Cut {result['n']} chips of {result['size_px']} px ({result['bands']}), with features.")
+
+
+def _label(options: argparse.Namespace) -> None:
+    layout = projects.open_project(options.project)
+    if options.stdin:
+        _label_stream(layout, options.analyst)
+    elif options.import_file:
+        from pu_geo.tasks.import_labels import import_labels
+
+        result = import_labels(layout, options.import_file, analyst=options.analyst)
+        _say(options, result, f"{result['rows']} rows: {result['stored']} stored, {result['outside']} outside footprints.")
+    else:
+        simulated = labeling.simulate(
+            layout, field=options.from_field, values=options.values, count=options.count, seed=options.seed,
+            analyst=options.analyst,
+        )  # fmt: skip
+        _say(options, simulated, f"Clicked {simulated['stored']} buildings; {simulated['positives']} positives now.")
+
+
+def _label_stream(layout: Layout, analyst: str) -> None:
+    """Answer each line on stdin as soon as it is on disk."""
+    for line in sys.stdin:
+        if not line.strip():
+            continue
+        try:
+            operation = labeling.parse_line(line, json.loads(line))
+            ack = labeling.apply_operations(layout, [operation], analyst=analyst, screen="cli")[0]
+            answer: dict[str, object] = {"ack": ack.op, "event": ack.event}
+            if ack.error:
+                answer = {"error": ack.error, "op": ack.op}
+        except (ValueError, RecursionError):
+            answer = {"error": f"The line {line.strip()[:80]!r} is not JSON."}
+        except LabelError as error:
+            answer = {"error": f"{error.problem} {error.hint}"}
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
+
+
+def _rank(options: argparse.Namespace) -> None:
+    result = _run_job(projects.find(options.project), "rank", {}, options)
+    _say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
+
+
+def _train(options: argparse.Namespace) -> None:
+    from pu_geo.services import training
+
+    layout = projects.find(options.project)
+    overrides = _overrides(options.set)
+    if options.detach:
+        job_id = training.start(layout, options.method, preset=options.preset, seed=options.seed, overrides=overrides)
+        _say(options, {"job_id": job_id}, f"Started job {job_id}. Follow it with `pu-geo jobs {options.project}`.")
+        return
+    args = {"method": options.method, "preset": options.preset, "seed": options.seed, "overrides": overrides}
+    result = _run_job(layout, "train", args, options)
+    _say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
+
+
+def _overrides(pairs: list[str]) -> dict[str, str]:
+    for pair in pairs:
+        if "=" not in pair:
+            raise PuGeoError(f"--set {pair!r} is not of the form key=value.", "Write, for example, --set epochs=80.")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    from pu_geo.tasks.evaluate import evaluate
+
+    result = evaluate(
+        projects.find(options.project), options.run, field=options.field, positive=options.positive, exclude=options.exclude
+    )
+    _say(options, result, "\n".join(f"{key:15} {value}" for key, value in result.items()))
+
+
+def _export(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    out = _absolute([options.out])[0]
+    args = {"run_id": options.run, "format": options.format, "out": out, "threshold": options.threshold}
+    result = _run_job(layout, "export", args, options)
+    words = f"Wrote {result['n']} buildings to {result['out']}: {result['flagged']} flagged or confirmed damaged."
+    _say(options, result, words)
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    from pu_geo.geo.raster import inspect_file
+
+    good = True
+    for path in options.file:
+        answer = inspect_file(path)
+        good = good and bool(answer["ok"])
+        words = f"{path}: usable {answer['kind']}" if answer["ok"] else f"{path}: {answer['problem']} {answer['hint']}"
+        _say(options, answer, words)
+        sys.stdout.flush()
+    return 0 if good else 2
+
+
+def _jobs(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    if options.action and not options.job_id:
+        raise PuGeoError(f"`jobs {options.action}` needs the id of a job.", "`pu-geo jobs P.pugeo` lists them.")
+    if options.action == "cancel":
+        jobs.cancel(layout, options.job_id)
+    elif options.action == "resume":
+        jobs.resume(layout, options.job_id)
+    elif options.action == "log":
+        print(_log_text(jobs.folder_of(layout, options.job_id)), end="")
+        return
+    for job in jobs.all_jobs(layout):
+        facts = {key: getattr(job, key) for key in ("job_id", "task", "state", "progress", "message", "problem", "hint")}
+        share = "" if job.progress is None else f"{job.progress:.0%}"
+        line = f"{job.job_id}  {job.task:14} {job.state:12} {share:>4}  {job.problem or job.message}"
+        _say(options, {**facts, "result": dict(job.result)}, line)
+
+
+def _log_text(folder: Path) -> str:
+    lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events.read(folder)]
+    log = folder / "log.txt"
+    return "".join(lines) + (log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "")
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from pu_geo.demo import run_demo
+
+    run_demo(options, _run_job, _say)
+
+
+def _app(options: argparse.Namespace) -> int:
+    from pu_geo.launch import launch_app
+
+    return launch_app(options.project, port=options.port, sample=options.sample, browser=not options.no_browser)
+
+
+COMMANDS = {
+    "init": _init,
+    "add-scene": _add_scene,
+    "add-footprints": _add_footprints,
+    "chip": _chip,
+    "label": _label,
+    "rank": _rank,
+    "train": _train,
+    "evaluate": _evaluate,
+    "export": _export,
+    "inspect": _inspect,
+    "jobs": _jobs,
+    "demo": _demo,
+    "app": _app,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""The words of the command line: verbs, options and their help. What they do stands in `cli.py`."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+
+
+def default_analyst() -> str:
+    """Return $PU_GEO_ANALYST, else the login name, else "analyst"."""
+    try:
+        return os.environ.get("PU_GEO_ANALYST") or getpass.getuser()
+    except (KeyError, OSError):
+        return "analyst"
+
+
+def build_parser(version: str) -> argparse.ArgumentParser:
+    """Return the parser of `pu-geo`."""
+    parser = argparse.ArgumentParser(
+        prog="pu-geo", description="Map damaged buildings from pre- and post-event imagery with a few clicks."
+    )
+    parser.add_argument("--version", action="version", version=f"pu-geo {version}")
+    verbs = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _imagery_verbs(verbs)
+    _label_verb(verbs)
+    _run_verbs(verbs)
+    _other_verbs(verbs)
+    return parser
+
+
+def _verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str, example: str, *, project: bool = True
+) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(name, help=help, description=help, epilog=f"Example: pu-geo {name} {example}")
+    if project:
+        verb.add_argument("project", metavar="P.pugeo", help="the project folder")
+    verb.add_argument("--json", action="store_true", help="print JSON for machines")
+    return verb
+
+
+def _imagery_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = _verb(verbs, "init", "Make a new, empty project.", "joplin.pugeo --name 'Joplin 2011'")
+    verb.add_argument("--name", required=True, help="name shown to people")
+    verb = _verb(verbs, "add-scene", "Add pre- and post-event GeoTIFF scenes.", "joplin.pugeo --pre pre.tif --post post.tif")
+    verb.add_argument("--pre", action="append", default=[], metavar="TIF", help="a pre-event scene; may be repeated")
+    verb.add_argument("--post", action="append", default=[], metavar="TIF", help="a post-event scene; may be repeated")
+    verb = _verb(verbs, "add-footprints", "Add building footprints (GeoJSON, GeoPackage).", "joplin.pugeo houses.geojson")
+    verb.add_argument("file", metavar="FILE")
+    verb = _verb(verbs, "chip", "Cut one chip per footprint and compute its features.", "joplin.pugeo --size-px 64")
+    verb.add_argument("--size-px", type=int, default=64, help="side of a chip in pixels (default 64)")
+    verb.add_argument("--bands", choices=["pre+post", "post"], default="pre+post")
+
+
+def _label_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = _verb(
+        verbs, "label", "Add labels: simulated clicks, a stream, or a file.",
+        "joplin.pugeo --from-field damage --is destroyed --count 30 --seed 0",
+    )  # fmt: skip
+    way = verb.add_mutually_exclusive_group(required=True)
+    way.add_argument("--from-field", metavar="FIELD", help="simulate clicks from this attribute of the footprints")
+    way.add_argument("--stdin", action="store_true", help="read one JSON object a line, answer each once it is stored")
+    way.add_argument("--import", dest="import_file", metavar="FILE", help="CSV (building_id,label) or points GeoJSON")
+    verb.add_argument("--is", dest="values", action="append", default=[], metavar="VALUE", help="value that means damaged")
+    verb.add_argument("--count", type=int, default=30, help="how many clicks to simulate (default 30)")
+    verb.add_argument("--seed", type=int, default=0)
+    verb.add_argument("--analyst", default=default_analyst(), help="who is labelling (a pseudonym will do)")
+
+
+def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    _verb(verbs, "rank", "Rank all buildings with the instant ranker; makes a run.", "joplin.pugeo")
+    verb = _verb(verbs, "train", "Train a method and score all buildings; makes a run.", "joplin.pugeo --method ncpu")
+    verb.add_argument("--method", required=True, help="ncpu or pucl")
+    verb.add_argument("--preset", default="quick")
+    verb.add_argument("--seed", type=int, default=0)
+    verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting of the preset")
+    verb.add_argument("--detach", action="store_true", help="train in the background and return at once")
+    verb = _verb(
+        verbs, "evaluate", "Compare a run with truth that came with the footprints.",
+        "joplin.pugeo --field damage --positive destroyed --exclude un-classified --json",
+    )  # fmt: skip
+    verb.add_argument("--run", default="latest", help="id of a run, or latest")
+    verb.add_argument("--field", required=True, help="attribute of the footprints that holds the truth")
+    verb.add_argument("--positive", action="append", required=True, metavar="VALUE", help="value that means damaged")
+    verb.add_argument("--exclude", action="append", default=[], metavar="VALUE", help="value to leave out")
+    verb = _verb(verbs, "export", "Write the damage map.", "joplin.pugeo --run latest --format geojson --out map.geojson")
+    verb.add_argument("--run", default="latest", help="id of a run, or latest")
+    verb.add_argument("--format", default="geojson")
+    verb.add_argument("--out", required=True, metavar="FILE")
+    verb.add_argument("--threshold", type=float, help="flag buildings with at least this score (default: the run's own)")
+
+
+def _other_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = _verb(verbs, "inspect", "Say whether files can be used.", "*.tif *.geojson --json", project=False)
+    verb.add_argument("file", nargs="+", metavar="FILE")
+    verb = _verb(verbs, "jobs", "List, cancel or resume background jobs.", "joplin.pugeo resume 20260101-120000-abc123")
+    verb.add_argument("action", nargs="?", choices=["cancel", "resume", "log"])
+    verb.add_argument("job_id", nargs="?", metavar="ID")
+    verb = _verb(verbs, "demo", "Run every step on the sample event.", "--out demo", project=False)
+    verb.add_argument("--out", default="pu-geo-demo", metavar="DIR", help="folder for the project and the map")
+    verb = verbs.add_parser("app", help="Open the app in the browser.", epilog="Example: pu-geo app joplin.pugeo")
+    verb.add_argument("project", nargs="?", metavar="P.pugeo", help="open this project first")
+    verb.add_argument("--sample", action="store_true", help="open the sample event first")
+    verb.add_argument("--port", type=int, default=8501, help="port on this machine (default 8501)")
+    verb.add_argument("--no-browser", action="store_true", help="do not open a browser window")

@@ -1,0 +1,51 @@
+"""Read points from GeoJSON into the project CRS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pyproj
+from numpy.typing import NDArray
+
+from pu_geo.errors import LabelError
+
+
+def read_points(path: Path, crs: str) -> tuple[NDArray[np.float64], list[Mapping[str, object]]]:
+    """Read the point features of a GeoJSON file.
+
+    Args:
+        path: GeoJSON FeatureCollection in longitude/latitude (EPSG:4326).
+        crs: the project CRS.
+
+    Returns:
+        coordinates in the project CRS, float64 [N, 2], and the properties of each point.
+
+    Raises:
+        LabelError: if it is no GeoJSON of points, or a coordinate is no longitude/latitude.
+    """
+    try:
+        document = orjson.loads(path.read_bytes())
+        features = document["features"]
+        lonlat = np.array([feature["geometry"]["coordinates"][:2] for feature in features], dtype=np.float64)
+        kinds = {feature["geometry"]["type"] for feature in features}
+    except (ValueError, KeyError, TypeError) as error:
+        raise LabelError(
+            f"{path.name} is not a GeoJSON FeatureCollection of points.",
+            "Save it as GeoJSON points in EPSG:4326, or as a CSV with the columns building_id,label.",
+            kind="parse",
+        ) from error
+    if kinds - {"Point"}:
+        raise LabelError(
+            f"{path.name} holds {', '.join(sorted(kinds))}; labels are imported from points.", "Export the points alone."
+        )
+    lonlat = lonlat.reshape(-1, 2)
+    if not (np.isfinite(lonlat).all() and (abs(lonlat) <= [180, 90]).all()):
+        raise LabelError(
+            f"{path.name} has coordinates that are no longitude and latitude.", "Save it in EPSG:4326.", kind="bounds"
+        )
+    to_project = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
+    xy = np.stack(to_project.transform(lonlat[:, 0], lonlat[:, 1]), axis=-1)
+    return xy, [feature.get("properties") or {} for feature in features]

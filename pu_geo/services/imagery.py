@@ -1,0 +1,92 @@
+"""What the Imagery screen asks for: what is there, and the jobs that add scenes, footprints and chips."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pu_geo import jobs
+from pu_geo.errors import PuGeoError
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import Grid, Role, Scene
+
+IMAGERY_TASKS = ("prepare", "add_scenes", "add_footprints", "chip")
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a project holds. `chips` are the facts of the newest chip set, None before there is one."""
+
+    scenes: Sequence[Scene]
+    grid: Grid | None
+    n_buildings: int
+    chips: Mapping[str, Any] | None
+    layers: Sequence[Mapping[str, Any]]
+
+
+def overview(layout: Layout) -> Overview:
+    """Collect what the Imagery screen shows."""
+    with store.connect(layout) as db:
+        scenes = contents.scenes(db)
+        grid = contents.grid(db) if any(scene.role == "post" for scene in scenes) else None
+        n_buildings = contents.count_footprints(db)
+        chip_set = contents.latest_chip_set(db)
+    chips = None if chip_set is None else chip_facts(layout, chip_set)
+    return Overview(scenes, grid, n_buildings, chips, map_layers(layout))
+
+
+def chip_facts(layout: Layout, chip_set: str) -> Mapping[str, Any]:
+    """Return a chip set's facts: {"chip_set", "bands", "size_px", "building_ids", "nodata_share", "sheets"}."""
+    facts = json.loads(layout.chip_facts(chip_set).read_text(encoding="utf-8"))
+    return {"chip_set": chip_set, **facts}
+
+
+def map_layers(layout: Layout) -> list[dict[str, Any]]:
+    """Return the quicklook pyramids that exist: {"id": "pre" | "post", "tile_px", "max_zoom", "width", "height"}."""
+    roles: tuple[Role, ...] = ("pre", "post")
+    found = []
+    for role in roles:
+        path = layout.quicklooks / role / "pyramid.json"
+        if path.is_file():
+            found.append({"id": role, **json.loads(path.read_text(encoding="utf-8"))})
+    return found
+
+
+def paths_in(text: str) -> list[str]:
+    """Read one path a line; quotes around a path and empty lines do not matter."""
+    return [line.strip().strip("\"'") for line in text.splitlines() if line.strip()]
+
+
+def start_adding_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> str:
+    """Start the job that adds scenes; return its id.
+
+    Raises:
+        PuGeoError: if no path is given.
+    """
+    if not (pre or post):
+        raise PuGeoError("No scene was named.", "Write the path of at least one GeoTIFF file.")
+    return jobs.start(layout, "add_scenes", {"pre": list(pre), "post": list(post)})
+
+
+def start_adding_footprints(layout: Layout, path: str) -> str:
+    """Start the job that adds footprints; return its id.
+
+    Raises:
+        PuGeoError: if no path is given.
+    """
+    if not path:
+        raise PuGeoError("No footprint file was named.", "Write the path of a GeoJSON or GeoPackage file.")
+    return jobs.start(layout, "add_footprints", {"path": path})
+
+
+def start_chipping(layout: Layout, *, size_px: int, bands: str) -> str:
+    """Start the job that cuts chips and computes features; return its id."""
+    return jobs.start(layout, "chip", {"size_px": size_px, "bands": bands})
+
+
+def jobs_of(layout: Layout, tasks: Sequence[str]) -> list[jobs.JobView]:
+    """Return the project's jobs of some kinds, newest first."""
+    return [job for job in jobs.all_jobs(layout) if job.task in tasks]

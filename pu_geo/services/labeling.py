@@ -1,0 +1,199 @@
+"""What the Annotate screen asks for: store clicks, undo, and re-order all buildings at once. No torch in this process."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis import ranker
+from pu_geo.errors import LabelError
+from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.labels import Ack, LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.records import Label
+from pu_geo.services.imagery import chip_facts
+
+LIVE_PREFIX = "live-"
+
+
+@dataclass(frozen=True)
+class LiveRanking:
+    """The instant ranker's answer to the labels so far. `score_id` names it for the browser."""
+
+    score_id: str
+    n_positive: int
+    seconds: float
+
+
+def apply_operations(layout: Layout, operations: Sequence[Mapping[str, object]], *, analyst: str, screen: str) -> list[Ack]:
+    """Store what the browser or a stream sends: labels, undo and redo, in their order.
+
+    Args:
+        operations: each {"op": str, "building_id": str, "label": str}, {"op", "undo": true} or {"op", "redo": true}.
+
+    Returns:
+        One answer an operation. What was acknowledged is on disk; a replayed operation is acknowledged again.
+    """
+    acks: list[Ack] = []
+    with store.connect(layout) as db:
+        for batch in _runs_of_labels(operations):
+            first = batch[0]
+            if first.get("undo") or first.get("redo"):
+                step = labels.undo if first.get("undo") else labels.redo
+                found = step(db, str(first["op"]), analyst=analyst, screen=screen)
+                acks.append(Ack(str(first["op"]), found[-1].event if found else labels.last_event(db)))
+            else:
+                ops = [_label_op(operation) for operation in batch]
+                acks.extend(labels.append(db, ops, analyst=analyst, screen=screen))
+    return acks
+
+
+def _runs_of_labels(operations: Sequence[Mapping[str, object]]) -> list[list[Mapping[str, object]]]:
+    """Split into runs of plain labels, stored in one transaction each, with undo and redo standing alone between them."""
+    batches: list[list[Mapping[str, object]]] = []
+    plain = False
+    for operation in operations:
+        is_plain = not (operation.get("undo") or operation.get("redo"))
+        if not (is_plain and plain):
+            batches.append([])
+        batches[-1].append(operation)
+        plain = is_plain
+    return batches
+
+
+def _label_op(operation: Mapping[str, object]) -> LabelOp:
+    label: Label = operation.get("label")  # type: ignore[assignment]  # checked where it is stored
+    act = operation.get("act")
+    return LabelOp(str(operation.get("op") or ""), str(operation.get("building_id")), label, str(act) if act else None)
+
+
+def parse_line(line: str, decoded: object) -> Mapping[str, object]:
+    """Check one line of `pu-geo label --stdin`.
+
+    Raises:
+        LabelError: if it is not an object with the texts op, building_id and label.
+    """
+    keys = ("op", "building_id", "label")
+    if not isinstance(decoded, dict) or not all(isinstance(decoded.get(key), str) for key in keys):
+        raise LabelError(
+            f"The line {line.strip()[:80]!r} is not an object with the texts op, building_id and label.",
+            'Send, for example, {"op": "1", "building_id": "b000001", "label": "positive"}.',
+        )
+    return decoded
+
+
+def undo(layout: Layout, *, analyst: str, screen: str) -> int:
+    """Undo the analyst's last act; return how many buildings it touched."""
+    with store.connect(layout) as db:
+        return len(labels.undo(db, str(uuid.uuid4()), analyst=analyst, screen=screen))
+
+
+def redo(layout: Layout, *, analyst: str, screen: str) -> int:
+    """Redo the analyst's last undone act; return how many buildings it touched."""
+    with store.connect(layout) as db:
+        return len(labels.redo(db, str(uuid.uuid4()), analyst=analyst, screen=screen))
+
+
+def current_labels(layout: Layout) -> dict[str, Label]:
+    """Return building id -> label for every building that carries one."""
+    with store.connect(layout) as db:
+        return labels.current_labels(db)
+
+
+def simulate(layout: Layout, *, field: str, values: Sequence[str], count: int, seed: int, analyst: str) -> dict[str, object]:
+    """Click `count` random buildings whose attribute `field` is one of `values`, for trials.
+
+    Returns:
+        {"stored", "positives": positives in the project now}
+
+    Raises:
+        LabelError: if there are fewer such buildings.
+    """
+    with store.connect(layout) as db:
+        table = contents.footprints(db)
+        known = labels.current_labels(db)
+        wanted = [
+            building
+            for building, row in zip(table.building_ids, table.attributes, strict=True)
+            if str(row.get(field)) in values and building not in known
+        ]
+        if len(wanted) < count:
+            raise LabelError(
+                f"{count} buildings with {field} = {' or '.join(values)} were asked for; there are {len(wanted)} unlabeled.",
+                "Ask for fewer, or name another field or value.",
+            )
+        chosen = np.random.default_rng(seed).choice(len(wanted), size=count, replace=False)
+        act = f"simulated-{uuid.uuid4()}"
+        ops = [LabelOp(f"{act}-{i}", wanted[int(row)], "positive", act) for i, row in enumerate(chosen)]
+        labels.append(db, ops, analyst=analyst, screen="cli", kind="simulated")
+        return {"stored": count, "positives": labels.counts(labels.current_labels(db))["positive"]}
+
+
+def positions(layout: Layout) -> dict[str, int]:
+    """Return building id -> its place in the map's geometry and in every score array the browser gets."""
+    with store.connect(layout) as db:
+        return {building: place for place, building in enumerate(contents.building_ids(db))}
+
+
+# The instant ranker
+
+
+@lru_cache(maxsize=2)
+def _plain_features(path: str, modified_ns: int) -> ranker.PreparedFeatures:
+    """Load the features of the unaugmented chips and prepare them once; `modified_ns` makes a new file a new entry."""
+    views = np.load(path, mmap_mode="r", allow_pickle=False)
+    return ranker.prepare(np.asarray(views[0], dtype=np.float32))
+
+
+@lru_cache(maxsize=16)
+def _live_scores(folder: str, chip_set: str, at_event: int, modified_ns: int) -> NDArray[np.float32]:
+    layout = Layout(store.open_project(folder).folder)
+    prepared = _plain_features(str(layout.features(chip_set)), modified_ns)
+    with store.connect(layout) as db:
+        pu = labels.pu_set(db, at=at_event, ids=chip_facts(layout, chip_set)["building_ids"])
+    return ranker.rank_positives(prepared, pu.is_positive, is_left_out=pu.is_left_out)
+
+
+def rank_now(layout: Layout) -> LiveRanking | None:
+    """Rank all buildings by the labels of this moment; None before there are chips and a positive."""
+    began = time.perf_counter()
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db)
+        at_event = labels.last_event(db)
+        n_positive = labels.counts(labels.current_labels(db))["positive"]
+    if chip_set is None or not n_positive:
+        return None
+    modified_ns = layout.features(chip_set).stat().st_mtime_ns
+    _live_scores(str(layout.folder), chip_set, at_event, modified_ns)
+    return LiveRanking(f"{LIVE_PREFIX}{at_event}", n_positive, time.perf_counter() - began)
+
+
+def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
+    """Return scores in the order of the map's geometry, little-endian float32 [N], NaN where there is none.
+
+    Args:
+        score_id: a run's id, or what `rank_now` returned.
+    """
+    with store.connect(layout) as db:
+        order = contents.building_ids(db)
+        chip_set = contents.latest_chip_set(db)
+        known = {facts.run_id for facts in runs.all_runs(db)}
+        newest = labels.last_event(db)
+    if score_id.startswith(LIVE_PREFIX) and score_id.removeprefix(LIVE_PREFIX).isdigit() and chip_set:
+        at_event = min(int(score_id.removeprefix(LIVE_PREFIX)), newest)
+        ids = chip_facts(layout, chip_set)["building_ids"]
+        scores = _live_scores(str(layout.folder), chip_set, at_event, layout.features(chip_set).stat().st_mtime_ns)
+    elif score_id in known:
+        ids = runs.building_ids_of(layout, score_id)
+        scores = np.asarray(runs.array(layout, score_id, "scores"), dtype=np.float32)
+    else:
+        return None
+    rows = {building: i for i, building in enumerate(ids)}
+    index = np.array([rows.get(building, -1) for building in order], dtype=np.int64)
+    return np.where(index >= 0, scores[index], np.nan).astype("<f4").tobytes()

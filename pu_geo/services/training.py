@@ -1,0 +1,100 @@
+"""What the Train screen asks for: methods, whether they can start, runs, and the jobs that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pu_geo import jobs
+from pu_geo.errors import TrainingError
+from pu_geo.methods import catalog
+from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import RunFacts
+
+TRAINING_TASKS = ("train", "rank")
+NCPU_FROM_SHARE = 0.30
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """What a training would see right now."""
+
+    n_positive: int
+    n_unlabeled: int
+    n_left_out: int
+    has_chips: bool
+
+
+def cards() -> Sequence[catalog.MethodCard]:
+    """Return the cards of all methods, in the order in which they are shown."""
+    return list(catalog.METHODS.values())
+
+
+def data_summary(layout: Layout) -> DataSummary:
+    """Count what a training would see."""
+    with store.connect(layout) as db:
+        counts = labels.counts(labels.current_labels(db))
+        n = contents.count_footprints(db)
+        has_chips = contents.latest_chip_set(db) is not None
+    unlabeled = n - counts["positive"] - counts["not_assessable"]
+    return DataSummary(counts["positive"], unlabeled, counts["not_assessable"], has_chips)
+
+
+def why_not(layout: Layout, method: str) -> str | None:
+    """Return why a method cannot start, in words, or None if it can."""
+    data, card = data_summary(layout), catalog.card(method)
+    if not data.has_chips:
+        return "There are no chips yet: cut them on the Imagery page."
+    if data.n_positive < card.min_positives:
+        return f"{card.title} needs at least {card.min_positives} positives; this project has {data.n_positive}."
+    return None
+
+
+def start(layout: Layout, method: str, *, preset: str, seed: int, overrides: Mapping[str, str] | None = None) -> str:
+    """Start a training job after checking what can be checked at once; return the job's id.
+
+    Raises:
+        TrainingError: if the method cannot start, or a setting is wrong.
+    """
+    catalog.settings_for(method, preset, overrides or {})
+    reason = why_not(layout, method)
+    if reason:
+        raise TrainingError(reason, "Mark more damaged buildings on the Annotate page.", kind="not_ready")
+    return jobs.start(
+        layout, "train", {"method": method, "preset": preset, "seed": seed, "overrides": dict(overrides or {})}
+    )
+
+
+def all_runs(layout: Layout) -> list[RunFacts]:
+    """Return finished runs, newest first."""
+    with store.connect(layout) as db:
+        return runs.all_runs(db)
+
+
+def pinned_run(layout: Layout) -> str | None:
+    """Return the id of the run that maps and exports start from."""
+    with store.connect(layout) as db:
+        return runs.pinned(db)
+
+
+def pin(layout: Layout, run_id: str) -> None:
+    """Make a run the one that the live map and QGIS show."""
+    with store.connect(layout) as db:
+        runs.pin(db, layout, run_id)
+
+
+def recommendation(found: Sequence[RunFacts]) -> str | None:
+    """Say which method the damaged share speaks for; None before there is an estimate.
+
+    The rule is the floor of what was measured: NcPU where Elkan-Noto estimates 30 % damaged or more, the ranker below.
+    """
+    share = next((facts.estimated_share for facts in found if facts.estimated_share is not None), None)
+    if share is None:
+        return None
+    if share >= NCPU_FROM_SHARE:
+        return f"About {share:.0%} of the unlabeled look damaged: NcPU usually ranks best here."
+    return (
+        f"About {share:.1%} of the unlabeled look damaged: below {NCPU_FROM_SHARE:.0%} the instant ranker usually "
+        "ranks best. Train NcPU or PUCL for a second opinion."
+    )

@@ -1,0 +1,136 @@
+"""Tile the scene pair into one chip per footprint, and compute the frozen features that ranker and quick presets use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.engine import features
+from pu_geo.engine.run import best_device
+from pu_geo.errors import FootprintError, ImageryError
+from pu_geo.geo import chips as geo_chips
+from pu_geo.geo.raster import Mosaic
+from pu_geo.geo.sheets import write_chip_sheets
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout, replacing, write_json
+from pu_geo.records import ChipSet, FootprintTable, Grid, Scene
+from pu_geo.tasks.job import Job
+
+N_VIEWS = 17
+FEATURE_SEED = 0
+Bands = Literal["pre+post", "post"]
+
+
+def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str, object]:
+    """Cut chips, write their contact sheets, and compute features of `N_VIEWS` augmented views.
+
+    Args:
+        size_px: side of a chip, pixels.
+        bands: "pre+post" (6 bands) or "post" (3 bands).
+
+    Returns:
+        {"chip_set", "n", "size_px", "bands", "n_nodata": chips that no post scene covers in full}
+
+    Raises:
+        ImageryError: if pre bands are wanted and there is no pre scene.
+        FootprintError: if there are no footprints.
+    """
+    with store.connect(job.layout) as db:
+        grid, scenes, table = contents.grid(db), contents.scenes(db), contents.footprints(db)
+    _check(table, scenes, bands, size_px)
+    chip_set = _chip_set_id(table, scenes, bands, size_px)
+    nodata_share = _cut(job, chip_set, table, scenes, grid, bands, size_px)
+    chips = np.load(job.layout.chips(chip_set), mmap_mode="r")
+    sheets = write_chip_sheets(chips, job.layout.sheets(chip_set), report=job.part(0.15, 0.2, "contact sheets of chips"))
+    _compute_features(job, chip_set, chips)
+    facts = {
+        "bands": bands,
+        "size_px": size_px,
+        "building_ids": list(table.building_ids),
+        "nodata_share": [round(float(share), 4) for share in nodata_share],
+        "sheets": sheets,
+    }
+    write_json(job.layout.chip_facts(chip_set), facts)
+    with store.connect(job.layout) as db:
+        contents.add_chip_set(db, chip_set, bands, size_px, len(table.building_ids))
+    n_nodata = int((nodata_share > 0).sum())
+    return {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": bands, "n_nodata": n_nodata}
+
+
+def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int) -> None:
+    if not table.wkb:
+        raise FootprintError(
+            "This project has no footprints, so there is nothing to cut chips for.",
+            "Add some on the Imagery page, or with `pu-geo add-footprints`.",
+        )
+    if bands == "pre+post" and not any(scene.role == "pre" for scene in scenes):
+        raise ImageryError(
+            "Chips of pre and post bands were asked for, but this project has no pre-event scene.",
+            "Add one, or cut chips of the post-event scene alone (`--bands post`).",
+        )
+    if not 16 <= size_px <= 256:
+        raise ImageryError(f"Chips of {size_px} px were asked for; 16 to 256 px work.", "Choose 64 px if in doubt.")
+
+
+def _chip_set_id(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int) -> str:
+    """Name a chip set after what it is made from, so that the same input gives the same name."""
+    digest = hashlib.sha256()
+    for part in [*table.building_ids, *table.wkb, *(scene.sha256 for scene in scenes)]:
+        digest.update(part.encode() if isinstance(part, str) else part)
+    return f"{bands.replace('+', '')}-{size_px}-{digest.hexdigest()[:8]}"
+
+
+def _cut(
+    job: Job, chip_set: str, table: FootprintTable, scenes: Sequence[Scene], grid: Grid, bands: Bands, size_px: int
+) -> NDArray[np.float32]:
+    windows = geo_chips.chip_windows(table.wkb, grid)
+    shape = (len(table.wkb), 6 if bands == "pre+post" else 3, size_px, size_px)
+    report = job.part(0.0, 0.15, f"cutting {shape[0]} chips")
+    pre_scenes = [scene for scene in scenes if scene.role == "pre"] if bands == "pre+post" else []
+    with replacing(job.layout.chips(chip_set)) as temporary:
+        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        with Mosaic([scene for scene in scenes if scene.role == "post"], grid) as post:
+            if pre_scenes:
+                with Mosaic(pre_scenes, grid) as pre:
+                    share = geo_chips.cut_chips(
+                        pre, post, windows, size_px, out, report=report, is_cancelled=job.is_cancelled
+                    )
+            else:
+                share = geo_chips.cut_chips(None, post, windows, size_px, out, report=report, is_cancelled=job.is_cancelled)
+        out.flush()
+    return share
+
+
+def _compute_features(job: Job, chip_set: str, chips: NDArray[np.uint8]) -> None:
+    settings = features.RcfSettings()
+    generator = torch.Generator().manual_seed(FEATURE_SEED)
+    bank = features.fit_rcf(chips, settings.n_filters, generator)
+    with replacing(job.layout.filters(chip_set)) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, **bank.to_arrays())
+    with replacing(job.layout.features(chip_set)) as temporary:
+        shape = (N_VIEWS, len(chips), bank.n_features)
+        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
+        features.extract_views(
+            chips,
+            bank,
+            N_VIEWS,
+            seed=FEATURE_SEED,
+            device=best_device(),
+            out=out,
+            report=job.part(0.2, 1.0, f"features of {len(chips)} chips in {N_VIEWS} views"),
+            is_cancelled=job.is_cancelled,
+        )
+        out.flush()
+
+
+def load_chip_set(layout: Layout, chip_set: str) -> ChipSet:
+    """Return the facts of a chip set."""
+    facts = json.loads(layout.chip_facts(chip_set).read_text(encoding="utf-8"))
+    share = np.array(facts["nodata_share"], dtype=np.float32)
+    return ChipSet(chip_set, facts["bands"], facts["size_px"], facts["building_ids"], share)

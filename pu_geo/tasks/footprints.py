@@ -1,0 +1,46 @@
+"""Add building footprints to a project, and write their outlines in grid pixels for the browser."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from pu_geo.geo.footprints import read_footprints
+from pu_geo.geo.quicklooks import footprint_geometry
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout, replacing
+from pu_geo.tasks.job import Job
+
+
+def add_footprints(job: Job, *, path: str) -> dict[str, object]:
+    """Read a footprint file into the project.
+
+    Returns:
+        {"n_in", "added", "already_here", "repaired", "dropped", "notes"}: n_in = added + already_here + dropped.
+
+    Raises:
+        ProjectError: if there is no post scene yet.
+        FootprintError: if the file cannot be used.
+    """
+    job.report(0.05, f"reading {path}")
+    with store.connect(job.layout) as db:
+        grid = contents.grid(db)
+    table = read_footprints(path, grid)
+    job.report(0.6, f"storing {len(table.wkb)} footprints")
+    with store.connect(job.layout) as db:
+        added = contents.add_footprints(db, table)
+        write_geometry(job.layout, db)
+    return {
+        "n_in": table.n_in,
+        "added": added,
+        "already_here": len(table.wkb) - added,
+        "repaired": table.n_repaired,
+        "dropped": table.n_dropped,
+        "notes": list(table.notes),
+    }
+
+
+def write_geometry(layout: Layout, db: sqlite3.Connection) -> None:
+    """Write all outlines in grid pixels to `quicklooks/footprints.json`."""
+    table = contents.footprints(db)
+    with replacing(layout.geometry) as temporary:
+        temporary.write_bytes(footprint_geometry(table.wkb, table.building_ids, contents.grid(db)))

@@ -1,0 +1,52 @@
+"""Everything between imagery and the first click in one job: scenes, footprints, chips, features."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from pu_geo.project.layout import replacing
+from pu_geo.tasks.chip import Bands, chip
+from pu_geo.tasks.footprints import add_footprints
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.scenes import add_scenes
+
+
+class _Part(Job):
+    """A job that is a part of another: its 0..1 is `start`..`end` of the whole."""
+
+    def __init__(self, whole: Job, start: float, end: float) -> None:
+        super().__init__(whole.layout, whole.folder, whole.echo)
+        self._whole, self._start, self._end = whole, start, end
+
+    def report(self, share: float, message: str) -> None:
+        self._whole.report(self._start + (self._end - self._start) * min(share, 0.999), message)
+
+
+def prepare(
+    job: Job, *, pre: Sequence[str], post: Sequence[str], footprints: Sequence[str],
+    bands: Bands = "pre+post", size_px: int = 64, copy_sources: bool = False,
+) -> dict[str, object]:  # fmt: skip
+    """Add scenes and footprints, then cut chips and compute features.
+
+    Args:
+        copy_sources: first copy the scenes into the project folder (used for the sample event, which may move).
+
+    Returns:
+        what the parts returned: {"scenes", "footprints", "chips"}
+    """
+    if copy_sources:
+        pre, post = ([_copied(job, path) for path in paths] for paths in (pre, post))
+    scenes = add_scenes(_Part(job, 0.0, 0.15), pre=pre, post=post)
+    added = [add_footprints(_Part(job, 0.15, 0.2), path=path) for path in footprints]
+    chips = chip(_Part(job, 0.2, 1.0), size_px=size_px, bands=bands)
+    return {"scenes": scenes, "footprints": added, "chips": chips}
+
+
+def _copied(job: Job, path: str) -> str:
+    source = Path(path)
+    target = job.layout.folder / "sources" / source.name
+    with replacing(target) as temporary:
+        shutil.copyfile(source, temporary)
+    return str(target)

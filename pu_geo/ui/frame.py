@@ -1,0 +1,119 @@
+"""The frame around every page: which project is open, the sidebar, and errors told in words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+from pu_geo.errors import PuGeoError
+from pu_geo.project.layout import Layout
+from pu_geo.services import labeling, projects
+
+OPEN_VARIABLE = "PU_GEO_OPEN"
+_SCREENS = {"imagery": "Imagery", "annotate": "Annotate", "train": "Train", "damage_map": "Damage map"}
+
+
+def resolve(token: str) -> Path | None:
+    """Return the folder of an opened project; for the HTTP routes."""
+    layout = projects.resolve(token)
+    return None if layout is None else layout.folder
+
+
+def scores(token: str, score_id: str) -> bytes | None:
+    """Return scores of an opened project as the map wants them; for the HTTP routes."""
+    layout = projects.resolve(token)
+    return None if layout is None else labeling.scores_for_browser(layout, score_id)
+
+
+@contextmanager
+def telling_errors() -> Iterator[None]:
+    """Show a user's mistake as problem and hint; nothing else of it reaches the page."""
+    try:
+        yield
+    except PuGeoError as error:
+        st.error(f"**{error.problem}**\n\n{error.hint}", icon=":material/error:")
+
+
+def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
+    """Draw the sidebar, then the page."""
+    st.session_state["pages"] = dict(pages)
+    with telling_errors():
+        _open_first()
+    layout = current()
+    with st.sidebar:
+        st.markdown("### PU-Geo")
+        if layout is not None:
+            with telling_errors():
+                _draw_status(projects.summary(layout))
+        st.text_input("Analyst", key="analyst_name", value=analyst(), help="A pseudonym will do; stored with each label.")
+    with telling_errors():
+        page.run()
+
+
+def _open_first() -> None:
+    """Open what the command line named, once a session."""
+    wanted = os.environ.get(OPEN_VARIABLE, "")
+    if not wanted or "first_opened" in st.session_state:
+        return
+    st.session_state["first_opened"] = True
+    layout = projects.open_sample()[0] if wanted == "sample" else projects.open_project(wanted)
+    use(layout)
+
+
+def _draw_status(summary: projects.Summary) -> None:
+    st.markdown(f"**{summary.name}**")
+    st.caption(
+        f"{summary.n_pre} pre and {summary.n_post} post scenes · {summary.n_buildings:,} buildings  \n"
+        f"{summary.n_positive} positives · {summary.n_not_damaged} not damaged  \n"
+        f"{summary.n_runs} runs" + (f", last: {summary.last_run.method}" if summary.last_run else "")
+    )
+    if summary.next_step in st.session_state["pages"]:
+        st.page_link(
+            st.session_state["pages"][summary.next_step],
+            label=f"Next: {_SCREENS[summary.next_step]}",
+            icon=":material/arrow_forward:",
+        )
+
+
+def analyst() -> str:
+    """Return the analyst's pseudonym of this session."""
+    return str(st.session_state.get("analyst_name") or os.environ.get("PU_GEO_ANALYST") or "analyst")
+
+
+def use(layout: Layout) -> None:
+    """Make a project the one that this session works on."""
+    st.session_state["project"] = str(layout.folder)
+
+
+def current() -> Layout | None:
+    """Return the project of this session, or None."""
+    folder = st.session_state.get("project")
+    return None if folder is None else Layout(Path(folder))
+
+
+def needs_project() -> Layout:
+    """Return the project of this session, or say that there is none and end the page."""
+    layout = current()
+    if layout is None:
+        st.info("No project is open yet.", icon=":material/folder_open:")
+        link("project", "Open a project")
+        st.stop()
+    return layout
+
+
+def link(page: str, label: str) -> None:
+    """Draw a link to another screen."""
+    pages = st.session_state.get("pages", {})
+    if page in pages:
+        st.page_link(pages[page], label=label, icon=":material/arrow_forward:")
+
+
+def header(title: str, purpose: str) -> None:
+    """Draw a screen's title and the line that says what it is for."""
+    st.subheader(title, anchor=False)
+    st.caption(purpose)

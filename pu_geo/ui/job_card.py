@@ -1,0 +1,98 @@
+"""The card of a background job: what it does, how far it is, how long still, and a button to stop or repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import streamlit as st
+
+from pu_geo import jobs
+from pu_geo.jobs import JobView
+from pu_geo.project.layout import Layout
+from pu_geo.ui.frame import telling_errors
+
+TITLES = {
+    "prepare": "Loading scenes, footprints and chips",
+    "add_scenes": "Adding scenes",
+    "add_footprints": "Adding footprints",
+    "chip": "Cutting chips and computing features",
+    "train": "Training",
+    "rank": "Ranking",
+    "embed": "UMAP",
+    "export": "Export",
+}
+_SECONDS_BETWEEN_LOOKS = 1.0
+
+
+def watch(layout: Layout, tasks: Sequence[str], *, body: Callable[[JobView], None] | None = None, most: int = 1) -> bool:
+    """Draw the newest jobs of some kinds, refreshed while one runs.
+
+    Args:
+        body: draws more inside the card, such as curves.
+        most: how many cards.
+
+    Returns:
+        whether one is running. When it ends, the whole page is drawn anew.
+    """
+    shown = [job for job in jobs.all_jobs(layout) if job.task in tasks][:most]
+    running = any(job.state == "running" for job in shown)
+
+    @st.fragment(run_every=_SECONDS_BETWEEN_LOOKS if running else None)
+    def cards() -> None:
+        still = False
+        for known in shown:
+            job = jobs.view(jobs.folder_of(layout, known.job_id))
+            still = still or job.state == "running"
+            card(layout, job, body)
+        if running and not still:
+            st.rerun()
+
+    if shown:
+        cards()
+    return running
+
+
+def card(layout: Layout, job: JobView, body: Callable[[JobView], None] | None = None) -> None:
+    """Draw one job."""
+    with st.container(border=True):
+        title = TITLES.get(job.task, job.task)
+        method = job.args.get("method")
+        st.markdown(f"**{title}{f' {method.upper()}' if method else ''}** · {_state_words(job)}")
+        if job.state == "running":
+            st.progress(min(job.progress or 0.0, 1.0), text=f"{job.message} · {_time_words(job)}")
+            if st.button("Cancel", key=f"cancel-{job.job_id}", icon=":material/stop_circle:"):
+                with telling_errors():
+                    jobs.cancel(layout, job.job_id)
+        elif job.state in ("interrupted", "failed", "cancelled"):
+            _draw_end(layout, job)
+        if body is not None:
+            body(job)
+
+
+def _draw_end(layout: Layout, job: JobView) -> None:
+    if job.state == "failed":
+        st.error(f"{job.problem}\n\n{job.hint}")
+    if job.state == "interrupted":
+        st.warning("Its process ended without a word: the machine was restarted, or it was killed. Nothing else is lost.")
+    if st.button("Start again", key=f"resume-{job.job_id}", icon=":material/restart_alt:"):
+        with telling_errors():
+            jobs.resume(layout, job.job_id)
+            st.rerun(scope="app")
+
+
+def _state_words(job: JobView) -> str:
+    colors = {"running": "blue", "done": "green", "failed": "red", "cancelled": "gray", "interrupted": "orange"}
+    return f":{colors[job.state]}-badge[{job.state}]"
+
+
+def _time_words(job: JobView) -> str:
+    elapsed = (datetime.now(UTC) - datetime.fromisoformat(job.started_at)).total_seconds()
+    words = f"{_duration(elapsed)} so far"
+    if job.progress and job.progress > 0.05:
+        words += f", about {_duration(elapsed / job.progress - elapsed)} left"
+    return words
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,90 @@
+"""The damage view of a project: collects what the component needs, and stores what the analyst clicks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import streamlit as st
+
+from pu_geo.errors import LabelError
+from pu_geo.project.layout import Layout
+from pu_geo.records import Label
+from pu_geo.services import imagery, labeling, projects
+from pu_geo.ui.damage_view import DamageViewState, MapLayer, Operation, Wall, damage_view
+from pu_geo.ui.frame import analyst
+
+
+def project_view(
+    layout: Layout,
+    *,
+    key: str,
+    labels: Mapping[str, Label],
+    mode: Literal["label", "view"],
+    panes: Sequence[Literal["map", "wall"]] = ("map", "wall"),
+    score_id: str | None = None,
+    threshold: float | None = None,
+    color_by: Literal["labels", "scores"] = "labels",
+    height: int = 720,
+) -> DamageViewState | None:
+    """Draw map and chip wall of a project; None where there is nothing to draw yet.
+
+    Args:
+        labels: building id -> label; read after callbacks ran.
+        score_id: a run's id, or a live ranking's; the scores that map and wall show.
+    """
+    overview = imagery.overview(layout)
+    if overview.grid is None or not overview.n_buildings or not overview.layers:
+        return None
+    stamp = str(layout.geometry.stat().st_mtime_ns)
+    return damage_view(
+        key=key,
+        token=projects.token_of(layout),
+        grid_px=(overview.grid.width, overview.grid.height),
+        gsd_m=overview.grid.gsd_m,
+        layers=[MapLayer(layer["id"], layer["max_zoom"], v=_tile_stamp(layout, layer["id"])) for layer in overview.layers],
+        geometry_v=stamp,
+        labels=labels,
+        positions=_positions(str(layout.folder), stamp),
+        on_operations=_storer(layout) if mode == "label" else None,
+        panes=panes,
+        mode=mode,
+        score_id=score_id,
+        threshold=threshold,
+        color_by=color_by,
+        wall=_wall(overview.chips),
+        height=height,
+    )
+
+
+def _tile_stamp(layout: Layout, role: str) -> str:
+    return str((layout.quicklooks / role / "pyramid.json").stat().st_mtime_ns)
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def _positions(folder: str, stamp: str) -> dict[str, int]:
+    """Return building id -> its place in the footprint file; `stamp` changes with that file."""
+    return labeling.positions(projects.find(folder))
+
+
+def _wall(chips: Mapping[str, Any] | None) -> Wall | None:
+    if chips is None:
+        return None
+    return Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"])
+
+
+def _storer(layout: Layout) -> Callable[[Sequence[Operation]], None]:
+    def store(operations: Sequence[Operation]) -> None:
+        wishes = [
+            {"op": op.op, op.kind: True, "building_id": op.building_id, "label": op.label, "act": op.act}
+            for op in operations
+        ]
+        screen = operations[0].screen if operations else "map"
+        acks = labeling.apply_operations(layout, wishes, analyst=analyst(), screen=screen)
+        refused = [ack for ack in acks if ack.error]
+        if refused:
+            st.session_state["refused_labels"] = LabelError(
+                f"{len(refused)} of {len(acks)} labels were refused. The first: {refused[0].error}", "Reload the page."
+            )
+
+    return store

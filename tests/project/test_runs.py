@@ -1,0 +1,59 @@
+"""Finished runs: what is stored, pinned and found again."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from pu_geo.errors import ProjectError
+from pu_geo.project import runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import RunFacts
+
+
+def finish(layout: Layout, run_id: str, scores: np.ndarray) -> None:
+    facts = RunFacts(
+        run_id, "ranker", "instant", 0, {"l2": 1.0}, "set", 3, 2, 18, store.now(), 0.1, "cpu", "linear", 0.5, 0.04
+    )
+    with store.connect(layout) as db:
+        runs.finish(
+            db, layout, facts, ids=[f"b{i}" for i in range(20)], scores=scores, arrays={"embeddings": np.eye(20)}
+        )
+
+
+def test_highest_score_has_rank_one_and_ties_keep_their_order() -> None:
+    assert runs.ranks(np.array([0.2, 0.9, 0.2, 0.5], np.float32)).tolist() == [3, 1, 4, 2]
+
+
+def test_finished_run_is_pinned_and_shown_by_the_live_view(project: Layout) -> None:
+    scores = np.linspace(0, 1, 20, dtype=np.float32)
+    finish(project, "one", scores)
+    finish(project, "two", scores[::-1].copy())
+    with store.connect(project) as db:
+        assert [facts.run_id for facts in runs.all_runs(db)] == ["two", "one"]
+        assert runs.pinned(db) == "two"
+        assert db.execute("SELECT score, rank FROM damage_map WHERE building_id = 'b0'").fetchone() == (1.0, 1)
+        runs.pin(db, project, "one")
+        assert db.execute("SELECT score, rank FROM damage_map WHERE building_id = 'b0'").fetchone() == (0.0, 20)
+        assert runs.find(db, "latest").settings == {"l2": 1.0}
+
+
+def test_manifest_names_the_sha256_of_every_file(project: Layout) -> None:
+    finish(project, "one", np.zeros(20, np.float32))
+    folder = project.run("one")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert set(manifest["sha256"]) == {"scores.npy", "embeddings.npy", "building_ids.json"}
+    for name, digest in manifest["sha256"].items():
+        assert runs.sha256_of(folder / name) == digest
+
+
+def test_unknown_run_and_missing_array_are_told(project: Layout) -> None:
+    with store.connect(project) as db, pytest.raises(ProjectError, match="none yet"):
+        runs.find(db, "latest")
+    finish(project, "one", np.zeros(20, np.float32))
+    with store.connect(project) as db, pytest.raises(ProjectError, match="its runs are: one"):
+        runs.find(db, "other")
+    with pytest.raises(ProjectError, match="has no clusters"):
+        runs.array(project, "one", "clusters")

@@ -1,0 +1,138 @@
+"""The command line: verbs, exit codes, errors in words, and the label stream."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pu_geo import cli
+from pu_geo.project import labels, store
+from pu_geo.project.layout import Layout
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.main([*arguments])
+    seen = capsys.readouterr()
+    return code, seen.out, seen.err
+
+
+def test_mistake_ends_in_exit_code_2_with_problem_and_hint(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, err = run(capsys, "rank", str(tmp_path / "no.pugeo"))
+    assert (code, out) == (2, "")
+    assert "is not a PU-Geo project" in err
+    assert "pu-geo init" in err
+    assert "Traceback" not in err
+
+
+def test_init_makes_a_project_and_says_so_in_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, "init", str(tmp_path / "a.pugeo"), "--name", "A", "--json")
+    assert code == 0
+    assert json.loads(out) == {"project": str(tmp_path / "a.pugeo"), "name": "A"}
+
+
+def test_simulated_clicks_follow_field_count_and_seed(capsys: pytest.CaptureFixture[str], project: Layout) -> None:
+    arguments = ("label", str(project.folder), "--from-field", "damage", "--is", "destroyed", "--count", "3", "--json")
+    assert json.loads(run(capsys, *arguments)[1]) == {"stored": 3, "positives": 3}
+    with store.connect(project) as db:
+        chosen = labels.current_labels(db)
+    assert set(chosen) <= {"b0", "b4", "b8", "b12", "b16"}
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert "there are 2 unlabeled" in err
+
+
+def stream(project: Layout, *lines: str) -> list[dict[str, object]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "pu_geo.cli", "label", str(project.folder), "--stdin"],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.slow
+def test_label_stream_acknowledges_replays_and_survives_bad_lines(project: Layout) -> None:
+    good = '{"op": "a", "building_id": "b1", "label": "positive"}'
+    answers = stream(
+        project,
+        good,
+        "not json",
+        '{"op": "b"}',
+        '["op"]',
+        '{"op": "c", "building_id": "nobody", "label": "positive"}',
+        '{"op": "d", "building_id": "b2", "label": "burnt"}',
+        "",
+        '{"op": "e", "building_id": "b2", "label": "not_damaged"}',
+        good,
+    )
+    assert answers[0] == {"ack": "a", "event": 1}
+    assert ["error" in answer for answer in answers] == [False, True, True, True, True, True, False, False]
+    assert answers[6:] == [{"ack": "e", "event": 2}, {"ack": "a", "event": 1}]
+    with store.connect(project) as db:
+        assert labels.current_labels(db) == {"b1": "positive", "b2": "not_damaged"}
+
+
+def test_csv_import_is_one_act_and_importing_again_stores_nothing(
+    capsys: pytest.CaptureFixture[str], project: Layout, tmp_path: Path
+) -> None:
+    table = tmp_path / "labels.csv"
+    table.write_text("building_id,label\nb1,positive\nb2,damaged\nb3,not_damaged\n")
+    first = json.loads(run(capsys, "label", str(project.folder), "--import", str(table), "--json")[1])
+    again = json.loads(run(capsys, "label", str(project.folder), "--import", str(table), "--json")[1])
+    assert (first["stored"], again["stored"]) == (3, 0)
+    with store.connect(project) as db:
+        assert labels.current_labels(db) == {"b1": "positive", "b2": "positive", "b3": "not_damaged"}
+        analyst = next(iter(labels.current(db).values())).analyst
+        assert len(labels.undo(db, "u", analyst=analyst, screen="cli")) == 3
+
+
+def test_points_are_laid_onto_footprints_and_misses_are_counted(
+    capsys: pytest.CaptureFixture[str], project: Layout, tmp_path: Path
+) -> None:
+    def point(lon: float, lat: float, **properties: str) -> dict[str, object]:
+        return {"type": "Feature", "properties": properties, "geometry": {"type": "Point", "coordinates": [lon, lat]}}
+
+    # (500004, 4000004) in UTM 15N is on the central meridian, 93 degrees west; b0 covers it
+    points = [point(-92.9999555, 36.1447542), point(-93.5, 36.0)]
+    path = tmp_path / "points.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": points}))
+    result = json.loads(run(capsys, "label", str(project.folder), "--import", str(path), "--json")[1])
+    assert result == {"rows": 2, "stored": 1, "outside": 1}
+    with store.connect(project) as db:
+        assert labels.current_labels(db) == {"b0": "positive"}
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("a,b\n1,2\n", "no column building_id"), ("building_id,label\nb1,burnt\n", "1 of 1 labels"), ("\xff\xfe", "no column")],
+)
+def test_bad_csv_is_refused_in_words(
+    capsys: pytest.CaptureFixture[str], project: Layout, tmp_path: Path, text: str, word: str
+) -> None:
+    table = tmp_path / "labels.csv"
+    table.write_text(text, encoding="utf-8")
+    code, _, err = run(capsys, "label", str(project.folder), "--import", str(table))
+    assert code == 2
+    assert word in err
+
+
+def test_jobs_verb_needs_an_id_and_a_job_that_exists(capsys: pytest.CaptureFixture[str], project: Layout) -> None:
+    assert "needs the id" in run(capsys, "jobs", str(project.folder), "cancel")[2]
+    assert "no job" in run(capsys, "jobs", str(project.folder), "log", "nothing")[2]
+
+
+def test_set_wants_key_and_value(capsys: pytest.CaptureFixture[str], project: Layout) -> None:
+    code, _, err = run(capsys, "train", str(project.folder), "--method", "ncpu", "--set", "epochs")
+    assert code == 2
+    assert "key=value" in err
