@@ -1,0 +1,134 @@
+"""Every page, without a browser: no project, an empty one, a full one, and refused actions told in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_parts import REPOSITORY
+from streamlit.testing.v1 import AppTest
+
+from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.records import RunFacts
+from pu_geo.services import projects
+
+PAGES = ("project", "imagery", "annotate", "train", "explore", "damage_map")
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+
+
+def show(page: str, layout: Layout | None = None) -> AppTest:
+    app = AppTest.from_file(REPOSITORY / "pages" / f"{page}.py", default_timeout=20)
+    if layout is not None:
+        app.session_state["project"] = str(layout.folder)
+    return app.run()
+
+
+def words(app: AppTest) -> str:
+    parts = [*app.markdown, *app.caption, *app.info, *app.error, *app.subheader]
+    return "\n".join(str(part.value) for part in parts)
+
+
+@pytest.fixture
+def finished(project: Layout) -> Layout:
+    """A project with chips, labels and a run, but no imagery on disk."""
+    rng = np.random.default_rng(0)
+    ids = [f"b{i}" for i in range(20)]
+    write_array(project.chips("set"), rng.integers(0, 255, (20, 6, 64, 64)).astype(np.uint8))
+    write_array(project.features("set"), rng.normal(size=(2, 20, 8)).astype(np.float16))
+    sheets = {"per_sheet": 64, "columns": 8, "cell_w": 64, "cell_h": 128, "n": 20, "n_sheets": 1, "has_pre": True}
+    facts = {"building_ids": ids, "nodata_share": [0.0] * 20, "bands": "pre+post", "size_px": 64, "sheets": sheets}
+    write_json(project.chip_facts("set"), facts)
+    run = RunFacts("ranker-1", "ranker", "instant", 0, {}, "set", 2, 2, 18, store.now(), 0.1, "cpu", "linear", 0.5, 0.04)
+    arrays = {"embeddings": rng.normal(size=(20, 8)).astype(np.float32), "clusters": np.arange(20) % 2}
+    with store.connect(project) as db:
+        contents.add_chip_set(db, "set", "pre+post", 64, 20)
+        labels.append(db, [LabelOp("1", "b1", "positive"), LabelOp("2", "b2", "positive")], analyst="ann", screen="map")
+        runs.finish(db, project, run, ids=ids, scores=np.linspace(0, 1, 20, dtype=np.float32), arrays=arrays)
+    return project
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_without_a_project_sends_there(page: str) -> None:
+    app = show(page)
+    assert not app.exception
+    assert page == "project" or "No project is open" in words(app)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_of_an_empty_project_says_what_is_missing(page: str, tmp_path: Path) -> None:
+    app = show(page, store.create(tmp_path / "empty.pugeo", "Empty"))
+    assert not app.exception
+    said = {
+        "annotate": "nothing to click yet",
+        "train": "There are no chips yet",
+        "explore": "no run to explore",
+        "damage_map": "no run yet",
+        "imagery": "Needs a post-event scene first",
+        "project": "Empty",
+    }
+    assert said[page] in words(app)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> None:
+    app = show(page, finished)
+    assert not app.exception
+    assert not app.error
+    said = {
+        "annotate": "**2** positives",
+        "train": "the instant ranker usually",
+        "explore": "Select some dots",
+        "damage_map": "**2** confirmed",
+        "imagery": "20 chips of 64 px",
+        "project": "Event",
+    }
+    assert said[page] in words(app) + "\n".join(str(metric.value) for metric in app.metric)
+
+
+def test_bad_path_is_refused_in_words() -> None:
+    app = show("project")
+    app.text_input(key="open_path").input("/nowhere").run()
+    app.button[1].click().run()
+    assert "is not a PU-Geo project" in words(app)
+    assert not app.exception
+
+
+def test_created_project_is_open_afterwards() -> None:
+    app = show("project")
+    app.text_input(key="new_name").input("Joplin").run()
+    app.text_input(key="new_path").input("joplin").run()
+    app.button[2].click().run()
+    assert app.session_state["project"] == str(projects.home() / "joplin.pugeo")
+
+
+def test_training_with_too_few_positives_cannot_start(finished: Layout) -> None:
+    app = show("train", finished)
+    start = next(button for button in app.button if button.key == "start-ncpu")
+    assert start.disabled
+    assert "needs at least" in words(app)
+
+
+def test_export_into_a_missing_folder_ends_in_words(finished: Layout) -> None:
+    app = show("damage_map", finished)
+    app.text_input(key="out-ranker-1").input("/nowhere/else/map.geojson").run()
+    next(button for button in app.button if button.label == "Export GeoJSON").click().run()
+    from pu_geo import jobs
+
+    job = jobs.all_jobs(finished)[0]
+    assert jobs.wait(finished, job.job_id, seconds=60).problem.startswith("The folder /nowhere/else does not exist")
+
+
+def test_undo_button_takes_back_the_last_click(finished: Layout) -> None:
+    app = show("annotate", finished)
+    with store.connect(finished) as db:
+        labels.append(db, [LabelOp("3", "b3", "positive")], analyst="analyst", screen="map")
+    next(button for button in app.button if button.label == "Undo").click().run()
+    with store.connect(finished) as db:
+        assert set(labels.current_labels(db)) == {"b1", "b2"}
