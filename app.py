@@ -24,7 +24,7 @@ LOOPBACK = "127.0.0.1"
 
 def draw() -> None:
     """Draw the frame around the current page."""
-    st.set_page_config(page_title="PU-Geo", page_icon=":material/home_work:", layout="wide")
+    st.set_page_config(page_title="PU-Geo", page_icon="🏚️", layout="wide")
     folder = Path(__file__).parent / "pages"
     pages = {
         name: st.Page(folder / f"{name}.py", title=title, icon=icon, default=name == "project")
@@ -53,6 +53,8 @@ def serve() -> None:
             "client.showErrorLinks": False,
             "client.toolbarMode": "minimal",
             "theme.primaryColor": "#0B6E99",
+            "theme.paddingTop": "1.5rem",
+            "theme.metricValueFontSize": "1.4rem",
         }
     )
 

@@ -46,7 +46,7 @@ def curves(job: JobView) -> None:
         )
     figure.update_layout(
         height=240, margin={"l": 0, "r": 0, "t": 10, "b": 0}, xaxis_title="epoch", yaxis_title="loss",
-        yaxis2={"overlaying": "y", "side": "right", "range": [0, 1], "title": "share", "showgrid": False},
+        yaxis2={"overlaying": "y", "side": "right", "range": [0, 1], "dtick": 0.25, "tickformat": ".0%", "tickmode": "linear", "title": "share", "showgrid": False},
         legend={"orientation": "h", "y": 1.1},
     )  # fmt: skip
     st.plotly_chart(figure, key=f"curve-{job.job_id}", config={"displaylogo": False})
