@@ -12,7 +12,6 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import find_project
 
 OPEN_VARIABLE = "PU_GEO_OPEN"
-PORT_VARIABLE = "PU_GEO_PORT"
 BROWSER_VARIABLE = "PU_GEO_BROWSER"
 SAMPLE = "sample"
 
@@ -47,10 +46,9 @@ def launch_app(project: str | None, *, port: int, sample: bool, browser: bool) -
     environment = {
         **os.environ,
         OPEN_VARIABLE: first,
-        PORT_VARIABLE: str(port),
         BROWSER_VARIABLE: "yes" if browser else "no",
     }
     try:
-        return subprocess.call([sys.executable, str(app_script())], env=environment)
+        return subprocess.call([sys.executable, str(app_script()), str(port)], env=environment)
     except KeyboardInterrupt:
         return 0

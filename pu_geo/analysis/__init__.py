@@ -1,0 +1,1 @@
+"""Formulas on finished arrays, without gradients. No torch."""

@@ -1,0 +1,108 @@
+"""How much is damaged? An estimate from positives alone, good enough to recommend a method."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from pu_geo.analysis.ranker import MAX_UNLABELED, PreparedFeatures, fit_logistic, prepare
+from pu_geo.errors import TrainingError
+
+NCPU_FROM_SHARE = 0.30
+"""Estimated damaged share from which NcPU beats the linear ranker (METHODS.md, "Yardsticks")."""
+MIN_POSITIVES = 4
+"""Fewer positives cannot be held out in turn."""
+
+
+def elkan_noto_share(
+    features: NDArray[np.floating] | PreparedFeatures,
+    is_positive: NDArray[np.bool_],
+    *,
+    is_left_out: NDArray[np.bool_] | None = None,
+    n_folds: int = 5,
+    l2: float = 1.0,
+    seed: int = 0,
+) -> float:
+    """Estimate the share of damaged buildings among the unlabeled ones.
+
+    With g(x) the chance of being *clicked*, and clicks drawn evenly from the damaged, g(x) = c P(damaged | x). The mean
+    of g over held-out positives estimates c; an unlabeled chip then is damaged with the odds (1 - c)/c g/(1 - g).
+
+    Source: Elkan and Noto, Learning Classifiers from Only Positive and Unlabeled Data (KDD 2008), Eq. 3 and section 2.2.
+    Cross-fitted and calibrated here: every chip's margin comes from a fit that did not see it, and g is a logistic
+    curve over these margins. Measured with 30 clicks (truth): Joplin .68 (.58), Harvey .172 (.167), .056 (.048), .014
+    (.010); without the calibration a strong penalty drives the estimate towards 1 and a weak one halves it.
+
+    Args:
+        features: float [N, D], or what `ranker.prepare` made of it.
+        is_positive: bool [N].
+        is_left_out: bool [N]; not looked at.
+        n_folds: held-out parts; at most the number of positives.
+        l2: penalty of the fits; hardly matters, since their margins are calibrated afterwards.
+        seed: of the split into parts.
+
+    Returns:
+        Share in [0, 1].
+
+    Raises:
+        TrainingError: if there are fewer than 4 positives, or no unlabeled chip.
+    """
+    prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
+    used = ~is_left_out if is_left_out is not None else np.ones(len(is_positive), np.bool_)
+    positive, unlabeled = np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
+    if len(positive) < MIN_POSITIVES or not len(unlabeled):
+        raise TrainingError(
+            f"An estimate needs at least {MIN_POSITIVES} positives and 1 unlabeled building; this project has "
+            f"{len(positive)} and {len(unlabeled)}.",
+            "Mark more damaged buildings on the Annotate page.",
+            kind="positives",
+        )
+    draw = np.random.default_rng(seed)
+    n_all = len(unlabeled)
+    if n_all > MAX_UNLABELED:
+        unlabeled = np.sort(draw.choice(unlabeled, MAX_UNLABELED, replace=False))
+    margin = _cross_fitted(prepared.values, positive, unlabeled, min(n_folds, len(positive)), l2, draw)
+    clicked = _calibrated(margin, len(positive))
+    of_positive, of_unlabeled = clicked[: len(positive)], clicked[len(positive) :]
+    frequency = float(np.clip(of_positive.mean(), 1e-6, 1.0))
+    odds = (1 - frequency) / frequency * of_unlabeled / np.maximum(1 - of_unlabeled, 1e-6)
+    return float(np.clip(odds, 0, 1).mean())
+
+
+def _cross_fitted(
+    values: NDArray[np.float32],
+    positive: NDArray[np.int64],
+    unlabeled: NDArray[np.int64],
+    n_folds: int,
+    l2: float,
+    draw: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Margin, float64 [P + U], of each chip by a fit that did not see it."""
+    rows = np.concatenate([positive, unlabeled])
+    is_click = np.arange(len(rows)) < len(positive)
+    fold = np.concatenate([draw.permutation(len(positive)), draw.permutation(len(unlabeled))]) % n_folds
+    margin = np.empty(len(rows))
+    for part in range(n_folds):
+        seen = fold != part
+        slope, offset = fit_logistic(values[rows[seen]], is_click[seen], l2)
+        margin[~seen] = values[rows[~seen]] @ slope + offset
+    return margin
+
+
+def _calibrated(margin: NDArray[np.float64], n_positive: int) -> NDArray[np.float64]:
+    """Chance of being clicked, float64 [P + U]: a logistic curve over margins whose first rows are the positives."""
+    standard = (margin - margin.mean()) / max(float(margin.std()), 1e-9)
+    sign = np.where(np.arange(len(margin)) < n_positive, 1.0, -1.0)
+
+    def surprise(curve: NDArray[np.float64]) -> float:
+        return float(np.logaddexp(0, -sign * (curve[0] * standard + curve[1])).mean())
+
+    start = np.array([1.0, np.log(n_positive / max(len(margin) - n_positive, 1))])
+    slope, offset = minimize(surprise, start, method="L-BFGS-B", bounds=[(0.0, 30.0), (-30.0, 30.0)]).x
+    return 0.5 * (1 + np.tanh((slope * standard + offset) / 2))
+
+
+def recommended_method(share: float) -> str:
+    """Name what to train for an estimated damaged share: "ncpu" from 30 % on, otherwise "ranker"."""
+    return "ncpu" if share >= NCPU_FROM_SHARE else "ranker"

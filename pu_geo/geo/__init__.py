@@ -1,0 +1,1 @@
+"""The only room that knows a CRS, a transform, a window or a file format."""

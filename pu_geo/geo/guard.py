@@ -1,0 +1,177 @@
+"""Refusals that come before GDAL or SQLite may look at a file: what kind of file it is, and whether it is safe to open."""
+
+from __future__ import annotations
+
+import os
+import stat
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import rasterio
+from rasterio._err import CPLE_BaseError
+from rasterio.errors import NotGeoreferencedWarning, RasterioError
+
+from pu_geo.errors import FootprintError, ImageryError, PuGeoError
+
+CACHE_BYTES = 256 * 1024 * 1024
+GDAL_ERRORS = (RasterioError, CPLE_BaseError)
+_TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_PICTURES = {b"\x89PNG": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"\0\0\0\x0cjP": "JPEG 2000", b"RIFF": "WebP"}
+_OTHER_FILES = {b"PK\3\4": "ZIP archive", b"SQLite format 3": "SQLite database", b"%PDF": "PDF", b"\x1f\x8b": "gzip file"}
+
+
+def gdal_env() -> rasterio.Env:
+    """Return the settings under which GDAL may open a scene: no side files, no network drivers, a bounded cache."""
+    return rasterio.Env(
+        GDAL_DISABLE_READDIR_ON_OPEN="EMPTY_DIR",
+        GDAL_PAM_ENABLED="NO",
+        GDAL_CACHEMAX=CACHE_BYTES,
+        GDAL_NUM_THREADS="ALL_CPUS",
+        CPL_CURL_ENABLE_VSIMEM="NO",
+        PROJ_NETWORK="OFF",
+    )
+
+
+def regular_file(path: Path | str, error: type[PuGeoError], max_bytes: int | None = None) -> Path:
+    """Return the absolute path of a plain local file, or refuse it.
+
+    Args:
+        error: the error to raise, ImageryError or FootprintError.
+        max_bytes: largest size accepted.
+    """
+    text = os.fspath(path)
+    if text.startswith("/vsi") or "://" in text or "\0" in text:
+        raise error(
+            f"{text[:80]!r} is an address, not a file on this computer.",
+            "Download the file first, then choose the copy on your disk.",
+            kind="driver",
+        )
+    given = Path(text).absolute()
+    try:
+        found, real = given.stat(), given.resolve(strict=True)
+    except OSError as cause:
+        raise error(
+            f"{given.name} cannot be read: {cause.strerror or cause}.",
+            "Check the path and that you may read the file.",
+            kind="missing",
+        ) from cause
+    if given.is_symlink() and real.parent != given.parent.resolve():
+        raise error(f"{given.name} is a link to {real}, in another folder.", f"Choose {real} itself.", kind="link")
+    if not stat.S_ISREG(found.st_mode):
+        raise error(
+            f"{given.name} is not a regular file (it is a folder, a pipe or a device).",
+            "Choose a file.",
+            kind="missing",
+        )
+    if max_bytes is not None and found.st_size > max_bytes:
+        raise error(
+            f"{given.name} has {found.st_size / 1e6:,.0f} MB; up to {max_bytes / 1e6:,.0f} MB can be read.",
+            "Cut the file to the area of the scenes, or save it as GeoPackage.",
+            kind="size",
+        )
+    return real
+
+
+def head_of(path: Path, error: type[PuGeoError], n: int = 512) -> bytes:
+    """Read the first `n` bytes of a file."""
+    try:
+        with path.open("rb") as file:
+            return file.read(n)
+    except OSError as cause:
+        raise error(
+            f"{path.name} cannot be read: {cause.strerror or cause}.", "Check that you may read the file.", kind="missing"
+        ) from cause
+
+
+def name_content(head: bytes) -> str | None:
+    """Name what the first bytes say a file is, in words, or None where they say nothing."""
+    for magic, name in {**_PICTURES, **_OTHER_FILES}.items():
+        if head.startswith(magic):
+            return name
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if text.startswith((b"<!doctype html", b"<html")):
+        return "HTML page"
+    if text.startswith(b"<"):
+        return "XML file"
+    return None
+
+
+def check_tiff_magic(path: Path) -> None:
+    """Refuse every file that does not begin like a TIFF, before GDAL tries a driver on it.
+
+    Raises:
+        ImageryError: kind "driver" for a readable file of another format, "corrupt" for anything else.
+    """
+    head = head_of(path, ImageryError)
+    if head[:4] in _TIFF_MAGIC and len(head) >= 16:
+        return
+    if not head:
+        raise ImageryError(f"{path.name} is empty (0 bytes).", "Copy or download the file again.", kind="corrupt")
+    content = name_content(head)
+    if content in _PICTURES.values():
+        raise ImageryError(
+            f"{path.name} is a {content} picture, which has no place on the map. Scenes are GeoTIFF files.",
+            "Convert it to GeoTIFF with its place: gdal_translate -of GTiff -a_srs EPSG:n -a_ullr ... in.png out.tif",
+            kind="driver",
+        )
+    if content and content != "HTML page":
+        raise ImageryError(
+            f"{path.name} is not a TIFF but looks like a {content}. Scenes are GeoTIFF files.",
+            "Export the scene as GeoTIFF.",
+            kind="driver",
+        )
+    what = "an HTML page, perhaps a failed download" if content else "not a TIFF, or cut off after a few bytes"
+    raise ImageryError(f"{path.name} is {what}.", "Download or export the file again.", kind="corrupt")
+
+
+def check_footprint_magic(path: Path) -> str:
+    """Return "json" or "gpkg", whatever the file's name says, or refuse the file."""
+    head = head_of(path, FootprintError)
+    if head.startswith(b"SQLite format 3\0"):
+        if len(head) >= 72 and head[68:72] in (b"GPKG", b"GP10", b"GP11"):
+            return "gpkg"
+        raise FootprintError(
+            f"{path.name} is an SQLite database but not a GeoPackage.",
+            "Export it as GeoPackage or GeoJSON.",
+            kind="parse" if path.suffix.lower() == ".gpkg" else "driver",
+        )
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        return "json"
+    if not head.strip():
+        raise FootprintError(f"{path.name} is empty.", "Copy or export the file again.", kind="parse")
+    content = name_content(head)
+    kind = "driver" if content or path.suffix.lower() not in (".gpkg", ".json", ".geojson") else "parse"
+    raise FootprintError(
+        f"{path.name} is neither GeoJSON nor GeoPackage" + (f"; it looks like a {content}." if content else "."),
+        "Open it in QGIS and save it as GeoPackage or GeoJSON.",
+        kind=kind,
+    )
+
+
+@contextmanager
+def quiet_open(path: Path) -> Iterator[rasterio.DatasetReader]:
+    """Open a TIFF that passed `check_tiff_magic` with the GeoTIFF driver alone, and close it afterwards.
+
+    A missing transform is no warning here: `check_place` refuses it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        try:
+            source = rasterio.open(path, driver="GTiff")
+        except (*GDAL_ERRORS, ValueError, OverflowError) as cause:
+            raise unreadable(path.name, cause) from cause
+    with source:
+        try:
+            yield source
+        except GDAL_ERRORS as cause:  # GDAL reports some faults only when a header field is first asked for
+            raise unreadable(path.name, cause) from cause
+
+
+def unreadable(name: str, cause: Exception) -> ImageryError:
+    """Return the error for a scene that GDAL cannot open or decode."""
+    said = str(cause).splitlines()[0][:160] if str(cause) else type(cause).__name__
+    return ImageryError(
+        f"{name} is damaged and cannot be decoded ({said}).", "Download or export the file again.", kind="corrupt"
+    )

@@ -1,0 +1,125 @@
+"""The only door to rasters: look at a file, decide whether it can be a scene, and describe it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import rasterio
+from rasterio.windows import Window
+
+from pu_geo.errors import ImageryError, PuGeoError
+from pu_geo.geo import checks, samples
+from pu_geo.geo.footprints import describe_footprints
+from pu_geo.geo.guard import GDAL_ERRORS, check_tiff_magic, gdal_env, head_of, quiet_open, regular_file, unreadable
+from pu_geo.geo.mosaic import Mosaic
+from pu_geo.geo.placement import check_overlap, project_grid
+from pu_geo.records import Role, Scene
+
+__all__ = ["Mosaic", "check_overlap", "describe", "inspect_file", "project_grid"]
+
+LOOK_PX = 1024  # longer side of the decimated read from which stretch and emptiness are judged
+_VECTOR_SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".kml", ".kmz", ".shp", ".gml", ".fgb", ".parquet", ".csv")
+
+
+def describe(path: Path | str, role: Role, scene_id: str, date: str | None = None) -> Scene:
+    """Check a file from end to end and describe it as a scene; the file is neither copied nor changed.
+
+    Args:
+        path: a GeoTIFF with red, green and blue as bands 1 to 3.
+        date: ISO 8601 date of acquisition.
+
+    Raises:
+        ImageryError: if the file cannot be a scene; `kind` is one of missing, link, driver, corrupt, size, small, bands,
+            dtype, crs, geotransform, bounds, empty.
+    """
+    real = regular_file(path, ImageryError)
+    check_tiff_magic(real)
+    with gdal_env(), quiet_open(real) as source:
+        checks.check_size(source, real)
+        checks.check_bands(source, real)
+        crs = checks.check_crs(source, real)
+        transform, gsd_m = checks.check_transform(source, real, crs)
+        checks.probe_blocks(source, real)
+        stretch = _look(source, real)
+        return Scene(
+            scene_id=scene_id,
+            role=role,
+            path=str(real),
+            crs=crs,
+            transform=transform,
+            width=source.width,
+            height=source.height,
+            bands=source.count,
+            dtype=source.dtypes[0],
+            gsd_m=gsd_m,
+            date=date,
+            sha256=_sha256(real),
+            stretch=stretch,
+        )
+
+
+def _look(source: rasterio.DatasetReader, path: Path) -> tuple[tuple[float, float], ...] | None:
+    """Return the stretch that makes the scene 8-bit, None for uint8; refuse a scene without any data."""
+    if source.dtypes[0] == "uint8" and not samples.may_have_holes(source):
+        return None
+    shrink = max(1.0, max(source.width, source.height) / LOOK_PX)
+    size = (max(1, round(source.height / shrink)), max(1, round(source.width / shrink)))
+    try:
+        values, valid = samples.read_samples(source, out_hw=size)
+        if not valid.any():
+            values, valid = _first_block_with_data(source, path)
+    except GDAL_ERRORS as cause:
+        raise unreadable(path.name, cause) from cause
+    return None if source.dtypes[0] == "uint8" else samples.find_stretch(values, valid)
+
+
+def _first_block_with_data(source: rasterio.DatasetReader, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Search the whole scene for data, in strips; the decimated read may have stepped over all of it."""
+    rows = max(64, source.block_shapes[0][0])
+    for row in range(0, source.height, rows):
+        window = Window(0, row, source.width, min(rows, source.height - row))
+        values, valid = samples.read_samples(source, window)
+        if valid.any():
+            return values, valid
+    raise ImageryError(
+        f"{path.name} holds no data: every pixel is nodata, transparent or not a number.",
+        "Choose another scene, or correct its nodata value with gdal_edit -a_nodata.",
+        kind="empty",
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def inspect_file(path: Path | str) -> Mapping[str, object]:
+    """Say whether a file could be used as a scene or as footprints; never raises for a file of any content.
+
+    Returns:
+        {"file", "ok", "kind", "problem", "hint"}. `kind` is "raster" or "vector" when ok, else the kind of refusal;
+        `problem` and `hint` are then whole sentences, otherwise a one-line description and "".
+    """
+    name = str(path)
+    try:
+        if _is_vector(path):
+            return {"file": name, "ok": True, "kind": "vector", "problem": describe_footprints(path), "hint": ""}
+        scene = describe(path, "post", "inspected")
+    except PuGeoError as refusal:
+        return {"file": name, "ok": False, "kind": refusal.kind, "problem": refusal.problem, "hint": refusal.hint}
+    size = f"{scene.width} x {scene.height} pixels of {scene.gsd_m:.3g} m"
+    found = f"{size}, {scene.bands} bands {scene.dtype}, {scene.crs[:40]}"
+    return {"file": name, "ok": True, "kind": "raster", "problem": found, "hint": ""}
+
+
+def _is_vector(path: Path | str) -> bool:
+    """Tell by content, and by name where the content says nothing, which of the two doors a file belongs to."""
+    real = regular_file(path, ImageryError)
+    head = head_of(real, ImageryError)
+    if head.startswith((b"II", b"MM")):
+        return False
+    looks = head.startswith(b"SQLite format 3\0") or head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+    return looks or real.suffix.lower() in _VECTOR_SUFFIXES

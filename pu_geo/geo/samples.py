@@ -1,0 +1,88 @@
+"""From a scene's own samples to 8-bit pictures and the mask of pixels that hold data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import rasterio
+from numpy.typing import NDArray
+from rasterio.enums import ColorInterp, MaskFlags
+from rasterio.windows import Window
+
+Stretch = Sequence[tuple[float, float]]
+
+
+def has_mask(source: rasterio.DatasetReader) -> bool:
+    """Say whether the file carries its own mask: an alpha band or an internal mask."""
+    return MaskFlags.per_dataset in source.mask_flag_enums[0] or ColorInterp.alpha in source.colorinterp
+
+
+def may_have_holes(source: rasterio.DatasetReader) -> bool:
+    """Say whether any pixel of the scene can be without data."""
+    return has_mask(source) or source.nodata is not None or np.dtype(source.dtypes[0]).kind == "f"
+
+
+def holds_data(samples: NDArray[np.generic], nodata: float | None) -> NDArray[np.bool_]:
+    """Mark pixels with finite samples of which at least one differs from nodata.
+
+    Args:
+        samples: [3, H, W] of any real type.
+
+    Returns:
+        bool [H, W].
+    """
+    valid = np.ones(samples.shape[1:], dtype=bool)
+    if samples.dtype.kind == "f":
+        valid &= np.isfinite(samples).all(axis=0)
+    if nodata is not None and not math.isnan(nodata):
+        hole = np.float64(nodata).astype(samples.dtype) if samples.dtype.kind == "f" else nodata
+        valid &= (samples != hole).any(axis=0)
+    return valid
+
+
+def read_samples(
+    source: rasterio.DatasetReader, window: Window | None = None, out_hw: tuple[int, int] | None = None
+) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+    """Read bands 1 to 3 and the mask of pixels with data.
+
+    Args:
+        window: part to read, or None for all of it.
+        out_hw: (height, width) of a decimated read, nearest neighbour.
+
+    Returns:
+        samples [3, H, W] in the file's own type, and valid, bool [H, W].
+    """
+    shape = None if out_hw is None else (3, *out_hw)
+    samples = source.read([1, 2, 3], window=window, out_shape=shape)
+    valid = holds_data(samples, source.nodata)
+    if has_mask(source):
+        valid &= source.read_masks(1, window=window, out_shape=out_hw) > 0
+    return samples, valid
+
+
+def find_stretch(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
+    """Return the 2nd and 98th percentile of each band's valid samples, [3] pairs; low < high always."""
+    pairs = []
+    for band in samples:
+        low, high = np.percentile(band[valid].astype(np.float64), [2.0, 98.0])
+        high = high if high > low else low + max(1.0, abs(low) * 1e-6)
+        pairs.append((float(low), float(high)))
+    return tuple(pairs)
+
+
+def to_uint8(samples: NDArray[np.generic], valid: NDArray[np.bool_], stretch: Stretch | None) -> NDArray[np.uint8]:
+    """Map samples [3, H, W] to 0..255 and pixels without data to 0.
+
+    Args:
+        stretch: (low, high) per band; None means that the samples are uint8 already.
+    """
+    if stretch is None:
+        out = np.asarray(samples, dtype=np.uint8)
+        return out if valid.all() else out * valid
+    out = np.empty(samples.shape, dtype=np.uint8)
+    for band, (low, high), target in zip(samples, stretch, out, strict=True):
+        clean = np.where(valid, band, low)  # low becomes 0.astype(np.float64)
+        target[:] = np.rint((np.clip(clean, low, high) - low) * (255.0 / (high - low)))
+    return out

@@ -1,0 +1,1 @@
+"""Streamlit pieces that two or more pages use, and the browser component."""

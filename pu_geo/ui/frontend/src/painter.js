@@ -1,0 +1,231 @@
+// Draws footprints on canvases. Grid pixels in, colours out; knows nothing of OpenLayers.
+
+import {
+  LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, SELECTED, UNLABELED, scoreStep, stepColor,
+} from "./colors.js";
+
+const DOT_BELOW_PX = 5; // buildings smaller than this on the screen are drawn as dots
+const PATH_CHUNK = 400; // Skia slows down on paths with more parts
+
+/** Where a canvas lies: grid pixel of its centre, grid pixels per screen pixel, its size on the screen. */
+export function makeFrame(center, resolution, width, height, pixelRatio) {
+  const half = [(width / 2) * resolution, (height / 2) * resolution];
+  return {
+    center, resolution, width, height, pixelRatio,
+    box: [center[0] - half[0], center[1] - half[1], center[0] + half[0], center[1] + half[1]],
+  };
+}
+
+function begin(canvas, frame) {
+  const [width, height] = [Math.round(frame.width * frame.pixelRatio), Math.round(frame.height * frame.pixelRatio)];
+  if (canvas.width !== width || canvas.height !== height) {
+    canvas.width = width;
+    canvas.height = height;
+    canvas.style.width = `${frame.width}px`;
+    canvas.style.height = `${frame.height}px`;
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.clearRect(0, 0, width, height);
+  context.setTransform(frame.pixelRatio, 0, 0, frame.pixelRatio, 0, 0); // from here on in screen pixels
+  return context;
+}
+
+function visible(store, frame) {
+  const b = store.boxes;
+  const [minX, minY, maxX, maxY] = frame.box;
+  const found = [];
+  for (let i = 0, k = 0; i < store.n; i++, k += 4) {
+    if (b[k] <= maxX && b[k + 2] >= minX && b[k + 1] <= maxY && b[k + 3] >= minY) found.push(i);
+  }
+  return found;
+}
+
+function trace(context, store, frame, i) {
+  const scale = 1 / frame.resolution;
+  const [left, top] = frame.box;
+  for (const ring of store.rings[i]) {
+    context.moveTo((ring[0] - left) * scale, (ring[1] - top) * scale);
+    for (let k = 2; k < ring.length; k += 2) context.lineTo((ring[k] - left) * scale, (ring[k + 1] - top) * scale);
+    context.closePath();
+  }
+}
+
+function inChunks(context, store, frame, numbers, finish) {
+  for (let from = 0; from < numbers.length; from += PATH_CHUNK) {
+    context.beginPath();
+    for (const i of numbers.slice(from, from + PATH_CHUNK)) trace(context, store, frame, i);
+    finish();
+  }
+}
+
+export function asDots(store, frame) {
+  return store.medianSize / frame.resolution < DOT_BELOW_PX;
+}
+
+/** Everything that a click does not change: outlines of all buildings, and their scores. */
+export function paintBase(canvas, store, frame) {
+  const context = begin(canvas, frame);
+  if (!store.ready || !store.outlines) return;
+  const numbers = visible(store, frame);
+  const scored = store.colorBy === "scores" && store.scores;
+  if (asDots(store, frame)) {
+    if (scored) paintScoreDots(context, store, frame);
+    else paintPlainDots(context, store, frame, numbers);
+    return;
+  }
+  if (scored) paintScores(context, store, frame, numbers);
+  const small = store.medianSize / frame.resolution < 12;
+  const stroke = (color, width) => {
+    context.strokeStyle = color;
+    context.lineWidth = width;
+    context.stroke();
+  };
+  inChunks(context, store, frame, numbers, () => {
+    stroke("rgba(0,0,0,0.45)", small ? 1.6 : 2.8);
+    stroke(scored ? "rgba(255,255,255,0.5)" : "rgba(245,245,245,0.9)", small ? 0.7 : 1.1);
+  });
+}
+
+// At low zoom one dot a cell of 4 screen pixels is enough; more would hide the picture and cost time.
+function paintPlainDots(context, store, frame, numbers) {
+  const cell = 4;
+  const columns = Math.ceil(frame.width / cell);
+  const taken = new Uint8Array(columns * Math.ceil(frame.height / cell + 1));
+  const scale = 1 / frame.resolution;
+  const spots = [];
+  for (const i of numbers) {
+    const [x, y] = store.center(i);
+    const [sx, sy] = [(x - frame.box[0]) * scale, (y - frame.box[1]) * scale];
+    const at = Math.floor(sx / cell) + columns * Math.floor(sy / cell);
+    if (sx < 0 || sy < 0 || taken[at]) continue;
+    taken[at] = 1;
+    spots.push(Math.round(sx) - 1, Math.round(sy) - 1);
+  }
+  context.fillStyle = "rgba(0,0,0,0.3)";
+  for (let k = 0; k < spots.length; k += 2) context.fillRect(spots[k] + 0.5, spots[k + 1] + 0.5, 2, 2);
+  context.fillStyle = "rgba(250,250,250,0.6)";
+  for (let k = 0; k < spots.length; k += 2) context.fillRect(spots[k], spots[k + 1], 2, 2);
+}
+
+// Lowest first, so that high scores end on top of the crowd.
+function paintScoreDots(context, store, frame) {
+  const scale = 1 / frame.resolution;
+  const side = Math.max(3, Math.min(6, store.medianSize * scale * 1.3));
+  let last = null;
+  for (const i of store.byScore) {
+    const score = store.score(i);
+    if (score === null) continue;
+    const [x, y] = store.center(i);
+    const [sx, sy] = [(x - frame.box[0]) * scale, (y - frame.box[1]) * scale];
+    if (sx < -5 || sy < -5 || sx > frame.width + 5 || sy > frame.height + 5) continue;
+    const below = store.threshold !== null && score < store.threshold;
+    const color = stepColor(scoreStep(score), below ? 0.3 : 1);
+    if (color !== last) context.fillStyle = color;
+    last = color;
+    const size = below ? Math.max(2, side - 1.5) : side;
+    context.fillRect(sx - size / 2, sy - size / 2, size, size);
+  }
+}
+
+function paintScores(context, store, frame, numbers) {
+  const steps = Array.from({ length: 2 * SCORE_STEPS }, () => []);
+  for (const i of numbers) {
+    const score = store.score(i);
+    if (score === null) continue;
+    const below = store.threshold !== null && score < store.threshold;
+    steps[scoreStep(score) + (below ? SCORE_STEPS : 0)].push(i);
+  }
+  steps.forEach((members, step) => {
+    context.fillStyle = step < SCORE_STEPS ? stepColor(step, 0.78) : stepColor(step - SCORE_STEPS, 0.22);
+    inChunks(context, store, frame, members, () => context.fill("evenodd"));
+  });
+}
+
+let hatch = null;
+function hatchPattern(context) {
+  if (hatch) return hatch;
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 7;
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = "rgba(235,235,235,0.95)";
+  pen.lineWidth = 1.5;
+  pen.beginPath();
+  for (const shift of [-7, 0, 7]) {
+    pen.moveTo(shift - 1, 8);
+    pen.lineTo(shift + 8, -1);
+  }
+  pen.stroke();
+  hatch = context.createPattern(tile, "repeat");
+  return hatch;
+}
+
+/** What changes with clicks and the pointer: labels, hover, selection. */
+export function paintTop(canvas, store, frame) {
+  const context = begin(canvas, frame);
+  if (!store.ready) return;
+  if (store.outlines) paintLabels(context, store, frame);
+  if (store.hovered >= 0) ring(context, store, frame, store.hovered, "#ffffff", 2.4);
+  if (store.selected >= 0) ring(context, store, frame, store.selected, SELECTED, 3);
+}
+
+function paintLabels(context, store, frame) {
+  const members = [[], [], [], []];
+  for (const i of visible(store, frame)) if (store.labels[i] !== UNLABELED) members[store.labels[i]].push(i);
+  const filled = store.colorBy === "labels";
+  const dots = asDots(store, frame);
+  for (const code of [NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE]) {
+    if (dots) paintDots(context, store, frame, members[code], code);
+    else paintOutlines(context, store, frame, members[code], code, filled);
+  }
+}
+
+function paintDots(context, store, frame, members, code) {
+  const scale = 1 / frame.resolution;
+  for (const i of members) {
+    const [x, y] = store.center(i);
+    context.beginPath();
+    context.arc((x - frame.box[0]) * scale, (y - frame.box[1]) * scale, 4, 0, 2 * Math.PI);
+    context.fillStyle = LABEL_COLORS[code];
+    context.fill();
+    context.lineWidth = 1.4;
+    context.strokeStyle = "rgba(255,255,255,0.95)";
+    context.setLineDash(code === NOT_ASSESSABLE ? [2, 2] : []);
+    context.stroke();
+  }
+  context.setLineDash([]);
+}
+
+function paintOutlines(context, store, frame, members, code, filled) {
+  inChunks(context, store, frame, members, () => {
+    if (filled) {
+      context.globalAlpha = code === NOT_ASSESSABLE ? 0.7 : 0.42;
+      context.fillStyle = code === NOT_ASSESSABLE ? hatchPattern(context) : LABEL_COLORS[code];
+      context.fill("evenodd");
+      context.globalAlpha = 1;
+    }
+    context.lineWidth = 4.2;
+    context.strokeStyle = code === NOT_ASSESSABLE ? "rgba(20,20,20,0.8)" : "rgba(255,255,255,0.85)";
+    context.stroke();
+    context.lineWidth = 2.4;
+    context.strokeStyle = code === NOT_ASSESSABLE ? "#e8e8e8" : LABEL_COLORS[code];
+    if (code === NOT_ASSESSABLE) context.setLineDash([5, 4]);
+    context.stroke();
+    context.setLineDash([]);
+  });
+}
+
+function ring(context, store, frame, i, color, width) {
+  context.beginPath();
+  if (asDots(store, frame)) {
+    const [x, y] = store.center(i);
+    context.arc((x - frame.box[0]) / frame.resolution, (y - frame.box[1]) / frame.resolution, 7, 0, 2 * Math.PI);
+  } else trace(context, store, frame, i);
+  context.lineJoin = "round";
+  context.lineWidth = width + 2;
+  context.strokeStyle = "rgba(0,0,0,0.75)";
+  context.stroke();
+  context.lineWidth = width;
+  context.strokeStyle = color;
+  context.stroke();
+}

@@ -1,0 +1,206 @@
+// What map and wall share: buildings, scores, labels (server's, with pending operations on top), selection, settings.
+
+import { LABEL_NAMES, UNLABELED } from "./colors.js";
+
+export class Store {
+  constructor() {
+    this.listeners = new Map();
+    this.n = 0;
+    this.ids = [];
+    this.index = new Map();
+    this.rings = [];
+    this.boxes = new Float32Array(0); // minx, miny, maxx, maxy of each building, grid pixels
+    this.areas = new Float32Array(0); // square pixels
+    this.medianSize = 20;
+    this.scores = null;
+    this.ranks = null;
+    this.byScore = null; // building numbers, lowest score first
+    this.server = new Uint8Array(0);
+    this.labels = new Uint8Array(0);
+    this.encoded = null;
+    this.pending = [];
+    this.selected = -1;
+    this.hovered = -1;
+    this.queue = [];
+    this.reasons = new Map();
+    this.threshold = null;
+    this.mode = "view";
+    this.colorBy = "labels";
+    this.outlines = true;
+    this.view = "post";
+    this.ready = false;
+  }
+
+  on(event, listener) {
+    if (!this.listeners.has(event)) this.listeners.set(event, new Set());
+    this.listeners.get(event).add(listener);
+  }
+
+  emit(event, detail) {
+    for (const listener of this.listeners.get(event) ?? []) listener(detail);
+  }
+
+  set(name, value) {
+    if (this[name] === value) return;
+    const before = this[name];
+    this[name] = value;
+    this.emit(name, before);
+  }
+
+  setGeometry({ ids, rings }) {
+    this.n = ids.length;
+    this.ids = ids;
+    this.index = new Map(ids.map((id, i) => [id, i]));
+    this.rings = rings.map((parts) => parts.map((part) => Float32Array.from(part)));
+    this.boxes = new Float32Array(4 * this.n);
+    this.areas = new Float32Array(this.n);
+    for (let i = 0; i < this.n; i++) this.#measure(i);
+    const sizes = Array.from(this.areas, Math.sqrt).sort((a, b) => a - b);
+    this.medianSize = sizes[sizes.length >> 1] || 20;
+    this.server = new Uint8Array(this.n);
+    this.labels = new Uint8Array(this.n);
+    this.ready = true;
+    this.emit("geometry");
+    this.relabel();
+  }
+
+  #measure(i) {
+    let [minX, minY, maxX, maxY] = [Infinity, Infinity, -Infinity, -Infinity];
+    let doubled = 0;
+    for (const ring of this.rings[i]) {
+      let signed = 0;
+      for (let k = 0, j = ring.length - 2; k < ring.length; j = k, k += 2) {
+        minX = Math.min(minX, ring[k]);
+        maxX = Math.max(maxX, ring[k]);
+        minY = Math.min(minY, ring[k + 1]);
+        maxY = Math.max(maxY, ring[k + 1]);
+        signed += ring[j] * ring[k + 1] - ring[k] * ring[j + 1];
+      }
+      doubled = Math.max(doubled, Math.abs(signed)); // holes are smaller than what they lie in
+    }
+    this.boxes.set([minX, minY, maxX, maxY], 4 * i);
+    this.areas[i] = doubled / 2;
+  }
+
+  setScores(scores) {
+    this.scores = scores;
+    this.ranks = null;
+    this.byScore = null;
+    if (scores) {
+      const order = new Uint32Array(scores.length);
+      for (let i = 0; i < order.length; i++) order[i] = i;
+      order.sort((a, b) => (scores[a] || 0) - (scores[b] || 0) || b - a); // NaN counts as lowest
+      this.byScore = order;
+      this.ranks = new Uint32Array(scores.length);
+      for (let k = 0; k < order.length; k++) this.ranks[order[k]] = order.length - k;
+    }
+    this.emit("scores");
+  }
+
+  setQueue(queue) {
+    const same = JSON.stringify(queue) === JSON.stringify(this.queue);
+    if (same) return;
+    this.queue = queue;
+    this.reasons = new Map(queue);
+    this.emit("queue");
+  }
+
+  /** Take the server's labels ({"1": "0 3 a", ...}: per code, differences of positions in base 36) and what is pending. */
+  setLabels(encoded, pending) {
+    this.encoded = encoded;
+    this.pending = pending;
+    this.relabel();
+  }
+
+  relabel() {
+    if (!this.ready) return;
+    this.server.fill(UNLABELED);
+    for (const [code, text] of Object.entries(this.encoded ?? {})) {
+      let at = 0;
+      for (const step of text.split(" ")) {
+        at += parseInt(step, 36);
+        this.server[at] = Number(code);
+      }
+    }
+    const before = this.labels;
+    this.labels = this.server.slice();
+    for (const op of this.pending) {
+      const i = this.index.get(op.building_id);
+      if (i !== undefined) this.labels[i] = LABEL_NAMES.indexOf(op.label);
+    }
+    for (let i = 0; i < this.n; i++) {
+      if (before[i] !== this.labels[i]) {
+        this.emit("labels");
+        return;
+      }
+    }
+  }
+
+  counts() {
+    const counts = [0, 0, 0, 0];
+    for (const code of this.labels) counts[code]++;
+    return counts;
+  }
+
+  center(i) {
+    const b = this.boxes;
+    return [(b[4 * i] + b[4 * i + 2]) / 2, (b[4 * i + 1] + b[4 * i + 3]) / 2];
+  }
+
+  score(i) {
+    const score = this.scores?.[i];
+    return score === undefined || Number.isNaN(score) ? null : score;
+  }
+
+  /** The building under a point of the grid; within `slack` pixels when none is hit (small ones must be clickable). */
+  hit(x, y, slack) {
+    const b = this.boxes;
+    let best = -1;
+    let bestSize = Infinity;
+    for (let i = 0, k = 0; i < this.n; i++, k += 4) {
+      if (x < b[k] || y < b[k + 1] || x > b[k + 2] || y > b[k + 3]) continue;
+      if (this.areas[i] < bestSize && this.#inside(i, x, y)) {
+        best = i;
+        bestSize = this.areas[i];
+      }
+    }
+    return best >= 0 ? best : this.#nearest(x, y, slack);
+  }
+
+  #nearest(x, y, slack) {
+    const b = this.boxes;
+    let best = -1;
+    let bestAway = slack;
+    for (let i = 0, k = 0; i < this.n; i++, k += 4) {
+      const dx = Math.max(b[k] - x, x - b[k + 2], 0);
+      if (dx > bestAway) continue;
+      const dy = Math.max(b[k + 1] - y, y - b[k + 3], 0);
+      const away = Math.hypot(dx, dy);
+      if (away < bestAway) {
+        best = i;
+        bestAway = away;
+      }
+    }
+    return best;
+  }
+
+  #inside(i, x, y) {
+    let inside = false;
+    for (const ring of this.rings[i]) {
+      for (let k = 0, j = ring.length - 2; k < ring.length; j = k, k += 2) {
+        const [xk, yk, xj, yj] = [ring[k], ring[k + 1], ring[j], ring[j + 1]];
+        if (yk > y !== yj > y && x < ((xj - xk) * (y - yk)) / (yj - yk) + xk) inside = !inside;
+      }
+    }
+    return inside;
+  }
+
+  within([minX, minY, maxX, maxY]) {
+    const found = [];
+    for (let i = 0; i < this.n; i++) {
+      const [x, y] = this.center(i);
+      if (x >= minX && x <= maxX && y >= minY && y <= maxY) found.push(i);
+    }
+    return found;
+  }
+}

@@ -1,0 +1,119 @@
+"""HTTP routes for the browser component: map tiles, footprints, chip sheets, scores, and the bundle itself.
+
+Only files whose names are put together here from checked parts are sent, and only from inside the project folder that the
+token stands for. The routes have no login of their own: the app listens on the loopback address.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+PREFIX = "/pugeo"
+BUNDLE = Path(__file__).parent / "frontend" / "dist" / "damage_view.js"
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_ID = re.compile(r"[a-z0-9_-]{1,64}")
+_LAYERS = ("pre", "post")
+_HIGHEST = 10**7  # of tile and sheet numbers
+
+
+def routes(resolve: Callable[[str], Path | None], scores: Callable[[str, str], bytes | None]) -> list[Route]:
+    """Build the routes that `st.App(routes=...)` takes.
+
+    Args:
+        resolve: token to project folder, None for a token that nobody handed out. Called in a worker thread.
+        scores: (token, score_id) to little-endian float32 bytes, one number a building of the footprint file, NaN where
+            there is none; None if there is no such thing. Called in a worker thread, after `resolve` knew the token.
+    """
+
+    def folder(request: Request) -> Path | None:
+        token = request.path_params["token"]
+        return resolve(token) if _TOKEN.fullmatch(token) else None
+
+    # Plain functions, not coroutines: Starlette runs them in threads, so a slow disk does not hold up the app.
+    def tile(request: Request) -> Response:
+        layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))
+        if layer not in _LAYERS or max(z, x, y) > _HIGHEST:
+            return _nothing()
+        return _file(request, folder(request), f"quicklooks/{layer}/{z}/{x}/{y}.jpg", "image/jpeg")
+
+    def geometry(request: Request) -> Response:
+        return _file(request, folder(request), "quicklooks/footprints.json", "application/json")
+
+    def sheet(request: Request) -> Response:
+        chip_set, n = request.path_params["chip_set"], request.path_params["n"]
+        if not _ID.fullmatch(chip_set) or n > _HIGHEST:
+            return _nothing()
+        return _file(request, folder(request), f"chips/{chip_set}.sheets/{n:04d}.jpg", "image/jpeg")
+
+    def sheet_index(request: Request) -> Response:
+        chip_set = request.path_params["chip_set"]
+        if not _ID.fullmatch(chip_set):
+            return _nothing()
+        return _file(request, folder(request), f"chips/{chip_set}.sheets/index.json", "application/json")
+
+    def score_array(request: Request) -> Response:
+        score_id = request.path_params["score_id"]
+        if not _ID.fullmatch(score_id) or folder(request) is None:
+            return _nothing()
+        content = scores(request.path_params["token"], score_id)
+        if content is None:
+            return _nothing()
+        return Response(content, media_type="application/octet-stream", headers=_headers(request))
+
+    def bundle(request: Request) -> Response:
+        if not BUNDLE.is_file():
+            return _nothing()
+        return FileResponse(BUNDLE, media_type="text/javascript", headers=_headers(request))
+
+    project = PREFIX + "/{token}"
+    return [
+        Route(PREFIX + "/assets/damage_view.js", bundle),
+        Route(project + "/tiles/{layer}/{z:int}/{x:int}/{y:int}.jpg", tile),
+        Route(project + "/geometry.json", geometry),
+        Route(project + "/sheets/{chip_set}/index.json", sheet_index),
+        Route(project + "/sheets/{chip_set}/{n:int}.jpg", sheet),
+        Route(project + "/scores/{score_id}.bin", score_array),
+    ]
+
+
+def bundle_url() -> str:
+    """Address of the JavaScript bundle; its hash is in it, so that browsers keep it until it changes."""
+    changed = BUNDLE.stat().st_mtime_ns if BUNDLE.is_file() else 0
+    return f"{PREFIX}/assets/damage_view.js?v={_hash(changed)}"
+
+
+@cache
+def _hash(changed: int) -> str:
+    return hashlib.sha256(BUNDLE.read_bytes()).hexdigest()[:16] if changed else "missing"
+
+
+def _file(request: Request, folder: Path | None, name: str, media_type: str) -> Response:
+    if folder is None:
+        return _nothing()
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()) or not path.is_file():  # a link inside must not lead outside
+        return _nothing()
+    return FileResponse(path, media_type=media_type, headers=_headers(request))
+
+
+def _headers(request: Request) -> dict[str, str]:
+    forever = "private, max-age=31536000, immutable"
+    return {
+        "Cache-Control": forever if request.query_params.get("v") else "private, no-cache",
+        "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+
+
+def _nothing() -> Response:
+    return Response(
+        "Not found", 404, media_type="text/plain", headers={"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+    )

@@ -1,0 +1,242 @@
+"""PUPL: two means anchored by the positives, and many clusters ranked by them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pu_geo.analysis import pupl as module
+from pu_geo.analysis.pupl import lloyd, over_cluster, pupl, seeding_chances
+from pu_geo.errors import ShapeError, TrainingError
+
+CASES = ("onepos", "outlier_pos", "overlap", "separable")
+
+
+def two_groups(
+    seed: int, n: int = 200, n_positive: int = 10, d: int = 8, gap: float = 4.0
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Rows of which a third is damaged, the positives among them, and the truth."""
+    rng = np.random.default_rng(seed)
+    is_damaged = rng.random(n) < 1 / 3
+    rows = rng.normal(size=(n, d)) + np.where(is_damaged, gap, -gap)[:, None] * np.eye(d)[0]
+    is_positive = np.zeros(n, dtype=bool)
+    is_positive[rng.choice(np.flatnonzero(is_damaged), n_positive, replace=False)] = True
+    return rows, is_positive, is_damaged
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equals_the_golden_trajectory_for_each_fixed_seed_row(shared: Path, case: str) -> None:
+    golden = np.load(shared / "golden" / f"pupl_{case}.npz")
+    positives, unlabeled = golden["in_ZP"], golden["in_ZU"]
+    rows = np.concatenate([positives, unlabeled])
+    pinned = np.arange(len(rows)) < len(positives)
+    start = np.stack([np.stack([unlabeled[i], golden["muP0"]]) for i in golden["in_seed_idx"]])
+    ends = lloyd(rows, pinned, start, spherical=False)  # all seed rows at once: they must not disturb each other
+    for s, i in enumerate(golden["in_seed_idx"]):
+        np.testing.assert_array_equal(ends.labels[len(positives) :, s], golden[f"lab_U_seed{i}"])
+        np.testing.assert_allclose(ends.centroids[s, 0], golden[f"muN_seed{i}"], rtol=0, atol=1e-10)
+        np.testing.assert_allclose(ends.centroids[s, 1], golden[f"muP_seed{i}"], rtol=0, atol=1e-10)
+        assert ends.iterations[s] == golden[f"iters_seed{i}"]
+        assert ends.potentials[s] == pytest.approx(float(golden[f"phi_seed{i}"]), abs=1e-10)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("is_pinned", "key"), [(True, "meanU_pinned"), (False, "pseudo")])
+def test_mean_u_equals_the_printed_listing(shared: Path, case: str, is_pinned: bool, key: str) -> None:
+    golden = np.load(shared / "golden" / f"pupl_{case}.npz")
+    rows = np.concatenate([golden["in_ZP"], golden["in_ZU"]])
+    n_positive = len(golden["in_ZP"])
+    is_positive = np.arange(len(rows)) < n_positive
+    found = pupl(rows, is_positive, seed=0, seeding="mean_u", spherical=False, is_pinned=is_pinned)
+    np.testing.assert_array_equal(found.labels[n_positive:], golden[f"{key}_lab_U"])
+    np.testing.assert_allclose(found.centroids[0], golden[f"{key}_muN"], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found.centroids[1], golden[f"{key}_muP"], rtol=0, atol=1e-10)
+    assert found.potential == pytest.approx(float(golden[f"{key}_phi"]), abs=1e-10)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_draws_with_the_golden_chances_and_keeps_the_lowest_potential(shared: Path, case: str) -> None:
+    golden = np.load(shared / "golden" / f"pupl_{case}.npz")
+    distances = ((golden["in_ZU"] - golden["muP0"]) ** 2).sum(axis=1)
+    np.testing.assert_allclose(seeding_chances(distances), golden["seed_prob"], rtol=0, atol=1e-12)
+    rows = np.concatenate([golden["in_ZP"], golden["in_ZU"]])
+    is_positive = np.arange(len(rows)) < len(golden["in_ZP"])
+    found = pupl(rows, is_positive, seed=0, spherical=False, n_seedings=32)
+    assert found.potential <= min(float(golden[f"phi_seed{i}"]) for i in golden["in_seed_idx"]) + 1e-10
+
+
+def test_equals_the_result_worked_out_by_hand() -> None:
+    # On a line: positives at 0 and 2 (mean 1); unlabeled at 1, 9, 11. Started at any of 9 or 11 (or 1: distance 0, never
+    # drawn): 1 -> P; 9, 11 -> N. Means 1 and 10; potential 1 + 1 + 0 + 1 + 1 = 4.
+    rows = np.array([[9.0], [0.0], [1.0], [11.0], [2.0]])
+    found = pupl(rows, np.array([False, True, False, False, True]), seed=3, spherical=False)
+    np.testing.assert_array_equal(found.labels, [0, 1, 1, 0, 1])
+    np.testing.assert_allclose(found.centroids, [[10.0], [1.0]], atol=1e-12)
+    assert found.potential == pytest.approx(4, abs=1e-12)
+    np.testing.assert_array_equal(found.sizes, [2, 3])
+    np.testing.assert_array_equal(found.positive_counts, [0, 2])
+    np.testing.assert_allclose(found.positive_share, [0, 2 / 3], atol=1e-12)
+    np.testing.assert_array_equal(found.ranking, [1, 0])
+    assert found.oriented
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("spherical", [True, False])
+def test_finds_two_separate_groups(seed: int, spherical: bool) -> None:
+    rows, is_positive, is_damaged = two_groups(seed)
+    found = pupl(rows, is_positive, seed=seed, spherical=spherical)
+    assert (found.labels == is_damaged).mean() > 0.97
+    assert found.oriented
+
+
+def test_spherical_means_keep_unit_length_and_plain_ones_do_not() -> None:
+    rows, is_positive, _ = two_groups(0, gap=0.5)
+    lengths = [np.linalg.norm(pupl(rows, is_positive, seed=0, spherical=s).centroids, axis=1) for s in (True, False)]
+    np.testing.assert_allclose(lengths[0], 1, atol=1e-9)
+    assert (np.abs(lengths[1] - 1) > 0.01).all()
+    many = over_cluster(rows, is_positive, k=8, seed=0)
+    np.testing.assert_allclose(np.linalg.norm(many.centroids, axis=1), 1, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_spherical_does_not_collapse_on_noisy_unit_rows(seed: int) -> None:
+    # Cosine 0.08 between the groups' direction and a row: a single row is hardly nearer to its group than to the other.
+    rows, is_positive, is_damaged = two_groups(seed, n=600, n_positive=20, d=512, gap=2.0)
+    found = pupl(rows, is_positive, seed=seed)
+    assert 0.2 < (found.labels == 1).mean() < 0.5
+    assert (found.labels == is_damaged).mean() > 0.9
+
+
+def test_several_seedings_escape_a_bad_draw() -> None:
+    # 40 rows at 0 with the positive, 40 at 10, one at 30. Drawing the 30 (chance 900 / 4900) ends with it alone: 10 is
+    # nearer to 0, then to 5, than to 30. Potential 80 * 25 = 2000 (and the positive's); the other end has below 400.
+    rows = np.repeat([0.0, 10.0, 30.0], [41, 40, 1])[:, None]
+    is_positive = np.arange(82) == 0
+    one = [pupl(rows, is_positive, seed=s, spherical=False, n_seedings=1).potential for s in range(30)]
+    many = [pupl(rows, is_positive, seed=s, spherical=False, n_seedings=16).potential for s in range(30)]
+    assert max(one) > 2000
+    assert max(many) < 400
+
+
+def test_an_inverted_end_loses_to_an_oriented_one() -> None:
+    rows, is_positive, is_damaged = two_groups(1)
+    means = np.stack([rows[~is_damaged].mean(axis=0), rows[is_damaged].mean(axis=0)])
+    ends = lloyd(rows, is_positive, np.stack([means[::-1], means]), spherical=False)
+    direction = rows[is_positive].mean(axis=0) - rows[~is_positive].mean(axis=0)
+    flags = module._are_oriented(direction, ends)
+    np.testing.assert_array_equal(flags, [False, True])
+    for cheaper in (0, 1):  # even where the inverted end has the lower potential
+        potentials = np.where(np.arange(2) == cheaper, 1.0, 2.0)
+        best = module._best(replace(ends, potentials=potentials), is_positive, flags)
+        assert best.oriented
+        assert (best.labels == is_damaged).mean() > 0.97
+        assert best.potential == potentials[1]
+
+
+def test_turns_round_when_every_seeding_ends_inverted(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, is_positive, is_damaged = two_groups(1)
+    inverted = np.stack([rows[is_damaged].mean(axis=0), rows[~is_damaged].mean(axis=0)])[None]
+    monkeypatch.setattr(module, "_starts", lambda *args: inverted)
+    found = pupl(rows, is_positive, seed=0, spherical=False)
+    assert found.oriented
+    assert (found.labels == is_damaged).mean() > 0.97
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_is_not_inverted_by_few_positives_of_which_some_look_undamaged(seed: int) -> None:
+    # As on the Joplin chips with 10 positives: they are split over both groups, so that their own vote says little;
+    # against the unlabeled, of which a third is damaged, they still lean the right way.
+    rows, _, is_damaged = two_groups(seed, n=400, d=16, gap=2.0)
+    shift = np.random.default_rng(seed).choice(np.flatnonzero(is_damaged), 10, replace=False)
+    rows[shift[:4], 0] *= -1
+    found = pupl(rows, np.isin(np.arange(400), shift), seed=seed)
+    assert (found.labels == is_damaged).mean() > 0.8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_positives_stay_pinned_in_an_overlapping_set(seed: int) -> None:
+    rows, is_positive, _ = two_groups(seed, n=300, n_positive=40, gap=0.3)
+    assert pupl(rows, is_positive, seed=seed).labels[is_positive].all()
+    assert not pupl(rows, is_positive, seed=seed, is_pinned=False).labels[is_positive].all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_same_seed_same_result_and_row_order_is_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, is_positive, _ = two_groups(seed, gap=0.7)
+    first = pupl(rows, is_positive, seed=seed)
+    again = pupl(rows, is_positive, seed=seed)
+    np.testing.assert_array_equal(first.labels, again.labels)
+    np.testing.assert_array_equal(first.centroids, again.centroids)
+    order = np.random.default_rng(seed).permutation(len(rows))
+    shuffled = pupl(rows[order], is_positive[order], seed=seed, seeding="mean_u")
+    np.testing.assert_array_equal(shuffled.labels, pupl(rows, is_positive, seed=seed, seeding="mean_u").labels[order])
+    monkeypatch.setattr(module, "_BLOCK_ROWS", 7)  # reading in other blocks must not change anything
+    np.testing.assert_array_equal(pupl(rows, is_positive, seed=seed).labels, first.labels)
+    assert pupl(rows, is_positive, seed=seed).potential == pytest.approx(first.potential, abs=1e-9)
+
+
+def test_two_means_equal_scikit_learn_without_pinning() -> None:
+    from sklearn.cluster import KMeans
+
+    rows, is_positive, _ = two_groups(4, gap=0.8)
+    start = np.stack([rows[~is_positive].mean(axis=0), rows[is_positive].mean(axis=0)])
+    theirs = KMeans(2, init=start, n_init=1, tol=0, algorithm="lloyd").fit(rows)
+    ours = pupl(rows, is_positive, seed=0, seeding="mean_u", spherical=False, is_pinned=False)
+    np.testing.assert_array_equal(ours.labels, theirs.labels_)
+    assert ours.potential == pytest.approx(float(theirs.inertia_), rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_float_types_agree(dtype: type[np.floating]) -> None:
+    rows, is_positive, _ = two_groups(2)
+    found = pupl(rows.astype(dtype), is_positive, seed=0)
+    np.testing.assert_array_equal(found.labels, pupl(rows, is_positive, seed=0).labels)
+
+
+@pytest.mark.parametrize("spherical", [True, False])
+def test_identical_and_zero_rows_are_settled(spherical: bool) -> None:
+    for rows in (np.ones((6, 3)), np.zeros((6, 3))):
+        found = pupl(rows, np.arange(6) == 2, seed=0, spherical=spherical)
+        assert found.labels.all()  # ties go to the damaged cluster
+        assert not found.oriented
+        assert np.isfinite(found.centroids).all()
+        assert found.potential == pytest.approx(0, abs=1e-12)
+
+
+def test_over_clustering_ranks_the_damaged_cluster_first() -> None:
+    # 1 % damaged beside four roof types that are much farther apart than damage is from its own roof type.
+    rng = np.random.default_rng(0)
+    roof = rng.integers(0, 4, size=1000)
+    is_damaged = np.arange(1000) < 12
+    rows = 0.1 * rng.normal(size=(1000, 6)) + 4 * np.eye(6)[roof] + 1.5 * np.where(is_damaged, 1, 0)[:, None] * np.eye(6)[5]
+    is_positive = np.arange(1000) < 6
+    two = pupl(rows, is_positive, seed=0)
+    many = over_cluster(rows, is_positive, k=20, seed=0)
+    assert (two.labels == 1)[~is_damaged].mean() > 0.1  # two means follow roofs
+    assert many.sizes.sum() == 1000
+    assert many.positive_counts.sum() == 6
+    top = np.isin(many.labels, many.ranking[many.positive_share[many.ranking] > 0])
+    assert is_damaged[top].mean() > 0.9
+    assert (np.diff(many.positive_share[many.ranking]) <= 0).all()
+    np.testing.assert_array_equal(many.labels, over_cluster(rows, is_positive, k=20, seed=0).labels)
+
+
+def test_refuses_what_cannot_be_clustered() -> None:
+    rows, is_positive, _ = two_groups(0, n=40)
+    with pytest.raises(TrainingError, match="this set has 0 positives among 40 chips"):
+        pupl(rows, np.zeros(40, dtype=bool), seed=0)
+    with pytest.raises(TrainingError, match="40 positives"):
+        pupl(rows, np.ones(40, dtype=bool), seed=0)
+    with pytest.raises(ShapeError, match=r"\(40, 8\) and \(39,\)"):
+        pupl(rows, is_positive[:39], seed=0)
+    with pytest.raises(ValueError, match="k must lie"):
+        over_cluster(rows, is_positive, k=41, seed=0)
+    with pytest.raises(ValueError, match="seeding"):
+        pupl(rows, is_positive, seed=0, seeding="first")  # type: ignore[arg-type]
+    rows[3, 0] = np.nan
+    with pytest.raises(TrainingError, match="1 of 40 embeddings"):
+        pupl(rows, is_positive, seed=0)

@@ -1,0 +1,116 @@
+"""The instant ranker finds what it should, quickly, and refuses the rest."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pu_geo.analysis import metrics, ranker
+from pu_geo.errors import ShapeError, TrainingError
+
+
+def _scene(seed: int, n: int = 600, d: int = 20, share: float = 0.2) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    draw = np.random.default_rng(seed)
+    truth = draw.random(n) < share
+    features = draw.normal(size=(n, d))
+    features[truth, :3] += 1.5
+    return (features * 7 + 100).astype(np.float32), truth
+
+
+def _clicks(truth: NDArray[np.bool_], n: int, seed: int) -> NDArray[np.bool_]:
+    clicks = np.zeros(len(truth), np.bool_)
+    clicks[np.random.default_rng(seed).choice(np.flatnonzero(truth), n, replace=False)] = True
+    return clicks
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hidden_damaged_buildings_come_first(seed: int) -> None:
+    features, truth = _scene(seed)
+    clicks = _clicks(truth, 20, seed)
+    scores = ranker.rank_positives(features, clicks)
+    assert scores.dtype == np.float32
+    assert scores.min() >= 0
+    assert scores.max() <= 1
+    assert metrics.auc(scores[~clicks], truth[~clicks]) > 0.9
+
+
+def test_solution_has_no_gradient_left() -> None:
+    features, truth = _scene(0, n=200, d=5)
+    values = ranker.prepare(features).values.astype(np.float64)
+    slope, offset = ranker.fit_logistic(values.astype(np.float32), truth, 0.3)
+    chance = 1 / (1 + np.exp(-(values @ slope + offset)))
+    weight = np.where(truth, 0.5 / truth.sum(), 0.5 / (~truth).sum())
+    gradient = values.T @ (weight * (chance - truth)) + 0.3 * slope
+    assert np.abs(gradient).max() < 1e-3
+    assert abs(float((weight * (chance - truth)).sum())) < 1e-3
+
+
+def test_scale_and_offset_of_a_feature_do_not_matter() -> None:
+    features, truth = _scene(1)
+    clicks = _clicks(truth, 10, 1)
+    other = features * np.linspace(0.5, 4, features.shape[1], dtype=np.float32) + 3
+    np.testing.assert_allclose(ranker.rank_positives(features, clicks), ranker.rank_positives(other, clicks), atol=2e-3)
+
+
+def test_constant_feature_is_ignored() -> None:
+    features, truth = _scene(2)
+    clicks = _clicks(truth, 10, 2)
+    features[:, 5] = 12.0
+    prepared = ranker.prepare(features)
+    assert not prepared.values[:, 5].any()
+    assert np.isfinite(ranker.rank_positives(prepared, clicks)).all()
+
+
+def test_left_out_chip_is_scored_but_teaches_nothing() -> None:
+    features, truth = _scene(3)
+    clicks = _clicks(truth, 10, 3)
+    left_out = np.zeros(len(truth), np.bool_)
+    left_out[np.flatnonzero(clicks)[:2]] = True
+    left_out[np.flatnonzero(~clicks)[:2]] = True
+    prepared = ranker.prepare(features)
+    scores = ranker.rank_positives(prepared, clicks, is_left_out=left_out)
+    flipped = np.where(left_out, ~clicks, clicks)
+    np.testing.assert_allclose(scores, ranker.rank_positives(prepared, flipped, is_left_out=left_out), atol=1e-6)
+    assert np.abs(scores - ranker.rank_positives(prepared, clicks)).max() > 1e-3
+
+
+def test_same_input_gives_same_scores_when_unlabeled_are_drawn() -> None:
+    features, truth = _scene(4, n=5000, d=8, share=0.05)
+    clicks = _clicks(truth, 20, 4)
+    first, again = ranker.rank_positives(features, clicks), ranker.rank_positives(features, clicks)
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - ranker.rank_positives(features, clicks, seed=1)).max() > 1e-4
+
+
+@pytest.mark.slow
+def test_twenty_thousand_chips_take_about_a_second() -> None:
+    features, truth = _scene(5, n=20_000, d=512, share=0.05)
+    clicks = _clicks(truth, 30, 5)
+    prepared = ranker.prepare(features)
+    began = time.perf_counter()
+    ranker.rank_positives(prepared, clicks)
+    assert time.perf_counter() - began < 5  # five times the target, since test machines are shared
+
+
+def test_penalty_grows_with_the_damaged_share() -> None:
+    assert ranker.l2_for_share(0.01) == pytest.approx(0.1)
+    assert ranker.l2_for_share(0.5) == pytest.approx(3.0)
+    assert 0.1 < ranker.l2_for_share(0.05) < ranker.l2_for_share(0.2) < 3.0
+    assert [ranker.l2_for_share(0.0), ranker.l2_for_share(1.0)] == pytest.approx([0.1, 3.0])
+
+
+def test_refusals_say_what_to_do() -> None:
+    features, _ = _scene(0, n=10)
+    with pytest.raises(TrainingError, match="0") as none:
+        ranker.rank_positives(features, np.zeros(10, np.bool_))
+    assert "Annotate" in none.value.hint
+    with pytest.raises(TrainingError, match="unlabeled"):
+        ranker.rank_positives(features, np.ones(10, np.bool_))
+    with pytest.raises(ShapeError, match="10"):
+        ranker.rank_positives(features, np.ones(9, np.bool_))
+    features[3, 2] = np.nan
+    with pytest.raises(ValueError, match="finite"):
+        ranker.prepare(features)

@@ -1,0 +1,157 @@
+"""A small app around the damage view: labels in a dict, acknowledged at once. Run: python harness_app.py FOLDER PORT.
+
+Launcher and page in one file, as app.py is. The page reads its mode from the address: ?mode=view, ?panes=map, ?queue=1.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import streamlit as st
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from streamlit import runtime
+
+TOKEN = "harness-1"
+
+
+@st.cache_resource
+def server() -> dict:
+    """What a project would keep on disk; one for all tabs."""
+    return {"labels": {}, "seen": set(), "acts": [], "undone": [], "log": [], "refuse": False}
+
+
+def apply(operations: list) -> None:
+    from pu_geo.errors import PuGeoError
+
+    kept = server()
+    if kept["refuse"]:
+        raise PuGeoError("The disk is full.", "Make room.")
+    for operation in operations:
+        if operation.op in kept["seen"]:
+            continue
+        kept["seen"].add(operation.op)
+        kept["log"].append(operation)
+        step(kept, operation)
+
+
+def step(kept: dict, operation) -> None:
+    labels, acts, undone = kept["labels"], kept["acts"], kept["undone"]
+    if operation.kind == "set":
+        change = (operation.building_id, labels.get(operation.building_id, "cleared"), operation.label)
+        if acts and operation.act and acts[-1][0] == operation.act:
+            acts[-1][1].append(change)
+        else:
+            acts.append((operation.act or operation.op, [change]))
+        undone.clear()
+        labels[operation.building_id] = operation.label
+    elif operation.kind == "undo" and acts:
+        undone.append(acts.pop())
+        for building_id, before, _ in reversed(undone[-1][1]):
+            labels[building_id] = before
+    elif operation.kind == "redo" and undone:
+        acts.append(undone.pop())
+        for building_id, _, after in acts[-1][1]:
+            labels[building_id] = after
+
+
+def set_labels(labels: dict) -> dict:
+    return {each: label for each, label in labels.items() if label != "cleared"}
+
+
+def page() -> None:
+    from pu_geo.ui.damage_view import MapLayer, Wall, damage_view
+
+    st.set_page_config(layout="wide", page_title="PU-Geo harness")
+    # Less air around the view, so that screenshots show what the app's page will show.
+    st.html("<style>.stMainBlockContainer{padding:2.5rem 1rem 0}</style>")
+    folder = Path(sys.argv[1])
+    facts = json.loads((folder / "facts.json").read_text())
+    ask = st.query_params
+    layers = [MapLayer(name, facts["max_zoom"], "1") for name in ("pre", "post")]
+    state = damage_view(
+        key="view",
+        token=TOKEN,
+        grid_px=tuple(facts["grid"]),
+        gsd_m=0.5,
+        layers=layers,
+        geometry_v="1",
+        labels=server()["labels"],
+        positions=positions(folder),
+        on_operations=apply,
+        panes=ask.get("panes", "map,wall").split(","),
+        mode=ask.get("mode", "label"),
+        score_id="s1" if ask.get("scores", "1") == "1" else None,
+        color_by=ask.get("color", "labels"),
+        threshold=0.6 if ask.get("mode") == "view" else None,
+        wall=Wall(**facts["wall"]),
+        queue=[(f"b{n:05d}", reason) for n, reason in ((7, "top of the list"), (3, "far from others"), (11, "audit"))]
+        if "queue" in ask
+        else (),
+        order="queue" if "queue" in ask else "score",
+        selected=ask.get("selected"),
+        height=800,
+    )
+    st.caption(f"selected: {state.selected}")
+
+
+@st.cache_data
+def positions(folder: Path) -> dict[str, int]:
+    ids = json.loads((folder / "quicklooks" / "footprints.json").read_text())["ids"]
+    return {building_id: at for at, building_id in enumerate(ids)}
+
+
+def told(_: Request) -> JSONResponse:
+    kept = server()
+    return JSONResponse({"labels": set_labels(kept["labels"]), "operations": len(kept["log"])})
+
+
+def change(request: Request) -> JSONResponse:
+    kept = server()
+    kept["refuse"] = request.query_params.get("refuse") == "1"
+    if request.query_params.get("reset"):
+        for name in ("labels", "seen", "acts", "undone", "log"):
+            kept[name].clear()
+    return JSONResponse({"at": time.time()})
+
+
+def main() -> None:
+    from pu_geo.ui.routes import routes
+
+    folder = Path(sys.argv[1])
+    scores = np.load(folder / "scores.npy").astype("<f4").tobytes()
+    extra = [Route("/harness/labels", told), Route("/harness/set", change)]
+    own = routes(
+        lambda token: folder if token == TOKEN else None, lambda token, score_id: scores if score_id == "s1" else None
+    )
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
+    app = st.App(__file__, routes=[*extra, *own], middleware=[hosts])
+    app.run(
+        config={
+            "server.address": "127.0.0.1",
+            "server.port": int(sys.argv[2]),
+            "server.headless": True,
+            "server.allowedHosts": ["127.0.0.1", "localhost"],
+            "server.fileWatcherType": "none",
+            "server.enableXsrfProtection": True,
+            "server.enableCORS": True,
+            "browser.gatherUsageStats": False,
+            "browser.serverAddress": "127.0.0.1",
+            "client.showErrorDetails": "none",
+            "client.toolbarMode": "minimal",
+        }
+    )
+
+
+if __name__ == "__main__":
+    if runtime.exists():
+        page()
+    else:
+        main()

@@ -1,0 +1,190 @@
+"""Windows around footprints, and the chips cut from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import shapely
+from rasterio.transform import Affine
+
+from pu_geo.errors import JobCancelled, ShapeError
+from pu_geo.geo import chips as chips_module
+from pu_geo.geo.chips import chip_windows, cut_chips
+from pu_geo.geo.raster import Mosaic, project_grid
+from pu_geo.geo.sheets import write_chip_sheets
+from pu_geo.records import Grid, Scene
+
+from .conftest import ORIGIN, pattern
+
+Make = Callable[..., Scene]
+GRID = Grid("EPSG:32633", "", (0.5, 0.0, 0.0, 0.0, -0.5, 100.0), 200, 200, 0.5)
+
+
+def naive_chip(picture: np.ndarray, window: np.ndarray, size: int) -> tuple[np.ndarray, float]:
+    """One chip, cut from the whole picture [3, H, W] pixel by pixel: what the ordered pass must give."""
+    _, height, width = picture.shape
+    x0, y0 = (round(v) for v in window[:2].tolist())
+    x1, y1 = (round(v) for v in (window[:2] + window[2:]).tolist())
+
+    def mirrored(i: int, n: int) -> int:
+        while not 0 <= i < n:
+            i = -1 - i if i < 0 else 2 * n - 1 - i
+        return i
+
+    rows, cols = [mirrored(r, height) for r in range(y0, y1)], [mirrored(c, width) for c in range(x0, x1)]
+    crop = np.ascontiguousarray(picture[:, rows][:, :, cols].transpose(1, 2, 0))
+    how = cv2.INTER_AREA if max(crop.shape[:2]) > 1.5 * size else cv2.INTER_LINEAR
+    inside = max(0, min(x1, width) - max(x0, 0)) * max(0, min(y1, height) - max(y0, 0))
+    return cv2.resize(crop, (size, size), interpolation=how).transpose(2, 0, 1), 1 - inside / ((x1 - x0) * (y1 - y0))
+
+
+def random_windows(n: int, width: int, height: int, seed: int, largest: float = 40) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    size = rng.uniform(3, largest, (n, 2))
+    start = rng.uniform(0, 1, (n, 2)) * [width, height] - size / 2
+    return np.concatenate([start, size], axis=1)
+
+
+def test_window_of_a_rectangle_by_hand() -> None:
+    # 10 m x 4 m at (20 m, 60 m): columns 40 to 60, rows (100 - 64) / 0.5 = 72 to 80. Size 20 px, buffer 10 px.
+    window = chip_windows([shapely.to_wkb(shapely.box(20, 60, 30, 64))], GRID)
+    np.testing.assert_allclose(window, [[30, 62, 40, 28]])
+
+
+def test_window_without_buffer_is_the_bounding_rectangle_of_a_turned_footprint() -> None:
+    diamond = shapely.Polygon([(20, 55), (25, 60), (20, 65), (15, 60)])
+    np.testing.assert_allclose(chip_windows([shapely.to_wkb(diamond)], GRID, 0.0), [[30, 70, 20, 20]])
+
+
+def test_a_tiny_footprint_still_gets_pixels_around_it() -> None:
+    window = chip_windows([shapely.to_wkb(shapely.box(20, 60, 20.1, 60.1))], GRID)[0]
+    np.testing.assert_allclose(window[2:], [8, 8])
+    np.testing.assert_allclose(window[:2] + window[2:] / 2, [40.1, 79.9])
+
+
+def test_no_footprints_give_no_windows_and_no_chips(make_scene: Make) -> None:
+    windows = chip_windows([], GRID)
+    assert windows.shape == (0, 4)
+    scene = make_scene("a", pattern(40, 48))
+    with Mosaic([scene], project_grid([scene])) as post:
+        assert len(cut_chips(None, post, windows, 16, np.zeros((0, 3, 16, 16), np.uint8))) == 0
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_chips_equal_a_naive_crop_of_each(make_scene: Make, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)  # many strips even in a small scene
+    before, after = pattern(150, 130, seed), pattern(150, 130, seed + 50)
+    tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
+    pre, post = make_scene("pre", before, role="pre", **tiles), make_scene("post", after, **tiles)
+    windows = random_windows(60, 130, 150, seed)
+    out = np.zeros((60, 6, 16, 16), np.uint8)
+    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
+        assert q.preferred_block_rows == 16
+        share = cut_chips(p, q, windows, 16, out)
+    for i, window in enumerate(windows):
+        first, expected_share = naive_chip(before, window, 16)
+        np.testing.assert_array_equal(out[i, :3], first)
+        np.testing.assert_array_equal(out[i, 3:], naive_chip(after, window, 16)[0])
+        assert share[i] == pytest.approx(expected_share, abs=1e-6)
+
+
+def test_each_row_is_read_once_and_rows_without_chips_never(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
+    scene = make_scene("post", pattern(160, 64), tiled=True, blockxsize=16, blockysize=16)
+    rows: list[int] = []
+    true_read = Mosaic.read
+    monkeypatch.setattr(Mosaic, "read", lambda self, c, r, w, h: rows.extend(range(r, r + h)) or true_read(self, c, r, w, h))
+    windows = np.array([[4.0, 2, 20, 25], [8, 4, 10, 10], [9, 140, 8, 12], [2, 10, 5, 30]])
+    with Mosaic([scene], project_grid([scene])) as post:
+        cut_chips(None, post, windows, 8, np.zeros((4, 3, 8, 8), np.uint8))
+    assert sorted(rows) == [*range(48), *range(128, 160)]
+
+
+def test_huge_windows_are_averaged_in_pieces(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chips_module, "PIECE_PIXELS", 1000)
+    data = pattern(160, 160)
+    scene = make_scene("post", data)
+    windows = np.array([[0.0, 0, 160, 160], [-40, 10, 120, 100], [500, 500, 90, 90]])
+    out = np.full((3, 3, 8, 8), 7, np.uint8)
+    with Mosaic([scene], project_grid([scene])) as post:
+        share = cut_chips(None, post, windows, 8, out)
+    for i in (0, 1):
+        assert np.abs(out[i].astype(int) - naive_chip(data, windows[i], 8)[0]).max() <= 6
+    assert share == pytest.approx([0, 1 / 3, 1])
+    assert out[2].max() == 0
+
+
+def test_share_without_data_is_that_of_the_post_scene(make_scene: Make) -> None:
+    after = pattern(64, 64)
+    after[:, :, 32:] = 0
+    pre, post = make_scene("pre", pattern(64, 64), role="pre"), make_scene("post", after, nodata=0)
+    windows = np.array([[20.0, 20, 16, 16], [40, 40, 16, 16], [2, 2, 16, 16], [-90, 0, 10, 10]])
+    out = np.zeros((4, 6, 16, 16), np.uint8)
+    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
+        share = cut_chips(p, q, windows, 16, out)
+    assert share.tolist() == [0.25, 1.0, 0.0, 1.0]
+    assert out[1, 3:].max() == 0
+    assert out[1, :3].min() > 0
+    assert out[3].max() == 0
+
+
+def test_a_memory_map_can_be_filled(make_scene: Make, tmp_path: Path) -> None:
+    data = pattern(64, 64)
+    scene = make_scene("post", data)
+    out = np.lib.format.open_memmap(tmp_path / "c.npy", mode="w+", dtype=np.uint8, shape=(1, 3, 16, 16))
+    with Mosaic([scene], project_grid([scene])) as post:
+        cut_chips(None, post, np.array([[8.0, 8, 16, 16]]), 16, out)
+    out.flush()
+    np.testing.assert_array_equal(np.load(tmp_path / "c.npy")[0], data[:, 8:24, 8:24])
+
+
+def test_progress_counts_to_the_end_and_cancelling_stops(make_scene: Make) -> None:
+    scene = make_scene("post", pattern(64, 64))
+    told: list[dict[str, object]] = []
+    windows, out = random_windows(20, 64, 64, 0), np.zeros((20, 3, 8, 8), np.uint8)
+    with Mosaic([scene], project_grid([scene])) as post:
+        cut_chips(None, post, windows, 8, out, report=told.append)
+        assert told[-1] == {"stage": "chips", "done": 20, "total": 20}
+        with pytest.raises(JobCancelled):
+            cut_chips(None, post, windows, 8, out, is_cancelled=lambda: True)
+
+
+def test_an_array_of_the_wrong_shape_is_refused(make_scene: Make) -> None:
+    scene = make_scene("post", pattern(64, 64))
+    with Mosaic([scene], project_grid([scene])) as post, pytest.raises(ShapeError, match="out must be"):
+        cut_chips(None, post, np.zeros((2, 4)), 8, np.zeros((2, 6, 8, 8), np.uint8))
+
+
+def test_a_pre_scene_of_other_pixel_size_shows_the_same_place(make_scene: Make) -> None:
+    fine = pattern(128, 128)
+    coarse = np.stack([cv2.resize(band, (64, 64), interpolation=cv2.INTER_AREA) for band in fine])
+    post = make_scene("post", fine)
+    pre = make_scene("pre", coarse, Affine(1.0, 0, ORIGIN[0], 0, -1.0, ORIGIN[1]), role="pre")
+    out = np.zeros((1, 6, 32, 32), np.uint8)
+    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
+        cut_chips(p, q, np.array([[30.0, 40, 32, 32]]), 32, out)
+    assert np.abs(out[0, :3].astype(int) - out[0, 3:]).mean() < 2
+
+
+def test_sheets_hold_every_chip_in_its_cell_pre_above_post(tmp_path: Path) -> None:
+    chips = np.repeat(np.arange(20, 20 + 11 * 6 * 3, 3, dtype=np.uint8).reshape(11, 6), 256, axis=1).reshape(11, 6, 16, 16)
+    layout = write_chip_sheets(chips, tmp_path / "s", per_sheet=6, columns=3)
+    assert layout == {"per_sheet": 6, "columns": 3, "cell_w": 16, "cell_h": 32, "n": 11, "n_sheets": 2, "has_pre": True}
+    assert sorted(p.name for p in (tmp_path / "s").iterdir()) == ["0000.jpg", "0001.jpg"]
+    for i in range(11):
+        sheet = cv2.imread(str(tmp_path / "s" / f"{i // 6:04d}.jpg"))[..., ::-1]
+        assert sheet.shape == (64, 48, 3)
+        row, col = i % 6 // 3 * 32, i % 3 * 16
+        above, below = sheet[row + 4 : row + 12, col + 4 : col + 12], sheet[row + 20 : row + 28, col + 4 : col + 12]
+        np.testing.assert_allclose(above.mean(axis=(0, 1)), chips[i, :3, 0, 0], atol=4)
+        np.testing.assert_allclose(below.mean(axis=(0, 1)), chips[i, 3:, 0, 0], atol=4)
+
+
+def test_sheets_of_post_only_have_square_cells(tmp_path: Path) -> None:
+    layout = write_chip_sheets(np.zeros((2, 3, 16, 16), np.uint8), tmp_path, per_sheet=4, columns=2)
+    assert (layout["cell_w"], layout["cell_h"], layout["has_pre"]) == (16, 16, False)
+    assert cv2.imread(str(tmp_path / "0000.jpg")).shape == (32, 32, 3)

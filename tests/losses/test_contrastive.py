@@ -1,0 +1,180 @@
+"""The contrastive losses of PUCL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from pu_geo.errors import ShapeError
+from pu_geo.losses.contrastive import dcl_loss, mcl_loss, pucl_loss, scl_loss, scl_pu_loss, sscl_loss
+
+Loss = Callable[[Tensor, Tensor, Tensor, float], Tensor]
+LOSSES: dict[str, Loss] = {
+    "sscl": lambda z1, z2, y, tau: sscl_loss(z1, z2, temperature=tau),
+    "sclpu": lambda z1, z2, y, tau: scl_pu_loss(z1, z2, y, temperature=tau),
+    "pucl": lambda z1, z2, y, tau: pucl_loss(z1, z2, y, temperature=tau),
+    "mcl_0": lambda z1, z2, y, tau: mcl_loss(z1, z2, y, supervised_share=0, temperature=tau),
+    "mcl_0.3": lambda z1, z2, y, tau: mcl_loss(z1, z2, y, supervised_share=0.3, temperature=tau),
+    "mcl_1": lambda z1, z2, y, tau: mcl_loss(z1, z2, y, supervised_share=1, temperature=tau),
+    "dcl_0": lambda z1, z2, y, tau: dcl_loss(z1, z2, same_class_share=0, temperature=tau),
+    "dcl_0.1": lambda z1, z2, y, tau: dcl_loss(z1, z2, same_class_share=0.1, temperature=tau),
+    "dcl_0.4": lambda z1, z2, y, tau: dcl_loss(z1, z2, same_class_share=0.4, temperature=tau),
+}
+CASES = ("b1", "b32", "b6", "b6_allpos", "b6_nopos", "b6_onepos", "b6_tau01")
+
+
+def two_views(seed: int, b: int, d: int = 5, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    z1, z2 = torch.randn(2, b, d, generator=generator, dtype=torch.float64).to(dtype)
+    return z1.requires_grad_(), z2.requires_grad_()
+
+
+def pucl_by_loops(z1: Tensor, z2: Tensor, y: Tensor, tau: float) -> float:
+    """Eq. 6, anchor by anchor in Python floats, with the largest similarity taken out of the sum."""
+    rows = torch.cat([z1, z2]).detach().double()
+    rows = rows / rows.norm(dim=1, keepdim=True)
+    n, b, labels = len(rows), len(z1), torch.cat([y, y]).tolist()
+    total = 0.0
+    for i in range(n):
+        sims = [float(rows[i] @ rows[j]) / tau for j in range(n)]
+        top = max(s for j, s in enumerate(sims) if j != i)
+        log_z = top + math.log(sum(math.exp(s - top) for j, s in enumerate(sims) if j != i))
+        peers = [j for j in range(n) if j != i and labels[j]] if labels[i] else [(i + b) % n]
+        total += log_z - sum(sims[j] for j in peers) / len(peers)
+    return total / n
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", LOSSES)
+def test_equals_the_golden_value(shared: Path, case: str, name: str) -> None:
+    golden = np.load(shared / "golden" / f"contrastive_{case}.npz")
+    z1, z2, y = (torch.from_numpy(golden[f"in_{key}"]) for key in ("z1", "z2", "y"))
+    assert LOSSES[name](z1, z2, y, float(golden["in_tau"])).item() == pytest.approx(float(golden[name]), abs=1e-10)
+
+
+@pytest.mark.parametrize("case", ["b6", "b6_onepos"])
+@pytest.mark.parametrize("name", ["sscl", "sclpu", "pucl"])
+def test_gradient_equals_the_golden_gradient(shared: Path, case: str, name: str) -> None:
+    golden = np.load(shared / "golden" / f"contrastive_{case}.npz")
+    z1, z2, y = (torch.from_numpy(golden[f"in_{key}"]) for key in ("z1", "z2", "y"))
+    LOSSES[name](z1.requires_grad_(), z2, y, float(golden["in_tau"])).backward()
+    np.testing.assert_allclose(z1.grad, golden[f"{name}_grad_z1"], atol=1e-7)
+
+
+def test_equals_the_value_worked_out_by_hand() -> None:
+    # Rows e1, e2 | e1, e2 at tau 1. Each anchor: own view 1, two others at cosine 0: log Z = log(e + 2).
+    # ssCL: log(e + 2) - 1. Both positive: the pull is the mean of (1, 0, 0), so log(e + 2) - 1/3.
+    z = torch.eye(2, dtype=torch.float64)
+    log_z = math.log(math.e + 2)
+    assert sscl_loss(z, z, temperature=1).item() == pytest.approx(log_z - 1, abs=1e-12)
+    assert pucl_loss(z, z, torch.tensor([1, 1]), temperature=1).item() == pytest.approx(log_z - 1 / 3, abs=1e-12)
+    # DCL, lambda 0.25: N = 2, R_p = e, R_u = 2, (2 - 0.5 e) / 0.75 = 0.8545 > 2 / e = 0.7358: log(1 + 0.8545 / e).
+    by_hand = math.log(1 + (2 - 0.5 * math.e) / 0.75 / math.e)
+    assert dcl_loss(z, z, same_class_share=0.25, temperature=1).item() == pytest.approx(by_hand, abs=1e-12)
+    # lambda 0.3 leaves (2 - 0.6 e) / 0.7 = 0.527, below the floor 2 / e: log(1 + 2 / e^2).
+    floored = math.log(1 + 2 / math.e**2)
+    assert dcl_loss(z, z, same_class_share=0.3, temperature=1).item() == pytest.approx(floored, abs=1e-12)
+
+
+@pytest.mark.parametrize("tau", [0.01, 0.0115, 0.1, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_naive_loop_in_float32_down_to_temperature_001(seed: int, tau: float) -> None:
+    z1, z2 = two_views(seed, 12, dtype=torch.float32)
+    y = torch.arange(12) < 3
+    loss = pucl_loss(z1, z2, y, temperature=tau)
+    loss.backward()
+    assert loss.item() == pytest.approx(pucl_by_loops(z1, z2, y, tau), rel=1e-5)
+    assert z1.grad is not None
+    assert z1.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_float32_gradient_is_right_at_temperature_001(seed: int) -> None:
+    gradients = []
+    for dtype in (torch.float32, torch.float64):
+        z1, z2 = (z.detach().float().to(dtype).requires_grad_() for z in two_views(seed, 8))
+        pucl_loss(z1, z2, torch.arange(8) < 2, temperature=0.01).backward()
+        gradients.append(z1.grad)
+    torch.testing.assert_close(gradients[0].double(), gradients[1], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_positive", [0, 1, 2])
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("kind", ["random", "identical", "opposite", "one"])
+def test_value_and_gradient_stay_finite(kind: str, name: str, n_positive: int) -> None:
+    z1, z2 = two_views(5, 1 if kind == "one" else 6, dtype=torch.float32)
+    if kind in ("identical", "opposite"):
+        z1 = torch.ones_like(z1, requires_grad=True)
+        z2 = (z1.detach() * (1 if kind == "identical" else -1)).requires_grad_()
+    loss = LOSSES[name](z1, z2, torch.arange(len(z1)) < n_positive, 0.01)
+    loss.backward()
+    for value in (loss, z1.grad, z2.grad):
+        assert value is not None
+        assert value.isfinite().all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pucl_lies_between_its_limits(seed: int) -> None:
+    z1, z2 = two_views(seed, 6)
+    none, one, every = (torch.arange(6) < n for n in (0, 1, 6))
+    unsupervised = sscl_loss(z1, z2)
+    for labels in (none, one):
+        torch.testing.assert_close(pucl_loss(z1, z2, labels), unsupervised, rtol=0, atol=1e-12)
+    torch.testing.assert_close(pucl_loss(z1, z2, every), scl_pu_loss(z1, z2, every), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("seed", range(3))
+def test_does_not_change_with_scale_view_order_or_row_order(seed: int, name: str) -> None:
+    z1, z2 = two_views(seed, 6)
+    y = torch.tensor([1, 0, 1, 0, 0, 1])
+    expected = LOSSES[name](z1, z2, y, 0.5)
+    order = torch.randperm(6, generator=torch.Generator().manual_seed(seed))
+    for changed in (
+        LOSSES[name](z1 * 7, z2 * torch.rand(6, 1, dtype=torch.float64).add(0.1), y, 0.5),
+        LOSSES[name](z2, z1, y, 0.5),
+        LOSSES[name](z1[order], z2[order], y[order], 0.5),
+    ):
+        torch.testing.assert_close(changed, expected, rtol=0, atol=1e-12)
+
+
+def test_pucl_prefers_positives_that_lie_together() -> None:
+    near = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.1, 0.0], [0.0, 0.0, 1.0]])
+    first_two, outer_two = torch.tensor([1, 1, 0]), torch.tensor([1, 0, 1])
+    assert pucl_loss(near, near, first_two) < pucl_loss(near, near, outer_two)
+
+
+def test_scl_with_three_classes_pulls_within_each_class_only() -> None:
+    # b = 3, three classes: every anchor's only peer is its own view, which is ssCL.
+    z1, z2 = two_views(0, 3)
+    torch.testing.assert_close(scl_loss(z1, z2, torch.tensor([0, 1, 2])), sscl_loss(z1, z2), rtol=0, atol=1e-12)
+
+
+def test_computes_in_float32_under_autocast() -> None:
+    z1, z2 = two_views(0, 8, dtype=torch.float32)
+    expected = sscl_loss(z1, z2, temperature=0.05)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = sscl_loss(z1, z2, temperature=0.05)
+    torch.testing.assert_close(inside, expected, rtol=0, atol=1e-6)
+
+
+def test_refuses_wrong_shapes_and_settings() -> None:
+    z1, z2 = two_views(0, 4)
+    with pytest.raises(ShapeError, match=r"\(4, 5\) and \(3, 5\)"):
+        sscl_loss(z1, z2[:3])
+    with pytest.raises(ShapeError, match="b >= 1"):
+        sscl_loss(z1[:0], z2[:0])
+    with pytest.raises(ShapeError, match="4 chips"):
+        pucl_loss(z1, z2, torch.ones(3))
+    with pytest.raises(ValueError, match="temperature"):
+        sscl_loss(z1, z2, temperature=0)
+    with pytest.raises(ValueError, match="supervised_share"):
+        mcl_loss(z1, z2, torch.ones(4), supervised_share=1.1)
+    with pytest.raises(ValueError, match="same_class_share"):
+        dcl_loss(z1, z2, same_class_share=1)

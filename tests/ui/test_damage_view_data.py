@@ -1,0 +1,71 @@
+"""What goes between page and browser, without a browser."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pu_geo.ui.damage_view import Operation, encode_labels, read_operations
+
+
+def decode(text: str) -> list[int]:
+    return np.cumsum([int(step, 36) for step in text.split()]).tolist()
+
+
+def test_labels_come_back_from_their_short_form() -> None:
+    rng = np.random.default_rng(0)
+    positions = {f"b{i}": i for i in range(20_000)}
+    chosen = rng.choice(20_000, 2_000, replace=False)
+    labels = {f"b{i}": ("positive" if k % 3 else "not_damaged") for k, i in enumerate(chosen)}
+    encoded = encode_labels(labels, positions)
+    assert decode(encoded["1"]) == sorted(i for k, i in enumerate(chosen.tolist()) if k % 3)
+    assert decode(encoded["2"]) == sorted(i for k, i in enumerate(chosen.tolist()) if not k % 3)
+    assert sum(map(len, encoded.values())) < 6_000, "2,000 labels of 20,000 buildings stay below 6 kB"
+
+
+def test_cleared_and_unknown_buildings_are_left_out() -> None:
+    assert encode_labels({"a": "cleared", "z": "positive"}, {"a": 0}) == {}
+
+
+def test_first_building_is_position_zero() -> None:
+    assert encode_labels({"a": "positive", "b": "positive"}, {"a": 0, "b": 1}) == {"1": "0 1"}
+
+
+def test_operations_are_read_in_order() -> None:
+    message = {
+        "session": "s",
+        "ops": [
+            {"n": 4, "op": "s-4", "building_id": "b1", "label": "positive", "screen": "wall", "act": "box-1"},
+            {"n": 5, "op": "s-5", "undo": True},
+            {"n": 6, "op": "s-6", "redo": True},
+        ],
+    }
+    assert read_operations(message) == (
+        "s",
+        6,
+        [
+            Operation("s-4", "set", "b1", "positive", "wall", "box-1"),
+            Operation("s-5", "undo"),
+            Operation("s-6", "redo"),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"n": 1, "op": "", "building_id": "b1", "label": "positive"},
+        {"n": 1, "op": "s-1", "building_id": "b1", "label": "destroyed"},
+        {"n": 1, "op": "s-1", "building_id": "b1", "label": ["positive"]},
+        {"n": 1, "op": "s-1", "building_id": "", "label": "positive"},
+        {"n": 1, "op": "s-1", "building_id": "b" * 201, "label": "positive"},
+        {"n": 1, "op": 7, "building_id": "b1", "label": "positive"},
+    ],
+)
+def test_nonsense_is_left_out_but_acknowledged(entry: dict) -> None:
+    assert read_operations({"session": "s", "ops": [entry]}) == ("s", 1, [])
+
+
+@pytest.mark.parametrize("message", [{}, {"ops": "x"}, {"ops": [1, None, "x"]}, {"session": 3, "ops": [{}]}])
+def test_a_broken_message_is_empty(message: dict) -> None:
+    assert read_operations(message) == ("", 0, []) or read_operations(message)[2] == []

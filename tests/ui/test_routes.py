@@ -1,0 +1,147 @@
+"""The HTTP routes send project files by id and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from starlette.applications import Starlette
+
+from pu_geo.ui.routes import bundle_url, routes
+
+TOKEN = "p-1"
+SCORES = struct.pack("<3f", 0.25, 0.5, float("nan"))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "town.pugeo"
+    for name, content in {
+        "quicklooks/post/0/0/0.jpg": b"tile",
+        "quicklooks/footprints.json": b'{"ids": [], "rings": []}',
+        "chips/main.sheets/0000.jpg": b"sheet",
+        "chips/main.sheets/index.json": b'{"ids": []}',
+        "project.gpkg": b"labels",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    (tmp_path / "secret.jpg").write_bytes(b"secret")
+    return folder
+
+
+@pytest.fixture
+def app(project: Path) -> Starlette:
+    return Starlette(
+        routes=routes(
+            lambda token: project if token == TOKEN else None,
+            lambda token, score_id: SCORES if (token, score_id) == (TOKEN, "run-1") else None,
+        )
+    )
+
+
+def get(app: Starlette, url: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+    """One request by ASGI; starlette's TestClient would need httpx."""
+    path, _, query = url.partition("?")
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+        "path": unquote(path), "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
+        "headers": [(b"host", b"127.0.0.1")], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+    }  # fmt: skip
+    sent: list[dict] = []
+    arriving = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive() -> dict:
+        return arriving.pop() if arriving else await asyncio.Future()  # the browser stays connected and says no more
+
+    async def send(message: dict) -> None:
+        sent.append(message)
+
+    with ThreadPoolExecutor(1) as thread:  # Playwright, where it ran before, keeps a loop in the main thread
+        thread.submit(lambda: asyncio.run(app(scope, receive, send))).result()
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], headers, b"".join(each.get("body", b"") for each in sent[1:])
+
+
+@pytest.mark.parametrize(
+    ("url", "content", "kind"),
+    [
+        ("/pugeo/p-1/tiles/post/0/0/0.jpg", b"tile", "image/jpeg"),
+        ("/pugeo/p-1/geometry.json", b'{"ids": [], "rings": []}', "application/json"),
+        ("/pugeo/p-1/sheets/main/0.jpg", b"sheet", "image/jpeg"),
+        ("/pugeo/p-1/sheets/main/index.json", b'{"ids": []}', "application/json"),
+        ("/pugeo/p-1/scores/run-1.bin", SCORES, "application/octet-stream"),
+    ],
+)
+def test_each_route_sends_its_file(app: Starlette, url: str, content: bytes, kind: str) -> None:
+    status, headers, body = get(app, url)
+    assert (status, body, headers["content-type"].split(";")[0]) == (200, content, kind)
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "private, no-cache"
+    _, versioned, _ = get(app, f"{url}?v=7")
+    assert "immutable" in versioned["cache-control"]
+    assert "private" in versioned["cache-control"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/pugeo/other/tiles/post/0/0/0.jpg",  # nobody handed this token out
+        "/pugeo/other/scores/run-1.bin",
+        "/pugeo//geometry.json",
+        "/pugeo/../geometry.json",
+        "/pugeo/..%2f..%2fsecret/geometry.json",
+        "/pugeo/p-1/tiles/mask/0/0/0.jpg",  # layers are pre and post
+        "/pugeo/p-1/tiles/../0/0/0.jpg",
+        "/pugeo/p-1/tiles/..%2f..%2f/0/0/0.jpg",
+        "/pugeo/p-1/tiles/post/0/0/-1.jpg",
+        "/pugeo/p-1/tiles/post/0/0/1.jpg",  # no such file
+        "/pugeo/p-1/tiles/post/99999999999999999999/0/0.jpg",
+        "/pugeo/p-1/tiles/post/0/0/0.jpg%00.png",
+        "/pugeo/p-1/sheets/../0.jpg",
+        "/pugeo/p-1/sheets/..%2f..%2fmain/0.jpg",
+        "/pugeo/p-1/sheets/MAIN/0.jpg",
+        "/pugeo/p-1/sheets/main.sheets/0.jpg",
+        "/pugeo/p-1/sheets/main%00/0.jpg",
+        "/pugeo/p-1/sheets/../index.json",
+        "/pugeo/p-1/sheets/main/9.jpg",
+        "/pugeo/p-1/scores/run-2.bin",
+        "/pugeo/p-1/scores/..%2frun-1.bin",
+        "/pugeo/p-1/project.gpkg",
+        "/pugeo/assets/../routes.py",
+    ],
+)
+def test_anything_else_is_not_found(app: Starlette, url: str) -> None:
+    status, _, body = get(app, url)
+    assert status == 404
+    assert b"secret" not in body
+
+
+def test_a_link_inside_the_project_does_not_lead_outside(app: Starlette, project: Path) -> None:
+    (project / "quicklooks/post/0/0/5.jpg").symlink_to(project.parent / "secret.jpg")
+    assert get(app, "/pugeo/p-1/tiles/post/0/0/5.jpg")[0] == 404
+
+
+def test_only_reading_is_offered(app: Starlette) -> None:
+    assert get(app, "/pugeo/p-1/geometry.json", "POST")[0] == 405
+
+
+def test_tokens_are_checked_before_anybody_is_asked(project: Path) -> None:
+    asked = []
+    app = Starlette(routes=routes(lambda token: asked.append(token), lambda token, score_id: b"never"))
+    assert get(app, "/pugeo/..%00/geometry.json")[0] == 404
+    assert get(app, "/pugeo/a.b/scores/run-1.bin")[0] == 404
+    assert asked == []
+
+
+def test_bundle_address_changes_with_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = tmp_path / "damage_view.js"
+    monkeypatch.setattr("pu_geo.ui.routes.BUNDLE", bundle)
+    addresses = [bundle_url()]
+    for text in ("one", "two, longer"):
+        bundle.write_text(text)
+        addresses.append(bundle_url())
+    assert len(set(addresses)) == 3
