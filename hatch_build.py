@@ -8,7 +8,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-APP = ("app.py", "pages", "sample_data", ".streamlit")  # outside the package; `pu-geo app` finds them here or in pu_geo/_app
+APP = ("app.py", "pages", "sample_data")  # outside the package; `pu-geo app` finds them here or in pu_geo/_app
 
 
 class CustomBuildHook(BuildHookInterface):
@@ -24,7 +24,8 @@ class CustomBuildHook(BuildHookInterface):
         build()
         if version == "editable":
             return
+        root = Path(self.root)
         for name in APP:
-            path = Path(self.root) / name
-            if path.is_file() or (path.is_dir() and any(path.iterdir())):
-                build_data["force_include"][str(path)] = f"pu_geo/_app/{name}"
+            for path in (root / name, *(root / name).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    build_data["force_include"][str(path)] = f"pu_geo/_app/{path.relative_to(root).as_posix()}"

@@ -27,18 +27,12 @@ if not (summary.n_post and summary.n_buildings):
 labels = labeling.current_labels(layout)
 ranking = labeling.rank_now(layout) if summary.n_chips else None
 
-facts, undo, redo, onward = st.columns([6, 1, 1, 2], vertical_alignment="center")
+facts, onward = st.columns([6, 2], vertical_alignment="center")
 ranked = f"ranked in {ranking.seconds:.2f} s" if ranking else "not ranked yet" if summary.n_chips else "chips not cut yet"
 facts.markdown(  # one line whatever is said: a second one would move the map under the analyst's pointer
     f"**{summary.n_positive}** positives · **{summary.n_not_damaged}** not damaged · "
     f"**{summary.n_not_assessable}** not assessable · {ranked}"
 )
-if undo.button("Undo", icon=":material/undo:"):
-    labeling.undo(layout, analyst=frame.analyst(), screen="annotate")
-    st.rerun()
-if redo.button("Redo", icon=":material/redo:"):
-    labeling.redo(layout, analyst=frame.analyst(), screen="annotate")
-    st.rerun()
 with onward:
     frame.link("train", "Next: Train")
 

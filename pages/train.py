@@ -118,5 +118,8 @@ if found:
         ],
         hide_index=True,
     )
+    for run in found[:3]:
+        for warning in run.warnings:
+            st.warning(f"{run.run_id}: {warning}", icon=":material/warning:")
     frame.link("explore", "Explore the embeddings")
     frame.link("damage_map", "Next: Damage map")

@@ -97,17 +97,18 @@ def _chip(options: argparse.Namespace) -> None:
 
 def _label(options: argparse.Namespace) -> None:
     layout = projects.open_project(options.project)
+    analyst = options.analyst or labeling.default_analyst()
     if options.stdin:
-        _label_stream(layout, options.analyst)
+        _label_stream(layout, analyst)
     elif options.import_file:
         from pu_geo.tasks.import_labels import import_labels
 
-        result = import_labels(layout, options.import_file, analyst=options.analyst)
+        result = import_labels(layout, options.import_file, analyst=analyst)
         _say(options, result, f"{result['rows']} rows: {result['stored']} stored, {result['outside']} outside footprints.")
     else:
         simulated = labeling.simulate(
             layout, field=options.from_field, values=options.values, count=options.count, seed=options.seed,
-            analyst=options.analyst,
+            analyst=analyst,
         )  # fmt: skip
         _say(options, simulated, f"Clicked {simulated['stored']} buildings; {simulated['positives']} positives now.")
 

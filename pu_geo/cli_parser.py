@@ -3,16 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import os
-
-
-def default_analyst() -> str:
-    """Return $PU_GEO_ANALYST, else the login name, else "analyst"."""
-    try:
-        return os.environ.get("PU_GEO_ANALYST") or getpass.getuser()
-    except (KeyError, OSError):
-        return "analyst"
 
 
 def build_parser(version: str) -> argparse.ArgumentParser:
@@ -64,7 +54,7 @@ def _label_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     verb.add_argument("--is", dest="values", action="append", default=[], metavar="VALUE", help="value that means damaged")
     verb.add_argument("--count", type=int, default=30, help="how many clicks to simulate (default 30)")
     verb.add_argument("--seed", type=int, default=0)
-    verb.add_argument("--analyst", default=default_analyst(), help="who is labelling (a pseudonym will do)")
+    verb.add_argument("--analyst", help="who is labelling (a pseudonym will do)")
 
 
 def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

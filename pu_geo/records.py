@@ -163,6 +163,7 @@ class RunFacts:
     Attributes:
         score_type: enum of the export schema: "pu_probability" or "linear".
         threshold: where to start looking, 0..1, from positives and unlabeled alone; not calibrated.
+        warnings: what a person should know before trusting the run, one sentence each.
         estimated_share: Elkan-Noto estimate of the damaged share of the unlabeled, 0..1; None where it cannot be made.
     """
 
@@ -181,6 +182,7 @@ class RunFacts:
     score_type: str
     threshold: float
     estimated_share: float | None = None
+    warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

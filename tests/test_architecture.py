@@ -37,7 +37,7 @@ THIRD_PARTY = {
     "errors": set(),
     "records": {"numpy"},
     "losses": {"torch"},
-    "analysis": {"numpy", "scipy", "sklearn", "faiss", "umap"},
+    "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap"},
     "geo": {"rasterio", "geopandas", "pyogrio", "shapely", "pyproj", "numpy", "cv2", "orjson", "affine", "pandas"},
     "project": {"numpy", "shapely"},
     "jobs": set(),

@@ -6,11 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from pu_geo.analysis.ranker import MAX_UNLABELED, PreparedFeatures, fit_logistic, prepare
+from pu_geo.analysis.ranker import (
+    MAX_UNLABELED,
+    PreparedFeatures,
+    fit_logistic,
+    l2_for_share,
+    prepare,
+    rank_positives,
+)
 from pu_geo.errors import TrainingError
 
 NCPU_FROM_SHARE = 0.30
 """Estimated damaged share from which NcPU beats the linear ranker (METHODS.md, "Yardsticks")."""
+N_FOLDS_LIVE = 3
+"""Held-out parts where an analyst waits for the answer."""
 MIN_POSITIVES = 4
 """Fewer positives cannot be held out in turn."""
 
@@ -101,6 +110,29 @@ def _calibrated(margin: NDArray[np.float64], n_positive: int) -> NDArray[np.floa
     start = np.array([1.0, np.log(n_positive / max(len(margin) - n_positive, 1))])
     slope, offset = minimize(surprise, start, method="L-BFGS-B", bounds=[(0.0, 30.0), (-30.0, 30.0)]).x
     return 0.5 * (1 + np.tanh((slope * standard + offset) / 2))
+
+
+def rank_with_estimate(
+    features: PreparedFeatures, is_positive: NDArray[np.bool_], *, is_left_out: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.float32], float | None]:
+    """Rank all chips with the penalty that suits the estimated share of damage: the instant ranker of app and commands.
+
+    Args:
+        features: what `ranker.prepare` made of features [N, D].
+        is_positive: bool [N].
+        is_left_out: bool [N]; scored, but not learned from.
+
+    Returns:
+        scores, float32 [N] in [0, 1], and the estimated share; None, and the middle penalty, below 4 positives.
+
+    Raises:
+        TrainingError: if there is no positive or no unlabeled chip.
+    """
+    used = is_positive if is_left_out is None else is_positive & ~is_left_out
+    if used.sum() < MIN_POSITIVES:
+        return rank_positives(features, is_positive, is_left_out=is_left_out), None
+    share = elkan_noto_share(features, is_positive, is_left_out=is_left_out, n_folds=N_FOLDS_LIVE)
+    return rank_positives(features, is_positive, is_left_out=is_left_out, l2=l2_for_share(share)), share
 
 
 def recommended_method(share: float) -> str:

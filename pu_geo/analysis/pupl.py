@@ -1,7 +1,4 @@
-"""PUPL: pseudo labels from clusters of embeddings, with the labelled positives as the anchor of one cluster.
-
-All seedings are iterated together, so that one iteration reads the embeddings once, block by block.
-"""
+"""PUPL: pseudo labels from clusters of embeddings, with the labelled positives as the anchor of one cluster."""
 
 from __future__ import annotations
 
@@ -90,11 +87,10 @@ def pupl(
         ShapeError(ValueError): if the arrays do not fit together.
         TrainingError: without a positive or an unlabeled row, or if an embedding is not finite.
 
-    Departs from the source: it draws once and takes what comes. That can end inverted, and Eq. 7 cannot tell, as a
-    clustering and its inversion have nearly the same potential. Here several draws compete, inverted ends lose to
-    oriented ones, and if all are inverted the best is iterated again from exchanged centroids. Spherical because at
-    unit length a mean of many rows lies near the origin and thereby near to everything, so that one drawn row as its
-    rival gets almost no rows.
+    Departs from the source: it draws once. That can end inverted, and Eq. 7 cannot tell, as a clustering and its
+    inversion have nearly the same potential. Here several draws compete, inverted ends lose to oriented ones, and if
+    all are inverted the best is iterated again from exchanged centroids. Spherical because a mean of many unit rows
+    lies near the origin and thereby near to everything, so that one drawn row as its rival gets almost no rows.
     """
     rows, positive = _checked(embeddings, is_positive, spherical=spherical)
     pinned = positive if is_pinned else np.zeros_like(positive)
@@ -134,8 +130,7 @@ def over_cluster(
         K clusters; `ranking` names the most promising first.
 
     Raises:
-        ShapeError(ValueError), TrainingError: as in `pupl`.
-        ValueError: if k does not lie in 2..N.
+        ShapeError(ValueError), TrainingError: as in `pupl`. ValueError: if k does not lie in 2..N.
     """
     rows, positive = _checked(embeddings, is_positive, spherical=spherical)
     if not 2 <= k <= len(rows):
@@ -149,25 +144,22 @@ def over_cluster(
 def lloyd(
     rows: Floats, pinned: NDArray[np.bool_], start: NDArray[np.float64], *, spherical: bool, max_iterations: int = 100
 ) -> Lloyd:
-    """Alternate between nearest centroid and mean until no label changes, for several seedings at once.
+    """Alternate between nearest centroid and mean until no label changes.
 
-    Source: PUCL, Algorithm 1(B), the loop.
+    Source: PUCL, Algorithm 1(B), the loop. All seedings go together, so that a pass reads the rows once, block by block.
 
     Args:
         rows: float [N, D]; unit length if `spherical`.
         pinned: bool [N]; these rows stay in the last cluster.
         start: first centroids of each seeding, float64 [S, K, D].
-        spherical: keep centroids at unit length.
-        max_iterations: at least 1.
+        spherical, max_iterations: as in `pupl`; at least one iteration.
 
     Returns:
         The ends. Ties go to the cluster with the higher number; an empty cluster keeps its old centroid.
     """
-    n_seedings = len(start)
     centroids = start.astype(np.float64)
-    labels = np.full((len(rows), n_seedings), -1, dtype=np.int64)
-    iterations = np.zeros(n_seedings, dtype=np.int64)
-    is_moving = np.ones(n_seedings, dtype=bool)
+    labels = np.full((len(rows), len(start)), -1, dtype=np.int64)
+    iterations, is_moving = np.zeros(len(start), dtype=np.int64), np.ones(len(start), dtype=bool)
     for _ in range(max_iterations):
         iterations += is_moving
         sums, counts, potentials, is_moving = _one_pass(rows, pinned, centroids, labels)
@@ -233,18 +225,14 @@ def _plus_plus(rows: Floats, k: int, rng: np.random.Generator) -> NDArray[np.flo
 
 def seeding_chances(squared_distances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Turn squared distances [N] into chances of being drawn (D(x') of Algorithm 1(B)); equal if all distances are 0."""
-    total = squared_distances.sum()
-    if total <= 0:
-        return np.full(len(squared_distances), 1 / len(squared_distances))
-    return squared_distances / total
+    total, n = squared_distances.sum(), len(squared_distances)
+    return squared_distances / total if total > 0 else np.full(n, 1 / n)
 
 
 def _squared_distances(rows: Floats, centroid: Floats) -> NDArray[np.float64]:
     """Squared distance of every row to one centroid, float64 [N], 0 or more."""
-    distances = np.empty(len(rows))
-    for part in _blocks(len(rows)):
-        distances[part] = ((rows[part] - centroid.astype(rows.dtype)) ** 2).sum(axis=1)
-    return distances
+    parts = [((rows[part] - centroid.astype(rows.dtype)) ** 2).sum(axis=1) for part in _blocks(len(rows))]
+    return np.concatenate(parts).astype(np.float64)
 
 
 def _are_oriented(direction: NDArray[np.float64], ends: Lloyd) -> NDArray[np.bool_]:
@@ -261,8 +249,7 @@ def _best(ends: Lloyd, positive: NDArray[np.bool_], oriented: NDArray[np.bool_])
     """Take the lowest potential, from the oriented ends where there are any; the first one where they are equal."""
     best = int(np.argmin(np.where(oriented | ~oriented.any(), ends.potentials, np.inf)))
     labels, k = ends.labels[:, best], ends.centroids.shape[1]
-    sizes = np.bincount(labels, minlength=k)
-    counts = np.bincount(labels[positive], minlength=k)
+    sizes, counts = np.bincount(labels, minlength=k), np.bincount(labels[positive], minlength=k)
     share = counts / np.maximum(sizes, 1)
     return PuplResult(
         labels=labels.copy(),
@@ -308,5 +295,4 @@ def _unit(vectors: Floats, otherwise: Floats) -> Any:
 
 def _blocks(n_rows: int) -> Iterator[slice]:
     """Cut 0..n_rows into slices of a few MB of embeddings."""
-    for start in range(0, n_rows, _BLOCK_ROWS):
-        yield slice(start, start + _BLOCK_ROWS)
+    return (slice(start, start + _BLOCK_ROWS) for start in range(0, n_rows, _BLOCK_ROWS))

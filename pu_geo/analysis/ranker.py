@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from pu_geo.errors import ShapeError, TrainingError
 
@@ -101,6 +102,7 @@ def l2_for_share(share: float) -> float:
     return float(np.clip(0.1 * (max(share, 1e-6) / 0.01) ** slope, 0.1, 3.0))
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")  # these matrices are small: two threads took ten times as long as one
 def fit_logistic(
     values: NDArray[np.float32], is_positive: NDArray[np.bool_], l2: float
 ) -> tuple[NDArray[np.float32], float]:

@@ -126,7 +126,7 @@ def cut_chips(
 
     Beyond the grid's border the picture is mirrored, so that chips there do not stand out by a black edge; pixels without
     data inside the grid are 0. Windows over 1.5 times the chip's size are area averaged, others bilinear
-    (area averaging by odd factors near 1 takes four times as long and shows no difference).
+    (area averaging by factors near 1 takes about twice as long).
 
     Args:
         pre: open mosaic of the pre scenes, or None for post only.

@@ -97,9 +97,7 @@ def pucl_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, temperature: float
     return (_log_partition(similarity) - pull).mean()
 
 
-def mcl_loss(
-    z1: Tensor, z2: Tensor, is_positive: Tensor, *, supervised_share: float, temperature: float = 0.5
-) -> Tensor:
+def mcl_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, supervised_share: float, temperature: float = 0.5) -> Tensor:
     """Mix SCL-PU and ssCL in fixed parts.
 
     Source: PUCL, Eq. 22.

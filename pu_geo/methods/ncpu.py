@@ -1,6 +1,6 @@
 """NcPU on cached features of several views: `fit` reads like Algorithm 1 of the paper.
 
-The paper counts the positive class as 0. Here and in `losses.ncpu` column 1 = damaged; its f_1 is our column 0.
+The paper counts the positive class as 0. Here and in `losses` column 1 = damaged; its f_1 is our column 0.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from pu_geo.engine.heads import Standardize, feature_backbone, linear, move_slow
 from pu_geo.engine.run import Run
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.losses import ncpu as formulas
+from pu_geo.losses import phantom
 from pu_geo.methods.settings import NcpuSettings
 
-CHUNK = 8192
-"""Chips that are scored or embedded together."""
+CHUNK = 8192  # chips that are scored or embedded together
+MIN_EPOCHS = 5  # `max_steps` cuts no further: after one or two epochs scores can still be inverted (docs/methods.md)
 
 
 class NcpuNetwork(nn.Module):
@@ -102,142 +103,161 @@ class NcpuModel:
 
 
 @dataclass
-class Memory:
-    """What Algorithm 1 carries from batch to batch, beside the networks.
+class Learner:
+    """What Algorithm 1 carries from batch to batch.
 
     Attributes:
+        network: the online network.
+        target: the EMA target of `network.encode`.
+        optimizer: of the online network.
         prototypes: float [2, E], row 1 = damaged.
         kept: s', float [M, 2], one row a trained chip.
         threshold: state of the self-adaptive threshold.
         is_positive: bool [M].
     """
 
+    network: NcpuNetwork
+    target: nn.Module
+    optimizer: torch.optim.Optimizer
     prototypes: Tensor
     kept: Tensor
-    threshold: formulas.ThresholdState
+    threshold: phantom.ThresholdState
     is_positive: Tensor
 
 
 def fit(data: FeatureViews, settings: NcpuSettings, run: Run) -> NcpuModel:
     """Train NcPU from positives and unlabeled chips.
 
-    Source: NcPU, Algorithm 1 and Appendix F, on frozen features of cached views instead of images.
+    Source: NcPU, Algorithm 1 and Appendix F.
 
     Args:
-        data: features and positives.
-        settings: see the class.
-        run: device, seed, reports, cancelling. Each epoch reports {epoch, epochs, loss, loss_cls, loss_rep, entropy,
-            threshold, share_positive, seconds}; share_positive is the share of unlabeled chips called damaged.
+        data, settings: see the classes.
+        run: each epoch reports {epoch, epochs, loss, loss_cls, loss_rep, entropy, threshold, share_positive, seconds};
+            share_positive is the share of unlabeled chips called damaged.
 
     Raises:
         TrainingError: if there is no positive or no unlabeled chip, or the loss leaves the finite numbers.
         JobCancelled: if the user cancelled.
+
+    Departs from the source: frozen features of cached views in place of images and a trained backbone, which a few
+    hundred chips cannot teach; fewer epochs, and fewer still where `max_steps` would be passed.
     """
     rows = data.trained_rows
+    learner = _new_learner(data, rows, settings, run)
+    n_epochs, n_warmup = _lengths(len(rows), settings)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(learner.optimizer, n_epochs)
+    shuffle, began = run.generator(3), time.monotonic()
+    for epoch in range(n_epochs):
+        ramp = min(1.0, epoch / n_warmup) if n_warmup else 1.0
+        values: list[dict[str, float]] = []
+        for chips, views in _batches(data.views, rows, settings.batch_size, shuffle):
+            seen = [learner.network.standardize(view.to(run.device)) for view in views]
+            values.append(_step(learner, chips.to(run.device), seen, settings, ramp))
+            run.check(values[-1]["loss"], where=f"epoch {epoch + 1}, batch {len(values)}")
+        schedule.step()
+        means = {name: sum(each[name] for each in values) / len(values) for name in values[0]}
+        run.report({"epoch": epoch + 1, "epochs": n_epochs, **means, "seconds": time.monotonic() - began})
+    return NcpuModel(learner.network.eval(), settings.width, settings.embedding_dim)
+
+
+def _new_learner(data: FeatureViews, rows: NDArray[np.int64], settings: NcpuSettings, run: Run) -> Learner:
+    """Set all that Algorithm 1 begins with: networks, zero prototypes, pseudo targets "undamaged", a threshold of 1/2."""
     positive = torch.from_numpy(data.is_positive[rows])
     _require_both(positive)
-    network = NcpuNetwork(data.views.shape[2], settings.width, settings.embedding_dim, run.generator(1))
-    network.standardize.fit(_sample(data.views, rows, run.generator(2)))
-    network = network.to(run.device).train()
-    target = slow_copy(network.encode)
+    network = NcpuNetwork(data.views.shape[2], settings.width, settings.embedding_dim, run.generator(1)).to(run.device)
+    network.standardize.fit(_sample(data.views, rows, run.generator(2)).to(run.device))
     like = torch.zeros((), device=run.device)
-    memory = Memory(
+    return Learner(
+        network,
+        slow_copy(network.encode),
+        torch.optim.SGD(network.parameters(), settings.lr, momentum=0.9, weight_decay=settings.weight_decay),
         like.new_zeros(2, settings.embedding_dim),
-        formulas.start_pseudo_targets(positive).to(run.device),
-        formulas.ThresholdState.start(like),
+        phantom.start_pseudo_targets(positive).to(run.device),
+        phantom.ThresholdState.start(like),
         positive.to(run.device),
     )
-    optimizer = torch.optim.SGD(network.parameters(), settings.lr, momentum=0.9, weight_decay=settings.weight_decay)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, settings.epochs)
-    shuffle, began = run.generator(3), time.monotonic()
-    for epoch in range(settings.epochs):
-        sums: dict[str, float] = {}
-        n_batches = 0
-        for chips, views in _batches(data.views, rows, settings.batch_size, shuffle):
-            seen = [network.standardize(view.to(run.device)) for view in views]
-            values = _step(network, target, memory, optimizer, chips.to(run.device), seen, settings, epoch)
-            n_batches += 1
-            run.check(values["loss"], where=f"epoch {epoch + 1}, batch {n_batches}")
-            sums = {name: sums.get(name, 0.0) + value for name, value in values.items()}
-        schedule.step()
-        means = {name: value / n_batches for name, value in sums.items()}
-        run.report({"epoch": epoch + 1, "epochs": settings.epochs, **means, "seconds": time.monotonic() - began})
-    return NcpuModel(network.eval(), settings.width, settings.embedding_dim)
 
 
-def _step(
-    network: NcpuNetwork,
-    target: nn.Module,
-    memory: Memory,
-    optimizer: torch.optim.Optimizer,
-    chips: Tensor,
-    views: list[Tensor],
-    settings: NcpuSettings,
-    epoch: int,
-) -> dict[str, float]:
-    """Do lines 3 to 17 of Algorithm 1 for one batch: chips are row numbers [B], views three times float [B, D]."""
-    variant = cast(formulas.Variant, settings.variant)
-    positive = memory.is_positive[chips]
-    logits = network.logits(views[0])  # line 4
-    online = network.online(views[1])  # line 5
-    before = _move_prototypes(memory, logits, online, positive, settings)  # lines 6-8
-    move_slow_copy(target, network.encode, settings.ema_momentum)  # line 9
+def _lengths(n_chips: int, settings: NcpuSettings) -> tuple[int, int]:
+    """Work out how many epochs keep within `max_steps`, `MIN_EPOCHS` at least, and how many of them are warm-up.
+
+    In a training cut short the warm-up takes a quarter at most; else it could end before a pseudo target ever moved.
+    """
+    affordable = settings.max_steps // (len(_cuts(n_chips, settings.batch_size)) + 1)
+    n_epochs = min(settings.epochs, max(MIN_EPOCHS, affordable))
+    is_cut = n_epochs < settings.epochs
+    return n_epochs, min(settings.warmup_epochs, n_epochs // 4) if is_cut else settings.warmup_epochs
+
+
+def _step(learner: Learner, chips: Tensor, views: list[Tensor], settings: NcpuSettings, ramp: float) -> dict[str, float]:
+    """Do lines 3 to 17 of Algorithm 1 for chips of row numbers, int64 [B], in three standardised views, float [B, D].
+
+    `ramp` is the share of the warm-up that is over, in [0, 1].
+    """
+    positive = learner.is_positive[chips]
+    logits = learner.network.logits(views[0])  # line 4
+    online = learner.network.online(views[1])  # line 5
+    before = _move_prototypes(learner, logits, online, positive, settings)  # lines 6-8
+    move_slow_copy(learner.target, learner.network.encode, settings.ema_momentum)  # line 9
     with torch.no_grad():
-        other = target(views[2])  # line 10
-    memory.threshold = formulas.updated_threshold(  # line 11
-        memory.threshold, logits, positive, momentum=settings.threshold_momentum, variant=variant
+        other = learner.target(views[2])  # line 10
+    learner.threshold = phantom.updated_threshold(  # line 11
+        learner.threshold, logits, positive, momentum=settings.threshold_momentum, variant=_variant(settings)
     )
-    if epoch >= settings.warmup_epochs:  # lines 12-14
-        nearest = formulas.nearest_prototype(online, memory.prototypes if variant == "paper" else before)
-        memory.kept[chips] = formulas.updated_pseudo_targets(
-            memory.kept[chips], nearest, positive, momentum=settings.target_momentum
-        )
-    share = torch.softmax(logits.detach(), dim=1)
-    taught = formulas.phantom_gate(memory.kept[chips], share[:, 0], memory.threshold.threshold, positive)  # line 15
+    if ramp >= 1:  # lines 12-14
+        _move_pseudo_targets(learner, chips, online, before, settings)
+    share, threshold = torch.softmax(logits.detach(), dim=1), learner.threshold.threshold
+    taught = phantom.phantom_gate(learner.kept[chips], share[:, 0], threshold, positive)  # line 15
     terms = {
         "loss_cls": formulas.classification_loss(logits, taught, positive),
-        "loss_rep": formulas.noisy_pair_loss(online, other, _pairs(logits, settings, epoch), variant=variant),
+        "loss_rep": formulas.noisy_pair_loss(online, other, _pairs(logits, settings, ramp), variant=_variant(settings)),
         "entropy": formulas.entropy(logits),
     }
-    ramp = min(1.0, epoch / settings.warmup_epochs) if settings.warmup_epochs else 1.0
-    loss = formulas.total_loss(
-        *terms.values(), rep_weight=settings.rep_weight, entropy_weight=ramp * settings.entropy_weight
-    )
-    _descend(network, optimizer, loss, settings.grad_clip)  # lines 16-17
+    entropy_weight = ramp * settings.entropy_weight
+    loss = formulas.total_loss(*terms.values(), rep_weight=settings.rep_weight, entropy_weight=entropy_weight)
+    learner.optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    nn.utils.clip_grad_norm_(learner.network.parameters(), settings.grad_clip)
+    learner.optimizer.step()  # lines 16-17
     called = (formulas.predicted_damaged(logits) & ~positive).sum() / (~positive).sum().clamp_min(1)
-    values = {"loss": loss, **terms, "threshold": memory.threshold.threshold, "share_positive": called}
+    values = {"loss": loss, **terms, "threshold": threshold, "share_positive": called}
     return dict(zip(values, torch.stack(list(values.values())).tolist(), strict=True))
 
 
-def _move_prototypes(memory: Memory, logits: Tensor, online: Tensor, positive: Tensor, settings: NcpuSettings) -> Tensor:
+def _move_prototypes(learner: Learner, logits: Tensor, online: Tensor, positive: Tensor, settings: NcpuSettings) -> Tensor:
     """Do lines 6 to 8 of Algorithm 1; return the prototypes as they were before."""
-    before = memory.prototypes
+    before = learner.prototypes
     is_damaged = formulas.predicted_damaged(logits)
     if settings.variant == "released":
         is_damaged = is_damaged | positive
-    memory.prototypes = formulas.updated_prototypes(
-        before,
-        online,
-        is_damaged,
-        momentum=settings.prototype_momentum,
-        variant=cast(formulas.Variant, settings.variant),
+    learner.prototypes = phantom.updated_prototypes(
+        before, online, is_damaged, momentum=settings.prototype_momentum, variant=_variant(settings)
     )
     return before
 
 
-def _pairs(logits: Tensor, settings: NcpuSettings, epoch: int) -> Tensor:
+def _move_pseudo_targets(learner: Learner, chips: Tensor, online: Tensor, before: Tensor, settings: NcpuSettings) -> None:
+    """Do lines 12 to 14 of Algorithm 1; the released code looks at the prototypes as they were `before` this batch."""
+    nearest = phantom.nearest_prototype(online, learner.prototypes if settings.variant == "paper" else before)
+    kept, positive = learner.kept[chips], learner.is_positive[chips]
+    learner.kept[chips] = phantom.updated_pseudo_targets(kept, nearest, positive, momentum=settings.target_momentum)
+
+
+def _variant(settings: NcpuSettings) -> formulas.Variant:
+    """Name the variant in the words of `losses`; `settings` has checked it."""
+    return cast(formulas.Variant, settings.variant)
+
+
+def _pairs(logits: Tensor, settings: NcpuSettings, ramp: float) -> Tensor:
     """Mark the pairs that Eq. 7 pulls together, bool [B, B]; the released code leaves each chip alone in warm-up."""
-    if settings.variant == "released" and epoch < settings.warmup_epochs:
+    if settings.variant == "released" and ramp < 1:
         return torch.eye(len(logits), dtype=torch.bool, device=logits.device)
-    return formulas.same_class_pairs(logits, variant=cast(formulas.Variant, settings.variant))
+    return formulas.same_class_pairs(logits, variant=_variant(settings))
 
 
-def _descend(network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor, grad_clip: float) -> None:
-    """Take one step down the gradient, clipped to length `grad_clip`."""
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    nn.utils.clip_grad_norm_(network.parameters(), grad_clip)
-    optimizer.step()
+def _cuts(n: int, batch_size: int) -> list[int]:
+    """Say where n shuffled chips are cut into batches; a single one left over joins the batch before it."""
+    return list(range(batch_size, n - 1, batch_size))
 
 
 def _batches(
@@ -246,13 +266,10 @@ def _batches(
     """Walk over all trained chips once in a new order; each comes with three views, the last two unlike where possible.
 
     Yields:
-        Row numbers within `rows`, int64 [B], and three float tensors [B, D] on the CPU. B >= 2: BatchNorm needs two,
-        so a single chip left over joins the batch before it.
+        Row numbers within `rows`, int64 [B], and three float tensors [B, D] on the CPU. B >= 2, as BatchNorm needs two.
     """
-    n_views, n = len(views), len(rows)
-    order = torch.randperm(n, generator=generator)
-    cuts = list(range(batch_size, n - 1, batch_size))
-    for chips in torch.tensor_split(order, cuts):
+    n_views, order = len(views), torch.randperm(len(rows), generator=generator)
+    for chips in torch.tensor_split(order, _cuts(len(rows), batch_size)):
         drawn = torch.randint(n_views, (2, len(chips)), generator=generator)
         apart = torch.randint(1, max(n_views, 2), (len(chips),), generator=generator)
         which = [drawn[0], drawn[1], (drawn[1] + apart) % n_views]

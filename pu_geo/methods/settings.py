@@ -73,8 +73,11 @@ class NcpuSettings:
         "Follow the paper's equations, or its released code where the two differ.",
         choices=("paper", "released"),
     )
-    epochs: int = setting(30, "Times every chip is looked at.", min=1, max=5000)
-    warmup_epochs: int = setting(5, "First epochs, in which pseudo targets stay fixed.", min=0, max=1000)
+    epochs: int = setting(60, "Times every chip is looked at, unless max_steps ends training before.", min=1, max=5000)
+    max_steps: int = setting(300, "Steps that training takes at most; five epochs are always done.", min=1, max=10**7)
+    warmup_epochs: int = setting(
+        5, "First epochs, in which pseudo targets stay fixed; a quarter at most where max_steps cuts.", min=0, max=1000
+    )
     batch_size: int = setting(128, "Chips per step.", min=2, max=4096)
     lr: float = setting(0.005, "Learning rate at the start; it falls to zero along a cosine.", min=1e-7, max=10.0)
     weight_decay: float = setting(1e-3, "Pull of the weights towards zero.", min=0.0, max=1.0)

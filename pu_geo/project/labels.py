@@ -115,9 +115,12 @@ def redo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str) -> list[
 def _step(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: str) -> list[LabelEvent]:
     with transaction(db):
         act = f"{kind}:{op}"
-        if db.execute("SELECT 1 FROM label_event WHERE act = ?", (act,)).fetchone() is None:
+        replayed = "SELECT 1 FROM label_event WHERE act = ? UNION ALL SELECT 1 FROM empty_step WHERE op = ?"
+        if db.execute(replayed, (act, op)).fetchone() is None:
             standing, undone = _stacks(db, analyst)
             stack = standing if kind == "undo" else undone
+            if not stack:
+                db.execute("INSERT INTO empty_step VALUES (?)", (op,))
             for number, target in enumerate(_events_of_act(db, stack[-1]) if stack else []):
                 label = _label_before(db, target) if kind == "undo" else target.label
                 one = LabelOp(op if number == 0 else f"{op}#{number}", target.building_id, label)

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +96,12 @@ def pinned(db: sqlite3.Connection) -> str | None:
 def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
     """Return all finished runs, newest first."""
     rows = db.execute("SELECT facts FROM run ORDER BY created_at DESC, rowid DESC")
-    return [RunFacts(**json.loads(row[0])) for row in rows]
+    return [_facts(json.loads(row[0])) for row in rows]
+
+
+def _facts(values: dict[str, Any]) -> RunFacts:
+    """Build facts from JSON, where every tuple has become a list."""
+    return RunFacts(**{**values, "warnings": tuple(values["warnings"])})
 
 
 def find(db: sqlite3.Connection, run_id: str) -> RunFacts:

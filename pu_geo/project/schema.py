@@ -44,6 +44,7 @@ CREATE TABLE label_event (
   kind TEXT NOT NULL CHECK (kind IN ('set', 'undo', 'redo', 'import', 'simulated')), undoes INTEGER, act TEXT NOT NULL);
 CREATE INDEX label_event_building ON label_event (building_id, event);
 CREATE INDEX label_event_act ON label_event (act);
+CREATE TABLE empty_step (op TEXT PRIMARY KEY);  -- undo and redo that found nothing to do, so that a replay does nothing too
 CREATE TRIGGER label_event_no_update BEFORE UPDATE ON label_event
   BEGIN SELECT RAISE(ABORT, 'label events are never changed'); END;
 CREATE TRIGGER label_event_no_delete BEFORE DELETE ON label_event

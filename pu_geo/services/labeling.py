@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -11,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis import ranker
+from pu_geo.analysis import estimates, ranker
 from pu_geo.errors import LabelError
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.labels import Ack, LabelOp
@@ -31,11 +33,21 @@ class LiveRanking:
     seconds: float
 
 
+def default_analyst() -> str:
+    """Return $PU_GEO_ANALYST, else the login name, else "analyst"."""
+    try:
+        return os.environ.get("PU_GEO_ANALYST") or getpass.getuser()
+    except (KeyError, OSError):
+        return "analyst"
+
+
 def apply_operations(layout: Layout, operations: Sequence[Mapping[str, object]], *, analyst: str, screen: str) -> list[Ack]:
     """Store what the browser or a stream sends: labels, undo and redo, in their order.
 
     Args:
-        operations: each {"op": str, "building_id": str, "label": str}, {"op", "undo": true} or {"op", "redo": true}.
+        operations: each {"op": str, "building_id": str, "label": str}, {"op", "undo": true} or {"op", "redo": true};
+            with "screen" (where it was made) and "act" (shared by labels that are undone together) if known.
+        screen: where, for operations that do not say.
 
     Returns:
         One answer an operation. What was acknowledged is on disk; a replayed operation is acknowledged again.
@@ -44,26 +56,28 @@ def apply_operations(layout: Layout, operations: Sequence[Mapping[str, object]],
     with store.connect(layout) as db:
         for batch in _runs_of_labels(operations):
             first = batch[0]
+            where = str(first.get("screen") or screen)
             if first.get("undo") or first.get("redo"):
                 step = labels.undo if first.get("undo") else labels.redo
-                found = step(db, str(first["op"]), analyst=analyst, screen=screen)
+                found = step(db, str(first["op"]), analyst=analyst, screen=where)
                 acks.append(Ack(str(first["op"]), found[-1].event if found else labels.last_event(db)))
             else:
                 ops = [_label_op(operation) for operation in batch]
-                acks.extend(labels.append(db, ops, analyst=analyst, screen=screen))
+                acks.extend(labels.append(db, ops, analyst=analyst, screen=where))
     return acks
 
 
 def _runs_of_labels(operations: Sequence[Mapping[str, object]]) -> list[list[Mapping[str, object]]]:
-    """Split into runs of plain labels, stored in one transaction each, with undo and redo standing alone between them."""
+    """Split into runs of plain labels of one screen, a transaction each; undo and redo stand alone between them."""
     batches: list[list[Mapping[str, object]]] = []
-    plain = False
+    before: object = None
     for operation in operations:
-        is_plain = not (operation.get("undo") or operation.get("redo"))
-        if not (is_plain and plain):
+        alone = bool(operation.get("undo") or operation.get("redo"))
+        kind = object() if alone else (operation.get("screen"),)
+        if not batches or kind != before:
             batches.append([])
         batches[-1].append(operation)
-        plain = is_plain
+        before = kind
     return batches
 
 
@@ -86,18 +100,6 @@ def parse_line(line: str, decoded: object) -> Mapping[str, object]:
             'Send, for example, {"op": "1", "building_id": "b000001", "label": "positive"}.',
         )
     return decoded
-
-
-def undo(layout: Layout, *, analyst: str, screen: str) -> int:
-    """Undo the analyst's last act; return how many buildings it touched."""
-    with store.connect(layout) as db:
-        return len(labels.undo(db, str(uuid.uuid4()), analyst=analyst, screen=screen))
-
-
-def redo(layout: Layout, *, analyst: str, screen: str) -> int:
-    """Redo the analyst's last undone act; return how many buildings it touched."""
-    with store.connect(layout) as db:
-        return len(labels.redo(db, str(uuid.uuid4()), analyst=analyst, screen=screen))
 
 
 def current_labels(layout: Layout) -> dict[str, Label]:
@@ -157,7 +159,7 @@ def _live_scores(folder: str, chip_set: str, at_event: int, modified_ns: int) ->
     prepared = _plain_features(str(layout.features(chip_set)), modified_ns)
     with store.connect(layout) as db:
         pu = labels.pu_set(db, at=at_event, ids=chip_facts(layout, chip_set)["building_ids"])
-    return ranker.rank_positives(prepared, pu.is_positive, is_left_out=pu.is_left_out)
+    return estimates.rank_with_estimate(prepared, pu.is_positive, is_left_out=pu.is_left_out)[0]
 
 
 def rank_now(layout: Layout) -> LiveRanking | None:

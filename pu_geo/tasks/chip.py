@@ -81,8 +81,10 @@ def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px
 def _chip_set_id(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int) -> str:
     """Name a chip set after what it is made from, so that the same input gives the same name."""
     digest = hashlib.sha256()
-    for part in [*table.building_ids, *table.wkb, *(scene.sha256 for scene in scenes)]:
-        digest.update(part.encode() if isinstance(part, str) else part)
+    for text in [*table.building_ids, *(scene.sha256 for scene in scenes)]:
+        digest.update(text.encode())
+    for wkb in table.wkb:
+        digest.update(wkb)
     return f"{bands.replace('+', '')}-{size_px}-{digest.hexdigest()[:8]}"
 
 
@@ -112,7 +114,7 @@ def _compute_features(job: Job, chip_set: str, chips: NDArray[np.uint8]) -> None
     generator = torch.Generator().manual_seed(FEATURE_SEED)
     bank = features.fit_rcf(chips, settings.n_filters, generator)
     with replacing(job.layout.filters(chip_set)) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, **bank.to_arrays())
+        np.savez(stream, allow_pickle=False, **bank.to_arrays())
     with replacing(job.layout.features(chip_set)) as temporary:
         shape = (N_VIEWS, len(chips), bank.n_features)
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)

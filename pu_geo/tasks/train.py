@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from pu_geo.engine.run import Run, best_device
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.layout import replacing
+from pu_geo.project.layout import Layout, replacing
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.tasks.chip import load_chip_set
@@ -27,6 +28,7 @@ from pu_geo.tasks.job import Job
 
 RANKER_NAME = "ranker"
 RANKER_EMBEDDING_DIM = 64
+MOST_CALLED, FEWEST_CALLED = 0.5, 0.001  # shares of the unlabeled beyond which a run looks collapsed
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,28 @@ class _Inputs:
     chip_set: str
     views: NDArray[np.float16]
     pu: PUSet
+
+    @property
+    def plain(self) -> NDArray[np.float32]:
+        """Features of the unaugmented chips, float32 [N, D]."""
+        return np.asarray(self.views[0], dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a method made of it. The other fields are those of `RunFacts`."""
+
+    method: str
+    preset: str
+    scores: NDArray[np.float32]
+    embeddings: NDArray[np.float32]
+    score_type: str
+    threshold: float
+    share: float | None
+    seed: int = 0
+    settings: Mapping[str, object] = field(default_factory=dict)
+    device: str = "cpu"
+    weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 def _inputs(job: Job) -> _Inputs:
@@ -63,15 +87,11 @@ def rank(job: Job) -> dict[str, object]:
     began = time.monotonic()
     inputs = _inputs(job)
     job.report(0.1, "ranking all buildings")
-    plain = np.asarray(inputs.views[0], dtype=np.float32)
-    scores = ranker.rank_positives(plain, inputs.pu.is_positive, is_left_out=inputs.pu.is_left_out)
-    share = _estimated_share(inputs)
-    threshold = float(np.quantile(scores, 1 - share)) if share is not None else 0.5
-    arrays = {"embeddings": _ranker_embeddings(plain)}
-    return _finish(
-        job, inputs, began, method=RANKER_NAME, preset="instant", seed=0, settings={}, scores=scores, arrays=arrays,
-        device="cpu", score_type="linear", threshold=threshold, share=share,
-    )  # fmt: skip
+    prepared, pu = ranker.prepare(inputs.plain), inputs.pu
+    scores, share = estimates.rank_with_estimate(prepared, pu.is_positive, is_left_out=pu.is_left_out)
+    threshold = 0.5 if share is None else float(np.quantile(scores[~pu.is_positive], 1 - share))
+    embeddings = _ranker_embeddings(prepared.values)
+    return _finish(job, inputs, began, _Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
 
 
 def train(
@@ -94,72 +114,101 @@ def train(
     card = catalog.card(method)
     settings = catalog.settings_for(method, preset, overrides or {})
     inputs = _inputs(job)
-    n_positive = int(inputs.pu.is_positive.sum())
+    pu = inputs.pu
+    _require_positives(card, int(pu.is_positive.sum()))
+    job.report(0.02, f"loading features for {card.title}")
+    run = Run(device=best_device(), seed=seed, report=_epoch_reporter(job, card.title), is_cancelled=job.is_cancelled)
+    views = np.asarray(inputs.views)
+    model = catalog.load_fit(method)(FeatureViews(views, pu.is_positive, pu.is_left_out), settings, run)
+    job.report(0.95, "scoring all buildings")
+    share = None
+    if pu.is_positive.sum() >= estimates.MIN_POSITIVES:
+        share = estimates.elkan_noto_share(inputs.plain, pu.is_positive, is_left_out=pu.is_left_out)
+    outcome = _Outcome(
+        method, preset, model.score(views), model.embed(views[0]), "pu_probability", 0.5, share,
+        seed=seed, settings=asdict(settings), device=str(run.device), weights=model.state(),
+    )  # fmt: skip
+    return _finish(job, inputs, began, outcome)
+
+
+def _require_positives(card: catalog.MethodCard, n_positive: int) -> None:
     if n_positive < card.min_positives:
         raise TrainingError(
             f"{card.title} needs at least {card.min_positives} positives; this project has {n_positive}.",
             "Mark more damaged buildings on the Annotate page.",
             kind="few_positives",
         )
-    job.report(0.02, f"loading features for {card.title}")
 
+
+def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], None]:
     def report(values: Mapping[str, object]) -> None:
         job.epoch(values)
-        done, all_epochs = int(str(values["epoch"])), int(str(values["epochs"]))
-        job.report(0.05 + 0.9 * done / all_epochs, f"{card.title}: epoch {done} of {all_epochs}")
+        done, of = int(str(values["epoch"])), int(str(values["epochs"]))
+        job.report(0.05 + 0.9 * done / of, f"{title}: epoch {done} of {of}")
 
-    run = Run(device=best_device(), seed=seed, report=report, is_cancelled=job.is_cancelled)
-    views = np.asarray(inputs.views)
-    model = catalog.load_fit(method)(FeatureViews(views, inputs.pu.is_positive, inputs.pu.is_left_out), settings, run)
-    job.report(0.95, "scoring all buildings")
-    return _finish(
-        job, inputs, began, method=method, preset=preset, seed=seed, settings=asdict(settings),
-        scores=model.score(views), arrays={"embeddings": model.embed(views[0])}, device=str(run.device),
-        score_type="pu_probability", threshold=0.5, share=_estimated_share(inputs), weights=model.state(),
-    )  # fmt: skip
+    return report
 
 
-def _estimated_share(inputs: _Inputs) -> float | None:
-    if inputs.pu.is_positive.sum() < estimates.MIN_POSITIVES:
-        return None
-    return estimates.elkan_noto_share(
-        np.asarray(inputs.views[0], dtype=np.float32), inputs.pu.is_positive, is_left_out=inputs.pu.is_left_out
-    )
-
-
-def _ranker_embeddings(plain: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Reduce standardised features [N, D] to unit rows [N, 64] by PCA, so that ranker runs can be explored too."""
-    centred = (plain - plain.mean(axis=0)) / (plain.std(axis=0) + 1e-6)
-    _, _, axes = np.linalg.svd(centred[:: max(1, len(centred) // 4000)], full_matrices=False)
-    reduced = centred @ axes[:RANKER_EMBEDDING_DIM].T
+def _ranker_embeddings(standardised: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Reduce features [N, D] to unit rows [N, 64] by PCA, so that ranker runs can be explored too."""
+    _, _, axes = np.linalg.svd(standardised[:: max(1, len(standardised) // 4000)], full_matrices=False)
+    reduced = standardised @ axes[:RANKER_EMBEDDING_DIM].T
     unit: NDArray[np.float32] = reduced / (np.linalg.norm(reduced, axis=1, keepdims=True) + 1e-12)
     return unit.astype(np.float32)
 
 
-def _finish(
-    job: Job, inputs: _Inputs, began: float, *, method: str, preset: str, seed: int, settings: Mapping[str, object],
-    scores: NDArray[np.float32], arrays: dict[str, NDArray[np.float32]], device: str, score_type: str,
-    threshold: float, share: float | None, weights: Mapping[str, torch.Tensor] | None = None,
-) -> dict[str, object]:  # fmt: skip
+def _warnings(outcome: _Outcome, pu: PUSet, clusters: pupl.PuplResult) -> tuple[str, ...]:
+    """Say what looks wrong from positives and unlabeled alone (METHODS: collapse alarms)."""
+    called = float((outcome.scores[~pu.is_positive] >= outcome.threshold).mean())
+    found = []
+    if called > MOST_CALLED or called < FEWEST_CALLED:
+        found.append(f"{called:.1%} of the unlabeled score above the threshold: check the top and the bottom by eye.")
+    if not clusters.oriented:
+        found.append("The two PUPL clusters do not follow your positives: do not trust them.")
+    return tuple(found)
+
+
+def _finish(job: Job, inputs: _Inputs, began: float, outcome: _Outcome) -> dict[str, object]:
+    """Store a run with its clusters and weights, and make it the one that the live map shows."""
     pu = inputs.pu
-    run_id = f"{method}-{now()[5:16].replace('-', '').replace('T', '-').replace(':', '')}-{secrets.token_hex(2)}"
-    clusters = pupl.pupl(arrays["embeddings"], pu.is_positive, seed=seed)
+    stamp = now()[5:16].replace("-", "").replace("T", "-").replace(":", "")
+    clusters = pupl.pupl(outcome.embeddings, pu.is_positive, seed=outcome.seed)
     facts = RunFacts(
-        run_id=run_id, method=method, preset=preset, seed=seed, settings=settings, chip_set=inputs.chip_set,
-        at_event=pu.at_event, n_positive=int(pu.is_positive.sum()),
-        n_unlabeled=int((~pu.is_positive & ~pu.is_left_out).sum()), created_at=now(),
-        seconds=round(time.monotonic() - began, 2), device=device, score_type=score_type,
-        threshold=round(threshold, 4), estimated_share=share,
+        run_id=f"{outcome.method}-{stamp}-{secrets.token_hex(2)}",
+        method=outcome.method,
+        preset=outcome.preset,
+        seed=outcome.seed,
+        settings=outcome.settings,
+        chip_set=inputs.chip_set,
+        at_event=pu.at_event,
+        n_positive=int(pu.is_positive.sum()),
+        n_unlabeled=int((~pu.is_positive & ~pu.is_left_out).sum()),
+        created_at=now(),
+        seconds=round(time.monotonic() - began, 2),
+        device=outcome.device,
+        score_type=outcome.score_type,
+        threshold=round(outcome.threshold, 4),
+        estimated_share=outcome.share,
+        warnings=_warnings(outcome, pu, clusters),
         versions={name: metadata.version(name) for name in ("torch", "numpy")},
-    )  # fmt: skip
-    files = []
-    if weights:
-        files.append(job.layout.run(run_id) / "model.safetensors")
-        with replacing(files[0]) as temporary:
-            save_file({name: tensor.contiguous().cpu() for name, tensor in weights.items()}, temporary)
+    )
+    arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": clusters.labels.astype(np.int8)}
+    files = _write_weights(job.layout, facts.run_id, outcome.weights)
+    scores = outcome.scores.astype(np.float32)
     with store.connect(job.layout) as db:
-        runs.finish(
-            db, job.layout, facts, ids=pu.building_ids, scores=scores.astype(np.float32),
-            arrays={**arrays, "clusters": clusters.labels.astype(np.int8)}, files=files,
-        )  # fmt: skip
-    return {"run_id": run_id, "n_positive": facts.n_positive, "n_unlabeled": facts.n_unlabeled, "seconds": facts.seconds}
+        runs.finish(db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files)
+    return {
+        "run_id": facts.run_id,
+        "n_positive": facts.n_positive,
+        "n_unlabeled": facts.n_unlabeled,
+        "seconds": facts.seconds,
+    }
+
+
+def _write_weights(layout: Layout, run_id: str, weights: Mapping[str, torch.Tensor]) -> list[Path]:
+    if not weights:
+        return []
+    path = layout.run(run_id) / "model.safetensors"
+    with replacing(path) as temporary:
+        save_file({name: tensor.contiguous().cpu() for name, tensor in weights.items()}, temporary)
+    return [path]

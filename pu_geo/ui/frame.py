@@ -15,6 +15,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services import labeling, projects
 
 OPEN_VARIABLE = "PU_GEO_OPEN"
+_ADDRESS_KEY = "project"
 _SCREENS = {"imagery": "Imagery", "annotate": "Annotate", "train": "Train", "damage_map": "Damage map"}
 
 
@@ -43,6 +44,7 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     """Draw the sidebar, then the page."""
     st.session_state["pages"] = dict(pages)
     with telling_errors():
+        _restore()
         _open_first()
     layout = current()
     with st.sidebar:
@@ -53,6 +55,18 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
         st.text_input("Analyst", key="analyst_name", value=analyst(), help="A pseudonym will do; stored with each label.")
     with telling_errors():
         page.run()
+
+
+def _restore() -> None:
+    """Keep the project's opaque id in the page's address, so that a reload or a bookmark comes back to it."""
+    layout, token = current(), st.query_params.get(_ADDRESS_KEY)
+    if layout is None and token:
+        layout = projects.resolve(token)
+        if layout is not None:
+            use(layout)
+            st.session_state["first_opened"] = True
+    if layout is not None and token != projects.token_of(layout):
+        st.query_params[_ADDRESS_KEY] = projects.token_of(layout)
 
 
 def _open_first() -> None:
@@ -82,7 +96,7 @@ def _draw_status(summary: projects.Summary) -> None:
 
 def analyst() -> str:
     """Return the analyst's pseudonym of this session."""
-    return str(st.session_state.get("analyst_name") or os.environ.get("PU_GEO_ANALYST") or "analyst")
+    return str(st.session_state.get("analyst_name") or labeling.default_analyst())
 
 
 def use(layout: Layout) -> None:

@@ -76,11 +76,17 @@ def _wall(chips: Mapping[str, Any] | None) -> Wall | None:
 def _storer(layout: Layout) -> Callable[[Sequence[Operation]], None]:
     def store(operations: Sequence[Operation]) -> None:
         wishes = [
-            {"op": op.op, op.kind: True, "building_id": op.building_id, "label": op.label, "act": op.act}
+            {
+                "op": op.op,
+                op.kind: True,
+                "building_id": op.building_id,
+                "label": op.label,
+                "act": op.act,
+                "screen": op.screen,
+            }
             for op in operations
         ]
-        screen = operations[0].screen if operations else "map"
-        acks = labeling.apply_operations(layout, wishes, analyst=analyst(), screen=screen)
+        acks = labeling.apply_operations(layout, wishes, analyst=analyst(), screen="map")
         refused = [ack for ack in acks if ack.error]
         if refused:
             st.session_state["refused_labels"] = LabelError(

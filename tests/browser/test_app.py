@@ -97,7 +97,7 @@ def _annotate(page, sample: Layout, screenshots: Path) -> None:
         assert stored(sample) == clicked
     page.get_by_text("ranked in").wait_for(timeout=30_000)
     page.screenshot(path=screenshots / "annotate.png")
-    page.get_by_test_id("stMain").get_by_role("button", name="Undo", exact=True).first.click()
+    page.keyboard.press("Control+z")
     page.wait_for_function(f"Object.keys(window.__pugeo.labels()).length === {len(clicked) - 1}", timeout=30_000)
     assert len(stored(sample)) == len(clicked) - 1
     page.reload()
@@ -109,9 +109,9 @@ def _train(page, sample: Layout, screenshots: Path) -> None:
     go(page, "Train")
     page.get_by_role("button", name="Train NcPU").click()
     page.get_by_text("so far").wait_for(timeout=60_000)
-    page.locator(".js-plotly-plot").first.wait_for(timeout=TRAIN_SECONDS * 1000)
-    page.screenshot(path=screenshots / "train.png")
     wait_for_job(sample, "train", TRAIN_SECONDS)
+    page.locator(".js-plotly-plot").first.wait_for(timeout=60_000)
+    page.screenshot(path=screenshots / "train.png")
     page.get_by_text("Explore the embeddings").wait_for(timeout=60_000)
     with store.connect(sample) as db:
         assert [run.method for run in runs.all_runs(db)] == ["ncpu"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,6 +126,36 @@ def test_each_epoch_is_reported_in_plain_numbers() -> None:
         assert all(type(value) in (int, float) and math.isfinite(value) for value in event.values())  # type: ignore[arg-type]
 
 
+def test_many_chips_get_fewer_epochs_but_at_least_five() -> None:
+    # 240 chips in batches of 64 are 4 steps an epoch: 27 steps hold 6 epochs, 3 steps hold none, so five are done.
+    data, _ = _scene(6, share=0.4)
+    for max_steps, epochs in ((27, 6), (3, 5)):
+        told: list[Mapping[str, object]] = []
+        ncpu.fit(data, replace(SHORT, max_steps=max_steps), Run(device=CPU, report=told.append))
+        assert [event["epoch"] for event in told] == list(range(1, epochs + 1))
+        assert {event["epochs"] for event in told} == {epochs}
+
+
+def test_training_cut_short_equals_one_planned_that_short() -> None:
+    # 9 epochs instead of 12, either way: the learning rate reaches zero, and a quarter of 9 leaves room for 2 of warm-up
+    data, _ = _scene(6, share=0.4)
+    cut, planned = _fit(data, replace(SHORT, max_steps=36)).state(), _fit(data, replace(SHORT, epochs=9)).state()
+    assert all(torch.equal(cut[name], planned[name]) for name in planned)
+
+
+@pytest.mark.parametrize(
+    ("max_steps", "expected"),
+    [(10_000, (60, 5)), (240, (60, 5)), (239, (59, 5)), (47, (11, 2)), (15, (5, 1)), (1, (5, 1))],
+)
+def test_warmup_shrinks_with_a_training_cut_short(max_steps: int, expected: tuple[int, int]) -> None:
+    settings = NcpuSettings(epochs=60, warmup_epochs=5, batch_size=64, max_steps=max_steps)
+    assert ncpu._lengths(240, settings) == expected
+
+
+def test_warmup_that_was_asked_for_stays_where_nothing_is_cut() -> None:
+    assert ncpu._lengths(240, NcpuSettings(epochs=3, warmup_epochs=5, max_steps=1)) == (3, 5)
+
+
 def test_cancelling_stops_within_a_batch() -> None:
     data, _ = _scene(6, share=0.4)
     asked: list[int] = []
@@ -197,7 +228,7 @@ def test_overrides_are_read_by_type() -> None:
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"epoch": "3"}, "epochs, warmup_epochs"),
+        ({"epoch": "3"}, "epochs, max_steps"),
         ({"epochs": "3.5"}, "whole number"),
         ({"epochs": "many"}, "whole number"),
         ({"lr": "nan"}, "between"),

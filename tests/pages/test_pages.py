@@ -123,12 +123,3 @@ def test_export_into_a_missing_folder_ends_in_words(finished: Layout) -> None:
 
     job = jobs.all_jobs(finished)[0]
     assert jobs.wait(finished, job.job_id, seconds=60).problem.startswith("The folder /nowhere/else does not exist")
-
-
-def test_undo_button_takes_back_the_last_click(finished: Layout) -> None:
-    app = show("annotate", finished)
-    with store.connect(finished) as db:
-        labels.append(db, [LabelOp("3", "b3", "positive")], analyst="analyst", screen="map")
-    next(button for button in app.button if button.label == "Undo").click().run()
-    with store.connect(finished) as db:
-        assert set(labels.current_labels(db)) == {"b1", "b2"}

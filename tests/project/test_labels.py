@@ -94,6 +94,14 @@ def test_replayed_undo_undoes_once(project: Layout) -> None:
         assert labels.current_labels(db) == {"b1": "positive"}
 
 
+def test_replayed_undo_that_found_nothing_still_does_nothing(project: Layout) -> None:
+    with store.connect(project) as db:
+        assert labels.undo(db, "u", analyst="ann", screen="map") == []
+        add(db, "1", "b1")
+        assert labels.undo(db, "u", analyst="ann", screen="map") == []
+        assert labels.current_labels(db) == {"b1": "positive"}
+
+
 def test_undo_leaves_other_analysts_alone(project: Layout) -> None:
     with store.connect(project) as db:
         add(db, "1", "b1", analyst="ann")

@@ -1,0 +1,175 @@
+"""Speed as ratios measured in one run: ours against a floor or a peer. `make bench`; machines are noisy, ratios less so."""
+
+from __future__ import annotations
+
+import json
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import geopandas
+import numpy as np
+import rasterio
+import shapely
+import torch
+
+from pu_geo.analysis import estimates, ranker
+from pu_geo.engine import features
+from pu_geo.geo import chips, raster
+from pu_geo.geo.exporters import export_geojson
+from pu_geo.project import contents, labels, store
+from pu_geo.records import DamageMap, FootprintTable
+
+SIDE_PX = 4096
+N_BUILDINGS = 5000
+N_EXPORTED = 50_000
+
+
+def best_of(n: int, work: Callable[[], object]) -> float:
+    """Return the shortest of n times, seconds."""
+    times = []
+    for _ in range(n):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def made_up_scene(folder: Path) -> Path:
+    """Write a tiled, compressed scene of smooth noise, SIDE_PX square."""
+    rng = np.random.default_rng(0)
+    small = rng.integers(0, 255, (3, SIDE_PX // 8, SIDE_PX // 8)).astype(np.uint8)
+    picture = small.repeat(8, axis=1).repeat(8, axis=2)
+    picture += rng.integers(0, 8, picture.shape).astype(np.uint8)
+    path = folder / "post.tif"
+    transform = rasterio.transform.from_origin(400_000, 4_100_000, 0.5, 0.5)
+    with rasterio.open(
+        path, "w", driver="GTiff", width=SIDE_PX, height=SIDE_PX, count=3, dtype="uint8", crs="EPSG:32615",
+        transform=transform, tiled=True, compress="deflate",
+    ) as target:  # fmt: skip
+        target.write(picture)
+    return path
+
+
+def decode(path: Path) -> None:
+    with rasterio.open(path) as source:
+        for _, window in source.block_windows(1):
+            source.read(window=window)
+
+
+def squares(n: int, side_m: float, rng: np.random.Generator) -> list[bytes]:
+    x, y = 400_000 + rng.random(n) * (side_m - 20), 4_100_000 - rng.random(n) * (side_m - 20)
+    return [bytes(wkb) for wkb in shapely.to_wkb(shapely.box(x, y - 12, x + 10, y))]
+
+
+def bench_chips(folder: Path) -> dict[str, float]:
+    """Cut chips in one pass over the scene, against decoding that scene and doing nothing with it."""
+    path = made_up_scene(folder)
+    scene = raster.describe(path, "post", "post-1")
+    grid = raster.project_grid([scene])
+    windows = chips.chip_windows(squares(N_BUILDINGS, SIDE_PX * 0.5, np.random.default_rng(1)), grid)
+    out = np.empty((N_BUILDINGS, 3, 64, 64), np.uint8)
+
+    def cut() -> None:
+        with raster.Mosaic([scene], grid) as mosaic:
+            chips.cut_chips(None, mosaic, windows, 64, out)
+
+    floor = best_of(3, lambda: decode(path))
+    return {"ours_s": best_of(3, cut), "pure_decode_s": floor}
+
+
+def bench_export(folder: Path) -> dict[str, float]:
+    """Export GeoJSON, against GeoPandas writing the same table."""
+    wkb = squares(N_EXPORTED, 20_000, np.random.default_rng(2))
+    ids = [f"b{i}" for i in range(N_EXPORTED)]
+    scores = np.random.default_rng(3).random(N_EXPORTED).round(4).tolist()
+    columns = {"building_id": ids, "score": scores}
+    damage_map = DamageMap(ids, wkb, columns, "EPSG:32615", {})
+    frame = geopandas.GeoDataFrame(columns, geometry=geopandas.GeoSeries.from_wkb(wkb), crs="EPSG:32615")
+    ours = best_of(2, lambda: export_geojson(damage_map, folder / "ours.geojson"))
+    return {
+        "ours_s": ours,
+        "geopandas_s": best_of(2, lambda: (folder / "peer.geojson").write_text(frame.to_json(to_wgs84=True))),
+    }
+
+
+def bench_ranker(_: Path) -> dict[str, float]:
+    """Rank 20,000 x 512 after a click, against scikit-learn's logistic regression on all of them."""
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=(20_000, 512)).astype(np.float32)
+    values[:1000, :20] += 0.6
+    is_positive = np.arange(20_000) < 30
+    prepared = ranker.prepare(values)
+    ours = best_of(3, lambda: estimates.rank_with_estimate(prepared, is_positive))
+    peer = LogisticRegression(class_weight="balanced", C=1e-2, max_iter=200)
+    return {"ours_s": ours, "scikit_learn_s": best_of(1, lambda: peer.fit(prepared.values, is_positive))}
+
+
+def bench_features(_: Path) -> dict[str, float]:
+    """Features of 100 chips in 17 views, against a plain convolution at every position."""
+    rng = np.random.default_rng(5)
+    pictures = rng.integers(0, 255, (100, 6, 64, 64)).astype(np.uint8)
+    bank = features.fit_rcf(pictures, 256, torch.Generator().manual_seed(0))
+    cpu = torch.device("cpu")
+
+    def plain() -> None:
+        images = torch.from_numpy(pictures).float()
+        with torch.inference_mode():
+            for _ in range(17):
+                torch.conv2d(images, bank.filters).relu().mean((2, 3))
+
+    ours = best_of(2, lambda: features.extract_views(pictures, bank, 17, seed=0, device=cpu))
+    return {"ours_s": ours, "plain_convolution_s": best_of(1, plain)}
+
+
+def bench_clicks(folder: Path) -> dict[str, float]:
+    """Store a click durably in a project with 20,000 buildings, against a bare fsync of one row in a file."""
+    layout = store.create(folder / "clicks.pugeo", "clicks")
+    wkb = squares(20_000, 10_000, np.random.default_rng(6))
+    table = FootprintTable([f"b{i}" for i in range(20_000)], wkb, np.ones(20_000), [{}] * 20_000, "user", 20_000, 0, 0)
+    with store.connect(layout) as db:
+        contents.add_footprints(db, table)
+    numbers = iter(range(10_000))
+
+    def click() -> None:
+        i = next(numbers)
+        with store.connect(layout) as db:
+            labels.append(db, [labels.LabelOp(f"op{i}", f"b{i}", "positive")], analyst="a", screen="map")
+
+    def bare() -> None:
+        import os
+
+        with (folder / "row").open("ab") as stream:
+            stream.write(b"x" * 100)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    median = float(np.median([best_of(1, click) for _ in range(100)]))
+    return {"ours_s": median, "bare_fsync_s": float(np.median([best_of(1, bare) for _ in range(100)]))}
+
+
+BENCHMARKS = {
+    "chips / pure decode": bench_chips,
+    "geojson / geopandas": bench_export,
+    "ranker / scikit-learn": bench_ranker,
+    "features / plain convolution": bench_features,
+    "click / bare fsync": bench_clicks,
+}
+
+
+def main() -> None:
+    print(json.dumps({"machine": platform.machine(), "python": platform.python_version(), "torch": torch.__version__}))
+    for name, bench in BENCHMARKS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            times = bench(Path(folder))
+        ours, other = times.values()
+        row = {"benchmark": name, "ratio": round(ours / other, 3), **{key: round(value, 4) for key, value in times.items()}}
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""A wheel, unpacked away from the clone, serves the app with its map component and carries the sample event."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from small_parts import REPOSITORY
+
+START_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that a wheel of this clone was installed into, without its dependencies."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(REPOSITORY)]
+    subprocess.run(build, check=True, capture_output=True)
+    wheel = next(folder.glob("pu_geo-*.whl"))
+    target = folder / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
+    subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
+    return target
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def fetch(address: str, seconds: float = START_SECONDS) -> bytes:
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=5) as answer:
+                content: bytes = answer.read()
+                return content
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.3)
+
+
+@pytest.mark.slow
+def test_installed_wheel_serves_the_app_with_its_map_component(installed: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(installed), "PU_GEO_HOME": str(tmp_path / "home")}
+    where = "import pu_geo; print(pu_geo.__file__)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", where], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert loaded.startswith(str(installed))  # not the clone
+    port = free_port()
+    command = [sys.executable, "-m", "pu_geo.cli", "app", "--no-browser", "--port", str(port)]
+    app = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        assert fetch(f"http://127.0.0.1:{port}/_stcore/health") == b"ok"
+        bundle = fetch(f"http://127.0.0.1:{port}/pugeo/assets/damage_view.js", 5)
+        assert len(bundle) > 100_000
+    finally:
+        os.killpg(app.pid, 15)
+        app.wait(20)
+
+
+@pytest.mark.slow
+def test_wheel_carries_pages_and_sample_but_no_sources_of_the_browser_side(installed: Path) -> None:
+    package = installed / "pu_geo"
+    assert {path.stem for path in (package / "_app" / "pages").glob("*.py")} >= {"project", "annotate", "damage_map"}
+    assert (package / "_app" / "sample_data" / "footprints.geojson").is_file()
+    assert not list(package.rglob("node_modules"))
+    assert not (package / "ui" / "frontend" / "src").exists()
