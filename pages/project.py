@@ -13,7 +13,7 @@ sample, recent, new = st.columns(3, gap="medium")
 
 with sample.container(border=True):
     st.markdown("**Try the sample event**")
-    st.caption("A made-up town after a tornado: 1,600 buildings, about 5 % damaged. Ready in about two minutes.")
+    st.caption("A made-up town after a tornado: 1,600 buildings, about 5 % damaged. Ready in about a minute.")
     if st.button("Open the sample event", type="primary", icon=":material/tornado:"):
         with frame.telling_errors():
             frame.use(projects.open_sample()[0])
@@ -42,7 +42,7 @@ with new.container(border=True):
 
 layout = frame.current()
 if layout is not None:
-    job_card.watch(layout, ("prepare",))
+    is_preparing = job_card.watch(layout, ("prepare",))
     summary = projects.summary(layout)
     st.markdown(f"#### {summary.name}")
     st.caption(str(summary.folder))
@@ -56,4 +56,5 @@ if layout is not None:
     for column, (label, value) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(label, value)
     steps = {"imagery": "Add imagery", "annotate": "Annotate", "train": "Train", "damage_map": "See the damage map"}
-    frame.link(summary.next_step, f"Next: {steps[summary.next_step]}")
+    if not is_preparing:
+        frame.link(summary.next_step, f"Next: {steps[summary.next_step]}")

@@ -47,7 +47,7 @@ METHODS: dict[str, MethodCard] = {
         paper="Zhao et al., Noisy-Pair Robust Representation Alignment for Positive-Unlabeled Learning",
         summary=(
             "Learns from the clicked positives and all other buildings, and works out by itself which of those are "
-            "damaged. Strongest where a third or more of the buildings are damaged."
+            "damaged. Most worth trying where a third or more of the buildings are damaged."
         ),
         needs="At least 5 positives, better 10 to 30, of every kind of damage that shall be found.",
         cannot="Its scores order buildings; they are no probabilities. It does not tell kinds of damage apart.",
@@ -65,7 +65,7 @@ METHODS: dict[str, MethodCard] = {
             "classifier on the result. Its embeddings suit the Explore page."
         ),
         needs="At least 5 positives, better 30.",
-        cannot="Where one building in a hundred is damaged, the two clusters follow roof types instead of damage.",
+        cannot="Its two clusters follow what splits the scene most, which need not be damage. Compare with the instant ranking.",
         min_positives=5,
         settings=PuclSettings,
         presets=PRESETS["pucl"],

@@ -31,6 +31,11 @@ def cards() -> Sequence[catalog.MethodCard]:
     return list(catalog.METHODS.values())
 
 
+def method_title(method: str) -> str:
+    """Return a method's name as its authors write it; the plain word for one that this version does not know."""
+    return catalog.METHODS[method].title if method in catalog.METHODS else method
+
+
 def data_summary(layout: Layout) -> DataSummary:
     """Count what a training would see."""
     with store.connect(layout) as db:

@@ -10,6 +10,7 @@ import streamlit as st
 from pu_geo import jobs
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
+from pu_geo.services import training
 from pu_geo.ui.frame import telling_errors
 
 TITLES = {
@@ -56,9 +57,7 @@ def watch(layout: Layout, tasks: Sequence[str], *, body: Callable[[JobView], Non
 def card(layout: Layout, job: JobView, body: Callable[[JobView], None] | None = None) -> None:
     """Draw one job."""
     with st.container(border=True):
-        title = TITLES.get(job.task, job.task)
-        method = job.args.get("method")
-        st.markdown(f"**{title}{f' {method.upper()}' if method else ''}** · {_state_words(job)}")
+        st.markdown(f"**{_title(job)}** · {_state_words(job)}")
         if job.state == "running":
             st.progress(min(job.progress or 0.0, 1.0), text=f"{job.message} · {_time_words(job)}")
             if st.button("Cancel", key=f"cancel-{job.job_id}", icon=":material/stop_circle:"):
@@ -68,6 +67,11 @@ def card(layout: Layout, job: JobView, body: Callable[[JobView], None] | None = 
             _draw_end(layout, job)
         if body is not None:
             body(job)
+
+
+def _title(job: JobView) -> str:
+    title, method = TITLES.get(job.task, job.task), job.args.get("method")
+    return f"{title} {training.method_title(method)}" if method else title
 
 
 def _draw_end(layout: Layout, job: JobView) -> None:

@@ -1,0 +1,168 @@
+"""The whole way through the command line: from scenes and footprints to an exported map, made up and real."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import geopandas
+import numpy as np
+import pytest
+import shapely
+from small_parts import REPOSITORY
+
+from pu_geo import cli
+from pu_geo.project import contents, runs, store
+from pu_geo.project.layout import Layout
+
+DAMAGED = ("--positive", "destroyed", "--positive", "major-damage")
+N_SEEDS = 3
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def tiny_event(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample event's town, drawn very small."""
+    sys.path.insert(0, str(REPOSITORY / "sample_data"))
+    try:
+        from make_sample import make_sample
+    finally:
+        sys.path.pop(0)
+    folder = tmp_path_factory.mktemp("tiny")
+    make_sample(folder, seed=3, size_px=(320, 256), n_buildings=40)
+    return folder
+
+
+def pu_geo(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
+    """Run one verb with --json and return what it printed."""
+    code = cli.main([*map(str, arguments), "--json"])
+    seen = capsys.readouterr()
+    assert code == 0, seen.err
+    printed: dict[str, object] = json.loads(seen.out.splitlines()[-1])
+    return printed
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert cli.main([*map(str, arguments)]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.fixture
+def chipped(capsys: pytest.CaptureFixture[str], tiny_event: Path, tmp_path: Path) -> Path:
+    """A project of the tiny event with chips and features."""
+    path = tmp_path / "tiny.pugeo"
+    pu_geo(capsys, "init", path, "--name", "Tiny")
+    scenes = pu_geo(capsys, "add-scene", path, "--pre", tiny_event / "pre.tif", "--post", tiny_event / "post.tif")
+    assert (scenes["width"], scenes["height"], scenes["added"]) == (320, 256, ["pre-1", "post-1"])
+    added = pu_geo(capsys, "add-footprints", path, tiny_event / "footprints.geojson")
+    assert added["added"] == added["n_in"]
+    made = pu_geo(capsys, "chip", path)
+    assert (made["n"], made["size_px"], made["bands"]) == (added["n_in"], 64, "pre+post")
+    return path
+
+
+@pytest.mark.slow
+def test_every_verb_from_scene_to_map(
+    capsys: pytest.CaptureFixture[str], chipped: Path, tiny_event: Path, tmp_path: Path
+) -> None:
+    labelled = ("label", chipped, "--from-field", "damage", "--is", "destroyed", "--is", "major-damage", "--is")
+    pu_geo(capsys, *labelled, "no-damage", "--count", "8", "--seed", "1")
+    ranked = pu_geo(capsys, "rank", chipped)
+    trained = [
+        pu_geo(capsys, "train", chipped, "--method", method, "--set", "epochs=3", "--seed", "2")
+        for method in ("ncpu", "pucl")
+    ]
+    truth = ("--field", "damage", "--positive", "no-damage")
+    measured = pu_geo(capsys, "evaluate", chipped, "--run", ranked["run_id"], *truth)
+    n = len(json.loads((tiny_event / "footprints.geojson").read_text())["features"])
+    assert measured["n"] == n - 8
+    assert 0 <= float(str(measured["auc"])) <= 1
+    out = tmp_path / "map.geojson"
+    exported = pu_geo(capsys, "export", chipped, "--run", trained[0]["run_id"], "--out", out, "--threshold", "0.5")
+    frame = geopandas.read_file(out)
+    source = geopandas.read_file(tiny_event / "footprints.geojson")
+    assert len(frame) == exported["n"] == len(source)
+    placed = source.set_index("uid").loc[frame.building_id].geometry.to_numpy()
+    moved_deg = shapely.distance(shapely.centroid(frame.geometry.to_numpy()), shapely.centroid(placed))
+    assert moved_deg.max() < 1e-6
+    assert (frame.label == "damaged").sum() == 8
+    assert sorted(frame["rank"].dropna()) == list(range(1, n + 1))
+    with store.connect(Layout(chipped)) as db:
+        assert len(runs.all_runs(db)) == 3
+        assert runs.find(db, str(trained[1]["run_id"])).method == "pucl"
+
+
+@pytest.mark.slow
+def test_adding_and_chipping_again_changes_nothing(
+    capsys: pytest.CaptureFixture[str], chipped: Path, tiny_event: Path
+) -> None:
+    layout = Layout(chipped)
+    with store.connect(layout) as db:
+        chip_set = str(contents.latest_chip_set(db))
+    before = np.load(layout.features(chip_set))
+    assert pu_geo(capsys, "add-scene", chipped, "--post", tiny_event / "post.tif")["added"] == []
+    assert pu_geo(capsys, "add-footprints", chipped, tiny_event / "footprints.geojson")["added"] == 0
+    assert pu_geo(capsys, "chip", chipped)["chip_set"] == chip_set
+    np.testing.assert_array_equal(np.load(layout.features(chip_set)), before)
+
+
+@pytest.mark.slow
+def test_steps_out_of_order_are_refused_in_words(
+    capsys: pytest.CaptureFixture[str], tiny_event: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "order.pugeo"
+    pu_geo(capsys, "init", path, "--name", "Order")
+    assert "no post-event scene" in refused(capsys, "add-footprints", path, tiny_event / "footprints.geojson")
+    assert "no post-event scene" in refused(capsys, "chip", path)
+    pu_geo(capsys, "add-scene", path, "--post", tiny_event / "post.tif")
+    assert "no footprints" in refused(capsys, "chip", path)
+    pu_geo(capsys, "add-footprints", path, tiny_event / "footprints.geojson")
+    assert "no pre-event scene" in refused(capsys, "chip", path, "--bands", "pre+post")
+    assert "no chips yet" in refused(capsys, "rank", path)
+    assert "no run 'latest'" in refused(capsys, "export", path, "--out", tmp_path / "x.geojson")
+    assert pu_geo(capsys, "chip", path, "--bands", "post", "--size-px", "32")["bands"] == "post"
+    assert "positive" in refused(capsys, "rank", path)
+    assert "no method" in refused(capsys, "train", path, "--method", "magic")
+
+
+@pytest.mark.slow
+def test_project_file_is_refused_as_footprints(capsys: pytest.CaptureFixture[str], chipped: Path) -> None:
+    """It would be opened by a second SQLite library."""
+    assert ".pugeo" in refused(capsys, "add-footprints", chipped, chipped / "project.gpkg")
+
+
+@pytest.mark.slow
+def test_joplin_reaches_what_was_promised(capsys: pytest.CaptureFixture[str], joplin: Path, tmp_path: Path) -> None:
+    """AUC on real imagery from 30 clicks, mean over seeds: the ranker at least .86, NcPU quick at least .90."""
+    scenes = [joplin / f"joplin-tornado_0000000{i}" for i in (0, 1)]
+    found: dict[str, list[float]] = {"rank": [], "train": []}
+    first = tmp_path / "joplin.pugeo"
+    pu_geo(capsys, "init", first, "--name", "Joplin")
+    pre, post = ([str(scene / f"{date}.tif") for scene in scenes] for date in ("pre", "post"))
+    pu_geo(capsys, "add-scene", first, "--pre", pre[0], "--pre", pre[1], "--post", post[0], "--post", post[1])
+    for scene in scenes:
+        pu_geo(capsys, "add-footprints", first, scene / "buildings.geojson")
+    assert pu_geo(capsys, "chip", first)["n"] == 383
+    for seed in range(N_SEEDS):
+        damaged = ("--from-field", "damage", "--is", "destroyed", "--is", "major-damage")
+        pu_geo(capsys, "label", first, *damaged, "--count", 30, "--seed", seed)
+        for task, arguments in (("rank", ()), ("train", ("--method", "ncpu", "--seed", str(seed)))):
+            pu_geo(capsys, task, first, *arguments)
+            measured = pu_geo(capsys, "evaluate", first, "--field", "damage", *DAMAGED, "--exclude", "un-classified")
+            found[task].append(float(str(measured["auc"])))
+        _undo_clicks(first)
+    assert np.mean(found["rank"]) >= 0.86
+    assert np.mean(found["train"]) >= 0.90
+
+
+def _undo_clicks(path: Path) -> None:
+    from pu_geo.project import labels
+    from pu_geo.services.labeling import default_analyst
+
+    with store.connect(Layout(path)) as db:
+        assert len(labels.undo(db, f"undo-{labels.last_event(db)}", analyst=default_analyst(), screen="cli")) == 30
