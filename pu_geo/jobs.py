@@ -89,7 +89,7 @@ def launch(folder: Path) -> None:
         environment = {**os.environ, LOCK_FD_VARIABLE: str(lock), JOB_VARIABLE: str(folder)}
         with (folder / "log.txt").open("ab") as log:
             worker = subprocess.Popen(
-                [sys.executable, "-m", "pu_geo.worker", str(folder)],
+                [sys.executable, "-P", "-m", "pu_geo.worker", str(folder)],  # -P: no module from wherever we are
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo import jobs
-from pu_geo.errors import JobCancelled, PuGeoError
+from pu_geo.errors import JobCancelled, JobError, PuGeoError
 from pu_geo.project import events
 from pu_geo.project.store import open_project
 from pu_geo.tasks.job import Job
@@ -37,7 +37,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
         What the task returned.
 
     Raises:
-        PuGeoError, JobCancelled, Exception: whatever the task raised, after it was recorded.
+        PuGeoError, JobCancelled: what the task raised, after it was recorded; a fault of ours comes as JobError.
     """
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
     events.append(folder, "started", {"pid": os.getpid()})
@@ -53,18 +53,19 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
         events.append(folder, "failed", {"problem": error.problem, "hint": error.hint})
         raise
     except Exception as error:
-        _record_fault(folder, error)
-        raise
+        raise _recorded_fault(folder, error) from error
     events.append(folder, "done", {"result": dict(result), "seconds": round(time.monotonic() - began, 3)})
     return result
 
 
-def _record_fault(folder: Path, error: Exception) -> None:
+def _recorded_fault(folder: Path, error: Exception) -> JobError:
+    """Write a fault of ours, with its traceback, into the job's log; return it as people are told of it."""
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)
     problem = f"The job stopped on a fault in PU-Geo: {type(error).__name__}: {error}."
     hint = f"Your labels are safe. Please report it with the log of this job (`pu-geo jobs PROJECT log {folder.name}`)."
     events.append(folder, "failed", {"problem": problem, "hint": hint})
+    return JobError(problem, hint, kind="fault")
 
 
 def main(arguments: list[str]) -> int:

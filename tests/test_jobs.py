@@ -41,7 +41,7 @@ def sleeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = tmp_path / "python"
     launcher.write_text(
         f"#!{sys.executable}\nimport sys, runpy\nsys.path.insert(0, {str(tmp_path)!r})\n"
-        "import pu_geo.worker as w\nw.TASKS['sleep'] = 'sleep_task:sleep'\nsys.exit(w.main(sys.argv[3:]))\n"
+        "import pu_geo.worker as w\nw.TASKS['sleep'] = 'sleep_task:sleep'\nsys.exit(w.main(sys.argv[4:]))\n"
     )
     launcher.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(launcher))
@@ -121,7 +121,8 @@ def run_here(project: Layout, monkeypatch: pytest.MonkeyPatch, error: BaseExcept
     monkeypatch.setitem(sys.modules, "task_under_test_module", sys.modules[__name__])
     monkeypatch.setitem(worker.TASKS, "sleep", "task_under_test_module:task_under_test")
     folder = jobs.create(project, "sleep", {})
-    with pytest.raises(type(error)):
+    raised = type(error) if isinstance(error, PuGeoError | JobCancelled) else JobError
+    with pytest.raises(raised):
         worker.run(folder)
     return jobs.view(folder)
 

@@ -89,7 +89,7 @@ def rank(job: Job) -> dict[str, object]:
     job.report(0.1, "ranking all buildings")
     prepared, pu = ranker.prepare(inputs.plain), inputs.pu
     scores, share = estimates.rank_with_estimate(prepared, pu.is_positive, is_left_out=pu.is_left_out)
-    threshold = 0.5 if share is None else float(np.quantile(scores[~pu.is_positive], 1 - share))
+    threshold = _first_threshold(scores, pu, share, 1.0)
     embeddings = _ranker_embeddings(prepared.values)
     return _finish(job, inputs, began, _Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
 
@@ -124,11 +124,24 @@ def train(
     share = None
     if pu.is_positive.sum() >= estimates.MIN_POSITIVES:
         share = estimates.elkan_noto_share(inputs.plain, pu.is_positive, is_left_out=pu.is_left_out)
+    scores = model.score(views)
+    threshold = _first_threshold(scores, pu, share, estimates.NCPU_FROM_SHARE)
     outcome = _Outcome(
-        method, preset, model.score(views), model.embed(views[0]), "pu_probability", 0.5, share,
+        method, preset, scores, model.embed(views[0]), "pu_probability", threshold, share,
         seed=seed, settings=asdict(settings), device=str(run.device), weights=model.state(),
     )  # fmt: skip
     return _finish(job, inputs, began, outcome)
+
+
+def _first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None, below: float) -> float:
+    """Return where to start looking: the score that as many unlabeled exceed as the estimate says are damaged.
+
+    From an estimated share of `below` on, and without an estimate, 0.5: PU methods place their own boundary well where
+    much is damaged, and call far too many where little is.
+    """
+    if share is None or share >= below:
+        return 0.5
+    return float(np.quantile(scores[~pu.is_positive & ~pu.is_left_out], 1 - share))
 
 
 def _require_positives(card: catalog.MethodCard, n_positive: int) -> None:
@@ -159,10 +172,10 @@ def _ranker_embeddings(standardised: NDArray[np.float32]) -> NDArray[np.float32]
 
 def _warnings(outcome: _Outcome, pu: PUSet, clusters: pupl.PuplResult) -> tuple[str, ...]:
     """Say what looks wrong from positives and unlabeled alone (METHODS: collapse alarms)."""
-    called = float((outcome.scores[~pu.is_positive] >= outcome.threshold).mean())
+    called = float((outcome.scores[~pu.is_positive & ~pu.is_left_out] >= 0.5).mean())
     found = []
-    if called > MOST_CALLED or called < FEWEST_CALLED:
-        found.append(f"{called:.1%} of the unlabeled score above the threshold: check the top and the bottom by eye.")
+    if outcome.score_type != "linear" and not FEWEST_CALLED <= called <= MOST_CALLED:
+        found.append(f"{called:.1%} of the unlabeled score 0.5 or more: check the top and the bottom by eye.")
     if not clusters.oriented:
         found.append("The two PUPL clusters do not follow your positives: do not trust them.")
     return tuple(found)
