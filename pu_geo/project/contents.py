@@ -97,14 +97,17 @@ def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
     bounds = shapely.bounds(shapely.from_wkb(list(table.wkb)))
     with transaction(db):
         known = dict(db.execute("SELECT building_id, geom FROM footprints"))
+        outlines, taken = set(known.values()), {*known, *table.building_ids}
         number = len(known)
         rows = []
         for i, wkb in enumerate(table.wkb):
             blob = blob_from_wkb(wkb, bounds[i], srs_id)
             building_id = table.building_ids[i]
             if not building_id:
+                if blob in outlines:
+                    continue
                 number += 1
-                while (building_id := f"b{number:06d}") in known:
+                while (building_id := f"b{number:06d}") in taken:
                     number += 1
             elif building_id in known:
                 _refuse_other_outline(building_id, known[building_id], blob)

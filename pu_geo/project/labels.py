@@ -121,8 +121,9 @@ def _step(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: s
             stack = standing if kind == "undo" else undone
             if not stack:
                 db.execute("INSERT INTO empty_step VALUES (?)", (op,))
-            for number, target in enumerate(_events_of_act(db, stack[-1]) if stack else []):
-                label = _label_before(db, target) if kind == "undo" else target.label
+            targets = _events_of_act(db, stack[-1]) if stack else []
+            for number, target in enumerate(reversed(targets) if kind == "undo" else targets):
+                label = _label_after_step(db, target, kind)
                 one = LabelOp(op if number == 0 else f"{op}#{number}", target.building_id, label)
                 _insert(db, one, analyst=analyst, screen=screen, kind=kind, undoes=target.event, act=act)
         return _events_of_act(db, act)
@@ -153,6 +154,17 @@ def _stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]
 def _events_of_act(db: sqlite3.Connection, act: str) -> list[LabelEvent]:
     rows = db.execute(f"SELECT {_COLUMNS} FROM label_event WHERE act = ? ORDER BY event", (act,))
     return [LabelEvent(*row) for row in rows]
+
+
+def _label_after_step(db: sqlite3.Connection, target: LabelEvent, kind: str) -> Label:
+    """Return the label that undoing or redoing an event leads to; what another analyst said since then stands."""
+    last = db.execute(
+        "SELECT label, analyst FROM label_event WHERE building_id = ? ORDER BY event DESC LIMIT 1", (target.building_id,)
+    ).fetchone()
+    if last[1] != target.analyst:
+        found: Label = last[0]
+        return found
+    return _label_before(db, target) if kind == "undo" else target.label
 
 
 def _label_before(db: sqlite3.Connection, event: LabelEvent) -> Label:

@@ -7,6 +7,7 @@ lost. So nothing in PU-Geo ever hands `project.gpkg` to GDAL, pyogrio, geopandas
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -31,21 +32,41 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
     Raises:
         ProjectError: if the file is damaged or was written by a newer PU-Geo.
     """
+    if not layout.gpkg.is_file():
+        raise ProjectError(f"{layout.gpkg} is gone.", "Was the folder moved or renamed? Open it from where it is now.")
     db = sqlite3.connect(layout.gpkg, isolation_level=None, timeout=BUSY_MS / 1000)
     try:
-        try:
-            db.execute("PRAGMA journal_mode=WAL")  # at each open: another program may have switched it back
-            db.execute("PRAGMA synchronous=FULL")
-            _check_schema(db, layout)
-        except sqlite3.DatabaseError as error:
-            raise ProjectError(
-                f"{layout.gpkg} cannot be read: {error}.",
-                "Restore project.gpkg from a backup, or move the folder away and start a new project.",
-                kind="corrupt",
-            ) from error
+        _set_up(db, layout)
         yield db
+    except sqlite3.OperationalError as error:
+        raise ProjectError(
+            f"{layout.gpkg.name} could not be read or written: {error}.",
+            "Another program may hold it, or the disk may be full. Close what has it open and try again; nothing is lost.",
+            kind="busy",
+        ) from error
     finally:
         db.close()
+
+
+def _set_up(db: sqlite3.Connection, layout: Layout) -> None:
+    try:
+        db.execute("PRAGMA journal_mode=WAL")  # at each open: another program may have switched it back
+        db.execute("PRAGMA synchronous=FULL")
+        _check_schema(db, layout)
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise
+        raise _damaged(layout, error) from error
+    except sqlite3.DatabaseError as error:
+        raise _damaged(layout, error) from error
+
+
+def _damaged(layout: Layout, error: sqlite3.DatabaseError) -> ProjectError:
+    return ProjectError(
+        f"{layout.gpkg} is no project file, or it is damaged: {error}.",
+        "Restore project.gpkg from a backup, or move the folder away and start a new project.",
+        kind="corrupt",
+    )
 
 
 def _check_schema(db: sqlite3.Connection, layout: Layout) -> None:
@@ -87,13 +108,21 @@ def create(path: str | Path, name: str) -> Layout:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProjectError(f"{path} exists already and is not empty.", "Choose another name, or open that project.")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=folder.parent) as place:
+            made = Path(place) / "project"
+            made.mkdir()
+            _write_schema(made / "project.gpkg", name)
+            made.rename(folder)  # whole or not at all; fails if somebody else was faster
     except OSError as error:
         raise ProjectError(
-            f"The folder {path} cannot be made: {error.strerror}.", "Choose a place you may write to."
+            f"The folder {path} cannot be made: {error.strerror}.", "Choose another name, or a place you may write to."
         ) from error
-    layout = Layout(folder)
-    db = sqlite3.connect(layout.gpkg, isolation_level=None)
+    return Layout(folder)
+
+
+def _write_schema(path: Path, name: str) -> None:
+    db = sqlite3.connect(path, isolation_level=None)
     db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
     db.execute(f"PRAGMA user_version={schema.USER_VERSION}")
     db.execute("PRAGMA journal_mode=WAL")
@@ -101,7 +130,6 @@ def create(path: str | Path, name: str) -> Layout:
     db.executescript(f"BEGIN;{schema.CREATE}COMMIT;")
     db.executemany("INSERT INTO pugeo_meta VALUES (?, ?)", facts.items())
     db.close()
-    return layout
 
 
 def open_project(path: str | Path) -> Layout:
@@ -115,9 +143,5 @@ def project_name(db: sqlite3.Connection) -> str:
     return str(db.execute("SELECT value FROM pugeo_meta WHERE key = 'name'").fetchone()[0])
 
 
-def backup(layout: Layout, target: Path) -> None:
-    """Copy the GeoPackage, with all that is still in its write-ahead log, into the new file `target`."""
-    with connect(layout) as db:
-        copy = sqlite3.connect(target)
-        db.backup(copy)
-        copy.close()
+def created_at(db: sqlite3.Connection) -> str:
+    return str(db.execute("SELECT value FROM pugeo_meta WHERE key = 'created_at'").fetchone()[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
 import time
 import uuid
@@ -29,7 +30,6 @@ class LiveRanking:
     """The instant ranker's answer to the labels so far. `score_id` names it for the browser."""
 
     score_id: str
-    n_positive: int
     seconds: float
 
 
@@ -147,33 +147,42 @@ def positions(layout: Layout) -> dict[str, int]:
 
 
 @lru_cache(maxsize=2)
-def _plain_features(path: str, modified_ns: int) -> ranker.PreparedFeatures:
-    """Load the features of the unaugmented chips and prepare them once; `modified_ns` makes a new file a new entry."""
+def _plain_features(path: str, stamp: str) -> ranker.PreparedFeatures:
+    """Load the features of the unaugmented chips and prepare them once; another `stamp` makes a new entry."""
     views = np.load(path, mmap_mode="r", allow_pickle=False)
     return ranker.prepare(np.asarray(views[0], dtype=np.float32))
 
 
 @lru_cache(maxsize=16)
-def _live_scores(folder: str, chip_set: str, at_event: int, modified_ns: int) -> NDArray[np.float32]:
-    layout = Layout(store.open_project(folder).folder)
-    prepared = _plain_features(str(layout.features(chip_set)), modified_ns)
+def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> NDArray[np.float32] | None:
+    """Rank a chip set's buildings by the labels after one event; None unless there are positives and others."""
     with store.connect(layout) as db:
         pu = labels.pu_set(db, at=at_event, ids=chip_facts(layout, chip_set)["building_ids"])
+    used = pu.is_positive[~pu.is_left_out]
+    if not used.any() or used.all():
+        return None
+    prepared = _plain_features(str(layout.features(chip_set)), stamp)
     return estimates.rank_with_estimate(prepared, pu.is_positive, is_left_out=pu.is_left_out)[0]
 
 
+def _stamp(layout: Layout, chip_set: str, created_at: str) -> str:
+    """Name what a live ranking depends on beside the labels: the project, its chips and their features."""
+    parts = f"{created_at} {chip_set} {layout.features(chip_set).stat().st_mtime_ns}"
+    return hashlib.sha256(parts.encode()).hexdigest()[:12]
+
+
 def rank_now(layout: Layout) -> LiveRanking | None:
-    """Rank all buildings by the labels of this moment; None before there are chips and a positive."""
+    """Rank all buildings by the labels of this moment; None before there are chips, a positive and an unlabeled one."""
     began = time.perf_counter()
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
-        at_event = labels.last_event(db)
-        n_positive = labels.counts(labels.current_labels(db))["positive"]
-    if chip_set is None or not n_positive:
+        at_event, created_at = labels.last_event(db), store.created_at(db)
+    if chip_set is None:
         return None
-    modified_ns = layout.features(chip_set).stat().st_mtime_ns
-    _live_scores(str(layout.folder), chip_set, at_event, modified_ns)
-    return LiveRanking(f"{LIVE_PREFIX}{at_event}", n_positive, time.perf_counter() - began)
+    stamp = _stamp(layout, chip_set, created_at)
+    if _live_scores(layout, chip_set, stamp, at_event) is None:
+        return None
+    return LiveRanking(f"{LIVE_PREFIX}{stamp}-{at_event}", time.perf_counter() - began)
 
 
 def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
@@ -181,21 +190,32 @@ def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
 
     Args:
         score_id: a run's id, or what `rank_now` returned.
+
+    Returns:
+        None if there are no such scores, or no longer.
     """
-    with store.connect(layout) as db:
-        order = contents.building_ids(db)
-        chip_set = contents.latest_chip_set(db)
-        known = {facts.run_id for facts in runs.all_runs(db)}
-        newest = labels.last_event(db)
-    if score_id.startswith(LIVE_PREFIX) and score_id.removeprefix(LIVE_PREFIX).isdigit() and chip_set:
-        at_event = min(int(score_id.removeprefix(LIVE_PREFIX)), newest)
-        ids = chip_facts(layout, chip_set)["building_ids"]
-        scores = _live_scores(str(layout.folder), chip_set, at_event, layout.features(chip_set).stat().st_mtime_ns)
-    elif score_id in known:
-        ids = runs.building_ids_of(layout, score_id)
-        scores = np.asarray(runs.array(layout, score_id, "scores"), dtype=np.float32)
-    else:
+    found = _live(layout, score_id) if score_id.startswith(LIVE_PREFIX) else _of_run(layout, score_id)
+    if found is None:
         return None
+    ids, scores = found
     rows = {building: i for i, building in enumerate(ids)}
-    index = np.array([rows.get(building, -1) for building in order], dtype=np.int64)
+    index = np.array([rows.get(building, -1) for building in positions(layout)], dtype=np.int64)
     return np.where(index >= 0, scores[index], np.nan).astype("<f4").tobytes()
+
+
+def _live(layout: Layout, score_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
+    stamp, _, event = score_id.removeprefix(LIVE_PREFIX).partition("-")
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db)
+        newest, created_at = labels.last_event(db), store.created_at(db)
+    if chip_set is None or stamp != _stamp(layout, chip_set, created_at) or not event.isdigit() or int(event) > newest:
+        return None
+    scores = _live_scores(layout, chip_set, stamp, int(event))
+    return None if scores is None else (chip_facts(layout, chip_set)["building_ids"], scores)
+
+
+def _of_run(layout: Layout, run_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
+    with store.connect(layout) as db:
+        if run_id not in {facts.run_id for facts in runs.all_runs(db)}:
+            return None
+    return runs.building_ids_of(layout, run_id), np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)

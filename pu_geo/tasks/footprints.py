@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
+from pathlib import Path
 
 from pu_geo.geo.footprints import read_footprints
 from pu_geo.geo.quicklooks import footprint_geometry
 from pu_geo.project import contents, store
-from pu_geo.project.layout import Layout, replacing
+from pu_geo.project.layout import replacing
+from pu_geo.records import FootprintTable, Grid
 from pu_geo.tasks.job import Job
 
 
@@ -28,7 +29,8 @@ def add_footprints(job: Job, *, path: str) -> dict[str, object]:
     job.report(0.6, f"storing {len(table.wkb)} footprints")
     with store.connect(job.layout) as db:
         added = contents.add_footprints(db, table)
-        write_geometry(job.layout, db)
+        everything = contents.footprints(db)
+    write_geometry(job.layout.geometry, everything, grid)
     return {
         "n_in": table.n_in,
         "added": added,
@@ -39,8 +41,7 @@ def add_footprints(job: Job, *, path: str) -> dict[str, object]:
     }
 
 
-def write_geometry(layout: Layout, db: sqlite3.Connection) -> None:
-    """Write all outlines in grid pixels to `quicklooks/footprints.json`."""
-    table = contents.footprints(db)
-    with replacing(layout.geometry) as temporary:
-        temporary.write_bytes(footprint_geometry(table.wkb, table.building_ids, contents.grid(db)))
+def write_geometry(path: Path, table: FootprintTable, grid: Grid) -> None:
+    """Write all outlines in grid pixels for the browser."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(footprint_geometry(table.wkb, table.building_ids, grid))

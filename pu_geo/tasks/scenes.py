@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from pu_geo.errors import JobCancelled
 from pu_geo.geo import quicklooks, raster
@@ -39,9 +40,10 @@ def add_scenes(job: Job, *, pre: Sequence[str], post: Sequence[str]) -> dict[str
     grid = raster.project_grid([scene for scene in scenes if scene.role == "post"])
     pre_scenes = [scene for scene in scenes if scene.role == "pre"]
     pre_share = raster.check_overlap(pre_scenes, grid) if pre_scenes else None
+    fresh = _build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:
+        _exchange(fresh, job.layout.quicklooks)
         contents.add_scenes(db, new, grid)
-    _rebuild_quicklooks(job, scenes, grid)
     return {
         "added": [scene.scene_id for scene in new],
         "width": grid.width,
@@ -52,20 +54,32 @@ def add_scenes(job: Job, *, pre: Sequence[str], post: Sequence[str]) -> dict[str
     }
 
 
-def _rebuild_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> None:
-    """Make the tile pyramids of both dates anew, beside the old ones, and change them over at the end."""
+def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
+    """Make tile pyramids of both dates and the outlines for one grid, in a folder beside the one in use.
+
+    A scene whose damage shows only when all of it is read is refused here, before anything was stored.
+    """
+    fresh = job.layout.quicklooks.with_name("quicklooks.new")
+    shutil.rmtree(fresh, ignore_errors=True)
     roles: list[Role] = [role for role in ("post", "pre") if any(scene.role == role for scene in scenes)]
     for i, role in enumerate(roles):
         report = job.part(0.2 + 0.8 * i / len(roles), 0.2 + 0.8 * (i + 1) / len(roles), f"map tiles of the {role} scenes")
-        folder = job.layout.quicklooks / role
-        fresh = folder.with_name(f"{role}.new")
-        shutil.rmtree(fresh, ignore_errors=True)
         with raster.Mosaic([scene for scene in scenes if scene.role == role], grid) as mosaic:
-            quicklooks.build_pyramid(mosaic, fresh, report=report, is_cancelled=job.is_cancelled)
+            quicklooks.build_pyramid(mosaic, fresh / role, report=report, is_cancelled=job.is_cancelled)
         if job.is_cancelled():
             raise JobCancelled
-        shutil.rmtree(folder, ignore_errors=True)
-        fresh.rename(folder)
     with store.connect(job.layout) as db:
-        if contents.count_footprints(db):
-            write_geometry(job.layout, db)
+        table = contents.footprints(db)
+    if table.wkb:
+        write_geometry(fresh / job.layout.geometry.name, table, grid)
+    return fresh
+
+
+def _exchange(fresh: Path, used: Path) -> None:
+    """Put a new folder in the place of the one in use; two renames, so that hardly a moment lies between."""
+    old = used.with_name(f"{used.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if used.exists():
+        used.rename(old)
+    fresh.rename(used)
+    shutil.rmtree(old, ignore_errors=True)

@@ -7,6 +7,8 @@ numbered log and sends that log until the server says that it has stored it; see
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -18,6 +20,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.records import LABELS, Label
 from pu_geo.ui.routes import PREFIX, bundle_url
 
+_LOG = logging.getLogger(__name__)
 _MOST_OPERATIONS = 200_000  # more in one message is no person's work
 _LONGEST_TEXT = 200
 _CODES: dict[Label, str] = {"positive": "1", "not_damaged": "2", "not_assessable": "3"}
@@ -66,15 +69,13 @@ class MapLayer:
 
 @dataclass(frozen=True)
 class Wall:
-    """How the chips of a set lie on their sprite sheets.
+    """How the chips of a set lie on their sprite sheets; chip k shows building k of the footprint file.
 
     Attributes:
         chip_set: its id; sheets are read from `chips/<chip_set>.sheets/NNNN.jpg`.
         per_sheet, columns: chips on a sheet, and beside each other.
         cell_w, cell_h: pixels of one cell; with `has_pre` the pre chip is its upper half, the post chip its lower one.
         n, n_sheets: chips and sheets in all; the last sheet may be full or cut to its last row.
-        has_index: whether `index.json` ({"ids": [...]}) says which building a chip shows. Without it, chip k shows
-            building k of the footprint file.
         v: changes when the pictures do.
     """
 
@@ -86,15 +87,7 @@ class Wall:
     n: int
     n_sheets: int
     has_pre: bool = True
-    has_index: bool = False
     v: str = ""
-
-
-@dataclass(frozen=True)
-class DamageViewState:
-    """What the browser told: the building it has selected (None: none)."""
-
-    selected: str | None
 
 
 def damage_view(
@@ -114,12 +107,8 @@ def damage_view(
     threshold: float | None = None,
     color_by: Literal["labels", "scores"] = "labels",
     wall: Wall | None = None,
-    queue: Sequence[tuple[str, str]] = (),
-    order: Literal["queue", "score", "uncertain", "area", "id"] = "score",
-    filter: Literal["all", "unlabeled", "positive", "not_damaged", "not_assessable"] = "all",
-    selected: str | None = None,
     height: int = 720,
-) -> DamageViewState:
+) -> None:
     """Show buildings on a map and a chip wall, and take labels.
 
     Args:
@@ -131,24 +120,19 @@ def damage_view(
         labels: building id to label. Read them after Streamlit's callbacks ran, that is, in the body of the page.
         positions: building id to its place in the footprint file (and in every score array).
         on_operations: stores operations, in order, each `op` once; called in a Streamlit callback, so before the page
-            runs. Returning acknowledges all of them, refused ones too; raising `PuGeoError` acknowledges none: the
-            browser shows the problem and sends them again.
-        mode: "label" takes labels (and needs `on_operations`); in "view" a click only selects.
+            runs. Returning acknowledges all of them, refused ones too; a `PuGeoError`, `OSError` or `sqlite3.Error`
+            acknowledges none: the browser shows the problem and sends them again.
+        mode: "label" takes labels (and needs `on_operations`); in "view" a click only selects, and the page does not run.
         score_id: names the scores that the score route sends; a new id for new numbers.
         threshold: score from which on a building counts as flagged; below it scores are drawn faintly.
-        queue: (building id, reason) in the order to be walked; shown as the wall's order "Next up".
-        order, filter: of the wall. A change by the page wins over the analyst's choice; so does one of `color_by`.
-        selected: building to select and show. Counts when it changes, and does not hold on to the browser.
+        color_by: a change by the page wins over the analyst's choice.
         height: pixels, of the whole view.
     """
-    callbacks = {"on_operations_change": lambda: _store(key, on_operations), "on_selected_change": lambda: None}
-    ack = st.session_state.get(f"{key}:ack", {})
-    state = _renderer()(
+    _renderer()(
         key=key,
         data={
-            "module": bundle_url(),
-            "base": PREFIX,
-            "token": token,
+            **_answer(key),
+            **_addresses(token),
             "panes": list(panes),
             "mode": mode if on_operations else "view",
             "grid": list(grid_px),
@@ -156,21 +140,18 @@ def damage_view(
             "layers": [asdict(layer) for layer in layers],
             "geometry_v": geometry_v,
             "labels": encode_labels(labels, positions),
-            "ack": ack.get("ack"),
-            "problem": ack.get("problem"),
             "score_id": score_id,
             "threshold": threshold,
             "color_by": color_by,
             "wall": asdict(wall) if wall else None,
-            "queue": [[positions[building_id], reason] for building_id, reason in queue if building_id in positions],
-            "order": order,
-            "filter": filter,
-            "selected": selected,
             "height": height,
         },
-        **callbacks,
+        on_operations_change=lambda: _store(key, on_operations),
     )
-    return DamageViewState(_text((state.get("operations") or {}).get("selected") or state.get("selected")) or None)
+
+
+def _addresses(token: str) -> dict[str, str]:
+    return {"module": bundle_url(), "base": PREFIX, "token": token}
 
 
 def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> dict[str, str]:
@@ -205,6 +186,11 @@ def _renderer() -> Any:
     return st.components.v2.component("pu_geo.damage_view", js=_LOADER)
 
 
+def _answer(key: str) -> dict[str, Any]:
+    """What became of the browser's last message: {"ack"} if it was stored, {"problem"} if not."""
+    return {"ack": None, "problem": None, **st.session_state.get(f"{key}:ack", {})}
+
+
 def _store(key: str, on_operations: Callable[[Sequence[Operation]], None] | None) -> None:
     """Hand what the browser sent to the page's function and note the acknowledgement for the next run."""
     message = (st.session_state.get(key) or {}).get("operations")
@@ -215,8 +201,11 @@ def _store(key: str, on_operations: Callable[[Sequence[Operation]], None] | None
         on_operations(operations)
     except PuGeoError as error:
         st.session_state[f"{key}:ack"] = {"problem": f"{error.problem} {error.hint}"}
-        return
-    st.session_state[f"{key}:ack"] = {"ack": {"session": session, "n": last}}
+    except (OSError, sqlite3.Error) as error:
+        _LOG.exception("Labels were not stored")
+        st.session_state[f"{key}:ack"] = {"problem": f"The project folder could not be written ({error})."}
+    else:
+        st.session_state[f"{key}:ack"] = {"ack": {"session": session, "n": last}}
 
 
 def read_operations(message: Mapping[str, Any]) -> tuple[str, int, list[Operation]]:

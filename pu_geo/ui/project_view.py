@@ -11,7 +11,7 @@ from pu_geo.errors import LabelError
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label
 from pu_geo.services import imagery, labeling, projects
-from pu_geo.ui.damage_view import DamageViewState, MapLayer, Operation, Wall, damage_view
+from pu_geo.ui.damage_view import MapLayer, Operation, Wall, damage_view
 from pu_geo.ui.frame import analyst
 
 
@@ -26,8 +26,8 @@ def project_view(
     threshold: float | None = None,
     color_by: Literal["labels", "scores"] = "labels",
     height: int = 720,
-) -> DamageViewState | None:
-    """Draw map and chip wall of a project; None where there is nothing to draw yet.
+) -> None:
+    """Draw map and chip wall of a project; nothing where there is nothing to draw yet.
 
     Args:
         labels: building id -> label; read after callbacks ran.
@@ -35,9 +35,9 @@ def project_view(
     """
     overview = imagery.overview(layout)
     if overview.grid is None or not overview.n_buildings or not overview.layers:
-        return None
+        return
     stamp = str(layout.geometry.stat().st_mtime_ns)
-    return damage_view(
+    damage_view(
         key=key,
         token=projects.token_of(layout),
         grid_px=(overview.grid.width, overview.grid.height),

@@ -32,56 +32,66 @@ def routes(resolve: Callable[[str], Path | None], scores: Callable[[str, str], b
         scores: (token, score_id) to little-endian float32 bytes, one number a building of the footprint file, NaN where
             there is none; None if there is no such thing. Called in a worker thread, after `resolve` knew the token.
     """
+    sent = _Sender(resolve, scores)
+    project = PREFIX + "/{token}"
+    return [
+        Route(PREFIX + "/assets/damage_view.js", _bundle),
+        Route(project + "/tiles/{layer}/{z:int}/{x:int}/{y:int}.jpg", sent.tile),
+        Route(project + "/geometry.json", sent.geometry),
+        Route(project + "/sheets/{chip_set}/{n:int}.jpg", sent.sheet),
+        Route(project + "/scores/{score_id}.bin", sent.scores),
+    ]
 
-    def folder(request: Request) -> Path | None:
-        token = request.path_params["token"]
-        return resolve(token) if _TOKEN.fullmatch(token) else None
 
-    # Plain functions, not coroutines: Starlette runs them in threads, so a slow disk does not hold up the app.
-    def tile(request: Request) -> Response:
+class _Sender:
+    """Answers for projects. Plain methods, not coroutines: Starlette runs them in threads, so a slow disk holds up nobody."""
+
+    def __init__(self, resolve: Callable[[str], Path | None], scores: Callable[[str, str], bytes | None]) -> None:
+        self._resolve = resolve
+        self._scores = scores
+
+    def tile(self, request: Request) -> Response:
         layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))
         if layer not in _LAYERS or max(z, x, y) > _HIGHEST:
             return _nothing()
-        return _file(request, folder(request), f"quicklooks/{layer}/{z}/{x}/{y}.jpg", "image/jpeg")
+        return self._file(request, f"quicklooks/{layer}/{z}/{x}/{y}.jpg", "image/jpeg")
 
-    def geometry(request: Request) -> Response:
-        return _file(request, folder(request), "quicklooks/footprints.json", "application/json")
+    def geometry(self, request: Request) -> Response:
+        return self._file(request, "quicklooks/footprints.json", "application/json")
 
-    def sheet(request: Request) -> Response:
+    def sheet(self, request: Request) -> Response:
         chip_set, n = request.path_params["chip_set"], request.path_params["n"]
         if not _ID.fullmatch(chip_set) or n > _HIGHEST:
             return _nothing()
-        return _file(request, folder(request), f"chips/{chip_set}.sheets/{n:04d}.jpg", "image/jpeg")
+        return self._file(request, f"chips/{chip_set}.sheets/{n:04d}.jpg", "image/jpeg")
 
-    def sheet_index(request: Request) -> Response:
-        chip_set = request.path_params["chip_set"]
-        if not _ID.fullmatch(chip_set):
-            return _nothing()
-        return _file(request, folder(request), f"chips/{chip_set}.sheets/index.json", "application/json")
-
-    def score_array(request: Request) -> Response:
+    def scores(self, request: Request) -> Response:
         score_id = request.path_params["score_id"]
-        if not _ID.fullmatch(score_id) or folder(request) is None:
+        if not _ID.fullmatch(score_id) or self._folder(request) is None:
             return _nothing()
-        content = scores(request.path_params["token"], score_id)
+        content = self._scores(request.path_params["token"], score_id)
         if content is None:
             return _nothing()
         return Response(content, media_type="application/octet-stream", headers=_headers(request))
 
-    def bundle(request: Request) -> Response:
-        if not BUNDLE.is_file():
-            return _nothing()
-        return FileResponse(BUNDLE, media_type="text/javascript", headers=_headers(request))
+    def _folder(self, request: Request) -> Path | None:
+        token = request.path_params["token"]
+        return self._resolve(token) if _TOKEN.fullmatch(token) else None
 
-    project = PREFIX + "/{token}"
-    return [
-        Route(PREFIX + "/assets/damage_view.js", bundle),
-        Route(project + "/tiles/{layer}/{z:int}/{x:int}/{y:int}.jpg", tile),
-        Route(project + "/geometry.json", geometry),
-        Route(project + "/sheets/{chip_set}/index.json", sheet_index),
-        Route(project + "/sheets/{chip_set}/{n:int}.jpg", sheet),
-        Route(project + "/scores/{score_id}.bin", score_array),
-    ]
+    def _file(self, request: Request, name: str, media_type: str) -> Response:
+        folder = self._folder(request)
+        if folder is None:
+            return _nothing()
+        path = (folder / name).resolve()
+        if not path.is_relative_to(folder.resolve()) or not path.is_file():  # a link inside must not lead outside
+            return _nothing()
+        return FileResponse(path, media_type=media_type, headers=_headers(request))
+
+
+def _bundle(request: Request) -> Response:
+    if not BUNDLE.is_file():
+        return _nothing()
+    return FileResponse(BUNDLE, media_type="text/javascript", headers=_headers(request))
 
 
 def bundle_url() -> str:
@@ -93,15 +103,6 @@ def bundle_url() -> str:
 @cache
 def _hash(changed: int) -> str:
     return hashlib.sha256(BUNDLE.read_bytes()).hexdigest()[:16] if changed else "missing"
-
-
-def _file(request: Request, folder: Path | None, name: str, media_type: str) -> Response:
-    if folder is None:
-        return _nothing()
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()) or not path.is_file():  # a link inside must not lead outside
-        return _nothing()
-    return FileResponse(path, media_type=media_type, headers=_headers(request))
 
 
 def _headers(request: Request) -> dict[str, str]:

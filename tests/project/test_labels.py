@@ -102,6 +102,24 @@ def test_replayed_undo_that_found_nothing_still_does_nothing(project: Layout) ->
         assert labels.current_labels(db) == {"b1": "positive"}
 
 
+def test_building_twice_in_one_act_is_as_before_after_undo(project: Layout) -> None:
+    with store.connect(project) as db:
+        ops = [LabelOp("a", "b1", "positive", "x"), LabelOp("b", "b1", "not_damaged", "x")]
+        labels.append(db, ops, analyst="ann", screen="cli")
+        labels.undo(db, "u", analyst="ann", screen="map")
+        assert labels.current_labels(db) == {}
+        labels.redo(db, "r", analyst="ann", screen="map")
+        assert labels.current_labels(db) == {"b1": "not_damaged"}
+
+
+def test_undo_does_not_take_back_what_another_analyst_said_since(project: Layout) -> None:
+    with store.connect(project) as db:
+        add(db, "1", "b1", analyst="ann")
+        add(db, "2", "b1", "not_damaged", analyst="bob")
+        labels.undo(db, "u", analyst="ann", screen="map")
+        assert labels.current_labels(db) == {"b1": "not_damaged"}
+
+
 def test_undo_leaves_other_analysts_alone(project: Layout) -> None:
     with store.connect(project) as db:
         add(db, "1", "b1", analyst="ann")

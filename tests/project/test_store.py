@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_damaged_geopackage_ends_in_a_project_error(project: Layout) -> None:
     project.gpkg.write_bytes(b"SQLite format 3\0" + b"\x77" * 4000)
     for tail in ("-wal", "-shm"):
         Path(f"{project.gpkg}{tail}").unlink(missing_ok=True)
-    with pytest.raises(ProjectError, match="cannot be read"):
+    with pytest.raises(ProjectError, match="damaged"):
         store.open_project(project.folder)
 
 
@@ -74,11 +75,27 @@ def test_adding_the_same_footprints_twice_adds_none_and_another_outline_is_refus
 
 
 def test_footprints_without_id_get_unused_ones(project: Layout) -> None:
-    table = square_table(3)
-    nameless = type(table)(**{**table.__dict__, "building_ids": ["", "", ""]})
+    table = square_table(23)
+    nameless = type(table)(**{**table.__dict__, "building_ids": [""] * 23})
     with store.connect(project) as db:
         contents.add_footprints(db, nameless)
         assert contents.building_ids(db)[-3:] == ["b000021", "b000022", "b000023"]
+
+
+def test_footprints_without_id_are_known_again_by_their_outline(project: Layout) -> None:
+    table = square_table(25)
+    nameless = type(table)(**{**table.__dict__, "building_ids": [""] * 25})
+    with store.connect(project) as db:
+        assert contents.add_footprints(db, nameless) == 5  # the first 20 squares are here already
+        assert contents.add_footprints(db, nameless) == 0
+
+
+def test_made_up_id_avoids_one_that_comes_later_in_the_file(project: Layout) -> None:
+    table = square_table(22)
+    mixed = [*table.building_ids[:20], "", "b000021"]
+    with store.connect(project) as db:
+        assert contents.add_footprints(db, type(table)(**{**table.__dict__, "building_ids": mixed})) == 2
+        assert contents.building_ids(db)[-2:] == ["b000022", "b000021"]
 
 
 def test_an_outside_reader_sees_footprints_labels_and_scores_in_place(project: Layout) -> None:
@@ -108,13 +125,37 @@ def test_event_log_refuses_change_and_deletion(project: Layout) -> None:
                 db.execute(statement)
 
 
-def test_backup_holds_what_is_still_in_the_write_ahead_log(project: Layout, tmp_path: Path) -> None:
-    with store.connect(project) as db:
-        labels.append(db, [LabelOp("1", "b3", "positive")], analyst="ann", screen="map")
-        store.backup(project, tmp_path / "copy.gpkg")
-    copy = sqlite3.connect(tmp_path / "copy.gpkg")
-    assert copy.execute("SELECT building_id FROM label_event").fetchall() == [("b3",)]
-    copy.close()
+def test_two_who_make_the_same_project_at_once_get_one_whole_one(tmp_path: Path) -> None:
+    made, refused = [], []
+
+    def make() -> None:
+        try:
+            made.append(store.create(tmp_path / "a.pugeo", "A"))
+        except ProjectError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=make) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(made), len(refused)) == (1, 5)
+    store.open_project(tmp_path / "a.pugeo")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.pugeo"]
+
+
+def test_busy_and_missing_files_are_not_called_damaged(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "BUSY_MS", 50)
+    with store.connect(project) as db, store.transaction(db):
+        with store.connect(project) as other, pytest.raises(sqlite3.OperationalError):
+            other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ProjectError, match="could not be read or written") as told, store.connect(project) as other:
+            other.execute("BEGIN IMMEDIATE")
+        assert "backup" not in told.value.hint
+    project.gpkg.rename(project.folder / "elsewhere")
+    with pytest.raises(ProjectError, match="is gone"), store.connect(project):
+        pass
+    assert not project.gpkg.exists()
 
 
 def test_ids_cannot_lead_out_of_the_project() -> None:

@@ -8,7 +8,6 @@ import { OperationLog } from "./oplog.js";
 import { Store } from "./store.js";
 import { WallPane } from "./wall_pane.js";
 
-const SELECT_DELAY_MS = 120;
 const logs = new Map(); // by project; they outlive a change of page
 const files = new Map(); // geometry and scores by address; so do they
 
@@ -34,7 +33,9 @@ export class DamageView {
     this.map = new MapPane(this.store, actions);
     this.wall = new WallPane(this.store, actions);
     this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style));
+    this.root.addEventListener("pointerleave", () => this.log?.hurry()); // the next click may leave the page
     this.stopKeys = listenForKeys(this.root, (name) => this.#key(name));
+    this.logChanged = () => this.#showLog();
     this.#build();
     for (const event of ["geometry", "labels"]) this.store.on(event, () => this.#showCounts());
     this.store.on("scores", () => this.#showTools());
@@ -69,7 +70,8 @@ export class DamageView {
     this.setStateValue = setStateValue;
     this.store.set("mode", data.mode);
     if (data.token !== this.token) this.#openProject(data);
-    this.log.connect((value) => this.setStateValue("operations", { ...value, selected: this.selectedId }));
+    if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value));
+    else this.log.disconnect(this); // nobody would store them
     const shown = (name) => data.panes.includes(name);
     this.root.style.height = `${data.height}px`;
     this.root.dataset.mode = data.mode;
@@ -78,23 +80,21 @@ export class DamageView {
     this.wall.root.hidden = !shown("wall") || !data.wall;
     this.splitter.hidden = this.map.root.hidden || this.wall.root.hidden;
     this.labelTools.hidden = data.mode !== "label";
-    this.status.hidden = data.mode !== "label" && this.log.state === "saved";
     this.store.set("threshold", data.threshold);
     this.#load(data);
-    this.store.setQueue(data.queue ?? []);
     if (shown("map")) this.map.configure(data);
     if (data.wall) this.wall.configure(data);
     this.log.acknowledge(data.ack, data.problem);
-    this.store.setLabels(data.labels, this.log.ops);
-    this.#takeSelection(data.selected);
     this.#showTools();
   }
 
   #openProject({ token, color_by }) {
+    this.log?.disconnect(this);
     this.token = token;
+    this.store.set("selected", -1);
     if (!logs.has(token)) logs.set(token, new OperationLog(token));
     this.log = logs.get(token);
-    this.log.changed = () => this.#showStatus();
+    this.log.changed = this.logChanged;
     const saved = remembered(`pugeo:look:${token}`, {});
     this.store.set("view", saved.view ?? "post");
     this.store.set("colorBy", saved.colorBy ?? color_by ?? "labels");
@@ -138,7 +138,6 @@ export class DamageView {
     const code = wanted === this.store.labels[i] ? UNLABELED : wanted;
     this.store.set("selected", i);
     this.log.add({ building_id: this.store.ids[i], label: LABEL_NAMES[code], screen });
-    this.store.setLabels(this.data.labels, this.log.ops);
   }
 
   box(numbers) {
@@ -154,10 +153,8 @@ export class DamageView {
   #labelBox(numbers, code) {
     this.boxBar.hidden = true;
     const act = `${this.log.session}-box-${this.log.next}`;
-    for (const i of numbers) {
-      if (this.store.labels[i] !== code) this.log.add({ building_id: this.store.ids[i], label: LABEL_NAMES[code], screen: "map", act });
-    }
-    this.store.setLabels(this.data.labels, this.log.ops);
+    const changed = numbers.filter((i) => this.store.labels[i] !== code);
+    this.log.addMany(changed.map((i) => ({ building_id: this.store.ids[i], label: LABEL_NAMES[code], screen: "map", act })));
   }
 
   #step(which) {
@@ -172,27 +169,11 @@ export class DamageView {
 
   select(i) {
     this.store.set("selected", i);
-    clearTimeout(this.selectTimer);
-    this.selectTimer = setTimeout(() => this.setStateValue("selected", this.selectedId), SELECT_DELAY_MS);
   }
 
   locate(i) {
     if (!this.map.root.hidden) this.map.locate(i);
     this.select(i);
-  }
-
-  // The page's wish counts when it changes; between changes the browser's own selection stands.
-  #takeSelection(id) {
-    if (id === this.givenSelected) return;
-    const apply = () => {
-      const i = id === null ? -1 : this.store.index.get(id) ?? -1;
-      if (i === this.store.selected) return;
-      this.store.set("selected", i);
-      if (i >= 0 && this.map.map) this.map.locate(i);
-    };
-    this.givenSelected = id;
-    if (this.store.ready) apply();
-    else if (id !== null) this.store.on("geometry", apply);
   }
 
   // ---- keys ----
@@ -284,12 +265,22 @@ export class DamageView {
     this.counts.replaceChildren(...entries, h("span.soft", {}, `of ${this.store.n.toLocaleString("en")} buildings`));
   }
 
+  #showLog() {
+    this.store.setLabels(this.data.labels, this.log.ops);
+    this.#showStatus();
+  }
+
   #showStatus() {
-    const { state, ops, problem } = this.log;
-    const waiting = problem ? `not saved: ${problem}` : `offline? ${ops.length} waiting`;
-    this.status.textContent = { saved: "Saved", saving: `Saving ${ops.length} …`, waiting }[state];
+    const { ops, problem } = this.log;
+    const labelling = this.store.mode === "label";
+    const state = labelling || !ops.length ? this.log.state : "waiting";
+    const many = ops.length.toLocaleString("en");
+    let waiting = problem ? `not saved, trying again: ${problem}` : `offline? ${many} waiting`;
+    if (!labelling) waiting = `${many} not saved yet; they are sent once you label again`;
+    this.status.textContent = { saved: "Saved", saving: `Saving ${many} …`, waiting }[state];
     this.status.dataset.state = state;
     this.status.title = state === "waiting" ? "The clicks are kept in this browser and sent again until the server has stored them." : "";
+    this.status.hidden = !labelling && state === "saved";
   }
 
   #toggleHelp() {
@@ -298,8 +289,10 @@ export class DamageView {
 
   dispose() {
     this.stopKeys();
-    clearTimeout(this.selectTimer);
-    this.log?.disconnect();
+    if (this.log) {
+      this.log.disconnect(this);
+      if (this.log.changed === this.logChanged) this.log.changed = () => {};
+    }
     this.map.dispose();
     this.wall.dispose();
     this.root.remove();

@@ -27,10 +27,8 @@ const ICONS = {
 };
 
 export function icon(name) {
-  const holder = document.createElement("span");
-  holder.className = "icon";
-  holder.innerHTML = `<svg viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">${ICONS[name]}</svg>`;
-  return holder;
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">${ICONS[name]}</svg>`;
+  return h("span.icon", {}, new DOMParser().parseFromString(svg, "image/svg+xml").documentElement);
 }
 
 /** A row of buttons of which one is on. `choices`: [[value, text, title], …] */

@@ -300,6 +300,5 @@ export function describe(store, i, gsd) {
   lines.push(h("div", {}, h(`span.swatch.label${code}`, { style: `--c:${LABEL_COLORS[code]}` }), LABEL_TEXTS[code]));
   if (score !== null) lines.push(h("div.num", {}, `score ${score.toFixed(3)} · rank ${store.ranks[i].toLocaleString("en")}`));
   lines.push(h("div.num.soft", {}, `${Math.round(store.areas[i] * gsd * gsd).toLocaleString("en")} m²`));
-  if (store.reasons.has(i)) lines.push(h("div.soft", {}, store.reasons.get(i)));
   return lines;
 }

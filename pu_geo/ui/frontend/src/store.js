@@ -21,8 +21,6 @@ export class Store {
     this.pending = [];
     this.selected = -1;
     this.hovered = -1;
-    this.queue = [];
-    this.reasons = new Map();
     this.threshold = null;
     this.mode = "view";
     this.colorBy = "labels";
@@ -95,14 +93,6 @@ export class Store {
       for (let k = 0; k < order.length; k++) this.ranks[order[k]] = order.length - k;
     }
     this.emit("scores");
-  }
-
-  setQueue(queue) {
-    const same = JSON.stringify(queue) === JSON.stringify(this.queue);
-    if (same) return;
-    this.queue = queue;
-    this.reasons = new Map(queue);
-    this.emit("queue");
   }
 
   /** Take the server's labels ({"1": "0 3 a", ...}: per code, differences of positions in base 36) and what is pending. */

@@ -9,7 +9,7 @@ const SIZES = { S: 64, M: 96, L: 148 };
 const PREVIEW_DELAY_MS = 450;
 const PREVIEW_PX = 220;
 
-export const ORDERS = [["queue", "Next up"], ["score", "Score, high first"], ["uncertain", "Most uncertain"], ["area", "Area, large first"], ["id", "Building id"]];
+export const ORDERS = [["score", "Score, high first"], ["uncertain", "Most uncertain"], ["area", "Area, large first"], ["id", "Building id"]];
 export const FILTERS = [["all", "All"], ["unlabeled", "Unlabeled"], ["positive", "Positive"], ["not_damaged", "Not damaged"], ["not_assessable", "Not assessable"]];
 const FILTER_CODES = { unlabeled: UNLABELED, positive: POSITIVE, not_damaged: NOT_DAMAGED, not_assessable: 3 };
 
@@ -18,7 +18,7 @@ export class WallPane {
   constructor(store, actions) {
     this.store = store;
     this.actions = actions;
-    this.order = "id";
+    this.order = "score";
     this.filter = "all";
     this.size = "M";
     this.items = [];
@@ -33,7 +33,7 @@ export class WallPane {
       ...FILTERS.map(([value, text]) => h("option", { value }, text)));
     this.slider = h("input", { type: "range", min: "0", max: "2", step: "1", title: "Chip size", "aria-label": "Chip size", oninput: () => this.#choose({ size: "SML"[this.slider.value] }) });
     this.count = h("span.count");
-    this.renew = h("button.renew", { type: "button", hidden: true, title: "Scores or queue changed since the chips were put in order", onclick: () => this.#sort() }, "Reorder");
+    this.renew = h("button.renew", { type: "button", hidden: true, title: "Scores changed since the chips were put in order", onclick: () => this.#sort() }, "Reorder");
     const tools = h("div.tools", {}, this.orderSelect, this.filterSelect, h("span.size", {}, h("small", {}, "S"), this.slider, h("small", {}, "L")), this.renew, this.count);
     this.root = h("section.pane.wallpane", { "aria-label": "Chip wall" }, tools, h("div.stage", {}, this.scroller, this.empty), this.preview);
     this.#listen();
@@ -42,7 +42,7 @@ export class WallPane {
   #listen() {
     const { store } = this;
     store.on("geometry", () => this.#sort());
-    for (const event of ["scores", "queue"]) store.on(event, () => this.#sortWhenSafe());
+    store.on("scores", () => this.#sortWhenSafe());
     this.root.addEventListener("pointerenter", () => (this.over = true));
     this.root.addEventListener("pointerleave", () => {
       this.over = false;
@@ -74,7 +74,7 @@ export class WallPane {
     new ResizeObserver(() => this.#later(true)).observe(this.scroller);
   }
 
-  configure({ token, base, wall, order, filter, gsd_m }) {
+  configure({ token, base, wall, gsd_m }) {
     this.gsd = gsd_m;
     const key = JSON.stringify([token, wall]);
     if (key !== this.configured) {
@@ -83,24 +83,15 @@ export class WallPane {
       this.urlOf = (sheet) => `${base}/${token}/sheets/${wall.chip_set}/${sheet}.jpg?v=${wall.v ?? ""}`;
       this.storageKey = `pugeo:wall:${token}`;
       const saved = remembered(this.storageKey, {});
-      Object.assign(this, { order: saved.order ?? order, filter: saved.filter ?? filter, size: saved.size ?? "M" });
-      this.given = { order, filter };
-      this.#index(base, token);
+      Object.assign(this, { order: saved.order ?? "score", filter: saved.filter ?? "all", size: saved.size ?? "M" });
+      this.#sort();
     }
-    if (order !== this.given.order) this.#choose({ order });
-    if (filter !== this.given.filter) this.#choose({ filter });
-    this.given = { order, filter };
     this.#showTools();
   }
 
-  // Chip k belongs to building k unless the chip set comes with its own list of building ids.
-  async #index(base, token) {
-    this.chipOf = null;
-    if (this.wall.has_index) {
-      const answer = await fetch(`${base}/${token}/sheets/${this.wall.chip_set}/index.json?v=${this.wall.v ?? ""}`);
-      if (answer.ok) this.chipIds = (await answer.json()).ids;
-    }
-    this.#sort();
+  /** Chip k shows building k. */
+  get chips() {
+    return Math.min(this.wall.n, this.store.n);
   }
 
   #choose(settings) {
@@ -115,7 +106,7 @@ export class WallPane {
   }
 
   #showTools() {
-    const usable = ORDERS.filter(([value]) => (value === "queue" ? this.store.queue.length : this.store.scores || !["score", "uncertain"].includes(value)));
+    const usable = ORDERS.filter(([value]) => this.store.scores || !["score", "uncertain"].includes(value));
     const shown = usable.map(([value]) => value).join();
     if (shown !== this.shownOrders) {
       this.shownOrders = shown;
@@ -124,12 +115,10 @@ export class WallPane {
     this.orderSelect.value = this.effectiveOrder;
     this.filterSelect.value = this.filter;
     this.slider.value = "SML".indexOf(this.size);
-    this.filterSelect.hidden = this.effectiveOrder === "queue";
   }
 
   get effectiveOrder() {
     const { order, store } = this;
-    if (order === "queue" && !store.queue.length) return store.scores ? "score" : "id";
     if (["score", "uncertain"].includes(order) && !store.scores) return "id";
     return order;
   }
@@ -148,14 +137,9 @@ export class WallPane {
   #sort() {
     const { store } = this;
     if (!store.ready || !this.wall) return;
-    if (!this.chipOf) {
-      this.chipOf = new Map();
-      if (this.chipIds) this.chipIds.forEach((id, chip) => store.index.has(id) && this.chipOf.set(store.index.get(id), chip));
-      else for (let k = 0; k < Math.min(this.wall.n, store.n); k++) this.chipOf.set(k, k);
-    }
     const order = this.effectiveOrder;
-    let items = order === "queue" ? store.queue.map(([i]) => i).filter((i) => this.chipOf.has(i)) : [...this.chipOf.keys()];
-    if (order !== "queue" && this.filter !== "all") items = items.filter((i) => store.labels[i] === FILTER_CODES[this.filter]);
+    let items = Array.from({ length: this.chips }, (_, i) => i);
+    if (this.filter !== "all") items = items.filter((i) => store.labels[i] === FILTER_CODES[this.filter]);
     const by = {
       score: (i) => -(store.score(i) ?? -1),
       uncertain: (i) => Math.abs((store.score(i) ?? 9) - (store.threshold ?? 0.5)),
@@ -212,7 +196,7 @@ export class WallPane {
       if (!this.cells.has(place)) this.#make(place);
       this.#dress(this.cells.get(place), this.items[place]);
     }
-    const total = this.chipOf?.size ?? 0;
+    const total = this.chips;
     const shown = this.items.length;
     this.count.textContent = shown === total ? `${total.toLocaleString("en")} chips` : `${shown.toLocaleString("en")} of ${total.toLocaleString("en")}`;
     this.empty.hidden = shown > 0;
@@ -223,7 +207,7 @@ export class WallPane {
     const i = this.items[place];
     const [column, row] = [place % this.columns, Math.floor(place / this.columns)];
     const cell = h("div.chip", { "data-building": i, style: `width:${this.cellWidth}px;height:${this.cellHeight}px;transform:translate(${GAP + column * (this.cellWidth + GAP)}px,${GAP + row * (this.cellHeight + GAP)}px)` },
-      h("div.picture", { style: this.#picture(i, this.cellWidth) }), h("span.badge"), h("span.mark"),
+      h("div.picture", { style: this.#picture(i, this.cellWidth) }), h("span.badge"),
       h("button.locate", { type: "button", title: "Show on the map", tabindex: "-1" }, icon("target")));
     if (this.wall.has_pre) cell.classList.add("both");
     this.runway.append(cell);
@@ -233,13 +217,12 @@ export class WallPane {
   // `part`: "pre" or "post" for one half of a cell, otherwise the whole cell.
   #picture(i, width, part = null) {
     const { per_sheet, columns, cell_w, cell_h, has_pre } = this.wall;
-    const chip = this.chipOf.get(i);
-    const at = chip % per_sheet;
+    const at = i % per_sheet;
     const scale = width / cell_w;
     const [x, y] = [(at % columns) * cell_w * scale, (Math.floor(at / columns) * cell_h + (part === "post" && has_pre ? cell_h / 2 : 0)) * scale];
     const size = part ? `width:${width}px;height:${(cell_h * scale) / (has_pre ? 2 : 1)}px;` : "";
     // "auto" height: the last sheet may be full or cut to its last row.
-    return `${size}background-image:url("${this.urlOf(Math.floor(chip / per_sheet))}");background-size:${columns * cell_w * scale}px auto;background-position:${-x}px ${-y}px`;
+    return `${size}background-image:url("${this.urlOf(Math.floor(i / per_sheet))}");background-size:${columns * cell_w * scale}px auto;background-position:${-x}px ${-y}px`;
   }
 
   #dress(cell, i) {
@@ -250,10 +233,9 @@ export class WallPane {
     cell.style.setProperty("--c", LABEL_COLORS[code]);
     cell.classList.toggle("selected", i === store.selected);
     cell.classList.toggle("hovered", i === store.hovered);
-    const [badge, mark] = [cell.children[1], cell.children[2]];
+    const badge = cell.children[1];
     badge.textContent = score === null ? "" : score.toFixed(2).replace(/^0/, "");
     badge.style.setProperty("--score", score === null ? "transparent" : stepColor(scoreStep(score)));
-    mark.textContent = this.effectiveOrder === "queue" ? store.reasons.get(i) ?? "" : "";
   }
 
   // ---- walking ----
