@@ -43,7 +43,8 @@ with slider:
     )  # fmt: skip
     st.plotly_chart(histogram, key="histogram", config={"displayModeBar": False})
 with out:
-    path = st.text_input("Export to", str(mapping.default_export(layout, run_id)), key=f"out-{run_id}")
+    free = str(mapping.default_export(layout, run_id))
+    path = st.text_input("Export to", free, key=f"out-{free}")
     if st.button("Export GeoJSON", type="primary", icon=":material/download:"):
         with frame.telling_errors():
             mapping.start_export(layout, run_id, threshold=threshold, out=path)

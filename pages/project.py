@@ -43,15 +43,15 @@ with new.container(border=True):
 layout = frame.current()
 if layout is not None:
     is_preparing = job_card.watch(layout, ("prepare",))
-    summary = projects.summary(layout)
-    st.markdown(f"#### {summary.name}")
+    summary, last_export = projects.summary(layout), projects.last_export(layout)
+    st.markdown(f"#### {frame.plain(summary.name)}")
     st.caption(str(summary.folder))
     figures = (
         ("Scenes", f"{summary.n_pre} pre, {summary.n_post} post"),
         ("Buildings", f"{summary.n_buildings:,}"),
         ("Positives", f"{summary.n_positive:,}"),
         ("Last run", summary.last_run.method if summary.last_run else "none"),
-        ("Last export", summary.last_export.rsplit("/", 1)[-1] if summary.last_export else "none"),
+        ("Last export", last_export.rsplit("/", 1)[-1] if last_export else "none"),
     )
     for column, (label, value) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(label, value)

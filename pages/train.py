@@ -7,9 +7,9 @@ from dataclasses import fields
 import plotly.graph_objects as go
 import streamlit as st
 
-from pu_geo.jobs import JobView
 from pu_geo.services import training
 from pu_geo.ui import frame, job_card
+from pu_geo.ui.job_card import JobView
 
 layout = frame.needs_project()
 frame.header(
@@ -54,9 +54,9 @@ def curves(job: JobView) -> None:
         st.caption(f"Run {job.result['run_id']} · {job.result['n_positive']} positives · {job.result['seconds']} s")
 
 
-def settings_form(card: training.catalog.MethodCard, preset: str) -> dict[str, str]:
+def settings_form(card: training.MethodCard, preset: str) -> dict[str, str]:
     """Draw a field for each setting of a method; return those that differ from the preset, as text."""
-    chosen = training.catalog.settings_for(card.name, preset, {})
+    chosen = training.settings_for(card.name, preset)
     changed = {}
     for item in fields(chosen):
         value, key = getattr(chosen, item.name), f"set-{card.name}-{preset}-{item.name}"

@@ -104,7 +104,11 @@ def _label(options: argparse.Namespace) -> None:
         from pu_geo.tasks.import_labels import import_labels
 
         result = import_labels(layout, options.import_file, analyst=analyst)
-        _say(options, result, f"{result['rows']} rows: {result['stored']} stored, {result['outside']} outside footprints.")
+        _say(
+            options,
+            result,
+            f"{result['rows']} rows: {result['stored']} stored, {result['unchanged']} as before, {result['skipped']} skipped.",
+        )
     else:
         simulated = labeling.simulate(
             layout, field=options.from_field, values=options.values, count=options.count, seed=options.seed,

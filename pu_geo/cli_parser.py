@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+
+
+def whole(low: int) -> Callable[[str], int]:
+    """Return a reader of whole numbers from `low` on."""
+
+    def read(text: str) -> int:
+        if not text.isdigit() or int(text) < low:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} on")
+        return int(text)
+
+    return read
 
 
 def build_parser(version: str) -> argparse.ArgumentParser:
@@ -38,7 +50,7 @@ def _imagery_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -
     verb = _verb(verbs, "add-footprints", "Add building footprints (GeoJSON, GeoPackage).", "joplin.pugeo houses.geojson")
     verb.add_argument("file", metavar="FILE")
     verb = _verb(verbs, "chip", "Cut one chip per footprint and compute its features.", "joplin.pugeo --size-px 64")
-    verb.add_argument("--size-px", type=int, default=64, help="side of a chip in pixels (default 64)")
+    verb.add_argument("--size-px", type=whole(1), default=64, help="side of a chip in pixels (default 64)")
     verb.add_argument("--bands", choices=["pre+post", "post"], default="pre+post")
 
 
@@ -52,8 +64,8 @@ def _label_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     way.add_argument("--stdin", action="store_true", help="read one JSON object a line, answer each once it is stored")
     way.add_argument("--import", dest="import_file", metavar="FILE", help="CSV (building_id,label) or points GeoJSON")
     verb.add_argument("--is", dest="values", action="append", default=[], metavar="VALUE", help="value that means damaged")
-    verb.add_argument("--count", type=int, default=30, help="how many clicks to simulate (default 30)")
-    verb.add_argument("--seed", type=int, default=0)
+    verb.add_argument("--count", type=whole(1), default=30, help="how many clicks to simulate (default 30)")
+    verb.add_argument("--seed", type=whole(0), default=0)
     verb.add_argument("--analyst", help="who is labelling (a pseudonym will do)")
 
 
@@ -62,7 +74,7 @@ def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     verb = _verb(verbs, "train", "Train a method and score all buildings; makes a run.", "joplin.pugeo --method ncpu")
     verb.add_argument("--method", required=True, help="ncpu or pucl")
     verb.add_argument("--preset", default="quick")
-    verb.add_argument("--seed", type=int, default=0)
+    verb.add_argument("--seed", type=whole(0), default=0)
     verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting of the preset")
     verb.add_argument("--detach", action="store_true", help="train in the background and return at once")
     verb = _verb(
@@ -91,5 +103,5 @@ def _other_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     verb = verbs.add_parser("app", help="Open the app in the browser.", epilog="Example: pu-geo app joplin.pugeo")
     verb.add_argument("project", nargs="?", metavar="P.pugeo", help="open this project first")
     verb.add_argument("--sample", action="store_true", help="open the sample event first")
-    verb.add_argument("--port", type=int, default=8501, help="port on this machine (default 8501)")
+    verb.add_argument("--port", type=whole(1), default=8501, help="port on this machine (default 8501)")
     verb.add_argument("--no-browser", action="store_true", help="do not open a browser window")

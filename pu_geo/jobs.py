@@ -27,6 +27,7 @@ from pu_geo.project.layout import Layout, checked_id, write_json
 from pu_geo.project.store import now
 
 State = Literal["running", "done", "failed", "cancelled", "interrupted"]
+ONE_AT_A_TIME = ("prepare", "add_scenes", "add_footprints", "chip")
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
 JOB_VARIABLE = "PU_GEO_JOB"
 _ENDS: dict[str, State] = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
@@ -61,7 +62,16 @@ class JobView:
 
 
 def create(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
-    """Write a new job's folder and return it; nothing runs yet."""
+    """Write a new job's folder and return it; nothing runs yet.
+
+    Raises:
+        JobError: if the task changes what the project is made of and another such job is running.
+    """
+    busy = [job.job_id for job in all_jobs(layout) if job.state == "running" and job.task in ONE_AT_A_TIME]
+    if task in ONE_AT_A_TIME and busy:
+        raise JobError(
+            f"Job {busy[0]} is changing this project's imagery already.", "Wait for it, or cancel it first.", kind="running"
+        )
     stamp = now()[:19].replace("-", "").replace(":", "").replace("T", "-")
     folder = layout.jobs / f"{stamp}-{secrets.token_hex(3)}"
     folder.mkdir(parents=True)

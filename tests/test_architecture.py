@@ -25,7 +25,7 @@ OURS = {
     "tasks": {*BELOW_TASKS, *ALWAYS},
     "services": {"project", "jobs", "analysis", "methods", *ALWAYS},
     "ui": {"services", "project", "jobs", "launch", *ALWAYS},
-    "pages": {"services", "ui", "jobs", *ALWAYS},
+    "pages": {"services", "ui", *ALWAYS},
     "app": {"ui"},
     "cli": {"services", "tasks", "jobs", "project", "worker", "demo", "launch", "cli_parser", "geo", *ALWAYS},
     "cli_parser": set(),

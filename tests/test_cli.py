@@ -87,7 +87,7 @@ def test_csv_import_is_one_act_and_importing_again_stores_nothing(
     capsys: pytest.CaptureFixture[str], project: Layout, tmp_path: Path
 ) -> None:
     table = tmp_path / "labels.csv"
-    table.write_text("building_id,label\nb1,positive\nb2,damaged\nb3,not_damaged\n")
+    table.write_text("building_id,label\nb1,positive\nb2,damaged\nb3,not_damaged\nb4,\n")  # b4 has none: skipped
     first = json.loads(run(capsys, "label", str(project.folder), "--import", str(table), "--json")[1])
     again = json.loads(run(capsys, "label", str(project.folder), "--import", str(table), "--json")[1])
     assert (first["stored"], again["stored"]) == (3, 0)
@@ -95,6 +95,7 @@ def test_csv_import_is_one_act_and_importing_again_stores_nothing(
         assert labels.current_labels(db) == {"b1": "positive", "b2": "positive", "b3": "not_damaged"}
         analyst = next(iter(labels.current(db).values())).analyst
         assert len(labels.undo(db, "u", analyst=analyst, screen="cli")) == 3
+    assert json.loads(run(capsys, "label", str(project.folder), "--import", str(table), "--json")[1])["stored"] == 3
 
 
 def test_points_are_laid_onto_footprints_and_misses_are_counted(
@@ -108,7 +109,7 @@ def test_points_are_laid_onto_footprints_and_misses_are_counted(
     path = tmp_path / "points.geojson"
     path.write_text(json.dumps({"type": "FeatureCollection", "features": points}))
     result = json.loads(run(capsys, "label", str(project.folder), "--import", str(path), "--json")[1])
-    assert result == {"rows": 2, "stored": 1, "outside": 1}
+    assert result == {"rows": 2, "stored": 1, "unchanged": 0, "skipped": 1}
     with store.connect(project) as db:
         assert labels.current_labels(db) == {"b0": "positive"}
 
@@ -125,6 +126,14 @@ def test_bad_csv_is_refused_in_words(
     code, _, err = run(capsys, "label", str(project.folder), "--import", str(table))
     assert code == 2
     assert word in err
+
+
+@pytest.mark.parametrize("count", ["-1", "0", "many"])
+def test_count_that_is_no_count_is_refused(capsys: pytest.CaptureFixture[str], project: Layout, count: str) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["label", str(project.folder), "--from-field", "damage", "--is", "destroyed", f"--count={count}"])
+    assert end.value.code == 2
+    assert "whole number" in capsys.readouterr().err
 
 
 def test_jobs_verb_needs_an_id_and_a_job_that_exists(capsys: pytest.CaptureFixture[str], project: Layout) -> None:

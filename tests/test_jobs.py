@@ -110,6 +110,18 @@ def test_cancelled_job_says_so_and_a_running_one_cannot_be_started_twice(project
         jobs.cancel(project, job_id)
 
 
+@pytest.mark.slow
+def test_second_job_that_changes_the_imagery_is_refused(
+    project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "ONE_AT_A_TIME", ("sleep",))
+    job_id = jobs.start(project, "sleep", {"seconds": 600})
+    with pytest.raises(JobError, match="is changing this project's imagery"):
+        jobs.start(project, "sleep", {"seconds": 1})
+    jobs.cancel(project, job_id)
+    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
+
+
 def run_here(project: Layout, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> jobs.JobView:
     """Run a task in this process that reports an epoch and then raises `error`."""
 

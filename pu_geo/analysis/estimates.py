@@ -17,7 +17,7 @@ from pu_geo.analysis.ranker import (
 from pu_geo.errors import TrainingError
 
 NCPU_FROM_SHARE = 0.30
-"""Estimated damaged share from which NcPU beats the linear ranker (METHODS.md, "Yardsticks")."""
+"""Estimated damaged share from which NcPU beats the linear ranker."""
 N_FOLDS_LIVE = 3
 """Held-out parts where an analyst waits for the answer."""
 MIN_POSITIVES = 4

@@ -14,7 +14,7 @@ from pu_geo.errors import ShapeError, TrainingError
 L2 = 0.5
 """Penalty where no estimate of the damaged share is at hand; see `l2_for_share`."""
 MAX_UNLABELED = 3000
-"""Unlabeled chips that are learned from; more would only take longer (FINDINGS.md: 0.17 s against 0.69 s)."""
+"""Unlabeled chips that are learned from; more would only take longer."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def rank_positives(
 ) -> NDArray[np.float32]:
     """Score every chip by a logistic regression of positives against unlabeled chips, both classes weighing the same.
 
-    Source: ours; the yardstick that every PU method is held against (METHODS.md, "Yardsticks").
+    Source: ours; the yardstick that every PU method is held against.
 
     Args:
         features: float [N, D], or what `prepare` made of it, which saves half of the time.

@@ -1,6 +1,6 @@
 """Other views of aerial chips: all geometry in one batched resampling, drawn anew for each chip.
 
-Colour stays as it is, since debris and burn scars are colour (NcPU, Appendix D, and METHODS.md §1).
+Colour stays as it is, since debris and burn scars are colour (NcPU, Appendix D).
 """
 
 from __future__ import annotations

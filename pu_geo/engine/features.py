@@ -1,7 +1,7 @@
 """Frozen features of chips without any training: random-convolution features (RCF) of several views.
 
 Patches of the project's own chips serve as filters. A few seconds on two cores replace hours of training a backbone,
-which a few hundred chips could not teach anyway (FINDINGS.md, last section).
+which a few hundred chips could not teach anyway.
 """
 
 from __future__ import annotations

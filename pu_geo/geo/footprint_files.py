@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError
 from pu_geo.geo import crs as systems
+from pu_geo.geo import wkb
 from pu_geo.geo.guard import check_footprint_magic, regular_file
 
 MAX_GPKG_BYTES = 1_000_000_000
@@ -174,7 +175,7 @@ def _read_gpkg(database: sqlite3.Connection, name: str) -> RawFootprints:
         blobs.append(_wkb_of(values[at]))
         ids.append(rowid)
         attributes.append({k: v for i, (k, v) in enumerate(zip(fields, values, strict=True)) if i != at and k not in keys})
-    geometries = np.asarray(shapely.from_wkb(np.array(blobs, dtype=object), on_invalid="ignore"))
+    geometries = np.asarray(shapely.from_wkb(np.array(wkb.checked(blobs, name), dtype=object), on_invalid="ignore"))
     has_blob = np.array([blob is not None for blob in blobs], dtype=bool)
     return RawFootprints(geometries, has_blob & shapely.is_missing(geometries), attributes, ids, crs)
 
@@ -231,9 +232,9 @@ def _wkb_of(blob: object) -> bytes | None:
     if blob is None:
         return None
     if not isinstance(blob, bytes) or len(blob) < 8 or blob[:2] != b"GP":
-        return b"\0"
+        return wkb.UNREADABLE
     size = (blob[3] >> 1) & 7
-    return blob[8 + _ENVELOPE_BYTES[size] :] if size < len(_ENVELOPE_BYTES) else b"\0"
+    return blob[8 + _ENVELOPE_BYTES[size] :] if size < len(_ENVELOPE_BYTES) else wkb.UNREADABLE
 
 
 def is_number(value: object) -> bool:

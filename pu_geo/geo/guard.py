@@ -154,7 +154,7 @@ def check_footprint_magic(path: Path) -> str:
 def quiet_open(path: Path) -> Iterator[rasterio.DatasetReader]:
     """Open a TIFF that passed `check_tiff_magic` with the GeoTIFF driver alone, and close it afterwards.
 
-    A missing transform is no warning here: `check_place` refuses it.
+    A missing transform is no warning here: `checks.check_transform` refuses it.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)

@@ -128,7 +128,7 @@ def _open_layer(scene: Scene, grid: Grid, stack: ExitStack) -> _Layer | None:
     if seen != (scene.width, scene.height, scene.bands, scene.dtype, tuple(scene.transform)):
         raise ImageryError(
             f"{path.name} has changed since it was added to the project.",
-            "Put the original file back, or add the scene again.",
+            "Put the original file back, or add this one as a new scene.",
             kind="changed",
         )
     offset = aligned_offset(scene, grid)

@@ -83,6 +83,6 @@ def to_uint8(samples: NDArray[np.generic], valid: NDArray[np.bool_], stretch: St
         return out if valid.all() else out * valid
     out = np.empty(samples.shape, dtype=np.uint8)
     for band, (low, high), target in zip(samples, stretch, out, strict=True):
-        clean = np.where(valid, band, low)  # low becomes 0.astype(np.float64)
+        clean = np.where(valid, band, low)  # what holds no data becomes low, and so 0
         target[:] = np.rint((np.clip(clean, low, high) - low) * (255.0 / (high - low)))
     return out

@@ -170,6 +170,11 @@ def footprints(db: sqlite3.Connection) -> FootprintTable:
     )
 
 
+def footprint_sources(db: sqlite3.Connection) -> list[str]:
+    """Return where each footprint came from, in the order of `building_ids`."""
+    return [row[0] for row in db.execute("SELECT source_footprint FROM footprints ORDER BY fid")]
+
+
 # Chip sets
 
 

@@ -50,6 +50,8 @@ def finish(
 ) -> None:
     """Store a run: its arrays, a manifest with their sha256, then its row. It exists once the row does.
 
+    The live map shows the newest run, unless a person chose one.
+
     Args:
         ids: building of each row of `scores` [N] and of the arrays.
         arrays: name -> array, written as `<name>.npy`; "embeddings" and "clusters" are known names.
@@ -69,7 +71,9 @@ def finish(
             "INSERT INTO run VALUES (?, ?, ?, ?)",
             (facts.run_id, facts.method, facts.created_at, json.dumps(asdict(facts))),
         )
-        _pin(db, facts.run_id, ids, scores)
+        last = db.execute("SELECT by_person FROM pinned_run ORDER BY pin DESC LIMIT 1").fetchone()
+        if last is None or not last[0]:
+            _pin(db, facts.run_id, ids, scores, by_person=False)
 
 
 def pin(db: sqlite3.Connection, layout: Layout, run_id: str) -> None:
@@ -77,14 +81,14 @@ def pin(db: sqlite3.Connection, layout: Layout, run_id: str) -> None:
     ids = building_ids_of(layout, run_id)
     scores = array(layout, run_id, "scores")
     with transaction(db):
-        _pin(db, run_id, ids, scores)
+        _pin(db, run_id, ids, scores, by_person=True)
 
 
-def _pin(db: sqlite3.Connection, run_id: str, ids: Sequence[str], scores: NDArray[np.generic]) -> None:
+def _pin(db: sqlite3.Connection, run_id: str, ids: Sequence[str], scores: NDArray[np.generic], *, by_person: bool) -> None:
     values = scores.astype(np.float64).tolist()
     rows = zip([run_id] * len(ids), ids, values, ranks(scores.astype(np.float32)).tolist(), strict=True)
     db.executemany("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?)", rows)
-    db.execute("INSERT INTO pinned_run (run_id, at) VALUES (?, ?)", (run_id, now()))
+    db.execute("INSERT INTO pinned_run (run_id, at, by_person) VALUES (?, ?, ?)", (run_id, now(), by_person))
 
 
 def pinned(db: sqlite3.Connection) -> str | None:

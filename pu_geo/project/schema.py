@@ -54,7 +54,8 @@ CREATE TABLE run (
 CREATE TABLE score (
   run_id TEXT NOT NULL, building_id TEXT NOT NULL, score REAL NOT NULL, rank INTEGER NOT NULL,
   PRIMARY KEY (run_id, building_id)) WITHOUT ROWID;
-CREATE TABLE pinned_run (pin INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, at TEXT NOT NULL);
+CREATE TABLE pinned_run (
+  pin INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, at TEXT NOT NULL, by_person INTEGER NOT NULL);
 CREATE VIEW damage_map AS
   SELECT f.fid AS OGC_FID, f.geom AS geom, f.building_id AS building_id, f.area_m2 AS area_m2,
     CASE WHEN e.label = 'cleared' THEN NULL ELSE e.label END AS label, e.analyst AS labeller, e.at AS labelled_at,

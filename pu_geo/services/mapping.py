@@ -12,8 +12,10 @@ from pu_geo import jobs
 from pu_geo.project import labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
+from pu_geo.services.imagery import chip_facts
 
 EXPORT_TASKS = ("export",)
+MOST_NODATA = 0.5  # as in the export
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,9 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
     scores = np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)
     with store.connect(layout) as db:
         pu = labels.pu_set(db, ids=runs.building_ids_of(layout, run_id))
-    above = scores >= threshold
-    is_open = ~pu.is_positive & ~pu.is_not_damaged & ~pu.is_left_out
+    above = scores.round(4) >= round(threshold, 4)
+    nodata = np.array(chip_facts(layout, run(layout, run_id).chip_set)["nodata_share"]) > MOST_NODATA
+    is_open = ~pu.is_positive & ~pu.is_not_damaged & ~pu.is_left_out & ~nodata
     return ThresholdView(
         n=len(scores),
         n_flagged=int((above & is_open).sum()),

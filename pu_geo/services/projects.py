@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +36,6 @@ class Summary:
     n_not_assessable: int
     n_runs: int
     last_run: RunFacts | None
-    last_export: str | None
 
     @property
     def next_step(self) -> str:
@@ -168,12 +166,12 @@ def summary(layout: Layout) -> Summary:
             n_not_assessable=counts["not_assessable"],
             n_runs=len(found),
             last_run=found[0] if found else None,
-            last_export=_last_export(jobs.all_jobs(layout)),
         )
 
 
-def _last_export(found: Sequence[jobs.JobView]) -> str | None:
-    done = [job for job in found if job.task == "export" and job.state == "done"]
+def last_export(layout: Layout) -> str | None:
+    """Return the path of the newest export, or None."""
+    done = [job for job in jobs.all_jobs(layout) if job.task == "export" and job.state == "done"]
     return str(done[0].result["out"]) if done else None
 
 

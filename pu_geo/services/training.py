@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pu_geo import jobs
+from pu_geo.analysis.estimates import recommended_method
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
+from pu_geo.methods.catalog import MethodCard, settings_for
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 
+__all__ = ["MethodCard", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
-NCPU_FROM_SHARE = 0.30
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,9 @@ def recommendation(found: Sequence[RunFacts]) -> str | None:
     share = next((facts.estimated_share for facts in found if facts.estimated_share is not None), None)
     if share is None:
         return None
-    if share >= NCPU_FROM_SHARE:
+    if recommended_method(share) == "ncpu":
         return f"About {share:.0%} of the unlabeled look damaged: NcPU usually ranks best here."
     return (
-        f"About {share:.1%} of the unlabeled look damaged: below {NCPU_FROM_SHARE:.0%} the instant ranker usually "
+        f"About {share:.1%} of the unlabeled look damaged: where it is that little, the instant ranker usually "
         "ranks best. Train NcPU or PUCL for a second opinion."
     )

@@ -22,13 +22,12 @@ from pu_geo.project.layout import Layout, replacing, write_json
 from pu_geo.records import ChipSet, FootprintTable, Grid, Scene
 from pu_geo.tasks.job import Job
 
-N_VIEWS = 17
 FEATURE_SEED = 0
 Bands = Literal["pre+post", "post"]
 
 
 def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str, object]:
-    """Cut chips, write their contact sheets, and compute features of `N_VIEWS` augmented views.
+    """Cut chips, write their contact sheets, and compute features of 17 augmented views.
 
     Args:
         size_px: side of a chip, pixels.
@@ -111,21 +110,22 @@ def _cut(
 
 def _compute_features(job: Job, chip_set: str, chips: NDArray[np.uint8]) -> None:
     settings = features.RcfSettings()
+    n_views = settings.n_views
     generator = torch.Generator().manual_seed(FEATURE_SEED)
     bank = features.fit_rcf(chips, settings.n_filters, generator)
     with replacing(job.layout.filters(chip_set)) as temporary, temporary.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **bank.to_arrays())
     with replacing(job.layout.features(chip_set)) as temporary:
-        shape = (N_VIEWS, len(chips), bank.n_features)
+        shape = (n_views, len(chips), bank.n_features)
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
         features.extract_views(
             chips,
             bank,
-            N_VIEWS,
+            n_views,
             seed=FEATURE_SEED,
             device=best_device(),
             out=out,
-            report=job.part(0.2, 1.0, f"features of {len(chips)} chips in {N_VIEWS} views"),
+            report=job.part(0.2, 1.0, f"features of {len(chips)} chips in {n_views} views"),
             is_cancelled=job.is_cancelled,
         )
         out.flush()

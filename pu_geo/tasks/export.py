@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from pu_geo import __version__
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.exporters import EXPORTERS, lonlat
 from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.layout import SUFFIX
 from pu_geo.records import DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.tasks.chip import load_chip_set
 from pu_geo.tasks.job import Job
 
 SCHEMA_VERSION = "0.1"
+MOST_NODATA = 0.5  # share of a chip that may be without data
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
 _LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
 
@@ -39,9 +42,7 @@ def export(job: Job, *, run_id: str, format: str, out: str, threshold: float | N
         raise PuGeoError(f"Format {format!r} is not known; these are: {', '.join(EXPORTERS)}.", "Choose one of them.")
     if threshold is not None and not 0 <= threshold <= 1:
         raise PuGeoError(f"The threshold is {threshold}; scores lie between 0 and 1.", "Choose a value in between.")
-    target = Path(out).expanduser().resolve()
-    if not target.parent.is_dir():
-        raise PuGeoError(f"The folder {target.parent} does not exist.", "Make it first, or choose another place.")
+    target = _checked_target(job, out)
     job.report(0.1, "collecting scores and labels")
     damage_map = build_damage_map(job, run_id, threshold)
     job.report(0.4, f"writing {len(damage_map.building_ids)} buildings")
@@ -58,31 +59,53 @@ def export(job: Job, *, run_id: str, format: str, out: str, threshold: float | N
     }
 
 
+def _checked_target(job: Job, out: str) -> Path:
+    """Refuse places where an export would destroy something else."""
+    target = Path(out).expanduser().resolve()
+    if not target.parent.is_dir():
+        raise PuGeoError(f"The folder {target.parent} does not exist.", "Make it first, or choose another place.")
+    if target.is_dir():
+        raise PuGeoError(f"{target} is a folder, not a file.", "Add a file name, such as damage_map.geojson.")
+    inside = next((folder for folder in target.parents if folder.suffix == SUFFIX), None)
+    with store.connect(job.layout) as db:
+        sources = {scene.path for scene in contents.scenes(db)}
+    if str(target) in sources or (inside is not None and inside / "exports" not in target.parents):
+        raise PuGeoError(
+            f"{target} belongs to a project or is one of its scenes; an export would replace it.",
+            "Choose a file in the project's exports folder, or outside the project.",
+        )
+    if not os.access(target.parent, os.W_OK):
+        raise PuGeoError(f"You may not write into {target.parent}.", "Choose another place.")
+    return target
+
+
 def build_damage_map(job: Job, run_id: str, threshold: float | None) -> DamageMap:
     """Collect every building with its score, label and provenance."""
     with store.connect(job.layout) as db:
         facts = runs.find(db, run_id)
         table, grid, scenes = contents.footprints(db), contents.grid(db), contents.scenes(db)
-        events, name = labels.current(db), store.project_name(db)
+        events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
+        sources = contents.footprint_sources(db)
     limit = facts.threshold if threshold is None else threshold
     rows = {building: i for i, building in enumerate(runs.building_ids_of(job.layout, facts.run_id))}
     scores = np.asarray(runs.array(job.layout, facts.run_id, "scores"), dtype=np.float32)
     nodata = load_chip_set(job.layout, facts.chip_set).nodata_share
     columns: dict[str, Sequence[object]] = {
-        **_identity(table, grid.crs),
+        **_identity(table, sources, grid.crs),
         **_results(table.building_ids, rows, scores, nodata, events, limit, facts),
         **_human(table.building_ids, events),
         **_provenance(len(table.wkb), scenes, facts),
         "source_attributes": list(table.attributes),
     }
-    return DamageMap(table.building_ids, table.wkb, columns, grid.crs, _metadata(name, columns, scenes, facts, limit))
+    metadata = {**_metadata(name, columns, scenes, facts, limit), "labels_up_to_event": newest}
+    return DamageMap(table.building_ids, table.wkb, columns, grid.crs, metadata)
 
 
-def _identity(table: FootprintTable, crs: str) -> dict[str, Sequence[object]]:
+def _identity(table: FootprintTable, sources: Sequence[str], crs: str) -> dict[str, Sequence[object]]:
     lon, lat = lonlat(table.wkb, crs)
     return {
         "building_id": list(table.building_ids),
-        "source_footprint": [table.source] * len(table.wkb),
+        "source_footprint": list(sources),
         "area_m2": [round(float(area), 1) for area in table.area_m2],
         "lon": lon.tolist(),
         "lat": lat.tolist(),
@@ -95,13 +118,13 @@ def _results(
 ) -> dict[str, Sequence[object]]:  # fmt: skip
     ranks = runs.ranks(scores)
     reasons = [_why_not_assessed(building, rows, nodata, events) for building in ids]
-    shown = [None if reason else rows[building] for building, reason in zip(ids, reasons, strict=True)]
+    shown = [None if reason else rows.get(building) for building, reason in zip(ids, reasons, strict=True)]
     binary = [
-        "not_assessed" if row is None else _binary(scores[row], limit, events.get(building))
-        for building, row in zip(ids, shown, strict=True)
+        "not_assessed" if reason else _binary(None if row is None else scores[row], limit, events.get(building))
+        for building, reason, row in zip(ids, reasons, shown, strict=True)
     ]
     return {
-        "assessed": [row is not None for row in shown],
+        "assessed": [reason is None for reason in reasons],
         "not_assessed_reason": reasons,
         "damage_binary": binary,
         "score": [None if row is None else round(float(scores[row]), 4) for row in shown],
@@ -115,19 +138,21 @@ def _results(
 def _why_not_assessed(
     building: str, rows: Mapping[str, int], nodata: np.ndarray, events: Mapping[str, LabelEvent]
 ) -> str | None:
-    """Return why a building has no result, or None if it has one. A person's answer wins over the picture."""
+    """Return why a building has no result, or None if it has one. A person's answer wins over the picture.
+
+    A building that was added after the chips were cut has none; nobody looked at its picture, so it counts as nodata.
+    """
     event = events.get(building)
     if event is not None:
-        return "unclear" if event.label == "not_assessable" else None if building in rows else "outside_image"
-    if building not in rows:
-        return "outside_image"
-    return "nodata" if nodata[rows[building]] > 0.5 else None
+        return "unclear" if event.label == "not_assessable" else None
+    return "nodata" if building not in rows or nodata[rows[building]] > MOST_NODATA else None
 
 
-def _binary(score: float, limit: float, event: LabelEvent | None) -> str:
+def _binary(score: float | None, limit: float, event: LabelEvent | None) -> str:
+    """Compare score and threshold as they are written into the file, so that nobody who compares them there is puzzled."""
     if event is not None:
         return "damaged" if event.label == "positive" else "not_flagged"
-    return "damaged" if score >= limit else "not_flagged"
+    return "damaged" if score is not None and round(float(score), 4) >= round(limit, 4) else "not_flagged"
 
 
 def _triage(binary: str, event: LabelEvent | None) -> str:
@@ -178,7 +203,7 @@ def _metadata(
         "method": facts.method,
         "preset": facts.preset,
         "seed": facts.seed,
-        "labels_up_to_event": facts.at_event,
+        "trained_on_labels_up_to_event": facts.at_event,
         "n_positive_clicks": facts.n_positive,
         "threshold": round(limit, 4),
         "counts": {value: binary.count(value) for value in ("damaged", "not_flagged", "not_assessed")},

@@ -117,6 +117,7 @@ def train(
     pu = inputs.pu
     _require_positives(card, int(pu.is_positive.sum()))
     job.report(0.02, f"loading features for {card.title}")
+    torch.set_num_threads(1)  # on cached features the matrices are small: one thread is as fast, and leaves room to click
     run = Run(device=best_device(), seed=seed, report=_epoch_reporter(job, card.title), is_cancelled=job.is_cancelled)
     views = np.asarray(inputs.views)
     model = catalog.load_fit(method)(FeatureViews(views, pu.is_positive, pu.is_left_out), settings, run)
@@ -171,7 +172,7 @@ def _ranker_embeddings(standardised: NDArray[np.float32]) -> NDArray[np.float32]
 
 
 def _warnings(outcome: _Outcome, pu: PUSet, clusters: pupl.PuplResult) -> tuple[str, ...]:
-    """Say what looks wrong from positives and unlabeled alone (METHODS: collapse alarms)."""
+    """Say what looks wrong from positives and unlabeled alone."""
     called = float((outcome.scores[~pu.is_positive & ~pu.is_left_out] >= 0.5).mean())
     found = []
     if outcome.score_type != "linear" and not FEWEST_CALLED <= called <= MOST_CALLED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,13 +32,18 @@ def scores(token: str, score_id: str) -> bytes | None:
     return None if layout is None else labeling.scores_for_browser(layout, score_id)
 
 
+def plain(text: str) -> str:
+    """Escape Markdown, so that a name out of somebody's file is shown as it is: no link, no picture from elsewhere."""
+    return re.sub(r"([\\`*_{}\[\]()#+!|~:$<>])", r"\\\1", text)
+
+
 @contextmanager
 def telling_errors() -> Iterator[None]:
     """Show a user's mistake as problem and hint; nothing else of it reaches the page."""
     try:
         yield
     except PuGeoError as error:
-        st.error(f"**{error.problem}**\n\n{error.hint}", icon=":material/error:")
+        st.error(f"**{plain(error.problem)}**\n\n{plain(error.hint)}", icon=":material/error:")
 
 
 def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
@@ -80,7 +86,7 @@ def _open_first() -> None:
 
 
 def _draw_status(summary: projects.Summary) -> None:
-    st.markdown(f"**{summary.name}**")
+    st.markdown(f"**{plain(summary.name)}**")
     st.caption(
         f"{summary.n_pre} pre and {summary.n_post} post scenes · {summary.n_buildings:,} buildings  \n"
         f"{summary.n_positive} positives · {summary.n_not_damaged} not damaged  \n"

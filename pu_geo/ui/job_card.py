@@ -11,7 +11,7 @@ from pu_geo import jobs
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
 from pu_geo.services import training
-from pu_geo.ui.frame import telling_errors
+from pu_geo.ui.frame import plain, telling_errors
 
 TITLES = {
     "prepare": "Loading scenes, footprints and chips",
@@ -76,7 +76,7 @@ def _title(job: JobView) -> str:
 
 def _draw_end(layout: Layout, job: JobView) -> None:
     if job.state == "failed":
-        st.error(f"{job.problem}\n\n{job.hint}")
+        st.error(f"{plain(job.problem)}\n\n{plain(job.hint)}")
     if job.state == "interrupted":
         st.warning("Its process ended without a word: the machine was restarted, or it was killed. Nothing else is lost.")
     if st.button("Start again", key=f"resume-{job.job_id}", icon=":material/restart_alt:"):

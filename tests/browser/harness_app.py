@@ -1,11 +1,12 @@
 """A small app around the damage view: labels in a dict, acknowledged at once. Run: python harness_app.py FOLDER PORT.
 
-Launcher and page in one file, as app.py is. The page reads its mode from the address: ?mode=view, ?panes=map, ?queue=1.
+Launcher and page in one file, as app.py is. The page reads its mode from the address: ?mode=view, ?panes=map.
 """
 
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -25,15 +26,17 @@ TOKEN = "harness-1"
 @st.cache_resource
 def server() -> dict:
     """What a project would keep on disk; one for all tabs."""
-    return {"labels": {}, "seen": set(), "acts": [], "undone": [], "log": [], "refuse": False}
+    return {"labels": {}, "seen": set(), "acts": [], "undone": [], "log": [], "refuse": ""}
 
 
 def apply(operations: list) -> None:
     from pu_geo.errors import PuGeoError
 
     kept = server()
-    if kept["refuse"]:
+    if kept["refuse"] == "disk":
         raise PuGeoError("The disk is full.", "Make room.")
+    if kept["refuse"] == "lock":
+        raise sqlite3.OperationalError("database is locked")
     for operation in operations:
         if operation.op in kept["seen"]:
             continue
@@ -76,7 +79,9 @@ def page() -> None:
     facts = json.loads((folder / "facts.json").read_text())
     ask = st.query_params
     layers = [MapLayer(name, facts["max_zoom"], "1") for name in ("pre", "post")]
-    state = damage_view(
+    if st.toggle("Elsewhere"):
+        return
+    damage_view(
         key="view",
         token=TOKEN,
         grid_px=tuple(facts["grid"]),
@@ -92,14 +97,8 @@ def page() -> None:
         color_by=ask.get("color", "labels"),
         threshold=0.6 if ask.get("mode") == "view" else None,
         wall=Wall(**facts["wall"]),
-        queue=[(f"b{n:05d}", reason) for n, reason in ((7, "top of the list"), (3, "far from others"), (11, "audit"))]
-        if "queue" in ask
-        else (),
-        order="queue" if "queue" in ask else "score",
-        selected=ask.get("selected"),
         height=800,
     )
-    st.caption(f"selected: {state.selected}")
 
 
 @st.cache_data
@@ -110,12 +109,12 @@ def positions(folder: Path) -> dict[str, int]:
 
 def told(_: Request) -> JSONResponse:
     kept = server()
-    return JSONResponse({"labels": set_labels(kept["labels"]), "operations": len(kept["log"])})
+    return JSONResponse({"labels": set_labels(kept["labels"]), "operations": [operation.op for operation in kept["log"]]})
 
 
 def change(request: Request) -> JSONResponse:
     kept = server()
-    kept["refuse"] = request.query_params.get("refuse") == "1"
+    kept["refuse"] = request.query_params.get("refuse", "")
     if request.query_params.get("reset"):
         for name in ("labels", "seen", "acts", "undone", "log"):
             kept[name].clear()

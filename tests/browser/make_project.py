@@ -8,6 +8,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+NASTY_ID = "<img src=x onerror='window.hit = 1'>"  # a footprint file may hold any text
 SHEET_COLUMNS = 16
 SHEET_ROWS = 8
 
@@ -25,6 +26,7 @@ def make_project(folder: Path, *, n: int, side: int, chip_px: int = 64, seed: in
     for name, picture in (("pre", pre), ("post", post)):
         _pyramid(folder / "quicklooks" / name, picture, max_zoom)
     ids = [f"b{i:05d}" for i in range(n)]
+    ids[n // 2] = NASTY_ID
     shapes = [[np.round(ring, 1).ravel().tolist()] for ring in rings]
     (folder / "quicklooks" / "footprints.json").write_text(json.dumps({"ids": ids, "rings": shapes}))
     n_sheets = _sheets(folder / "chips" / "main.sheets", pre, post, rings, chip_px)

@@ -36,15 +36,31 @@ def app(running_app: str) -> str:
     return running_app
 
 
+def refuse(app: str, how: str) -> None:
+    """Let the server fail to store: "disk" (PuGeoError), "lock" (sqlite3.Error), "" (store again)."""
+    urllib.request.urlopen(f"{app}/harness/set?refuse={how}").close()
+
+
+def click_some(page) -> dict[str, list[float]]:
+    places = spots(page, n=3)
+    for spot in places.values():
+        page.mouse.click(*spot)
+    return places
+
+
 def open_view(page, app: str, query: str = "") -> None:
     page.goto(f"{app}/?{query}")
     page.wait_for_function("window.__pugeo && window.__pugeo.ready", timeout=60_000)
     page.wait_for_timeout(400)  # the first frames: fit, tiles
 
 
-def on_server(app: str) -> dict[str, str]:
+def told(app: str) -> dict:
     with urllib.request.urlopen(f"{app}/harness/labels") as answer:
-        return json.load(answer)["labels"]
+        return json.load(answer)
+
+
+def on_server(app: str) -> dict[str, str]:
+    return told(app)["labels"]
 
 
 def on_page(page) -> dict[str, str]:
@@ -131,30 +147,114 @@ def test_reload_keeps_labels_and_view(chromium_page, app: str) -> None:
 def test_clicks_that_the_server_refuses_wait_and_survive_a_reload(chromium_page, app: str) -> None:
     page = chromium_page
     open_view(page, app)
-    urllib.request.urlopen(f"{app}/harness/set?refuse=1").close()
-    places = spots(page, n=3)
-    for spot in places.values():
-        page.mouse.click(*spot)
+    refuse(app, "disk")
+    places = click_some(page)
     page.wait_for_function("window.__pugeo.status === 'waiting'", timeout=10_000)
     assert "The disk is full." in page.locator(".pugeo .status").inner_text()
     assert on_server(app) == {}
     open_view(page, app)  # a reload, with three operations unacknowledged
-    urllib.request.urlopen(f"{app}/harness/set?refuse=0").close()
+    page.wait_for_function("window.__pugeo.pending() === 3", timeout=10_000)
+    refuse(app, "")
     settle(page, 30)
     assert on_server(app) == on_page(page) == dict.fromkeys(places, "positive")
 
 
-def test_box_is_one_act_and_one_undo(chromium_page, app: str) -> None:
+def test_a_database_error_is_said_and_nothing_is_acknowledged(chromium_page, app: str) -> None:
     page = chromium_page
     open_view(page, app)
-    corners = list(spots(page, n=400).values())
-    (x0, y0), (x1, y1) = corners[0], corners[45]
+    refuse(app, "lock")
+    places = click_some(page)
+    status = page.locator(".pugeo .status")
+    status.get_by_text("not saved, trying again").wait_for(timeout=2_000)  # before any retry: the server said so
+    assert "database is locked" in status.inner_text()
+    assert page.evaluate("window.__pugeo.pending()") == 3
+    refuse(app, "")
+    settle(page)
+    assert on_server(app) == on_page(page) == dict.fromkeys(places, "positive")
+    assert status.inner_text() == "Saved"
+
+
+def test_clicks_that_wait_survive_a_change_of_page_inside_the_app(chromium_page, app: str) -> None:
+    page = chromium_page
+    open_view(page, app)
+    refuse(app, "disk")
+    places = click_some(page)
+    elsewhere = page.get_by_text("Elsewhere")
+    elsewhere.click()
+    page.locator(".pugeo").wait_for(state="detached")
+    refuse(app, "")
+    elsewhere.click()
+    page.locator(".pugeo").wait_for()
+    settle(page)
+    assert on_server(app) == on_page(page) == dict.fromkeys(places, "positive")
+
+
+def test_a_click_right_before_a_change_of_page_is_stored(chromium_page, app: str) -> None:
+    page = chromium_page
+    open_view(page, app)
+    places = click_some(page)  # of which at least the last waits for the answer to the first
+    page.get_by_text("Elsewhere").click()
+    page.locator(".pugeo").wait_for(state="detached")
+    page.wait_for_timeout(500)
+    assert on_server(app) == dict.fromkeys(places, "positive")
+
+
+def test_waiting_clicks_are_taken_over_from_a_closed_tab_and_not_from_a_living_one(chromium_page, app: str) -> None:
+    first, context = chromium_page, chromium_page.context
+    open_view(first, app)
+    refuse(app, "disk")
+    places = click_some(first)
+    session = first.evaluate("window.__pugeo.session()")
+    second = context.new_page()
+    open_view(second, app)
+    second.wait_for_timeout(3_000)  # it looks twice
+    assert second.evaluate("window.__pugeo.pending()") == 0
+    second.close()
+    first.evaluate("window.stop()")
+    first.goto("about:blank")  # as good as closed
+    third = context.new_page()
+    open_view(third, app, "mode=view")
+    assert third.evaluate("window.__pugeo.pending()") == 0, "a page that cannot label leaves them to one that can"
+    open_view(third, app)
+    third.wait_for_function("window.__pugeo.pending() === 3", timeout=10_000)
+    refuse(app, "")
+    settle(third)
+    assert on_server(app) == on_page(third) == dict.fromkeys(places, "positive")
+    assert told(app)["operations"] == [f"{session}-{n}" for n in (1, 2, 3)], "under their old ids"
+    assert third.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('pugeo:log:'))") == []
+
+
+@pytest.mark.parametrize(("days", "kept"), [(6.9, True), (7.1, False)])
+def test_waiting_clicks_are_forgotten_after_a_week(chromium_page, app: str, days: float, kept: bool) -> None:
+    page = chromium_page
+    op = {"n": 5, "op": "old-5", "building_id": "b00003", "label": "positive", "screen": "map"}
+    page.goto(f"{app}/_stcore/health")
+    page.evaluate(
+        "([at, op]) => localStorage.setItem('pugeo:log:harness-1:old', JSON.stringify({at, ops: [op]}))",
+        [(time.time() - days * 24 * 3600) * 1000, op],
+    )
+    open_view(page, app)
+    page.wait_for_function("localStorage.getItem('pugeo:log:harness-1:old') === null", timeout=5_000)
+    settle(page)
+    page.wait_for_timeout(300)
+    assert told(app)["operations"] == (["old-5"] if kept else [])
+
+
+def drag_box(page, a: list[float], b: list[float]) -> None:
+    (x0, y0), (x1, y1) = a, b
     page.keyboard.down("Shift")
     page.mouse.move(min(x0, x1) - 12, min(y0, y1) - 12)
     page.mouse.down()
     page.mouse.move(max(x0, x1) + 12, max(y0, y1) + 12, steps=4)
     page.mouse.up()
     page.keyboard.up("Shift")
+
+
+def test_box_is_one_act_and_one_undo(chromium_page, app: str) -> None:
+    page = chromium_page
+    open_view(page, app)
+    corners = list(spots(page, n=400).values())
+    drag_box(page, corners[0], corners[45])
     page.locator(".boxbar .choice.label1").click()
     settle(page)
     assert len(on_server(app)) > 1
@@ -164,15 +264,56 @@ def test_box_is_one_act_and_one_undo(chromium_page, app: str) -> None:
     assert on_server(app) == on_page(page) == {}
 
 
-def test_view_mode_takes_no_labels_and_tells_the_selection(chromium_page, app: str) -> None:
+def test_box_is_written_and_sent_once(chromium_page, app: str) -> None:
     page = chromium_page
+    open_view(page, app)
+    page.evaluate("""() => {
+      window.writes = 0;
+      const set = Storage.prototype.setItem;
+      Storage.prototype.setItem = function (key, value) { window.writes += key.startsWith("pugeo:log:"); set.call(this, key, value); };
+    }""")
+    corners = list(spots(page, n=400).values())
+    drag_box(page, corners[0], corners[45])
+    page.locator(".boxbar .choice.label1").click()
+    settle(page)
+    assert len(on_server(app)) > 10
+    assert page.evaluate("window.writes") == 1, "a write for each building froze the browser"
+
+
+def test_view_mode_takes_no_labels_and_a_selection_does_not_run_the_page(chromium_page, app: str) -> None:
+    page = chromium_page
+    sent = []
+    page.on("websocket", lambda link: link.on("framesent", lambda frame: sent.append(frame)))
     open_view(page, app, "mode=view")
+    before = len(sent)
+    assert before > 0
     building_id, spot = next(iter(spots(page).items()))
     page.mouse.click(*spot)
     page.mouse.click(*spot, button="right")
     page.keyboard.press("3")
-    page.get_by_text(f"selected: {building_id}").wait_for(timeout=10_000)
+    page.wait_for_timeout(600)
+    assert page.evaluate("window.__pugeo.selected") == building_id
+    assert len(sent) == before
     assert on_page(page) == on_server(app) == {}
+
+
+def test_a_building_id_is_text_and_never_markup(chromium_page, app: str) -> None:
+    page = chromium_page
+    open_view(page, app)
+    nasty = next(each for each in page.evaluate("window.__pugeo.ids()") if each.startswith("<"))
+    page.mouse.move(*page.evaluate("(id) => window.__pugeo.pixelOf(id)", nasty))
+    assert page.locator(".pugeo .tooltip b").inner_text() == nasty
+    page.mouse.down()
+    page.mouse.up()
+    page.keyboard.press("l")
+    settle(page)
+    page.wait_for_timeout(500)  # the wall has scrolled there
+    page.mouse.move(*page.evaluate("(id) => window.__pugeo.chipOf(id)", nasty))
+    page.locator(".pugeo .preview b").wait_for()
+    assert page.locator(".pugeo .preview b").inner_text() == nasty
+    assert page.evaluate("window.hit") is None
+    assert page.locator(".pugeo img").count() == 0
+    assert on_server(app) == {nasty: "positive"}
 
 
 def test_keys_change_the_look_and_streamlit_does_not_hear_them(chromium_page, app: str) -> None:
@@ -189,15 +330,15 @@ def test_keys_change_the_look_and_streamlit_does_not_hear_them(chromium_page, ap
     assert looks[4][2] == "scores"
 
 
-def test_arrows_walk_the_queue_and_enter_marks(chromium_page, app: str) -> None:
+def test_arrows_walk_the_chips_and_enter_marks(chromium_page, app: str) -> None:
     page = chromium_page
-    open_view(page, app, "queue=1")
-    assert page.evaluate("window.__pugeo.wallIds()") == ["b00007", "b00003", "b00011"]
-    page.mouse.move(*page.evaluate("window.__pugeo.chipOf('b00007')"))
+    open_view(page, app)
+    first, second = page.evaluate("window.__pugeo.wallIds()")[:2]
+    page.mouse.move(*page.evaluate("(id) => window.__pugeo.chipOf(id)", first))
     for key in ("ArrowRight", "ArrowRight", "Enter"):
         page.keyboard.press(key)
     settle(page)
-    assert on_server(app) == on_page(page) == {"b00003": "positive"}
+    assert on_server(app) == on_page(page) == {second: "positive"}
 
 
 def test_a_click_costs_a_few_kilobytes(chromium_page, app: str) -> None:

@@ -216,6 +216,7 @@ def test_a_file_that_changed_since_it_was_added_is_refused(write_tif: Callable[.
     with pytest.raises(ImageryError, match="has changed") as refused:
         Mosaic([scene], project_grid([scene])).__enter__()
     assert refused.value.kind == "changed"
+    assert "new scene" in refused.value.hint
 
 
 def test_a_block_broken_later_is_told_as_corrupt(write_tif: Callable[..., Path]) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from golden_parts import load_golden, our_columns, unit_vectors
 
 from pu_geo.errors import ShapeError
 from pu_geo.losses import ncpu, phantom
@@ -16,31 +15,13 @@ from pu_geo.losses import ncpu, phantom
 GOLDEN = ["ncpu_losses.npz", "ncpu_losses_b24.npz"]
 
 
-def _load(shared: Path, name: str) -> dict[str, Tensor]:
-    path = shared / "golden" / name
-    if not path.exists():
-        pytest.skip(f"{path} is absent")
-    with np.load(path) as arrays:
-        return {key: torch.from_numpy(np.asarray(arrays[key])) for key in arrays}
-
-
-def _ours(two_columns: Tensor) -> Tensor:
-    """Turn the paper's columns (damaged, undamaged) into ours (undamaged, damaged)."""
-    return two_columns.flip(-1)
-
-
-def _unit(n: int, d: int, seed: int) -> Tensor:
-    vectors = torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return torch.nn.functional.normalize(vectors, dim=1)
-
-
 # --- golden values -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_losses_equal_golden_values(shared: Path, name: str) -> None:
-    g = _load(shared, name)
-    logits, targets, positive = _ours(g["in_logits"]), _ours(g["in_s"]), g["in_y"] == 0
+    g = load_golden(shared, name)
+    logits, targets, positive = our_columns(g["in_logits"]), our_columns(g["in_s"]), g["in_y"] == 0
     hard, soft = ncpu.same_class_pairs(logits), ncpu.same_class_pairs(logits, variant="released")
     assert torch.equal(hard, g["mask_hard"].bool())
     assert torch.equal(soft, g["mask_tau05"].bool())
@@ -73,7 +54,7 @@ def test_losses_equal_golden_values(shared: Path, name: str) -> None:
     ("key", "variant"), [("noisncl_paper_incl_diag", "paper"), ("noisncl_official", "released"), ("L_r_mask_hard", "")]
 )
 def test_gradients_equal_golden_values(shared: Path, name: str, key: str, variant: ncpu.Variant) -> None:
-    g = _load(shared, name)
+    g = load_golden(shared, name)
     q = g["in_q"].clone().requires_grad_()
     if variant:
         mask = g["mask_hard" if variant == "paper" else "mask_tau05"].bool()
@@ -84,7 +65,7 @@ def test_gradients_equal_golden_values(shared: Path, name: str, key: str, varian
 
 
 def test_identical_and_opposite_embeddings_equal_golden_values(shared: Path) -> None:
-    g = _load(shared, "ncpu_degenerate.npz")
+    g = load_golden(shared, "ncpu_degenerate.npz")
     q, k, mask = g["in_q"].clone().requires_grad_(), g["in_k"], g["in_mask"].bool()
     loss = ncpu.noisy_pair_loss(q, k, mask)
     torch.testing.assert_close(loss, g["noisncl_paper_incl_diag"], rtol=0, atol=1e-7)
@@ -131,8 +112,8 @@ def test_wrong_pairs_pull_less_than_right_pairs() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_noisy_pair_loss_stays_in_range_and_ignores_length(seed: int) -> None:
-    q, k = _unit(12, 5, seed), _unit(12, 5, seed + 50)
-    mask = ncpu.same_class_pairs(_unit(12, 2, seed))
+    q, k = unit_vectors(12, 5, seed), unit_vectors(12, 5, seed + 50)
+    mask = ncpu.same_class_pairs(unit_vectors(12, 2, seed))
     loss = ncpu.noisy_pair_loss(q, k, mask)
     assert 0 <= loss.item() <= 2 * math.sqrt(2) + 1e-9
     torch.testing.assert_close(ncpu.noisy_pair_loss(7 * q, 0.2 * k, mask), loss, rtol=0, atol=1e-12)
@@ -141,7 +122,7 @@ def test_noisy_pair_loss_stays_in_range_and_ignores_length(seed: int) -> None:
 @pytest.mark.parametrize("variant", ["paper", "released"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_gradient_stays_finite_for_identical_pairs(variant: ncpu.Variant, dtype: torch.dtype) -> None:
-    q = _unit(200, 64, 1).to(dtype).requires_grad_()
+    q = unit_vectors(200, 64, 1).to(dtype).requires_grad_()
     loss = ncpu.noisy_pair_loss(q, q, torch.eye(200, dtype=torch.bool), variant=variant)
     loss.backward()
     assert q.grad is not None
@@ -151,13 +132,13 @@ def test_gradient_stays_finite_for_identical_pairs(variant: ncpu.Variant, dtype:
 
 
 def test_target_gets_no_gradient() -> None:
-    q, k = _unit(4, 3, 0).requires_grad_(), _unit(4, 3, 1).requires_grad_()
+    q, k = unit_vectors(4, 3, 0).requires_grad_(), unit_vectors(4, 3, 1).requires_grad_()
     ncpu.noisy_pair_loss(q, k, torch.ones(4, 4, dtype=torch.bool)).backward()
     assert k.grad is None
 
 
 def test_row_without_pair_counts_as_zero() -> None:
-    q, k = _unit(2, 3, 0), -_unit(2, 3, 0)
+    q, k = unit_vectors(2, 3, 0), -unit_vectors(2, 3, 0)
     mask = torch.tensor([[True, False], [False, False]])
     assert ncpu.noisy_pair_loss(q, k, mask).item() == pytest.approx(math.sqrt(2), abs=1e-12)
 
@@ -179,6 +160,6 @@ def test_undecided_classifier_counts_as_damaged() -> None:
 
 def test_wrong_shapes_are_refused() -> None:
     with pytest.raises(ShapeError, match=r"\(3, 4\) and \(4, 4\)"):
-        ncpu.noisy_pair_loss(_unit(3, 4, 0), _unit(4, 4, 0), torch.ones(3, 4, dtype=torch.bool))
+        ncpu.noisy_pair_loss(unit_vectors(3, 4, 0), unit_vectors(4, 4, 0), torch.ones(3, 4, dtype=torch.bool))
     with pytest.raises(ShapeError, match="mask"):
-        ncpu.noisy_pair_loss(_unit(3, 4, 0), _unit(3, 4, 0), torch.ones(2, 3, dtype=torch.bool))
+        ncpu.noisy_pair_loss(unit_vectors(3, 4, 0), unit_vectors(3, 4, 0), torch.ones(2, 3, dtype=torch.bool))

@@ -8,42 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from golden_parts import load_golden, our_columns, unit_vectors
 from numpy.typing import NDArray
-from torch import Tensor
 
 from pu_geo.losses import ncpu, phantom
-
-
-def _load(shared: Path, name: str) -> dict[str, Tensor]:
-    path = shared / "golden" / name
-    if not path.exists():
-        pytest.skip(f"{path} is absent")
-    with np.load(path) as arrays:
-        return {key: torch.from_numpy(np.asarray(arrays[key])) for key in arrays}
-
-
-def _ours(two_columns: Tensor) -> Tensor:
-    """Turn the paper's columns (damaged, undamaged) into ours (undamaged, damaged)."""
-    return two_columns.flip(-1)
-
-
-def _unit(n: int, d: int, seed: int) -> Tensor:
-    vectors = torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return torch.nn.functional.normalize(vectors, dim=1)
 
 
 @pytest.mark.parametrize(
     ("file", "variant"), [("ncpu_trajectory_paper.npz", "paper"), ("ncpu_trajectory_official.npz", "released")]
 )
 def test_eight_batches_equal_golden_trajectory(shared: Path, file: str, variant: ncpu.Variant) -> None:
-    g = _load(shared, file)
+    g = load_golden(shared, file)
     labeled = g["in_lab"] == 0
     alpha, beta, gamma = (float(g[f"in_{name}"]) for name in ("alpha", "beta", "gamma"))
     prototypes = torch.zeros(2, 5, dtype=torch.float64)
     kept = phantom.start_pseudo_targets(labeled, torch.float64)
     state = phantom.ThresholdState.start(prototypes)
     for step, rows in enumerate(g["in_idx"]):
-        logits, q, positive = _ours(g["in_logits"][step]), g["in_q"][step], labeled[rows]
+        logits, q, positive = our_columns(g["in_logits"][step]), g["in_q"][step], labeled[rows]
         damaged = ncpu.predicted_damaged(logits)
         if variant == "released":
             damaged = damaged | positive
@@ -55,15 +37,15 @@ def test_eight_batches_equal_golden_trajectory(shared: Path, file: str, variant:
         nearest = phantom.nearest_prototype(q, used)
         kept[rows] = phantom.updated_pseudo_targets(kept[rows], nearest, positive, momentum=beta)
         taught = phantom.phantom_gate(kept[rows], torch.softmax(logits, 1)[:, 0], state.threshold, positive)
-        for got, key in ((prototypes.flip(0), "proto"), (_ours(kept), "sp"), (_ours(taught), "s")):
+        for got, key in ((prototypes.flip(0), "proto"), (our_columns(kept), "sp"), (our_columns(taught), "s")):
             torch.testing.assert_close(got, g[key][step], rtol=0, atol=1e-10, msg=lambda t, k=key: f"{k}: {t}")
-        for got, key in ((state.level, "tau_g"), (_ours(state.shares), "rho"), (state.threshold, "tau")):
+        for got, key in ((state.level, "tau_g"), (our_columns(state.shares), "rho"), (state.threshold, "tau")):
             torch.testing.assert_close(got, g[key][step], rtol=0, atol=1e-10, msg=lambda t, k=key: f"{k}: {t}")
 
 
 def test_prototype_update_equals_loop_over_chips() -> None:
     for seed in range(5):
-        q, start = _unit(40, 6, seed), _unit(2, 6, seed + 100)
+        q, start = unit_vectors(40, 6, seed), unit_vectors(2, 6, seed + 100)
         damaged = torch.rand(40, generator=torch.Generator().manual_seed(seed)) < 0.3
         expected = start.clone()
         for vector, label in zip(q, damaged.long(), strict=True):
@@ -74,8 +56,8 @@ def test_prototype_update_equals_loop_over_chips() -> None:
 
 
 def test_prototype_momentum_of_zero_takes_the_last_chip() -> None:
-    q = _unit(3, 4, 0)
-    got = phantom.updated_prototypes(_unit(2, 4, 1), q, torch.tensor([True, True, False]), momentum=0.0)
+    q = unit_vectors(3, 4, 0)
+    got = phantom.updated_prototypes(unit_vectors(2, 4, 1), q, torch.tensor([True, True, False]), momentum=0.0)
     torch.testing.assert_close(got, torch.stack([q[2], q[1]]), rtol=0, atol=1e-12)
 
 
@@ -116,7 +98,7 @@ def test_released_level_is_bounded() -> None:
 
 
 def test_untouched_prototype_neither_wins_nor_loses_to_a_real_one() -> None:
-    q = _unit(6, 4, 3)
+    q = unit_vectors(6, 4, 3)
     for label in (0, 1):
         prototypes = torch.zeros(2, 4, dtype=torch.float64)
         prototypes[label] = -q.mean(0)
@@ -124,15 +106,15 @@ def test_untouched_prototype_neither_wins_nor_loses_to_a_real_one() -> None:
 
 
 def test_tie_between_prototypes_goes_to_damaged() -> None:
-    same = _unit(1, 4, 0).repeat(2, 1)
-    assert phantom.nearest_prototype(_unit(3, 4, 1), same)[:, 1].tolist() == [1.0, 1.0, 1.0]
+    same = unit_vectors(1, 4, 0).repeat(2, 1)
+    assert phantom.nearest_prototype(unit_vectors(3, 4, 1), same)[:, 1].tolist() == [1.0, 1.0, 1.0]
 
 
 def test_prototypes_without_members_stay() -> None:
-    start = _unit(2, 4, 0)
+    start = unit_vectors(2, 4, 0)
     for variant in ("paper", "released"):
         got = phantom.updated_prototypes(
-            start, _unit(3, 4, 1), torch.ones(3, dtype=torch.bool), momentum=0.9, variant=variant
+            start, unit_vectors(3, 4, 1), torch.ones(3, dtype=torch.bool), momentum=0.9, variant=variant
         )
         torch.testing.assert_close(got[0], start[0], rtol=0, atol=1e-12)
         assert float((got[1] - start[1]).norm()) > 0.01

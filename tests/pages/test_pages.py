@@ -117,7 +117,7 @@ def test_training_with_too_few_positives_cannot_start(finished: Layout) -> None:
 
 def test_export_into_a_missing_folder_ends_in_words(finished: Layout) -> None:
     app = show("damage_map", finished)
-    app.text_input(key="out-ranker-1").input("/nowhere/else/map.geojson").run()
+    next(field for field in app.text_input if field.label == "Export to").input("/nowhere/else/map.geojson").run()
     next(button for button in app.button if button.label == "Export GeoJSON").click().run()
     from pu_geo import jobs
 

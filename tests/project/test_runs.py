@@ -36,6 +36,9 @@ def test_finished_run_is_pinned_and_shown_by_the_live_view(project: Layout) -> N
         runs.pin(db, project, "one")
         assert db.execute("SELECT score, rank FROM damage_map WHERE building_id = 'b0'").fetchone() == (0.0, 20)
         assert runs.find(db, "latest").settings == {"l2": 1.0}
+    finish(project, "three", scores)
+    with store.connect(project) as db:
+        assert runs.pinned(db) == "one"  # a person chose it; a run that ends in the background does not change that
 
 
 def test_manifest_names_the_sha256_of_every_file(project: Layout) -> None:

@@ -43,7 +43,7 @@ def test_recent_projects_that_are_gone_or_garbled_do_no_harm(own_home: Path, pro
 def test_summary_counts_what_is_there(project: Layout) -> None:
     summary = projects.summary(project)
     assert (summary.n_post, summary.n_pre, summary.n_buildings, summary.n_chips) == (1, 0, 20, 0)
-    assert (summary.n_positive, summary.last_run, summary.last_export) == (0, None, None)
+    assert (summary.n_positive, summary.last_run, projects.last_export(project)) == (0, None, None)
 
 
 def test_opening_what_is_no_project_is_refused(tmp_path: Path) -> None:

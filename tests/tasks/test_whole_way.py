@@ -9,6 +9,7 @@ from pathlib import Path
 import geopandas
 import numpy as np
 import pytest
+import rasterio
 import shapely
 from small_parts import REPOSITORY
 
@@ -166,3 +167,69 @@ def _undo_clicks(path: Path) -> None:
 
     with store.connect(Layout(path)) as db:
         assert len(labels.undo(db, f"undo-{labels.last_event(db)}", analyst=default_analyst(), screen="cli")) == 30
+
+
+@pytest.mark.slow
+def test_export_replaces_nothing_but_exports(
+    capsys: pytest.CaptureFixture[str], chipped: Path, tiny_event: Path, tmp_path: Path
+) -> None:
+    pu_geo(capsys, "label", chipped, "--from-field", "damage", "--is", "no-damage", "--count", "5")
+    pu_geo(capsys, "rank", chipped)
+    for out in (chipped / "project.gpkg", chipped / "chips" / "x.geojson", tiny_event / "post.tif"):
+        assert "belongs to a project" in refused(capsys, "export", chipped, "--out", out)
+    assert "is a folder" in refused(capsys, "export", chipped, "--out", tmp_path)
+    with store.connect(Layout(chipped)) as db:
+        assert contents.count_footprints(db) > 0
+    (chipped / "exports").mkdir()
+    pu_geo(capsys, "export", chipped, "--out", chipped / "exports" / "map.geojson")
+
+
+@pytest.mark.slow
+def test_buildings_added_after_chipping_keep_their_label_and_say_nodata(
+    capsys: pytest.CaptureFixture[str], chipped: Path, tmp_path: Path
+) -> None:
+    from pu_geo.project import labels
+    from pu_geo.records import FootprintTable
+
+    pu_geo(capsys, "label", chipped, "--from-field", "damage", "--is", "no-damage", "--count", "5")
+    pu_geo(capsys, "rank", chipped)
+    with store.connect(Layout(chipped)) as db:
+        grid = contents.grid(db)
+        x, y = grid.transform[2] + 20, grid.transform[5] - 20
+        later = [shapely.to_wkb(shapely.box(x + 30 * i, y - 9, x + 30 * i + 9, y)) for i in range(2)]
+        table = FootprintTable(["late0", "late1"], later, np.full(2, 81.0), [{}, {}], "osm", 2, 0, 0)
+        contents.add_footprints(db, table)
+        labels.append(db, [labels.LabelOp("x", "late0", "positive")], analyst="ann", screen="map")
+    out = tmp_path / "map.geojson"
+    pu_geo(capsys, "export", chipped, "--out", out)
+    rows = {feature["id"]: feature["properties"] for feature in json.loads(out.read_text())["features"]}
+    assert (rows["late0"]["assessed"], rows["late0"]["triage"], rows["late0"]["score"]) == (True, "confirmed", None)
+    assert (rows["late1"]["assessed"], rows["late1"]["not_assessed_reason"]) == (False, "nodata")
+    assert rows["late1"]["source_footprint"] == "osm"
+    assert next(iter(rows.values()))["source_footprint"] == "user"
+
+
+@pytest.mark.slow
+def test_cancelled_add_scene_leaves_everything_as_it_was(
+    capsys: pytest.CaptureFixture[str], chipped: Path, tiny_event: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pu_geo.tasks.job import Job
+
+    layout = Layout(chipped)
+    before = {path: path.read_bytes() for path in layout.quicklooks.rglob("*") if path.is_file()}
+    other = tiny_event / "other.tif"
+    with rasterio.open(tiny_event / "post.tif") as source:
+        profile, picture = source.profile, source.read()
+    a, b, c, d, e, f = source.transform[:6]
+    profile.update(transform=rasterio.Affine(a, b, c + 100, d, e, f))
+    with rasterio.open(other, "w", **profile) as target:
+        target.write(picture[::-1])
+    monkeypatch.setattr(Job, "is_cancelled", lambda _: True)
+    assert cli.main(["add-scene", str(chipped), "--post", str(other)]) == 1
+    assert {path: path.read_bytes() for path in layout.quicklooks.rglob("*") if path.is_file()} == before
+    with store.connect(layout) as db:
+        assert len(contents.scenes(db)) == 2
+        assert contents.grid(db).width == 320
+    monkeypatch.undo()
+    monkeypatch.setenv("PU_GEO_HOME", str(tiny_event / "home"))
+    assert pu_geo(capsys, "add-scene", chipped, "--post", other)["width"] == 520

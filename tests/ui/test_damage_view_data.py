@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
+
 import numpy as np
 import pytest
 
+from pu_geo.errors import PuGeoError
+from pu_geo.ui import damage_view
+from pu_geo.ui.build import FRONTEND
 from pu_geo.ui.damage_view import Operation, encode_labels, read_operations
 
 
@@ -69,3 +75,56 @@ def test_nonsense_is_left_out_but_acknowledged(entry: dict) -> None:
 @pytest.mark.parametrize("message", [{}, {"ops": "x"}, {"ops": [1, None, "x"]}, {"session": 3, "ops": [{}]}])
 def test_a_broken_message_is_empty(message: dict) -> None:
     assert read_operations(message) == ("", 0, []) or read_operations(message)[2] == []
+
+
+def test_a_box_of_20_000_buildings_is_one_message() -> None:
+    raw = [
+        {"n": n, "op": f"s-{n}", "building_id": f"b{n}", "label": "positive", "screen": "map", "act": "box-1"}
+        for n in range(1, 20_001)
+    ]
+    start = time.perf_counter()
+    session, last, operations = read_operations({"session": "s", "attempt": 0, "ops": raw})
+    assert time.perf_counter() - start < 1
+    assert (session, last) == ("s", 20_000)
+    assert [operation.op for operation in operations] == [each["op"] for each in raw]
+
+
+MESSAGE = {"session": "s", "ops": [{"n": 3, "op": "s-3", "building_id": "b1", "label": "positive"}]}
+
+
+@pytest.fixture
+def session_state(monkeypatch: pytest.MonkeyPatch) -> dict:
+    state: dict = {"view": {"operations": MESSAGE}}
+    monkeypatch.setattr(damage_view.st, "session_state", state)
+    return state
+
+
+def test_what_was_stored_is_acknowledged(session_state: dict) -> None:
+    stored = []
+    damage_view._store("view", stored.extend)
+    assert [operation.op for operation in stored] == ["s-3"]
+    assert damage_view._answer("view") == {"ack": {"session": "s", "n": 3}, "problem": None}
+
+
+@pytest.mark.parametrize(
+    "error", [PuGeoError("It broke.", "Mend it."), sqlite3.OperationalError("It broke."), OSError("It broke.")]
+)
+def test_what_was_not_stored_is_not_acknowledged_and_the_browser_hears_why(session_state: dict, error: Exception) -> None:
+    def fail(operations: object) -> None:
+        raise error
+
+    damage_view._store("view", lambda operations: None)
+    damage_view._store("view", fail)
+    answer = damage_view._answer("view")
+    assert answer["ack"] is None
+    assert "It broke." in answer["problem"]
+
+
+def test_no_script_writes_markup() -> None:
+    sources = list((FRONTEND / "src").glob("*.js"))
+    assert len(sources) > 5
+    for source in sources:
+        text = source.read_text(encoding="utf-8")
+        assert not [word for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write") if word in text], (
+            source
+        )

@@ -24,7 +24,7 @@ def project(tmp_path: Path) -> Path:
         "quicklooks/post/0/0/0.jpg": b"tile",
         "quicklooks/footprints.json": b'{"ids": [], "rings": []}',
         "chips/main.sheets/0000.jpg": b"sheet",
-        "chips/main.sheets/index.json": b'{"ids": []}',
+        "chips/main.sheets/index.json": b"secret",
         "project.gpkg": b"labels",
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,6 @@ def get(app: Starlette, url: str, method: str = "GET") -> tuple[int, dict[str, s
         ("/pugeo/p-1/tiles/post/0/0/0.jpg", b"tile", "image/jpeg"),
         ("/pugeo/p-1/geometry.json", b'{"ids": [], "rings": []}', "application/json"),
         ("/pugeo/p-1/sheets/main/0.jpg", b"sheet", "image/jpeg"),
-        ("/pugeo/p-1/sheets/main/index.json", b'{"ids": []}', "application/json"),
         ("/pugeo/p-1/scores/run-1.bin", SCORES, "application/octet-stream"),
     ],
 )
@@ -106,6 +105,7 @@ def test_each_route_sends_its_file(app: Starlette, url: str, content: bytes, kin
         "/pugeo/p-1/sheets/MAIN/0.jpg",
         "/pugeo/p-1/sheets/main.sheets/0.jpg",
         "/pugeo/p-1/sheets/main%00/0.jpg",
+        "/pugeo/p-1/sheets/main/index.json",
         "/pugeo/p-1/sheets/../index.json",
         "/pugeo/p-1/sheets/main/9.jpg",
         "/pugeo/p-1/scores/run-2.bin",

@@ -1,0 +1,30 @@
+"""Golden numbers of NcPU as tensors, and vectors to try its formulas on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+
+def load_golden(shared: Path, name: str) -> dict[str, Tensor]:
+    """Read the arrays of one file of golden numbers; the test is skipped where it is absent."""
+    path = shared / "golden" / name
+    if not path.exists():
+        pytest.skip(f"{path} is absent")
+    with np.load(path) as arrays:
+        return {key: torch.from_numpy(np.asarray(arrays[key])) for key in arrays}
+
+
+def our_columns(two_columns: Tensor) -> Tensor:
+    """Turn the paper's columns (damaged, undamaged) into ours (undamaged, damaged)."""
+    return two_columns.flip(-1)
+
+
+def unit_vectors(n: int, d: int, seed: int) -> Tensor:
+    """Draw n random directions, float64 [n, d]."""
+    vectors = torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return torch.nn.functional.normalize(vectors, dim=1)
