@@ -17,6 +17,7 @@ from pu_geo.ui.routes import routes
 LOOPBACK = "127.0.0.1"
 HOSTS = [LOOPBACK, "localhost"]
 CONFIG = {
+    "logger.hideWelcomeMessage": True,  # also keeps Streamlit from advertising its add-ons over our pages
     "server.address": LOOPBACK,
     "server.allowedHosts": HOSTS,
     "server.enableXsrfProtection": True,

@@ -43,5 +43,5 @@ project_view(
     mode="label",
     panes=("map", "wall") if summary.n_chips else ("map",),
     score_id=ranking.score_id if ranking else None,
-    height=760,
+    height=660,
 )

@@ -56,6 +56,7 @@ if overview.scenes:
                 "width (px)": scene.width,
                 "height (px)": scene.height,
                 "pixel (m)": round(scene.gsd_m, 3),
+                "date": scene.date,
                 "CRS": scene.crs[:40],
                 "bands": scene.bands,
                 "type": scene.dtype,

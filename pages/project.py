@@ -13,7 +13,7 @@ sample, recent, new = st.columns(3, gap="medium")
 
 with sample.container(border=True):
     st.markdown("**Try the sample event**")
-    st.caption("A made-up town after a tornado: 1,600 buildings, about 5 % damaged. Ready in about a minute.")
+    st.caption("A made-up town after a tornado: 1,600 buildings, about 5 % damaged. Ready in one or two minutes.")
     if st.button("Open the sample event", type="primary", icon=":material/tornado:"):
         with frame.telling_errors():
             frame.use(projects.open_sample()[0])

@@ -67,16 +67,21 @@ def _absolute(paths: list[str]) -> list[str]:
 def _init(options: argparse.Namespace) -> None:
     from pu_geo.project import store
 
-    layout = store.create(options.project, options.name)
-    _say(options, {"project": str(layout.folder), "name": options.name}, f"Made {layout.folder}.")
+    name = (options.name or Path(options.project).stem).strip()
+    layout = store.create(options.project, name)
+    _say(options, {"project": str(layout.folder), "name": name}, f"Made {layout.folder}.")
 
 
 def _add_scene(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
+    if not (options.pre or options.post):
+        raise PuGeoError("No scene was named.", "Name GeoTIFF files with --pre and --post.")
     args = {"pre": _absolute(options.pre), "post": _absolute(options.post)}
     result = _run_job(layout, "add_scenes", args, options)
     words = f"Added {', '.join(result['added']) or 'nothing new'}; grid {result['width']} x {result['height']} px"
-    _say(options, result, f"{words} of {result['gsd_m']:.3f} m in {result['crs']}.")
+    covered = result["pre_share"]
+    pre = "" if covered is None or covered > 0.999 else f"\nPre scenes cover only {covered:.0%} of it."
+    _say(options, result, f"{words} of {result['gsd_m']:.3f} m in {result['crs']}.{pre}")
 
 
 def _add_footprints(options: argparse.Namespace) -> None:
@@ -92,7 +97,9 @@ def _add_footprints(options: argparse.Namespace) -> None:
 def _chip(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
     result = _run_job(layout, "chip", {"size_px": options.size_px, "bands": options.bands}, options)
-    _say(options, result, f"Cut {result['n']} chips of {result['size_px']} px ({result['bands']}), with features.")
+    words = f"Cut {result['n']} chips of {result['size_px']} px ({result['bands']}), with features."
+    beyond = f"\n{result['n_nodata']} of them reach beyond the post scenes or their data." if result["n_nodata"] else ""
+    _say(options, result, words + beyond)
 
 
 def _label(options: argparse.Namespace) -> None:
@@ -145,6 +152,7 @@ def _train(options: argparse.Namespace) -> None:
 
     layout = projects.find(options.project)
     overrides = _overrides(options.set)
+    training.settings_for(options.method, options.preset, overrides)
     if options.detach:
         job_id = training.start(layout, options.method, preset=options.preset, seed=options.seed, overrides=overrides)
         _say(options, {"job_id": job_id}, f"Started job {job_id}. Follow it with `pu-geo jobs {options.project}`.")
@@ -198,9 +206,13 @@ def _jobs(options: argparse.Namespace) -> None:
         raise PuGeoError(f"`jobs {options.action}` needs the id of a job.", "`pu-geo jobs P.pugeo` lists them.")
     if options.action == "cancel":
         jobs.cancel(layout, options.job_id)
-    elif options.action == "resume":
+        _say(options, {"cancelled": options.job_id}, f"Asked job {options.job_id} to stop; it looks once a batch.")
+        return
+    if options.action == "resume":
         jobs.resume(layout, options.job_id)
-    elif options.action == "log":
+        _say(options, {"resumed": options.job_id}, f"Started job {options.job_id} again.")
+        return
+    if options.action == "log":
         print(_log_text(jobs.folder_of(layout, options.job_id)), end="")
         return
     for job in jobs.all_jobs(layout):
@@ -225,6 +237,7 @@ def _demo(options: argparse.Namespace) -> None:
 def _app(options: argparse.Namespace) -> int:
     from pu_geo.launch import launch_app
 
+    print(f"PU-Geo opens at http://127.0.0.1:{options.port}  (Ctrl+C stops it; trainings go on)", flush=True)
     return launch_app(options.project, port=options.port, sample=options.sample, browser=not options.no_browser)
 
 

@@ -43,7 +43,7 @@ def _verb(
 
 def _imagery_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verb = _verb(verbs, "init", "Make a new, empty project.", "joplin.pugeo --name 'Joplin 2011'")
-    verb.add_argument("--name", required=True, help="name shown to people")
+    verb.add_argument("--name", help="name shown to people (default: the folder's)")
     verb = _verb(verbs, "add-scene", "Add pre- and post-event GeoTIFF scenes.", "joplin.pugeo --pre pre.tif --post post.tif")
     verb.add_argument("--pre", action="append", default=[], metavar="TIF", help="a pre-event scene; may be repeated")
     verb.add_argument("--post", action="append", default=[], metavar="TIF", help="a post-event scene; may be repeated")
@@ -61,7 +61,9 @@ def _label_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )  # fmt: skip
     way = verb.add_mutually_exclusive_group(required=True)
     way.add_argument("--from-field", metavar="FIELD", help="simulate clicks from this attribute of the footprints")
-    way.add_argument("--stdin", action="store_true", help="read one JSON object a line, answer each once it is stored")
+    way.add_argument(
+        "--stdin", action="store_true", help='read {"op": unique text, "building_id", "label"} a line, answer each'
+    )
     way.add_argument("--import", dest="import_file", metavar="FILE", help="CSV (building_id,label) or points GeoJSON")
     verb.add_argument("--is", dest="values", action="append", default=[], metavar="VALUE", help="value that means damaged")
     verb.add_argument("--count", type=whole(1), default=30, help="how many clicks to simulate (default 30)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,14 @@ def launch_app(project: str | None, *, port: int, sample: bool, browser: bool) -
     """
     if not 1 <= port <= 65535:
         raise PuGeoError(f"Port {port} does not exist; ports are 1 to 65535.", "Leave --port out to use 8501.")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise PuGeoError(
+                f"Port {port} is taken: {error.strerror}.", f"Is PU-Geo running already? Else add --port {port + 1}."
+            ) from error
     first = SAMPLE if sample else str(find_project(project).folder) if project else ""
     environment = {
         **os.environ,

@@ -38,7 +38,7 @@ THIRD_PARTY = {
     "records": {"numpy"},
     "losses": {"torch"},
     "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap"},
-    "geo": {"rasterio", "geopandas", "pyogrio", "shapely", "pyproj", "numpy", "cv2", "orjson", "affine", "pandas"},
+    "geo": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson"},
     "project": {"numpy", "shapely"},
     "jobs": set(),
     "engine": {"torch", "torchvision", "numpy"},

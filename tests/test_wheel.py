@@ -21,7 +21,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that a wheel of this clone was installed into, without its dependencies."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(REPOSITORY)]
-    subprocess.run(build, check=True, capture_output=True)
+    done = subprocess.run(build, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
     wheel = next(folder.glob("pu_geo-*.whl"))
     target = folder / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]

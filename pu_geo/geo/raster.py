@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +30,7 @@ def describe(path: Path | str, role: Role, scene_id: str, date: str | None = Non
 
     Args:
         path: a GeoTIFF with red, green and blue as bands 1 to 3.
-        date: ISO 8601 date of acquisition.
+        date: ISO 8601 date of acquisition; the file's own tag, where it has one, if None.
 
     Raises:
         ImageryError: if the file cannot be a scene; `kind` is one of missing, link, driver, corrupt, size, small, bands,
@@ -55,10 +56,19 @@ def describe(path: Path | str, role: Role, scene_id: str, date: str | None = Non
             bands=source.count,
             dtype=source.dtypes[0],
             gsd_m=gsd_m,
-            date=date,
+            date=date or _tagged_date(source),
             sha256=_sha256(real),
             stretch=stretch,
         )
+
+
+def _tagged_date(source: rasterio.DatasetReader) -> str | None:
+    """Return the date in the TIFF's DateTime tag ("YYYY:MM:DD hh:mm:ss"), ISO 8601, if it holds a real one."""
+    text = str(source.tags().get("TIFFTAG_DATETIME", ""))[:10].replace(":", "-")
+    try:
+        return dt.date.fromisoformat(text).isoformat()
+    except ValueError:
+        return None
 
 
 def _look(source: rasterio.DatasetReader, path: Path) -> tuple[tuple[float, float], ...] | None:

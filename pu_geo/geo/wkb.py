@@ -48,14 +48,14 @@ def checked(blobs: Sequence[bytes | None], name: str) -> list[bytes | None]:
 
 
 def _count_parts(blob: bytes, name: str) -> int:
-    """Walk over the headers of one geometry, without recursion, and count its members and rings.
+    """Walk over the headers of one geometry, without recursion, and count its members and rings up to the limit.
 
     Raises:
         ValueError, IndexError, struct.error: the blob is cut off or no WKB.
     """
     at, n_parts = 0, 0
     left, kinds = [1], [0]  # per open level: members still to come, and their kind
-    while left:
+    while left and n_parts <= MAX_PARTS:
         if left[-1] == 0:
             left.pop()
             kinds.pop()
@@ -76,7 +76,8 @@ def _count_parts(blob: bytes, name: str) -> int:
             at += n * point_bytes
         elif kind == _POLYGON:
             n_parts += n
-            for _ in range(n if len(left) > 1 else 0):  # nothing comes after a polygon that stands alone
+            walked = min(n, MAX_PARTS) if len(left) > 1 else 0  # nothing comes after a polygon that stands alone
+            for _ in range(walked):
                 at += 4 + number.unpack_from(blob, at)[0] * point_bytes
         elif len(left) > MAX_LEVELS:
             raise FootprintError(

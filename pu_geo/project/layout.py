@@ -90,7 +90,7 @@ def find_project(path: str | Path) -> Layout:
     if not (folder / "project.gpkg").is_file():
         raise ProjectError(
             f"{path} is not a PU-Geo project: there is no project.gpkg in it.",
-            f"Name a folder that ends in {SUFFIX}, or make one with `pu-geo init {Path(path).stem or 'event'}{SUFFIX}`.",
+            f"Name a folder that ends in {SUFFIX}, or make one: Project page, or `pu-geo init {Path(path).stem or 'event'}{SUFFIX}`.",
         )
     return Layout(folder)
 

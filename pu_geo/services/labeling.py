@@ -120,6 +120,11 @@ def simulate(layout: Layout, *, field: str, values: Sequence[str], count: int, s
     with store.connect(layout) as db:
         table = contents.footprints(db)
         known = labels.current_labels(db)
+        if not any(field in row for row in table.attributes):
+            there = ", ".join(sorted({name for row in table.attributes for name in row})) or "none"
+            raise LabelError(f"No footprint has the attribute {field!r}; they have: {there}.", "Name one of them.")
+        if not values:
+            raise LabelError("Nothing says which values mean damaged.", "Add, for example, --is destroyed.")
         wanted = [
             building
             for building, row in zip(table.building_ids, table.attributes, strict=True)

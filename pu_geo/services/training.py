@@ -100,8 +100,12 @@ def recommendation(found: Sequence[RunFacts]) -> str | None:
     if share is None:
         return None
     if recommended_method(share) == "ncpu":
-        return f"About {share:.0%} of the unlabeled look damaged: NcPU usually ranks best here."
+        advice = "NcPU is worth training here; compare its top with the instant ranker's."
+    else:
+        advice = (
+            "the instant ranker is the one to start from; NcPU is a second opinion, PUCL often fails where damage is rare."
+        )
     return (
-        f"About {share:.1%} of the unlabeled look damaged: where it is that little, the instant ranker usually "
-        "ranks best. Train NcPU or PUCL for a second opinion."
+        f"Your clicks speak for about {share:.0%} damaged among the unlabeled, if they are an even draw of the damage: "
+        f"{advice} A rule of thumb, not a finding: see docs/methods.md."
     )

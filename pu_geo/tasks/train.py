@@ -28,6 +28,7 @@ from pu_geo.tasks.job import Job
 
 RANKER_NAME = "ranker"
 RANKER_EMBEDDING_DIM = 64
+FAR_ABOVE = 3.0  # times the estimated share, from which the share called damaged looks wrong
 MOST_CALLED, FEWEST_CALLED = 0.5, 0.001  # shares of the unlabeled beyond which a run looks collapsed
 
 
@@ -177,6 +178,11 @@ def _warnings(outcome: _Outcome, pu: PUSet, clusters: pupl.PuplResult) -> tuple[
     found = []
     if outcome.score_type != "linear" and not FEWEST_CALLED <= called <= MOST_CALLED:
         found.append(f"{called:.1%} of the unlabeled score 0.5 or more: check the top and the bottom by eye.")
+    elif outcome.score_type != "linear" and outcome.share is not None and called > FAR_ABOVE * max(outcome.share, 0.01):
+        found.append(
+            f"{called:.0%} of the unlabeled score 0.5 or more, while your clicks speak for about {outcome.share:.1%}: "
+            "compare the top of this ranking with the instant ranker's before you use it."
+        )
     if not clusters.oriented:
         found.append("The two PUPL clusters do not follow your positives: do not trust them.")
     return tuple(found)

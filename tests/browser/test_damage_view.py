@@ -174,10 +174,11 @@ def test_a_database_error_is_said_and_nothing_is_acknowledged(chromium_page, app
     assert status.inner_text() == "Saved"
 
 
-def test_clicks_that_wait_survive_a_change_of_page_inside_the_app(chromium_page, app: str) -> None:
+@pytest.mark.parametrize("how", ["disk", ""])
+def test_clicks_survive_a_change_of_page_inside_the_app(chromium_page, app: str, how: str) -> None:
     page = chromium_page
     open_view(page, app)
-    refuse(app, "disk")
+    refuse(app, how)
     places = click_some(page)
     elsewhere = page.get_by_text("Elsewhere")
     elsewhere.click()
@@ -187,16 +188,6 @@ def test_clicks_that_wait_survive_a_change_of_page_inside_the_app(chromium_page,
     page.locator(".pugeo").wait_for()
     settle(page)
     assert on_server(app) == on_page(page) == dict.fromkeys(places, "positive")
-
-
-def test_a_click_right_before_a_change_of_page_is_stored(chromium_page, app: str) -> None:
-    page = chromium_page
-    open_view(page, app)
-    places = click_some(page)  # of which at least the last waits for the answer to the first
-    page.get_by_text("Elsewhere").click()
-    page.locator(".pugeo").wait_for(state="detached")
-    page.wait_for_timeout(500)
-    assert on_server(app) == dict.fromkeys(places, "positive")
 
 
 def test_waiting_clicks_are_taken_over_from_a_closed_tab_and_not_from_a_living_one(chromium_page, app: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rasterio
 from pyproj import Geod
 from rasterio.transform import Affine
 
@@ -147,3 +148,19 @@ def test_no_overlap_is_refused_with_the_distance(make_scene: Make) -> None:
     with pytest.raises(ImageryError, match=r"10\.0 km apart") as refused:
         check_overlap([pre], grid)
     assert refused.value.kind == "overlap"
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"), [("2031:05:29 17:00:00", "2031-05-29"), ("0000:00:00 00:00:00", None), ("last summer", None)]
+)
+def test_date_comes_from_the_files_own_tag_if_it_is_one(tmp_path: Path, tag: str, expected: str | None) -> None:
+    path = tmp_path / "dated.tif"
+    picture = np.random.default_rng(0).integers(1, 255, (3, 64, 64)).astype(np.uint8)
+    transform = Affine(0.5, 0.0, 500_000.0, 0.0, -0.5, 4_000_000.0)
+    with rasterio.open(
+        path, "w", driver="GTiff", width=64, height=64, count=3, dtype="uint8", crs="EPSG:32615", transform=transform
+    ) as target:
+        target.write(picture)
+        target.update_tags(TIFFTAG_DATETIME=tag)
+    assert describe(path, "post", "post-1").date == expected
+    assert describe(path, "post", "post-1", "2020-01-02").date == "2020-01-02"

@@ -83,7 +83,7 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
     assert not app.error
     said = {
         "annotate": "**2** positives",
-        "train": "the instant ranker usually",
+        "train": "the instant ranker is the one to start from",
         "explore": "Select some dots",
         "damage_map": "**2** confirmed",
         "imagery": "20 chips of 64 px",

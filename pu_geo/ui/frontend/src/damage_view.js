@@ -33,7 +33,6 @@ export class DamageView {
     this.map = new MapPane(this.store, actions);
     this.wall = new WallPane(this.store, actions);
     this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style));
-    this.root.addEventListener("pointerleave", () => this.log?.hurry()); // the next click may leave the page
     this.stopKeys = listenForKeys(this.root, (name) => this.#key(name));
     this.logChanged = () => this.#showLog();
     this.#build();

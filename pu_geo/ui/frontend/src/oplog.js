@@ -49,7 +49,7 @@ export class OperationLog {
   /** Send what was not sent yet, and no more until the next `connect`. Of no effect once another owner is connected. */
   disconnect(owner) {
     if (this.owner !== owner) return;
-    this.hurry();
+    if (this.ops.length && this.ops.at(-1).n > this.sentUpTo) this.flush();
     clearTimeout(this.timer);
     this.owner = this.send = null;
     this.sentUpTo = 0;
@@ -80,11 +80,6 @@ export class OperationLog {
     this.sentAt = Date.now();
     this.send({ session: this.session, attempt: this.attempt, ops: this.ops });
     this.#wake(this.#patience(RETRY_MS[Math.min(this.attempt, RETRY_MS.length - 1)]), true);
-  }
-
-  /** Flush if anything was never sent. */
-  hurry() {
-    if (this.ops.length && this.ops.at(-1).n > this.sentUpTo) this.flush();
   }
 
   /** The server's answer: everything up to `ack.n` is stored. */
