@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services import labeling, projects
-from pu_geo.ui import frame
+from pu_geo.services import imagery, labeling, projects
+from pu_geo.ui import frame, job_card
 from pu_geo.ui.project_view import project_view
 
 layout = frame.needs_project()
@@ -19,6 +19,8 @@ with frame.telling_errors():
         raise st.session_state.pop("refused_labels")
 
 summary = projects.summary(layout)
+if not summary.n_chips:
+    job_card.watch(layout, imagery.IMAGERY_TASKS)
 if not (summary.n_post and summary.n_buildings):
     st.info("There is nothing to click yet: this project needs a post-event scene and footprints.")
     frame.link("imagery", "Add imagery")

@@ -40,7 +40,7 @@ def curves(job: JobView) -> None:
     epochs = [point["epoch"] for point in job.curve]
     figure = go.Figure(go.Scatter(x=epochs, y=[point["loss"] for point in job.curve], name="loss", line_color="#0B6E99"))
     shares = [point.get("share_positive") for point in job.curve]
-    if any(share is not None for share in shares):
+    if sum(share is not None for share in shares) > 1:
         figure.add_scatter(
             x=epochs, y=shares, name="share called damaged", yaxis="y2", line={"color": "#D55E00", "dash": "dot"}
         )
