@@ -28,11 +28,15 @@ bench: setup
 
 setup: $(STAMP)
 
-# A torch that is in $(VENV) already is kept: constraints.txt does not name it, so a CPU build may be put there first.
+# A torch that is in $(VENV) already is kept, so that a CPU build may be put there first: its version becomes a constraint.
+INSTALLED := from importlib.metadata import distributions as d; \
+  print(*sorted({f"{x.name}=={x.version}" for x in d() if x.name in ("torch", "torchvision")}), sep="\n")
+
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	$(BIN)/python -c '$(INSTALLED)' > $(VENV)/kept.txt
+	$(BIN)/python -m pip install --quiet -c constraints.txt -c $(VENV)/kept.txt -e ".[dev]"
 	touch $@
 
 clean:
