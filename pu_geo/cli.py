@@ -103,7 +103,7 @@ def _chip(options: argparse.Namespace) -> None:
 
 
 def _label(options: argparse.Namespace) -> None:
-    layout = projects.open_project(options.project)
+    layout = projects.find(options.project)
     analyst = options.analyst or labeling.default_analyst()
     if options.stdin:
         _label_stream(layout, analyst)
@@ -187,17 +187,14 @@ def _export(options: argparse.Namespace) -> None:
     _say(options, result, words)
 
 
-def _inspect(options: argparse.Namespace) -> int:
+def _inspect(options: argparse.Namespace) -> None:
     from pu_geo.geo.raster import inspect_file
 
-    good = True
     for path in options.file:
         answer = inspect_file(path)
-        good = good and bool(answer["ok"])
         words = f"{path}: usable {answer['kind']}" if answer["ok"] else f"{path}: {answer['problem']} {answer['hint']}"
         _say(options, answer, words)
         sys.stdout.flush()
-    return 0 if good else 2
 
 
 def _jobs(options: argparse.Namespace) -> None:

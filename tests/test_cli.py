@@ -145,3 +145,15 @@ def test_set_wants_key_and_value(capsys: pytest.CaptureFixture[str], project: La
     code, _, err = run(capsys, "train", str(project.folder), "--method", "ncpu", "--set", "epochs")
     assert code == 2
     assert "key=value" in err
+
+
+def test_inspect_answers_every_file_and_never_stops(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    good = tmp_path / "points.geojson"
+    good.write_text('{"type": "FeatureCollection", "features": []}')
+    bad = tmp_path / "bad.tif"
+    bad.write_bytes(b"no tiff at all")
+    code, out, err = run(capsys, "inspect", str(bad), str(tmp_path / "missing.tif"), str(good), "--json")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert [set(answer) for answer in answers] == [{"file", "ok", "kind", "problem", "hint"}] * 3
+    assert [answer["ok"] for answer in answers[:2]] == [False, False]

@@ -76,7 +76,13 @@ def recent() -> list[Layout]:
 
 def _remember(layout: Layout) -> None:
     others = [path for path in _recent_paths() if path != str(layout.folder)]
-    write_json(_recent_file(), [str(layout.folder), *others][:_RECENT_MOST])
+    try:
+        write_json(_recent_file(), [str(layout.folder), *others][:_RECENT_MOST])
+    except OSError as error:
+        raise ProjectError(
+            f"The list of recent projects cannot be written to {home()}: {error.strerror}.",
+            f"Make that folder writable, or set {HOME_VARIABLE} to one that is.",
+        ) from error
 
 
 def resolve(token: str) -> Layout | None:

@@ -53,3 +53,10 @@ def test_opening_what_is_no_project_is_refused(tmp_path: Path) -> None:
 
 def test_paths_are_read_one_a_line_with_or_without_quotes() -> None:
     assert imagery.paths_in(" \"/a/b c.tif\" \n\n'/d.tif'\n") == ["/a/b c.tif", "/d.tif"]
+
+
+def test_home_that_cannot_be_written_is_told(tmp_path: Path, project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "file"))
+    with pytest.raises(ProjectError, match="cannot be written"):
+        projects.open_project(str(project.folder))
