@@ -179,7 +179,7 @@ export class DamageView {
 
   #key(name) {
     const { store } = this;
-    const target = store.hovered >= 0 ? store.hovered : store.selected;
+    const target = [this.map.underPointer(), store.hovered, store.selected].find((i) => i >= 0) ?? -1;
     const mark = (code) => target >= 0 && this.canLabel && (this.label(target, code, "keys"), true);
     const mapShown = !this.map.root.hidden;
     switch (name) {

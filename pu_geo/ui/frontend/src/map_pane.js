@@ -50,7 +50,10 @@ export class MapPane {
     store.on("selected", () => this.#movePulse(true));
     this.divider.addEventListener("pointerdown", (event) => this.#dragSwipe(event));
     this.target.addEventListener("pointermove", (event) => this.#hover(event));
+    // Moves reach `pointermove` once a frame; a key pressed before that frame must mean the building under the pointer now.
+    this.target.addEventListener("pointerrawupdate", (event) => (this.pointer = event));
     this.target.addEventListener("pointerleave", () => {
+      this.pointer = null;
       store.set("hovered", -1);
       this.tooltip.hidden = true;
     });
@@ -162,6 +165,11 @@ export class MapPane {
   #gridAt(event) {
     const [x, y] = this.map.getEventCoordinate(event);
     return [x, -y];
+  }
+
+  /** The building under the pointer at this moment, -1 if none or the pointer is elsewhere. */
+  underPointer() {
+    return this.pointer ? this.#under(this.pointer) : -1;
   }
 
   #under(event) {
