@@ -22,7 +22,7 @@ pinned = training.pinned_run(layout)
 which, slider, out = st.columns([2, 3, 2], gap="medium")
 with which:
     run_id = st.selectbox("Run", ids, index=ids.index(pinned) if pinned in ids else 0)
-    run = mapping.run(layout, run_id)
+    run = runs[ids.index(run_id)]
     if run_id != pinned and st.button("Show this run on the live map (QGIS)", icon=":material/push_pin:"):
         training.pin(layout, run_id)
         st.rerun()

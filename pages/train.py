@@ -16,19 +16,19 @@ frame.header(
     "Train", "Learn from the positives and the unlabeled, in the background. Closing this tab does not stop a training."
 )
 
-data = training.data_summary(layout)
+data, found = training.data_summary(layout), training.all_runs(layout)
 for column, (label, value) in zip(
     st.columns(4),
     (
         ("Positives", data.n_positive),
         ("Unlabeled", data.n_unlabeled),
         ("Not assessable", data.n_left_out),
-        ("Runs", len(training.all_runs(layout))),
+        ("Runs", len(found)),
     ),
     strict=True,
 ):
     column.metric(label, f"{value:,}")
-advice = training.recommendation(training.all_runs(layout))
+advice = training.recommendation(found)
 if advice:
     st.info(advice, icon=":material/lightbulb:")
 
@@ -98,7 +98,6 @@ for column, card in zip(st.columns(len(cards), gap="medium"), cards, strict=True
 
 job_card.watch(layout, training.TRAINING_TASKS, body=curves, most=3)
 
-found = training.all_runs(layout)
 if found:
     st.markdown("#### Runs")
     pinned = training.pinned_run(layout)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Role = Literal["pre", "post"]
 Label = Literal["positive", "not_damaged", "not_assessable", "cleared"]
+MOST_NODATA = 0.5  # share of a chip that may be without data; beyond it the building counts as not assessed
 LABELS: tuple[Label, ...] = ("positive", "not_damaged", "not_assessable", "cleared")
 Affine6 = tuple[float, float, float, float, float, float]
 

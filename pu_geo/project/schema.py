@@ -5,7 +5,6 @@ from __future__ import annotations
 SCHEMA = 1
 APPLICATION_ID = 0x47504B47  # "GPKG"
 USER_VERSION = 10300
-UNSET_SRS = 0  # until the first post scene gives the project its CRS
 CUSTOM_SRS = 100000  # a CRS without an EPSG code
 
 _GEOPACKAGE = """

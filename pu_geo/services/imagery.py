@@ -13,7 +13,7 @@ from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Role, Scene
 
-IMAGERY_TASKS = ("prepare", "add_scenes", "add_footprints", "chip")
+IMAGERY_TASKS = jobs.ONE_AT_A_TIME
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,3 @@ def start_adding_footprints(layout: Layout, path: str) -> str:
 def start_chipping(layout: Layout, *, size_px: int, bands: str) -> str:
     """Start the job that cuts chips and computes features; return its id."""
     return jobs.start(layout, "chip", {"size_px": size_px, "bands": bands})
-
-
-def jobs_of(layout: Layout, tasks: Sequence[str]) -> list[jobs.JobView]:
-    """Return the project's jobs of some kinds, newest first."""
-    return [job for job in jobs.all_jobs(layout) if job.task in tasks]

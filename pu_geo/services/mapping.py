@@ -11,11 +11,10 @@ import numpy as np
 from pu_geo import jobs
 from pu_geo.project import labels, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import RunFacts
+from pu_geo.records import MOST_NODATA, RunFacts
 from pu_geo.services.imagery import chip_facts
 
 EXPORT_TASKS = ("export",)
-MOST_NODATA = 0.5  # as in the export
 
 
 @dataclass(frozen=True)
@@ -25,13 +24,11 @@ class ThresholdView:
     Attributes:
         n_flagged: unlabeled with at least this score.
         n_confirmed: positives.
-        clicks_above: of the positives, how many score at least this; the model has seen them, so this flatters it.
     """
 
     n: int
     n_flagged: int
     n_confirmed: int
-    clicks_above: int
 
 
 def run(layout: Layout, run_id: str) -> RunFacts:
@@ -52,7 +49,6 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
         n=len(scores),
         n_flagged=int((above & is_open).sum()),
         n_confirmed=int(pu.is_positive.sum()),
-        clicks_above=int((above & pu.is_positive).sum()),
     )
 
 

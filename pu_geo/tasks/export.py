@@ -13,12 +13,11 @@ from pu_geo.errors import PuGeoError
 from pu_geo.geo.exporters import EXPORTERS, lonlat
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import SUFFIX
-from pu_geo.records import DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
+from pu_geo.records import MOST_NODATA, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.tasks.chip import load_chip_set
 from pu_geo.tasks.job import Job
 
 SCHEMA_VERSION = "0.1"
-MOST_NODATA = 0.5  # share of a chip that may be without data
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
 _LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
 

@@ -12,10 +12,10 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from pu_geo.errors import PuGeoError
+from pu_geo.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.project.layout import Layout
 from pu_geo.services import labeling, projects
 
-OPEN_VARIABLE = "PU_GEO_OPEN"
 _ADDRESS_KEY = "project"
 _SCREENS = {"imagery": "Imagery", "annotate": "Annotate", "train": "Train", "damage_map": "Damage map"}
 
@@ -81,7 +81,7 @@ def _open_first() -> None:
     if not wanted or "first_opened" in st.session_state:
         return
     st.session_state["first_opened"] = True
-    layout = projects.open_sample()[0] if wanted == "sample" else projects.open_project(wanted)
+    layout = projects.open_sample()[0] if wanted == SAMPLE else projects.open_project(wanted)
     use(layout)
 
 
