@@ -11,6 +11,7 @@ from pu_geo.services import training
 from pu_geo.ui import frame, job_card
 from pu_geo.ui.job_card import JobView
 
+CARDS_A_ROW = 3
 layout = frame.needs_project()
 frame.header(
     "Train", "Learn from the positives and the unlabeled, in the background. Closing this tab does not stop a training."
@@ -35,11 +36,12 @@ if advice:
 
 def curves(job: JobView) -> None:
     """Draw the loss, and where it is reported the share of buildings called damaged."""
-    if len(job.curve) < 2:
+    points = [point for point in job.curve if point.get("stage") in (None, "training")]
+    if len(points) < 2:
         return
-    epochs = [point["epoch"] for point in job.curve]
-    figure = go.Figure(go.Scatter(x=epochs, y=[point["loss"] for point in job.curve], name="loss", line_color="#0B6E99"))
-    shares = [point.get("share_positive") for point in job.curve]
+    epochs = [point["epoch"] for point in points]
+    figure = go.Figure(go.Scatter(x=epochs, y=[point["loss"] for point in points], name="loss", line_color="#0B6E99"))
+    shares = [point.get("share_positive") for point in points]
     if sum(share is not None for share in shares) > 1:
         figure.add_scatter(
             x=epochs, y=shares, name="share called damaged", yaxis="y2", line={"color": "#D55E00", "dash": "dot"}
@@ -61,40 +63,50 @@ def settings_form(card: training.MethodCard, preset: str) -> dict[str, str]:
     for item in fields(chosen):
         value, key = getattr(chosen, item.name), f"set-{card.name}-{preset}-{item.name}"
         meta = item.metadata
+        words = meta.get("help")
         if meta.get("choices"):
-            given = st.selectbox(
-                item.name, meta["choices"], index=meta["choices"].index(value), help=meta.get("help"), key=key
-            )
+            given = st.selectbox(item.name, meta["choices"], index=meta["choices"].index(value), help=words, key=key)
         elif isinstance(value, bool):
-            given = st.checkbox(item.name, value, help=meta.get("help"), key=key)
+            given = st.checkbox(item.name, value, help=words, key=key)
         else:
-            given = st.text_input(
-                item.name, str(value), help=f"{meta.get('help')} ({meta.get('min')} to {meta.get('max')})", key=key
-            )
+            bounds = f" ({meta.get('min')} to {meta.get('max')})" if meta.get("max") is not None else ""
+            given = st.text_input(item.name, str(value), help=f"{words}{bounds}", key=key)
         if str(given) != str(value):
             changed[item.name] = str(given)
     return changed
 
 
-cards = training.cards()
-for column, card in zip(st.columns(len(cards), gap="medium"), cards, strict=True):
-    with column.container(border=True):
-        st.markdown(f"**{card.title}**")
-        st.caption(card.summary)
-        with st.expander("Details and settings"):
-            st.caption(f"Paper: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}")
-            preset = st.selectbox("Preset", list(card.presets), key=f"preset-{card.name}")
-            seed = st.number_input("Seed", 0, 10_000, 0, key=f"seed-{card.name}")
-            changed = settings_form(card, preset)
-        reason = training.why_not(layout, card.name)
-        if reason:
-            st.caption(f":orange[{reason}]")
-        if st.button(
-            f"Train {card.title.split(' ')[0]}", type="primary", disabled=reason is not None, key=f"start-{card.name}"
-        ):
-            with frame.telling_errors():
-                training.start(layout, card.name, preset=preset, seed=int(seed), overrides=changed)
-                st.rerun()
+def draw_card(card: training.MethodCard) -> None:
+    """Draw what a method is and needs, its form, and the button that starts it."""
+    st.markdown(f"**{card.title}**")
+    st.caption(card.summary)
+    with st.expander("Details and settings"):
+        st.caption(f"Source: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}")
+        preset = st.selectbox("Preset", list(card.presets), key=f"preset-{card.name}")
+        seed = st.number_input("Seed", 0, 10_000, 0, key=f"seed-{card.name}")
+        types_from = None
+        if card.uses_types:
+            types_from = st.selectbox(
+                "Kind of damage", training.type_fields(layout), index=None, key=f"types-{card.name}",
+                placeholder="one kind for all", help="Attribute of the footprints that names it; read for your positives alone.",
+            )  # fmt: skip
+        changed = settings_form(card, preset)
+    reason = training.why_not(layout, card.name)
+    if reason:
+        st.caption(f":orange[{reason}]")
+    label = f"Train {card.title.split(' + PUPL')[0]}"
+    if st.button(label, type="primary", disabled=reason is not None, key=f"start-{card.name}"):
+        with frame.telling_errors():
+            training.start(layout, card.name, preset=preset, seed=int(seed), overrides=changed, types_from=types_from)
+            st.rerun()
+
+
+for number, (heading, cards) in enumerate(training.cards_by_group().items()):
+    if cards and (number == 0 or st.toggle(heading, key=f"group-{number}")):
+        columns = st.columns(min(max(len(cards), 2), CARDS_A_ROW), gap="medium")
+        for place, card in enumerate(cards):
+            with columns[place % len(columns)].container(border=True):
+                draw_card(card)
 
 job_card.watch(layout, training.TRAINING_TASKS, body=curves, most=3)
 

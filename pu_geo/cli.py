@@ -119,7 +119,7 @@ def _label(options: argparse.Namespace) -> None:
     else:
         simulated = labeling.simulate(
             layout, field=options.from_field, values=options.values, count=options.count, seed=options.seed,
-            analyst=analyst,
+            analyst=analyst, label=options.label,
         )  # fmt: skip
         _say(options, simulated, f"Clicked {simulated['stored']} buildings; {simulated['positives']} positives now.")
 
@@ -147,6 +147,18 @@ def _rank(options: argparse.Namespace) -> None:
     _say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
 
 
+def _methods(options: argparse.Namespace) -> None:
+    from pu_geo.services import training
+
+    found = [
+        {"name": card.name, "title": card.title, "group": group, "presets": list(card.presets), "needs": card.needs}
+        for group, cards in training.cards_by_group().items()
+        for card in cards
+    ]
+    lines = [f"{row['name']:15} {row['title']}: {', '.join(row['presets'])}. {row['needs']}" for row in found]
+    _say(options, {"methods": found}, "\n".join(lines))
+
+
 def _train(options: argparse.Namespace) -> None:
     from pu_geo.services import training
 
@@ -154,10 +166,16 @@ def _train(options: argparse.Namespace) -> None:
     overrides = _overrides(options.set)
     training.settings_for(options.method, options.preset, overrides)
     if options.detach:
-        job_id = training.start(layout, options.method, preset=options.preset, seed=options.seed, overrides=overrides)
+        job_id = training.start(
+            layout, options.method, preset=options.preset, seed=options.seed, overrides=overrides,
+            types_from=options.types_from,
+        )  # fmt: skip
         _say(options, {"job_id": job_id}, f"Started job {job_id}. Follow it with `pu-geo jobs {options.project}`.")
         return
-    args = {"method": options.method, "preset": options.preset, "seed": options.seed, "overrides": overrides}
+    args = {
+        "method": options.method, "preset": options.preset, "seed": options.seed, "overrides": overrides,
+        "types_from": options.types_from,
+    }  # fmt: skip
     result = _run_job(layout, "train", args, options)
     _say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
 
@@ -245,6 +263,7 @@ COMMANDS = {
     "chip": _chip,
     "label": _label,
     "rank": _rank,
+    "methods": _methods,
     "train": _train,
     "evaluate": _evaluate,
     "export": _export,

@@ -65,7 +65,12 @@ def _label_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--stdin", action="store_true", help='read {"op": unique text, "building_id", "label"} a line, answer each'
     )
     way.add_argument("--import", dest="import_file", metavar="FILE", help="CSV (building_id,label) or points GeoJSON")
-    verb.add_argument("--is", dest="values", action="append", default=[], metavar="VALUE", help="value that means damaged")
+    verb.add_argument(
+        "--is", dest="values", action="append", default=[], metavar="VALUE", help="value that shall be clicked"
+    )
+    verb.add_argument(
+        "--as", dest="label", choices=["positive", "not_damaged"], default="positive", help="what those clicks say"
+    )
     verb.add_argument("--count", type=whole(1), default=30, help="how many clicks to simulate (default 30)")
     verb.add_argument("--seed", type=whole(0), default=0)
     verb.add_argument("--analyst", help="who is labelling (a pseudonym will do)")
@@ -73,10 +78,14 @@ def _label_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     _verb(verbs, "rank", "Rank all buildings with the instant ranker; makes a run.", "joplin.pugeo")
+    _verb(verbs, "methods", "List the methods, their presets, and what they need.", "--json", project=False)
     verb = _verb(verbs, "train", "Train a method and score all buildings; makes a run.", "joplin.pugeo --method ncpu")
-    verb.add_argument("--method", required=True, help="ncpu or pucl")
+    verb.add_argument("--method", required=True, help="ncpu, pucl, ...: `pu-geo methods` lists them")
     verb.add_argument("--preset", default="quick")
     verb.add_argument("--seed", type=whole(0), default=0)
+    verb.add_argument(
+        "--types-from", metavar="FIELD", help="attribute of the clicked footprints that names the kind of damage"
+    )
     verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting of the preset")
     verb.add_argument("--detach", action="store_true", help="train in the background and return at once")
     verb = _verb(

@@ -1,4 +1,4 @@
-"""The small networks that sit on frozen features, and their slow copy."""
+"""The small parts of networks: standardisation, heads, and the slow copy of a network."""
 
 from __future__ import annotations
 
@@ -10,30 +10,35 @@ from torch import Tensor, nn
 
 
 class Standardize(nn.Module):
-    """Bring each feature to mean 0 and variance 1 with statistics that travel with the weights.
+    """Bring each feature, or each band, to mean 0 and variance 1 with statistics that travel with the weights.
+
+    Args:
+        shape: of one chip: (D,) for features, (C, H, W) for images.
 
     Attributes:
-        mean, scale: float32 [D]; scale is the standard deviation, or 1 where a feature never varies.
+        mean, scale: float32 [D] or [C, 1, 1]; scale is the standard deviation, or 1 where a feature never varies.
     """
 
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, n_features: int) -> None:
+    def __init__(self, shape: tuple[int, ...]) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.zeros(n_features))
-        self.register_buffer("scale", torch.ones(n_features))
+        one_each = (shape[0], *[1] * (len(shape) - 1))
+        self.register_buffer("mean", torch.zeros(one_each))
+        self.register_buffer("scale", torch.ones(one_each))
 
     @torch.no_grad()
-    def fit(self, features: Tensor) -> None:
-        """Take mean and spread from features, float [M, D]."""
-        self.mean.copy_(features.float().mean(0))
-        spread = features.float().std(0, correction=0)
+    def fit(self, inputs: Tensor) -> None:
+        """Take mean and spread from inputs, float [M, D] or [M, C, H, W]."""
+        over = [0, *range(2, inputs.ndim)]
+        self.mean.copy_(inputs.float().mean(over).view(self.mean.shape))
+        spread = inputs.float().std(over, correction=0).view(self.scale.shape)
         self.scale.copy_(torch.where(spread > 1e-6, spread, torch.ones_like(spread)))
 
-    def forward(self, features: Tensor) -> Tensor:
-        """Standardise float [B, D]; far outliers are drawn in to 8 standard deviations."""
-        return ((features.float() - self.mean) / self.scale).clamp(-8, 8)
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Standardise float [B, D] or [B, C, H, W]; far outliers are drawn in to 8 standard deviations."""
+        return ((inputs.float() - self.mean) / self.scale).clamp(-8, 8)
 
 
 def linear(n_in: int, n_out: int, generator: torch.Generator, *, bias: bool = True) -> nn.Linear:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
-
-from pu_geo.errors import JobCancelled, TrainingError
 
 
 def _nobody(_: Mapping[str, object]) -> None:
@@ -35,31 +32,20 @@ class Run:
     Attributes:
         device: where tensors live.
         seed: every random number of the training comes from it.
-        report: called with {"epoch", "epochs", "loss", ...}; plain Python numbers only.
+        report: called with {"stage", "epoch", "epochs", "loss", ...}; plain Python numbers and words only.
         is_cancelled: asked once a batch.
+        warnings: sentences for the person who trains, added as they come up.
     """
 
     device: torch.device = field(default_factory=best_device)
     seed: int = 0
     report: Callable[[Mapping[str, object]], None] = _nobody
     is_cancelled: Callable[[], bool] = _never
+    warnings: list[str] = field(default_factory=list)
 
-    def generator(self, stream: int = 0) -> torch.Generator:
-        """Return a CPU generator; another `stream` (int >= 0) gives independent numbers for the same seed."""
-        return torch.Generator().manual_seed(self.seed * 1_000_003 + stream)
+    def generator(self, stream: int = 0, epoch: int = 0) -> torch.Generator:
+        """Return a CPU generator; another `stream` or `epoch` (int >= 0) gives independent numbers for the same seed.
 
-    def check(self, loss: float, *, where: str) -> None:
-        """Stop where the user asked to, or where the loss is no longer a number.
-
-        Raises:
-            JobCancelled: if the user cancelled.
-            TrainingError: if `loss` is not finite; `where` ("epoch 3, batch 12") goes into the message.
+        A generator an epoch leaves nothing of it to be remembered: whoever begins an epoch again draws the same numbers.
         """
-        if self.is_cancelled():
-            raise JobCancelled
-        if not math.isfinite(loss):
-            raise TrainingError(
-                f"Training stopped at {where}: the loss became {loss}, which is not a finite number.",
-                "Start again with a smaller learning rate (lr) or another seed.",
-                kind="diverged",
-            )
+        return torch.Generator().manual_seed((self.seed * 1_000_003 + stream) * 100_003 + epoch)

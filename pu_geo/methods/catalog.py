@@ -4,74 +4,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from pu_geo.errors import TrainingError
-from pu_geo.methods.settings import PRESETS, NcpuSettings, PuclSettings
+from pu_geo.methods.cards import ncpu, pucl
+from pu_geo.methods.settings import MethodCard
 
+METHODS: dict[str, MethodCard] = {found.name: found for found in (ncpu.CARD, pucl.CARD)}
+"""All methods, in the order in which they are shown."""
 
-@dataclass(frozen=True)
-class MethodCard:
-    """What the Train page and the command line say about one method.
-
-    Attributes:
-        name: short name, as typed on the command line.
-        title: name for people.
-        paper: authors, title, venue, year.
-        summary: what it does, in two sentences.
-        needs: what it must be given.
-        cannot: what it is not good at.
-        min_positives: fewer are refused.
-        settings: its dataclass in `methods.settings`.
-        presets: name of a preset -> values that differ from the dataclass's defaults.
-        entry: "module:function" of its `fit`.
-    """
-
-    name: str
-    title: str
-    paper: str
-    summary: str
-    needs: str
-    cannot: str
-    min_positives: int
-    settings: type[Any]
-    presets: Mapping[str, Mapping[str, object]]
-    entry: str
-
-
-METHODS: dict[str, MethodCard] = {
-    "ncpu": MethodCard(
-        name="ncpu",
-        title="NcPU",
-        paper="Zhao et al., Noisy-Pair Robust Representation Alignment for Positive-Unlabeled Learning",
-        summary=(
-            "Learns from the clicked positives and all other buildings, and works out by itself which of those are "
-            "damaged. Most worth trying where a third or more of the buildings are damaged."
-        ),
-        needs="At least 5 positives, better 10 to 30, of every kind of damage that shall be found.",
-        cannot="Its scores order buildings; they are no probabilities. It does not tell kinds of damage apart.",
-        min_positives=5,
-        settings=NcpuSettings,
-        presets=PRESETS["ncpu"],
-        entry="pu_geo.methods.ncpu:fit",
-    ),
-    "pucl": MethodCard(
-        name="pucl",
-        title="PUCL + PUPL",
-        paper="Contrastive Positive Unlabeled Learning (PUCL and PUPL)",
-        summary=(
-            "Learns embeddings in which positives lie together, splits them into two clusters, and trains a linear "
-            "classifier on the result. Its embeddings suit the Explore page."
-        ),
-        needs="At least 5 positives, better 30.",
-        cannot="Its two clusters follow what splits the scene most, which need not be damage. Compare with the instant ranking.",
-        min_positives=5,
-        settings=PuclSettings,
-        presets=PRESETS["pucl"],
-        entry="pu_geo.methods.pucl:fit",
-    ),
-}
+GROUPS = {"pu": "Positive-unlabeled learning", "types": "Kinds of damage and agencies", "yardstick": "Yardsticks"}
+"""Where a card is shown, and the heading there."""
 
 
 def card(method: str) -> MethodCard:
@@ -140,6 +84,13 @@ def _read(name: str, value: str | float, wanted: type) -> object:
     raise TrainingError(
         f"{name} is {text!r}; it must be {kinds.get(wanted, 'a word')}.", f"Write {name} as such.", kind="settings"
     )
+
+
+def load_restored(method: str) -> Callable[..., Any]:
+    """Import a method and return its `restored(state, settings, device)`. This loads torch."""
+    module = card(method).entry.partition(":")[0]
+    restored: Callable[..., Any] = getattr(importlib.import_module(module), "restored")  # noqa: B009
+    return restored
 
 
 def load_fit(method: str) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
-"""What an analyst may set for each method. Imports no torch, so that pages and the command line can read it at once.
+"""How a setting is declared and checked, and what all methods let an analyst set. Imports no torch.
 
-One frozen dataclass a method. Each number carries its help text and its bounds, from which forms are drawn and by
-which `check` refuses a wrong value.
+One frozen dataclass a method (`methods.cards`). Each number carries its help text and its bounds, from which forms are
+drawn and by which `check` refuses a wrong value.
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pu_geo.errors import TrainingError
+
+NO_LIMIT = 10**7
+STANDARD: Mapping[str, object] = {"backbone": "resnet18", "precision": "bf16", "pretrain_epochs": 100}
+"""What presets `standard` share: a network trained from the chips, after self-supervised training on all of them."""
 
 
 def setting(
@@ -32,7 +36,7 @@ def check(settings: Any) -> None:
     """Refuse settings with a value out of its bounds.
 
     Args:
-        settings: an instance of one of the dataclasses below.
+        settings: an instance of a settings dataclass.
 
     Raises:
         TrainingError: for the first value out of bounds.
@@ -65,62 +69,65 @@ def _bounds(low: float | None, high: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class NcpuSettings:
-    """Settings of NcPU on cached features. Names in parentheses are the paper's symbols."""
+class NetworkSettings:
+    """What every method asks about its network."""
 
-    variant: str = setting(
-        "paper",
-        "Follow the paper's equations, or its released code where the two differ.",
-        choices=("paper", "released"),
+    backbone: str = setting(
+        "features",
+        "What looks at the chips: cached frozen features (seconds on a laptop), or a network trained from the chips.",
+        choices=("features", "small", "resnet18", "preact_resnet18"),
     )
-    epochs: int = setting(60, "Times every chip is looked at, unless max_steps ends training before.", min=1, max=5000)
-    max_steps: int = setting(300, "Steps that training takes at most; five epochs are always done.", min=1, max=10**7)
-    warmup_epochs: int = setting(
-        5, "First epochs, in which pseudo targets stay fixed; a quarter at most where max_steps cuts.", min=0, max=1000
+    width: int = setting(0, "Hidden units on cached features; 0 looks straight at them.", min=0, max=4096)
+    weights_file: str = setting("", "Path of a local file of resnet18 weights to start from; empty starts at random.")
+    augmentation: str = setting(
+        "aerial",
+        "Views of chips: flips, rotation and crop (aerial), or mirror, crop and colour (natural). Cached features are aerial.",
+        choices=("aerial", "natural"),
     )
-    batch_size: int = setting(128, "Chips per step.", min=2, max=4096)
-    lr: float = setting(0.005, "Learning rate at the start; it falls to zero along a cosine.", min=1e-7, max=10.0)
-    weight_decay: float = setting(1e-3, "Pull of the weights towards zero.", min=0.0, max=1.0)
-    width: int = setting(0, "Units of the backbone; 0 makes classifier and heads look at the features.", min=0, max=4096)
-    embedding_dim: int = setting(64, "Length of an embedding.", min=2, max=2048)
-    ema_momentum: float = setting(0.99, "How slowly the EMA target follows the online network.", min=0.0, max=1.0)
-    prototype_momentum: float = setting(0.99, "How slowly prototypes move (alpha).", min=0.0, max=1.0)
-    target_momentum: float = setting(0.9, "How slowly pseudo targets move (beta).", min=0.0, max=1.0)
-    threshold_momentum: float = setting(0.99, "How slowly the self-adaptive threshold moves (gamma).", min=0.0, max=1.0)
-    rep_weight: float = setting(5.0, "Weight of the noisy-pair robust loss (w_r).", min=0.0, max=1000.0)
-    entropy_weight: float = setting(0.5, "Weight of the entropy term after warm-up (w_ent).", min=0.0, max=100.0)
-    grad_clip: float = setting(30.0, "Longest gradient that is let through.", min=1e-3, max=1e6)
+    pretrain_epochs: int = setting(
+        0, "Epochs of self-supervised contrastive training of the backbone on all chips before.", min=0, max=5000
+    )
+    precision: str = setting(
+        "float32", "Number type of the backbone; bf16 is about twice as fast.", choices=("float32", "bf16")
+    )
+    compiled: bool = setting(False, "Let torch.compile work on the backbone: minutes at the start, gains on a GPU alone.")
 
     def __post_init__(self) -> None:
         check(self)
 
 
 @dataclass(frozen=True)
-class PuclSettings:
-    """Settings of PUCL with PUPL on cached features. Names in parentheses are the paper's symbols."""
+class MethodCard:
+    """What the Train page and the command line say about one method.
 
-    loss: str = setting(
-        "pucl",
-        "Contrastive loss: PUCL, without labels (sscl), or with the unlabeled as one class (scl_pu).",
-        choices=("pucl", "sscl", "scl_pu"),
-    )
-    epochs: int = setting(100, "Times every chip is looked at, unless max_steps ends training before.", min=1, max=5000)
-    max_steps: int = setting(2000, "Steps that training takes at most; at least one epoch is done.", min=1, max=10**7)
-    batch_size: int = setting(256, "Chips per step, each in two views (b).", min=2, max=8192)
-    lr: float = setting(1e-3, "Learning rate after warm-up; it falls to zero along a cosine.", min=1e-7, max=10.0)
-    weight_decay: float = setting(1e-4, "Pull of the weights towards zero.", min=0.0, max=1.0)
-    temperature: float = setting(0.5, "Scale of similarities; smaller looks at nearer chips (tau).", min=0.01, max=10.0)
-    width: int = setting(256, "Hidden units of the backbone; 0 makes it linear.", min=0, max=4096)
-    embedding_dim: int = setting(128, "Length of an embedding (k).", min=2, max=2048)
-    projection_dim: int = setting(64, "Output of the projection head, which only training uses (p).", min=2, max=2048)
-    n_seedings: int = setting(8, "Starts of the pseudo labelling; the best one counts.", min=1, max=256)
-    classifier_l2: float = setting(1e-3, "Pull of the linear classifier towards zero.", min=1e-8, max=10.0)
+    Attributes:
+        name: short name, as typed on the command line.
+        title: name for people.
+        paper: authors, title, venue, year.
+        summary: what it does, in two sentences.
+        needs: what it must be given.
+        cannot: what it is not good at.
+        min_positives: fewer are refused.
+        settings: its dataclass in `methods.settings`.
+        presets: name of a preset -> values that differ from the dataclass's defaults.
+        entry: "module:function" of its `fit`; `restored` lies beside it.
+        min_not_damaged: fewer buildings that a person called not damaged are refused.
+        score_type: enum of the export schema.
+        group: where it is shown: "pu", "types" (works with kinds of damage) or "yardstick".
+        uses_types: whether it learns from the kind of damage of each positive.
+    """
 
-    def __post_init__(self) -> None:
-        check(self)
-
-
-PRESETS: dict[str, dict[str, Mapping[str, object]]] = {
-    "ncpu": {"quick": {}},
-    "pucl": {"quick": {}},
-}
+    name: str
+    title: str
+    paper: str
+    summary: str
+    needs: str
+    cannot: str
+    min_positives: int
+    settings: type[Any]
+    presets: Mapping[str, Mapping[str, object]]
+    entry: str
+    min_not_damaged: int = 0
+    score_type: str = "pu_probability"
+    group: str = "pu"
+    uses_types: bool = False

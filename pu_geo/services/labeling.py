@@ -108,8 +108,10 @@ def current_labels(layout: Layout) -> dict[str, Label]:
         return labels.current_labels(db)
 
 
-def simulate(layout: Layout, *, field: str, values: Sequence[str], count: int, seed: int, analyst: str) -> dict[str, object]:
-    """Click `count` random buildings whose attribute `field` is one of `values`, for trials.
+def simulate(
+    layout: Layout, *, field: str, values: Sequence[str], count: int, seed: int, analyst: str, label: Label = "positive"
+) -> dict[str, object]:
+    """Click `count` random buildings whose attribute `field` is one of `values`, for trials, and call them `label`.
 
     Returns:
         {"stored", "positives": positives in the project now}
@@ -124,7 +126,7 @@ def simulate(layout: Layout, *, field: str, values: Sequence[str], count: int, s
             there = ", ".join(sorted({name for row in table.attributes for name in row})) or "none"
             raise LabelError(f"No footprint has the attribute {field!r}; they have: {there}.", "Name one of them.")
         if not values:
-            raise LabelError("Nothing says which values mean damaged.", "Add, for example, --is destroyed.")
+            raise LabelError(f"Nothing says which values mean {label}.", "Add, for example, --is destroyed.")
         wanted = [
             building
             for building, row in zip(table.building_ids, table.attributes, strict=True)
@@ -137,7 +139,7 @@ def simulate(layout: Layout, *, field: str, values: Sequence[str], count: int, s
             )
         chosen = np.random.default_rng(seed).choice(len(wanted), size=count, replace=False)
         act = f"simulated-{uuid.uuid4()}"
-        ops = [LabelOp(f"{act}-{i}", wanted[int(row)], "positive", act) for i, row in enumerate(chosen)]
+        ops = [LabelOp(f"{act}-{i}", wanted[int(row)], label, act) for i, row in enumerate(chosen)]
         labels.append(db, ops, analyst=analyst, screen="cli", kind="simulated")
         return {"stored": count, "positives": labels.counts(labels.current_labels(db))["positive"]}
 

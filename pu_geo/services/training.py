@@ -25,12 +25,24 @@ class DataSummary:
     n_positive: int
     n_unlabeled: int
     n_left_out: int
+    n_not_damaged: int
     has_chips: bool
 
 
-def cards() -> Sequence[catalog.MethodCard]:
-    """Return the cards of all methods, in the order in which they are shown."""
-    return list(catalog.METHODS.values())
+def cards_by_group() -> dict[str, list[catalog.MethodCard]]:
+    """Return the cards by the heading that they are shown under."""
+    return {
+        heading: [card for card in catalog.METHODS.values() if card.group == group]
+        for group, heading in catalog.GROUPS.items()
+    }
+
+
+def type_fields(layout: Layout) -> list[str]:
+    """Return the attributes of the footprints that may name a kind of damage: texts, and those of positives alone."""
+    with store.connect(layout) as db:
+        table, known = contents.footprints(db), labels.current_labels(db)
+    rows = [row for id_, row in zip(table.building_ids, table.attributes, strict=True) if known.get(id_) == "positive"]
+    return sorted({name for row in rows for name, value in row.items() if isinstance(value, str)})
 
 
 def method_title(method: str) -> str:
@@ -45,7 +57,7 @@ def data_summary(layout: Layout) -> DataSummary:
         n = contents.count_footprints(db)
         has_chips = contents.latest_chip_set(db) is not None
     unlabeled = n - counts["positive"] - counts["not_assessable"]
-    return DataSummary(counts["positive"], unlabeled, counts["not_assessable"], has_chips)
+    return DataSummary(counts["positive"], unlabeled, counts["not_assessable"], counts["not_damaged"], has_chips)
 
 
 def why_not(layout: Layout, method: str) -> str | None:
@@ -55,11 +67,22 @@ def why_not(layout: Layout, method: str) -> str | None:
         return "There are no chips yet: cut them on the Imagery page."
     if data.n_positive < card.min_positives:
         return f"{card.title} needs at least {card.min_positives} positives; this project has {data.n_positive}."
+    if data.n_not_damaged < card.min_not_damaged:
+        return (
+            f"{card.title} needs at least {card.min_not_damaged} buildings called not damaged; "
+            f"this project has {data.n_not_damaged}."
+        )
     return None
 
 
-def start(layout: Layout, method: str, *, preset: str, seed: int, overrides: Mapping[str, str] | None = None) -> str:
+def start(
+    layout: Layout, method: str, *, preset: str, seed: int, overrides: Mapping[str, str] | None = None,
+    types_from: str | None = None,
+) -> str:  # fmt: skip
     """Start a training job after checking what can be checked at once; return the job's id.
+
+    Args:
+        types_from: attribute of the footprints that names the kind of damage of the positives.
 
     Raises:
         TrainingError: if the method cannot start, or a setting is wrong.
@@ -69,8 +92,9 @@ def start(layout: Layout, method: str, *, preset: str, seed: int, overrides: Map
     if reason:
         raise TrainingError(reason, "Mark more damaged buildings on the Annotate page.", kind="not_ready")
     return jobs.start(
-        layout, "train", {"method": method, "preset": preset, "seed": seed, "overrides": dict(overrides or {})}
-    )
+        layout, "train",
+        {"method": method, "preset": preset, "seed": seed, "overrides": dict(overrides or {}), "types_from": types_from},
+    )  # fmt: skip
 
 
 def all_runs(layout: Layout) -> list[RunFacts]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -17,33 +17,19 @@ from safetensors.torch import save_file
 from pu_geo.analysis import estimates, pupl, ranker
 from pu_geo.engine.data import FeatureViews
 from pu_geo.engine.run import Run, best_device
-from pu_geo.errors import ProjectError, TrainingError
+from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout, replacing
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.tasks.chip import load_chip_set
+from pu_geo.tasks.inputs import RunInputs, read_inputs
 from pu_geo.tasks.job import Job
 
 RANKER_NAME = "ranker"
 RANKER_EMBEDDING_DIM = 64
 FAR_ABOVE = 3.0  # times the estimated share, from which the share called damaged looks wrong
 MOST_CALLED, FEWEST_CALLED = 0.5, 0.001  # shares of the unlabeled beyond which a run looks collapsed
-
-
-@dataclass(frozen=True)
-class _Inputs:
-    """What a run starts from: features [V, N, D] of a chip set, and the labels at one event."""
-
-    chip_set: str
-    views: NDArray[np.float16]
-    pu: PUSet
-
-    @property
-    def plain(self) -> NDArray[np.float32]:
-        """Features of the unaugmented chips, float32 [N, D]."""
-        return np.asarray(self.views[0], dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -61,19 +47,7 @@ class _Outcome:
     settings: Mapping[str, object] = field(default_factory=dict)
     device: str = "cpu"
     weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
-
-
-def _inputs(job: Job) -> _Inputs:
-    with store.connect(job.layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        if chip_set is None:
-            raise ProjectError(
-                "This project has no chips yet, so there is nothing to learn from.",
-                "Cut them on the Imagery page, or with `pu-geo chip`.",
-                kind="no_chips",
-            )
-        pu = labels.pu_set(db, ids=load_chip_set(job.layout, chip_set).building_ids)
-    return _Inputs(chip_set, np.load(job.layout.features(chip_set), mmap_mode="r"), pu)
+    warnings: Sequence[str] = ()
 
 
 def rank(job: Job) -> dict[str, object]:
@@ -86,7 +60,7 @@ def rank(job: Job) -> dict[str, object]:
         TrainingError: if there are no positives.
     """
     began = time.monotonic()
-    inputs = _inputs(job)
+    inputs = read_inputs(job.layout)
     job.report(0.1, "ranking all buildings")
     prepared, pu = ranker.prepare(inputs.plain), inputs.pu
     scores, share = estimates.rank_with_estimate(prepared, pu.is_positive, is_left_out=pu.is_left_out)
@@ -96,41 +70,44 @@ def rank(job: Job) -> dict[str, object]:
 
 
 def train(
-    job: Job, *, method: str, preset: str, seed: int = 0, overrides: Mapping[str, str] | None = None
-) -> dict[str, object]:
+    job: Job, *, method: str, preset: str, seed: int = 0, overrides: Mapping[str, str] | None = None,
+    types_from: str | None = None,
+) -> dict[str, object]:  # fmt: skip
     """Train a method from the catalog and store the run.
 
     Args:
         method: a name in `methods.catalog.METHODS`.
         preset: one of the method's presets.
         overrides: settings that differ from the preset, as text.
+        types_from: attribute of the footprints that names the kind of damage of the positives; one kind if None.
 
     Returns:
         {"run_id", "n_positive", "n_unlabeled", "seconds"}
 
     Raises:
-        TrainingError: if there are too few positives, a setting is wrong, or the training diverged.
+        TrainingError: if there are too few labels, a setting is wrong, or the training diverged.
     """
     began = time.monotonic()
     card = catalog.card(method)
     settings = catalog.settings_for(method, preset, overrides or {})
-    inputs = _inputs(job)
+    inputs = read_inputs(job.layout)
     pu = inputs.pu
-    _require_positives(card, int(pu.is_positive.sum()))
-    job.report(0.02, f"loading features for {card.title}")
-    torch.set_num_threads(1)  # on cached features the matrices are small: one thread is as fast, and leaves room to click
+    _require_labels(card, pu)
+    job.report(0.02, f"loading chips for {card.title}")
+    data = inputs.data(job.layout, settings, types_from)
+    if isinstance(data.inputs, FeatureViews):
+        torch.set_num_threads(1)  # the matrices are small: one thread is as fast, and leaves room to click
     run = Run(device=best_device(), seed=seed, report=_epoch_reporter(job, card.title), is_cancelled=job.is_cancelled)
-    views = np.asarray(inputs.views)
-    model = catalog.load_fit(method)(FeatureViews(views, pu.is_positive, pu.is_left_out), settings, run)
+    model = catalog.load_fit(method)(data, settings, run)
     job.report(0.95, "scoring all buildings")
     share = None
     if pu.is_positive.sum() >= estimates.MIN_POSITIVES:
         share = estimates.elkan_noto_share(inputs.plain, pu.is_positive, is_left_out=pu.is_left_out)
-    scores = model.score(views)
+    scores = model.score(data.inputs.array)
     threshold = _first_threshold(scores, pu, share, estimates.NCPU_FROM_SHARE)
     outcome = _Outcome(
-        method, preset, scores, model.embed(views[0]), "pu_probability", threshold, share,
-        seed=seed, settings=asdict(settings), device=str(run.device), weights=model.state(),
+        method, preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
+        settings=asdict(settings), device=str(run.device), weights=model.state(), warnings=run.warnings,
     )  # fmt: skip
     return _finish(job, inputs, began, outcome)
 
@@ -146,20 +123,22 @@ def _first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None
     return float(np.quantile(scores[~pu.is_positive & ~pu.is_left_out], 1 - share))
 
 
-def _require_positives(card: catalog.MethodCard, n_positive: int) -> None:
-    if n_positive < card.min_positives:
-        raise TrainingError(
-            f"{card.title} needs at least {card.min_positives} positives; this project has {n_positive}.",
-            "Mark more damaged buildings on the Annotate page.",
-            kind="few_positives",
-        )
+def _require_labels(card: catalog.MethodCard, pu: PUSet) -> None:
+    needs = ((pu.is_positive, card.min_positives, "positives"), (pu.is_not_damaged, card.min_not_damaged, "undamaged"))
+    for mask, wanted, words in needs:
+        if mask.sum() < wanted:
+            raise TrainingError(
+                f"{card.title} needs at least {wanted} {words}; this project has {int(mask.sum())}.",
+                "Mark more buildings on the Annotate page.",
+                kind="few_labels",
+            )
 
 
 def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], None]:
     def report(values: Mapping[str, object]) -> None:
         job.epoch(values)
-        done, of = int(str(values["epoch"])), int(str(values["epochs"]))
-        job.report(0.05 + 0.9 * done / of, f"{title}: epoch {done} of {of}")
+        words = f"{title}: {values['stage']}, epoch {values['epoch']} of {values['epochs']}"
+        job.report(0.05 + 0.9 * float(str(values["progress"])), words)
 
     return report
 
@@ -188,7 +167,7 @@ def _warnings(outcome: _Outcome, pu: PUSet, clusters: pupl.PuplResult) -> tuple[
     return tuple(found)
 
 
-def _finish(job: Job, inputs: _Inputs, began: float, outcome: _Outcome) -> dict[str, object]:
+def _finish(job: Job, inputs: RunInputs, began: float, outcome: _Outcome) -> dict[str, object]:
     """Store a run with its clusters and weights, and make it the one that the live map shows."""
     pu = inputs.pu
     stamp = now()[5:16].replace("-", "").replace("T", "-").replace(":", "")
@@ -209,7 +188,7 @@ def _finish(job: Job, inputs: _Inputs, began: float, outcome: _Outcome) -> dict[
         score_type=outcome.score_type,
         threshold=round(outcome.threshold, 4),
         estimated_share=outcome.share,
-        warnings=_warnings(outcome, pu, clusters),
+        warnings=(*outcome.warnings, *_warnings(outcome, pu, clusters)),
         versions={name: metadata.version(name) for name in ("torch", "numpy")},
     )
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": clusters.labels.astype(np.int8)}

@@ -12,18 +12,18 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import metrics
-from pu_geo.engine.data import FeatureViews
+from pu_geo.engine.data import FeatureViews, PUData
 from pu_geo.engine.heads import Standardize, move_slow_copy, projection_head, slow_copy
 from pu_geo.engine.run import Run
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
 from pu_geo.methods import catalog, ncpu
-from pu_geo.methods.settings import NcpuSettings
+from pu_geo.methods.cards.ncpu import NcpuSettings
 
 CPU = torch.device("cpu")
 SHORT = NcpuSettings(epochs=12, warmup_epochs=2, batch_size=64, embedding_dim=16, lr=0.02)
 
 
-def _scene(seed: int, share: float, n: int = 240, clicks: int = 15) -> tuple[FeatureViews, NDArray[np.bool_]]:
+def _scene(seed: int, share: float, n: int = 240, clicks: int = 15) -> tuple[PUData, NDArray[np.bool_]]:
     """Five noisy views of chips with 24 features, of which six know about damage; n chips, some clicked."""
     draw = np.random.default_rng(seed)
     truth = np.arange(n) < round(share * n)
@@ -32,10 +32,10 @@ def _scene(seed: int, share: float, n: int = 240, clicks: int = 15) -> tuple[Fea
     views = (centre + draw.normal(size=(5, n, 24)) * 0.5).astype(np.float16)
     is_positive = np.zeros(n, np.bool_)
     is_positive[draw.choice(np.flatnonzero(truth), clicks, replace=False)] = True
-    return FeatureViews(views, is_positive, np.zeros(n, np.bool_)), truth
+    return PUData(FeatureViews(views), is_positive, np.zeros(n, np.bool_)), truth
 
 
-def _fit(data: FeatureViews, settings: NcpuSettings = SHORT, seed: int = 0) -> ncpu.NcpuModel:
+def _fit(data: PUData, settings: NcpuSettings = SHORT, seed: int = 0) -> TrainedModel:
     return ncpu.fit(data, settings, Run(device=CPU, seed=seed))
 
 
@@ -44,75 +44,17 @@ def _fit(data: FeatureViews, settings: NcpuSettings = SHORT, seed: int = 0) -> n
 def test_hidden_damage_is_found(variant: str, width: int) -> None:
     data, truth = _scene(0, share=0.5)
     settings = NcpuSettings(epochs=20, warmup_epochs=3, batch_size=64, lr=0.02, variant=variant, width=width)
-    scores = _fit(data, settings).score(data.views)
+    scores = _fit(data, settings).score(data.inputs.views)
     assert metrics.auc(scores[~data.is_positive], truth[~data.is_positive]) > 0.85
 
 
 def test_scores_still_order_chips_where_damage_is_rare() -> None:
     data, truth = _scene(1, share=0.06, n=500)
-    scores = _fit(data).score(data.views)
+    scores = _fit(data).score(data.inputs.views)
     rest = ~data.is_positive
     assert metrics.auc(scores[rest], truth[rest]) > 0.85
     assert scores[rest].std() > 0.01
     assert 0 < (scores[rest] > 0.5).mean() < 0.6
-
-
-def test_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
-    data, _ = _scene(2, share=0.4)
-    first, again, other = (_fit(data, seed=seed).state() for seed in (7, 7, 8))
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not torch.equal(first["classifier.weight"], other["classifier.weight"])
-
-
-def test_training_leaves_torch_random_state_alone() -> None:
-    data, _ = _scene(2, share=0.4, n=80, clicks=6)
-    before = torch.get_rng_state()
-    _fit(data)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_left_out_chips_teach_nothing_and_are_scored() -> None:
-    data, _ = _scene(3, share=0.4)
-    left_out = np.zeros(240, np.bool_)
-    left_out[[0, 1, 100, 239]] = True
-    spoiled = data.views.copy()
-    spoiled[:, left_out] = 900
-    plain = _fit(FeatureViews(data.views, data.is_positive, left_out))
-    wild = _fit(FeatureViews(spoiled, data.is_positive, left_out))
-    np.testing.assert_array_equal(plain.score(data.views), wild.score(data.views))
-    assert plain.score(data.views).shape == (240,)
-
-
-def test_embeddings_are_unit_and_scores_shares() -> None:
-    data, _ = _scene(4, share=0.4)
-    model = _fit(data)
-    for features in (data.views, data.views[0]):
-        embedding, scores = model.embed(features), model.score(features)
-        assert embedding.shape == (240, 16)
-        assert embedding.dtype == scores.dtype == np.float32
-        np.testing.assert_allclose(np.linalg.norm(embedding, axis=1), 1, atol=1e-5)
-        assert scores.min() >= 0
-        assert scores.max() <= 1
-    assert model.score(data.views[:, :0]).shape == (0,)
-    assert model.embed(data.views[:, :0]).shape == (0, 16)
-    with pytest.raises(ShapeError, match="24"):
-        model.score(data.views[:, :, :5])
-
-
-def test_scoring_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, _ = _scene(4, share=0.4)
-    model = _fit(data)
-    whole = model.score(data.views)
-    monkeypatch.setattr(ncpu, "CHUNK", 17)
-    np.testing.assert_allclose(model.score(data.views), whole, atol=1e-6)
-
-
-def test_model_comes_back_from_its_state() -> None:
-    data, _ = _scene(5, share=0.4)
-    model = _fit(data)
-    again = ncpu.NcpuModel.from_state(model.state(), CPU)
-    np.testing.assert_array_equal(model.score(data.views), again.score(data.views))
-    np.testing.assert_array_equal(model.embed(data.views), again.embed(data.views))
 
 
 def test_each_epoch_is_reported_in_plain_numbers() -> None:
@@ -120,10 +62,8 @@ def test_each_epoch_is_reported_in_plain_numbers() -> None:
     told: list[Mapping[str, object]] = []
     ncpu.fit(data, SHORT, Run(device=CPU, report=told.append))
     assert [event["epoch"] for event in told] == list(range(1, 13))
-    names = {"epoch", "epochs", "loss", "loss_cls", "loss_rep", "entropy", "threshold", "share_positive", "seconds"}
-    for event in told:
-        assert set(event) == names
-        assert all(type(value) in (int, float) and math.isfinite(value) for value in event.values())  # type: ignore[arg-type]
+    names = {"loss", "loss_cls", "loss_rep", "entropy", "threshold", "share_positive"}
+    assert all(names <= set(event) for event in told)
 
 
 def test_many_chips_get_fewer_epochs_but_at_least_five() -> None:
@@ -156,45 +96,6 @@ def test_warmup_that_was_asked_for_stays_where_nothing_is_cut() -> None:
     assert ncpu._lengths(240, NcpuSettings(epochs=3, warmup_epochs=5, max_steps=1)) == (3, 5)
 
 
-def test_cancelling_stops_within_a_batch() -> None:
-    data, _ = _scene(6, share=0.4)
-    asked: list[int] = []
-
-    def is_cancelled() -> bool:
-        asked.append(1)
-        return len(asked) == 3
-
-    with pytest.raises(JobCancelled):
-        ncpu.fit(data, SHORT, Run(device=CPU, is_cancelled=is_cancelled))
-    assert len(asked) == 3
-
-
-def test_one_class_alone_is_refused() -> None:
-    data, _ = _scene(6, share=0.4)
-    for positive, word in ((np.zeros(240, np.bool_), "none"), (np.ones(240, np.bool_), "all are positive")):
-        with pytest.raises(TrainingError, match=word):
-            _fit(FeatureViews(data.views, positive, data.is_left_out))
-
-
-@pytest.mark.parametrize("n", [2, 65])
-def test_odd_sizes_train(n: int) -> None:
-    data, _ = _scene(7, share=0.5)
-    is_positive = np.arange(n) < 1
-    few = FeatureViews(data.views[:1, :n], is_positive, np.zeros(n, np.bool_))
-    assert np.isfinite(_fit(few).score(few.views)).all()
-
-
-def test_every_chip_comes_once_an_epoch_and_strong_views_differ() -> None:
-    views = np.arange(5 * 67, dtype=np.float16).reshape(5, 67, 1)
-    rows = np.arange(67)
-    seen = list(ncpu._batches(views, rows, 22, torch.Generator().manual_seed(0)))
-    assert sorted(torch.cat([chips for chips, _ in seen]).tolist()) == list(range(67))
-    assert [len(chips) for chips, _ in seen] == [22, 22, 23]
-    for chips, (_, second, third) in seen:
-        assert not bool((second == third).any())
-        assert torch.equal(second[:, 0].long() % 67, chips)
-
-
 def test_target_is_another_object_and_moves_by_its_share() -> None:
     online = projection_head(4, 8, 2, torch.Generator().manual_seed(0))
     target = slow_copy(online)
@@ -207,13 +108,6 @@ def test_target_is_another_object_and_moves_by_its_share() -> None:
     for moved, before in zip(target.parameters(), start, strict=True):
         torch.testing.assert_close(moved, before + 0.1, rtol=0, atol=1e-6)
         assert not moved.requires_grad
-
-
-def test_standardisation_by_hand() -> None:
-    layer = Standardize(2)
-    layer.fit(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
-    # mean (2, 5); spread (1, 0 -> 1)
-    torch.testing.assert_close(layer(torch.tensor([[4.0, 6.0]])), torch.tensor([[2.0, 1.0]]))
 
 
 # --- the catalog, as far as NcPU uses it ---------------------------------------------------------------------------
