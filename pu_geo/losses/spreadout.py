@@ -1,0 +1,295 @@
+"""FedAwS: losses that know one class only, and the server's spreadout that keeps the class vectors from collapsing.
+
+Shared terms. Each class has one row of `class_vectors` [C, D], the paper's W. Class numbers are row numbers. All is
+computed in float32 at least, also under autocast. Equation numbers are the paper's. `distance` is one of
+
+- "cosine": 1 - u . v of rows brought to unit length here, in [0, 2] (Eq. 10). A row shorter than 1e-12 counts as zero:
+  it is at distance 1 from everything and gets no gradient, where a plain division would give it one of 1e12.
+- "dot": 1 - u . v of the rows as they are; the same value for unit rows, yet another gradient.
+- "euclid": the length of u - v; at length 0 it gets no gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pu_geo.errors import ShapeError
+
+Distance = Literal["cosine", "dot", "euclid"]
+
+
+def spreadout(class_vectors: Tensor, *, margin: float, distance: Distance = "cosine") -> Tensor:
+    """Measure how much the classes crowd each other: how far each pair is short of the margin, squared.
+
+    Source: FedAwS, Eq. 7; the sum runs over ordered pairs, so each pair counts twice.
+
+    Args:
+        class_vectors: float [C, D].
+        margin: nu of the paper, above 0.
+        distance: see the top of this file.
+
+    Returns:
+        Scalar, 0 or more; exactly 0 for one class and for none.
+
+    Raises:
+        ShapeError(ValueError): if the class vectors are not [C, D].
+        ValueError: if the margin is not above 0.
+    """
+    return _crowding(class_vectors, margin, distance).sum()
+
+
+def nearest_spreadout(
+    class_vectors: Tensor, *, k: int, is_candidate: Tensor | None = None, distance: Distance = "euclid"
+) -> Tensor:
+    """Measure how near each class has its k nearest other classes, without a margin to choose.
+
+    Source: FedAwS, Eq. 8. The k nearest are found among all classes; those that are no candidates are then left out.
+
+    Args:
+        class_vectors: float [C, D].
+        k: number of neighbors, 1 or more; from C - 1 on every other class is one. Of two equally near ones the lower
+            class number comes first.
+        is_candidate: the set C' of the paper, bool [C]; all classes if None.
+        distance: see the top of this file. With "cosine" and "dot" the push between two near classes falls with the
+            third power of their angle, and a pair that other classes drive together stays together. "euclid" pushes in
+            proportion to the angle; for unit rows its square is twice the cosine distance.
+
+    Returns:
+        Scalar, 0 or less: minus the sum of squared distances. Exactly 0 for one class and for none.
+
+    Raises:
+        ShapeError(ValueError): if the class vectors are not [C, D] or `is_candidate` is not [C].
+        ValueError: if k is below 1.
+
+    Departs from the source: the outer sum runs over all classes, not over those of the clients that took part.
+    """
+    if k < 1:
+        raise ValueError(f"k must be 1 or more; got {k}.")
+    between = _between_classes(class_vectors, distance)
+    n = len(between)
+    nearest = between.detach().argsort(dim=1, stable=True)[:, : min(k, n - 1)]
+    squared = between.gather(1, nearest).square()
+    if is_candidate is not None:
+        _require(is_candidate.shape == (n,), "is_candidate", f"[{n}]", is_candidate)
+        squared = squared * is_candidate.bool()[nearest]
+    return -squared.sum()
+
+
+def class_contrastive_loss(
+    embeddings: Tensor, class_vectors: Tensor, classes: Tensor, *, margin: float, distance: Distance = "cosine"
+) -> Tensor:
+    """Pull each chip to its class and push it from all others: the yardstick that needs every class in one place.
+
+    Source: FedAwS, Eq. 6 with alpha = beta = 1; with "cosine" Eq. 11 and 12.
+
+    Args:
+        embeddings: float [B, D].
+        class_vectors: float [C, D].
+        classes: class number of each chip, integer or bool [B].
+        margin: nu of the paper, above 0; in (1, 2) the loss bounds the error from above (Lemma 1).
+        distance: see the top of this file.
+
+    Returns:
+        float [B], 0 or more.
+
+    Raises:
+        ShapeError(ValueError): if shapes do not fit together.
+        ValueError: if the margin is not above 0.
+    """
+    away = _distances(embeddings, class_vectors, distance)
+    is_own = _own_class(away, classes)
+    return torch.where(is_own, away.square(), _shortfall(away, margin)).sum(1)
+
+
+def spreadout_contrastive_loss(
+    embeddings: Tensor, class_vectors: Tensor, classes: Tensor, *, margin: float, distance: Distance = "cosine"
+) -> Tensor:
+    """Say in one loss what clients and server do apart: the others are pushed from the chip's class, not from the chip.
+
+    Source: FedAwS, Eq. 17. By Proposition 2 its mean equals the mean of `positive_contrastive_loss` plus `spreadout` / C,
+    where all classes have equally many chips. For checks and comparison; no client can compute it.
+
+    Args:
+        embeddings, class_vectors, classes, margin, distance: as in `class_contrastive_loss`.
+
+    Returns:
+        float [B], 0 or more.
+
+    Raises:
+        ShapeError(ValueError), ValueError: as in `class_contrastive_loss`.
+    """
+    away = _distances(embeddings, class_vectors, distance)
+    is_own = _own_class(away, classes)
+    crowding = _crowding(class_vectors, margin, distance).sum(1)
+    return torch.where(is_own, away.square() + crowding, 0.0).sum(1)
+
+
+def positive_contrastive_loss(embeddings: Tensor, own_vector: Tensor, *, distance: Distance = "cosine") -> Tensor:
+    """Pull the chips of one client to its class, chip by chip. Alone it lets all classes collapse to one point.
+
+    Source: FedAwS, positive part of Eq. 6 and 11; its mean is Algorithm 1, line 8.
+
+    Args:
+        embeddings: float [B, D].
+        own_vector: the client's class vector, float [D].
+        distance: see the top of this file.
+
+    Returns:
+        float [B], 0 or more.
+
+    Raises:
+        ShapeError(ValueError): if shapes do not fit together.
+    """
+    return _to_own(embeddings, own_vector, distance).square()
+
+
+def positive_hinge_loss(
+    embeddings: Tensor, own_vector: Tensor, *, enough: float = 0.9, distance: Distance = "cosine"
+) -> Tensor:
+    """Pull the chips of one client to its class until they are near enough, chip by chip.
+
+    Source: FedAwS, Eq. 23.
+
+    Args:
+        embeddings, own_vector, distance: as in `positive_contrastive_loss`.
+        enough: similarity (1 - distance) from which on a chip adds nothing.
+
+    Returns:
+        float [B], 0 or more; at most (1 + enough)^2 with "cosine".
+
+    Raises:
+        ShapeError(ValueError): if shapes do not fit together.
+    """
+    similarity = 1 - _to_own(embeddings, own_vector, distance)
+    return (enough - similarity).relu().square()
+
+
+def spreadout_step(
+    class_vectors: Tensor,
+    regularizer: Callable[[Tensor], Tensor],
+    *,
+    weight: float,
+    lr: float,
+    unit_rows: bool = True,
+) -> Tensor:
+    """Move the class vectors apart, as the server does once a round.
+
+    Source: FedAwS, Algorithm 1, line 14; unit rows as in section 6.
+
+    Args:
+        class_vectors: rows sent by the clients, float [C, D]. Not changed.
+        regularizer: gives a scalar for float [C, D]: `spreadout` or `nearest_spreadout` with its settings filled in.
+        weight: lambda of the paper.
+        lr: eta of the paper.
+        unit_rows: bring the rows to unit length afterwards; False is the bare line 14.
+
+    Returns:
+        float [C, D] in the type of `class_vectors`, without gradient.
+
+    Raises:
+        ShapeError(ValueError): if the class vectors are not [C, D].
+
+    Departs from the source: rows that point the same way are turned apart first, see `parted_rows`.
+    """
+    # Autocast would also reach the backward pass of the regularizer, which runs here.
+    with torch.enable_grad(), torch.autocast(class_vectors.device.type, enabled=False):
+        start = parted_rows(_at_least_float32(class_vectors)).requires_grad_()
+        (gradient,) = torch.autograd.grad(regularizer(start), start)
+    moved = start.detach() - weight * lr * gradient
+    return (_unit(moved) if unit_rows else moved).to(class_vectors.dtype)
+
+
+def parted_rows(class_vectors: Tensor, *, turn: float = 0.1) -> Tensor:
+    """Turn rows apart that point the same way, as no gradient ever would: it is the same for both, or zero.
+
+    Source: ours. No random numbers: of rows that point the same way (cosine 1 within 1e-6) the first one stays. The r-th
+    after it has r * `turn` added, in unit length, to one of its smallest elements, another one for each r until all but
+    the largest are used. So a group spreads over many dimensions, and in each by another amount. A row shorter than
+    1e-12 points nowhere; it becomes the unit row of equal elements before that.
+
+    Args:
+        class_vectors: float [C, D]. Rows of one element (D = 1) cannot be turned and stay.
+        turn: see above; about the angle between the first and the second row, in radians.
+
+    Returns:
+        float [C, D], without gradient; turned rows keep their length, all others their values.
+
+    Raises:
+        ShapeError(ValueError): if the class vectors are not [C, D].
+    """
+    _require(class_vectors.ndim == 2, "class_vectors", "[C, D]", class_vectors)
+    rows = _at_least_float32(class_vectors.detach())
+    length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    has_direction = length > 1e-12
+    unit = _unit(torch.where(has_direction, rows, 1.0))
+    earlier = (_distances(unit, unit, "dot") <= 1e-6).tril(-1).sum(1, keepdim=True)
+    if rows.shape[1] > 1:
+        axis = unit.abs().argsort(dim=1, stable=True).gather(1, (earlier - 1).clamp_min(0) % (rows.shape[1] - 1))
+        unit = _unit(unit.scatter_add(1, axis, turn * earlier.to(unit.dtype)))
+    ours = torch.where(has_direction, unit * length, unit)
+    return torch.where(has_direction & (earlier == 0), rows, ours).to(class_vectors.dtype)
+
+
+def _distances(first: Tensor, second: Tensor, kind: Distance) -> Tensor:
+    """Distance of each row of `first` to each row of `second`, float32 or float64 [N, M]."""
+    if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
+        raise ShapeError(f"both must be [rows, D] with one D; got {tuple(first.shape)} and {tuple(second.shape)}.")
+    with torch.autocast(first.device.type, enabled=False):
+        rows, columns = _at_least_float32(first), _at_least_float32(second)
+        if kind == "euclid":
+            lengths: Tensor = torch.linalg.vector_norm(rows[:, None] - columns[None], dim=2)
+            return lengths
+        if kind == "cosine":
+            rows, columns = _unit(rows), _unit(columns)
+        return 1 - rows @ columns.T
+
+
+def _between_classes(class_vectors: Tensor, kind: Distance) -> Tensor:
+    """Distance of each class to each other one, [C, C]; infinite on the diagonal, so that no class is its own neighbor."""
+    away = _distances(class_vectors, class_vectors, kind)
+    return away.masked_fill(torch.eye(len(away), dtype=torch.bool, device=away.device), math.inf)
+
+
+def _crowding(class_vectors: Tensor, margin: float, kind: Distance) -> Tensor:
+    """The terms of Eq. 7, [C, C]."""
+    return _shortfall(_between_classes(class_vectors, kind), margin)
+
+
+def _shortfall(away: Tensor, margin: float) -> Tensor:
+    """How far distances are short of the margin, squared."""
+    if not margin > 0:
+        raise ValueError(f"margin must be above 0; got {margin}.")
+    return (margin - away).relu().square()
+
+
+def _to_own(embeddings: Tensor, own_vector: Tensor, kind: Distance) -> Tensor:
+    """Distance of each chip to the one class vector, [B]."""
+    _require(own_vector.ndim == 1, "own_vector", "[D]", own_vector)
+    return _distances(embeddings, own_vector[None], kind)[:, 0]
+
+
+def _own_class(away: Tensor, classes: Tensor) -> Tensor:
+    """Mark each chip's own class, bool [B, C]; torch refuses class numbers that are no row."""
+    _require(classes.shape == away.shape[:1], "classes", f"[{len(away)}]", classes)
+    return torch.zeros_like(away, dtype=torch.bool).scatter(1, classes.long()[:, None], True)
+
+
+def _unit(rows: Tensor) -> Tensor:
+    """Rows at unit length; those shorter than 1e-12 become zero and get no gradient."""
+    length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    has_direction = length > 1e-12
+    return torch.where(has_direction, rows / torch.where(has_direction, length, 1.0), 0.0)
+
+
+def _at_least_float32(rows: Tensor) -> Tensor:
+    return rows if rows.dtype == torch.float64 else rows.float()
+
+
+def _require(is_fine: bool, what: str, shape: str, got: Tensor) -> None:
+    if not is_fine:
+        raise ShapeError(f"{what} must be {shape}; got shape {tuple(got.shape)}.")

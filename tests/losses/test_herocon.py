@@ -1,0 +1,541 @@
+"""The losses of HeroCon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from golden_parts import load_golden
+from torch import Tensor
+
+from pu_geo.errors import ShapeError
+from pu_geo.losses.herocon import (
+    log_negative_weights,
+    multi_view_loss,
+    single_view_loss,
+    supervised_loss,
+    total_loss,
+)
+
+Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
+# Each takes views [V, B, D], H of the views, labels [B, c], the missing views [V, B] and the temperature.
+LOSSES: dict[str, Loss] = {
+    "single": lambda z, h, y, gone, t: single_view_loss(z[0], z[-1], h[-1], temperature=t),
+    "multi": lambda z, h, y, gone, t: multi_view_loss(z, h, is_missing=gone, temperature=t),
+    "supervised": lambda z, h, y, gone, t: supervised_loss(z, y, is_missing=gone, temperature=t),
+    "others only": lambda z, h, y, gone, t: supervised_loss(z, y, is_missing=gone, temperature=t, with_itself=False),
+}
+WITH_VIEWS = ("multi", "supervised", "others only")
+
+
+def some_map(views: Tensor) -> Tensor:
+    """A fixed H: linear and sigmoid."""
+    width = views.shape[-1]
+    weight = torch.linspace(-2, 2, width * width, dtype=torch.float64).reshape(width, width).sin()
+    return torch.sigmoid(views @ weight.to(views) + 0.1)
+
+
+def some_views(seed: int, v: int, b: int, d: int = 5, dtype: torch.dtype = torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(v, b, d, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
+
+
+def some_labels(seed: int, n: int, c: int) -> Tensor:
+    return torch.rand(n, c, generator=torch.Generator().manual_seed(seed)) < 0.5
+
+
+def some_missing(seed: int, v: int, b: int) -> Tensor:
+    """About a third of the views; some chips may lack all."""
+    return torch.rand(v, b, generator=torch.Generator().manual_seed(100 + seed)) < 0.35
+
+
+def cosine(a: list[float], b: list[float]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
+
+
+def weight_by_hand(z_i: list[float], h_i: list[float], z_k: list[float], h_k: list[float]) -> float:
+    """g of Eq. 4."""
+    return (math.exp(1 - cosine(z_i, h_k)) + math.exp(1 - cosine(z_k, h_i))) / 2
+
+
+def unsupervised_by_loops(
+    views: Tensor, mapped: Tensor, gone: Tensor, t: float, *, weighted: bool = True, of_views: tuple[int, ...] = ()
+) -> float:
+    """Eq. 5, chip by chip in Python floats; `of_views` limits the views that negatives are taken from."""
+    z, h = views.tolist(), mapped.tolist()
+    n_views, n_chips = len(z), len(z[0])
+    there = [[v for v in range(n_views) if not gone[v, i]] for i in range(n_chips)]
+    per_chip = []
+    for i in range(n_chips):
+        if len(there[i]) < 2:
+            continue
+        a = there[i][0]
+        pushed = 0.0
+        others = [(k, v) for k in range(n_chips) if k != i for v in there[k]]
+        for k, v in others:
+            if of_views and v not in of_views:
+                continue
+            g = weight_by_hand(z[a][i], h[a][i], z[v][k], h[v][k]) if weighted else 1.0
+            pushed += g * math.exp(cosine(z[a][i], z[v][k]) / t)
+        pulled = [math.exp(cosine(z[a][i], z[v][i]) / t) for v in there[i][1:]]
+        per_chip.append(sum(-math.log(f / (f + pushed)) for f in pulled) / len(pulled))
+    return sum(per_chip) / len(per_chip) if per_chip else 0.0
+
+
+def single_by_loops(inputs: Tensor, hidden: Tensor, mapped: Tensor, t: float) -> float:
+    """Eq. 4."""
+    x, z, h = inputs.tolist(), hidden.tolist(), mapped.tolist()
+    total = 0.0
+    for i in range(len(x)):
+        own = math.exp(cosine(x[i], z[i]) / t)
+        others = (k for k in range(len(x)) if k != i)
+        pushed = sum(weight_by_hand(z[i], h[i], z[k], h[k]) * math.exp(cosine(x[i], z[k]) / t) for k in others)
+        total -= math.log(own / (own + pushed))
+    return total / len(x)
+
+
+def supervised_by_loops(
+    views: Tensor, labels: Tensor, gone: Tensor, t: float, *, with_itself: bool, weighted: bool = True
+) -> float:
+    """Eq. 7, label by label in Python floats; unweighted it is Eq. 6 for each label."""
+    z, y = views.tolist(), labels.int().tolist()
+    n, c = len(y), len(y[0])
+
+    def f(i: int, j: int) -> float | None:
+        shared = [v for v in range(len(z)) if not gone[v, i] and not gone[v, j]]
+        joined = [[x for v in shared for x in z[v][chip]] for chip in (i, j)]
+        return math.exp(cosine(joined[0], joined[1]) / t) if shared else None
+
+    def apart(i: int, j: int) -> int:
+        return sum(a != b for a, b in zip(y[i], y[j], strict=True))
+
+    total = 0.0
+    for a in range(c):
+        terms = []
+        for i, j in [(i, j) for i in range(n) for j in range(n) if y[i][a] and y[j][a] and (with_itself or i != j)]:
+            if (own := f(i, j)) is None:
+                continue
+            pulled = own * (1 - apart(i, j) / c if weighted else 1)
+            negatives = [(k, f(i, k)) for k in range(n) if not y[k][a]]
+            pushed = sum((apart(i, k) if weighted else 1) * f_ik for k, f_ik in negatives if f_ik is not None)
+            terms.append(-math.log(pulled / (pulled + pushed)))
+        total += sum(terms) / len(terms) if terms else 0.0
+    return total / c
+
+
+def golden_views(shared: Path) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    """All arrays of the file, the two views stacked, and H of them."""
+    golden = load_golden(shared, "herocon.npz")
+    views = torch.stack([golden["in_z1"], golden["in_z2"]])
+    return golden, views, torch.sigmoid(views @ golden["in_W"].T + golden["in_b"])
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+def test_equals_the_golden_values(shared: Path, dtype: torch.dtype, tolerance: float) -> None:
+    golden, views, mapped = golden_views(shared)
+    z, h, y = views.to(dtype), mapped.to(dtype), golden["in_Y"]
+    values = {
+        "Lu_eq5_bothviews": multi_view_loss(z, h),
+        "Lu_eq5_bothviews_t05": multi_view_loss(z, h, temperature=0.5),
+        "Lu_eq4_single_x_is_z1": single_view_loss(z[0], z[1], h[1]),  # X is view 1, Z is view 2
+        "g_matrix": log_negative_weights(z[0], h[0], z[1], h[1]).exp(),
+        "Ls_eq7_inclself": supervised_loss(z, y),
+        "Ls_eq7_exclself": supervised_loss(z, y, with_itself=False),
+        "Ls_binary_inclself": supervised_loss(z, y[:, :1]),
+        "Ls_binary_supcon_eq6_inclself": supervised_loss(z, y[:, :1]),
+        "Ls_binary_exclself": supervised_loss(z, y[:, :1], with_itself=False),
+    }
+    for key, value in values.items():
+        assert value.dtype == dtype
+        torch.testing.assert_close(value.double(), golden[key], rtol=0, atol=tolerance, msg=lambda m, k=key: f"{k}: {m}")
+
+
+def test_gradients_equal_the_golden_gradients(shared: Path) -> None:
+    golden, views, _ = golden_views(shared)
+    first = views[0].requires_grad_()
+    both = torch.stack([first, views[1].detach()])
+    multi_view_loss(both, torch.sigmoid(both @ golden["in_W"].T + golden["in_b"])).backward()
+    torch.testing.assert_close(first.grad, golden["Lu_eq5_grad_z1"], rtol=0, atol=1e-7)
+    views = views.detach().requires_grad_()
+    supervised_loss(views, golden["in_Y"], with_itself=False).backward()
+    assert views.grad is not None
+    joined = torch.cat(list(views.grad), dim=1)
+    torch.testing.assert_close(joined, golden["Ls_eq7_exclself_grad_s"], rtol=0, atol=1e-7)
+
+
+def test_the_loops_of_these_tests_give_the_golden_variants(shared: Path) -> None:
+    # The variants that the library leaves out: no weights, and negatives from the other view only.
+    golden, views, mapped = golden_views(shared)
+    gone, y = torch.zeros(2, 6, dtype=torch.bool), golden["in_Y"]
+    values = {
+        "Lu_eq3like_crossview_weighted": unsupervised_by_loops(views, mapped, gone, 1, of_views=(1,)),
+        "Lu_unweighted_bothviews": unsupervised_by_loops(views, mapped, gone, 1, weighted=False),
+        "Lu_unweighted_crossview_eq3": unsupervised_by_loops(views, mapped, gone, 1, weighted=False, of_views=(1,)),
+        "Ls_unweighted_inclself": supervised_by_loops(views, y, gone, 1, with_itself=True, weighted=False),
+        "Ls_unweighted_exclself": supervised_by_loops(views, y, gone, 1, with_itself=False, weighted=False),
+    }
+    for key, value in values.items():
+        assert value == pytest.approx(float(golden[key]), abs=1e-10), key
+
+
+def test_the_released_unsupervised_loss_is_another_one(shared: Path) -> None:
+    # It weighs the pair too, takes negatives from the other view only, and reads one H term and f transposed.
+    golden, views, mapped = golden_views(shared)
+    one, two, h_one, h_two = (each.tolist() for each in (*views, *mapped))
+    total = 0.0
+    for i in range(6):
+        released = 0.0
+        for k in range(6):
+            g = (math.exp(1 - cosine(one[i], h_two[k])) + math.exp(1 - cosine(two[i], h_one[k]))) / 2
+            released += g * math.exp(cosine(two[i], one[k]))
+        total += math.log(released) - cosine(one[i], two[i])
+    assert total / 6 == pytest.approx(float(golden["Lu_official_div1"]), abs=1e-10)
+    n_labeled = int(golden["in_official_nlab"])
+    assert total / 6 - math.log(2 * n_labeled) == pytest.approx(float(golden["Lu_official_div2n"]), abs=1e-10)
+    assert multi_view_loss(views, mapped).item() != pytest.approx(total / 6, abs=0.1)
+
+
+@pytest.mark.parametrize("temperature", [0.2, 1.0])
+@pytest.mark.parametrize("n_views", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", range(4))
+def test_equals_the_naive_loops_with_missing_views(seed: int, n_views: int, temperature: float) -> None:
+    views, labels = some_views(seed, n_views, 7), some_labels(seed, 7, 3)
+    mapped, gone = some_map(views), some_missing(seed, n_views, 7)
+    expected = unsupervised_by_loops(views, mapped, gone, temperature)
+    value = multi_view_loss(views, mapped, is_missing=gone, temperature=temperature)
+    assert value.item() == pytest.approx(expected, abs=1e-10)
+    for with_itself in (False, True):
+        expected = supervised_by_loops(views, labels, gone, temperature, with_itself=with_itself)
+        value = supervised_loss(views, labels, is_missing=gone, temperature=temperature, with_itself=with_itself)
+        assert value.item() == pytest.approx(expected, abs=1e-10)
+    value = single_view_loss(views[0], views[-1], mapped[-1], temperature=temperature)
+    assert value.item() == pytest.approx(single_by_loops(views[0], views[-1], mapped[-1], temperature), abs=1e-10)
+
+
+def test_unsupervised_losses_equal_the_values_worked_out_by_hand() -> None:
+    # Both views of chip 0 are e1, of chip 1 e2; H is (1, 1) everywhere, cosine 1 / sqrt 2, so g = exp(1 - 1 / sqrt 2).
+    # Anchor e1: pair exp(1), negatives two times g exp(0): log(1 + 2 g / e). With one view only: log(1 + g / e).
+    eye = torch.eye(2, dtype=torch.float64)
+    views, mapped = torch.stack([eye, eye]), torch.ones(2, 2, 2, dtype=torch.float64)
+    g = math.exp(1 - math.sqrt(0.5))
+    assert multi_view_loss(views, mapped).item() == pytest.approx(math.log(1 + 2 * g / math.e), abs=1e-12)
+    assert single_view_loss(eye, eye, mapped[0]).item() == pytest.approx(math.log(1 + g / math.e), abs=1e-12)
+    # Chip 0 lacks its first view: it has no pair left, and is one negative of chip 1 instead of two.
+    gone = torch.tensor([[True, False], [False, False]])
+    by_hand = math.log(1 + g / math.e)
+    assert multi_view_loss(views, mapped, is_missing=gone).item() == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_a_pair_far_worse_than_its_negatives_is_still_exact() -> None:
+    # Input and own Z are opposite, the other Z is the input; H = (1, 1), so g = (exp(1 - 1 / sqrt 2) + exp(1 + 1 / sqrt 2)) / 2.
+    # At temperature 0.1: log(1 + g exp(10) / exp(-10)).
+    hidden = torch.tensor([[-1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
+    value = single_view_loss(-hidden, hidden, torch.ones(2, 2, dtype=torch.float64), temperature=0.1)
+    g = (math.exp(1 - math.sqrt(0.5)) + math.exp(1 + math.sqrt(0.5))) / 2
+    assert value.item() == pytest.approx(math.log(1 + g * math.exp(20)), abs=1e-11)
+
+
+def test_supervised_loss_equals_the_value_worked_out_by_hand() -> None:
+    # S is e1, e1, e2 with labels 10, 11, 01: chips 0 and 1 differ in 1, 1 and 2 in 1, 0 and 2 in 2.
+    # Label 0, pair (0, 1): sigma f = e / 2, gamma f to chip 2 is 2: log(1 + 4 / e). Pair (1, 0): gamma f is 1: log(1 + 2 / e).
+    # Label 1, pair (1, 2): sigma f = 1 / 2, gamma f to chip 0 is e: log(1 + 2 e). Pair (2, 1): gamma f is 2: log 5.
+    views = torch.tensor([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]], dtype=torch.float64)
+    labels = torch.tensor([[1, 0], [1, 1], [0, 1]])
+    first = (math.log(1 + 4 / math.e) + math.log(1 + 2 / math.e)) / 2
+    second = (math.log(1 + 2 * math.e) + math.log(5)) / 2
+    value = supervised_loss(views, labels, with_itself=False)
+    assert value.item() == pytest.approx((first + second) / 2, abs=1e-12)
+    # With label 0 alone, chip 0 gone: chip 1 pairs with itself only, f = e, and pushes chip 2, f = 1: log(1 + 1 / e).
+    gone = torch.tensor([[True, False, False]])
+    value = supervised_loss(views, labels[:, :1], is_missing=gone)
+    assert value.item() == pytest.approx(math.log(1 + 1 / math.e), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_classes_that_exclude_each_other_weigh_negatives_twice(seed: int) -> None:
+    # Two one-hot vectors differ in 2 labels, so that Eq. 7 is SupCon with every negative counted twice, not SupCon itself.
+    views, labels = some_views(seed, 1, 6), torch.eye(3)[[0, 1, 2, 0, 1, 0]]
+    value = supervised_loss(views, labels, temperature=0.5, with_itself=False)
+    rows = torch.nn.functional.normalize(views[0], dim=1)
+    f = (rows @ rows.T / 0.5).exp()
+    expected = 0.0
+    for a in range(2):  # class 2 has one chip, hence no pair
+        members = labels[:, a].nonzero().flatten().tolist()
+        terms = [(1 + 2 * f[i, labels[:, a] == 0].sum() / f[i, j]).log().item() for i in members for j in members if i != j]
+        expected += sum(terms) / len(terms)
+    assert value.item() == pytest.approx(expected / 3, abs=1e-10)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("seed", range(3))
+def test_does_not_change_with_the_order_or_the_length(seed: int, name: str) -> None:
+    views, labels, gone = some_views(seed, 3, 6), some_labels(seed, 6, 2), some_missing(seed, 3, 6)
+    mapped = some_map(views)
+    expected = LOSSES[name](views, mapped, labels, gone, 0.5)
+    order = torch.randperm(6, generator=torch.Generator().manual_seed(seed))
+    lengths = torch.rand(6, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.1
+    for changed in (
+        LOSSES[name](views[:, order], mapped[:, order], labels[order], gone[:, order], 0.5),
+        LOSSES[name](views * lengths, mapped * 3, labels, gone, 0.5),
+    ):
+        torch.testing.assert_close(changed, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", WITH_VIEWS)
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_view_that_all_chips_lack_is_as_if_it_were_not_there(lost: int, name: str) -> None:
+    views, labels = some_views(lost, 3, 6), some_labels(1, 6, 2)
+    mapped, gone = some_map(views), torch.zeros(3, 6, dtype=torch.bool)
+    gone[lost] = True
+    kept = [v for v in range(3) if v != lost]
+    expected = LOSSES[name](views[kept], mapped[kept], labels, None, 0.5)
+    torch.testing.assert_close(LOSSES[name](views, mapped, labels, gone, 0.5), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", WITH_VIEWS)
+def test_a_chip_without_any_view_is_as_if_it_were_not_there(name: str) -> None:
+    views, labels = some_views(0, 3, 6), torch.tensor([[1, 0], [1, 1], [0, 1], [0, 0], [1, 1], [1, 0]])
+    mapped, gone = some_map(views), torch.zeros(3, 6, dtype=torch.bool)
+    gone[:, -1] = True
+    expected = LOSSES[name](views[:, :-1], mapped[:, :-1], labels[:-1], None, 0.5)
+    torch.testing.assert_close(LOSSES[name](views, mapped, labels, gone, 0.5), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("filler", [0.0, 1e6, math.nan, math.inf])
+@pytest.mark.parametrize("name", WITH_VIEWS)
+def test_what_stands_in_a_missing_view_is_never_used(name: str, filler: float) -> None:
+    views, labels, gone = some_views(1, 3, 6), some_labels(1, 6, 2), some_missing(1, 3, 6)
+    mapped = some_map(views).detach().requires_grad_()
+    expected = LOSSES[name](views, mapped, labels, gone, 0.5)
+    filled, filled_map = (x.detach().masked_fill(gone[..., None], filler).requires_grad_() for x in (views, mapped))
+    value = LOSSES[name](filled, filled_map, labels, gone, 0.5)
+    torch.testing.assert_close(value, expected, rtol=0, atol=1e-12)
+    value.backward()
+    assert filled.grad is not None
+    assert filled.grad.isfinite().all()
+    assert (filled.grad[gone] == 0).all()
+    assert (filled.grad[~gone].abs().sum() > 0).item()
+
+
+def test_missing_view_is_not_the_same_as_zeros() -> None:
+    views, labels = some_views(2, 2, 6), some_labels(2, 6, 2)
+    mapped, gone = some_map(views), torch.zeros(2, 6, dtype=torch.bool)
+    gone[0, 0] = True
+    zeros = views.masked_fill(gone[..., None], 0)
+    for name in WITH_VIEWS:
+        masked, filled = (LOSSES[name](zeros, mapped, labels, mask, 0.5).item() for mask in (gone, None))
+        assert masked != pytest.approx(filled, abs=1e-3)
+
+
+def test_anchor_is_the_first_view_that_is_there() -> None:
+    # Chip 0 lacks view 0: views 1 and 2 become its pair, the same loss as with both moved up and view 2 missing.
+    views = some_views(4, 3, 5).detach()
+    gone = torch.zeros(3, 5, dtype=torch.bool)
+    gone[0, 0] = True
+    moved, moved_gone = views.clone(), torch.zeros(3, 5, dtype=torch.bool)
+    moved[:2, 0] = views[1:, 0]
+    moved_gone[2, 0] = True
+    value = multi_view_loss(views, some_map(views), is_missing=gone)
+    expected = multi_view_loss(moved, some_map(moved), is_missing=moved_gone)
+    torch.testing.assert_close(value, expected, rtol=0, atol=1e-12)
+    swapped = moved.clone()
+    swapped[:2, 0] = moved[:2, 0].flip(0)
+    other = multi_view_loss(swapped, some_map(swapped), is_missing=moved_gone)
+    assert other.item() != pytest.approx(expected.item(), abs=1e-3)
+
+
+def test_only_positive_of_a_label_counts_with_itself_alone() -> None:
+    views, labels = some_views(0, 2, 5), torch.tensor([[1], [0], [0], [0], [0]])
+    assert supervised_loss(views, labels).item() > 0.1
+    assert supervised_loss(views, labels, with_itself=False).item() == 0
+
+
+@pytest.mark.parametrize("with_itself", [False, True])
+def test_label_without_a_positive_or_without_a_negative_adds_nothing_but_counts(with_itself: bool) -> None:
+    # Such a label is the same for all chips, so it changes neither gamma nor the other terms, only c: 2 labels, not 1.
+    # sigma is 1 with one label, and 1 - 0 / 2 = 1 with two, as all chips with label 0 have the same label vector.
+    views, labels = some_views(3, 2, 6), torch.tensor([[1], [1], [0], [1], [0], [0]])
+    alone = supervised_loss(views, labels, with_itself=with_itself)
+    for column in (torch.zeros(6, 1), torch.ones(6, 1)):
+        both = supervised_loss(views, torch.cat([labels, column], dim=1), with_itself=with_itself)
+        torch.testing.assert_close(both, alone / 2, rtol=0, atol=1e-12)
+
+
+def test_prefers_labels_that_lie_together_and_alike_most() -> None:
+    views = torch.tensor([[[1.0, 0.0, 0.0], [1.0, 0.1, 0.0], [0.0, 0.0, 1.0]]])
+    near, far = torch.tensor([[1], [1], [0]]), torch.tensor([[1], [0], [1]])
+    assert supervised_loss(views, near) < supervised_loss(views, far)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_lie_between_1_and_e_squared_and_fall_with_similarity(seed: int) -> None:
+    views = some_views(seed, 1, 8)[0].detach()
+    log_weights = log_negative_weights(views, some_map(views), views, some_map(views))
+    assert log_weights.min() >= 0
+    assert log_weights.max() <= 2
+    torch.testing.assert_close(log_weights, log_weights.T, rtol=0, atol=1e-12)
+    # With H the identity: log g is 0 for the chip itself, 2 for its opposite.
+    itself, opposite = (log_negative_weights(views, views, end, end).diagonal() for end in (views, -views))
+    assert itself.abs().max() < 1e-12
+    assert (opposite - 2).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradient_is_that_of_the_value(name: str) -> None:
+    views, labels, gone = some_views(6, 3, 4, 3), some_labels(6, 4, 2), some_missing(6, 3, 4)
+    mapped = some_map(views).detach().requires_grad_()
+    assert torch.autograd.gradcheck(lambda z, h: LOSSES[name](z, h, labels, gone, 0.3), (views, mapped))
+
+
+def edge_case(kind: str) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Views, labels and missing views of a batch that has something wrong with it."""
+    views = some_views(5, 3, 1 if kind == "one chip" else 6, dtype=torch.float32).detach()
+    labels, gone = some_labels(5, views.shape[1], 3), None
+    if kind in ("no positive", "only positives"):
+        labels = torch.full_like(labels, kind == "only positives")
+    elif kind == "one positive":
+        labels = torch.zeros_like(labels)
+        labels[2, 1] = True
+    elif kind in ("one view", "no view"):
+        gone = torch.ones(3, 6, dtype=torch.bool)
+        gone[1] = kind == "no view"
+    elif kind == "one view, all different":
+        gone = torch.arange(3)[:, None] != torch.arange(6) % 3
+    elif kind == "zeros":
+        views[:] = 0
+    elif kind == "a zero":
+        views[:, 2], views[0, 3] = 0, 0
+    elif kind == "identical":
+        views[:] = views[0, 0]
+    elif kind == "opposite":
+        views[:] = views[0, 0] * torch.tensor([1.0, -1.0]).repeat(3)[:, None]
+    return views.requires_grad_(), labels, gone
+
+
+EDGES = (
+    "random",
+    "no positive",
+    "one positive",
+    "only positives",
+    "one chip",
+    "one view",
+    "no view",
+    "one view, all different",
+    "zeros",
+    "a zero",
+    "identical",
+    "opposite",
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("kind", EDGES)
+def test_value_and_gradient_stay_finite_at_temperature_001(kind: str, name: str, dtype: torch.dtype) -> None:
+    views, labels, gone = edge_case(kind)
+    cast = views.to(dtype)
+    loss = LOSSES[name](cast, some_map(cast), labels, gone, 0.01)
+    loss.backward()
+    assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    assert views.grad is not None
+    assert loss.isfinite()
+    assert loss >= 0
+    assert views.grad.isfinite().all()
+    # A zero vector must not turn the gradient of the others into noise; lengths here are about 1, temperature 0.01.
+    assert views.grad.abs().max() < 1e4
+
+
+@pytest.mark.parametrize("name", WITH_VIEWS)
+def test_what_has_nothing_to_say_is_exactly_zero(name: str) -> None:
+    kinds = ["one chip", "no view", *(["one view"] if name == "multi" else ["no positive", "only positives"])]
+    for kind in kinds:
+        views, labels, gone = edge_case(kind)
+        loss = LOSSES[name](views, some_map(views), labels, gone, 1.0)
+        loss.backward()
+        assert loss.item() == 0, kind
+        assert views.grad is not None
+        assert (views.grad == 0).all(), kind
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("seed", range(3))
+def test_float32_agrees_with_float64_at_temperature_001(seed: int, name: str) -> None:
+    values, gradients = [], []
+    for dtype in (torch.float32, torch.float64):
+        views = some_views(seed, 2, 8).detach().float().to(dtype).requires_grad_()
+        value = LOSSES[name](views, some_map(views), some_labels(seed, 8, 3), some_missing(seed, 2, 8), 0.01)
+        value.backward()
+        values.append(value.item())
+        gradients.append(views.grad)
+    assert values[0] == pytest.approx(values[1], rel=1e-5)
+    torch.testing.assert_close(gradients[0].double(), gradients[1], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_zero_vector_gets_no_gradient_and_the_others_do(name: str) -> None:
+    views = some_views(0, 2, 4).detach()
+    views[:, 2] = 0
+    mapped = some_map(views)
+    views.requires_grad_()
+    LOSSES[name](views, mapped, torch.tensor([[1], [1], [1], [0]]), None, 1.0).backward()
+    assert views.grad is not None
+    lengths = views.grad.norm(dim=2).sum(dim=0)
+    assert lengths[2] == 0
+    assert (lengths[[0, 1, 3]] > 0.01).all()
+
+
+@pytest.mark.parametrize("name", WITH_VIEWS)
+def test_nan_in_a_view_that_is_there_shows(name: str) -> None:
+    views, labels = some_views(0, 2, 4).detach(), torch.tensor([[1], [1], [0], [0]])
+    views[0, 0, 0] = math.nan
+    assert LOSSES[name](views, some_map(views), labels, None, 1.0).isnan()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_computes_in_float32_under_autocast(name: str) -> None:
+    views, labels = some_views(0, 2, 8, dtype=torch.float32), some_labels(0, 8, 2)
+    mapped = some_map(views)
+    expected = LOSSES[name](views, mapped, labels, None, 0.05)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = LOSSES[name](views, mapped, labels, None, 0.05)
+    torch.testing.assert_close(inside, expected, rtol=0, atol=1e-6)
+
+
+def test_h_learns_from_the_loss() -> None:
+    views = some_views(0, 2, 6).detach()
+    mapped = some_map(views).requires_grad_()
+    before = multi_view_loss(views, mapped)
+    before.backward()
+    assert mapped.grad is not None
+    assert multi_view_loss(views, mapped - 0.1 * mapped.grad) < before - 1e-3
+
+
+def test_total_loss_weighs_the_terms() -> None:
+    # 1 + 0.5 * 2 + 0.25 * 4 = 3
+    terms = (torch.tensor(value) for value in (1.0, 2.0, 4.0))
+    assert total_loss(*terms, unsupervised_weight=0.5, supervised_weight=0.25).item() == pytest.approx(3)
+
+
+def test_refuses_wrong_shapes_and_settings() -> None:
+    views, labels = some_views(0, 2, 4), torch.ones(4, 3)
+    mapped = some_map(views)
+    with pytest.raises(ShapeError, match=r"\[V, B, D\].*\(4, 5\)"):
+        multi_view_loss(views[0], mapped[0])
+    with pytest.raises(ShapeError, match=r"\(2, 0, 5\)"):
+        supervised_loss(views[:, :0], labels[:0])
+    with pytest.raises(ShapeError, match=r"\(2, 4, 5\) and \(2, 3, 5\)"):
+        multi_view_loss(views, mapped[:, :3])
+    with pytest.raises(ShapeError, match=r"is_missing must be .*\(4, 2\)"):
+        multi_view_loss(views, mapped, is_missing=torch.zeros(4, 2))
+    with pytest.raises(ShapeError, match=r"labels must be .* n = 4.*\(3, 3\)"):
+        supervised_loss(views, labels[:3])
+    with pytest.raises(ShapeError, match=r"\(4, 5\), \(4, 5\), \(3, 5\)"):
+        single_view_loss(views[0], views[1], mapped[1, :3])
+    with pytest.raises(ValueError, match="0 or 1"):
+        supervised_loss(views, labels * 0.5)
+    for name in LOSSES:
+        with pytest.raises(ValueError, match="temperature"):
+            LOSSES[name](views, mapped, labels, None, 0.0)

@@ -1,0 +1,478 @@
+"""The losses of NCL."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from golden_parts import load_golden, unit_vectors
+from torch import Tensor
+
+from pu_geo.errors import ShapeError
+from pu_geo.losses.neighborhood import (
+    HardNegatives,
+    consistency_loss,
+    draw_mixing,
+    hard_negatives,
+    neighborhood_loss,
+    pair_cross_entropy,
+    pair_targets,
+    supervised_queue_loss,
+)
+
+DTYPES = [(torch.float64, 1e-10), (torch.float32, 1e-5)]
+
+
+def golden_of(shared: Path, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+    golden = load_golden(shared, "ncl.npz")
+    return {key: value.to(dtype) if value.is_floating_point() else value for key, value in golden.items()}
+
+
+def one_by_one(golden: dict[str, Tensor], **settings: object) -> Tensor:
+    """The loss of each golden anchor as a batch of its own."""
+    views = zip(golden["in_z"], golden["in_zhat"], strict=True)
+    tau = golden["in_tau"].item()
+    return torch.stack([neighborhood_loss(z[None], v[None], golden["in_M"], temperature=tau, **settings) for z, v in views])
+
+
+def batch(seed: int, b: int = 5, q: int = 9, d: int = 4, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
+    """Two views that take a gradient, and a queue that could."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = ((b, d), (b, d), (q, d))
+    drawn = [torch.randn(size, generator=generator, dtype=torch.float64).to(dtype) for size in sizes]
+    return tuple(each.requires_grad_() for each in drawn)
+
+
+def drawn_hard(seed: int, view1: Tensor, queue: Tensor) -> HardNegatives:
+    """Hard negatives from six labeled items, every other one forbidden, the last anchor without any."""
+    labeled = unit_vectors(6, view1.shape[1], seed + 50).to(view1.dtype)
+    may_mix = (torch.arange(6) + torch.arange(len(view1))[:, None]) % 2 == 0
+    may_mix[-1] = False
+    partners, share = draw_mixing(may_mix, 4, generator=torch.Generator().manual_seed(seed))
+    return hard_negatives(view1, queue, labeled, may_mix, partners=partners, easy_share=share, n_hard=3)
+
+
+def cosine(first: Tensor, second: Tensor) -> float:
+    return float(first @ second / (first.norm() * second.norm()))
+
+
+def neighborhood_by_loops(
+    view1: Tensor, view2: Tensor, queue: Tensor, k: int, alpha: float, tau: float, hard: HardNegatives | None
+) -> float:
+    """Anchor by anchor in Python floats, with the largest similarity taken out of the sums."""
+    total = 0.0
+    for i, z in enumerate(view1.detach().double()):
+        own = cosine(z, view2[i].detach().double()) / tau
+        near = sorted((cosine(z, m.detach().double()) / tau for m in queue), reverse=True)
+        below = [own, *near]
+        if hard is not None:
+            pairs = zip(hard.vectors[i], hard.is_used[i], strict=True)
+            below += [cosine(z, vector.double()) / tau for vector, is_used in pairs if is_used]
+        top = max(below)
+        log_z = top + math.log(sum(math.exp(s - top) for s in below))
+        neighbors = near[:k]
+        total += alpha * (log_z - own) + (1 - alpha) * sum(log_z - s for s in neighbors) / len(neighbors)
+    return total / len(view1)
+
+
+def supervised_by_loops(view1: Tensor, view2: Tensor, classes: Tensor, queue: Tensor, known: Tensor, tau: float) -> float:
+    total = 0.0
+    for i, z in enumerate(view1.detach().double()):
+        own = cosine(z, view2[i].detach().double()) / tau
+        stored = [cosine(z, m.detach().double()) / tau for m in queue]
+        top = max([own, *stored])
+        log_z = top + math.log(sum(math.exp(s - top) for s in [own, *stored]))
+        pulled = [own] + [s for s, c in zip(stored, known.tolist(), strict=True) if c == int(classes[i]) and c >= 0]
+        total += log_z - sum(pulled) / len(pulled)
+    return total / len(view1)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), DTYPES)
+def test_neighborhood_loss_equals_the_golden_values(shared: Path, dtype: torch.dtype, atol: float) -> None:
+    golden = golden_of(shared, dtype)
+    k, alpha, tau = (golden[f"in_{key}"].item() for key in ("k", "alpha", "tau"))
+    for prefix, count in (("", k), ("kfull_", len(golden["in_M"])), ("kfull_", 1000)):
+        for name, weight in (("l_self", 1.0), ("l_nbr", 0.0), ("ncl", alpha)):
+            each = one_by_one(golden, k=count, self_weight=weight)
+            torch.testing.assert_close(each, golden[prefix + name], rtol=0, atol=atol)
+    whole = neighborhood_loss(golden["in_z"], golden["in_zhat"], golden["in_M"], k=k, self_weight=alpha, temperature=tau)
+    torch.testing.assert_close(whole, golden["ncl_mean"], rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), DTYPES)
+def test_supervised_loss_equals_the_golden_values(shared: Path, dtype: torch.dtype, atol: float) -> None:
+    # The golden labels `in_My` belong to `in_M`; -1 stands for an item without a class.
+    golden = golden_of(shared, dtype)
+    z, zhat, y, queue, known = (golden[f"in_{key}"] for key in ("z", "zhat", "y", "M", "My"))
+    tau = golden["in_tau"].item()
+    for i in range(len(z)):
+        one = slice(i, i + 1)
+        loss = supervised_queue_loss(z[one], zhat[one], y[one], queue, known, temperature=tau)
+        torch.testing.assert_close(loss, golden["scl"][i], rtol=0, atol=atol)
+    whole = supervised_queue_loss(z, zhat, y, queue, known, temperature=tau)
+    torch.testing.assert_close(whole, golden["scl_mean"], rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), DTYPES)
+def test_hard_negatives_equal_the_golden_ones(shared: Path, dtype: torch.dtype, atol: float) -> None:
+    golden = golden_of(shared, dtype)
+    z, zhat, queue, labeled = (golden[f"in_{key}"] for key in ("z", "zhat", "M", "ML"))
+    every = torch.ones(len(z), len(labeled), dtype=torch.bool)
+    hard = hard_negatives(z, queue, labeled, every, partners=golden["in_perm"], easy_share=golden["in_mu"], n_hard=2)
+    torch.testing.assert_close(hard.vectors, golden["hng_negatives"], rtol=0, atol=atol)
+    assert hard.is_used.all()
+    k, alpha, tau = (golden[f"in_{key}"].item() for key in ("k", "alpha", "tau"))
+    loss = neighborhood_loss(z, zhat, queue, k=k, self_weight=alpha, temperature=tau, hard=hard)
+    torch.testing.assert_close(loss, golden["ncl_hng_mean"], rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), DTYPES)
+def test_base_losses_equal_the_golden_values(shared: Path, dtype: torch.dtype, atol: float) -> None:
+    golden = golden_of(shared, dtype)
+    same = pair_targets(golden["in_feat"])
+    torch.testing.assert_close(same, golden["pair_target"].bool())
+    # Logarithms of shares are logits of the same shares.
+    logits1, logits2 = golden["in_prob"].log(), golden["in_prob_bar"].log()
+    torch.testing.assert_close(pair_cross_entropy(logits1, logits2, same), golden["bce_pair"], rtol=0, atol=atol)
+    torch.testing.assert_close(consistency_loss(logits1, logits2), golden["mse"], rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("with_hard", [False, True])
+@pytest.mark.parametrize("tau", [0.01, 0.05, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_neighborhood_loss_equals_the_naive_loop_in_float32(seed: int, tau: float, with_hard: bool) -> None:
+    view1, view2, queue = batch(seed, dtype=torch.float32)
+    hard = drawn_hard(seed, view1, queue) if with_hard else None
+    for k, alpha in ((1, 0.2), (3, 0.7), (20, 0.0)):
+        loss = neighborhood_loss(view1, view2, queue, k=k, self_weight=alpha, temperature=tau, hard=hard)
+        by_loops = neighborhood_by_loops(view1, view2, queue, k, alpha, tau, hard)
+        assert loss.item() == pytest.approx(by_loops, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("tau", [0.01, 0.05, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_supervised_loss_equals_the_naive_loop_in_float32(seed: int, tau: float) -> None:
+    view1, view2, queue = batch(seed, dtype=torch.float32)
+    classes, known = torch.arange(5) % 3 - 1, torch.arange(9) % 4 - 1
+    loss = supervised_queue_loss(view1, view2, classes, queue, known, temperature=tau)
+    by_loops = supervised_by_loops(view1, view2, classes, queue, known, tau)
+    assert loss.item() == pytest.approx(by_loops, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hard_negatives_equal_the_naive_loop(seed: int) -> None:
+    view1, _, queue = (each.detach() for each in batch(seed))
+    labeled = unit_vectors(6, 4, seed + 50)
+    may_mix = torch.rand(5, 6, generator=torch.Generator().manual_seed(seed)) < 0.6
+    partners, share = draw_mixing(may_mix, 4, generator=torch.Generator().manual_seed(seed))
+    hard = hard_negatives(view1, queue * 3, labeled * 2, may_mix, partners=partners, easy_share=share, n_hard=3)
+    for i, z in enumerate(view1):
+        easiest = sorted(range(9), key=lambda m: cosine(z, queue[m]))[:4]
+        mixed = []
+        for slot, m in enumerate(easiest):
+            mu, partner = share[i, slot].double(), int(partners[i, slot])
+            if may_mix[i, partner]:
+                mixture = mu * queue[m] / queue[m].norm() + (1 - mu) * labeled[partner]
+                mixed.append(mixture / mixture.norm())
+        mixed = sorted(mixed, key=lambda vector: -cosine(z, vector))[:3]
+        assert hard.is_used[i].sum() == len(mixed)
+        for slot, vector in enumerate(mixed):
+            torch.testing.assert_close(hard.vectors[i, slot], vector, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_base_losses_equal_the_naive_loop(seed: int) -> None:
+    logits1, logits2, _ = (each.detach() for each in batch(seed))
+    same = pair_targets(logits1, threshold=0.3)
+    shares1, shares2 = logits1.softmax(1).tolist(), logits2.softmax(1).tolist()
+    cross, square = 0.0, 0.0
+    for i in range(5):
+        square += sum((p - q) ** 2 for p, q in zip(shares1[i], shares2[i], strict=True)) / 4 / 5
+        for j in range(5):
+            is_same = i == j or cosine(logits1[i], logits1[j]) >= 0.3
+            assert bool(same[i, j]) == is_same
+            p = sum(a * b for a, b in zip(shares1[i], shares2[j], strict=True))
+            cross -= math.log(p if is_same else 1 - p) / 25
+    assert 5 < same.sum() < 25
+    assert pair_cross_entropy(logits1, logits2, same).item() == pytest.approx(cross, abs=1e-12)
+    assert consistency_loss(logits1, logits2).item() == pytest.approx(square, abs=1e-12)
+
+
+def test_equals_the_values_worked_out_by_hand() -> None:
+    # Anchor e1, own view e2 (similarity 0), queue e1, e2, -e1 (1, 0, -1) at tau 1: Z = 1 + e + 1 + 1 / e.
+    # k = 2: own view log Z, neighbors (1, 0): log Z - 1 / 2; alpha 0.2: log Z - 0.4.
+    view1, view2 = torch.eye(2, dtype=torch.float64)[:, None]
+    queue = torch.tensor([[1, 0], [0, 1], [-1, 0]], dtype=torch.float64)
+    log_z = math.log(2 + math.e + 1 / math.e)
+    assert neighborhood_loss(view1, view2, queue, k=2, temperature=1).item() == pytest.approx(log_z - 0.4, abs=1e-12)
+    # Labeled: own view 0 and the two of class 7, (1, -1): a mean of 0.
+    known = torch.tensor([7, -1, 7])
+    loss = supervised_queue_loss(view1, view2, torch.tensor([7]), queue, known, temperature=1)
+    assert loss.item() == pytest.approx(log_z, abs=1e-12)
+    # A hard negative e1 adds e below the fraction and changes no neighbor; the second one is not used.
+    hard = HardNegatives(torch.eye(2, dtype=torch.float64)[None], torch.tensor([[True, False]]))
+    log_z = math.log(2 + 2 * math.e + 1 / math.e)
+    loss = neighborhood_loss(view1, view2, queue, k=2, temperature=1, hard=hard)
+    assert loss.item() == pytest.approx(log_z - 0.4, abs=1e-12)
+    # Two chips with shares (3/4, 1/4) and (1/4, 3/4): p = 10/16 with itself, 6/16 with the other, which is a different one.
+    logits = torch.tensor([[math.log(3), 0.0], [0.0, math.log(3)]], dtype=torch.float64)
+    same = torch.eye(2, dtype=torch.bool)
+    assert pair_cross_entropy(logits, logits, same).item() == pytest.approx(-math.log(10 / 16), abs=1e-12)
+    assert consistency_loss(logits, logits.flip(0)).item() == pytest.approx(1 / 4, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gradients_equal_finite_differences_and_memories_get_none(seed: int) -> None:
+    view1, view2, queue = batch(seed)
+    hard = drawn_hard(seed, view1, queue)
+    known, classes = torch.arange(9) % 3, torch.arange(5) % 3
+    same = pair_targets(view1, threshold=0.3)
+
+    def losses(first: Tensor, second: Tensor) -> tuple[Tensor, ...]:
+        return (
+            neighborhood_loss(first, second, queue, k=3, temperature=0.2, hard=hard),
+            supervised_queue_loss(first, second, classes, queue, known, temperature=0.2),
+            pair_cross_entropy(first, second, same),
+            consistency_loss(first, second),
+        )
+
+    assert torch.autograd.gradcheck(losses, (view1, view2), atol=1e-7, rtol=1e-6)
+    assert not hard.vectors.requires_grad
+    leaf = HardNegatives(hard.vectors.clone().requires_grad_(), hard.is_used)
+    neighborhood_loss(view1, view2, queue, k=3, hard=leaf).backward()
+    assert view1.grad is not None
+    assert queue.grad is None
+    assert leaf.vectors.grad is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_float32_gradient_is_right_at_temperature_001(seed: int) -> None:
+    gradients = []
+    for dtype in (torch.float32, torch.float64):
+        view1, view2, queue = (each.detach().to(dtype).requires_grad_() for each in batch(seed, dtype=torch.float32))
+        known, classes = torch.arange(9) % 3, torch.arange(5) % 3
+        loss = neighborhood_loss(view1, view2, queue, k=3, temperature=0.01)
+        (loss + supervised_queue_loss(view1, view2, classes, queue, known, temperature=0.01)).backward()
+        gradients.append(view1.grad)
+    torch.testing.assert_close(gradients[0].double(), gradients[1], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("n_queue", [0, 1, 9])
+@pytest.mark.parametrize("kind", ["random", "identical", "opposite", "zero", "one"])
+def test_value_and_gradient_stay_finite(kind: str, n_queue: int, dtype: torch.dtype) -> None:
+    view1, view2, queue = (each.detach() for each in batch(5, b=1 if kind == "one" else 5, q=n_queue, dtype=dtype))
+    if kind in ("identical", "opposite", "zero"):
+        sign = {"identical": 1, "opposite": -1, "zero": 0}[kind]
+        view1, view2, queue = (
+            torch.ones_like(view1) * (sign != 0),
+            torch.full_like(view2, sign),
+            torch.full_like(queue, sign),
+        )
+    view1, view2 = view1.requires_grad_(), view2.requires_grad_()
+    hard = drawn_hard(0, view1, queue)
+    classes = torch.zeros(len(view1), dtype=torch.long)
+    losses = [
+        neighborhood_loss(view1, view2, queue, k=3, temperature=0.01),
+        neighborhood_loss(view1, view2, queue, k=3, temperature=0.01, hard=hard),
+        supervised_queue_loss(view1, view2, classes, queue, torch.zeros(n_queue, dtype=torch.long), temperature=0.01),
+        supervised_queue_loss(view1, view2, classes, queue, torch.ones(n_queue, dtype=torch.long), temperature=0.01),
+        pair_cross_entropy(view1, view2, pair_targets(view1)),
+        consistency_loss(view1, view2),
+    ]
+    for loss in losses:
+        gradients = torch.autograd.grad(loss, (view1, view2))
+        for value in (loss, *gradients):
+            assert value.isfinite().all()
+            # A row of zeros has no direction to learn; dividing by a tiny length would make 1e12 of it.
+            assert value.abs().max() < 1e4
+
+
+def test_an_empty_queue_leaves_the_own_view_alone_and_the_loss_0() -> None:
+    view1, view2, queue = batch(0, q=0, dtype=torch.float32)
+    empty = torch.zeros(0, dtype=torch.long)
+    assert neighborhood_loss(view1, view2, queue, k=3).item() == 0
+    assert supervised_queue_loss(view1, view2, torch.zeros(5, dtype=torch.long), queue, empty).item() == 0
+    # With hard negatives there is something to push away from, and the own view has the full weight whatever alpha is.
+    hard = HardNegatives(unit_vectors(10, 4, 1).reshape(5, 2, 4).float(), torch.ones(5, 2, dtype=torch.bool))
+    first, second = (neighborhood_loss(view1, view2, queue, k=3, self_weight=a, hard=hard) for a in (0.0, 1.0))
+    assert first.item() > 0
+    torch.testing.assert_close(first, second, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("k", [1, 3, 9, 50])
+def test_target_mass_sums_to_one(k: int, alpha: float) -> None:
+    # All cosines 1: each term is log(1 + Q), and so is their mixture if its weights add up to 1.
+    ones = torch.ones(9, 4, dtype=torch.float64)
+    loss = neighborhood_loss(ones[:5], ones[:5], ones, k=k, self_weight=alpha)
+    assert loss.item() == pytest.approx(math.log(10), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_does_not_change_with_scale_or_order(seed: int) -> None:
+    view1, view2, queue = batch(seed)
+    classes, known = torch.arange(5) % 3, torch.arange(9) % 3
+    generator = torch.Generator().manual_seed(seed)
+    rows, slots = torch.randperm(5, generator=generator), torch.randperm(9, generator=generator)
+    sizes = torch.rand(9, 1, generator=generator, dtype=torch.float64) + 0.1
+    changed = view1[rows] * 7, view2[rows] * sizes[:5], (queue * sizes)[slots]
+    torch.testing.assert_close(neighborhood_loss(*changed, k=3), neighborhood_loss(view1, view2, queue, k=3))
+    torch.testing.assert_close(
+        supervised_queue_loss(*changed[:2], classes[rows], changed[2], known[slots]),
+        supervised_queue_loss(view1, view2, classes, queue, known),
+    )
+
+
+def test_hard_negatives_use_items_of_other_classes_only() -> None:
+    # One labeled item lies on the anchors: as a negative it would push them from their own class.
+    anchors = torch.eye(3)[:1].repeat(2, 1)
+    queue, labeled = -torch.eye(3)[:1], torch.eye(3)[:2]
+    may_mix = torch.tensor([[False, True], [True, True]])
+    for seed in range(20):
+        partners, share = draw_mixing(may_mix, 1, generator=torch.Generator().manual_seed(seed))
+        assert partners[0].item() == 1
+        hard = hard_negatives(anchors, queue, labeled, may_mix, partners=partners, easy_share=share, n_hard=5)
+        assert hard.is_used.tolist() == [[True], [True]]
+    # Handed in all the same, a forbidden partner is marked and goes behind an allowed one that is less hard.
+    queue = -torch.eye(3)[:2]
+    hard = hard_negatives(
+        anchors, queue, labeled, may_mix, partners=torch.tensor([0, 1]), easy_share=torch.tensor(0.1), n_hard=2
+    )
+    assert hard.is_used.tolist() == [[True, False], [True, True]]
+    assert hard.vectors[0, 0, 1] > 0.5
+    assert hard.vectors[1, 0, 0] > 0.5
+
+
+def test_a_mixture_that_cancels_out_is_not_the_hardest() -> None:
+    # Anchor e1. Easy -e2 with labeled e2 in halves is nothing; easy e2 with labeled e1 has cosine 1 / sqrt 2.
+    axes = torch.eye(2)
+    hard = hard_negatives(
+        axes[:1],
+        torch.stack([-axes[1], axes[1]]),
+        axes.flip(0),
+        torch.ones(1, 2) > 0,
+        partners=torch.tensor([0, 1]),
+        easy_share=torch.tensor(0.5),
+        n_hard=2,
+    )
+    torch.testing.assert_close(hard.vectors, torch.tensor([[[0.5**0.5, 0.5**0.5], [0.0, 0.0]]]))
+
+
+def test_an_unused_hard_negative_does_not_count() -> None:
+    view1, view2, queue = batch(2)
+    nothing = torch.zeros(5, 3, dtype=torch.bool)
+    hard = HardNegatives(unit_vectors(15, 4, 0).reshape(5, 3, 4), nothing)
+    plain = neighborhood_loss(view1, view2, queue, k=3)
+    torch.testing.assert_close(neighborhood_loss(view1, view2, queue, k=3, hard=hard), plain, rtol=0, atol=0)
+    assert neighborhood_loss(view1, view2, queue, k=3, hard=HardNegatives(hard.vectors, ~nothing)) > plain
+
+
+def test_draws_are_decided_by_the_generator_and_stay_among_the_allowed() -> None:
+    may_mix = torch.tensor([[True, False, True, False], [False, False, False, True], [False] * 4])
+    draws = [draw_mixing(may_mix, 200, generator=torch.Generator().manual_seed(seed)) for seed in (3, 3, 4)]
+    assert torch.equal(draws[0][0], draws[1][0])
+    assert torch.equal(draws[0][1], draws[1][1])
+    assert not torch.equal(draws[0][0], draws[2][0])
+    partners, share = draws[0]
+    assert partners.shape == share.shape == (3, 200)
+    assert set(partners[0].tolist()) == {0, 2}
+    assert set(partners[1].tolist()) == {3}
+    assert 0 <= share.min() < 0.05
+    assert 0.95 < share.max() < 1
+
+
+def test_no_labeled_item_means_no_hard_negative() -> None:
+    view1, view2, queue = batch(0)
+    may_mix, labeled = torch.zeros(5, 0, dtype=torch.bool), torch.zeros(0, 4, dtype=torch.float64)
+    partners, share = draw_mixing(may_mix, 4, generator=torch.Generator())
+    hard = hard_negatives(view1, queue, labeled, may_mix, partners=partners, easy_share=share, n_hard=3)
+    assert hard.vectors.shape == (5, 0, 4)
+    with_none = neighborhood_loss(view1, view2, queue, k=3, hard=hard)
+    torch.testing.assert_close(with_none, neighborhood_loss(view1, view2, queue, k=3))
+
+
+def test_a_chip_is_always_its_own_pair_and_bound_is_included() -> None:
+    rows = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    assert torch.equal(pair_targets(rows, threshold=1.0), torch.eye(4, dtype=torch.bool))
+    at_right_angles = pair_targets(rows, threshold=0.0)
+    assert at_right_angles[1].tolist() == [True, True, True, False]
+
+
+def test_a_sure_and_wrong_head_still_learns() -> None:
+    # Shares of 1 and e^-40 in float32, for two chips of different categories in one: 1 - p rounds to 0, yet its log is
+    # log(2 e^-40) off the diagonal, and moving the second logit up by 1 takes half of that off, twice.
+    logits = torch.tensor([[40.0, 0.0], [40.0, 0.0]], requires_grad=True)
+    loss = pair_cross_entropy(logits, logits, torch.eye(2, dtype=torch.bool))
+    assert loss.item() == pytest.approx((40 - math.log(2)) / 2, rel=1e-6)
+    (gradient,) = torch.autograd.grad(loss, logits)
+    torch.testing.assert_close(gradient, torch.tensor([[0.25, -0.25], [0.25, -0.25]]), rtol=1e-5, atol=1e-6)
+    far = (logits.detach() * 1000).requires_grad_()
+    loss = pair_cross_entropy(far, far, torch.eye(2, dtype=torch.bool))
+    assert loss.isfinite()
+    assert torch.autograd.grad(loss, far)[0].isfinite().all()
+
+
+def test_prefers_heads_that_group_similar_chips() -> None:
+    same = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=torch.bool)
+    right, wrong = (torch.eye(2)[torch.tensor(groups)] * 4 for groups in ([0, 0, 1], [0, 1, 1]))
+    assert pair_cross_entropy(right, right, same) < pair_cross_entropy(wrong, wrong, same)
+
+
+def test_computes_in_float32_under_autocast() -> None:
+    view1, view2, queue = batch(0, dtype=torch.float32)
+    known, classes = torch.arange(9) % 3, torch.arange(5) % 3
+    hard = drawn_hard(0, view1, queue)
+
+    def losses() -> list[Tensor]:
+        return [
+            neighborhood_loss(view1, view2, queue, k=3, hard=hard),
+            supervised_queue_loss(view1, view2, classes, queue, known),
+            pair_cross_entropy(view1, view2, pair_targets(view1)),
+            consistency_loss(view1, view2),
+            drawn_hard(0, view1, queue).vectors,
+        ]
+
+    expected = losses()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = losses()
+    torch.testing.assert_close(inside, expected, rtol=0, atol=1e-6)
+
+
+def test_computes_bfloat16_rows_in_float32() -> None:
+    short = [each.detach() for each in batch(0, dtype=torch.bfloat16)]
+    wide = [each.float() for each in short]
+    same = pair_targets(short[0], threshold=0.3)
+    torch.testing.assert_close(neighborhood_loss(*short, k=3), neighborhood_loss(*wide, k=3), rtol=0, atol=0)
+    assert torch.equal(same, pair_targets(wide[0], threshold=0.3))
+    torch.testing.assert_close(pair_cross_entropy(*short[:2], same), pair_cross_entropy(*wide[:2], same), rtol=0, atol=0)
+    torch.testing.assert_close(consistency_loss(*short[:2]), consistency_loss(*wide[:2]), rtol=0, atol=0)
+
+
+def test_refuses_wrong_shapes_and_settings() -> None:
+    view1, view2, queue = batch(0)
+    known, classes = torch.zeros(9, dtype=torch.long), torch.zeros(5, dtype=torch.long)
+    with pytest.raises(ShapeError, match=r"\(5, 4\), \(3, 4\)"):
+        neighborhood_loss(view1, view2[:3], queue, k=3)
+    with pytest.raises(ShapeError, match="1 or more chips"):
+        consistency_loss(view1[:0], view2[:0])
+    with pytest.raises(ShapeError, match=r"\[Q, 4\]"):
+        neighborhood_loss(view1, view2, queue[:, :3], k=3)
+    with pytest.raises(ShapeError, match="one class"):
+        supervised_queue_loss(view1, view2, classes, queue, known[:4])
+    with pytest.raises(ShapeError, match=r"\[5, N, 4\]"):
+        neighborhood_loss(view1, view2, queue, k=3, hard=HardNegatives(torch.zeros(4, 2, 4), torch.ones(5, 2) > 0))
+    with pytest.raises(ShapeError, match="same_category"):
+        pair_cross_entropy(view1, view2, torch.ones(5, 4))
+    with pytest.raises(ShapeError, match="may_mix"):
+        hard_negatives(view1, queue, queue, torch.ones(5, 3) > 0, partners=known[:2], easy_share=torch.tensor(0.5), n_hard=2)
+    with pytest.raises(ValueError, match="temperature"):
+        neighborhood_loss(view1, view2, queue, k=3, temperature=0)
+    with pytest.raises(ValueError, match="self_weight"):
+        neighborhood_loss(view1, view2, queue, k=3, self_weight=1.1)
+    with pytest.raises(ValueError, match="k must"):
+        neighborhood_loss(view1, view2, queue, k=0)
+    with pytest.raises(ValueError, match="threshold"):
+        pair_targets(view1, threshold=1.5)

@@ -1,0 +1,251 @@
+"""uPU and nnPU against golden values, numbers by hand, loops, and the risk that they estimate."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from golden_parts import load_golden
+from torch import Tensor
+
+from pu_geo.errors import ShapeError
+from pu_geo.losses.pu_risk import NnpuRisk, Surrogate, nnpu_risk, nnpu_risk_clipped, upu_risk
+
+GOLDEN = ["pu_mixed.npz", "pu_negrisk.npz", "pu_negrisk_beta.npz", "pu_nopos.npz", "pu_nounl.npz", "pu_extreme.npz"]
+SURROGATES: list[Surrogate] = ["sigmoid", "logistic"]
+
+
+def batch(seed: int, n: int = 12, n_positive: int = 4, shift: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Random margins; `shift` moves positives up and unlabeled down, as an overfitting network does."""
+    is_positive = torch.arange(n) < n_positive
+    margins = torch.randn(n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return margins + shift * torch.where(is_positive, 1, -1), is_positive
+
+
+def every_value(f: Tensor, y: Tensor, prior: float, surrogate: Surrogate, beta: float, gamma: float) -> dict[str, Tensor]:
+    kiryo = nnpu_risk(f, y, class_prior=prior, surrogate=surrogate, beta=beta, gamma=gamma)
+    return {
+        "upu": upu_risk(f, y, class_prior=prior, surrogate=surrogate),
+        "nnpu_clipped": nnpu_risk_clipped(f, y, class_prior=prior, surrogate=surrogate),
+        "kiryo_objective": kiryo.reported,
+        "kiryo_backprop": kiryo.differentiated,
+    }
+
+
+def by_loops(f: Tensor, y: Tensor, prior: float, surrogate: Surrogate, beta: float, gamma: float) -> dict[str, float]:
+    def cost(margin: float) -> float:
+        e = math.exp(-margin)
+        return e / (1 + e) if surrogate == "sigmoid" else math.log(1 + e)
+
+    sums, counts = {"pp": 0.0, "pm": 0.0, "um": 0.0}, {True: 0, False: 0}
+    for margin, positive in zip(f.tolist(), y.tolist(), strict=True):
+        counts[positive] += 1
+        if positive:
+            sums["pp"] += cost(margin)
+        sums["pm" if positive else "um"] += cost(-margin)
+    n_p, n_u = max(counts[True], 1), max(counts[False], 1)
+    damaged, undamaged = prior * sums["pp"] / n_p, sums["um"] / n_u - prior * sums["pm"] / n_p
+    overfits = undamaged < -beta
+    return {
+        "upu": damaged + undamaged,
+        "nnpu_clipped": damaged + max(0.0, undamaged),
+        "kiryo_objective": damaged - beta if overfits else damaged + undamaged,
+        "kiryo_backprop": -gamma * undamaged if overfits else damaged + undamaged,
+    }
+
+
+# --- golden values -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize("name", GOLDEN)
+def test_values_equal_golden_values(shared: Path, name: str, surrogate: Surrogate, dtype: torch.dtype) -> None:
+    g = load_golden(shared, name)
+    prior, beta, gamma = (float(g[f"in_{key}"]) for key in ("prior", "beta", "gamma"))
+    values = every_value(g["in_f"].to(dtype), g["in_y"] == 1, prior, surrogate, beta, gamma)
+    tolerance = {"rtol": 0, "atol": 1e-10} if dtype == torch.float64 else {"rtol": 1e-5, "atol": 1e-5}
+    for key, value in values.items():
+        expected = g[f"{surrogate}_{key}"].to(dtype)
+        torch.testing.assert_close(value, expected, **tolerance, msg=lambda text, key=key: f"{key}: {text}")
+
+
+@pytest.mark.parametrize("key", ["upu", "kiryo_backprop"])
+@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize("name", GOLDEN)
+def test_gradients_equal_golden_gradients(shared: Path, name: str, surrogate: Surrogate, key: str) -> None:
+    g = load_golden(shared, name)
+    f = g["in_f"].clone().requires_grad_()
+    prior, beta, gamma = (float(g[f"in_{setting}"]) for setting in ("prior", "beta", "gamma"))
+    every_value(f, g["in_y"] == 1, prior, surrogate, beta, gamma)[key].backward()
+    torch.testing.assert_close(f.grad, g[f"{surrogate}_{key}_grad"], rtol=0, atol=1e-7)
+
+
+# --- by hand and by loops --------------------------------------------------------------------------------------------
+
+
+def test_equals_the_values_worked_out_by_hand() -> None:
+    # Sigmoid costs: f = ln 3 costs 1/4 as damaged, 3/4 as undamaged; f = -ln 4 costs 1/5 as undamaged. Prior 0.4:
+    # damaged part 0.4 * 1/4 = 0.1; undamaged part 1/5 - 0.4 * 3/4 = -0.1. uPU 0; clipped 0.1.
+    f, y = torch.tensor([math.log(3), -math.log(4)], dtype=torch.float64), torch.tensor([True, False])
+    assert upu_risk(f, y, class_prior=0.4).item() == pytest.approx(0, abs=1e-12)
+    assert nnpu_risk_clipped(f, y, class_prior=0.4).item() == pytest.approx(0.1, abs=1e-12)
+    # beta 0.04, gamma 0.5: -0.1 < -0.04, so 0.1 - 0.04 is reported and 0.5 * 0.1 differentiated. beta 0.2 tolerates it.
+    strict = nnpu_risk(f, y, class_prior=0.4, beta=0.04, gamma=0.5)
+    assert [value.item() for value in strict] == pytest.approx([0.06, 0.05], abs=1e-12)
+    assert [value.item() for value in nnpu_risk(f, y, class_prior=0.4, beta=0.2)] == pytest.approx([0, 0], abs=1e-12)
+    # Logistic: log(1 + 1/3), and as undamaged log 4 and log(1 + 1/4): 0.4 log(4/3) + log(5/4) - 0.4 log 4.
+    by_hand = 0.4 * math.log(4 / 3) + math.log(5 / 4) - 0.4 * math.log(4)
+    assert upu_risk(f, y, class_prior=0.4, surrogate="logistic").item() == pytest.approx(by_hand, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_positive", [0, 1, 4, 12])
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_naive_loop(seed: int, surrogate: Surrogate, shift: float, n_positive: int) -> None:
+    f, y = batch(seed, n_positive=n_positive, shift=shift)
+    expected = by_loops(f, y, 0.3, surrogate, 0.05, 0.7)
+    for key, value in every_value(f, y, 0.3, surrogate, 0.05, 0.7).items():
+        assert value.item() == pytest.approx(expected[key], abs=1e-12), key
+
+
+# --- properties ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize("seed", range(3))
+def test_all_three_agree_while_the_undamaged_part_is_positive(seed: int, surrogate: Surrogate) -> None:
+    f, y = batch(seed, shift=-1.0)
+    values = every_value(f, y, 0.3, surrogate, 0.0, 1.0)
+    for key, value in values.items():
+        torch.testing.assert_close(value, values["upu"], rtol=0, atol=1e-12, msg=key)
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize("seed", range(3))
+def test_overfitting_batch_steps_uphill_in_nnpu_and_not_at_all_on_unlabeled_when_clipped(
+    seed: int, surrogate: Surrogate
+) -> None:
+    f, y = batch(seed, shift=4.0)
+    gradients = {}
+    for key in ("upu", "nnpu_clipped", "kiryo_backprop"):
+        f = f.detach().requires_grad_()
+        every_value(f, y, 0.6, surrogate, 0.0, 1.0)[key].backward()
+        assert f.grad is not None
+        gradients[key] = f.grad
+    assert (gradients["upu"][~y] > 0).all()
+    torch.testing.assert_close(gradients["kiryo_backprop"][~y], -gradients["upu"][~y], rtol=0, atol=1e-12)
+    assert (gradients["kiryo_backprop"][y] > 0).all()
+    assert gradients["nnpu_clipped"][~y].count_nonzero() == 0
+    assert (gradients["nnpu_clipped"][y] < 0).all()
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize("shift", [0.0, 4.0])
+def test_gamma_scales_only_the_uphill_step(shift: float, surrogate: Surrogate) -> None:
+    f, y = batch(0, shift=shift)
+    full = nnpu_risk(f, y, class_prior=0.4, surrogate=surrogate)
+    quarter = nnpu_risk(f, y, class_prior=0.4, surrogate=surrogate, gamma=0.25)
+    factor = 0.25 if shift else 1.0
+    torch.testing.assert_close(quarter.differentiated, factor * full.differentiated, rtol=0, atol=1e-12)
+    torch.testing.assert_close(quarter.reported, full.reported, rtol=0, atol=1e-12)
+
+
+def test_reported_value_cannot_be_differentiated_by_mistake() -> None:
+    f, y = batch(0)
+    risk = nnpu_risk(f.requires_grad_(), y, class_prior=0.4)
+    assert isinstance(risk, NnpuRisk)
+    assert not risk.reported.requires_grad
+    assert risk.differentiated.requires_grad
+
+
+@pytest.mark.parametrize("prior", [0.1, 0.5])
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_upu_estimates_the_risk_that_full_labels_would_give(surrogate: Surrogate, prior: float) -> None:
+    draw = torch.Generator().manual_seed(0)
+    n = 200_000
+    damaged = torch.rand(n, generator=draw, dtype=torch.float64) < prior
+    unlabeled = torch.randn(n, generator=draw, dtype=torch.float64) + torch.where(damaged, 1.0, -1.0)
+    positive = torch.randn(n, generator=draw, dtype=torch.float64) + 1
+    true_margin = torch.where(damaged, unlabeled, -unlabeled)
+    cost = torch.sigmoid(-true_margin) if surrogate == "sigmoid" else torch.log1p(torch.exp(-true_margin))
+    y = torch.arange(2 * n) < n
+    found = upu_risk(torch.cat([positive, unlabeled]), y, class_prior=prior, surrogate=surrogate)
+    assert found.item() == pytest.approx(cost.mean().item(), abs=0.01)
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_row_order_does_not_matter(surrogate: Surrogate) -> None:
+    f, y = batch(1, shift=2.0)
+    order = torch.randperm(len(f), generator=torch.Generator().manual_seed(0))
+    shuffled = every_value(f[order], y[order], 0.4, surrogate, 0.0, 1.0)
+    for key, value in every_value(f, y, 0.4, surrogate, 0.0, 1.0).items():
+        torch.testing.assert_close(shuffled[key], value, rtol=0, atol=1e-12, msg=key)
+
+
+# --- edges -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("labels", ["both", "no positive", "no unlabeled", "one chip"])
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_stays_finite_and_right_at_margins_of_800(surrogate: Surrogate, labels: str, dtype: torch.dtype) -> None:
+    start = torch.tensor([800.0, -800.0, 0.0, 752.0, -896.0, 0.0], dtype=dtype)
+    y = torch.arange(6) < {"both": 3, "no positive": 0, "no unlabeled": 6, "one chip": 1}[labels]
+    if labels == "one chip":
+        start, y = start[:1], y[:1]
+    exact = every_value(start.double(), y, 0.3, surrogate, 0.0, 1.0)
+    for key in exact:
+        f = start.clone().requires_grad_()
+        value = every_value(f, y, 0.3, surrogate, 0.0, 1.0)[key]
+        assert value.dtype == torch.float32
+        assert value.item() == pytest.approx(exact[key].item(), abs=1e-4), key  # 240 - 232.8
+        if value.requires_grad:
+            value.backward()
+            assert f.grad is not None
+            assert f.grad.isfinite().all()
+
+
+def test_logistic_cost_keeps_its_digits_above_margin_20() -> None:
+    # One unlabeled chip at f = 21: log(1 + e^21) = 21 + e^-21 = 21 + 7.6e-10.
+    found = upu_risk(torch.tensor([21.0], dtype=torch.float64), torch.tensor([False]), class_prior=0.3, surrogate="logistic")
+    assert found.item() == pytest.approx(21 + math.exp(-21), abs=1e-12)
+
+
+def test_computes_in_float32_under_autocast() -> None:
+    f, y = batch(0)
+    expected = every_value(f.float(), y, 0.3, "logistic", 0.0, 1.0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = every_value(f.float(), y, 0.3, "logistic", 0.0, 1.0)
+    for key, value in inside.items():
+        torch.testing.assert_close(value, expected[key], rtol=0, atol=1e-7, msg=key)
+
+
+def test_undamaged_part_of_exactly_minus_beta_is_tolerated() -> None:
+    # All margins 0: every sigmoid cost is 1/2. Prior 1: undamaged part exactly 0 = -beta.
+    f, y = torch.zeros(4, dtype=torch.float64, requires_grad=True), torch.tensor([True, True, False, False])
+    assert nnpu_risk(f, y, class_prior=1.0).differentiated.item() == pytest.approx(0.5, abs=1e-12)
+
+
+def test_refuses_wrong_shapes_labels_and_settings() -> None:
+    f, y = batch(0, n=4, n_positive=2)
+    with pytest.raises(ShapeError, match=r"\(4, 1\) and \(4,\)"):
+        upu_risk(f[:, None], y, class_prior=0.3)
+    with pytest.raises(ShapeError, match=r"\(4, 1\) and \(4, 1\)"):
+        upu_risk(f[:, None], y[:, None], class_prior=0.3)
+    with pytest.raises(ShapeError, match=r"\(4,\) and \(3,\)"):
+        nnpu_risk_clipped(f, y[:3], class_prior=0.3)
+    with pytest.raises(TypeError, match=r"must be bool; got torch\.int64"):
+        nnpu_risk(f, torch.tensor([1, 1, -1, -1]), class_prior=0.3)
+    for prior in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match="class_prior"):
+            upu_risk(f, y, class_prior=prior)
+    with pytest.raises(ValueError, match='"hinge"'):
+        upu_risk(f, y, class_prior=0.3, surrogate="hinge")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="beta"):
+        nnpu_risk(f, y, class_prior=0.3, beta=-0.1)
+    with pytest.raises(ValueError, match="gamma"):
+        nnpu_risk(f, y, class_prior=0.3, gamma=1.5)

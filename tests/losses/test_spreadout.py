@@ -1,0 +1,500 @@
+"""FedAwS against golden numbers, loops and numbers by hand; and whether its server really keeps classes apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from golden_parts import load_golden, unit_vectors
+from torch import Tensor
+
+from pu_geo.errors import ShapeError
+from pu_geo.losses.spreadout import (
+    Distance,
+    class_contrastive_loss,
+    nearest_spreadout,
+    parted_rows,
+    positive_contrastive_loss,
+    positive_hinge_loss,
+    spreadout,
+    spreadout_contrastive_loss,
+    spreadout_step,
+)
+
+Regularizer = Callable[[Tensor], Tensor]
+DISTANCES: tuple[Distance, ...] = ("cosine", "dot", "euclid")
+TOLERANCES = [(torch.float64, 1e-10), (torch.float32, 1e-5)]
+KINDS = ("random", "identical", "zero", "half zero", "opposite")
+
+
+def vectors(n: int, d: int, seed: int) -> Tensor:
+    """Rows of several lengths, float64 [n, d]."""
+    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def special_rows(kind: str, n: int, d: int = 4) -> Tensor:
+    rows = vectors(n, d, 7)
+    if kind == "identical":
+        rows = rows[:1].repeat(n, 1)
+    elif kind == "opposite":
+        rows = rows[:1] * torch.tensor([1.0, -1.0], dtype=rows.dtype).repeat(n)[:n, None]
+    elif kind == "zero":
+        rows = torch.zeros_like(rows)
+    elif kind == "half zero":
+        rows[: (n + 1) // 2] = 0
+    return rows
+
+
+def distance_by_loop(u: Tensor, v: Tensor, kind: Distance) -> float:
+    a, b = u.tolist(), v.tolist()
+    if kind == "euclid":
+        return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)))
+    if kind == "cosine":
+        a, b = ([x / math.sqrt(sum(y * y for y in row)) for x in row] for row in (a, b))
+    return 1 - sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def smallest_distance(rows: Tensor) -> float:
+    """Cosine distance of the two nearest rows."""
+    unit = rows / rows.norm(dim=1, keepdim=True)
+    return float((1 - unit @ unit.T + 9 * torch.eye(len(rows))).min())
+
+
+def require_finite(value: Tensor, *leaves: Tensor) -> None:
+    value.sum().backward()
+    assert bool(value.isfinite().all())
+    for leaf in leaves:
+        assert leaf.grad is not None
+        assert bool(leaf.grad.isfinite().all())
+        assert float(leaf.grad.abs().max()) < 1e4
+
+
+# --- golden values -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
+@pytest.mark.parametrize("distance", ["cosine", "dot"])
+def test_regularizers_equal_golden_values(shared: Path, distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
+    g = load_golden(shared, "fedaws.npz")
+    rows, nu, k = g["in_W"].to(dtype), float(g["in_nu"]), int(g["in_k"])
+    is_candidate = torch.zeros(len(rows), dtype=torch.bool).index_fill(0, g["in_subset"], True)
+    pairs = {
+        "reg_sp": spreadout(rows, margin=nu, distance=distance),
+        "reg_sp_nu09": spreadout(rows, margin=0.9, distance=distance),
+        "reg_top_k2": nearest_spreadout(rows, k=k, distance=distance),
+        "reg_top_k1": nearest_spreadout(rows, k=1, distance=distance),
+        "reg_top_kall": nearest_spreadout(rows, k=len(rows) - 1, distance=distance),
+        "reg_top_kmore": nearest_spreadout(rows, k=len(rows) + 3, distance=distance),
+        "reg_top_k2_subset": nearest_spreadout(rows, k=k, is_candidate=is_candidate, distance=distance),
+        "reg_top_k2_euclid": nearest_spreadout(rows, k=k),
+        "single_client_reg_sp": spreadout(rows[:1], margin=nu, distance=distance),
+        "single_client_reg_top": nearest_spreadout(rows[:1], k=k, distance=distance),
+    }
+    for key, value in pairs.items():
+        assert value.item() == pytest.approx(float(g[key]), abs=tolerance), key
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
+@pytest.mark.parametrize("distance", ["cosine", "dot"])
+def test_losses_equal_golden_values(shared: Path, distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
+    g = load_golden(shared, "fedaws.npz")
+    rows, chips, nu = g["in_W"].to(dtype), g["in_G"].to(dtype), float(g["in_nu"])
+    for i in range(len(rows)):
+        classes = torch.full((chips.shape[1],), i)
+        pairs = {
+            "ccl": class_contrastive_loss(chips[i], rows, classes, margin=nu, distance=distance),
+            "l_sp": spreadout_contrastive_loss(chips[i], rows, classes, margin=nu, distance=distance),
+            "pos_hinge": positive_hinge_loss(chips[i], rows[i], distance=distance),
+            "pos_ccl": positive_contrastive_loss(chips[i], rows[i], distance=distance),
+        }
+        for key, value in pairs.items():
+            torch.testing.assert_close(value.double(), g[key][i], rtol=0, atol=tolerance)
+
+
+def test_gradients_equal_golden_values(shared: Path) -> None:
+    g = load_golden(shared, "fedaws.npz")
+    nu, k = float(g["in_nu"]), int(g["in_k"])
+    regularizers: dict[str, Regularizer] = {
+        "reg_sp_grad_dot": partial(spreadout, margin=nu, distance="dot"),
+        "reg_sp_grad_normalised_inside": partial(spreadout, margin=nu),
+        "reg_top_k2_grad_dot": partial(nearest_spreadout, k=k, distance="dot"),
+    }
+    for key, regularizer in regularizers.items():
+        rows = g["in_W"].clone().requires_grad_()
+        regularizer(rows).backward()
+        torch.testing.assert_close(rows.grad, g[key], rtol=0, atol=1e-7)
+
+
+def test_proposition_2_equals_golden_values(shared: Path) -> None:
+    g = load_golden(shared, "fedaws.npz")
+    rows, chips, nu = g["in_W"], g["in_G"], float(g["in_nu"])
+    n_classes, n_chips, d = chips.shape
+    risks = torch.stack([positive_contrastive_loss(chips[i], rows[i]).mean() for i in range(n_classes)])
+    apart = risks.mean() + spreadout(rows, margin=nu) / n_classes
+    classes = torch.arange(n_classes).repeat_interleave(n_chips)
+    together = spreadout_contrastive_loss(chips.reshape(-1, d), rows, classes, margin=nu).mean()
+    assert apart.item() == pytest.approx(float(g["prop2_lhs"]), abs=1e-10)
+    assert together.item() == pytest.approx(float(g["prop2_rhs"]), abs=1e-10)
+
+
+@pytest.mark.parametrize("unit_rows", [False, True])
+def test_server_step_equals_golden_values(shared: Path, unit_rows: bool) -> None:
+    g = load_golden(shared, "fedaws.npz")
+    regularizer = partial(spreadout, margin=float(g["in_nu"]), distance="dot")
+    moved = spreadout_step(g["in_W"], regularizer, weight=float(g["in_lambda"]), lr=float(g["in_eta"]), unit_rows=unit_rows)
+    torch.testing.assert_close(moved, g["W_next_unit" if unit_rows else "W_next"], rtol=0, atol=1e-7)
+
+
+def test_one_round_equals_golden_values(shared: Path) -> None:
+    """Algorithm 1, lines 4 to 14, with g(x) = A x and raw rows as in the golden numbers."""
+    g = load_golden(shared, "fedaws.npz")
+    eta = float(g["in_eta"])
+    networks, rows = [], []
+    for chips, row in zip(g["in_X"], g["in_W"], strict=True):
+        a, own = g["in_A"].clone().requires_grad_(), row.clone().requires_grad_()
+        positive_contrastive_loss(chips @ a.T, own, distance="dot").mean().backward()
+        assert a.grad is not None
+        assert own.grad is not None
+        networks.append(a.detach() - eta * a.grad)
+        rows.append(own.detach() - eta * own.grad)
+    torch.testing.assert_close(torch.stack(networks).mean(0), g["round_A"], rtol=0, atol=1e-7)
+    torch.testing.assert_close(torch.stack(rows), g["round_W_tilde"], rtol=0, atol=1e-7)
+    regularizer = partial(spreadout, margin=float(g["in_nu"]), distance="dot")
+    moved = spreadout_step(torch.stack(rows), regularizer, weight=float(g["in_lambda"]), lr=eta, unit_rows=False)
+    torch.testing.assert_close(moved, g["round_W"], rtol=0, atol=1e-7)
+
+
+# --- by hand and by loops ------------------------------------------------------------------------------------------
+
+
+def test_regularizers_by_hand() -> None:
+    # Cosines: (1, 2) 0, (1, 3) 0.6, (2, 3) 0.8; distances 1, 0.4, 0.2. Margin 0.5 leaves gaps 0, 0.1, 0.3:
+    # 2 * (0.01 + 0.09) = 0.2. Nearest of 1 is 3 (0.4), of 2 is 3 (0.2), of 3 is 2 (0.2): -(0.16 + 0.04 + 0.04) = -0.24.
+    rows = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.3, 0.4]], dtype=torch.float64)
+    assert spreadout(rows, margin=0.5).item() == pytest.approx(0.2, abs=1e-12)
+    assert nearest_spreadout(rows, k=1, distance="cosine").item() == pytest.approx(-0.24, abs=1e-12)
+    # Only class 2 is a candidate, and only class 3 has it for its nearest: -0.04.
+    only_second = torch.tensor([False, True, False])
+    second = nearest_spreadout(rows, k=1, is_candidate=only_second, distance="cosine")
+    assert second.item() == pytest.approx(-0.04, abs=1e-12)
+
+
+def test_losses_by_hand() -> None:
+    # Chip at cosines 0.6 and 0.8, class 0, margin 1.1: 0.4^2 + (1.1 - 0.2)^2 = 0.16 + 0.81 = 0.97.
+    # Eq. 17 takes the classes' own distance 1 instead: 0.16 + 0.1^2 = 0.17. Hinge: (0.9 - 0.6)^2 = 0.09; at 1 it is 0.
+    chip, rows = torch.tensor([[0.6, 0.8]], dtype=torch.float64), torch.eye(2, dtype=torch.float64)
+    own = torch.tensor([0])
+    assert class_contrastive_loss(chip, rows, own, margin=1.1).tolist() == pytest.approx([0.97], abs=1e-12)
+    assert spreadout_contrastive_loss(chip, rows, own, margin=1.1).tolist() == pytest.approx([0.17], abs=1e-12)
+    assert positive_contrastive_loss(chip, rows[0]).tolist() == pytest.approx([0.16], abs=1e-12)
+    assert positive_hinge_loss(chip, rows[0]).tolist() == pytest.approx([0.09], abs=1e-12)
+    assert positive_hinge_loss(rows, rows[0]).tolist() == pytest.approx([0, 0.81], abs=1e-12)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("seed", range(4))
+def test_regularizers_equal_loops(seed: int, distance: Distance) -> None:
+    rows, n, nu, k = vectors(6, 3, seed), 6, 1.2, 2
+    is_candidate = torch.arange(n) % 2 == seed % 2
+    crowding, near, near_candidates = 0.0, 0.0, 0.0
+    for c in range(n):
+        others = {y: distance_by_loop(rows[c], rows[y], distance) for y in range(n) if y != c}
+        crowding += sum(max(0.0, nu - d) ** 2 for d in others.values())
+        nearest = sorted(others, key=lambda y, others=others: others[y])[:k]
+        near -= sum(others[y] ** 2 for y in nearest)
+        near_candidates -= sum(others[y] ** 2 for y in nearest if is_candidate[y])
+    assert spreadout(rows, margin=nu, distance=distance).item() == pytest.approx(crowding, abs=1e-10)
+    assert nearest_spreadout(rows, k=k, distance=distance).item() == pytest.approx(near, abs=1e-10)
+    value = nearest_spreadout(rows, k=k, is_candidate=is_candidate, distance=distance)
+    assert value.item() == pytest.approx(near_candidates, abs=1e-10)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("seed", range(4))
+def test_losses_equal_loops(seed: int, distance: Distance) -> None:
+    chips, rows, nu = vectors(7, 3, seed), vectors(4, 3, seed + 50), 1.4
+    classes = torch.arange(7) % 4
+    expected = []
+    for chip, y in zip(chips, classes.tolist(), strict=True):
+        own = distance_by_loop(chip, rows[y], distance)
+        others = [c for c in range(4) if c != y]
+        from_chip = sum(max(0.0, nu - distance_by_loop(chip, rows[c], distance)) ** 2 for c in others)
+        from_class = sum(max(0.0, nu - distance_by_loop(rows[y], rows[c], distance)) ** 2 for c in others)
+        expected.append([own**2 + from_chip, own**2 + from_class, own**2, max(0.0, 0.7 - (1 - own)) ** 2])
+    own_rows = list(zip(chips, rows[classes], strict=True))
+    found = [
+        class_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
+        spreadout_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
+        torch.cat([positive_contrastive_loss(x[None], w, distance=distance) for x, w in own_rows]),
+        torch.cat([positive_hinge_loss(x[None], w, enough=0.7, distance=distance) for x, w in own_rows]),
+    ]
+    torch.testing.assert_close(torch.stack(found, 1), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_gradients_equal_finite_differences(distance: Distance) -> None:
+    rows, chips = vectors(4, 3, 3).requires_grad_(), vectors(5, 3, 4).requires_grad_()
+    classes = torch.tensor([0, 1, 2, 3, 0])
+    for check in (
+        lambda w, x: spreadout(w, margin=1.3, distance=distance),
+        lambda w, x: nearest_spreadout(w, k=2, distance=distance),
+        lambda w, x: class_contrastive_loss(x, w, classes, margin=1.3, distance=distance),
+        lambda w, x: spreadout_contrastive_loss(x, w, classes, margin=1.3, distance=distance),
+        lambda w, x: positive_hinge_loss(x, w[0], distance=distance),
+    ):
+        assert torch.autograd.gradcheck(check, (rows, chips))
+
+
+# --- properties ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_order_of_classes_and_length_of_rows_do_not_matter(seed: int) -> None:
+    rows, chips, classes = vectors(5, 4, seed), vectors(5, 4, seed + 9), torch.tensor([0, 1, 2, 3, 4])
+    order = torch.randperm(5, generator=torch.Generator().manual_seed(seed))
+    longer = rows * torch.linspace(0.1, 9, 5, dtype=torch.float64)[:, None]
+    losses: list[Regularizer] = [
+        partial(spreadout, margin=1.3),
+        partial(nearest_spreadout, k=2, distance="cosine"),
+        lambda w: class_contrastive_loss(chips, w, classes, margin=1.3).sum(),
+    ]
+    for loss in losses:
+        torch.testing.assert_close(loss(longer), loss(rows), rtol=0, atol=1e-12)
+    for loss in losses[:2]:
+        torch.testing.assert_close(loss(rows[order]), loss(rows), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("nu", [1.05, 1.5, 1.95])
+@pytest.mark.parametrize("seed", range(4))
+def test_contrastive_loss_is_large_for_every_chip_that_is_classified_wrongly(seed: int, nu: float) -> None:
+    # Lemma 1 promises 2 (nu - 1). With s_other >= s_own, (1 - s)^2 + (nu - 1 + s)^2 is smallest at s = 1 - nu / 2: nu^2 / 2.
+    chips, rows = unit_vectors(200, 3, seed), unit_vectors(4, 3, seed + 50)
+    classes = torch.arange(200) % 4
+    is_wrong = (chips @ rows.T).argmax(1) != classes
+    assert 0 < int(is_wrong.sum()) < 200
+    loss = class_contrastive_loss(chips, rows, classes, margin=nu)
+    assert float(loss[is_wrong].min()) >= nu**2 / 2 - 1e-12
+    assert nu**2 / 2 >= 2 * (nu - 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_spreadout_differs_from_contrastive_no_more_than_theorem_1_allows(seed: int) -> None:
+    rows, classes, nu = unit_vectors(4, 5, seed), torch.arange(40) % 4, 1.5
+    noise = unit_vectors(40, 5, seed + 50) * torch.linspace(0, 1, 40, dtype=torch.float64)[:, None]
+    chips = torch.nn.functional.normalize(rows[classes] + noise, dim=1)
+    contrastive = class_contrastive_loss(chips, rows, classes, margin=nu)
+    apart = (contrastive - spreadout_contrastive_loss(chips, rows, classes, margin=nu)).abs()
+    misfit = ((rows[classes] - chips) @ rows.T).abs()
+    misfit[torch.arange(40), classes] = 0
+    assert bool((apart <= (1 + 2 * nu) * misfit.sum(1) + 1e-12).all())
+    assert float(apart.max()) > 0.01
+    assert float(apart[0]) < 1e-12
+
+
+def test_neighbors_of_equal_distance_are_taken_in_class_order() -> None:
+    # Class 0 has 1 and 2 at equal distance; only candidate 2 counts, and it is the second of the two.
+    rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    last_only = torch.tensor([False, False, True])
+    assert nearest_spreadout(rows, k=1, is_candidate=last_only).item() == 0
+    assert nearest_spreadout(rows, k=2, is_candidate=last_only).item() == pytest.approx(-4, abs=1e-6)
+
+
+@pytest.mark.parametrize(("distance", "push"), [("cosine", 0.0019950), ("euclid", 0.3998334)])
+def test_near_classes_push_each_other_under_the_euclidean_distance_only(distance: Distance, push: float) -> None:
+    # Two classes at angle 0.1, the pair counted twice. Cosine: 4 (1 - cos 0.1) sin 0.1; Euclid: 4 |u - v| = 8 sin 0.05.
+    rows = torch.tensor([[1.0, 0.0], [math.cos(0.1), math.sin(0.1)]], dtype=torch.float64, requires_grad=True)
+    nearest_spreadout(rows, k=1, distance=distance).backward()
+    assert rows.grad is not None
+    assert float(rows.grad[0].norm()) == pytest.approx(push, abs=1e-6)
+
+
+# --- the server's step ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_step_lowers_crowding_keeps_unit_rows_and_its_input(distance: Distance, dtype: torch.dtype) -> None:
+    rows = unit_vectors(6, 8, 2).to(dtype)
+    before = rows.clone()
+    regularizer = partial(spreadout, margin=1.3, distance=distance)
+    with torch.no_grad():
+        moved = spreadout_step(rows, regularizer, weight=1, lr=0.05)
+    assert torch.equal(rows, before)
+    assert moved.dtype == dtype
+    assert not moved.requires_grad
+    length_error = 1e-2 if dtype == torch.bfloat16 else 1e-6
+    torch.testing.assert_close(moved.norm(dim=1), torch.ones(6, dtype=dtype), rtol=0, atol=length_error)
+    assert regularizer(moved) < regularizer(rows) - 0.1
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_identical_class_vectors_have_one_gradient_so_that_none_parts_them(distance: Distance, dtype: torch.dtype) -> None:
+    rows = unit_vectors(1, 4, 0).to(dtype).repeat(2, 1).requires_grad_()
+    spreadout(rows, margin=1.3, distance=distance).backward()
+    assert rows.grad is not None
+    torch.testing.assert_close(rows.grad[0], rows.grad[1], rtol=0, atol=1e-6)
+    if distance != "dot":
+        assert float(rows.grad.abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "regularizer",
+    [
+        partial(spreadout, margin=1.3),
+        partial(spreadout, margin=1.3, distance="dot"),
+        partial(spreadout, margin=1.3, distance="euclid"),
+        partial(nearest_spreadout, k=1),
+        partial(nearest_spreadout, k=2),
+    ],
+)
+def test_two_identical_class_vectors_part(regularizer: Regularizer, dtype: torch.dtype) -> None:
+    rows = unit_vectors(3, 4, 0).to(dtype)
+    rows[2] = rows[0]
+    for _ in range(60):
+        rows = spreadout_step(rows, regularizer, weight=1, lr=0.05)
+    assert smallest_distance(rows.float()) > 0.7
+
+
+def test_ten_identical_class_vectors_become_a_regular_simplex() -> None:
+    # Ten unit vectors in nine dimensions or more are farthest apart where every two have cosine -1/9.
+    rows = special_rows("identical", 10, 16)
+    for _ in range(60):
+        rows = spreadout_step(rows, partial(spreadout, margin=1.3), weight=1, lr=0.05)
+    expected = torch.full((10, 10), -1 / 9, dtype=torch.float64).fill_diagonal_(1)
+    torch.testing.assert_close(rows @ rows.T, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 6, 40])
+@pytest.mark.parametrize("d", [2, 3, 16])
+@pytest.mark.parametrize("kind", ["identical", "zero", "half zero", "scaled"])
+def test_no_two_rows_point_the_same_way_after_parting(kind: str, d: int, n: int) -> None:
+    rows = special_rows("identical" if kind == "scaled" else kind, n, d).float()
+    if kind == "scaled":
+        rows *= torch.linspace(0.1, 9, n)[:, None]
+    parted = parted_rows(rows)
+    assert smallest_distance(parted.double()) > 1e-6
+    was_zero = (rows == 0).all(1)
+    torch.testing.assert_close(parted.norm(dim=1), torch.where(was_zero, 1.0, rows.norm(dim=1)), rtol=1e-5, atol=0)
+    assert torch.equal(parted, parted_rows(rows))
+
+
+def test_parting_turns_the_second_row_only_and_by_the_angle_asked_for() -> None:
+    # (1, 0) + 0.1 (0, 1): the angle is atan 0.1, the length 3 stays.
+    rows = torch.tensor([[2.0, 0.0], [3.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    angle = math.atan(0.1)
+    turned = torch.tensor([[2.0, 0.0], [3 * math.cos(angle), 3 * math.sin(angle)], [0.0, 1.0]], dtype=torch.float64)
+    torch.testing.assert_close(parted_rows(rows), turned, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_different_rows_are_left_as_they_are(seed: int) -> None:
+    rows = vectors(20, 3, seed)
+    assert torch.equal(parted_rows(rows), rows)
+
+
+# --- edges ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_values_and_gradients_stay_finite(n: int, kind: str, distance: Distance, dtype: torch.dtype) -> None:
+    for b in (1, 4):
+        rows, chips = (special_rows(kind, size).to(dtype).requires_grad_() for size in (n, b))
+        classes = torch.arange(b) % n
+        losses = (
+            lambda w, x: spreadout(w, margin=1.3, distance=distance),
+            lambda w, x: nearest_spreadout(w, k=9, distance=distance),
+            lambda w, x, y=classes: class_contrastive_loss(x, w, y, margin=1.3, distance=distance),
+            lambda w, x, y=classes: spreadout_contrastive_loss(x, w, y, margin=1.3, distance=distance),
+            lambda w, x: positive_contrastive_loss(x, w[0], distance=distance),
+            lambda w, x: positive_hinge_loss(x, w[0], distance=distance),
+        )
+        for number, loss in enumerate(losses):
+            rows.grad = chips.grad = None
+            value = loss(rows, chips)
+            assert value.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+            require_finite(value, *((rows,) if number < 2 else (rows, chips)))
+        moved = spreadout_step(rows, partial(spreadout, margin=1.3, distance=distance), weight=10, lr=0.05)
+        assert bool(moved.isfinite().all())
+
+
+def test_zero_vector_is_at_distance_one_and_gets_no_gradient() -> None:
+    rows = torch.tensor([[0.0, 0.0], [1.0, 0.0]], requires_grad=True)
+    loss = spreadout(rows, margin=1.3)
+    assert loss.item() == pytest.approx(2 * 0.3**2, abs=1e-6)
+    loss.backward()
+    assert rows.grad is not None
+    assert float(rows.grad[0].abs().max()) == 0
+    parted = parted_rows(rows)
+    assert not parted.requires_grad
+    torch.testing.assert_close(parted[0], torch.full((2,), 0.5**0.5))
+    assert torch.equal(parted[1], rows.detach()[1])
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_no_class_and_one_class_have_nothing_to_part(n: int) -> None:
+    for regularizer in (partial(spreadout, margin=1.3), partial(nearest_spreadout, k=3)):
+        rows = torch.full((n, 3), 2.0, requires_grad=True)
+        value = regularizer(rows)
+        value.backward()
+        assert value.item() == 0
+        assert rows.grad is not None
+        assert torch.equal(rows.grad, torch.zeros(n, 3))
+        moved = spreadout_step(rows, regularizer, weight=10, lr=0.05)
+        torch.testing.assert_close(moved, torch.full((n, 3), 3**-0.5))
+
+
+def test_empty_batch_gives_an_empty_loss() -> None:
+    rows, none = vectors(3, 2, 0), torch.empty(0, 2, dtype=torch.float64)
+    classes = torch.empty(0, dtype=torch.long)
+    assert class_contrastive_loss(none, rows, classes, margin=1.3).shape == (0,)
+    assert spreadout_contrastive_loss(none, rows, classes, margin=1.3).shape == (0,)
+    assert positive_hinge_loss(none, rows[0]).shape == (0,)
+
+
+def test_rows_of_one_element_stay_finite() -> None:
+    rows = torch.full((12, 1), -1.0)
+    moved = spreadout_step(rows, partial(spreadout, margin=1.3), weight=1, lr=0.05)
+    torch.testing.assert_close(moved, rows)
+
+
+def test_computes_in_float32_under_autocast() -> None:
+    rows, chips = unit_vectors(4, 8, 0).float(), unit_vectors(4, 8, 1).float()
+    expected = class_contrastive_loss(chips, rows, torch.arange(4), margin=1.3)
+    step = partial(spreadout_step, rows, partial(spreadout, margin=1.3), weight=1, lr=0.05)
+    moved = step()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside, moved_inside = class_contrastive_loss(chips, rows, torch.arange(4), margin=1.3), step()
+    torch.testing.assert_close(inside, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(moved_inside, moved, rtol=0, atol=1e-6)
+
+
+def test_refuses_wrong_shapes_and_settings() -> None:
+    rows, chips, classes = vectors(3, 4, 0), vectors(2, 4, 1), torch.tensor([0, 2])
+    with pytest.raises(ShapeError, match=r"\(2, 4\) and \(3, 3\)"):
+        class_contrastive_loss(chips, rows[:, :3], classes, margin=1.3)
+    with pytest.raises(ShapeError, match=r"classes must be \[2\]; got shape \(3,\)"):
+        class_contrastive_loss(chips, rows, torch.arange(3), margin=1.3)
+    with pytest.raises(ShapeError, match=r"own_vector must be \[D\]; got shape \(3, 4\)"):
+        positive_hinge_loss(chips, rows)
+    with pytest.raises(ShapeError, match=r"is_candidate must be \[3\]; got shape \(2,\)"):
+        nearest_spreadout(rows, k=1, is_candidate=torch.tensor([True, False]))
+    with pytest.raises(ShapeError, match=r"\(4,\)"):
+        spreadout(rows[0], margin=1.3)
+    with pytest.raises(ShapeError, match=r"class_vectors must be \[C, D\]; got shape \(4,\)"):
+        parted_rows(rows[0])
+    with pytest.raises(ValueError, match="margin must be above 0; got 0"):
+        spreadout(rows, margin=0)
+    with pytest.raises(ValueError, match="k must be 1 or more; got 0"):
+        nearest_spreadout(rows, k=0)
+    for wrong in (3, -1):
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            class_contrastive_loss(chips, rows, torch.tensor([0, wrong]), margin=1.3)
