@@ -18,7 +18,6 @@ from pu_geo.errors import ShapeError, TrainingError
 MAX_BYTES = 2**30
 """Larger files are not read: ResNet-18 needs 45 MB, and 135 MB with the state of its optimizer."""
 
-
 SUFFIXES = (".safetensors", ".pt", ".pth")
 UNREADABLE = (
     *(pickle.UnpicklingError, struct.error, RuntimeError, ValueError, LookupError, TypeError, AttributeError),
@@ -84,7 +83,10 @@ def _conv(n_in: int, n_out: int, size_px: int, stride: int = 1) -> nn.Conv2d:
 
 
 def _small(n_bands: int) -> Backbone:
-    """Four strided convolutions for 64 px chips on a laptop: 0.39 M weights, 17 million multiplications at 3 bands. Ours."""
+    """Four strided convolutions, for 64 px chips on a laptop. Ours.
+
+    0.39 M weights and a ninth of `resnet18`'s multiplications; on two cores it trains six to eight times as fast.
+    """
     widths = (n_bands, 32, 64, 128, 256)
     layers: dict[str, nn.Module] = {}
     for number, (n_in, n_out) in enumerate(pairwise(widths), 1):
@@ -164,7 +166,6 @@ def new_backbone(name: str, n_bands: int, generator: torch.Generator, weights_fi
     return backbone
 
 
-@torch.no_grad()
 def _load_weights(backbone: Backbone, path: Path) -> None:
     """Start a backbone from a state dict, such as torchvision's ResNet-18 or an earlier run's backbone.
 

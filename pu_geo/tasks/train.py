@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from pu_geo.engine.data import FeatureViews
 from pu_geo.engine.run import Run, best_device
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
+from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout, replacing
 from pu_geo.project.store import now
@@ -98,11 +99,12 @@ def train(
     if isinstance(data.inputs, FeatureViews):
         torch.set_num_threads(1)  # the matrices are small: one thread is as fast, and leaves room to click
     run = Run(device=best_device(), seed=seed, report=_epoch_reporter(job, card.title), is_cancelled=job.is_cancelled)
-    model = catalog.load_fit(method)(data, settings, run)
-    job.report(0.95, "scoring all buildings")
     share = None
     if pu.is_positive.sum() >= estimates.MIN_POSITIVES:
         share = estimates.elkan_noto_share(inputs.plain, pu.is_positive, is_left_out=pu.is_left_out)
+        settings = _with_class_prior(settings, share, run)
+    model = catalog.load_fit(method)(data, settings, run)
+    job.report(0.95, "scoring all buildings")
     scores = model.score(data.inputs.array)
     threshold = _first_threshold(scores, pu, share, estimates.NCPU_FROM_SHARE)
     outcome = _Outcome(
@@ -110,6 +112,18 @@ def train(
         settings=asdict(settings), device=str(run.device), weights=model.state(), warnings=run.warnings,
     )  # fmt: skip
     return _finish(job, inputs, began, outcome)
+
+
+def _with_class_prior(settings: NetworkSettings, share: float, run: Run) -> NetworkSettings:
+    """Give a method that needs the class prior, and was not told it, the Elkan-Noto estimate, and say so.
+
+    It is nearer to the truth than the best-bin estimate that methods make for themselves where little is damaged.
+    """
+    if getattr(settings, "class_prior", None) != 0:
+        return settings
+    prior = min(max(share, FEWEST_CALLED), 1 - FEWEST_CALLED)
+    run.warnings.append(f"The class prior was not given; it was estimated as {prior:.1%} (Elkan-Noto).")
+    return replace(settings, class_prior=prior)  # type: ignore[call-arg]  # not every settings class has it
 
 
 def _first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None, below: float) -> float:

@@ -77,7 +77,7 @@ def test_maps_chips_of_any_size_to_vectors(name: str, bands: int, size_px: int) 
 
 def test_refuses_images_of_another_shape_than_it_was_built_for() -> None:
     backbone = new_backbone("small", 3, generator())
-    for images in (chips(2, 6), chips(2)[0]):
+    for images in (chips(2, 6), chips(2)[0], chips(3)[0, :, :3]):
         with pytest.raises(ShapeError, match=r"\[B, 3, H, W\]"):
             backbone(images)
 

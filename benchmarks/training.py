@@ -1,0 +1,102 @@
+"""A step of NcPU against what no implementation can save, and the backbone in bfloat16 against float32."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pu_geo.engine.data import ChipImages, PUData
+from pu_geo.engine.run import Run, best_device
+from pu_geo.engine.training import Pieces
+from pu_geo.methods import ncpu
+from pu_geo.methods.catalog import settings_for
+
+BATCH, BANDS, SIDE_PX = 64, 6, 64
+STEPS = 4
+
+
+def _data() -> PUData:
+    chips = np.random.default_rng(0).integers(0, 256, (BATCH, BANDS, SIDE_PX, SIDE_PX)).astype(np.uint8)
+    return PUData(ChipImages(chips), np.arange(BATCH) < 8, np.zeros(BATCH, np.bool_))
+
+
+def _learner(precision: str, device: torch.device) -> tuple[ncpu.Learner, ncpu.Batch, object]:
+    """Learner, one batch of views that lie on the device, and the settings."""
+    overrides = {"precision": precision, "pretrain_epochs": "0"}
+    settings, data, run = settings_for("ncpu", "standard", overrides), _data(), Run(device)
+    rows, positive = np.arange(BATCH), torch.from_numpy(data.is_positive).to(device)
+    learner = ncpu._new_learner(data, rows, positive, settings, run, 10)
+    views = data.inputs.draw(rows, ncpu.VIEWS, run.generator(), device)
+    return learner, ncpu.Batch(torch.arange(BATCH, device=device), views, positive, 1.0), settings
+
+
+def _supervised(learner: ncpu.Learner, view: Tensor) -> Callable[[], None]:
+    """A plain training step on one view: forward, cross entropy, backward, optimiser."""
+    target = torch.zeros(len(view), dtype=torch.int64, device=view.device)
+
+    def step() -> None:
+        learner.optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(learner.network.logits(view), target).backward()
+        nn.utils.clip_grad_norm_(learner.network.parameters(), 30.0)
+        learner.optimizer.step()
+
+    return step
+
+
+def _seconds(work: Callable[[], object], device: torch.device) -> float:
+    began = time.perf_counter()
+    for _ in range(STEPS):
+        work()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - began) / STEPS
+
+
+def _interleaved(works: list[Callable[[], object]], device: torch.device, rounds: int = 5) -> list[float]:
+    """Shortest time of each work, taken in turns, so that a noisy machine is as noisy for all."""
+    for work in works:
+        work()
+    times = [[_seconds(work, device) for work in works] for _ in range(rounds)]
+    return [min(column) for column in zip(*times, strict=True)]
+
+
+def bench_ncpu_step(_: Path) -> dict[str, float]:
+    """One step of NcPU from chips, against two supervised steps and one forward pass of the same network."""
+    device = best_device()
+    learner, batch, settings = _learner("float32", device)
+    other, _, _ = _learner("float32", device)
+    pieces, supervised = Pieces(Run(device)), _supervised(other, batch.views[0])
+
+    def floor() -> None:
+        supervised()
+        supervised()
+        with torch.no_grad():
+            other.target(batch.views[2])
+
+    ours, least = _interleaved([lambda: ncpu._step(learner, pieces, batch, settings), floor], device)
+    return {"ours_s": ours, "two_steps_and_a_forward_s": least}
+
+
+def bench_bf16_step(_: Path) -> dict[str, float]:
+    """The same step in float32 against bfloat16 (channels last both): above 1.8 is wanted, so float32 stands first."""
+    device = best_device()
+    exact, batch, settings = _learner("float32", device)
+    fast, _, fast_settings = _learner("bf16", device)
+    pieces = Pieces(Run(device))
+    with torch.no_grad():
+        apart = (exact.network.margin(batch.views[0]) - fast.network.margin(batch.views[0])).abs().max()
+    assert apart < 0.1, f"bfloat16 moved a margin by {apart}"
+    slow, quick = _interleaved(
+        [
+            lambda: ncpu._step(exact, pieces, batch, settings),
+            lambda: ncpu._step(fast, pieces, batch, fast_settings),
+        ],
+        device,
+    )
+    return {"float32_s": slow, "bf16_s": quick}
