@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from pu_geo.engine.checkpoints import Checkpoints
+
 
 def _nobody(_: Mapping[str, object]) -> None:
     """Report to nobody."""
@@ -35,6 +37,7 @@ class Run:
         report: called with {"stage", "epoch", "epochs", "loss", ...}; plain Python numbers and words only.
         is_cancelled: asked once a batch.
         warnings: sentences for the person who trains, added as they come up.
+        checkpoints: where states are kept, and taken up again from; None keeps nothing.
     """
 
     device: torch.device = field(default_factory=best_device)
@@ -42,6 +45,7 @@ class Run:
     report: Callable[[Mapping[str, object]], None] = _nobody
     is_cancelled: Callable[[], bool] = _never
     warnings: list[str] = field(default_factory=list)
+    checkpoints: Checkpoints | None = None
 
     def generator(self, stream: int = 0, epoch: int = 0) -> torch.Generator:
         """Return a CPU generator; another `stream` or `epoch` (int >= 0) gives independent numbers for the same seed.

@@ -53,9 +53,24 @@ def restore(learner: Any, saved: Mapping[str, Any]) -> None:
         if isinstance(held, _Stateful):
             held.load_state_dict(copy.deepcopy(value))
         elif is_dataclass(held):
-            restore(held, value)
+            setattr(learner, name, _rebuilt(held, value))
         else:
-            setattr(learner, name, _copied(value))
+            setattr(learner, name, _returned(held, value))
+
+
+def _rebuilt(held: Any, saved: Mapping[str, Any]) -> Any:
+    """Make a dataclass anew from its copy; it may be frozen, and tensors return to the device where they were held."""
+    fresh = copy.copy(held)
+    for name, value in saved.items():
+        old = getattr(held, name)
+        new = _rebuilt(old, value) if is_dataclass(old) else _returned(old, value)
+        object.__setattr__(fresh, name, new)
+    return fresh
+
+
+def _returned(held: Any, value: Any) -> Any:
+    """Copy a value; a tensor onto the device of the one that is held."""
+    return value.detach().to(held.device, copy=True) if isinstance(held, Tensor) else copy.deepcopy(value)
 
 
 class Epoch:
@@ -121,16 +136,31 @@ class Training:
         self._good: dict[str, Any] | None = None
 
     def epochs(self) -> Iterator[Epoch]:
-        """Give one epoch after the other, numbered from 1; ends early where a loss was no number."""
-        for number in range(1, self.n_epochs + 1):
+        """Give one epoch after the other, numbered from 1; ends early where a loss was no number.
+
+        Where the run has checkpoints of this stage, begins after the newest one: its state is the learner's from then on.
+        """
+        for number in range(self._taken_up() + 1, self.n_epochs + 1):
             yield Epoch(self, number)
             if self._stopped:
                 return
+
+    def _taken_up(self) -> int:
+        """Go on from a checkpoint where there is one; return how many epochs are done."""
+        found = self.run.checkpoints.newest(self.stage) if self.run.checkpoints else None
+        if found is None:
+            return 0
+        done, self._good = found
+        restore(self.learner, self._good)
+        return done
 
     def finish(self, epoch: Epoch) -> None:
         """Keep the state after a good epoch and report it."""
         start, end = self._span
         self._good = snapshot(self.learner)
+        if self.run.checkpoints:
+            is_last = epoch.number == self.n_epochs
+            self.run.checkpoints.offer(self.stage, epoch.number, self._good, is_last=is_last)
         self.run.report(
             {
                 "stage": self.stage,

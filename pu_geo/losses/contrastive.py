@@ -3,6 +3,9 @@
 Shared terms. The two views [b, D] are stacked to 2b rows; row i and row i +- b show the same chip and are each other's
 own view. A similarity is the cosine of two rows over the temperature. log Z of an anchor is the logarithm of the sum of
 exp(similarity) over all other rows, its own view included.
+
+How they are computed. All but DCL are ssCL plus what it costs to pull an anchor to other rows besides its own view. That
+cost needs sums over classes only, [b, D]. ssCL alone looks at all [2b, 2b] similarities, and holds a block at a time.
 """
 
 from __future__ import annotations
@@ -11,9 +14,14 @@ import math
 
 import torch
 from torch import Tensor
+from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.nn import functional
 
 from pu_geo.errors import ShapeError
+
+# Similarities held at a time: in float32 4 MiB, which stays in a processor's cache, and 1/4 GiB, which keeps a GPU busy.
+_CELLS_AT_ONCE_CPU = 2**20
+_CELLS_AT_ONCE_GPU = 2**26
 
 
 def sscl_loss(z1: Tensor, z2: Tensor, *, temperature: float = 0.5) -> Tensor:
@@ -26,14 +34,13 @@ def sscl_loss(z1: Tensor, z2: Tensor, *, temperature: float = 0.5) -> Tensor:
         temperature: above 0.
 
     Returns:
-        Scalar, 0 or more; exactly 0 for a batch of one.
+        Scalar, 0 or more; exactly 0 for a batch of one. It has a gradient, but no second one.
 
     Raises:
         ShapeError(ValueError): if the views differ in shape, are not [b, D], or are empty.
         ValueError: if the temperature is not above 0.
     """
-    similarity = _similarities(z1, z2, temperature)
-    return (_log_partition(similarity) - _to_own_view(similarity)).mean()
+    return _sscl(_unit_rows(z1, z2, temperature), temperature)
 
 
 def scl_loss(z1: Tensor, z2: Tensor, classes: Tensor, *, temperature: float = 0.5) -> Tensor:
@@ -52,8 +59,8 @@ def scl_loss(z1: Tensor, z2: Tensor, classes: Tensor, *, temperature: float = 0.
         ShapeError(ValueError): as in `sscl_loss`, or if `classes` is not [b].
         ValueError: if the temperature is not above 0.
     """
-    similarity = _similarities(z1, z2, temperature)
-    return (_log_partition(similarity) - _to_peers(similarity, _both_views(classes, z1))).mean()
+    rows = _unit_rows(z1, z2, temperature)
+    return _sscl(rows, temperature) + _own_above_peers(rows, classes).mean() / temperature
 
 
 def scl_pu_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, temperature: float = 0.5) -> Tensor:
@@ -91,10 +98,8 @@ def pucl_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, temperature: float
         ShapeError(ValueError): as in `sscl_loss`, or if `is_positive` is not [b].
         ValueError: if the temperature is not above 0.
     """
-    similarity = _similarities(z1, z2, temperature)
-    positive = _both_views(is_positive.bool(), z1)
-    pull = torch.where(positive, _to_peers(similarity, positive), _to_own_view(similarity))
-    return (_log_partition(similarity) - pull).mean()
+    rows, positive = _unit_rows(z1, z2, temperature), is_positive.bool()
+    return _sscl(rows, temperature) + (_own_above_peers(rows, positive) * positive).mean() / temperature
 
 
 def mcl_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, supervised_share: float, temperature: float = 0.5) -> Tensor:
@@ -115,9 +120,8 @@ def mcl_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, supervised_share: f
     """
     if not 0 <= supervised_share <= 1:
         raise ValueError(f"supervised_share must lie in 0..1; got {supervised_share}.")
-    similarity = _similarities(z1, z2, temperature)
-    own, peers = _to_own_view(similarity), _to_peers(similarity, _both_views(is_positive.bool(), z1))
-    return (_log_partition(similarity) - supervised_share * peers - (1 - supervised_share) * own).mean()
+    rows = _unit_rows(z1, z2, temperature)
+    return _sscl(rows, temperature) + supervised_share / temperature * _own_above_peers(rows, is_positive.bool()).mean()
 
 
 def dcl_loss(z1: Tensor, z2: Tensor, *, same_class_share: float, temperature: float = 0.5) -> Tensor:
@@ -144,11 +148,13 @@ def dcl_loss(z1: Tensor, z2: Tensor, *, same_class_share: float, temperature: fl
         raise ValueError(f"same_class_share must lie in [0, 1); got {same_class_share}.")
     if same_class_share == 0 or len(z1) == 1:
         return sscl_loss(z1, z2, temperature=temperature)
-    similarity = _similarities(z1, z2, temperature)
-    own = _to_own_view(similarity)
-    n_negatives = len(similarity) - 2
-    others = similarity.masked_fill(_own_view_mask(similarity), -math.inf)
-    log_unlabeled = _log_partition(others)
+    rows = _unit_rows(z1, z2, temperature)
+    with torch.autocast(rows.device.type, enabled=False):
+        similarity = rows @ rows.T / temperature
+    itself_or_own = torch.eye(len(z1), dtype=torch.bool, device=rows.device).repeat(2, 2)
+    pair = similarity.diagonal(len(z1))
+    own, log_unlabeled = torch.cat([pair, pair]), similarity.masked_fill(itself_or_own, -math.inf).logsumexp(dim=1)
+    n_negatives = len(rows) - 2
     # log(R_u - lambda N R_p) = log R_u + log(1 - exp(gap)); rows with gap >= 0 have nothing left and fall to the floor.
     gap = math.log(same_class_share * n_negatives) + own - log_unlabeled
     left = gap < 0
@@ -158,45 +164,77 @@ def dcl_loss(z1: Tensor, z2: Tensor, *, same_class_share: float, temperature: fl
     return functional.softplus(log_negatives - own).mean()
 
 
-def _similarities(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:
-    """All cosines of the 2b rows over the temperature, at least float32 (also under autocast), [2b, 2b]."""
+def _unit_rows(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:
+    """The 2b rows at length 1, at least float32, [2b, D]."""
     if z1.ndim != 2 or z1.shape != z2.shape or len(z1) == 0:
         raise ShapeError(f"z1 and z2 must both be [b, D] with b >= 1; got {tuple(z1.shape)} and {tuple(z2.shape)}.")
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0; got {temperature}.")
-    with torch.autocast(z1.device.type, enabled=False):
-        rows = torch.cat([z1, z2])
-        rows = functional.normalize(rows if rows.dtype == torch.float64 else rows.float(), dim=1)
-        return rows @ rows.T / temperature
+    rows = torch.cat([z1, z2])
+    return functional.normalize(rows if rows.dtype == torch.float64 else rows.float(), dim=1)
 
 
-def _log_partition(similarity: Tensor) -> Tensor:
-    """log Z of every anchor, [2b]: everything but the anchor itself counts."""
-    itself = torch.eye(len(similarity), dtype=torch.bool, device=similarity.device)
-    return similarity.masked_fill(itself, -math.inf).logsumexp(dim=1)
+def _own_above_peers(rows: Tensor, classes: Tensor) -> Tensor:
+    """How far the cosine to the own view lies above the mean cosine to all other rows of the class, [b].
 
-
-def _own_view_mask(similarity: Tensor) -> Tensor:
-    """Mark each anchor's other view, bool [2b, 2b]."""
-    n = len(similarity)
-    return torch.eye(n, dtype=torch.bool, device=similarity.device).roll(n // 2, dims=1)
-
-
-def _to_own_view(similarity: Tensor) -> Tensor:
-    """Similarity of each anchor to its other view, [2b]."""
-    pair = similarity.diagonal(len(similarity) // 2)
-    return torch.cat([pair, pair])
-
-
-def _to_peers(similarity: Tensor, classes: Tensor) -> Tensor:
-    """Mean similarity of each anchor to the other rows of its class, [2b]. Its own view is always one of them."""
-    peers = classes[:, None] == classes[None, :]
-    peers.fill_diagonal_(False)
-    return similarity.masked_fill(~peers, 0).sum(dim=1) / peers.sum(dim=1)
-
-
-def _both_views(classes: Tensor, z1: Tensor) -> Tensor:
-    """Repeat the class of each chip for its second view, [2b]."""
+    The mean over a chip's two anchors. With c chips in the class, the sum over an anchor's 2c - 1 peers is the cosine to
+    its own view plus its product with the sum of the other chips' rows. Exactly 0 for a chip alone in its class.
+    """
+    z1, z2 = rows.chunk(2)
     if classes.shape != z1.shape[:1]:
         raise ShapeError(f"one class for each of the {len(z1)} chips is needed; got shape {tuple(classes.shape)}.")
-    return torch.cat([classes, classes])
+    _, index, n_chips = classes.unique(return_inverse=True, return_counts=True)
+    both = z1 + z2
+    class_sums = both.new_zeros(len(n_chips), both.shape[1]).index_add(0, index, both)
+    own, to_others = (z1 * z2).sum(dim=1), (both * (class_sums.index_select(0, index) - both)).sum(dim=1)
+    peers: Tensor = (own + to_others / 2) / (2 * n_chips[index] - 1)
+    return own - peers
+
+
+def _sscl(rows: Tensor, temperature: float) -> Tensor:
+    """Mean of log Z less the similarity to the own view, over unit rows [2b, D]."""
+    loss: Tensor = _BlockwiseSscl.apply(rows, temperature)
+    return loss
+
+
+class _BlockwiseSscl(torch.autograd.Function):
+    """ssCL together with its gradient, in one pass over blocks of anchors.
+
+    Let P hold the softmax of each anchor's similarities, itself left out, and A swap the two views. The gradient for the
+    unit rows R is (P + P^T - 2 A) R / (2b temperature), so a block of P can be dropped once it has been multiplied.
+    """
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, rows: Tensor, temperature: float) -> Tensor:
+        n = len(rows)
+        own_view = torch.arange(n, device=rows.device).roll(n // 2)[:, None]
+        pulled = rows.new_empty(n, 1)
+        gradient = rows.roll(n // 2, dims=0).mul_(-2) if rows.requires_grad else None
+        cells = _CELLS_AT_ONCE_CPU if rows.device.type == "cpu" else _CELLS_AT_ONCE_GPU
+        step = max(1, min(n, cells // n))
+        memory = rows.new_empty(step, n)
+        with torch.autocast(rows.device.type, enabled=False):
+            for start in range(0, n, step):
+                here = slice(start, start + step)
+                anchors = rows[here]
+                block = torch.mm(anchors / temperature, rows.T, out=memory[: len(anchors)])
+                block.diagonal(start).fill_(-math.inf)
+                # Without the row's own maximum all terms would underflow at low temperatures.
+                block -= block.amax(dim=1, keepdim=True)
+                pulled[here] = block.gather(1, own_view[here])
+                sums = block.exp_().sum(dim=1, keepdim=True)
+                pulled[here] -= sums.log()
+                if gradient is not None:
+                    gradient[here].addcdiv_(block @ rows, sums)
+                    gradient.addmm_(block.T, anchors / sums)
+        if gradient is not None:
+            ctx.save_for_backward(gradient.div_(n * temperature))
+        return -pulled.mean()
+
+    @staticmethod
+    def backward(ctx: BackwardCFunction, upstream: Tensor) -> tuple[Tensor, None]:
+        # A second gradient would come out silently wrong: to torch, the kept gradient does not depend on the rows.
+        if torch.is_grad_enabled():
+            raise RuntimeError("contrastive losses have only a first gradient. Ask for it without create_graph=True.")
+        (gradient,) = ctx.saved_tensors
+        return upstream * gradient, None

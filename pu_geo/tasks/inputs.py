@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +17,7 @@ from pu_geo.engine.network import FEATURES
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, labels, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import PUSet
 from pu_geo.tasks.chip import load_chip_set
 
@@ -59,8 +62,12 @@ class RunInputs:
         return PUData(inputs, pu.is_positive, pu.is_left_out, known, ("not damaged", *(names or ("damaged",))))
 
 
-def read_inputs(layout: Layout) -> RunInputs:
+def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
     """Read the newest chip set of a project, and its labels.
+
+    Args:
+        begun: folder of a training that may have begun before. It goes on with the labels it began with, whatever was
+            clicked since; what it left behind is thrown away where there are other chips by now.
 
     Raises:
         ProjectError: if there are no chips yet.
@@ -73,8 +80,22 @@ def read_inputs(layout: Layout) -> RunInputs:
                 "Cut them on the Imagery page, or with `pu-geo chip`.",
                 kind="no_chips",
             )
-        pu = labels.pu_set(db, ids=load_chip_set(layout, chip_set).building_ids)
+        at_event = _pinned_event(begun, chip_set, labels.last_event(db)) if begun else None
+        pu = labels.pu_set(db, at=at_event, ids=load_chip_set(layout, chip_set).building_ids)
     return RunInputs(chip_set, np.load(layout.features(chip_set), mmap_mode="r"), pu)
+
+
+def _pinned_event(begun: Path, chip_set: str, newest: int) -> int:
+    """Return the label event that a training began with; note it where the training begins now."""
+    note = begun / "began_with.json"
+    if note.exists():
+        facts = json.loads(note.read_text(encoding="utf-8"))
+        if facts["chip_set"] == chip_set:
+            return int(facts["at_event"])
+        shutil.rmtree(begun)
+    begun.mkdir(parents=True, exist_ok=True)
+    write_json(note, {"chip_set": chip_set, "at_event": newest})
+    return newest
 
 
 def _damage_types(layout: Layout, pu: PUSet, field: str) -> Mapping[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 
 from pu_geo.analysis import estimates, pupl, ranker
+from pu_geo.engine.checkpoints import Checkpoints
 from pu_geo.engine.data import FeatureViews
 from pu_geo.engine.run import Run, best_device
 from pu_geo.errors import TrainingError
@@ -74,7 +76,7 @@ def train(
     job: Job, *, method: str, preset: str, seed: int = 0, overrides: Mapping[str, str] | None = None,
     types_from: str | None = None,
 ) -> dict[str, object]:  # fmt: skip
-    """Train a method from the catalog and store the run.
+    """Train a method from the catalog and store the run. Started again, it goes on after its last checkpoint.
 
     Args:
         method: a name in `methods.catalog.METHODS`.
@@ -91,14 +93,18 @@ def train(
     began = time.monotonic()
     card = catalog.card(method)
     settings = catalog.settings_for(method, preset, overrides or {})
-    inputs = read_inputs(job.layout)
+    kept = job.folder / "checkpoints"
+    inputs = read_inputs(job.layout, kept)
     pu = inputs.pu
     _require_labels(card, pu)
     job.report(0.02, f"loading chips for {card.title}")
     data = inputs.data(job.layout, settings, types_from)
     if isinstance(data.inputs, FeatureViews):
         torch.set_num_threads(1)  # the matrices are small: one thread is as fast, and leaves room to click
-    run = Run(device=best_device(), seed=seed, report=_epoch_reporter(job, card.title), is_cancelled=job.is_cancelled)
+    run = Run(
+        device=best_device(), seed=seed, report=_epoch_reporter(job, card.title), is_cancelled=job.is_cancelled,
+        checkpoints=Checkpoints(kept),
+    )  # fmt: skip
     share = None
     if pu.is_positive.sum() >= estimates.MIN_POSITIVES:
         share = estimates.elkan_noto_share(inputs.plain, pu.is_positive, is_left_out=pu.is_left_out)
@@ -111,7 +117,9 @@ def train(
         method, preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
         settings=asdict(settings), device=str(run.device), weights=model.state(), warnings=run.warnings,
     )  # fmt: skip
-    return _finish(job, inputs, began, outcome)
+    result = _finish(job, inputs, began, outcome)
+    shutil.rmtree(kept)
+    return result
 
 
 def _with_class_prior(settings: NetworkSettings, share: float, run: Run) -> NetworkSettings:

@@ -141,10 +141,9 @@ def test_no_good_epoch_at_all_is_an_error() -> None:
 def test_other_errors_and_cancelling_pass_through() -> None:
     with pytest.raises(JobCancelled):
         run_epochs([[1.0]], Run(CPU, is_cancelled=lambda: True), new_learner())
-    with pytest.raises(ZeroDivisionError):
-        for epoch in Training(Run(CPU), new_learner(), 1).epochs():
-            with epoch:
-                raise ZeroDivisionError
+    (epoch,) = Training(Run(CPU), new_learner(), 1).epochs()
+    with pytest.raises(ZeroDivisionError), epoch:
+        raise ZeroDivisionError
 
 
 def gradient_in_pieces(most: int, error: Exception) -> tuple[Tensor, int, Run]:

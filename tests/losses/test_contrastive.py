@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
+from pu_geo.losses import contrastive
 from pu_geo.losses.contrastive import dcl_loss, mcl_loss, pucl_loss, scl_loss, scl_pu_loss, sscl_loss
 
 Loss = Callable[[Tensor, Tensor, Tensor, float], Tensor]
@@ -35,19 +36,29 @@ def two_views(seed: int, b: int, d: int = 5, dtype: torch.dtype = torch.float64)
     return z1.requires_grad_(), z2.requires_grad_()
 
 
-def pucl_by_loops(z1: Tensor, z2: Tensor, y: Tensor, tau: float) -> float:
-    """Eq. 6, anchor by anchor in Python floats, with the largest similarity taken out of the sum."""
+def loss_by_loops(z1: Tensor, z2: Tensor, classes: list[int | None], tau: float) -> float:
+    """Eq. 14, anchor by anchor in Python floats, the largest similarity taken out of the sum; None pulls to its own view.
+
+    PUCL, Eq. 6, is the case in which the unlabeled are None.
+    """
     rows = torch.cat([z1, z2]).detach().double()
     rows = rows / rows.norm(dim=1, keepdim=True)
-    n, b, labels = len(rows), len(z1), torch.cat([y, y]).tolist()
+    n, b, labels = len(rows), len(z1), [*classes, *classes]
     total = 0.0
     for i in range(n):
         sims = [float(rows[i] @ rows[j]) / tau for j in range(n)]
         top = max(s for j, s in enumerate(sims) if j != i)
         log_z = top + math.log(sum(math.exp(s - top) for j, s in enumerate(sims) if j != i))
-        peers = [j for j in range(n) if j != i and labels[j]] if labels[i] else [(i + b) % n]
+        peers = [j for j in range(n) if j != i and labels[j] == labels[i] is not None] or [(i + b) % n]
         total += log_z - sum(sims[j] for j in peers) / len(peers)
     return total / n
+
+
+@pytest.fixture(params=[1, 3, 99])
+def rows_per_block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Let the ten rows of five chips go through in blocks of so many: with and without a rest, one and all at once."""
+    monkeypatch.setattr(contrastive, "_CELLS_AT_ONCE_CPU", 10 * request.param)
+    return int(request.param)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -89,7 +100,7 @@ def test_equals_the_naive_loop_in_float32_down_to_temperature_001(seed: int, tau
     y = torch.arange(12) < 3
     loss = pucl_loss(z1, z2, y, temperature=tau)
     loss.backward()
-    assert loss.item() == pytest.approx(pucl_by_loops(z1, z2, y, tau), rel=1e-5)
+    assert loss.item() == pytest.approx(loss_by_loops(z1, z2, [1] * 3 + [None] * 9, tau), rel=1e-5)
     assert z1.grad is not None
     assert z1.grad.isfinite().all()
 
@@ -104,14 +115,110 @@ def test_float32_gradient_is_right_at_temperature_001(seed: int) -> None:
     torch.testing.assert_close(gradients[0].double(), gradients[1], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_scl_equals_the_naive_loop_for_several_classes(seed: int) -> None:
+    z1, z2 = two_views(seed, 9)
+    classes = torch.tensor([7, -2, 7, 0, 0, -2, 7, 5, 0])
+    expected = loss_by_loops(z1, z2, classes.tolist(), 0.3)
+    assert scl_loss(z1, z2, classes, temperature=0.3).item() == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.usefixtures("rows_per_block")
+@pytest.mark.parametrize("seed", range(3))
+def test_value_is_the_same_for_any_block(seed: int) -> None:
+    z1, z2 = two_views(seed, 5)
+    classes = torch.tensor([1, 0, 1, 1, 0])
+    expected = loss_by_loops(z1, z2, [1, None, 1, 1, None], 0.2)
+    assert pucl_loss(z1, z2, classes, temperature=0.2).item() == pytest.approx(expected, abs=1e-10)
+    expected = loss_by_loops(z1, z2, classes.tolist(), 0.2)
+    assert scl_pu_loss(z1, z2, classes, temperature=0.2).item() == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.usefixtures("rows_per_block")
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradient_equals_finite_differences_for_any_block(name: str) -> None:
+    y = torch.tensor([1, 0, 1, 1, 0])
+    assert torch.autograd.gradcheck(lambda z1, z2: LOSSES[name](z1, z2, y, 0.3), two_views(4, 5, d=3))
+
+
+def test_blocks_at_full_size_equal_the_plain_formula() -> None:
+    # 1,500 rows at 2^20 similarities a block: 699 rows at a time, 102 in the last.
+    z1, z2 = two_views(6, 750)
+    rows = torch.nn.functional.normalize(torch.cat([z1, z2]), dim=1)
+    own_view = torch.arange(1500).roll(750)
+    itself = torch.eye(1500, dtype=torch.bool)
+    plain = torch.nn.functional.cross_entropy((rows @ rows.T / 0.1).masked_fill(itself, -math.inf), own_view)
+    loss = sscl_loss(z1, z2, temperature=0.1)
+    torch.testing.assert_close(loss, plain, rtol=0, atol=1e-12)
+    for ours, expected in zip(torch.autograd.grad(loss, (z1, z2)), torch.autograd.grad(plain, (z1, z2)), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("name", LOSSES)
+def test_gives_the_same_on_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contrastive, "_CELLS_AT_ONCE_GPU", 120)
+    z1, z2 = two_views(0, 17)
+    y = torch.arange(17) < 5
+    loss, on_gpu = LOSSES[name](z1, z2, y, 0.1), LOSSES[name](z1.to("cuda"), z2.to("cuda"), y.to("cuda"), 0.1)
+    torch.testing.assert_close(on_gpu.cpu(), loss, rtol=0, atol=1e-10)
+    (expected,), (gradient,) = torch.autograd.grad(loss, z1), torch.autograd.grad(on_gpu, z1)
+    torch.testing.assert_close(gradient, expected, rtol=0, atol=1e-10)
+
+
+def test_gradient_follows_what_is_made_of_the_loss() -> None:
+    z1, z2 = two_views(0, 4)
+    loss = sscl_loss(z1, z2)
+    (once,) = torch.autograd.grad(loss, z1, retain_graph=True)
+    (squared,) = torch.autograd.grad(loss.square(), z1)
+    torch.testing.assert_close(squared, 2 * loss.detach() * once, rtol=1e-12, atol=0)
+
+
+def test_a_second_gradient_is_refused_rather_than_wrong() -> None:
+    z1, z2 = two_views(0, 4)
+    with pytest.raises(RuntimeError, match="only a first gradient"):
+        torch.autograd.grad(sscl_loss(z1, z2), z1, create_graph=True)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_one_chip_costs_exactly_nothing(name: str) -> None:
+    for seed in range(5):
+        z1, z2 = two_views(seed, 1, d=128, dtype=torch.float32)
+        for label in (0, 1):
+            loss = LOSSES[name](z1, z2, torch.tensor([label]), 0.01)
+            gradients = torch.autograd.grad(loss, (z1, z2))
+            assert [value.count_nonzero().item() for value in (loss, *gradients)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", LOSSES)
+def test_half_precision_becomes_float32(name: str, dtype: torch.dtype) -> None:
+    z1, z2 = two_views(0, 6, dtype=dtype)
+    y = torch.tensor([1, 0, 1, 0, 0, 1])
+    loss = LOSSES[name](z1, z2, y, 0.05)
+    torch.testing.assert_close(loss, LOSSES[name](z1.float(), z2.float(), y, 0.05), rtol=0, atol=0)
+    (gradient,) = torch.autograd.grad(loss, z1)
+    assert gradient.dtype == dtype
+    assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sscl_is_never_below_zero(seed: int) -> None:
+    z1, _ = two_views(seed, 12, d=3, dtype=torch.float32)
+    for tau in (0.01, 0.03, 0.1):
+        assert sscl_loss(z1, z1, temperature=tau) >= 0
+
+
 @pytest.mark.parametrize("n_positive", [0, 1, 2])
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("kind", ["random", "identical", "opposite", "one"])
+@pytest.mark.parametrize("kind", ["random", "identical", "opposite", "one", "zero"])
 def test_value_and_gradient_stay_finite(kind: str, name: str, n_positive: int) -> None:
     z1, z2 = two_views(5, 1 if kind == "one" else 6, dtype=torch.float32)
     if kind in ("identical", "opposite"):
         z1 = torch.ones_like(z1, requires_grad=True)
         z2 = (z1.detach() * (1 if kind == "identical" else -1)).requires_grad_()
+    if kind == "zero":
+        z1.data[:2], z2.data[1:3] = 0, 0
     loss = LOSSES[name](z1, z2, torch.arange(len(z1)) < n_positive, 0.01)
     loss.backward()
     for value in (loss, z1.grad, z2.grad):
@@ -158,10 +265,14 @@ def test_scl_with_three_classes_pulls_within_each_class_only() -> None:
 
 def test_computes_in_float32_under_autocast() -> None:
     z1, z2 = two_views(0, 8, dtype=torch.float32)
-    expected = sscl_loss(z1, z2, temperature=0.05)
+    y = torch.arange(8) < 3
+    expected = pucl_loss(z1, z2, y, temperature=0.05)
+    (expected_gradient,) = torch.autograd.grad(expected, z1)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = sscl_loss(z1, z2, temperature=0.05)
+        inside = pucl_loss(z1, z2, y, temperature=0.05)
+        (gradient,) = torch.autograd.grad(inside, z1)
     torch.testing.assert_close(inside, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-6)
 
 
 def test_refuses_wrong_shapes_and_settings() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import metrics
+from pu_geo.engine.checkpoints import Checkpoints
 from pu_geo.engine.data import ChipImages, FeatureViews, PUData
 from pu_geo.engine.network import TrainedModel
 from pu_geo.engine.run import Run
@@ -170,6 +173,24 @@ def test_cancelling_stops_within_a_batch(name: str) -> None:
     with pytest.raises(JobCancelled):
         fit(name, made_up()[0], is_cancelled=is_cancelled)
     assert len(asked) == 2
+
+
+@every_method
+@pytest.mark.parametrize("killed_at", [7, 23])
+def test_a_training_that_was_killed_goes_on_bit_equal(
+    name: str, killed_at: int, trained: dict[str, TrainedModel], tmp_path: Path
+) -> None:
+    data, asked = made_up()[0], [0]
+
+    def kill() -> bool:
+        asked[0] += 1
+        return asked[0] == killed_at
+
+    with contextlib.suppress(JobCancelled):  # a training shorter than this ends, and what is taken up is its end
+        fit(name, data, is_cancelled=kill, checkpoints=Checkpoints(tmp_path, 0.0))
+    again = fit(name, data, checkpoints=Checkpoints(tmp_path, 0.0)).state()
+    straight = trained[name].state()
+    assert all(torch.equal(again[key], straight[key]) for key in straight)
 
 
 @every_method

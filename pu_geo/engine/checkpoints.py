@@ -1,0 +1,100 @@
+"""States of a training on disk, so that one that was killed can go on bit-equal to one that was not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+SECONDS_BETWEEN = 5.0
+
+
+@dataclass
+class Checkpoints:
+    """A folder with the newest state of each stage of one training, and the one before it.
+
+    A file is written beside, flushed and renamed; its sha256 lies in a file of its own. What is damaged is not read.
+
+    Attributes:
+        folder: of one training; made where it is missing.
+        seconds_between: states that come faster than this are not all written; the last one of a stage always is.
+    """
+
+    folder: Path
+    seconds_between: float = SECONDS_BETWEEN
+    _written_at: dict[str, float] = field(default_factory=dict, repr=False)
+
+    def offer(self, stage: str, epoch: int, state: Mapping[str, Any], *, is_last: bool) -> None:
+        """Write the state after an epoch where it is due.
+
+        Args:
+            stage: what is being done; a word.
+            epoch: how many epochs of the stage are done.
+            state: made of tensors, numbers, texts, lists and dicts alone; see `training.snapshot`.
+            is_last: whether the stage ends here.
+
+        Raises:
+            OSError: if the folder cannot be written; what was there before is still good.
+        """
+        now = time.monotonic()
+        if not is_last and now - self._written_at.setdefault(stage, now) < self.seconds_between:
+            return
+        self._write(stage, {"epoch": epoch, "state": dict(state)})
+        self._written_at[stage] = time.monotonic()
+
+    def newest(self, stage: str) -> tuple[int, dict[str, Any]] | None:
+        """Return (epochs done, state) of the newest file that is whole; None if there is none."""
+        for path in (self._path(stage), self._path(stage, "previous")):
+            found = _read(path)
+            if found is not None:
+                return int(found["epoch"]), found["state"]
+        return None
+
+    def _path(self, stage: str, which: str = "newest") -> Path:
+        return self.folder / f"{stage}-{which}.pt"
+
+    def _write(self, stage: str, content: Mapping[str, Any]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        temporary, newest = self._path(stage, "unfinished"), self._path(stage)
+        with temporary.open("wb") as stream:
+            torch.save(content, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _seal(temporary)
+        if newest.exists():
+            _move(newest, self._path(stage, "previous"))
+        _move(temporary, newest)
+
+
+def _digest(path: Path) -> Path:
+    return path.with_suffix(".sha256")
+
+
+def _seal(path: Path) -> None:
+    with path.open("rb") as stream:
+        _digest(path).write_text(hashlib.file_digest(stream, "sha256").hexdigest(), encoding="ascii")
+
+
+def _move(source: Path, target: Path) -> None:
+    """Rename a file and its digest; killed between the two, the file counts as damaged and the other one is read."""
+    source.replace(target)
+    _digest(source).replace(_digest(target))
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Read a file if it is there and is what was written."""
+    try:
+        expected = _digest(path).read_text(encoding="ascii")
+        with path.open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != expected:
+                return None
+    except (OSError, UnicodeDecodeError):
+        return None
+    found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return found
