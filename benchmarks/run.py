@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,6 +17,10 @@ import rasterio
 import shapely
 import torch
 
+from benchmarks.augmentation import bench_augmentation, bench_augmentation_on_gpu
+from benchmarks.contrastive import bench_contrastive
+from benchmarks.pupl import bench_pupl
+from benchmarks.training import bench_bf16_step, bench_ncpu_step
 from pu_geo.analysis import estimates, ranker
 from pu_geo.engine import features
 from pu_geo.geo import chips, raster
@@ -141,8 +147,6 @@ def bench_clicks(folder: Path) -> dict[str, float]:
             labels.append(db, [labels.LabelOp(f"op{i}", f"b{i}", "positive")], analyst="a", screen="map")
 
     def bare() -> None:
-        import os
-
         with (folder / "row").open("ab") as stream:
             stream.write(b"x" * 100)
             stream.flush()
@@ -158,18 +162,34 @@ BENCHMARKS = {
     "ranker / scikit-learn": bench_ranker,
     "features / plain convolution": bench_features,
     "click / bare fsync": bench_clicks,
+    "contrastive loss / its matrix products": bench_contrastive,
+    "augmentation / training step, cpu": bench_augmentation,
+    "augmentation / training step, gpu": bench_augmentation_on_gpu,
+    "NcPU step / 2 supervised steps + 1 forward": bench_ncpu_step,
+    "float32 step / bf16 step": bench_bf16_step,
+    "PUPL / scikit-learn": bench_pupl,
 }
 
 
-def main() -> None:
-    print(json.dumps({"machine": platform.machine(), "python": platform.python_version(), "torch": torch.__version__}))
+NEEDS_GPU = {"augmentation / training step, gpu"}
+
+
+def main(wanted: str = "") -> None:
+    """Run the benchmarks whose name contains `wanted`."""
+    facts = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
+    print(json.dumps({**facts, "torch": torch.__version__}))
     for name, bench in BENCHMARKS.items():
+        if wanted not in name:
+            continue
+        if name in NEEDS_GPU and not torch.cuda.is_available():
+            print(json.dumps({"benchmark": name, "ratio": "not run: there is no CUDA GPU"}))
+            continue
         with tempfile.TemporaryDirectory() as folder:
             times = bench(Path(folder))
-        ours, other = times.values()
+        ours, other, *_ = times.values()
         row = {"benchmark": name, "ratio": round(ours / other, 3), **{key: round(value, 4) for key, value in times.items()}}
         print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])
