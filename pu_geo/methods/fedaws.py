@@ -1,0 +1,300 @@
+"""FedAwS: agencies that each hold one kind of damage train one model without showing each other a chip.
+
+`client_update` and `server_round` are what a client and the server do; they know of nothing but their arguments. `fit` runs
+them in one process. Its clients are one agency for each kind of damage, with the positives of that kind alone, and the
+mapping agency, which holds as class "rest" all buildings that nobody labeled and those that were called not damaged.
+
+That is a PU reading of a paper whose classes are clean: the unlabeled hold hidden damage, so rest is a noisy class. Nor is
+any of this private in the formal sense: there is no noise and no secure aggregation, and a class vector tells about its class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pu_geo.engine.data import ChipImages, FeatureViews, PUData, Strength, batches
+from pu_geo.engine.heads import linear
+from pu_geo.engine.network import TrainedModel, Trunk, require_positives
+from pu_geo.engine.run import Run
+from pu_geo.engine.training import Epoch, Pieces, Training
+from pu_geo.losses import spreadout as formulas
+from pu_geo.methods.cards.fedaws import FedawsSettings
+from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+
+Theta = dict[str, Tensor]  # weights and buffers of an `Embedder`, by name
+REST = 0  # row of W, and number of the client, of the buildings that are no known damage
+VIEWS: tuple[Strength, ...] = ("strong",)
+_CLIENT_STREAM = 20  # client number n draws from this stream + n
+
+
+class Embedder(nn.Module):
+    """The paper's g_theta: all of the model that a client gets, besides its own class vector."""
+
+    def __init__(self, trunk: Trunk, head: nn.Module) -> None:
+        super().__init__()
+        self.trunk, self.head = trunk, head
+
+    def represent(self, inputs: Tensor) -> Tensor:
+        """Embed inputs [B, ...]: float [B, E], not normalised."""
+        return cast(Tensor, self.head(self.trunk(inputs)))
+
+
+class FedawsNetwork(Embedder):
+    """The whole model, theta and W, which only the server has during training."""
+
+    class_vectors: Tensor
+
+    def __init__(self, embedder: Embedder, class_vectors: Tensor, temperature: float) -> None:
+        super().__init__(embedder.trunk, embedder.head)
+        self.register_buffer("class_vectors", class_vectors)
+        self.temperature = temperature
+
+    def cosines(self, inputs: Tensor) -> Tensor:
+        """Cosine of inputs [B, ...] with each class vector, float [B, C]; column 0 is rest."""
+        return functional.normalize(self.represent(inputs), dim=1) @ self.class_vectors.T
+
+    def margin(self, inputs: Tensor) -> Tensor:
+        """Log odds of any kind of damage against rest, in a softmax over the scaled cosines, float [B]."""
+        logits = self.cosines(inputs) / self.temperature
+        return logits[:, REST + 1 :].logsumexp(1) - logits[:, REST]
+
+
+@dataclass(frozen=True)
+class Client:
+    """An agency with chips of one class, and what it trains with.
+
+    Attributes:
+        inputs, rows: its chips are these rows, int64 [n], of these inputs; there may be none.
+        embedder: gets the server's theta at the beginning of each round; several clients of one process can share it.
+        pieces: cuts batches that do not fit.
+    """
+
+    inputs: FeatureViews | ChipImages
+    rows: NDArray[np.int64]
+    embedder: Embedder
+    pieces: Pieces
+
+
+class ClientUpdate(NamedTuple):
+    """What a client sends to the server.
+
+    Attributes:
+        theta: the embedder after its steps.
+        own_vector: its class vector after its steps, float [E], of any length.
+        n_chips: how many chips it has; 0 where it could not take part.
+    """
+
+    theta: Theta
+    own_vector: Tensor
+    n_chips: int
+
+
+@dataclass
+class Learner:
+    """What the server keeps from round to round; clients keep nothing.
+
+    Attributes:
+        theta: the embedder.
+        class_vectors: W, unit rows, float [C, E]; row 0 is rest.
+    """
+
+    theta: Theta
+    class_vectors: Tensor
+
+
+def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
+    """Train a model of all kinds of damage, each client on its own chips, all in this process.
+
+    Source: FedAwS, Algorithm 1.
+
+    Args:
+        data, settings: see the classes. A kind of damage of which no chip is trained on gets no client.
+        run: each round reports loss, and class_cosine: the largest cosine of two class vectors before the round.
+
+    Returns:
+        The model; findings: "class_names", one a row of its `class_vectors`.
+
+    Raises:
+        TrainingError: without positives or without other chips, or if training diverged.
+        JobCancelled: if the user cancelled.
+
+    Departs from the source: one class, rest, is noisy. Standardisation, pretraining and the statistics of BatchNorm come
+    from the mapping agency's chips alone and stay as they are: averaged over clients that each see one class, they would fit
+    none. Clients take several steps a round on batches (Remark 1), with weight decay.
+    """
+    rows = data.trained_rows
+    require_positives(data, rows, "FedAwS")
+    kinds = np.maximum(data.classes[rows], REST)
+    there, pieces = np.unique(kinds), Pieces(run)
+    embedder, class_vectors = _start(data, rows[kinds == REST], len(there), settings, run)
+    clients = [Client(data.inputs, rows[kinds == kind], embedder, pieces) for kind in there]
+    learner = Learner(theta_of(embedder), class_vectors)
+    for epoch in Training(run, learner, settings.rounds, span=training_span(settings)).epochs():
+        with epoch:
+            _round(learner, clients, settings, epoch)
+    if largest_cosine(learner.class_vectors) > 0.95:
+        run.warnings.append("Two class vectors ended up nearly the same; a larger spread_weight keeps them apart.")
+    embedder.load_state_dict(learner.theta)
+    network = FedawsNetwork(embedder, learner.class_vectors, settings.temperature)
+    names = ("rest", *(data.class_names[kind] for kind in there[1:]))
+    return TrainedModel(network.eval(), network.trunk, {"class_names": names})
+
+
+def restored(state: Mapping[str, Tensor], settings: FedawsSettings, device: torch.device) -> TrainedModel:
+    """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
+    network = FedawsNetwork(empty_embedder(state, settings), torch.zeros_like(state["class_vectors"]), settings.temperature)
+    network.load_state_dict(dict(state))
+    return TrainedModel(network.to(device).eval(), network.trunk)
+
+
+def empty_embedder(theta: Mapping[str, Tensor], settings: FedawsSettings) -> Embedder:
+    """Build what a client needs before its first round: an embedder of the shape written in theta."""
+    trunk = empty_trunk(theta, settings)
+    return Embedder(trunk, linear(trunk.out_dim, settings.embedding_dim, torch.Generator()))
+
+
+def theta_of(embedder: Embedder) -> Theta:
+    """Copy the weights and buffers of an embedder."""
+    return {name: tensor.detach().clone() for name, tensor in embedder.state_dict().items()}
+
+
+def client_update(
+    client: Client, theta: Theta, own_vector: Tensor, settings: FedawsSettings, generator: torch.Generator,
+    told: Callable[[float], None],
+) -> ClientUpdate:  # fmt: skip
+    """Do a client's part of a round: some steps down the loss of its own chips and its own class vector.
+
+    Source: FedAwS, Algorithm 1, lines 6 to 9; plain gradient descent, eta = `settings.lr`.
+
+    Args:
+        client: its chips. Its embedder is changed.
+        theta: what the server sent. Not changed.
+        own_vector: its row of W, float [E], on the client's device. Not changed.
+        settings, generator: the client's own copies.
+        told: called with the loss after each step.
+
+    Returns:
+        What it sends back; the same as it got, with n_chips 0, if it has no chips.
+    """
+    client.embedder.load_state_dict(theta)
+    own = own_vector.detach().clone().requires_grad_(not settings.fixed_vectors)
+    if len(client.rows):
+        # Evaluation mode: a batch of one class would be normalised by the statistics of that class.
+        optimizer = torch.optim.SGD(client.embedder.eval().parameters(), settings.lr, weight_decay=settings.weight_decay)
+        optimizer.add_param_group({"params": [own], "weight_decay": 0.0})
+        for numbers in _client_batches(len(client.rows), settings, generator):
+            (views,) = client.inputs.draw(client.rows[numbers], VIEWS, generator, own.device)
+            told(_step(client, own, views, optimizer, settings))
+    return ClientUpdate(theta_of(client.embedder), own.detach(), len(client.rows))
+
+
+def server_round(
+    theta: Theta, class_vectors: Tensor, updates: Mapping[int, ClientUpdate], settings: FedawsSettings
+) -> tuple[Theta, Tensor]:
+    """Do the server's part of a round: average the embedder, take in the class vectors, and part them.
+
+    Source: FedAwS, Algorithm 1, lines 11 to 14, and Remark 1: classes whose client took no part keep their row.
+
+    Args:
+        theta, class_vectors: of the `Learner`, as they were sent out. Not changed.
+        updates: what came back, by row of W, in any order.
+
+    Returns:
+        Theta and W of the next round; those of this round if nobody took part.
+
+    Departs from the source: weighting "chips", as in federated averaging elsewhere; it drowns the positives in the rest.
+    """
+    taking_part = [number for number in sorted(updates) if updates[number].n_chips]
+    if not taking_part:
+        return theta, class_vectors
+    counts = [updates[number].n_chips if settings.weighting == "chips" else 1 for number in taking_part]
+    mean, rows = dict(theta), class_vectors.clone()
+    for number, count in zip(taking_part, counts, strict=True):
+        rows[number] = updates[number].own_vector
+        for name, sent in theta.items():
+            if sent.is_floating_point():
+                # A sum of changes: what no client changed stays as it is, to the bit.
+                mean[name] = mean[name] + (count / sum(counts)) * (updates[number].theta[name] - sent)
+    return mean, _parted(rows, settings)
+
+
+def largest_cosine(class_vectors: Tensor) -> float:
+    """Tell how near the two nearest of several unit rows are; -1 for a single one."""
+    return float((class_vectors @ class_vectors.T).fill_diagonal_(-1).max())
+
+
+def _start(data: PUData, rest: NDArray[np.int64], n: int, settings: FedawsSettings, run: Run) -> tuple[Embedder, Tensor]:
+    """Do line 2 of Algorithm 1: draw theta, and W for n classes; what comes from chips before comes from those of rest."""
+    rest = np.resize(rest, max(2, len(rest)))  # contrast and BatchNorm need two, be it the same one twice
+    trunk = new_trunk(data, rest, settings, run)
+    if not settings.pretrain_epochs:
+        _settle_statistics(trunk, data, rest, run)
+    embedder = Embedder(trunk, linear(trunk.out_dim, settings.embedding_dim, run.generator(1))).to(run.device)
+    drawn = torch.randn(n, settings.embedding_dim, generator=run.generator(11))
+    return embedder, functional.normalize(drawn, dim=1).to(run.device)
+
+
+@torch.no_grad()
+def _settle_statistics(trunk: Trunk, data: PUData, rest: NDArray[np.int64], run: Run) -> None:
+    """Give BatchNorm the mean statistics of up to 64 batches of rest, since training will not change them."""
+    norms = [module for module in trunk.modules() if isinstance(module, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # running statistics become plain means
+    generator = run.generator(10)
+    for numbers in batches(len(rest), 64, generator)[:64]:
+        trunk.train()(*data.inputs.draw(rest[numbers], VIEWS, generator, run.device))
+
+
+def _round(learner: Learner, clients: Sequence[Client], settings: FedawsSettings, epoch: Epoch) -> None:
+    """Do lines 4 to 14 of Algorithm 1; the learner is changed at the end."""
+    nearness, updates = largest_cosine(learner.class_vectors), {}
+    for number, client in enumerate(clients):
+        own_vector = learner.class_vectors[number].clone()  # a view would carry the other rows along
+        updates[number] = client_update(
+            client, learner.theta, own_vector, settings, epoch.generator(_CLIENT_STREAM + number),
+            lambda loss: epoch.add({"loss": loss, "class_cosine": nearness}),
+        )  # fmt: skip
+    learner.theta, learner.class_vectors = server_round(learner.theta, learner.class_vectors, updates, settings)
+
+
+def _client_batches(n: int, settings: FedawsSettings, generator: torch.Generator) -> list[NDArray[np.int64]]:
+    """Deal out the chips of one client for its steps of a round, int64 [at least 2] each; begin anew once all were seen."""
+    size = max(2, min(settings.batch_size, n))
+    passes = [torch.randperm(n, generator=generator) for _ in range(math.ceil(size * settings.local_steps / n))]
+    return [part.numpy() for part in torch.cat(passes).split(size)[: settings.local_steps]]
+
+
+def _step(client: Client, own: Tensor, views: Tensor, optimizer: torch.optim.Optimizer, settings: FedawsSettings) -> float:
+    """Move embedder and class vector once, for views [B, ...]; return the loss."""
+
+    def work(part: slice, share: float) -> float:
+        embeddings = client.embedder.represent(views[part])
+        loss = share * formulas.positive_hinge_loss(embeddings, own, enough=settings.enough).mean()
+        loss.backward()
+        # The formulas take an embedding that is no number for one that points nowhere.
+        return float(torch.where(embeddings.isfinite().all(), loss.detach(), torch.nan))
+
+    found = client.pieces.each(len(views), lambda: optimizer.zero_grad(set_to_none=True), work)
+    optimizer.step()
+    return sum(found)
+
+
+def _parted(class_vectors: Tensor, settings: FedawsSettings) -> Tensor:
+    """Take the server's spreadout step, or leave it out where it has no weight; rows are of unit length then."""
+    if settings.fixed_vectors or settings.spread_weight == 0:
+        return functional.normalize(class_vectors, dim=1)
+    regularizer = partial(formulas.spreadout, margin=settings.spread_margin)
+    if settings.spread == "nearest":
+        regularizer = partial(formulas.nearest_spreadout, k=settings.n_nearest)
+    return formulas.spreadout_step(class_vectors, regularizer, weight=settings.spread_weight, lr=settings.lr)

@@ -1,0 +1,563 @@
+"""FedAwS: one round against a loop of Algorithm 1, what a client may see, collapse, and Table 1's pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pu_geo.analysis import metrics
+from pu_geo.engine.data import ChipImages, FeatureViews, PUData
+from pu_geo.engine.heads import linear
+from pu_geo.engine.network import TrainedModel, Trunk
+from pu_geo.engine.run import Run
+from pu_geo.engine.training import Epoch, Pieces, Training
+from pu_geo.errors import TrainingError
+from pu_geo.methods import fedaws
+from pu_geo.methods.cards.fedaws import CARD, FedawsSettings
+from pu_geo.methods.fedaws import Client, ClientUpdate, Embedder, Learner, client_update, server_round
+
+CPU = torch.device("cpu")
+NAMES = ("not damaged", "roof", "wall")
+SHORT = FedawsSettings(rounds=20, width=32, embedding_dim=16)
+ONE_STEP = FedawsSettings(width=0, embedding_dim=3, local_steps=1, batch_size=64, weight_decay=0)
+FROM_CHIPS = FedawsSettings(backbone="small", rounds=2, local_steps=2, batch_size=8, embedding_dim=8)
+TOY = FedawsSettings(rounds=100, local_steps=1, lr=1.0, batch_size=128, weight_decay=1e-3, width=0, embedding_dim=16)
+
+
+def scene(seed: int = 0, n: int = 200, share: float = 0.4, clicks: int = 12) -> tuple[PUData, NDArray[np.bool_]]:
+    """Four noisy views of chips with 12 features, of which four tell two kinds of damage; and the truth."""
+    draw = np.random.default_rng(seed)
+    truth = draw.random(n) < share
+    chips = draw.normal(size=(n, 12))
+    chips[truth, :3] += 2
+    chips[truth, 3] += np.where(np.flatnonzero(truth) % 2, 2, -2)
+    views = (chips + 0.4 * draw.normal(size=(4, n, 12))).astype(np.float16)
+    known = np.full(n, -1)
+    clicked = draw.choice(np.flatnonzero(truth), clicks, replace=False)
+    known[clicked] = 1 + clicked % 2
+    known[draw.choice(np.flatnonzero(~truth), 5, replace=False)] = 0
+    return PUData(FeatureViews(views), known >= 1, np.zeros(n, np.bool_), known, NAMES), truth
+
+
+def chip_scene(n: int = 24, n_positive: int = 8) -> PUData:
+    """Chips of 32 px, 6 bands; the damaged ones, of two kinds, have a bright patch after the event."""
+    draw = np.random.default_rng(0)
+    chips = draw.integers(60, 120, (n, 6, 32, 32)).astype(np.uint8)
+    chips[:n_positive, 3:, 8:20, 8:20] = 220
+    known = np.where(np.arange(n) < n_positive, 1 + np.arange(n) % 2, -1)
+    return PUData(ChipImages(chips), known >= 1, np.zeros(n, np.bool_), known, NAMES)
+
+
+def fit(data: PUData, settings: FedawsSettings = SHORT, seed: int = 0, **others: object) -> TrainedModel:
+    return fedaws.fit(data, settings, Run(CPU, seed, **others))  # type: ignore[arg-type]
+
+
+def linear_embedder(seed: int = 0, n_in: int = 4, n_out: int = 3) -> Embedder:
+    generator = torch.Generator().manual_seed(seed)
+    return Embedder(Trunk((n_in,), "features", 0, generator), linear(n_in, n_out, generator))
+
+
+def linear_clients(counts: tuple[int, ...], n_in: int = 4, pieces: Pieces | None = None) -> list[Client]:
+    """Clients with so many chips each, that share a linear embedder."""
+    chips = np.random.default_rng(1).normal(size=(1, sum(counts), n_in)).astype(np.float32)
+    parts = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+    embedder, pieces = linear_embedder(n_in=n_in), pieces or Pieces(Run(CPU))
+    return [Client(FeatureViews(chips), rows, embedder, pieces) for rows in parts]
+
+
+def unit_rows(n: int, d: int = 3, seed: int = 2) -> Tensor:
+    return nn.functional.normalize(torch.randn(n, d, generator=torch.Generator().manual_seed(seed)), dim=1)
+
+
+def learner_of(clients: list[Client]) -> Learner:
+    return Learner(fedaws.theta_of(clients[0].embedder), unit_rows(len(clients)))
+
+
+def updates_of(learner: Learner, clients: list[Client], settings: FedawsSettings = ONE_STEP) -> dict[int, ClientUpdate]:
+    generators = [torch.Generator().manual_seed(number) for number in range(len(clients))]
+    return {
+        number: client_update(client, learner.theta, learner.class_vectors[number], settings, generator, lambda _: None)
+        for number, (client, generator) in enumerate(zip(clients, generators, strict=True))
+    }
+
+
+def require_equal(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> None:
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+# --- one round -----------------------------------------------------------------------------------------------------
+
+
+def cosine_gradient(u: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Gradient of cos(u, v) by u."""
+    cosine = u @ v / np.linalg.norm(u) / np.linalg.norm(v)
+    slope: NDArray[np.float64] = (v / np.linalg.norm(v) - cosine * u / np.linalg.norm(u)) / np.linalg.norm(u)
+    return slope
+
+
+def round_by_loop(
+    weight: NDArray[np.float64], bias: NDArray[np.float64], rows: NDArray[np.float64], chips: list[NDArray[np.float64]],
+    *, lr: float, spread_weight: float, margin: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:  # fmt: skip
+    """Algorithm 1, lines 4 to 14, for g(x) = A x + b, Eq. 23 and Eq. 7; then unit rows. Returns A, b and W."""
+    weights, biases, own = [], [], []
+    for number, part in enumerate(chips):
+        by_weight, by_bias, by_own = np.zeros_like(weight), np.zeros_like(bias), np.zeros(rows.shape[1])
+        for x in part:
+            g = weight @ x + bias
+            cosine = g @ rows[number] / np.linalg.norm(g) / np.linalg.norm(rows[number])
+            slope = -2 * max(0.0, 0.9 - cosine) / len(part)
+            by_weight += slope * np.outer(cosine_gradient(g, rows[number]), x)
+            by_bias += slope * cosine_gradient(g, rows[number])
+            by_own += slope * cosine_gradient(rows[number], g)
+        weights.append(weight - lr * by_weight)
+        biases.append(bias - lr * by_bias)
+        own.append(rows[number] - lr * by_own)
+    moved = []
+    for c, row in enumerate(own):
+        push = np.zeros_like(row)
+        for other in own[:c] + own[c + 1 :]:
+            cosine = row @ other / np.linalg.norm(row) / np.linalg.norm(other)
+            push += 2 * 2 * max(0.0, margin - (1 - cosine)) * cosine_gradient(row, other)  # each pair counts twice
+        moved.append(row - spread_weight * lr * push)
+    unit = [row / np.linalg.norm(row) for row in moved]
+    return sum(weights) / len(chips), sum(biases) / len(chips), np.stack(unit)  # type: ignore[return-value]
+
+
+def test_one_round_equals_a_loop_of_algorithm_1() -> None:
+    clients = linear_clients((1, 2, 5))
+    learner = learner_of(clients)
+    settings = replace(ONE_STEP, lr=0.3, spread_weight=0.4, spread_margin=1.3)
+    theta, vectors = server_round(learner.theta, learner.class_vectors, updates_of(learner, clients, settings), settings)
+    chips = [client.inputs.plain_array[client.rows].astype(np.float64) for client in clients]
+    before = [learner.theta[name].double().numpy() for name in ("head.weight", "head.bias")]
+    weight, bias, rows = round_by_loop(
+        *before, learner.class_vectors.double().numpy(), chips, lr=0.3, spread_weight=0.4, margin=1.3
+    )
+    np.testing.assert_allclose(theta["head.weight"], weight, atol=1e-5)
+    np.testing.assert_allclose(theta["head.bias"], bias, atol=1e-5)
+    np.testing.assert_allclose(vectors, rows, atol=1e-5)
+    assert float((theta["head.weight"] - learner.theta["head.weight"]).abs().max()) > 0.01
+
+
+def test_two_local_steps_are_two_steps_of_one() -> None:
+    clients = linear_clients((5,))
+    learner = learner_of(clients)
+    once = updates_of(learner, clients)[0]
+    twice = updates_of(Learner(once.theta, once.own_vector[None]), clients)[0]
+    both = updates_of(learner, clients, replace(ONE_STEP, local_steps=2))[0]
+    for name in once.theta:
+        torch.testing.assert_close(both.theta[name], twice.theta[name], rtol=0, atol=1e-6)
+    torch.testing.assert_close(both.own_vector, twice.own_vector, rtol=0, atol=1e-6)
+
+
+def test_weight_decay_pulls_weights_but_not_the_class_vector() -> None:
+    clients = linear_clients((5,))
+    learner = learner_of(clients)
+    plain, decayed = (updates_of(learner, clients, replace(ONE_STEP, lr=0.1, weight_decay=each))[0] for each in (0.0, 0.5))
+    for name in ("head.weight", "head.bias"):
+        expected = plain.theta[name] - 0.1 * 0.5 * learner.theta[name]
+        torch.testing.assert_close(decayed.theta[name], expected, rtol=0, atol=1e-6)
+    assert torch.equal(plain.own_vector, decayed.own_vector)
+
+
+def test_a_batch_in_pieces_is_the_same_step() -> None:
+    pieces = Pieces(Run(CPU))
+    pieces.n = 3
+    whole, cut = (linear_clients((7,), pieces=each) for each in (None, pieces))
+    first, second = (updates_of(learner_of(clients), clients)[0] for clients in (whole, cut))
+    for name in first.theta:
+        torch.testing.assert_close(first.theta[name], second.theta[name], rtol=0, atol=1e-6)
+    torch.testing.assert_close(first.own_vector, second.own_vector, rtol=0, atol=1e-6)
+
+
+def test_what_was_sent_out_is_not_changed() -> None:
+    clients = linear_clients((3, 4))
+    learner = learner_of(clients)
+    theta, vectors = {name: each.clone() for name, each in learner.theta.items()}, learner.class_vectors.clone()
+    server_round(learner.theta, learner.class_vectors, updates_of(learner, clients), ONE_STEP)
+    require_equal(learner.theta, theta)
+    assert torch.equal(learner.class_vectors, vectors)
+
+
+# --- what a client sees --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_client_never_sees_another_row(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Mapping[int, ClientUpdate]] = []
+    seeds: set[int] = set()
+    kept = fedaws.client_update
+
+    def spy(client, theta, own_vector, settings, generator, told):  # type: ignore[no-untyped-def]
+        seeds.add(generator.initial_seed())
+        assert own_vector.untyped_storage().nbytes() == 4 * 3  # a view would send all of W along
+        assert not any(
+            tensor.shape[-1:] == (3,) and tensor.ndim == 2 for name, tensor in theta.items() if "head" not in name
+        )
+        return kept(client, theta, own_vector, settings, generator, told)
+
+    monkeypatch.setattr(fedaws, "client_update", spy)
+    monkeypatch.setattr(fedaws, "server_round", lambda theta, vectors, updates, _: found.append(updates) or (theta, vectors))
+    for is_poisoned in (False, True):
+        clients = linear_clients((3, 4, 5))
+        learner = learner_of(clients)
+        others = [row for row in range(3) if row != number]
+        if is_poisoned:
+            learner.class_vectors[others] = torch.nan
+        epoch = Epoch(Training(Run(CPU), learner, 1), 1)
+        fedaws._round(learner, clients, ONE_STEP, epoch)
+    assert len(seeds) == 3
+    require_equal(found[0][number].theta, found[1][number].theta)
+    assert torch.equal(found[0][number].own_vector, found[1][number].own_vector)
+    assert found[1][number].own_vector.isfinite().all()
+
+
+def test_theta_of_the_first_round_knows_nothing_of_the_positives() -> None:
+    data = chip_scene()
+    spoiled = data.inputs.array.copy()
+    spoiled[data.is_positive] = 255
+    rest = np.flatnonzero(~data.is_positive)
+    for epochs in (0, 1):
+        settings = replace(FROM_CHIPS, pretrain_epochs=epochs)
+        first, second = (
+            fedaws._start(replace(data, inputs=ChipImages(chips)), rest, 3, settings, Run(CPU))[0].state_dict()
+            for chips in (data.inputs.array, spoiled)
+        )
+        require_equal(first, second)
+
+
+def test_a_client_draws_only_its_own_chips() -> None:
+    data, _ = scene()
+    kinds = np.maximum(data.classes, 0)
+    seen: dict[int, set[int]] = {}
+
+    class Spy(FeatureViews):
+        def draw(self, rows, *others):  # type: ignore[no-untyped-def]
+            seen.setdefault(int(kinds[rows[0]]), set()).update(rows.tolist())
+            return super().draw(rows, *others)
+
+    fit(replace(data, inputs=Spy(data.inputs.array)), SHORT)
+    for kind in range(3):
+        assert seen[kind] == set(np.flatnonzero(kinds == kind).tolist())
+
+
+# --- the server ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("weighting", "expected"), [("equal", 2.0), ("chips", 2.5)])
+def test_average_counts_clients_alike_or_by_chips(weighting: str, expected: float) -> None:
+    # 1 chip says 1, 3 chips say 3: (1 + 3) / 2 = 2, or (1 * 1 + 3 * 3) / 4 = 2.5.
+    theta, rows = {"a": torch.zeros(2), "n": torch.tensor(7)}, unit_rows(2)
+    updates = {
+        c: ClientUpdate({"a": torch.full((2,), v), "n": torch.tensor(8)}, rows[c], int(v)) for c, v in ((0, 1.0), (1, 3.0))
+    }
+    mean, _ = server_round(theta, rows, updates, replace(SHORT, weighting=weighting))
+    torch.testing.assert_close(mean["a"], torch.full((2,), expected))
+    assert torch.equal(mean["n"], theta["n"])
+
+
+def test_what_no_client_changes_stays_to_the_bit() -> None:
+    theta, rows = {"a": torch.randn(50, generator=torch.Generator().manual_seed(0))}, unit_rows(3)
+    updates = {c: ClientUpdate({"a": theta["a"].clone()}, rows[c], 1) for c in range(3)}
+    require_equal(server_round(theta, rows, updates, SHORT)[0], theta)
+
+
+def test_a_class_without_its_client_keeps_its_row_but_for_the_spreadout() -> None:
+    clients = linear_clients((3, 4, 5))
+    learner = learner_of(clients)
+    settings = replace(ONE_STEP, spread_weight=0.0)
+    updates = updates_of(learner, clients, settings)
+    theta, rows = server_round(learner.theta, learner.class_vectors, {0: updates[0], 2: updates[2]}, settings)
+    expected = (updates[0].theta["head.weight"] + updates[2].theta["head.weight"]) / 2
+    torch.testing.assert_close(theta["head.weight"], expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(rows[1], learner.class_vectors[1], rtol=0, atol=1e-6)
+    torch.testing.assert_close(rows[2], nn.functional.normalize(updates[2].own_vector, dim=0), rtol=0, atol=1e-6)
+
+
+def test_a_client_without_chips_counts_for_nothing() -> None:
+    clients = linear_clients((3, 0, 5))
+    learner = learner_of(clients)
+    updates = updates_of(learner, clients)
+    assert updates[1].n_chips == 0
+    require_equal(updates[1].theta, learner.theta)
+    assert torch.equal(updates[1].own_vector, learner.class_vectors[1])
+    with_it = server_round(learner.theta, learner.class_vectors, updates, ONE_STEP)
+    without = server_round(learner.theta, learner.class_vectors, {0: updates[0], 2: updates[2]}, ONE_STEP)
+    require_equal(with_it[0], without[0])
+    assert torch.equal(with_it[1], without[1])
+
+
+def test_a_round_without_anybody_changes_nothing() -> None:
+    learner = learner_of(linear_clients((3, 4)))
+    theta, rows = server_round(learner.theta, learner.class_vectors, {}, ONE_STEP)
+    require_equal(theta, learner.theta)
+    assert torch.equal(rows, learner.class_vectors)
+
+
+def test_order_of_arrival_does_not_matter() -> None:
+    clients = linear_clients((3, 4, 5, 2))
+    learner = learner_of(clients)
+    updates = updates_of(learner, clients)
+    first = server_round(learner.theta, learner.class_vectors, updates, ONE_STEP)
+    second = server_round(learner.theta, learner.class_vectors, {c: updates[c] for c in (2, 0, 3, 1)}, ONE_STEP)
+    require_equal(first[0], second[0])
+    assert torch.equal(first[1], second[1])
+
+
+@pytest.mark.parametrize("spread", ["margin", "nearest"])
+@pytest.mark.parametrize("n_clients", [1, 2, 3])
+def test_any_number_of_clients_and_more_neighbors_than_classes(spread: str, n_clients: int) -> None:
+    clients = linear_clients((4, 2, 3)[:n_clients])
+    learner, settings = learner_of(clients), replace(ONE_STEP, spread=spread, n_nearest=3)
+    for _ in range(5):
+        updates = updates_of(learner, clients, settings)
+        learner.theta, learner.class_vectors = server_round(learner.theta, learner.class_vectors, updates, settings)
+    assert all(tensor.isfinite().all() for tensor in learner.theta.values())
+    torch.testing.assert_close(learner.class_vectors.norm(dim=1), torch.ones(n_clients))
+    assert fedaws.largest_cosine(learner.class_vectors) < 0.5
+
+
+def test_equal_class_vectors_are_parted_only_where_spreadout_has_weight() -> None:
+    rows = unit_rows(1).repeat(2, 1)
+    updates = {c: ClientUpdate({}, 3 * rows[c], 1) for c in range(2)}
+    for weight, is_parted in ((0.0, False), (0.5, True)):
+        _, found = server_round({}, rows, updates, replace(ONE_STEP, spread_weight=weight))
+        assert (fedaws.largest_cosine(found) < 0.999) == is_parted
+        torch.testing.assert_close(found.norm(dim=1), torch.ones(2))
+
+
+def test_each_class_is_pushed_from_as_many_neighbors_as_asked_for() -> None:
+    rows = nn.functional.normalize(torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.2, 0.0], [0.0, 1.0, 1.0]]), dim=1)
+    updates = {c: ClientUpdate({}, rows[c], 1) for c in range(3)}
+    for k in (1, 2):
+        settings = replace(ONE_STEP, spread="nearest", n_nearest=k, spread_weight=0.3, lr=0.2)
+        _, found = server_round({}, rows, updates, settings)
+        # Minus the squared distance, as seen from c and, if c is near to it too, from the other: 2 (w_c - w_o) each time.
+        away = torch.cdist(rows, rows).fill_diagonal_(9)
+        near = torch.zeros(3, 3).scatter(1, away.argsort(1)[:, :k], 1.0)
+        push = (2 * (near + near.T)[:, :, None] * (rows[:, None] - rows[None])).sum(1)
+        torch.testing.assert_close(found, nn.functional.normalize(rows + 0.3 * 0.2 * push, dim=1), rtol=0, atol=1e-5)
+
+
+def test_fixed_vectors_do_not_move() -> None:
+    data, _ = scene()
+    first = fedaws._start(data, np.flatnonzero(~data.is_positive), 3, SHORT, Run(CPU))[1]
+    fixed, free = (fit(data, replace(SHORT, fixed_vectors=each)).network.class_vectors for each in (True, False))
+    torch.testing.assert_close(fixed, first, rtol=0, atol=1e-5)
+    assert float((free - first).abs().max()) > 0.1
+
+
+# --- training ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changes", [{}, {"width": 0}, {"spread": "nearest"}, {"enough": 1.0}], ids=str)
+def test_hidden_damage_is_found(changes: dict[str, object]) -> None:
+    data, truth = scene()
+    scores = fit(data, replace(SHORT, **changes)).score(data.inputs.array)  # type: ignore[arg-type]
+    hidden = data.classes == -1
+    assert metrics.auc(scores[hidden], truth[hidden]) > 0.85
+
+
+def test_kinds_of_damage_are_told_apart() -> None:
+    data, truth = scene()
+    network = fit(data).network
+    assert isinstance(network, fedaws.FedawsNetwork)
+    cosines = network.cosines(torch.from_numpy(data.inputs.plain_array).float()).detach()
+    hidden = (data.classes == -1) & truth
+    assert (cosines[:, 1:].argmax(1).numpy()[hidden] == np.flatnonzero(hidden) % 2).mean() > 0.75
+
+
+def test_margin_is_the_log_odds_of_a_softmax_over_cosines() -> None:
+    data, _ = scene()
+    model = fit(data, replace(SHORT, temperature=0.2))
+    state, embeddings = model.state(), model.embed(data.inputs.plain_array)
+    shares = np.exp(embeddings @ state["class_vectors"].numpy().T / 0.2)
+    expected = shares[:, 1:].sum(1) / shares.sum(1)
+    np.testing.assert_allclose(model.score(data.inputs.plain_array), expected, atol=1e-4)
+
+
+def test_a_kind_without_chips_gets_no_client() -> None:
+    data, _ = scene()
+    model = fit(replace(data, is_left_out=data.classes == 1))
+    assert model.findings["class_names"] == ("rest", "wall")
+    assert model.state()["class_vectors"].shape == (2, 16)
+
+
+def test_same_seed_gives_the_same_bits_and_the_model_comes_back() -> None:
+    data, _ = scene()
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, second = fit(data), fit(data)
+    assert torch.equal(before, torch.get_rng_state())
+    require_equal(first.state(), second.state())
+    assert not torch.equal(first.state()["head.weight"], fit(data, seed=1).state()["head.weight"])
+    again = fedaws.restored(first.state(), SHORT, CPU)
+    np.testing.assert_array_equal(again.score(data.inputs.array), first.score(data.inputs.array))
+    np.testing.assert_array_equal(again.embed(data.inputs.array), first.embed(data.inputs.array))
+
+
+def test_training_that_diverges_ends_as_it_was_after_the_last_good_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 3 clients of 5 steps a round: the 35th step is in round 3, so the model is that of two rounds.
+    data, _ = scene()
+    expected, kept, asked = fit(data, replace(SHORT, rounds=2)).state(), fedaws.formulas.positive_hinge_loss, []
+
+    def spy(*arguments, **options):  # type: ignore[no-untyped-def]
+        asked.append(1)
+        return kept(*arguments, **options) * (float("nan") if len(asked) == 35 else 1.0)
+
+    monkeypatch.setattr(fedaws.formulas, "positive_hinge_loss", spy)
+    run = Run(CPU)
+    require_equal(fedaws.fit(data, SHORT, run).state(), expected)
+    assert "epoch 3, batch 5" in run.warnings[0]
+
+
+def test_features_that_are_no_numbers_are_told() -> None:
+    data, _ = scene()
+    data.inputs.array[:, np.flatnonzero(data.is_positive)] = np.nan
+    with pytest.raises(TrainingError, match="epoch 1"):
+        fit(data)
+
+
+def test_each_round_reports_loss_and_nearness_of_classes() -> None:
+    data, _ = scene()
+    told: list[Mapping[str, object]] = []
+    fit(data, replace(SHORT, rounds=3), report=told.append)
+    assert [event["epoch"] for event in told] == [1, 2, 3]
+    assert all(-1 <= float(str(event["class_cosine"])) <= 1 and 0 <= float(str(event["loss"])) <= 1.9**2 for event in told)
+
+
+def test_refuses_positives_alone_and_none() -> None:
+    data, _ = scene()
+    everyone = np.ones(200, np.bool_)
+    for positive, words in ((~everyone, "none"), (everyone, "all are positive")):
+        with pytest.raises(TrainingError, match=words):
+            fit(PUData(data.inputs, positive, ~everyone))
+
+
+def test_card_gives_two_presets_and_needs_no_torch_type() -> None:
+    assert set(CARD.presets) == {"quick", "standard"}
+    for values in CARD.presets.values():
+        assert CARD.settings(**values).backbone in ("features", "resnet18")
+
+
+# --- collapse, and Table 1 -----------------------------------------------------------------------------------------
+
+
+def five_classes(seed: int, n: int = 600) -> tuple[PUData, Tensor, Tensor]:
+    """Five overlapping clouds, half of them to train on; and the other half with its classes. Nothing is unlabeled."""
+    draw = np.random.default_rng(seed)
+    classes = draw.integers(5, size=n)
+    middle = draw.normal(size=(5, 16))
+    middle *= 3 / np.linalg.norm(middle, axis=1, keepdims=True)
+    chips = (middle[classes] + draw.normal(size=(n, 16))).astype(np.float32)
+    half = n // 2
+    data = PUData(
+        FeatureViews(chips[None, :half]), classes[:half] >= 1, np.zeros(half, np.bool_), classes[:half], tuple("abcde")
+    )
+    return data, torch.from_numpy(chips[half:]), torch.from_numpy(classes[half:])
+
+
+def softmax_share(data: PUData, chips: Tensor, classes: Tensor) -> float:
+    """Share of chips that a softmax regression on all classes at once gets right: Table 1's oracle."""
+    seen, known = torch.from_numpy(data.inputs.plain_array), torch.from_numpy(data.classes)
+    model = nn.utils.skip_init(nn.Linear, 16, 5)
+    for weight in model.parameters():
+        nn.init.zeros_(weight)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=100)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss: Tensor = nn.functional.cross_entropy(model(seen), known) + 0.01 * model.weight.square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
+    return float((model(chips).argmax(1) == classes).float().mean())
+
+
+@pytest.mark.slow
+def test_positives_alone_collapse_and_spreadout_prevents_it() -> None:
+    data, _, _ = five_classes(0, n=200)
+    settings = replace(TOY, width=32, enough=1.0, rounds=80)
+    runs = [Run(CPU), Run(CPU)]
+    alone, spread = (
+        fedaws.fit(data, replace(settings, spread_weight=weight), run).network.class_vectors
+        for weight, run in zip((0.0, 0.1), runs, strict=True)
+    )
+    assert float((alone @ alone.T).min()) > 0.9
+    assert fedaws.largest_cosine(alone) > 0.95
+    assert fedaws.largest_cosine(spread) < 0.2
+    assert "spread_weight" in runs[0].warnings[0]
+    assert not runs[1].warnings
+
+
+@pytest.mark.slow
+def test_table_1_on_five_made_up_classes() -> None:
+    rows = []
+    for seed in range(2):
+        data, chips, classes = five_classes(seed)
+        shares = [softmax_share(data, chips, classes)]
+        for changes in ({"spread_weight": 0.1}, {"fixed_vectors": True}, {"spread_weight": 0.0, "width": 32}):
+            network = fit(data, replace(TOY, **changes), seed).network  # type: ignore[arg-type]
+            assert isinstance(network, fedaws.FedawsNetwork)
+            shares.append(float((network.cosines(chips).argmax(1) == classes).float().mean()))
+        rows.append(shares)
+    oracle, ours, fixed, alone = np.mean(rows, axis=0)
+    assert oracle - ours < 0.06, rows
+    assert ours > fixed + 0.02, rows
+    assert fixed > alone + 0.02, rows
+
+
+# --- from the chips ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pretrain_epochs", [0, 1])
+def test_trains_from_the_chips_and_leaves_batch_statistics_alone(pretrain_epochs: int) -> None:
+    data, settings = chip_scene(), replace(FROM_CHIPS, pretrain_epochs=pretrain_epochs)
+    rest = np.flatnonzero(~data.is_positive)
+    first = fedaws._start(data, rest, 3, settings, Run(CPU))[0].state_dict()
+    model = fit(data, settings)
+    last = model.state()
+    still = [name for name in first if "running" in name or "num_batches" in name or "standardize" in name]
+    assert len(still) == 4 * 3 + 2
+    require_equal({name: last[name] for name in still}, {name: first[name] for name in still})
+    assert not torch.equal(last["trunk.backbone.conv1.weight"], first["trunk.backbone.conv1.weight"])
+    again = fedaws.restored(last, settings, CPU)
+    np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
+
+
+def test_batch_statistics_come_from_rest_where_nothing_was_pretrained() -> None:
+    data = chip_scene()
+    rest, run = np.flatnonzero(~data.is_positive), Run(CPU)
+    trunk = fedaws._start(data, rest, 3, FROM_CHIPS, run)[0].trunk
+    generator = run.generator(10)
+    (numbers,) = fedaws.batches(len(rest), 64, generator)
+    (views,) = data.inputs.draw(rest[numbers], fedaws.VIEWS, generator, CPU)
+    maps = trunk.backbone.conv1(trunk.standardize(views)).detach()  # type: ignore[operator]
+    torch.testing.assert_close(trunk.backbone.bn1.running_mean, maps.mean((0, 2, 3)), rtol=0, atol=1e-5)
+    torch.testing.assert_close(trunk.backbone.bn1.running_var, maps.var((0, 2, 3)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pretrain_epochs", [0, 1])
+def test_a_single_chip_of_each_class_trains(pretrain_epochs: int) -> None:
+    data = chip_scene(n=3, n_positive=2)
+    scores = fit(data, replace(FROM_CHIPS, pretrain_epochs=pretrain_epochs)).score(data.inputs.array)
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(1, [2, 2, 2]), (3, [3, 3, 3]), (5, [4, 4, 4]), (40, [4, 4, 4])])
+def test_each_step_gets_its_batch_however_few_the_chips(n: int, sizes: list[int]) -> None:
+    settings = replace(SHORT, batch_size=4, local_steps=3)
+    found = fedaws._client_batches(n, settings, torch.Generator().manual_seed(0))
+    assert [len(part) for part in found] == sizes
+    assert set(np.concatenate(found).tolist()) <= set(range(n))
+    assert len(set(np.concatenate(found).tolist())) == min(n, 12)
