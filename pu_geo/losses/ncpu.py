@@ -125,7 +125,7 @@ def noisy_pair_loss(
     else:
         cosines = _cosines(online, target)
     gap = (1 - cosines).to(torch.promote_types(cosines.dtype, torch.float32))
-    is_apart = gap > floor
+    is_apart = ~(gap <= floor)  # a gap that is no number stays one
     pull = torch.where(is_apart, 2 * torch.sqrt(torch.where(is_apart, gap, torch.ones_like(gap))), 0.0)
     if variant == "released":
         diagonal = torch.eye(len(gap), dtype=torch.bool, device=gap.device)

@@ -225,7 +225,7 @@ def parted_rows(class_vectors: Tensor, *, turn: float = 0.1) -> Tensor:
     _require(class_vectors.ndim == 2, "class_vectors", "[C, D]", class_vectors)
     rows = _at_least_float32(class_vectors.detach())
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    has_direction = length > 1e-12
+    has_direction = ~(length <= 1e-12)
     unit = _unit(torch.where(has_direction, rows, 1.0))
     earlier = (_distances(unit, unit, "dot") <= 1e-6).tril(-1).sum(1, keepdim=True)
     if rows.shape[1] > 1:
@@ -282,7 +282,7 @@ def _own_class(away: Tensor, classes: Tensor) -> Tensor:
 def _unit(rows: Tensor) -> Tensor:
     """Rows at unit length; those shorter than 1e-12 become zero and get no gradient."""
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    has_direction = length > 1e-12
+    has_direction = ~(length <= 1e-12)  # a length that is no number stays one
     return torch.where(has_direction, rows / torch.where(has_direction, length, 1.0), 0.0)
 
 

@@ -498,3 +498,10 @@ def test_refuses_wrong_shapes_and_settings() -> None:
     for wrong in (3, -1):
         with pytest.raises(RuntimeError, match="out of bounds"):
             class_contrastive_loss(chips, rows, torch.tensor([0, wrong]), margin=1.3)
+
+
+def test_an_embedding_that_is_no_number_is_not_swallowed() -> None:
+    embeddings = unit_vectors(3, 4, 0)
+    embeddings[1] = float("nan")
+    assert torch.isnan(positive_hinge_loss(embeddings, unit_vectors(1, 4, 1)[0])).any()
+    assert torch.isnan(spreadout(embeddings, margin=1.3))
