@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
+from pu_geo.analysis.lloyd import Floats, Lloyd, Points, each_part, lloyd, unit
 from pu_geo.errors import ShapeError, TrainingError
-
-Floats = NDArray[np.floating]
-_BLOCK_ROWS = 16_384
 
 
 @dataclass(frozen=True)
@@ -43,16 +41,7 @@ class PuplResult:
     ranking: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Lloyd:
-    """Where Lloyd's iterations ended for each of S seedings: labels [N, S], centroids [S, K, D], the rest [S]."""
-
-    labels: NDArray[np.int64]
-    centroids: NDArray[np.float64]
-    potentials: NDArray[np.float64]
-    iterations: NDArray[np.int64]
-
-
+@threadpool_limits.wrap(limits=1, user_api="blas")  # `each_part` has threads of its own
 def pupl(
     embeddings: Floats,
     is_positive: NDArray[np.bool_],
@@ -92,21 +81,22 @@ def pupl(
     all are inverted the best is iterated again from exchanged centroids. Spherical because a mean of many unit rows
     lies near the origin and thereby near to everything, so that one drawn row as its rival gets almost no rows.
     """
-    rows, positive = _checked(embeddings, is_positive, spherical=spherical)
+    points, positive = _checked(embeddings, is_positive, spherical=spherical)
     pinned = positive if is_pinned else np.zeros_like(positive)
-    start = _starts(rows, positive, np.random.default_rng(seed), seeding, n_seedings, spherical)
-    ends = lloyd(rows, pinned, start, spherical=spherical, max_iterations=max_iterations)
-    direction = rows.mean(axis=0, dtype=np.float64, where=positive[:, None])
-    direction -= rows.mean(axis=0, dtype=np.float64, where=~positive[:, None])
+    means = _means(points, positive)
+    start = _starts(points, positive, means, np.random.default_rng(seed), seeding, n_seedings, spherical)
+    ends = lloyd(points, pinned, start, spherical=spherical, max_iterations=max_iterations)
+    direction = means[0] - means[1]
     oriented = _are_oriented(direction, ends)
     if not oriented.any():
         exchanged = ends.centroids[[np.argmin(ends.potentials)]][:, ::-1]
-        turned = lloyd(rows, pinned, exchanged, spherical=spherical, max_iterations=max_iterations)
+        turned = lloyd(points, pinned, exchanged, spherical=spherical, max_iterations=max_iterations)
         if _are_oriented(direction, turned).any():
             ends, oriented = turned, np.ones(1, dtype=bool)
     return _best(ends, positive, oriented)
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def over_cluster(
     embeddings: Floats,
     is_positive: NDArray[np.bool_],
@@ -132,107 +122,61 @@ def over_cluster(
     Raises:
         ShapeError(ValueError), TrainingError: as in `pupl`. ValueError: if k does not lie in 2..N.
     """
-    rows, positive = _checked(embeddings, is_positive, spherical=spherical)
-    if not 2 <= k <= len(rows):
-        raise ValueError(f"k must lie in 2..{len(rows)}, the number of rows; got {k}.")
+    points, positive = _checked(embeddings, is_positive, spherical=spherical)
+    if not 2 <= k <= len(positive):
+        raise ValueError(f"k must lie in 2..{len(positive)}, the number of rows; got {k}.")
     rng = np.random.default_rng(seed)
-    start = np.stack([_plus_plus(rows, k, rng) for _ in range(n_seedings)])
-    ends = lloyd(rows, np.zeros_like(positive), start, spherical=spherical, max_iterations=max_iterations)
+    start = np.stack([_plus_plus(points, k, rng) for _ in range(n_seedings)])
+    ends = lloyd(points, np.zeros_like(positive), start, spherical=spherical, max_iterations=max_iterations)
     return _best(ends, positive, np.ones(n_seedings, dtype=bool))
 
 
-def lloyd(
-    rows: Floats, pinned: NDArray[np.bool_], start: NDArray[np.float64], *, spherical: bool, max_iterations: int = 100
-) -> Lloyd:
-    """Alternate between nearest centroid and mean until no label changes.
-
-    Source: PUCL, Algorithm 1(B), the loop. All seedings go together, so that a pass reads the rows once, block by block.
-
-    Args:
-        rows: float [N, D]; unit length if `spherical`.
-        pinned: bool [N]; these rows stay in the last cluster.
-        start: first centroids of each seeding, float64 [S, K, D].
-        spherical, max_iterations: as in `pupl`; at least one iteration.
-
-    Returns:
-        The ends. Ties go to the cluster with the higher number; an empty cluster keeps its old centroid.
-    """
-    centroids = start.astype(np.float64)
-    labels = np.full((len(rows), len(start)), -1, dtype=np.int64)
-    iterations, is_moving = np.zeros(len(start), dtype=np.int64), np.ones(len(start), dtype=bool)
-    for _ in range(max_iterations):
-        iterations += is_moving
-        sums, counts, potentials, is_moving = _one_pass(rows, pinned, centroids, labels)
-        if not is_moving.any():
-            break
-        means = sums / np.maximum(counts, 1)[..., None]
-        is_new = (is_moving[:, None] & (counts > 0))[..., None]
-        centroids = np.where(is_new, _unit(means, centroids) if spherical else means, centroids)
-    return Lloyd(labels, centroids, potentials, iterations)
-
-
-def _one_pass(
-    rows: Floats, pinned: NDArray[np.bool_], centroids: NDArray[np.float64], labels: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Relabel all rows in place; return sums [S, K, D], counts [S, K], potentials [S] and which seedings changed [S]."""
-    n_seedings, k, d = centroids.shape
-    flat = centroids.reshape(-1, d).astype(rows.dtype)
-    square = (centroids**2).sum(axis=-1)
-    sums, counts = np.zeros((n_seedings * k, d)), np.zeros((n_seedings, k), dtype=np.int64)
-    potentials, changed = np.zeros(n_seedings), np.zeros(n_seedings, dtype=bool)
-    for part in _blocks(len(rows)):
-        block = rows[part]
-        distance = square - 2 * (block @ flat.T).reshape(-1, n_seedings, k)
-        nearest = k - 1 - distance[..., ::-1].argmin(axis=-1)
-        nearest[pinned[part]] = k - 1
-        potentials += distance.min(axis=-1).sum(axis=0) + np.einsum("nd,nd->", block, block, dtype=np.float64)
-        changed |= (nearest != labels[part]).any(axis=0)
-        labels[part] = nearest
-        member = nearest[..., None] == np.arange(k)
-        counts += member.sum(axis=0)
-        sums += member.reshape(len(block), -1).T.astype(rows.dtype) @ block
-    return sums.reshape(n_seedings, k, d), counts, potentials, changed
+def _means(points: Points, positive: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean of the positives and mean of the unlabeled, float64 [D] each."""
+    at = np.flatnonzero(positive)
+    total = points.weighted_sums(at, np.ones((1, len(at))))[0]
+    return total / len(at), (points.total - total) / (len(positive) - len(at))
 
 
 def _starts(
-    rows: Floats, positive: NDArray[np.bool_], rng: np.random.Generator, seeding: str, n_seedings: int, spherical: bool
+    points: Points,
+    positive: NDArray[np.bool_],
+    means: tuple[NDArray[np.float64], NDArray[np.float64]],
+    rng: np.random.Generator,
+    seeding: str,
+    n_seedings: int,
+    spherical: bool,
 ) -> NDArray[np.float64]:
     """First centroids [S, 2, D]: the other one, then the mean of the positives."""
-    first = rows[positive].mean(axis=0, dtype=np.float64)
-    mean = rows.mean(axis=0, dtype=np.float64, where=~positive[:, None])
+    first, mean = means
     if spherical:
-        first, mean = _unit(first, rows[np.argmax(positive)]), _unit(mean, rows[np.argmin(positive)])
+        first, mean = unit(np.stack(means), points.take(np.array([np.argmax(positive), np.argmin(positive)])))
     if seeding == "mean_u":
         other = mean[None]
     elif seeding == "d2":
         unlabeled = np.flatnonzero(~positive)
-        chance = seeding_chances(_squared_distances(rows, first)[unlabeled])
-        other = rows[rng.choice(unlabeled, size=n_seedings, p=chance)].astype(np.float64)
+        chance = seeding_chances(squared_distances(points, first)[unlabeled])
+        other = points.take(rng.choice(unlabeled, size=n_seedings, p=chance))
     else:
         raise ValueError(f'seeding must be "d2" or "mean_u"; got {seeding!r}.')
     return np.stack([other, np.broadcast_to(first, other.shape)], axis=1)
 
 
-def _plus_plus(rows: Floats, k: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw k rows as first centroids [K, D], each far from those before it (k-means++)."""
-    chosen = [int(rng.integers(len(rows)))]
-    nearest = _squared_distances(rows, rows[chosen[0]])
+def _plus_plus(points: Points, k: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw k points as first centroids [K, D], each far from those before it (k-means++)."""
+    chosen = points.take(rng.integers(len(points.rows), size=1))
+    nearest = squared_distances(points, chosen[0])
     while len(chosen) < k:
-        chosen.append(int(rng.choice(len(rows), p=seeding_chances(nearest))))
-        nearest = np.minimum(nearest, _squared_distances(rows, rows[chosen[-1]]))
-    return rows[chosen].astype(np.float64)
+        drawn = points.take(rng.choice(len(nearest), size=1, p=seeding_chances(nearest)))
+        nearest = np.minimum(nearest, squared_distances(points, drawn[0]))
+        chosen = np.concatenate([chosen, drawn])
+    return chosen
 
 
 def seeding_chances(squared_distances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Turn squared distances [N] into chances of being drawn (D(x') of Algorithm 1(B)); equal if all distances are 0."""
     total, n = squared_distances.sum(), len(squared_distances)
     return squared_distances / total if total > 0 else np.full(n, 1 / n)
-
-
-def _squared_distances(rows: Floats, centroid: Floats) -> NDArray[np.float64]:
-    """Squared distance of every row to one centroid, float64 [N], 0 or more."""
-    parts = [((rows[part] - centroid.astype(rows.dtype)) ** 2).sum(axis=1) for part in _blocks(len(rows))]
-    return np.concatenate(parts).astype(np.float64)
 
 
 def _are_oriented(direction: NDArray[np.float64], ends: Lloyd) -> NDArray[np.bool_]:
@@ -252,7 +196,7 @@ def _best(ends: Lloyd, positive: NDArray[np.bool_], oriented: NDArray[np.bool_])
     sizes, counts = np.bincount(labels, minlength=k), np.bincount(labels[positive], minlength=k)
     share = counts / np.maximum(sizes, 1)
     return PuplResult(
-        labels=labels.copy(),
+        labels=labels.astype(np.int64),
         centroids=ends.centroids[best],
         potential=float(ends.potentials[best]),
         iterations=int(ends.iterations[best]),
@@ -264,8 +208,8 @@ def _best(ends: Lloyd, positive: NDArray[np.bool_], oriented: NDArray[np.bool_])
     )
 
 
-def _checked(embeddings: Floats, is_positive: NDArray[np.bool_], *, spherical: bool) -> tuple[Floats, NDArray[np.bool_]]:
-    """Refuse what cannot be clustered; return rows of at least float32, of unit length if `spherical`."""
+def _checked(embeddings: Floats, is_positive: NDArray[np.bool_], *, spherical: bool) -> tuple[Points, NDArray[np.bool_]]:
+    """Refuse what cannot be clustered; return the points, of unit length if `spherical`."""
     if embeddings.ndim != 2 or is_positive.shape != embeddings.shape[:1]:
         raise ShapeError(f"embeddings must be [N, D] with a mask [N]; got {embeddings.shape} and {is_positive.shape}.")
     positive = is_positive.astype(bool)
@@ -277,22 +221,41 @@ def _checked(embeddings: Floats, is_positive: NDArray[np.bool_], *, spherical: b
             "Mark damaged buildings on the Annotate page, and leave the others unmarked.",
             kind="labels",
         )
-    rows = embeddings if embeddings.dtype == np.float64 else embeddings.astype(np.float32)
-    if not np.isfinite(rows).all():
+    points = measure(embeddings, spherical=spherical)
+    n_bad = int((~np.isfinite(points.squares)).sum())
+    if n_bad:
         raise TrainingError(
-            f"{int((~np.isfinite(rows)).any(axis=1).sum())} of {len(rows)} embeddings hold a value that is not a number.",
+            f"{n_bad} of {len(positive)} embeddings hold a value that is not a number, or too large.",
             "Compute the embeddings again, or train again with another seed.",
             kind="diverged",
         )
-    return (_unit(rows, rows) if spherical else rows), positive
+    return points, positive
 
 
-def _unit(vectors: Floats, otherwise: Floats) -> Any:
-    """Bring vectors [..., D] to unit length; where the length is 0, take `otherwise`."""
-    length = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))[..., None]
-    return np.where(length > 0, vectors / np.where(length > 0, length, 1), otherwise)
+def measure(rows: Floats, *, spherical: bool) -> Points:
+    """Look at all rows [N, D] once; with `spherical` they count as unit length, and a zero row stays zero."""
+    factors, squares, dtype = np.ones(len(rows)), np.empty(len(rows)), np.promote_types(rows.dtype, np.float32)
+
+    def look(part: slice) -> NDArray[np.float64]:
+        chunk = rows[part].astype(dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever asked looks for squares that are not finite
+            squares[part] = np.vecdot(chunk, chunk)
+            if spherical:
+                factors[part] = 1 / np.sqrt(np.where(squares[part] > 0, squares[part], 1))
+                squares[part] *= factors[part] ** 2
+            return factors[part].astype(dtype) @ chunk
+
+    return Points(rows, factors, squares, np.sum(each_part(look, len(rows)), axis=0, dtype=np.float64))
 
 
-def _blocks(n_rows: int) -> Iterator[slice]:
-    """Cut 0..n_rows into slices of a few MB of embeddings."""
-    return (slice(start, start + _BLOCK_ROWS) for start in range(0, n_rows, _BLOCK_ROWS))
+def squared_distances(points: Points, centroid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Squared distance of every point to one centroid, float64 [N], 0 or more."""
+    near, distances = centroid.astype(points.dtype), np.empty(len(points.rows))
+
+    def look(part: slice) -> None:
+        gap = points.rows[part] * points.factors[part, None].astype(points.dtype)
+        gap -= near
+        distances[part] = np.vecdot(gap, gap)
+
+    each_part(look, len(distances))
+    return distances

@@ -8,10 +8,12 @@ from dataclasses import fields
 from typing import Any
 
 from pu_geo.errors import TrainingError
-from pu_geo.methods.cards import ncpu, pucl
+from pu_geo.methods.cards import baselines, fedaws, herocon, ncl, ncpu, pucl
 from pu_geo.methods.settings import MethodCard
 
-METHODS: dict[str, MethodCard] = {found.name: found for found in (ncpu.CARD, pucl.CARD)}
+METHODS: dict[str, MethodCard] = {
+    found.name: found for found in (ncpu.CARD, pucl.CARD, ncl.CARD, herocon.CARD, fedaws.CARD, *baselines.CARDS)
+}
 """All methods, in the order in which they are shown."""
 
 GROUPS = {"pu": "Positive-unlabeled learning", "types": "Kinds of damage and agencies", "yardstick": "Yardsticks"}

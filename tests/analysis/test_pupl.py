@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pu_geo.analysis import lloyd as loop
 from pu_geo.analysis import pupl as module
-from pu_geo.analysis.pupl import lloyd, over_cluster, pupl, seeding_chances
+from pu_geo.analysis.lloyd import lloyd
+from pu_geo.analysis.pupl import measure, over_cluster, pupl, seeding_chances, squared_distances
 from pu_geo.errors import ShapeError, TrainingError
 
-CASES = ("onepos", "outlier_pos", "overlap", "separable")
+CASES = ("pupl_onepos.npz", "pupl_outlier_pos.npz", "pupl_overlap.npz", "pupl_separable.npz")
 
 
 def two_groups(
@@ -28,14 +31,188 @@ def two_groups(
     return rows, is_positive, is_damaged
 
 
+def brute_force(
+    rows: NDArray[np.floating],
+    pinned: NDArray[np.bool_],
+    start: NDArray[np.float64],
+    spherical: bool,
+    max_iterations: int = 100,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], float, int]:
+    """Lloyd's iterations from one seeding [K, D] in float64, every distance and every mean anew in each pass."""
+    points = rows.astype(np.float64)
+    if spherical:
+        points = points / np.linalg.norm(points, axis=1, keepdims=True)
+    centroids, labels, k, iterations = start.copy(), None, len(start), 0
+    while iterations < max_iterations:
+        iterations += 1
+        distances = np.stack([((points - centroid) ** 2).sum(axis=1) for centroid in centroids], axis=1)
+        before, labels = labels, k - 1 - distances[:, ::-1].argmin(axis=1)
+        labels[pinned] = k - 1
+        potential = float(distances.min(axis=1).sum())
+        if before is not None and (labels == before).all():
+            break
+        for cluster in set(labels.tolist()):
+            mean = points[labels == cluster].mean(axis=0)
+            centroids[cluster] = mean / np.linalg.norm(mean) if spherical else mean
+    return labels, centroids, potential, iterations
+
+
+def blurred_groups(
+    seed: int, n: int, d: int, dtype: type[np.floating], spherical: bool, k: int = 2
+) -> tuple[NDArray[np.floating], NDArray[np.bool_], NDArray[np.float64]]:
+    """Rows of four groups that overlap, near the unit sphere; a few pinned ones; and rows as three seedings [3, K, D]."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, d)) + 3 * rng.normal(size=(4, d))[rng.choice(4, size=n, p=[0.4, 0.3, 0.2, 0.1])] / d**0.5
+    rows = (rows / d**0.5).astype(dtype)
+    start = rows[rng.choice(n, size=(3, k))].astype(np.float64)
+    return rows, rng.random(n) < 0.02, start / np.linalg.norm(start, axis=-1, keepdims=True) if spherical else start
+
+
+def assert_equals_brute_force(
+    rows: NDArray[np.floating], pinned: NDArray[np.bool_], start: NDArray[np.float64], spherical: bool, limit: int = 100
+) -> int:
+    ends = lloyd(measure(rows, spherical=spherical), pinned, start, spherical=spherical, max_iterations=limit)
+    exact = 1e-9 if rows.dtype == np.float64 else 1e-6  # lengths are as exact as the rows
+    for s in range(len(start)):
+        labels, centroids, potential, iterations = brute_force(rows, pinned, start[s], spherical, limit)
+        np.testing.assert_array_equal(ends.labels[:, s], labels)
+        np.testing.assert_allclose(ends.centroids[s], centroids, rtol=0, atol=exact)
+        assert ends.potentials[s] == pytest.approx(potential, rel=exact, abs=exact * len(rows))
+        assert ends.iterations[s] == iterations
+    return int(ends.iterations.max())
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("spherical", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d"), [(2, 3), (37, 1), (300, 5), (500, 40)])
+def test_two_means_equal_brute_force(seed: int, spherical: bool, dtype: type[np.floating], n: int, d: int) -> None:
+    assert_equals_brute_force(*blurred_groups(seed, n, d, dtype, spherical), spherical)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_two_means_equal_brute_force_with_few_axes_and_small_blocks(
+    seed: int, dtype: type[np.floating], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # three axes for three seedings: the sketch starts anew in every second pass
+    for name, value in {"_BLOCK_ROWS": 100, "_CHUNK_ROWS": 16, "_N_AXES": 3, "_N_PROBED": 50}.items():
+        monkeypatch.setattr(loop, name, value)
+    assert assert_equals_brute_force(*blurred_groups(seed, 1500, 24, dtype, True), True) > 10
+
+
+@pytest.mark.parametrize("spherical", [True, False])
+def test_many_iterations_over_several_blocks_equal_brute_force_and_read_few_rows(
+    spherical: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_read, n_swept = [], []
+    look, sweep = loop._Planes.are_nearer_to_1, loop.Sketch._add
+    monkeypatch.setattr(
+        loop._Planes, "are_nearer_to_1", lambda self, points, at: (n_read.append(len(at)), look(self, points, at))[1]
+    )
+    monkeypatch.setattr(loop.Sketch, "_add", lambda self, vectors: (n_swept.append(1), sweep(self, vectors))[1])
+    rows, pinned, start = blurred_groups(0, 40_000, 32, np.float32, spherical)
+    n_passes = assert_equals_brute_force(rows, pinned, start[:1], spherical)
+    assert n_passes > 12
+    assert len(n_swept) < n_passes / 2
+    assert sum(n_read) < 2 * len(rows)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_an_unsettled_end_equals_brute_force(limit: int) -> None:
+    assert_equals_brute_force(*blurred_groups(1, 400, 10, np.float64, True), True, limit)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("k", [3, 7])
+@pytest.mark.parametrize("spherical", [True, False])
+def test_many_means_equal_brute_force(seed: int, k: int, spherical: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "_BLOCK_ROWS", 100)
+    assert_equals_brute_force(*blurred_groups(seed, 500, 12, np.float64, spherical, k), spherical)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sketch_stays_within_its_bounds(seed: int, dtype: type[np.floating]) -> None:
+    rng = np.random.default_rng(seed)
+    span = rng.normal(size=(8, 30))
+    rows = np.vstack([rng.normal(size=(200, 30)), rng.normal(size=(200, 3)) @ span[:3]]) * rng.exponential(size=(400, 1))
+    points = measure(rows.astype(dtype), spherical=False)
+    sketch, exact = loop.Sketch(points, 2), points.rows.astype(np.float64)
+    close, across = rng.normal(size=(3, 8)) @ span + 1e-6 * rng.normal(size=(3, 30)), rng.normal(size=(3, 30))
+    across -= across @ np.linalg.pinv(span) @ span  # to these the rows in the span are at right angles
+    planes = loop._Planes(np.vstack([close, across]), rng.normal(size=(6, 1)), np.zeros((6, 2)))
+    for added in (span[:0], span[:3], span[3:], close):
+        if len(added):
+            sketch._add(added)
+        np.testing.assert_allclose(sketch.axes @ sketch.axes.T, np.eye(len(sketch.axes)), rtol=0, atol=1e-13)
+        weights, errors = sketch._bounds(planes)
+        error = np.abs(weights @ sketch.products[: weights.shape[1]] - (planes.normals @ exact.T + planes.offsets))
+        assert (error <= errors @ sketch.limits).all()
+    assert len(sketch.axes) == 11
+    assert (errors @ sketch.limits)[:3].max() < 0.05  # which is of use: the margins are tens
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sides_of_planes_are_those_of_float64(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    normal, rows = rng.normal(size=40), rng.normal(size=(500, 40))
+    rows = (rows - np.outer(rows @ normal, normal) / (normal @ normal)).astype(np.float32)  # but for rounding on the plane
+    planes = loop._Planes(normal[None], np.zeros((1, 1)), np.zeros((1, 2)))
+    found = planes.are_nearer_to_1(measure(rows, spherical=False), np.arange(500))
+    np.testing.assert_array_equal(found[0], rows.astype(np.float64) @ normal >= 0)
+
+
+@pytest.mark.parametrize("spherical", [True, False])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_squared_distances_equal_brute_force(spherical: bool, dtype: type[np.floating]) -> None:
+    rows = np.random.default_rng(0).normal(size=(700, 9)).astype(dtype)
+    points = rows.astype(np.float64)
+    points = points / np.linalg.norm(points, axis=1, keepdims=True) if spherical else points
+    found = squared_distances(measure(rows, spherical=spherical), points[5])
+    exact = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(found, ((points - points[5]) ** 2).sum(axis=1), rtol=0, atol=exact)
+    assert found[5] < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ties_but_for_rounding_go_to_the_last_cluster(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    axis = rng.normal(size=6)
+    rows = rng.normal(size=(50, 6))
+    rows -= np.outer(rows @ axis, axis) / (axis @ axis)
+    margins = rows @ axis
+    assert (margins < 0).any()  # that is, rounding alone would send some of them to cluster 0
+    ends = lloyd(
+        measure(rows, spherical=False),
+        np.zeros(50, dtype=bool),
+        np.stack([-axis, axis])[None],
+        spherical=False,
+        max_iterations=1,
+    )
+    assert (ends.labels == 1).all()
+
+
+def test_an_empty_cluster_keeps_its_centroid() -> None:
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    for k in (2, 3):
+        start = np.vstack([np.full((k - 1, 3), 50.0) + np.arange(k - 1)[:, None], np.zeros((1, 3))])[None]
+        ends = lloyd(measure(rows, spherical=False), np.zeros(20, dtype=bool), start, spherical=False)
+        np.testing.assert_array_equal(ends.centroids[0, :-1], start[0, :-1])
+        np.testing.assert_allclose(ends.centroids[0, -1], rows.mean(axis=0), rtol=0, atol=1e-12)
+        assert ends.iterations[0] == 2
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_equals_the_golden_trajectory_for_each_fixed_seed_row(shared: Path, case: str) -> None:
-    golden = np.load(shared / "golden" / f"pupl_{case}.npz")
+    golden = np.load(shared / "golden" / case)
     positives, unlabeled = golden["in_ZP"], golden["in_ZU"]
     rows = np.concatenate([positives, unlabeled])
     pinned = np.arange(len(rows)) < len(positives)
     start = np.stack([np.stack([unlabeled[i], golden["muP0"]]) for i in golden["in_seed_idx"]])
-    ends = lloyd(rows, pinned, start, spherical=False)  # all seed rows at once: they must not disturb each other
+    ends = lloyd(
+        measure(rows, spherical=False), pinned, start, spherical=False
+    )  # all seed rows at once: they must not disturb each other
     for s, i in enumerate(golden["in_seed_idx"]):
         np.testing.assert_array_equal(ends.labels[len(positives) :, s], golden[f"lab_U_seed{i}"])
         np.testing.assert_allclose(ends.centroids[s, 0], golden[f"muN_seed{i}"], rtol=0, atol=1e-10)
@@ -47,7 +224,7 @@ def test_equals_the_golden_trajectory_for_each_fixed_seed_row(shared: Path, case
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(("is_pinned", "key"), [(True, "meanU_pinned"), (False, "pseudo")])
 def test_mean_u_equals_the_printed_listing(shared: Path, case: str, is_pinned: bool, key: str) -> None:
-    golden = np.load(shared / "golden" / f"pupl_{case}.npz")
+    golden = np.load(shared / "golden" / case)
     rows = np.concatenate([golden["in_ZP"], golden["in_ZU"]])
     n_positive = len(golden["in_ZP"])
     is_positive = np.arange(len(rows)) < n_positive
@@ -60,7 +237,7 @@ def test_mean_u_equals_the_printed_listing(shared: Path, case: str, is_pinned: b
 
 @pytest.mark.parametrize("case", CASES)
 def test_draws_with_the_golden_chances_and_keeps_the_lowest_potential(shared: Path, case: str) -> None:
-    golden = np.load(shared / "golden" / f"pupl_{case}.npz")
+    golden = np.load(shared / "golden" / case)
     distances = ((golden["in_ZU"] - golden["muP0"]) ** 2).sum(axis=1)
     np.testing.assert_allclose(seeding_chances(distances), golden["seed_prob"], rtol=0, atol=1e-12)
     rows = np.concatenate([golden["in_ZP"], golden["in_ZU"]])
@@ -125,7 +302,7 @@ def test_several_seedings_escape_a_bad_draw() -> None:
 def test_an_inverted_end_loses_to_an_oriented_one() -> None:
     rows, is_positive, is_damaged = two_groups(1)
     means = np.stack([rows[~is_damaged].mean(axis=0), rows[is_damaged].mean(axis=0)])
-    ends = lloyd(rows, is_positive, np.stack([means[::-1], means]), spherical=False)
+    ends = lloyd(measure(rows, spherical=False), is_positive, np.stack([means[::-1], means]), spherical=False)
     direction = rows[is_positive].mean(axis=0) - rows[~is_positive].mean(axis=0)
     flags = module._are_oriented(direction, ends)
     np.testing.assert_array_equal(flags, [False, True])
@@ -174,20 +351,24 @@ def test_same_seed_same_result_and_row_order_is_kept(seed: int, monkeypatch: pyt
     order = np.random.default_rng(seed).permutation(len(rows))
     shuffled = pupl(rows[order], is_positive[order], seed=seed, seeding="mean_u")
     np.testing.assert_array_equal(shuffled.labels, pupl(rows, is_positive, seed=seed, seeding="mean_u").labels[order])
-    monkeypatch.setattr(module, "_BLOCK_ROWS", 7)  # reading in other blocks must not change anything
+    monkeypatch.setattr(loop, "_N_THREADS", 1)
+    np.testing.assert_array_equal(pupl(rows, is_positive, seed=seed).centroids, first.centroids)
+    monkeypatch.setattr(loop, "_BLOCK_ROWS", 7)  # reading in other blocks must not change anything
     np.testing.assert_array_equal(pupl(rows, is_positive, seed=seed).labels, first.labels)
     assert pupl(rows, is_positive, seed=seed).potential == pytest.approx(first.potential, abs=1e-9)
 
 
-def test_two_means_equal_scikit_learn_without_pinning() -> None:
-    from sklearn.cluster import KMeans
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_two_means_equal_scikit_learn_without_pinning(dtype: type[np.floating]) -> None:
+    cluster = pytest.importorskip("sklearn.cluster", reason="scikit-learn is a peer to compare with")
 
-    rows, is_positive, _ = two_groups(4, gap=0.8)
+    rows, is_positive, _ = two_groups(4, n=2000, gap=0.8)
+    rows = rows.astype(dtype)
     start = np.stack([rows[~is_positive].mean(axis=0), rows[is_positive].mean(axis=0)])
-    theirs = KMeans(2, init=start, n_init=1, tol=0, algorithm="lloyd").fit(rows)
+    theirs = cluster.KMeans(2, init=start, n_init=1, tol=0, algorithm="lloyd").fit(rows)
     ours = pupl(rows, is_positive, seed=0, seeding="mean_u", spherical=False, is_pinned=False)
     np.testing.assert_array_equal(ours.labels, theirs.labels_)
-    assert ours.potential == pytest.approx(float(theirs.inertia_), rel=1e-9)
+    assert ours.potential == pytest.approx(float(theirs.inertia_), rel=1e-9 if dtype == np.float64 else 1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -195,6 +376,49 @@ def test_float_types_agree(dtype: type[np.floating]) -> None:
     rows, is_positive, _ = two_groups(2)
     found = pupl(rows.astype(dtype), is_positive, seed=0)
     np.testing.assert_array_equal(found.labels, pupl(rows, is_positive, seed=0).labels)
+
+
+def test_float64_rows_stay_float64() -> None:
+    # Two groups 1e-9 apart, beside 1: the same rows in float32.
+    is_damaged = np.arange(60) % 3 == 0
+    rows = 1 + 1e-9 * np.where(is_damaged, 1.0, 0.0)[:, None] * np.ones((60, 4))
+    found = pupl(rows, np.arange(60) == 3, seed=0, spherical=False)
+    np.testing.assert_array_equal(found.labels, is_damaged)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("spherical", [True, False])
+def test_makes_no_second_copy_of_the_embeddings(dtype: type[np.floating], spherical: bool) -> None:
+    rows, is_positive, _ = two_groups(0, n=20_000, d=256)
+    rows = rows.astype(dtype)
+    tracemalloc.start()
+    pupl(rows, is_positive, seed=0, spherical=spherical)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.8 * rows.nbytes
+
+
+def test_one_unlabeled_row_is_the_other_centroid() -> None:
+    rows = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [1.0, 0.1]])
+    for seeding in ("d2", "mean_u"):
+        found = pupl(rows, np.array([True, True, False, True]), seed=0, seeding=seeding)
+        np.testing.assert_array_equal(found.labels, [1, 1, 0, 1])
+        np.testing.assert_allclose(found.centroids[0], [0, 1], rtol=0, atol=1e-12)
+        assert found.oriented
+    two = pupl(rows[1:3], np.array([True, False]), seed=0)
+    np.testing.assert_array_equal(two.labels, [1, 0])
+    assert two.potential == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_of_a_row_share_its_cluster(seed: int) -> None:
+    rows, is_positive, _ = two_groups(seed, gap=0.5)
+    copies = np.concatenate([rows, rows, rows[::-1]])
+    found = pupl(copies, np.concatenate([is_positive, np.zeros(400, dtype=bool)]), seed=seed, is_pinned=False)
+    first, second, third = found.labels[:200], found.labels[200:400], found.labels[400:]
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first, third[::-1])
+    assert 0 < found.labels.mean() < 1
 
 
 @pytest.mark.parametrize("spherical", [True, False])
@@ -240,3 +464,6 @@ def test_refuses_what_cannot_be_clustered() -> None:
     rows[3, 0] = np.nan
     with pytest.raises(TrainingError, match="1 of 40 embeddings"):
         pupl(rows, is_positive, seed=0)
+    rows[4, 1] = 1e30
+    with pytest.raises(TrainingError, match="2 of 40 embeddings"):  # its square is beyond float32
+        over_cluster(rows.astype(np.float32), is_positive, k=3, seed=0)

@@ -41,9 +41,7 @@ def test_one_view_alone_is_given_again() -> None:
 def test_images_come_in_the_units_of_the_chips_and_strong_views_are_drawn_anew() -> None:
     chips = np.random.default_rng(0).integers(0, 256, (8, 6, 16, 16)).astype(np.uint8)
     generator = torch.Generator().manual_seed(0)
-    plain, weak, first, second = ChipImages(chips).draw(
-        np.arange(8), ("plain", "weak", "strong", "strong"), generator, CPU
-    )
+    plain, weak, first, second = ChipImages(chips).draw(np.arange(8), ("plain", "weak", "strong", "strong"), generator, CPU)
     assert torch.equal(plain, torch.from_numpy(chips).float())
     assert plain.is_contiguous(memory_format=torch.channels_last)
     for chip, view in zip(chips, weak.numpy(), strict=True):  # turned or mirrored, never mixed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,9 +12,10 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import metrics
 from pu_geo.engine.data import FeatureViews, PUData
-from pu_geo.engine.heads import Standardize, move_slow_copy, projection_head, slow_copy
+from pu_geo.engine.heads import move_slow_copy, projection_head, slow_copy
+from pu_geo.engine.network import TrainedModel
 from pu_geo.engine.run import Run
-from pu_geo.errors import JobCancelled, ShapeError, TrainingError
+from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog, ncpu
 from pu_geo.methods.cards.ncpu import NcpuSettings
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +16,12 @@ from sklearn.metrics import roc_auc_score
 
 from pu_geo.engine.data import FeatureViews, PUData
 from pu_geo.engine.features import extract_views, fit_rcf
-from pu_geo.engine.run import Run
-from pu_geo.errors import JobCancelled, ShapeError, TrainingError
-from pu_geo.methods import pucl
 from pu_geo.engine.network import TrainedModel
-from pu_geo.methods.pucl import fit
+from pu_geo.engine.run import Run
+from pu_geo.errors import TrainingError
+from pu_geo.methods import pucl
 from pu_geo.methods.cards.pucl import PuclSettings
+from pu_geo.methods.pucl import fit
 
 CPU = torch.device("cpu")
 SMALL = PuclSettings(epochs=15, batch_size=64, lr=0.01, width=32, embedding_dim=16, projection_dim=16)
@@ -109,7 +107,9 @@ def test_classifier_reaches_the_minimum_of_its_loss(trained: tuple[PUData, Train
 def test_standardises_features_of_any_scale() -> None:
     data, is_damaged = made_views()
     factors = np.logspace(-1, 2, 12)
-    scaled = PUData(FeatureViews((data.inputs.views * factors + 50 * factors).astype(np.float32)), data.is_positive, data.is_left_out)
+    scaled = PUData(
+        FeatureViews((data.inputs.views * factors + 50 * factors).astype(np.float32)), data.is_positive, data.is_left_out
+    )
     hidden = ~data.is_positive
     assert roc_auc_score(is_damaged[hidden], fit(scaled, SMALL, run_of()).score(scaled.inputs.views)[hidden]) > 0.95
 

@@ -1,0 +1,299 @@
+"""HeroCon: several views of one building and several kinds of damage; `fit` minimises Eq. 1 of the paper.
+
+The views of a chip with pre and post bands are its two dates. The views of any other chip, and of cached features, are two
+augmentations (paper, footnote to Section 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pu_geo.engine.data import UNKNOWN, FeatureViews, PUData, batches, n_batches
+from pu_geo.engine.heads import linear
+from pu_geo.engine.network import TrainedModel, Trunk, require_positives
+from pu_geo.engine.optim import new_optimizer, warmup_cosine
+from pu_geo.engine.run import Run
+from pu_geo.engine.training import Pieces, Training
+from pu_geo.errors import TrainingError
+from pu_geo.losses import herocon as formulas
+from pu_geo.methods.cards.herocon import HeroconSettings
+from pu_geo.methods.linear import estimated_class_prior
+from pu_geo.methods.pair_trunk import N_DATES, PairTrunk, is_pair, mean_of_present, missing_dates, new_pair_trunk
+from pu_geo.methods.pretraining import WARMUP_SHARE, empty_trunk, new_trunk, training_span
+
+
+class HeroconNetwork(nn.Module):
+    """Encoder (E of the paper), the map H, and linear classifiers: one a date, or one where views are augmentations.
+
+    Attributes:
+        kinds: class numbers of the c kinds of damage, in the classifiers' order, int64 [c].
+    """
+
+    kinds: Tensor
+
+    def __init__(self, trunk: Trunk, kinds: Tensor, settings: HeroconSettings, generator: torch.Generator) -> None:
+        super().__init__()
+        dim = settings.embedding_dim or trunk.out_dim
+        self.trunk = trunk
+        self.out = linear(trunk.out_dim, dim, generator) if settings.embedding_dim else nn.Identity()
+        self.mapping = nn.Sequential(linear(dim, dim, generator), nn.Sigmoid())
+        n_classifiers = N_DATES if isinstance(trunk, PairTrunk) else 1
+        self.classifiers = nn.ModuleList([linear(dim, len(kinds), generator) for _ in range(n_classifiers)])
+        self.register_buffer("kinds", kinds.clone())
+
+    def views(self, inputs: Sequence[Tensor], is_missing: Tensor) -> Tensor:
+        """Compute Z, float [V, B, E]: of both dates of one input [B, 6, H, W], or of inputs [B, ...] that are views.
+
+        Rows of missing views hold nothing of use.
+        """
+        if isinstance(self.trunk, PairTrunk):
+            return cast(Tensor, self.out(self.trunk.each(inputs[0], is_missing)))
+        return torch.stack([cast(Tensor, self.out(self.trunk(view))) for view in inputs])
+
+    def kind_logits(self, views: Tensor, is_missing: Tensor) -> Tensor:
+        """Judge Z, float [V, B, E]: log odds of each kind, float [B, c], the mean over the views that are there."""
+        each = [self.classifiers[number % len(self.classifiers)](view) for number, view in enumerate(views)]
+        return mean_of_present(torch.stack(each), is_missing)
+
+    def represent(self, inputs: Tensor) -> Tensor:
+        """Embed inputs [B, ...]: the mean of Z over the views that are there, float [B, E], not normalised."""
+        is_missing = self._missing(inputs)
+        return mean_of_present(self.views([inputs], is_missing), is_missing)
+
+    def kind_margins(self, inputs: Tensor) -> Tensor:
+        """Judge inputs [B, ...]: log odds of each kind of damage, float [B, c]."""
+        is_missing = self._missing(inputs)
+        return self.kind_logits(self.views([inputs], is_missing), is_missing)
+
+    def margin(self, inputs: Tensor) -> Tensor:
+        """Log odds of damaged, float [B]: see `with_union`."""
+        return with_union(self.kind_margins(inputs))[:, -1]
+
+    def _missing(self, inputs: Tensor) -> Tensor:
+        if isinstance(self.trunk, PairTrunk):
+            return missing_dates(inputs)
+        return torch.zeros(1, len(inputs), dtype=torch.bool, device=inputs.device)
+
+
+@dataclass
+class Learner:
+    """What the training carries from step to step: a network, the optimiser of all its weights, and its schedule."""
+
+    network: HeroconNetwork
+    optimizer: torch.optim.Optimizer
+    schedule: torch.optim.lr_scheduler.LRScheduler
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Chips of one step, or of a piece of it.
+
+    Attributes:
+        inputs: see `HeroconNetwork.views`.
+        is_missing: bool [V, B].
+        has_kind: Y of the paper, float [B, c]; all zero where a person saw no damage, and where nobody said anything.
+        is_labeled: whether a person said something, bool [B].
+        weights: see `balanced_weights`, float [B, c + 1].
+    """
+
+    inputs: list[Tensor]
+    is_missing: Tensor
+    has_kind: Tensor
+    is_labeled: Tensor
+    weights: Tensor
+
+    def part(self, part: slice) -> Batch:
+        """Take some of the chips."""
+        inputs = [view[part] for view in self.inputs]
+        return Batch(inputs, self.is_missing[:, part], self.has_kind[part], self.is_labeled[part], self.weights[part])
+
+
+def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
+    """Train HeroCon; every step sees the labeled chips, and the next ones of the unlabeled.
+
+    Source: HeroCon, Eq. 1, with L_u of Eq. 5 over all chips of the step and L_s of Eq. 7 over the labeled ones.
+
+    Args:
+        data, settings: see the classes.
+        run: each epoch reports loss, loss_cls, loss_unsupervised and loss_supervised.
+
+    Returns:
+        The model; findings: "kinds", the names of the kinds of damage that `HeroconNetwork.kind_margins` judges.
+
+    Raises:
+        TrainingError: without a second view, without positives or unlabeled chips, or if training diverged.
+        JobCancelled: if the user cancelled.
+
+    Departs from the source: L_c takes unlabeled chips for undamaged, since positives alone say nothing about those, and
+    has "damaged at all" as one more label, without which kinds learned one by one order buildings worse than one kind
+    would. There is one classifier a date, averaged over the dates that are there, in place of one on both joined; with
+    both there the two can say the same. Optimiser, schedule, weight decay and `pretrain_epochs` are ours.
+    """
+    rows = data.trained_rows
+    require_positives(data, rows, "HeroCon")
+    known = data.classes[rows]
+    kinds, is_labeled = np.unique(known[data.is_positive[rows]]), known != UNKNOWN
+    _check(data, known, settings, run)
+    n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
+    n_epochs = max(1, min(settings.epochs, settings.max_steps // n_steps))
+    learner, pieces = _new_learner(data, rows, kinds, settings, run, n_epochs * n_steps), Pieces(run)
+    for epoch in Training(run, learner, n_epochs, span=training_span(settings)).epochs():
+        drawing = epoch.generator(4)
+        with epoch:
+            for numbers in _steps(is_labeled, settings, epoch.generator(3)):
+                batch = _draw(data, rows[numbers], known[numbers], learner.network, settings, drawing)
+                epoch.add(_step(learner, pieces, batch, settings))
+    findings = {"kinds": tuple(data.class_names[kind] for kind in kinds)}
+    return TrainedModel(learner.network.eval(), learner.network.trunk, findings)
+
+
+def restored(state: Mapping[str, Tensor], settings: HeroconSettings, device: torch.device) -> TrainedModel:
+    """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
+    shape = tuple(int(size) for size in state["trunk.input_shape"])
+    trunk = PairTrunk(shape, settings, torch.Generator()) if is_pair(shape) else empty_trunk(state, settings)
+    network = HeroconNetwork(trunk, state["kinds"], settings, torch.Generator())
+    network.load_state_dict(dict(state))
+    return TrainedModel(network.to(device).eval(), network.trunk)
+
+
+def with_union(logits: Tensor) -> Tensor:
+    """Add the log odds of "damaged at all" to those of the kinds, float [B, c] to [B, c + 1]: the sum of the odds."""
+    return torch.cat([logits, logits.logsumexp(dim=1, keepdim=True)], dim=1)
+
+
+def balanced_weights(has_kind: Tensor, is_labeled: Tensor, unlabeled_weight: float) -> Tensor:
+    """Weigh chips in the cross entropy of each kind and of "damaged at all", which counts as much as all kinds together.
+
+    In each, chips with the label and chips without weigh one half. Unlabeled chips are among those without. A kind that no
+    chip of the step has is left out: its other half alone would only push it down.
+
+    Args:
+        has_kind: float [B, c].
+        is_labeled: bool [B].
+        unlabeled_weight: of an unlabeled chip, against a labeled one.
+
+    Returns:
+        float [B, c + 1], of mean 1 / (c + 1) where every kind occurs.
+    """
+    labels = torch.cat([has_kind, has_kind.amax(dim=1, keepdim=True)], dim=1)
+    counted = torch.where(is_labeled, 1.0, unlabeled_weight)[:, None]
+    sides = torch.stack([labels * counted, (1 - labels) * counted])
+    shares = (sides / sides.sum(dim=1, keepdim=True).clamp_min(1e-12)).sum(dim=0)
+    is_used = labels.any(dim=0)
+    n_used = is_used[:-1].sum().clamp_min(1)
+    parts = torch.cat([is_used[:-1] / n_used, is_used[-1:]])
+    return shares * parts * (len(has_kind) / 4)
+
+
+def losses(network: HeroconNetwork, batch: Batch, settings: HeroconSettings) -> dict[str, Tensor]:
+    """Compute Eq. 1. Returns scalars: "loss", and its three terms without their weights."""
+    views, labeled = network.views(batch.inputs, batch.is_missing), batch.is_labeled
+    logits = with_union(network.kind_logits(views, batch.is_missing))
+    labels = torch.cat([batch.has_kind, batch.has_kind.amax(dim=1, keepdim=True)], dim=1)
+    costs = functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    terms = {
+        "loss_cls": (costs * batch.weights).sum(dim=1).mean(),
+        "loss_unsupervised": formulas.multi_view_loss(
+            views, network.mapping(views), is_missing=batch.is_missing, temperature=settings.temperature
+        ),
+        "loss_supervised": views.new_zeros(()),
+    }
+    if labeled.any():  # a piece may hold none
+        terms["loss_supervised"] = formulas.supervised_loss(
+            views[:, labeled], batch.has_kind[labeled],
+            is_missing=batch.is_missing[:, labeled], temperature=settings.temperature,
+        )  # fmt: skip
+    total = formulas.total_loss(
+        *terms.values(), unsupervised_weight=settings.unsupervised_weight, supervised_weight=settings.supervised_weight
+    )
+    return {"loss": total, **terms}
+
+
+def _new_learner(
+    data: PUData, rows: NDArray[np.int64], kinds: NDArray[np.int64], settings: HeroconSettings, run: Run, n_steps: int
+) -> Learner:
+    """Set up network, optimiser and schedule (linear warm-up over a tenth of the steps, then a cosine)."""
+    trunk = (new_pair_trunk if is_pair(data.inputs.shape) else new_trunk)(data, rows, settings, run)
+    network = HeroconNetwork(trunk, torch.from_numpy(kinds), settings, run.generator(1)).to(run.device)
+    decay = settings.weight_decay or _weight_decay(data, rows, trunk, run)
+    optimizer = new_optimizer(settings.optimizer, network, settings.lr, decay)
+    n_warmup = max(1, round(WARMUP_SHARE * n_steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: warmup_cosine(step, n_steps, n_warmup))
+    return Learner(network, optimizer, schedule)
+
+
+def _weight_decay(data: PUData, rows: NDArray[np.int64], trunk: Trunk, run: Run) -> float:
+    """Choose the weight decay: the more damage hides in the unlabeled, the less may single ones of them be trusted.
+
+    Ours: 0.8 of the estimated share, as was best for SGD on cached features of real chips, from 0.03 (Harvey, up to 5 % of
+    the unlabeled damaged) to 0.4 (Joplin, 58 %). 0.1 where there are too few chips to estimate the share from.
+    """
+    positive, unlabeled = rows[data.is_positive[rows]], rows[data.classes[rows] == UNKNOWN]
+    if min(len(positive), len(unlabeled)) < 2:
+        return 0.1
+    return min(max(0.03, 0.8 * estimated_class_prior(data, positive, unlabeled, trunk, run)), 0.4)
+
+
+def _steps(is_labeled: NDArray[np.bool_], settings: HeroconSettings, generator: torch.Generator) -> list[NDArray[np.int64]]:
+    """Deal out the unlabeled chips of an epoch, and add labeled ones to each step, mixed so that pieces hold some of both."""
+    labeled, unlabeled = np.flatnonzero(is_labeled), np.flatnonzero(~is_labeled)
+    found = []
+    for numbers in batches(len(unlabeled), settings.batch_size, generator):
+        drawn = torch.randperm(len(labeled), generator=generator)[: settings.labeled_batch].numpy()
+        both = np.concatenate([labeled[drawn], unlabeled[numbers]])
+        found.append(both[torch.randperm(len(both), generator=generator).numpy()])
+    return found
+
+
+def _draw(
+    data: PUData, rows: NDArray[np.int64], known: NDArray[np.int64], network: HeroconNetwork, settings: HeroconSettings,
+    generator: torch.Generator,
+) -> Batch:  # fmt: skip
+    """Make a batch of chips in two views. Which dates are missing is read off the chips as they were cut."""
+    device = network.kinds.device
+    if isinstance(network.trunk, PairTrunk):
+        plain, *inputs = data.inputs.draw(rows, ("plain", "strong"), generator, device)
+        is_missing = missing_dates(plain)
+    else:
+        inputs = data.inputs.draw(rows, ("strong", "strong"), generator, device)
+        is_missing = torch.zeros(len(inputs), len(rows), dtype=torch.bool, device=device)
+    classes = torch.from_numpy(known).to(device)
+    has_kind, is_labeled = (classes[:, None] == network.kinds).float(), classes != UNKNOWN
+    return Batch(inputs, is_missing, has_kind, is_labeled, balanced_weights(has_kind, is_labeled, settings.unlabeled_weight))
+
+
+def _step(learner: Learner, pieces: Pieces, batch: Batch, settings: HeroconSettings) -> dict[str, float]:
+    """Move the weights once."""
+
+    def work(part: slice, share: float) -> dict[str, float]:
+        values = losses(learner.network, batch.part(part), settings)
+        (share * values["loss"]).backward()
+        return {name: share * float(value.detach()) for name, value in values.items()}
+
+    found = pieces.each(len(batch.is_labeled), lambda: learner.optimizer.zero_grad(set_to_none=True), work)
+    learner.optimizer.step()
+    learner.schedule.step()
+    return {name: sum(each[name] for each in found) for name in found[0]}
+
+
+def _check(data: PUData, known: NDArray[np.int64], settings: HeroconSettings, run: Run) -> None:
+    """Refuse cached features that have no second view to compare; warn where L_s is zero."""
+    if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2 and settings.unsupervised_weight > 0:
+        raise TrainingError(
+            f"HeroCon compares two views of each chip; this chip set has {len(data.inputs.views)}.",
+            "Compute the features again with more views, or set unsupervised_weight to 0.",
+            kind="views",
+        )
+    if settings.supervised_weight > 0 and len(np.unique(known[known != UNKNOWN])) < 2:
+        run.warnings.append(
+            "All labeled buildings are of one kind, so HeroCon had nothing to tell apart and is little more than cross "
+            "entropy. Mark some buildings as not damaged, or name the kinds of damage."
+        )

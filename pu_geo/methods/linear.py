@@ -1,0 +1,233 @@
+"""Logistic regression by torch alone: the instant ranker as a method, and what the class prior is estimated with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pu_geo.analysis.class_prior import best_bin_share
+from pu_geo.engine.data import PUData
+from pu_geo.engine.heads import linear
+from pu_geo.engine.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, TrainedModel, Trunk, require_positives
+from pu_geo.engine.run import Run
+from pu_geo.engine.training import Training
+from pu_geo.errors import JobCancelled, TrainingError
+from pu_geo.methods.cards.baselines import LinearSettings
+from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+
+Look = Callable[[Tensor], Tensor]
+MAX_ITERATIONS = 200
+N_FOLDS, PRIOR_L2, PRIOR_UNLABELED = 5, 0.5, 3000
+
+
+class LinearNetwork(nn.Module):
+    """Trunk, columns brought to mean 0 and variance 1, and a linear classifier.
+
+    Attributes:
+        mean, scale: of each column on the chips as they were cut, float32 [E].
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, trunk: Trunk) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.register_buffer("mean", torch.zeros(trunk.out_dim))
+        self.register_buffer("scale", torch.ones(trunk.out_dim))
+        self.classifier = linear(trunk.out_dim, 1, torch.Generator())
+
+    def represent(self, inputs: Tensor) -> Tensor:
+        """Embed inputs [B, ...]: float [B, E], not normalised."""
+        return cast(Tensor, self.trunk(inputs))
+
+    def margin(self, inputs: Tensor) -> Tensor:
+        """Log odds of being a positive, both classes weighing the same, float [B]."""
+        return cast(Tensor, self.classifier((self.look(inputs) - self.mean) / self.scale))[:, 0]
+
+    def look(self, inputs: Tensor) -> Tensor:
+        """Give what the classifier looks at, float32 [B, E]: what the trunk makes of inputs, or cached features as they are.
+
+        A trunk without a layer would still draw far outliers in, which the instant ranker does not.
+        """
+        return inputs.float() if isinstance(self.trunk.backbone, nn.Identity) else cast(Tensor, self.trunk(inputs))
+
+
+class PlainModel(TrainedModel):
+    """A model that looks at each chip as it was cut alone, as the instant ranker does."""
+
+    def score(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
+        """Compute scores: inputs as in `TrainedModel.embed`, float32 [M] in [0, 1]; of several views the first one counts."""
+        is_views = inputs.ndim == 3 and self.trunk.input_shape.numel() == 1
+        return super().score(inputs[0] if is_views else inputs)
+
+
+@dataclass
+class Learner:
+    """What is trained."""
+
+    network: LinearNetwork
+
+
+def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
+    """Score every chip by a logistic regression of positives against unlabeled chips, both classes weighing the same.
+
+    Source: ours; `analysis.ranker`, with the same objective and, up to its 3,000 unlabeled chips, the same minimum.
+
+    Args:
+        data, settings: see the classes. On chips the regression looks at what the backbone makes of them.
+        run: told once, when it is done.
+
+    Raises:
+        TrainingError: if there is no positive or no unlabeled chip, or if inputs are not finite.
+        JobCancelled: if the user cancelled.
+
+    Departs from the source: all unlabeled chips are learned from, and those left out have no part in the standardisation.
+    """
+    rows = data.trained_rows
+    require_positives(data, rows, "The linear ranking")
+    network = LinearNetwork(new_trunk(data, rows, settings, run)).to(run.device).eval()
+    positive = torch.from_numpy(data.is_positive[rows]).to(run.device)
+    for epoch in Training(run, Learner(network), 1, stage="fitting", span=training_span(settings)).epochs():
+        with epoch:
+            values = plain_columns(network.look, data, rows, run.device)
+            network.mean, network.scale = statistics(values)
+            slope, offset, loss = fit_logistic((values - network.mean) / network.scale, positive, settings.l2, run)
+            epoch.add({"loss": loss})
+            with torch.no_grad():
+                network.classifier.weight.copy_(slope[None])
+                network.classifier.bias.copy_(offset)
+    return PlainModel(network, network.trunk)
+
+
+def restored(state: Mapping[str, Tensor], settings: LinearSettings, device: torch.device) -> PlainModel:
+    """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
+    network = LinearNetwork(empty_trunk(state, settings))
+    network.load_state_dict(dict(state))
+    return PlainModel(network.to(device).eval(), network.trunk)
+
+
+@torch.no_grad()
+def plain_columns(look: Look, data: PUData, rows: NDArray[np.int64], device: torch.device) -> Tensor:
+    """Look at some chips as they were cut, float32 [M, E].
+
+    Raises:
+        TrainingError: if a value is no finite number.
+    """
+    step = IMAGES_AT_ONCE if len(data.inputs.shape) == 3 else FEATURES_AT_ONCE
+    blocks = (np.asarray(data.inputs.plain_array[rows[first : first + step]]) for first in range(0, len(rows), step))
+    values = torch.cat([look(torch.from_numpy(block).to(device)) for block in blocks])
+    n_bad = len(values) - int(values.isfinite().all(1).sum())
+    if n_bad:
+        raise TrainingError(
+            f"What is known of {n_bad} of {len(values)} chips is not finite; a regression needs finite numbers.",
+            "Compute the features anew, or leave these chips out.",
+            kind="diverged",
+        )
+    return values
+
+
+def statistics(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each column of float [M, E]; 1 where a column never varies."""
+    spread = values.std(0, correction=0)
+    return values.mean(0), torch.where(spread > 1e-6, spread, torch.ones_like(spread))
+
+
+def fit_logistic(values: Tensor, positive: Tensor, l2: float, run: Run) -> tuple[Tensor, Tensor, float]:
+    """Fit a logistic regression by L-BFGS, both classes weighing one half.
+
+    Args:
+        values: standardised columns, float32 [M, E].
+        positive: bool [M]; both classes occur.
+        l2: weight of half the squared length of the slope, against a mean loss. The offset is free.
+        run: asked at every step whether the user cancelled.
+
+    Returns:
+        Slope [E] and offset [1], float32, and the loss at the minimum.
+
+    Raises:
+        JobCancelled: if the user cancelled.
+    """
+    signed = torch.where(positive, 1.0, -1.0)
+    weight = torch.where(positive, 0.5 / positive.sum(), 0.5 / (~positive).sum())
+    slope = values.new_zeros(values.shape[1], requires_grad=True)
+    offset = values.new_zeros(1, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [slope, offset], max_iter=MAX_ITERATIONS, tolerance_grad=1e-6, line_search_fn="strong_wolfe"
+    )
+
+    def loss() -> Tensor:
+        margin = signed * (values @ slope + offset)
+        return (weight * functional.softplus(-margin)).sum() + l2 / 2 * slope.square().sum()
+
+    def closure() -> Tensor:
+        if run.is_cancelled():
+            raise JobCancelled
+        optimizer.zero_grad(set_to_none=True)
+        found = loss()
+        found.backward()
+        return found
+
+    optimizer.step(closure)
+    with torch.no_grad():
+        return slope.detach(), offset.detach(), float(loss())
+
+
+def estimated_class_prior(
+    data: PUData, positive: NDArray[np.int64], unlabeled: NDArray[np.int64], trunk: Trunk, run: Run
+) -> float:
+    """Estimate the share of damaged among the unlabeled from scores by regressions that did not see the chip.
+
+    Source: `analysis.class_prior`, on margins of 5 cross-fitted logistic regressions on the chips as they were cut.
+
+    Args:
+        data: gives the chips as they were cut.
+        positive, unlabeled: row numbers, int64; 3,000 of the unlabeled at most are looked at.
+        trunk: looks at chips where no features are cached; one that nothing has taught yet makes the estimate higher.
+        run: for its random numbers.
+
+    Returns:
+        Share in [0, 1].
+
+    Raises:
+        TrainingError: with fewer than 2 positives or 2 unlabeled chips, or where inputs are not finite.
+    """
+    if len(positive) < 2 or len(unlabeled) < 2:
+        raise TrainingError(
+            f"Estimating the class prior needs 2 positives and 2 unlabeled buildings; here are {len(positive)} and "
+            f"{len(unlabeled)}.",
+            "Set class_prior, the share of damaged among the unlabeled, or mark more damaged buildings.",
+            kind="positives",
+        )
+    drawing = run.generator(9)
+    n = min(len(unlabeled), PRIOR_UNLABELED)
+    chosen = torch.randperm(len(unlabeled), generator=drawing)[:n].numpy()
+    rows = np.concatenate([positive, unlabeled[chosen]])
+    trunk.eval()
+    values = plain_columns(torch.Tensor.float if len(data.inputs.shape) == 1 else trunk, data, rows, run.device)
+    trunk.train()
+    mean, scale = statistics(values)
+    is_positive = torch.arange(len(values)) < len(positive)
+    margins = _cross_fitted((values - mean) / scale, is_positive, drawing, run)
+    return best_bin_share(margins[: len(positive)], margins[len(positive) :])
+
+
+def _cross_fitted(values: Tensor, is_positive: Tensor, drawing: torch.Generator, run: Run) -> NDArray[np.float32]:
+    """Margin, float32 [M], of each row by a fit that did not see it."""
+    n_folds = min(N_FOLDS, int(is_positive.sum()), int((~is_positive).sum()))
+    fold = torch.empty(len(values), dtype=torch.int64)
+    for group in (is_positive, ~is_positive):
+        fold[group] = torch.randperm(int(group.sum()), generator=drawing) % n_folds
+    fold, is_positive, margins = fold.to(values.device), is_positive.to(values.device), values.new_empty(len(values))
+    for part in range(n_folds):
+        seen = fold != part
+        slope, offset, _ = fit_logistic(values[seen], is_positive[seen], PRIOR_L2, run)
+        margins[~seen] = values[~seen] @ slope + offset
+    return margins.cpu().numpy()

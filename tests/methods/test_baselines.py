@@ -1,0 +1,626 @@
+"""The yardsticks: what they do beyond the contract of every method (test_contract.py)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pu_geo.analysis import metrics, ranker
+from pu_geo.engine.data import ChipImages, FeatureViews, PUData
+from pu_geo.engine.network import TrainedModel
+from pu_geo.engine.run import Run
+from pu_geo.engine.training import Pieces, restore, snapshot
+from pu_geo.errors import JobCancelled, TrainingError
+from pu_geo.losses import ncpu, pu_risk
+from pu_geo.methods import baselines, linear
+from pu_geo.methods.cards.baselines import (
+    CARDS,
+    BatchSettings,
+    CrossEntropySettings,
+    LinearSettings,
+    MethodCard,
+    NnpuPairSettings,
+    NnpuSettings,
+    PairSettings,
+    SupervisedSettings,
+    UpuPairSettings,
+    UpuSettings,
+)
+
+CPU = torch.device("cpu")
+TRAINED = [card for card in CARDS if card.name != "linear"]
+BRIEF = {"epochs": 4, "batch_size": 64, "lr": 0.01}
+PAIRS = {"width": 16, "projection_hidden": 16, "prediction_hidden": 16, "embedding_dim": 8}
+MODULES = {"linear": linear, "baselines": baselines}
+
+
+def made_data(seed: int = 0, n: int = 200, share: float = 0.4, clicks: int = 20) -> tuple[PUData, NDArray[np.bool_]]:
+    """Four noisy views of chips with 12 features, of which three know about damage; some clicked, a few called undamaged."""
+    draw = np.random.default_rng(seed)
+    truth = np.arange(n) < round(share * n)
+    chips = draw.normal(size=(n, 12))
+    chips[:, :3] += np.where(truth, 2.0, -2.0)[:, None]
+    views = (chips + 0.3 * draw.normal(size=(4, n, 12))).astype(np.float16)
+    known = np.full(n, -1, dtype=np.int64)
+    known[draw.choice(np.flatnonzero(truth), clicks, replace=False)] = 1
+    known[draw.choice(np.flatnonzero(~truth), 10, replace=False)] = 0
+    return PUData(FeatureViews(views), known == 1, np.zeros(n, np.bool_), known), truth
+
+
+def brief(card: MethodCard, **others: object) -> BatchSettings:
+    """Settings with which a training takes a tenth of a second."""
+    values: dict[str, object] = {**BRIEF, **(PAIRS if issubclass(card.settings, PairSettings) else {})}
+    return card.settings(**{**values, **others})  # type: ignore[no-any-return]
+
+
+def train(card: MethodCard, data: PUData, settings: BatchSettings | LinearSettings, run: Run | None = None) -> TrainedModel:
+    module, function = card.entry.removeprefix("pu_geo.methods.").split(":")
+    return getattr(MODULES[module], function)(data, settings, run or Run(CPU))  # type: ignore[no-any-return]
+
+
+def card_of(name: str) -> MethodCard:
+    return next(card for card in CARDS if card.name == name)
+
+
+def views_of(data: PUData) -> NDArray[np.floating]:
+    assert isinstance(data.inputs, FeatureViews)
+    return data.inputs.views
+
+
+def with_views(data: PUData, views: NDArray[np.floating]) -> PUData:
+    return PUData(FeatureViews(views), data.is_positive, data.is_left_out, data.known_class)
+
+
+# --- what all of them do ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("card", TRAINED, ids=lambda card: card.name)
+def test_hidden_damage_is_ranked_above_the_rest(card: MethodCard) -> None:
+    data, truth = made_data()
+    scores = train(card, data, brief(card, epochs=15)).score(data.inputs.array)
+    assert metrics.auc(scores[~data.is_positive], truth[~data.is_positive]) > 0.95
+
+
+@pytest.mark.parametrize("card", TRAINED[:-1], ids=lambda card: card.name)
+def test_rare_damage_is_ranked_above_the_rest(card: MethodCard) -> None:
+    data, truth = made_data(1, n=400, share=0.05, clicks=8)
+    scores = train(card, data, brief(card, epochs=10)).score(data.inputs.array)
+    assert metrics.auc(scores[~data.is_positive], truth[~data.is_positive]) > 0.9
+
+
+@pytest.mark.parametrize("card", TRAINED, ids=lambda card: card.name)
+def test_each_epoch_is_reported_in_plain_numbers(card: MethodCard) -> None:
+    data, _ = made_data()
+    told: list[Mapping[str, object]] = []
+    train(card, data, brief(card), Run(CPU, report=told.append))
+    assert [event["epoch"] for event in told] == [1, 2, 3, 4]
+    more = {"loss_rep"} if issubclass(card.settings, PairSettings) else set()
+    for event in told:
+        assert set(event) - more == {
+            "stage", "epoch", "epochs", "loss", "risk", "share_positive", "progress", "seconds"
+        }  # fmt: skip
+        numbers = [value for name, value in event.items() if name != "stage"]
+        assert all(type(value) in (int, float) and math.isfinite(value) for value in numbers)  # type: ignore[arg-type]
+        assert (event["loss"] == pytest.approx(event["risk"])) != bool(more)
+
+
+@pytest.mark.parametrize("card", TRAINED, ids=lambda card: card.name)
+def test_chips_train_end_to_end(card: MethodCard) -> None:
+    data, _ = made_data(n=24, clicks=6)
+    chips = np.random.default_rng(0).integers(0, 255, (24, 6, 32, 32)).astype(np.uint8)
+    seen = PUData(ChipImages(chips), data.is_positive, data.is_left_out, data.known_class)
+    settings = brief(card, backbone="small", epochs=1, batch_size=16)
+    model = train(card, seen, settings)
+    scores = model.score(chips)
+    assert scores.shape == (24,)
+    assert np.isfinite(scores).all()
+    np.testing.assert_array_equal(baselines.restored(model.state(), settings, CPU).score(chips), scores)
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_presets_are_valid(card: MethodCard) -> None:
+    assert all(isinstance(card.settings(**values), card.settings) for values in card.presets.values())
+    assert "quick" in card.presets
+    assert ("paper" in card.presets) == issubclass(card.settings, UpuSettings)
+
+
+@pytest.mark.parametrize("card", TRAINED, ids=lambda card: card.name)
+def test_max_steps_ends_training_after_a_whole_epoch_at_least(card: MethodCard) -> None:
+    # 180 unlabeled, or 10 undamaged, next to 16 positives in batches of 64: 4 steps an epoch, or 1
+    data, _ = made_data()
+    for max_steps, epochs in ((3, 3 if card.name == "supervised" else 1), (9, 4 if card.name == "supervised" else 2)):
+        told: list[Mapping[str, object]] = []
+        train(card, data, brief(card, max_steps=max_steps), Run(CPU, report=told.append))
+        assert [event["epoch"] for event in told] == list(range(1, epochs + 1))
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_missing_groups_are_refused_in_words(card: MethodCard) -> None:
+    data, _ = made_data()
+    settings = LinearSettings() if card.name == "linear" else brief(card)
+    for positive in (np.zeros(200, np.bool_), np.ones(200, np.bool_)):
+        with pytest.raises(TrainingError, match=r"none|all are positive|has \d+ and 0") as caught:
+            train(card, PUData(data.inputs, positive, data.is_left_out), settings)
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_inputs_that_are_no_numbers_are_refused(card: MethodCard) -> None:
+    data, _ = made_data()
+    views = views_of(data).copy()
+    views[:, data.is_positive] = np.nan
+    with pytest.raises(TrainingError, match="finite"):
+        train(card, with_views(data, views), LinearSettings() if card.name == "linear" else brief(card))
+
+
+def test_cancelling_stops_at_the_next_batch() -> None:
+    data, _ = made_data()
+    asked: list[int] = []
+
+    def is_cancelled() -> bool:
+        asked.append(1)
+        return len(asked) == 3
+
+    with pytest.raises(JobCancelled):
+        baselines.fit(data, CrossEntropySettings(batch_size=64), Run(CPU, is_cancelled=is_cancelled))
+    assert len(asked) == 3
+
+
+# --- batches ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_positive", [1, 3, 40])
+def test_every_batch_holds_positives_and_every_other_chip_comes_once(n_positive: int) -> None:
+    groups = baselines.Groups(100 + np.arange(n_positive), np.arange(50))
+    dealt = list(baselines.mixed_batches(groups, 6, 10, torch.Generator().manual_seed(0)))
+    assert len(dealt) == 5
+    assert sorted(np.concatenate([rows[rows < 100] for rows in dealt])) == list(range(50))
+    assert all((rows >= 100).sum() == 6 for rows in dealt)
+    times = np.bincount(np.concatenate([rows[rows >= 100] for rows in dealt]) - 100, minlength=n_positive)
+    assert times.sum() == 30
+    assert times.max() - times.min() <= 1
+
+
+def test_positives_are_spread_over_a_batch_so_that_its_pieces_hold_some() -> None:
+    groups = baselines.Groups(100 + np.arange(8), np.arange(25))
+    (rows,) = baselines.mixed_batches(groups, 8, 25, torch.Generator().manual_seed(0))
+    for n_pieces in (2, 4):
+        for part in np.array_split(rows, n_pieces):
+            assert abs((part >= 100).sum() - 8 / n_pieces) <= 1
+
+
+def test_learning_rate_falls_to_zero_and_long_gradients_are_cut() -> None:
+    data, _ = made_data()
+    settings = CrossEntropySettings(lr=0.1, grad_clip=1e-3, weight_decay=0)
+    learner, pieces = new_learner(data, settings), Pieces(Run(CPU))
+    (views, positive), rates = drawn_views(data), []
+    for _ in range(4):
+        rates.append(learner.optimizer.param_groups[0]["lr"])
+        baselines._step(learner, pieces, views[:1], positive, settings)
+    assert rates == pytest.approx([0.1, 0.1 * (1 + math.sqrt(0.5)) / 2, 0.05, 0.1 * (1 - math.sqrt(0.5)) / 2])
+    assert learner.optimizer.param_groups[0]["lr"] == pytest.approx(0)
+    # the first step is lr * grad_clip long, and momentum makes four steps at most 1 + 1.9 + 2.71 + 3.44 such
+    assert 1e-4 < float(learner.network.classifier.weight.detach().norm()) < 9.05e-4
+
+
+def test_a_batch_worked_on_in_pieces_moves_the_weights_alike() -> None:
+    # every piece holds the same number of positives, so the mean of their risks is the risk of the batch
+    data, _ = made_data()
+    settings, weights, losses = CrossEntropySettings(), [], []
+    groups = baselines.Groups(np.flatnonzero(data.is_positive)[:4], np.flatnonzero(~data.is_positive)[:12])
+    (rows,) = baselines.mixed_batches(groups, 4, 12, torch.Generator().manual_seed(0))
+    views = data.inputs.draw(rows, ("plain",), torch.Generator(), CPU)
+    for n_pieces in (1, 2):
+        learner, pieces = new_learner(data, settings), Pieces(Run(CPU))
+        pieces.n = n_pieces
+        losses.append(baselines._step(learner, pieces, views, torch.from_numpy(data.is_positive[rows]), settings))
+        weights.append(learner.network.classifier.weight.detach())
+    torch.testing.assert_close(weights[0], weights[1])
+    assert losses[0] == pytest.approx(losses[1])
+
+
+def new_learner(data: PUData, settings: BatchSettings) -> baselines.Learner:
+    """A learner as a training of four steps begins with it."""
+    groups = baselines.Groups(np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive))
+    trunk = linear.new_trunk(data, data.trained_rows, settings, Run(CPU))
+    return baselines._new_learner(data, groups, trunk, settings, Run(CPU), 4)
+
+
+# --- risks -----------------------------------------------------------------------------------------------------------
+
+
+def test_cross_entropy_by_hand() -> None:
+    # positive: log(1 + e^0) = .6931 (twice); others: log(1 + e^1) = 1.3133 and log(1 + e^-1) = .3133, mean .8133
+    margin, positive = torch.tensor([0.0, 1.0, 0.0, -1.0]), torch.tensor([True, False, True, False])
+    assert float(baselines.cross_entropy(margin, positive, 0.5)) == pytest.approx(0.5 * (0.6931 + 0.8133), abs=1e-4)
+    assert float(baselines.cross_entropy(margin, positive, 0.2)) == pytest.approx(0.2 * 0.6931 + 0.8 * 0.8133, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cross_entropy_weighed_by_shares_is_the_plain_mean_over_chips(seed: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    margin, positive = torch.randn(20, generator=draw, dtype=torch.float64), torch.rand(20, generator=draw) < 0.3
+    found = baselines.cross_entropy(margin, positive, float(positive.double().mean()))
+    each = [math.log1p(math.exp(-m if p else m)) for m, p in zip(margin.tolist(), positive.tolist(), strict=True)]
+    assert float(found) == pytest.approx(sum(each) / 20, abs=1e-10)
+
+
+@pytest.mark.parametrize("is_positive", [True, False])
+def test_cross_entropy_of_one_group_alone_has_a_finite_gradient(is_positive: bool) -> None:
+    margin = torch.tensor([300.0, -300.0, 0.0], requires_grad=True)
+    loss = baselines.cross_entropy(margin, torch.full((3,), is_positive), 0.5)
+    loss.backward()
+    assert math.isfinite(float(loss.detach()))
+    assert margin.grad is not None
+    assert torch.isfinite(margin.grad).all()
+
+
+def test_unbalanced_cross_entropy_weighs_chips_by_their_share() -> None:
+    # 20 of 200 chips are positive, so an undecided chip scores about .1; balanced, about .5
+    data, _ = made_data()
+    noise = np.random.default_rng(5).normal(size=(2, 200, 3)).astype(np.float16)
+    settings = CrossEntropySettings(epochs=30, batch_size=64, lr=0.1, weight_decay=0)
+    for balanced, middle in ((True, 0.5), (False, 0.1)):
+        model = baselines.fit(with_views(data, noise), replace(settings, balanced=balanced), Run(CPU))
+        assert float(np.median(model.score(noise))) == pytest.approx(middle, abs=0.07)
+
+
+@pytest.mark.parametrize("surrogate", ["sigmoid", "logistic"])
+def test_each_method_uses_its_own_risk(surrogate: pu_risk.Surrogate) -> None:
+    # confident about the positives, so that the undamaged part is below 0 and all three risks differ
+    margin, positive = torch.tensor([3.0, -3.0, -2.0, -4.0], requires_grad=True), torch.tensor([True, False, False, False])
+    upu = pu_risk.upu_risk(margin, positive, class_prior=0.4, surrogate=surrogate)
+    clipped = pu_risk.nnpu_risk_clipped(margin, positive, class_prior=0.4, surrogate=surrogate)
+    undone = pu_risk.nnpu_risk(margin, positive, class_prior=0.4, surrogate=surrogate, beta=0.1, gamma=0.5)
+    assert float(upu.detach()) < 0 < float(clipped.detach())
+    for settings, reported, differentiated in (
+        (UpuSettings(surrogate=surrogate), upu, upu),
+        (NnpuSettings(surrogate=surrogate, when_negative="clip"), clipped, clipped),
+        (NnpuSettings(surrogate=surrogate, beta=0.1, gamma=0.5), *undone),
+    ):
+        found = baselines._risk(margin, positive, 0.4, settings)
+        torch.testing.assert_close(found, (reported.detach(), differentiated))
+        assert not found[0].requires_grad
+        assert found[1].requires_grad
+
+
+def test_the_reported_risk_of_nnpu_is_not_what_is_differentiated() -> None:
+    # prior .4, one positive at +3 and unlabeled at -9: damaged part .4 * .0486, undamaged part about -.4 * 3.0486
+    data, _ = made_data()
+    network = linear_network(data)
+    with torch.no_grad():
+        network.classifier.weight.copy_(torch.eye(12)[:1])
+    views = torch.zeros(3, 12)
+    views[:, 0] = torch.tensor([3.0, -9.0, -9.0])
+    values = baselines._losses(learner_of(network, 0.4), [views], torch.tensor([True, False, False]), NnpuSettings())
+    assert float(values["loss"]) == pytest.approx(0.4 * 0.0486, abs=1e-4)
+    assert float(values["differentiated"].detach()) == pytest.approx(0.4 * 3.0486, abs=1e-3)
+    assert values["share_positive"] == 0
+
+
+def linear_network(data: PUData, settings: BatchSettings | None = None) -> baselines.BaselineNetwork:
+    """A fresh network on features that are standardised already."""
+    settings = settings or UpuSettings()
+    trunk = linear.new_trunk(data, data.trained_rows, settings, Run(CPU))
+    trunk.standardize.mean.zero_()
+    trunk.standardize.scale.fill_(1)
+    return baselines._new_network(trunk, settings, torch.Generator().manual_seed(0))
+
+
+def learner_of(network: baselines.BaselineNetwork, weight: float, target: nn.Module | None = None) -> baselines.Learner:
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    schedule = torch.optim.lr_scheduler.ConstantLR(optimizer)
+    return baselines.Learner(network, target or nn.Module(), optimizer, schedule, weight)
+
+
+# --- class prior -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.2, 0.4, 0.6])
+def test_class_prior_is_estimated_and_the_estimate_told(share: float) -> None:
+    data, truth = made_data(2, n=500, share=share, clicks=30)
+    run = Run(CPU)
+    model = baselines.fit(data, brief(card_of("upu")), run)
+    assert model.findings["class_prior"] == pytest.approx(truth[~data.is_positive].mean(), abs=0.08)
+    (told,) = run.warnings
+    assert f"{model.findings['class_prior']:.3f}" in told
+    assert "too high where damage is rare" in told
+
+
+def test_class_prior_that_is_set_is_used_without_a_word() -> None:
+    data, _ = made_data()
+    run = Run(CPU)
+    assert baselines.fit(data, brief(card_of("nnpu"), class_prior=0.37), run).findings == {"class_prior": 0.37}
+    assert run.warnings == []
+
+
+@pytest.mark.parametrize(("given", "used"), [(0.001, 0.05), (1.0, 0.9)])
+def test_class_prior_near_its_ends_is_moved_and_that_is_told(given: float, used: float) -> None:
+    data, _ = made_data()
+    run = Run(CPU)
+    assert baselines.fit(data, brief(card_of("upu"), class_prior=given), run).findings["class_prior"] == used
+    (told,) = run.warnings
+    assert str(used) in told
+    assert f"{given:.3g}" in told
+
+
+def test_class_prior_cannot_be_estimated_from_one_positive() -> None:
+    data, _ = made_data(clicks=1)
+    with pytest.raises(TrainingError, match="2 positives") as caught:
+        baselines.fit(data, brief(card_of("upu")), Run(CPU))
+    assert "Set class_prior" in caught.value.hint
+    assert np.isfinite(baselines.fit(data, brief(card_of("upu"), class_prior=0.4), Run(CPU)).score(data.inputs.array)).all()
+
+
+def test_estimate_of_the_class_prior_holds_chips_out() -> None:
+    # noise alone in as many columns as chips: a fit that saw a chip would know it, and the estimate would be near 0
+    data, _ = made_data(n=100, clicks=20)
+    views = np.random.default_rng(0).normal(size=(1, 100, 120)).astype(np.float32)
+    noise = with_views(data, views)
+    trunk = linear.new_trunk(noise, noise.trained_rows, UpuSettings(), Run(CPU))
+    positive, unlabeled = np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive)
+    assert linear.estimated_class_prior(noise, positive, unlabeled, trunk, Run(CPU)) > 0.5
+
+
+def test_estimating_the_class_prior_leaves_the_trunk_as_it_was() -> None:
+    data, _ = made_data(n=24, clicks=6)
+    chips = np.random.default_rng(0).integers(0, 255, (24, 6, 32, 32)).astype(np.uint8)
+    seen = PUData(ChipImages(chips), data.is_positive, data.is_left_out)
+    trunk = linear.new_trunk(seen, seen.trained_rows, UpuSettings(backbone="small"), Run(CPU))
+    before = {name: tensor.clone() for name, tensor in trunk.state_dict().items()}
+    positive, unlabeled = np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive)
+    linear.estimated_class_prior(seen, positive, unlabeled, trunk, Run(CPU))
+    assert all(torch.equal(before[name], tensor) for name, tensor in trunk.state_dict().items())
+    assert trunk.training
+
+
+# --- noisy pairs -----------------------------------------------------------------------------------------------------
+
+
+def pair_parts(settings: PairSettings) -> tuple[PUData, baselines.PairNetwork, baselines.Learner]:
+    data, _ = made_data()
+    network = linear_network(data, settings)
+    assert isinstance(network, baselines.PairNetwork)
+    nn.init.normal_(network.classifier.weight, generator=torch.Generator().manual_seed(1))
+    return data, network, learner_of(network, 0.4, baselines.slow_copy(network.encoder))
+
+
+def drawn_views(data: PUData, n: int = 12) -> tuple[list[Tensor], Tensor]:
+    draw = torch.Generator().manual_seed(3)
+    return data.inputs.draw(np.arange(n), ("weak", "strong", "strong"), draw, CPU), torch.from_numpy(data.is_positive[:n])
+
+
+@pytest.mark.parametrize("agreement", [0.2, 0.5, 0.8])
+def test_loss_is_the_risk_and_the_weighed_noisy_pair_loss(agreement: float) -> None:
+    settings = UpuPairSettings(rep_weight=7.0, agreement=agreement, **PAIRS)
+    data, network, learner = pair_parts(settings)
+    views, positive = drawn_views(data)
+    values = baselines._losses(learner, views, positive, settings)
+
+    with torch.no_grad():
+        share = torch.sigmoid(network.margin(views[0])).tolist()
+        online, target = network.online(views[1]), learner.target(views[2])
+        rows = []
+        for i in range(12):
+            pulls = []
+            for j in range(12):
+                is_pair = share[i] * share[j] + (1 - share[i]) * (1 - share[j]) >= agreement or i == j  # Eq. 37
+                cosine = float(nn.functional.cosine_similarity(online[i], target[j], dim=0))
+                pulls += [2 * math.sqrt(max(1 - cosine, 0))] if is_pair else []  # Eq. 7
+            rows.append(sum(pulls) / len(pulls))
+        risk = pu_risk.upu_risk(network.margin(views[0]), positive, class_prior=0.4, surrogate="logistic")
+    assert float(values["loss_rep"]) == pytest.approx(sum(rows) / 12, abs=1e-4)
+    assert float(values["loss"]) == pytest.approx(float(risk) + 7 * sum(rows) / 12, abs=1e-3)
+    assert float(values["differentiated"].detach()) == pytest.approx(float(values["loss"]), abs=1e-5)
+
+
+def test_agreement_of_one_half_pairs_chips_of_one_predicted_class() -> None:
+    margin = torch.tensor([2.0, 0.3, -0.1, -4.0])
+    logits = torch.stack([torch.zeros(4), margin], dim=1)
+    by_similarity = ncpu.same_class_pairs(logits, variant="released", agreement=NnpuPairSettings().agreement)
+    assert torch.equal(by_similarity, ncpu.same_class_pairs(logits, variant="paper"))
+
+
+def test_pairs_teach_the_trunk_and_nothing_is_taught_to_the_target() -> None:
+    settings = UpuPairSettings(**PAIRS)
+    data, network, learner = pair_parts(settings)
+    views, positive = drawn_views(data)
+    gradients = []
+    for weight in (0.0, 1.0):
+        network.zero_grad()
+        baselines._losses(learner, views, positive, replace(settings, rep_weight=weight))["differentiated"].backward()
+        gradients.append(next(network.trunk.parameters()).grad.clone())  # type: ignore[union-attr]
+    assert not torch.allclose(gradients[0], gradients[1], atol=1e-4)
+    assert all(weight.grad is None for weight in learner.target.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("upu", ("weak",)), ("ce", ("weak",)), ("nnpu+noisncl", ("weak", "strong", "strong"))]
+)
+def test_classifier_and_pairs_see_views_of_their_own(
+    name: str, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, drawn = [], FeatureViews.draw
+
+    def draw(*args: Any) -> list[Tensor]:
+        seen.append(args[2])
+        return drawn(*args)
+
+    monkeypatch.setattr(FeatureViews, "draw", draw)
+    baselines.fit(made_data()[0], brief(card_of(name), epochs=1), Run(CPU))
+    assert set(seen[1:]) == {expected}  # the first draw is for the standardisation
+
+
+def test_target_begins_as_an_equal_and_another_object() -> None:
+    data, _ = made_data()
+    learner = new_learner(data, UpuPairSettings(class_prior=0.4, **PAIRS))
+    assert isinstance(learner.network, baselines.PairNetwork)
+    for ours, theirs in zip(learner.target.parameters(), learner.network.encoder.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+        assert ours is not theirs
+        assert not ours.requires_grad
+
+
+def test_target_moves_by_its_share_before_a_step() -> None:
+    settings = NnpuPairSettings(ema_momentum=0.9, **PAIRS)
+    data, network, learner = pair_parts(settings)
+    with torch.no_grad():
+        for weight in network.encoder.parameters():
+            weight += 1.0
+    before = [weight.clone() for weight in learner.target.parameters()]
+    online = [weight.detach().clone() for weight in network.encoder.parameters()]
+    baselines._step(learner, Pieces(Run(CPU)), *drawn_views(data), settings)
+    moved = list(learner.target.parameters())
+    assert len(moved) == len(online) == 7
+    for after, old, new in zip(moved, before, online, strict=True):
+        torch.testing.assert_close(after, old + 0.1 * (new - old), rtol=0, atol=1e-6)
+    assert any(not torch.equal(a, b) for a, b in zip(network.encoder.parameters(), online, strict=True))
+
+
+def test_a_snapshot_holds_all_that_a_training_goes_on_from() -> None:
+    settings = NnpuPairSettings(**PAIRS)
+    data, _, learner = pair_parts(settings)
+    pieces, ends = Pieces(Run(CPU)), []
+    for _ in range(2):
+        baselines._step(learner, pieces, *drawn_views(data), settings)
+    kept = snapshot(learner)
+    for _ in range(2):
+        restore(learner, kept)
+        baselines._step(learner, pieces, *drawn_views(data), settings)
+        ends.append(snapshot(learner))
+    for part in ("network", "target"):
+        assert all(torch.equal(ends[0][part][name], ends[1][part][name]) for name in ends[0][part])
+    assert not torch.equal(ends[0]["network"]["project.3.weight"], kept["network"]["project.3.weight"])
+    assert kept["weight"] == 0.4
+
+
+def test_pairs_without_a_layer_to_teach_are_told() -> None:
+    data, _ = made_data()
+    run = Run(CPU)
+    baselines.fit(data, brief(card_of("upu+noisncl"), class_prior=0.4, width=0), run)
+    assert ["set width" in text for text in run.warnings] == [True]
+
+
+# --- supervised ------------------------------------------------------------------------------------------------------
+
+
+def test_supervised_learns_from_judged_buildings_alone() -> None:
+    data, _ = made_data()
+    judged = data.classes >= 0
+    spoiled = views_of(data).copy()
+    spoiled[:, ~judged] = 900
+    settings = SupervisedSettings(**BRIEF)
+    first, second = (
+        baselines.fit_supervised(with_views(data, views), settings, Run(CPU)) for views in (views_of(data), spoiled)
+    )
+    np.testing.assert_array_equal(first.score(data.inputs.array), second.score(data.inputs.array))
+    moved = views_of(data).copy()
+    moved[:, data.classes == 0] += 1
+    third = baselines.fit_supervised(with_views(data, moved), settings, Run(CPU))
+    assert not np.array_equal(first.score(data.inputs.array), third.score(data.inputs.array))
+
+
+def test_supervised_pretrains_on_all_chips_and_no_label() -> None:
+    data, _ = made_data()
+    told: list[Mapping[str, object]] = []
+    settings = SupervisedSettings(**BRIEF, width=8, pretrain_epochs=1)
+    other = views_of(data).copy()
+    other[:, data.classes < 0] *= -1
+    trunks = []
+    for views in (views_of(data), other):
+        trunks.append(baselines.fit_supervised(with_views(data, views), settings, Run(CPU, report=told.append)).trunk)
+    assert [event["stage"] for event in told] == (["pretraining"] + 4 * ["training"]) * 2
+    assert not torch.equal(trunks[0].standardize.mean, trunks[1].standardize.mean)
+
+
+def test_supervised_without_undamaged_is_refused() -> None:
+    data, _ = made_data()
+    with pytest.raises(TrainingError, match="has 20 and 0") as caught:
+        baselines.fit_supervised(PUData(data.inputs, data.is_positive, data.is_left_out), SupervisedSettings(), Run(CPU))
+    assert "Annotate" in caught.value.hint
+
+
+# --- linear ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("l2", [0.01, 0.5, 3.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_linear_scores_are_those_of_the_instant_ranker(seed: int, l2: float) -> None:
+    data, _ = made_data(seed)
+    views = views_of(data).astype(np.float32)
+    views[:, :3, 5] *= 40  # farther out than a trunk would let through
+    views[:, :, 7] = 2  # a column that never varies
+    data = with_views(data, views)
+    theirs = ranker.rank_positives(views[0], data.is_positive, l2=l2)
+    model = linear.fit(data, LinearSettings(l2=l2), Run(CPU))
+    np.testing.assert_allclose(model.score(views[0]), theirs, atol=1e-3)
+    apart = np.abs(theirs[:, None] - theirs[None]) > 2e-3
+    ours = model.score(views[0])
+    assert (np.sign(ours[:, None] - ours[None]) == np.sign(theirs[:, None] - theirs[None]))[apart].all()
+
+
+def test_linear_looks_at_the_chips_as_they_were_cut_alone() -> None:
+    data, _ = made_data()
+    model = linear.fit(data, LinearSettings(), Run(CPU))
+    np.testing.assert_array_equal(model.score(data.inputs.array), model.score(data.inputs.plain_array))
+    other = views_of(data).copy()
+    other[1:] = 0
+    again = linear.fit(with_views(data, other), LinearSettings(), Run(CPU))
+    np.testing.assert_array_equal(model.score(data.inputs.plain_array), again.score(data.inputs.plain_array))
+
+
+def test_logistic_regression_reaches_the_minimum_of_its_loss() -> None:
+    # gradient by hand: sum of weight (sigmoid - label) x + l2 slope, weights .5 / group size
+    draw = torch.Generator().manual_seed(0)
+    values, positive = torch.randn(80, 5, generator=draw), torch.arange(80) < 9
+    slope, offset, loss = linear.fit_logistic(values, positive, 0.2, Run(CPU))
+    margin = values @ slope + offset
+    weight = torch.where(positive, 0.5 / 9, 0.5 / 71)
+    rest = weight * (torch.sigmoid(margin) - positive.float())
+    torch.testing.assert_close(values.T @ rest + 0.2 * slope, torch.zeros(5), atol=1e-5, rtol=0)
+    assert float(rest.sum()) == pytest.approx(0, abs=1e-5)
+    expected = (weight * nn.functional.softplus(torch.where(positive, -margin, margin))).sum() + 0.1 * slope.square().sum()
+    assert loss == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_linear_can_be_cancelled_while_it_fits() -> None:
+    data, _ = made_data()
+    asked: list[int] = []
+
+    def is_cancelled() -> bool:
+        asked.append(1)
+        return len(asked) == 3
+
+    with pytest.raises(JobCancelled):
+        linear.fit(data, LinearSettings(), Run(CPU, is_cancelled=is_cancelled))
+    assert len(asked) == 3
+
+
+def test_linear_reports_once() -> None:
+    data, _ = made_data()
+    told: list[Mapping[str, object]] = []
+    linear.fit(data, LinearSettings(), Run(CPU, report=told.append))
+    (event,) = told
+    assert (event["stage"], event["epoch"], event["epochs"], event["progress"]) == ("fitting", 1, 1, 1.0)
+    assert type(event["loss"]) is float
+
+
+def test_linear_looks_at_chips_through_a_backbone() -> None:
+    draw = np.random.default_rng(0)
+    is_positive = np.arange(24) < 8
+    chips = draw.integers(0, 120, (24, 6, 32, 32))
+    chips[is_positive] += 100
+    data = PUData(ChipImages(chips.astype(np.uint8)), is_positive, np.zeros(24, np.bool_))
+    settings = LinearSettings(backbone="small")
+    model = linear.fit(data, settings, Run(CPU))
+    scores = model.score(data.inputs.array)
+    assert metrics.auc(scores, is_positive) == 1
+    np.testing.assert_array_equal(linear.restored(model.state(), settings, CPU).score(data.inputs.array), scores)

@@ -1,0 +1,542 @@
+"""HeroCon: two views of a building of which one may be missing, several kinds of damage, and what people said of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from pu_geo.analysis import metrics
+from pu_geo.engine.data import ChipImages, FeatureViews, PUData
+from pu_geo.engine.network import TrainedModel
+from pu_geo.engine.run import Run
+from pu_geo.engine.training import restore, snapshot
+from pu_geo.errors import TrainingError
+from pu_geo.losses import herocon as formulas
+from pu_geo.methods import herocon
+from pu_geo.methods.cards.herocon import CARD, HeroconSettings
+from pu_geo.methods.pair_trunk import PairTrunk, missing_dates
+
+CPU = torch.device("cpu")
+SMALL = HeroconSettings(epochs=15, batch_size=64, embedding_dim=16, weight_decay=0.01)
+CHIPS = HeroconSettings(
+    backbone="small", epochs=2, batch_size=16, embedding_dim=8, optimizer="adamw", lr=1e-3, weight_decay=0.01
+)
+NAMES = ("not damaged", "roof", "wall")
+
+
+def made_views(
+    seed: int = 0, n: int = 240, clicks: int = 16, not_damaged: int = 16, kinds: int = 2
+) -> tuple[PUData, NDArray[np.int64]]:
+    """Five noisy views of chips with 16 features; four tell damage, one tells its two kinds apart. And the true classes."""
+    rng = np.random.default_rng(seed)
+    truth = np.where(np.arange(n) < 0.4 * n, 1 + np.arange(n) % 2, 0)
+    chips = rng.normal(size=(n, 16))
+    chips[truth > 0, :4] += 2
+    chips[:, 4] += np.select([truth == 1, truth == 2], [-3, 3], 0)
+    known = np.full(n, -1)
+    for rows, count in ((truth > 0, clicks), (truth == 0, not_damaged)):
+        chosen = rng.choice(np.flatnonzero(rows), count, replace=False)
+        known[chosen] = truth[chosen].clip(max=kinds)
+    views = (chips + 0.4 * rng.normal(size=(5, n, 16))).astype(np.float32)
+    return PUData(FeatureViews(views), known >= 1, np.zeros(n, np.bool_), known, NAMES), truth
+
+
+def made_chips(n: int = 48, bands: int = 6, augmentation: str = "aerial") -> tuple[PUData, NDArray[np.bool_]]:
+    """Chips of 32 px; damage is a bright patch in the last three bands. Every fourth chip has no pre image."""
+    rng = np.random.default_rng(0)
+    chips = rng.integers(60, 120, (n, bands, 32, 32)).astype(np.uint8)
+    truth = np.arange(n) < n // 2
+    chips[truth, -3:, 6:26, 6:26] = 220
+    if bands == 6:
+        chips[::4, :3] = 0
+    known = np.full(n, -1)
+    known[: n // 4], known[-n // 4 :] = 1 + np.arange(n // 4) % 2, 0
+    return PUData(ChipImages(chips, augmentation), known >= 1, np.zeros(n, np.bool_), known, NAMES), truth
+
+
+def fit(data: PUData, settings: HeroconSettings = SMALL, seed: int = 0, **run: object) -> TrainedModel:
+    return herocon.fit(data, settings, Run(CPU, seed, **run))  # type: ignore[arg-type]
+
+
+def made_batch(
+    n: int = 12, seed: int = 0, settings: HeroconSettings = CHIPS
+) -> tuple[herocon.HeroconNetwork, herocon.Batch]:
+    """A network for 6-band chips of two kinds, and a batch in which chips 0, 4, ... have no pre image."""
+    data, _ = made_chips()
+    rows = np.arange(48)
+    learner = herocon._new_learner(data, rows, np.array([1, 2]), settings, Run(CPU, seed), 10)
+    rows = np.concatenate([np.arange(n // 2), 47 - np.arange(n - n // 2)])
+    batch = herocon._draw(data, rows, data.classes[rows], learner.network, settings, torch.Generator().manual_seed(seed))
+    return learner.network, batch
+
+
+def gradients(network: herocon.HeroconNetwork, batch: herocon.Batch, settings: HeroconSettings = CHIPS) -> dict[str, Tensor]:
+    network.zero_grad(set_to_none=True)
+    herocon.losses(network, batch, settings)["loss"].backward()
+    return {name: weight.grad.clone() for name, weight in network.named_parameters() if weight.grad is not None}
+
+
+# --- it learns ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("width", "optimizer", "lr"), [(0, "sgd", 0.05), (32, "lars", 1.0), (32, "adamw", 3e-3)])
+def test_ranks_hidden_damage_above_the_rest(width: int, optimizer: str, lr: float) -> None:
+    data, truth = made_views()
+    scores = fit(data, replace(SMALL, width=width, optimizer=optimizer, lr=lr)).score(data.inputs.array)
+    hidden = data.classes == -1
+    assert metrics.auc(scores[hidden], truth[hidden] > 0) > 0.9
+
+
+def test_tells_the_kinds_of_hidden_damage_apart() -> None:
+    data, truth = made_views()
+    model = fit(data)
+    with torch.inference_mode():
+        margins = model.network.kind_margins(torch.from_numpy(data.inputs.plain_array)).numpy()
+    hidden = data.classes == -1
+    for column, kind in enumerate((1, 2)):
+        assert metrics.auc(margins[hidden, column], truth[hidden] == kind) > 0.9
+    assert model.findings["kinds"] == ("roof", "wall")
+    assert model.network.kinds.tolist() == [1, 2]
+
+
+def test_supervised_term_helps_to_tell_kinds_apart() -> None:
+    data, truth = made_views(clicks=30)
+    hidden = (data.classes == -1) & (truth > 0)
+    found = []
+    for weight in (0.0, 1.0):
+        model = fit(data, replace(SMALL, supervised_weight=weight))
+        with torch.inference_mode():
+            views = functional.normalize(model.network.represent(torch.from_numpy(data.inputs.plain_array)), dim=1)
+        cosines = (views @ views.T).numpy()[hidden][:, hidden]
+        is_same = truth[hidden][:, None] == truth[hidden]
+        found.append(cosines[is_same].mean() - cosines[~is_same].mean())
+    assert found[1] > found[0] + 0.2
+
+
+def test_only_positives_and_unlabeled_suffice_and_it_says_what_is_lost() -> None:
+    data, truth = made_views(not_damaged=0)
+    plain = PUData(data.inputs, data.is_positive, data.is_left_out)
+    told: list[Mapping[str, object]] = []
+    run = Run(CPU, 0, report=told.append)
+    model = herocon.fit(plain, SMALL, run)
+    scores = model.score(plain.inputs.array)
+    assert metrics.auc(scores[~plain.is_positive], truth[~plain.is_positive] > 0) > 0.9
+    assert all(event["loss_supervised"] == 0 for event in told)
+    assert model.findings["kinds"] == ("damaged",)
+    assert len(run.warnings) == 1
+    assert "not damaged" in run.warnings[0]
+
+
+@pytest.mark.parametrize(("not_damaged", "kinds"), [(16, 1), (0, 2)])
+def test_not_damaged_answers_or_other_kinds_are_the_negatives_of_eq_7(not_damaged: int, kinds: int) -> None:
+    data, _ = made_views(not_damaged=not_damaged, kinds=kinds)
+    told: list[Mapping[str, object]] = []
+    run = Run(CPU, 0, report=told.append)
+    herocon.fit(data, SMALL, run)
+    assert all(float(str(event["loss_supervised"])) > 0.1 for event in told)
+    assert run.warnings == []
+
+
+def test_kinds_that_nobody_clicked_get_no_say() -> None:
+    data, _ = made_views()
+    known = np.where(data.classes == 1, -1, data.classes)
+    model = fit(PUData(data.inputs, known >= 1, data.is_left_out, known, NAMES), replace(SMALL, epochs=1))
+    assert model.findings["kinds"] == ("wall",)
+    assert model.network.kinds.tolist() == [2]
+
+
+def test_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
+    data, _ = made_views()
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, again, other = (fit(data, replace(SMALL, epochs=2), seed).state() for seed in (0, 0, 1))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["out.weight"], other["out.weight"])
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_many_chips_get_fewer_epochs_but_at_least_one() -> None:
+    # 208 unlabeled chips in batches of 64 are 4 steps an epoch.
+    data, _ = made_views()
+    for max_steps, epochs in ((9, 2), (1, 1)):
+        told: list[Mapping[str, object]] = []
+        fit(data, replace(SMALL, max_steps=max_steps), report=told.append)
+        assert [event["epoch"] for event in told] == list(range(1, epochs + 1))
+
+
+def test_refuses_data_without_views_positives_or_unlabeled() -> None:
+    data, _ = made_views()
+    nobody = np.zeros(240, np.bool_)
+    with pytest.raises(TrainingError, match="has 1"):
+        fit(replace(data, inputs=FeatureViews(data.inputs.array[:1])))
+    for positive, words in ((nobody, "has none"), (~nobody, "all are positive")):
+        with pytest.raises(TrainingError, match=words):
+            fit(PUData(data.inputs, positive, nobody))
+
+
+def test_one_view_is_enough_where_none_are_compared() -> None:
+    data, _ = made_views()
+    single = replace(data, inputs=FeatureViews(data.inputs.array[:1]))
+    assert np.isfinite(fit(single, replace(SMALL, epochs=1, unsupervised_weight=0)).score(single.inputs.array)).all()
+
+
+def test_trains_where_everybody_was_asked() -> None:
+    data, truth = made_views()
+    known = truth.astype(np.int64)
+    told: list[Mapping[str, object]] = []
+    settings = replace(SMALL, labeled_batch=100, max_steps=6)
+    fit(PUData(data.inputs, known >= 1, data.is_left_out, known, NAMES), settings, report=told.append)
+    assert len(told) == 6
+
+
+# --- Eq. 1 ----------------------------------------------------------------------------------------------------------
+
+
+def test_without_alpha_and_beta_it_is_plain_training_by_cross_entropy() -> None:
+    # All 240 chips are in every step, so that the order within a step is the only difference. Balanced by hand:
+    # each of roof, wall and damaged at all has its chips with and without weigh a half, the third as much as the two.
+    data, _ = made_views()
+    settings = replace(SMALL, batch_size=300, epochs=3, unsupervised_weight=0, supervised_weight=0, lr=0.1)
+    found = fit(data, settings).state()
+    learner = herocon._new_learner(data, np.arange(240), np.array([1, 2]), settings, Run(CPU, 0), 3)
+    network, known = learner.network, torch.from_numpy(data.classes)
+    optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, weight_decay=settings.weight_decay)
+    for epoch, factor in ((1, 1.0), (2, 1.0), (3, 0.5)):  # one step of warm-up, then half a cosine over two
+        numbers = herocon._steps(data.classes != -1, settings, Run(CPU).generator(3, epoch))[0]
+        views = data.inputs.draw(numbers, ("strong", "strong"), Run(CPU).generator(4, epoch), CPU)
+        logits = torch.stack([network.classifiers[0](network.out(network.trunk(view))) for view in views]).mean(0)
+        labels = known[torch.from_numpy(numbers)]
+        loss = torch.zeros(())
+        for margin, truth, share in (
+            (logits[:, 0], labels == 1, 0.25),
+            (logits[:, 1], labels == 2, 0.25),
+            (logits.exp().sum(1).log(), labels >= 1, 0.5),
+        ):
+            loss = loss + share / 2 * functional.softplus(-margin[truth]).mean()
+            loss = loss + share / 2 * functional.softplus(margin[~truth]).mean()
+        optimizer.zero_grad(set_to_none=True)
+        optimizer.param_groups[0]["lr"] = 0.1 * factor
+        loss.backward()
+        optimizer.step()
+    expected = network.state_dict()
+    for name in ("out.weight", "out.bias", "classifiers.0.weight", "classifiers.0.bias"):
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-5)
+
+
+def test_loss_is_eq_1_of_its_terms() -> None:
+    network, batch = made_batch()
+    settings = replace(CHIPS, unsupervised_weight=0.3, supervised_weight=0.7, temperature=0.5)
+    terms = herocon.losses(network, batch, settings)
+    views = network.views(batch.inputs, batch.is_missing)
+    known = batch.is_labeled
+    unsupervised = formulas.multi_view_loss(views, network.mapping(views), is_missing=batch.is_missing, temperature=0.5)
+    supervised = formulas.supervised_loss(
+        views[:, known], batch.has_kind[known], is_missing=batch.is_missing[:, known], temperature=0.5
+    )
+    expected = terms["loss_cls"] + 0.3 * unsupervised + 0.7 * supervised
+    torch.testing.assert_close(terms["loss"], expected)
+    assert all(float(term.detach()) > 0.05 for term in (unsupervised, supervised, terms["loss_cls"]))
+
+
+def test_h_learns_by_alpha_alone() -> None:
+    network, batch = made_batch()
+    assert gradients(network, batch)["mapping.0.weight"].abs().max() > 0
+    without = gradients(network, batch, replace(CHIPS, unsupervised_weight=0))
+    assert without["mapping.0.weight"].abs().max() == 0
+    assert isinstance(network.mapping[1], torch.nn.Sigmoid)
+
+
+def test_odds_of_damaged_are_the_sum_of_the_kinds_odds() -> None:
+    # Odds 1 and 3 make 4; of one kind they stay what they are.
+    joined = herocon.with_union(torch.tensor([[0.0, math.log(3)]]))
+    torch.testing.assert_close(joined, torch.tensor([[0.0, math.log(3), math.log(4)]]))
+    torch.testing.assert_close(herocon.with_union(torch.tensor([[-2.5]])), torch.tensor([[-2.5, -2.5]]))
+
+
+def test_weights_by_hand() -> None:
+    # A roof, two walls, one seen undamaged and two unlabeled ones of weight 1/2. Each kind has 1/4 of the weight, its
+    # chips with and without 1/8 each; damaged at all has 1/2. Times 6 chips: 3/4, and 3/2. Without roof: 2 walls, 1 seen
+    # undamaged and 2 halves make 4; without wall 3; undamaged 2.
+    has_kind = torch.tensor([[1.0, 0], [0, 1], [0, 1], [0, 0], [0, 0], [0, 0]])
+    is_labeled = torch.tensor([True] * 4 + [False] * 2)
+    half = 0.5
+    expected = torch.tensor(
+        [
+            [0.75, 0.75 / 3, 1.5 / 3],
+            [0.75 / 4, 0.75 / 2, 1.5 / 3],
+            [0.75 / 4, 0.75 / 2, 1.5 / 3],
+            [0.75 / 4, 0.75 / 3, 1.5 / 2],
+            *[[half * 0.75 / 4, half * 0.75 / 3, half * 1.5 / 2]] * 2,
+        ]
+    )
+    found = herocon.balanced_weights(has_kind, is_labeled, 0.5)
+    torch.testing.assert_close(found, expected)
+    assert float(found.sum(dim=1).mean()) == pytest.approx(1)
+
+
+def test_a_kind_that_no_chip_of_the_step_has_is_left_out() -> None:
+    has_kind = torch.tensor([[1.0, 0], [0, 0], [0, 0]])
+    found = herocon.balanced_weights(has_kind, torch.tensor([True, True, False]), 1.0)
+    assert found[:, 1].abs().max() == 0
+    torch.testing.assert_close(found[:, 0], found[:, 2])
+    assert float(found.sum(dim=1).mean()) == pytest.approx(1)
+    nothing = herocon.balanced_weights(torch.zeros(3, 2), torch.tensor([True, False, False]), 1.0)
+    assert nothing.abs().max() == 0
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.001, 0.03), (0.25, 0.2), (0.9, 0.4)])
+def test_weight_decay_follows_the_estimated_share(share: float, expected: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, _ = made_views()
+    asked = []
+
+    def estimated(data: PUData, positive: NDArray[np.int64], unlabeled: NDArray[np.int64], *_: object) -> float:
+        asked.append((positive.tolist(), unlabeled.tolist()))
+        return share
+
+    monkeypatch.setattr(herocon, "estimated_class_prior", estimated)
+    left_out = np.arange(240) % 10 == 0
+    data = replace(data, is_left_out=left_out)
+    for weight_decay, found in ((0.0, expected), (0.07, 0.07)):
+        settings = replace(SMALL, weight_decay=weight_decay)
+        learner = herocon._new_learner(data, data.trained_rows, np.array([1, 2]), settings, Run(CPU), 3)
+        assert learner.optimizer.param_groups[0]["weight_decay"] == pytest.approx(found)
+    rows = [np.flatnonzero(mask & ~left_out).tolist() for mask in (data.is_positive, data.classes == -1)]
+    assert asked == [tuple(rows)]
+
+
+@pytest.mark.parametrize("known", [[1] + [-1] * 239, [1] * 99 + [0] * 140 + [-1]])
+def test_weight_decay_is_a_middle_one_where_there_is_nothing_to_estimate_from(known: list[int]) -> None:
+    classes, nobody = np.array(known), np.zeros(240, np.bool_)
+    data = PUData(made_views()[0].inputs, classes >= 1, nobody, classes, NAMES)
+    learner = herocon._new_learner(data, np.arange(240), np.array([1]), replace(SMALL, weight_decay=0.0), Run(CPU), 3)
+    assert learner.optimizer.param_groups[0]["weight_decay"] == pytest.approx(0.1)
+
+
+def test_every_step_sees_the_labeled_chips() -> None:
+    is_labeled = np.arange(50) % 5 == 0
+    steps = herocon._steps(is_labeled, replace(SMALL, batch_size=12), torch.Generator().manual_seed(0))
+    unlabeled = np.concatenate([step[~is_labeled[step]] for step in steps])
+    assert sorted(unlabeled) == list(np.flatnonzero(~is_labeled))
+    assert all(sorted(step[is_labeled[step]]) == list(np.flatnonzero(is_labeled)) for step in steps)
+    few = herocon._steps(is_labeled, replace(SMALL, batch_size=12, labeled_batch=4), torch.Generator().manual_seed(0))
+    drawn = [frozenset(step[is_labeled[step]]) for step in few]
+    assert {len(each) for each in drawn} == {4}
+    assert len(set(drawn)) > 1
+
+
+def test_a_training_goes_on_from_a_snapshot_to_the_same_bits() -> None:
+    data, _ = made_views()
+    run = Run(CPU, 0)
+    learner = herocon._new_learner(data, np.arange(240), np.array([1, 2]), SMALL, run, 8)
+    pieces = herocon.Pieces(run)
+
+    def step(number: int) -> None:
+        rows = np.arange(240)
+        batch = herocon._draw(data, rows, data.classes, learner.network, SMALL, run.generator(4, number))
+        herocon._step(learner, pieces, batch, SMALL)
+
+    for number in range(3):
+        step(number)
+    saved = snapshot(learner)
+    ends = []
+    for _ in range(2):
+        restore(learner, saved)
+        for number in range(3, 6):
+            step(number)
+        ends.append({name: tensor.clone() for name, tensor in learner.network.state_dict().items()})
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+    assert not torch.equal(ends[0]["out.weight"], saved["network"]["out.weight"])
+
+
+# --- two dates, of which one may be missing -------------------------------------------------------------------------
+
+
+def test_dates_without_data_are_found() -> None:
+    images = torch.ones(4, 6, 2, 2, dtype=torch.uint8)
+    images[1, :3] = 0
+    images[2, 3:] = 0
+    images[3] = 0
+    images[0, :, 0, 0] = 0  # a black corner is no missing date
+    assert missing_dates(images).tolist() == [[False, True, False, True], [False, False, True, False]]
+
+
+def test_what_a_missing_date_holds_changes_no_loss_and_no_gradient() -> None:
+    network, batch = made_batch()
+    assert batch.is_missing.sum() > 0
+    images = batch.inputs[0].clone()
+    images[:, :3][batch.is_missing[0]] = torch.nan
+    spoiled = replace(batch, inputs=[images])
+    plain, wild = (herocon.losses(network, each, CHIPS) for each in (batch, spoiled))
+    assert all(torch.equal(plain[name], wild[name]) for name in plain)
+    plain, wild = gradients(network, batch), gradients(network, spoiled)
+    assert all(torch.equal(plain[name], wild[name]) for name in plain)
+    assert all(torch.isfinite(each).all() for each in wild.values())
+
+
+@torch.no_grad()
+def test_missing_date_of_one_chip_leaves_the_terms_of_the_others_alone() -> None:
+    # In evaluation mode chips meet in the losses only. Cross entropy and Eq. 5 of the others, worked out without chip 0's
+    # pre view: it is no negative, and chip 0 no anchor.
+    network, batch = made_batch()
+    network.eval()
+    views = network.views(batch.inputs, batch.is_missing)
+    mapped = network.mapping(views)
+    pre, post = (torch.nn.functional.normalize(each, dim=1) for each in views)
+    h_pre, h_post = (torch.nn.functional.normalize(each, dim=1) for each in mapped)
+    gone = batch.is_missing[0].tolist()
+    terms = []
+    for i in range(len(gone)):
+        if gone[i]:
+            continue
+        pushed = 0.0
+        for k in range(len(gone)):
+            for there, other, h_other in ((not gone[k], pre, h_pre), (True, post, h_post)):
+                if k != i and there:
+                    weight = (math.exp(1 - pre[i] @ h_other[k]) + math.exp(1 - other[k] @ h_pre[i])) / 2
+                    pushed += weight * math.exp(pre[i] @ other[k])
+        pulled = math.exp(pre[i] @ post[i])
+        terms.append(-math.log(pulled / (pulled + pushed)))
+    assert 0 < sum(gone) < len(gone)
+    assert float(herocon.losses(network, batch, CHIPS)["loss_unsupervised"]) == pytest.approx(np.mean(terms), rel=1e-5)
+    alone = network.kind_logits(views[:, 1:2], batch.is_missing[:, 1:2])
+    torch.testing.assert_close(network.kind_logits(views, batch.is_missing)[1:2], alone)
+
+
+def test_missing_dates_stay_out_of_the_backbone() -> None:
+    network, batch = made_batch()
+    seen: list[Tensor] = []
+    network.trunk.backbone.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0]))
+    network.views(batch.inputs, batch.is_missing)
+    assert len(seen[0]) == int((~batch.is_missing).sum()) < 2 * len(batch.is_labeled)
+    standard = network.trunk.standardize(batch.inputs[0])
+    n_pre = int((~batch.is_missing[0]).sum())
+    torch.testing.assert_close(seen[0][:n_pre], standard[~batch.is_missing[0], :3])
+    torch.testing.assert_close(seen[0][n_pre:], standard[:, 3:])
+
+
+def test_each_band_is_standardised_by_the_chips_that_have_it() -> None:
+    data, _ = made_chips()
+    data.inputs.chips[:, 3:] //= 2
+    trunk = herocon.new_pair_trunk(data, np.arange(48), CHIPS, Run(CPU))
+    there = data.inputs.chips.astype(np.float64)
+    for band in range(6):
+        values = there[np.arange(48) % 4 != 0, band] if band < 3 else there[:, band]
+        assert float(trunk.standardize.mean[band]) == pytest.approx(values.mean(), rel=1e-4)
+        assert float(trunk.standardize.scale[band]) == pytest.approx(values.std(), rel=1e-4)
+    assert trunk.input_shape.tolist() == [6, 32, 32]
+
+
+@pytest.mark.parametrize("augmentation", ["aerial", "natural"])
+def test_mask_of_missing_dates_survives_batching_augmentation_and_pieces(
+    augmentation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Every fourth chip lacks its pre image. "natural" turns the zeros of a missing date into gray.
+    data, _ = made_chips(augmentation=augmentation)
+    kept, seen = herocon.HeroconNetwork.views, []
+
+    def spy(network: herocon.HeroconNetwork, inputs: list[Tensor], is_missing: Tensor) -> Tensor:
+        seen.append(is_missing)
+        if len(seen) == 1:
+            raise torch.OutOfMemoryError
+        return kept(network, inputs, is_missing)
+
+    monkeypatch.setattr(herocon.HeroconNetwork, "views", spy)
+    run = Run(CPU, 0)
+    herocon.fit(data, replace(CHIPS, epochs=1, batch_size=48), run)
+    assert [mask.shape[1] for mask in seen] == [48, 24, 24]
+    assert sum(int(mask[0].sum()) for mask in seen[1:]) == 12
+    assert not any(mask[1].any() for mask in seen)
+    assert "2 pieces" in run.warnings[-1]
+
+
+def test_part_of_a_batch_keeps_what_belongs_together() -> None:
+    _, batch = made_batch()
+    part = batch.part(slice(4, 9))
+    for found, whole in (
+        (part.inputs[0], batch.inputs[0]),
+        (part.is_missing.T, batch.is_missing.T),
+        (part.has_kind, batch.has_kind),
+        (part.is_labeled, batch.is_labeled),
+        (part.weights, batch.weights),
+    ):
+        assert torch.equal(found, whole[4:9])
+
+
+def test_a_chip_without_its_pre_image_is_embedded_and_judged_by_its_post_image() -> None:
+    network, _ = made_batch()
+    network.eval()
+    images = torch.from_numpy(made_chips()[0].inputs.chips[:3]).float()
+    model = TrainedModel(network, network.trunk)
+    with torch.inference_mode():
+        standard = network.trunk.standardize(images)
+        pre, post = (network.out(network.trunk.backbone(part)) for part in (standard[:, :3], standard[:, 3:]))
+        logits = torch.stack([network.classifiers[0](pre), network.classifiers[1](post)])
+    expected = logits.mean(0)
+    expected[0] = logits[1, 0]
+    torch.testing.assert_close(network.kind_margins(images), expected)
+    torch.testing.assert_close(network.represent(images)[0], post[0])
+    torch.testing.assert_close(network.represent(images)[1:], (pre + post)[1:] / 2)
+    scores = torch.from_numpy(model.score(images.byte().numpy()))
+    torch.testing.assert_close(scores, torch.sigmoid(expected.exp().sum(1).log()))
+
+
+def test_chips_are_scored_alike_in_any_company_and_without_any_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, _ = made_batch()
+    model = TrainedModel(network.eval(), network.trunk)
+    chips = made_chips()[0].inputs.chips.copy()
+    chips[5] = 0
+    whole, embedded = model.score(chips), model.embed(chips)
+    monkeypatch.setattr("pu_geo.engine.network.IMAGES_AT_ONCE", 7)
+    np.testing.assert_allclose(model.score(chips), whole, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(embedded, axis=1), 1, atol=1e-5)
+    assert np.isfinite(whole).all()
+    assert model.score(chips[:0]).shape == (0,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bands", [6, 3])
+def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
+    data, truth = made_chips(64, bands)
+    settings = replace(CHIPS, epochs=12, pretrain_epochs=1, lr=3e-3)
+    told: list[Mapping[str, object]] = []
+    model = fit(data, settings, report=told.append)
+    hidden = data.classes == -1
+    assert metrics.auc(model.score(data.inputs.array)[hidden], truth[hidden]) > 0.85
+    assert isinstance(model.trunk, PairTrunk) == (bands == 6)
+    assert [event["stage"] for event in told] == ["pretraining"] + ["training"] * 12
+    again = herocon.restored(model.state(), settings, CPU)
+    np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
+    np.testing.assert_array_equal(again.embed(data.inputs.array), model.embed(data.inputs.array))
+
+
+def test_comes_back_from_its_state_on_features() -> None:
+    data, _ = made_views()
+    model = fit(data, replace(SMALL, epochs=2))
+    again = herocon.restored(model.state(), SMALL, CPU)
+    np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
+    assert again.network.kinds.tolist() == [1, 2]
+
+
+def test_pretraining_moves_the_shared_backbone_and_nothing_else_does_before() -> None:
+    data, _ = made_chips(24)
+    fresh, trained = (
+        herocon.new_pair_trunk(data, np.arange(24), replace(CHIPS, pretrain_epochs=epochs), Run(CPU)) for epochs in (0, 1)
+    )
+    assert fresh.backbone.n_bands == 3
+    assert not torch.equal(fresh.backbone.conv1.weight, trained.backbone.conv1.weight)
+    torch.testing.assert_close(fresh.standardize.mean, trained.standardize.mean)
+
+
+def test_card_and_presets() -> None:
+    assert CARD.uses_types
+    assert set(CARD.presets) == {"quick", "standard"}
+    for preset in CARD.presets.values():
+        CARD.settings(**preset)
