@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -164,11 +164,17 @@ def view(folder: Path) -> JobView:
         message=str(last.get("message", "starting" if alive else "")),
         started_at=str(current[0]["at"]) if current else "",
         ended_at=str(end["at"]) if end else None,
-        curve=tuple(event for event in current if event["event"] == "epoch"),
+        curve=_curve(log),
         result=end.get("result", {}) if end else {},
         problem=str(end.get("problem", "")) if end else "",
         hint=str(end.get("hint", "")) if end else "",
     )
+
+
+def _curve(log: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Return every epoch's report, over all launches: one that goes on after a checkpoint does not report what is done."""
+    epochs = {(event.get("stage"), event.get("epoch")): event for event in log if event["event"] == "epoch"}
+    return tuple(epochs.values())
 
 
 def folder_of(layout: Layout, job_id: str) -> Path:
@@ -198,7 +204,7 @@ def cancel(layout: Layout, job_id: str) -> None:
         JobError: if it is not running.
     """
     folder = folder_of(layout, job_id)
-    if not is_alive(folder):
+    if view(folder).state != "running":  # its worker may still be alive, on its way out
         raise JobError(f"Job {job_id} is not running.", "There is nothing to cancel.")
     (folder / "cancel").touch()
 

@@ -161,3 +161,14 @@ def test_half_a_line_at_the_end_of_the_log_is_left_out(tmp_path: Path) -> None:
     with (tmp_path / "events.jsonl").open("a") as log:
         log.write('{"event": "pro')
     assert [event["event"] for event in events.read(tmp_path)] == ["progress"]
+
+
+def test_curve_goes_on_over_launches(project: Layout) -> None:
+    folder = jobs.create(project, "sleep", {"seconds": 0})
+    events.append(folder, "launched")
+    for epoch, loss in ((1, 0.9), (2, 0.8), (3, 0.7)):
+        events.append(folder, "epoch", {"stage": "training", "epoch": epoch, "loss": loss})
+    events.append(folder, "launched")
+    for epoch, loss in ((3, 0.6), (4, 0.5)):  # the last checkpoint was that of epoch 2
+        events.append(folder, "epoch", {"stage": "training", "epoch": epoch, "loss": loss})
+    assert [(point["epoch"], point["loss"]) for point in jobs.view(folder).curve] == [(1, 0.9), (2, 0.8), (3, 0.6), (4, 0.5)]
