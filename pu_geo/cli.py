@@ -205,6 +205,14 @@ def _export(options: argparse.Namespace) -> None:
     _say(options, result, words)
 
 
+def _export_labels(options: argparse.Namespace) -> None:
+    from pu_geo.tasks.export_labels import export_labels
+
+    result = export_labels(projects.find(options.project), options.out)
+    words = f"Wrote {result['n']} labels to {result['out']}, and {result['n_events']} events to {result['events_out']}."
+    _say(options, result, words)
+
+
 def _inspect(options: argparse.Namespace) -> None:
     from pu_geo.geo.raster import inspect_file
 
@@ -267,6 +275,7 @@ COMMANDS = {
     "train": _train,
     "evaluate": _evaluate,
     "export": _export,
+    "export-labels": _export_labels,
     "inspect": _inspect,
     "jobs": _jobs,
     "demo": _demo,

@@ -104,6 +104,10 @@ def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def _other_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = _verb(
+        verbs, "export-labels", "Write the current labels, and their whole history.", "joplin.pugeo --out labels.csv"
+    )
+    verb.add_argument("--out", required=True, metavar="FILE.csv|.geojson", help="history goes to FILE.events.csv beside it")
     verb = _verb(verbs, "inspect", "Say whether files can be used.", "*.tif *.geojson --json", project=False)
     verb.add_argument("file", nargs="+", metavar="FILE")
     verb = _verb(verbs, "jobs", "List, cancel or resume background jobs.", "joplin.pugeo resume 20260101-120000-abc123")

@@ -13,6 +13,10 @@ Role = Literal["pre", "post"]
 Label = Literal["positive", "not_damaged", "not_assessable", "cleared"]
 MOST_NODATA = 0.5  # share of a chip that may be without data; beyond it the building counts as not assessed
 LABELS: tuple[Label, ...] = ("positive", "not_damaged", "not_assessable", "cleared")
+Reason = Literal["", "cloud", "outside_image", "nodata", "misaligned", "no_building", "unclear"]
+REASONS: tuple[Reason, ...] = ("", "cloud", "outside_image", "nodata", "misaligned", "no_building", "unclear")
+Shown = Literal["", "exploit", "explore", "audit"]
+SHOWN: tuple[Shown, ...] = ("", "exploit", "explore", "audit")
 Affine6 = tuple[float, float, float, float, float, float]
 
 
@@ -125,7 +129,21 @@ class ChipSet:
 
 @dataclass(frozen=True)
 class LabelEvent:
-    """One row of the append-only label log. `event` is its number; `label` is the building's label after it."""
+    """One row of the append-only label log.
+
+    Attributes:
+        event: its number.
+        op: the operation that made it; unique for ever.
+        label: the building's label after it.
+        analyst: who made it; for an imported event, whose answer it is.
+        at: when it was made, RFC 3339 UTC; for an imported event, when it was made where it comes from.
+        undoes: the event that an undo took back, or a redo put back.
+        reason: why a building is not assessable; "" where nobody said, and with every other label.
+        damage_types: what kinds of damage were seen, in the analyst's words.
+        comment: at most 500 characters.
+        shown: why the building was put before the analyst; "" if the analyst picked it.
+        inclusion: probability, (0, 1], with which an audit drew the building; None outside audits.
+    """
 
     event: int
     op: str
@@ -136,6 +154,11 @@ class LabelEvent:
     screen: str
     kind: Literal["set", "undo", "redo", "import", "simulated"] = "set"
     undoes: int | None = None
+    reason: Reason = ""
+    damage_types: tuple[str, ...] = ()
+    comment: str = ""
+    shown: Shown = ""
+    inclusion: float | None = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +169,7 @@ class PUSet:
         building_ids: [N], in the order of the chip set.
         is_positive: bool [N]. Everything else is unlabeled.
         is_not_damaged: bool [N]; buildings an analyst called not damaged (unlabeled for PU methods).
-        is_left_out: bool [N]; not assessable: neither trained on nor judged.
+        is_left_out: bool [N]; not assessable, or answered in an audit alone: not trained on.
         at_event: number of the last label event that was taken into account.
     """
 

@@ -72,13 +72,14 @@ def test_label_stream_acknowledges_replays_and_survives_bad_lines(project: Layou
         '["op"]',
         '{"op": "c", "building_id": "nobody", "label": "positive"}',
         '{"op": "d", "building_id": "b2", "label": "burnt"}',
+        '{"op": "d", "building_id": "b2", "label": "positive", "reason": "cloud"}',
         "",
         '{"op": "e", "building_id": "b2", "label": "not_damaged"}',
         good,
     )
     assert answers[0] == {"ack": "a", "event": 1}
-    assert ["error" in answer for answer in answers] == [False, True, True, True, True, True, False, False]
-    assert answers[6:] == [{"ack": "e", "event": 2}, {"ack": "a", "event": 1}]
+    assert ["error" in answer for answer in answers] == [False, True, True, True, True, True, True, False, False]
+    assert answers[7:] == [{"ack": "e", "event": 2}, {"ack": "a", "event": 1}]
     with store.connect(project) as db:
         assert labels.current_labels(db) == {"b1": "positive", "b2": "not_damaged"}
 
@@ -96,6 +97,27 @@ def test_csv_import_is_one_act_and_importing_again_stores_nothing(
         analyst = next(iter(labels.current(db).values())).analyst
         assert len(labels.undo(db, "u", analyst=analyst, screen="cli")) == 3
     assert json.loads(run(capsys, "label", str(project.folder), "--import", str(table), "--json")[1])["stored"] == 3
+
+
+def test_labels_are_exported_with_their_history_beside_them(
+    capsys: pytest.CaptureFixture[str], project: Layout, tmp_path: Path
+) -> None:
+    simulated = ("label", str(project.folder), "--from-field", "damage", "--is", "destroyed", "--count", "3")
+    assert run(capsys, *simulated)[0] == 0
+    out = tmp_path / "labels.geojson"
+    result = json.loads(run(capsys, "export-labels", str(project.folder), "--out", str(out), "--json")[1])
+    history = tmp_path / "labels.events.csv"
+    assert result == {
+        "out": str(out), "events_out": str(history), "n": 3, "n_events": 3, "labels_up_to_event": 3,
+    }  # fmt: skip
+    assert len(json.loads(out.read_text())["features"]) == 3
+    again = run(capsys, "label", str(project.folder), "--import", str(history), "--json")[1]
+    assert json.loads(again) == {"rows": 3, "stored": 0, "unchanged": 3, "skipped": 0}
+    code, words, _ = run(capsys, "export-labels", str(project.folder), "--out", str(tmp_path / "labels.csv"))
+    assert (code, words.startswith("Wrote 3 labels to")) == (0, True)
+    code, _, err = run(capsys, "export-labels", str(project.folder), "--out", str(tmp_path / "labels.txt"))
+    assert code == 2
+    assert "ends in .txt" in err
 
 
 def test_points_are_laid_onto_footprints_and_misses_are_counted(

@@ -1,46 +1,23 @@
 """The append-only log of labels. A building's current label is the one stored with its last event.
 
-Nothing here rewrites or deletes: undo and redo are events too, and each stores the label that results from it.
+Nothing here rewrites or deletes: undo and redo are events too, and each stores the whole answer that results from it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from pu_geo.errors import LabelError
 from pu_geo.project.contents import building_ids
+from pu_geo.project.label_log import COLUMNS, all_undone, details, event_of, insert, last_standing, problem, utc
+from pu_geo.project.label_log import Ack as Ack
+from pu_geo.project.label_log import LabelOp as LabelOp
 from pu_geo.project.store import now, transaction
 from pu_geo.records import LABELS, Label, LabelEvent, PUSet
-
-_COLUMNS = "event, op, building_id, label, analyst, at, screen, kind, undoes"
-
-
-@dataclass(frozen=True)
-class Ack:
-    """The answer to one operation: the number of its (last) event, or what was wrong with it."""
-
-    op: str
-    event: int | None
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class LabelOp:
-    """One wish of an analyst.
-
-    Attributes:
-        op: unique for ever: a replayed operation is acknowledged again, never stored twice.
-        act: id shared by operations that are undone together; by default each stands alone.
-    """
-
-    op: str
-    building_id: str
-    label: Label
-    act: str | None = None
 
 
 def append(
@@ -55,7 +32,7 @@ def append(
 
     Args:
         ops: in the order in which they were made.
-        analyst: pseudonym of who made them.
+        analyst: pseudonym of who made them. Whoever stores an operation may undo it, also where it is another's answer.
         screen: where: "map", "wall", "cli", ...
         kind: "set", "import" or "simulated".
 
@@ -66,40 +43,38 @@ def append(
     with transaction(db):
         for op in ops:
             stored = db.execute("SELECT event FROM label_event WHERE op = ?", (op.op,)).fetchone()
-            problem = None if stored else _problem(db, op)
+            wrong = None if stored else problem(db, op)
             if stored:
                 acks.append(Ack(op.op, int(stored[0])))
-            elif problem:
-                acks.append(Ack(op.op, None, problem))
+            elif wrong:
+                acks.append(Ack(op.op, None, wrong))
             else:
-                event = _insert(db, op, analyst=analyst, screen=screen, kind=kind, undoes=None, act=op.act or op.op)
-                acks.append(Ack(op.op, event))
+                acks.append(Ack(op.op, _insert(db, op, analyst, screen, kind)))
     return acks
 
 
-def _problem(db: sqlite3.Connection, op: LabelOp) -> str | None:
-    if not op.op or len(op.op) > 200:
-        return "op must be a text of 1 to 200 characters that you never use twice."
-    if op.label not in LABELS:
-        return f"label {op.label!r} is not one of {', '.join(LABELS)}."
-    if db.execute("SELECT 1 FROM footprints WHERE building_id = ?", (op.building_id,)).fetchone() is None:
-        return f"building {op.building_id!r} is not in this project."
-    return None
-
-
-def _insert(
-    db: sqlite3.Connection, op: LabelOp, *, analyst: str, screen: str, kind: str, undoes: int | None, act: str
-) -> int:
-    cursor = db.execute(
-        "INSERT INTO label_event (op, building_id, label, analyst, at, screen, kind, undoes, act) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (op.op, op.building_id, op.label, analyst, now(), screen, kind, undoes, act),
+def _insert(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str, kind: str) -> int:
+    return insert(
+        db,
+        {
+            "op": op.op,
+            "building_id": op.building_id,
+            **details(op),
+            "analyst": op.analyst or analyst,
+            "imported_by": analyst if op.analyst else None,
+            "at": now(),
+            "origin_at": utc(op.at),
+            "screen": screen,
+            "kind": kind,
+            "act": op.act or op.op,
+        },
     )
-    return int(cursor.lastrowid or 0)
 
 
 def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str) -> list[LabelEvent]:
-    """Take back the last act of this analyst that still stands, by adding events with the labels from before it.
+    """Take back the last act of this analyst that still stands, by adding events with the answers that stand without it.
+
+    What other analysts said stands, before that act as well as since.
 
     Returns:
         The events added (none if there is nothing to undo). A replayed `op` adds nothing and returns what it added first.
@@ -123,17 +98,26 @@ def _step(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: s
                 db.execute("INSERT INTO empty_step VALUES (?)", (op,))
             targets = _events_of_act(db, stack[-1]) if stack else []
             for number, target in enumerate(reversed(targets) if kind == "undo" else targets):
-                label = _label_after_step(db, target, kind)
-                one = LabelOp(op if number == 0 else f"{op}#{number}", target.building_id, label)
-                _insert(db, one, analyst=analyst, screen=screen, kind=kind, undoes=target.event, act=act)
+                one = op if number == 0 else f"{op}#{number}"
+                _insert_step(db, one, target, analyst=analyst, screen=screen, kind=kind, act=act)
         return _events_of_act(db, act)
+
+
+def _insert_step(
+    db: sqlite3.Connection, op: str, target: LabelEvent, *, analyst: str, screen: str, kind: str, act: str
+) -> None:
+    """Store an undo or redo of one event, with the complete answer that stands afterwards."""
+    found = last_standing(db, target.building_id, step=(target.event, kind))
+    values: dict[str, object] = {"op": op, "building_id": target.building_id, "analyst": analyst, "at": now()}
+    values |= {"screen": screen, "kind": kind, "undoes": target.event, "act": act}
+    insert(db, {**values, **(details(found) if found else {"label": "cleared"}), "answer": found.event if found else None})
 
 
 def _stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]:
     """Replay an analyst's history: which acts stand, and which were undone and can be redone."""
     rows = db.execute(
         "SELECT e.act, e.kind, u.act FROM label_event e LEFT JOIN label_event u ON u.event = e.undoes "
-        "WHERE e.analyst = ? GROUP BY e.act ORDER BY min(e.event)",
+        "WHERE ifnull(e.imported_by, e.analyst) = ? GROUP BY e.act ORDER BY min(e.event)",
         (analyst,),
     )
     standing: list[str] = []
@@ -152,27 +136,9 @@ def _stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]
 
 
 def _events_of_act(db: sqlite3.Connection, act: str) -> list[LabelEvent]:
-    rows = db.execute(f"SELECT {_COLUMNS} FROM label_event WHERE act = ? ORDER BY event", (act,))
-    return [LabelEvent(*row) for row in rows]
-
-
-def _label_after_step(db: sqlite3.Connection, target: LabelEvent, kind: str) -> Label:
-    """Return the label that undoing or redoing an event leads to; what another analyst said since then stands."""
-    last = db.execute(
-        "SELECT label, analyst FROM label_event WHERE building_id = ? ORDER BY event DESC LIMIT 1", (target.building_id,)
-    ).fetchone()
-    if last[1] != target.analyst:
-        found: Label = last[0]
-        return found
-    return _label_before(db, target) if kind == "undo" else target.label
-
-
-def _label_before(db: sqlite3.Connection, event: LabelEvent) -> Label:
-    row = db.execute(
-        "SELECT label FROM label_event WHERE building_id = ? AND event < ? ORDER BY event DESC LIMIT 1",
-        (event.building_id, event.event),
-    ).fetchone()
-    return "cleared" if row is None else row[0]
+    return [
+        event_of(row) for row in db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.act = ? ORDER BY event", (act,))
+    ]
 
 
 def last_event(db: sqlite3.Connection) -> int:
@@ -180,35 +146,82 @@ def last_event(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()[0])
 
 
+_DECIDING = (
+    "FROM (SELECT max(event) AS last FROM label_event WHERE event <= ? GROUP BY building_id) "
+    "JOIN label_event e ON e.event = last JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
+    "WHERE e.label <> 'cleared'"
+)
+
+
 def current(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, LabelEvent]:
-    """Return the deciding event of every building that carries a label, as things stood after event `at`."""
-    rows = db.execute(
-        f"SELECT {_COLUMNS} FROM label_event WHERE event IN "
-        "(SELECT max(event) FROM label_event WHERE event <= ? GROUP BY building_id) AND label <> 'cleared'",
-        (last_event(db) if at is None else at,),
-    )
-    return {row[2]: LabelEvent(*row) for row in rows}
+    """Return the deciding answer of every building that carries a label, as things stood after event `at`.
+
+    After an undo or redo that is the answer which it brought back: with its own analyst, time and kind.
+    """
+    rows = db.execute(f"SELECT {COLUMNS} {_DECIDING}", (last_event(db) if at is None else at,))
+    return {row[2]: event_of(row) for row in rows}
 
 
 def current_labels(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, Label]:
     """Return building id -> label for every building that carries one."""
-    return {building: event.label for building, event in current(db, at=at).items()}
+    return dict(db.execute(f"SELECT e.building_id, e.label {_DECIDING}", (last_event(db) if at is None else at,)).fetchall())
 
 
 def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] | None = None) -> PUSet:
     """Return what a method may learn from, as labels stood after event `at` (now, if None).
+
+    Answers of audits are never learned from: they judge what was learned. A building whose deciding answer is an audit's
+    counts with the last answer from before it that stands and is no audit's; it is left out where there is none.
 
     Args:
         ids: order of the rows, as in the chip set; all buildings in their own order if None.
     """
     at_event = last_event(db) if at is None else at
     order = list(building_ids(db) if ids is None else ids)
-    labels = current_labels(db, at=at_event)
+    labels = {building: _for_training(db, event, at_event) for building, event in current(db, at=at_event).items()}
 
-    def marked(label: Label) -> np.ndarray:
-        return np.fromiter((labels.get(building) == label for building in order), dtype=np.bool_, count=len(order))
+    def marked(*wanted: Label | None) -> np.ndarray:
+        found = (labels.get(building, "cleared") in wanted for building in order)
+        return np.fromiter(found, dtype=np.bool_, count=len(order))
 
-    return PUSet(order, marked("positive"), marked("not_damaged"), marked("not_assessable"), at_event)
+    return PUSet(order, marked("positive"), marked("not_damaged"), marked("not_assessable", None), at_event)
+
+
+def _for_training(db: sqlite3.Connection, event: LabelEvent, at: int) -> Label | None:
+    """Return what a method may know about a building; None where only an audit has an answer."""
+    if event.shown != "audit":
+        return event.label
+    other = last_standing(db, event.building_id, at=at, outside_audits=True)
+    return None if other is None or other.label == "cleared" or other.event > event.event else other.label
+
+
+class Audit(NamedTuple):
+    """One answer of an audit; `inclusion` is the probability, (0, 1], with which the building was drawn."""
+
+    building_id: str
+    label: Label
+    inclusion: float
+    analyst: str
+    event: int
+
+
+def audits(db: sqlite3.Connection) -> list[Audit]:
+    """Return the last standing audit answer of each building, in the order in which they were given.
+
+    A later answer outside the audit changes the building's label but not the sample; only clearing the building, or undo,
+    takes an audit answer out of it.
+    """
+    gone = all_undone(db)
+    last: dict[str, tuple[str, Audit]] = {}
+    for shown, *row in db.execute(
+        "SELECT shown, building_id, label, inclusion, analyst, event FROM label_event "
+        "WHERE undoes IS NULL AND (shown = 'audit' OR label = 'cleared') ORDER BY event"
+    ):
+        found = Audit(*row)
+        if found.event not in gone:
+            last.pop(found.building_id, None)
+            last[found.building_id] = (shown, found)
+    return [found for shown, found in last.values() if shown == "audit" and found.label != "cleared"]
 
 
 def refuse_rejected(acks: Sequence[Ack], source: str) -> None:

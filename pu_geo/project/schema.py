@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA = 1
+SCHEMA = 2
 APPLICATION_ID = 0x47504B47  # "GPKG"
 USER_VERSION = 10300
 CUSTOM_SRS = 100000  # a CRS without an EPSG code
@@ -27,11 +27,40 @@ CREATE TABLE gpkg_geometry_columns (
   FOREIGN KEY (srs_id) REFERENCES gpkg_spatial_ref_sys(srs_id));
 """
 
-_TABLES = """
+# What an answer says beside its label, and where it comes from. Added to the log with schema 2, hence its last columns.
+_ANSWER_COLUMNS = (
+    "reason TEXT NOT NULL DEFAULT '' CHECK (reason IN "
+    "('', 'cloud', 'outside_image', 'nodata', 'misaligned', 'no_building', 'unclear'))",
+    "damage_types TEXT NOT NULL DEFAULT '[]'",  # a JSON list of texts
+    "comment TEXT NOT NULL DEFAULT '' CHECK (length(comment) <= 500)",
+    "shown TEXT NOT NULL DEFAULT '' CHECK (shown IN ('', 'exploit', 'explore', 'audit'))",
+    "inclusion REAL CHECK ((shown = 'audit') = (inclusion IS NOT NULL) AND ifnull(inclusion > 0 AND inclusion <= 1, 1))",
+    "answer INTEGER",  # undo and redo: the event whose answer stands afterwards; NULL is this event itself
+    "origin_at TEXT",  # imported events: when and as what kind they were made where they come from, and who imported them
+    "origin_kind TEXT CHECK (origin_kind IN ('set', 'undo', 'redo', 'import', 'simulated'))",
+    "imported_by TEXT",
+)
+
+_VIEW = """
+CREATE VIEW damage_map AS
+  SELECT f.fid AS OGC_FID, f.geom AS geom, f.building_id AS building_id, f.area_m2 AS area_m2,
+    CASE WHEN e.label = 'cleared' THEN NULL ELSE e.label END AS label, a.analyst AS labeller,
+    ifnull(a.origin_at, a.at) AS labelled_at, s.score AS score, s.rank AS rank, s.run_id AS run_id,
+    CASE WHEN e.reason = '' THEN NULL ELSE e.reason END AS reason,
+    CASE WHEN e.damage_types = '[]' THEN NULL ELSE e.damage_types END AS damage_types,
+    CASE WHEN e.comment = '' THEN NULL ELSE e.comment END AS comment
+  FROM footprints f
+  LEFT JOIN label_event e ON e.event = (SELECT max(x.event) FROM label_event x WHERE x.building_id = f.building_id)
+  LEFT JOIN label_event a ON a.event = ifnull(e.answer, e.event)
+  LEFT JOIN score s ON s.building_id = f.building_id
+    AND s.run_id = (SELECT p.run_id FROM pinned_run p ORDER BY p.pin DESC LIMIT 1)
+"""
+
+_TABLES = f"""
 CREATE TABLE pugeo_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE footprints (
   fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom BLOB NOT NULL, building_id TEXT NOT NULL UNIQUE,
-  area_m2 REAL, source_footprint TEXT, attributes TEXT NOT NULL DEFAULT '{}');
+  area_m2 REAL, source_footprint TEXT, attributes TEXT NOT NULL DEFAULT '{{}}');
 CREATE TABLE scene (
   scene_id TEXT PRIMARY KEY, role TEXT NOT NULL, path TEXT NOT NULL, facts TEXT NOT NULL, added_at TEXT NOT NULL);
 CREATE TABLE chip_set (
@@ -40,7 +69,8 @@ CREATE TABLE label_event (
   event INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL UNIQUE, building_id TEXT NOT NULL, label TEXT NOT NULL
     CHECK (label IN ('positive', 'not_damaged', 'not_assessable', 'cleared')),
   analyst TEXT NOT NULL, at TEXT NOT NULL, screen TEXT NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('set', 'undo', 'redo', 'import', 'simulated')), undoes INTEGER, act TEXT NOT NULL);
+  kind TEXT NOT NULL CHECK (kind IN ('set', 'undo', 'redo', 'import', 'simulated')), undoes INTEGER, act TEXT NOT NULL,
+  {", ".join(_ANSWER_COLUMNS)});
 CREATE INDEX label_event_building ON label_event (building_id, event);
 CREATE INDEX label_event_act ON label_event (act);
 CREATE TABLE empty_step (op TEXT PRIMARY KEY);  -- undo and redo that found nothing to do, so that a replay does nothing too
@@ -54,15 +84,7 @@ CREATE TABLE score (
   run_id TEXT NOT NULL, building_id TEXT NOT NULL, score REAL NOT NULL, rank INTEGER NOT NULL,
   PRIMARY KEY (run_id, building_id)) WITHOUT ROWID;
 CREATE TABLE pinned_run (
-  pin INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, at TEXT NOT NULL, by_person INTEGER NOT NULL);
-CREATE VIEW damage_map AS
-  SELECT f.fid AS OGC_FID, f.geom AS geom, f.building_id AS building_id, f.area_m2 AS area_m2,
-    CASE WHEN e.label = 'cleared' THEN NULL ELSE e.label END AS label, e.analyst AS labeller, e.at AS labelled_at,
-    s.score AS score, s.rank AS rank, s.run_id AS run_id
-  FROM footprints f
-  LEFT JOIN label_event e ON e.event = (SELECT max(x.event) FROM label_event x WHERE x.building_id = f.building_id)
-  LEFT JOIN score s ON s.building_id = f.building_id
-    AND s.run_id = (SELECT p.run_id FROM pinned_run p ORDER BY p.pin DESC LIMIT 1);
+  pin INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, at TEXT NOT NULL, by_person INTEGER NOT NULL);{_VIEW};
 """
 
 _REGISTRY = """
@@ -80,3 +102,8 @@ INSERT INTO gpkg_geometry_columns VALUES
 """
 
 CREATE = _GEOPACKAGE + _TABLES + _REGISTRY
+
+# Schema number -> statements that lead to the next one. Rows of the log are never rewritten.
+MIGRATIONS: dict[int, tuple[str, ...]] = {
+    1: (*(f"ALTER TABLE label_event ADD COLUMN {column}" for column in _ANSWER_COLUMNS), "DROP VIEW damage_map", _VIEW),
+}

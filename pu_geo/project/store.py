@@ -9,13 +9,13 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import schema
-from pu_geo.project.layout import SUFFIX, Layout, find_project
+from pu_geo.project.layout import SUFFIX, Layout, find_project, replacing
 
 BUSY_MS = 20_000
 
@@ -29,8 +29,10 @@ def now() -> str:
 def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
     """Open the project's GeoPackage for one piece of work. Transactions are begun by hand.
 
+    A file that an older PU-Geo wrote is brought up to date first, with a copy of it left beside it.
+
     Raises:
-        ProjectError: if the file is damaged or was written by a newer PU-Geo.
+        ProjectError: if the file is damaged or was written by a newer PU-Geo, or that copy cannot be made.
     """
     if not layout.gpkg.is_file():
         raise ProjectError(f"{layout.gpkg} is gone.", "Was the folder moved or renamed? Open it from where it is now.")
@@ -69,13 +71,54 @@ def _damaged(layout: Layout, error: sqlite3.DatabaseError) -> ProjectError:
     )
 
 
+def _schema_of(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()[0])
+
+
 def _check_schema(db: sqlite3.Connection, layout: Layout) -> None:
-    found = int(db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()[0])
+    found = _schema_of(db)
     if found > schema.SCHEMA:
         raise ProjectError(
             f"{layout.folder.name} was written by a newer PU-Geo: its schema is {found}, this one knows {schema.SCHEMA}.",
             "Update PU-Geo, then open the project again.",
         )
+    if found < schema.SCHEMA:
+        _migrate(db, layout)
+
+
+def _migrate(db: sqlite3.Connection, layout: Layout) -> None:
+    """Bring the file up to this schema in one transaction, after a backup; whoever comes second finds it done."""
+    with transaction(db):
+        found = _schema_of(db)
+        if found < schema.SCHEMA:
+            _back_up(layout, found)
+        for number in range(found, schema.SCHEMA):
+            for statement in schema.MIGRATIONS[number]:
+                db.execute(statement)
+        db.execute("UPDATE pugeo_meta SET value = ? WHERE key = 'schema'", (str(schema.SCHEMA),))
+
+
+def _back_up(layout: Layout, found: int) -> None:
+    """Copy the file to `project.v<schema>-backup.gpkg` beside it, over a connection of its own.
+
+    SQLite makes no copy over the connection that holds the write lock, and that lock must be held meanwhile: nobody may
+    add to the file between its copy and its migration.
+    """
+    path = layout.gpkg.with_name(f"{layout.gpkg.stem}.v{found}-backup.gpkg")
+    try:
+        with (
+            replacing(path) as temporary,
+            closing(sqlite3.connect(layout.gpkg)) as source,
+            closing(sqlite3.connect(temporary)) as target,
+        ):
+            source.backup(target)
+            target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
+    except OSError as error:
+        raise ProjectError(
+            f"{layout.folder.name} was written by an older PU-Geo, and no copy of it can be made before it is brought up "
+            f"to date: {error.strerror}.",
+            "Make room on the disk and the folder writable, then open the project again; nothing was changed.",
+        ) from error
 
 
 @contextmanager

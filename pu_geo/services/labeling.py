@@ -23,6 +23,7 @@ from pu_geo.records import Label
 from pu_geo.services.imagery import chip_facts
 
 LIVE_PREFIX = "live-"
+_DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion")
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ def apply_operations(layout: Layout, operations: Sequence[Mapping[str, object]],
 
     Args:
         operations: each {"op": str, "building_id": str, "label": str}, {"op", "undo": true} or {"op", "redo": true};
-            with "screen" (where it was made) and "act" (shared by labels that are undone together) if known.
+            with "screen" (where it was made) and "act" (shared by labels that are undone together) if known. A label may
+            carry "reason", "damage_types", "comment", "shown" and "inclusion", as in `LabelOp`.
         screen: where, for operations that do not say.
 
     Returns:
@@ -82,13 +84,15 @@ def _runs_of_labels(operations: Sequence[Mapping[str, object]]) -> list[list[Map
 
 
 def _label_op(operation: Mapping[str, object]) -> LabelOp:
-    label: Label = operation.get("label")  # type: ignore[assignment]  # checked where it is stored
-    act = operation.get("act")
-    return LabelOp(str(operation.get("op") or ""), str(operation.get("building_id")), label, str(act) if act else None)
+    """Read one operation; what it says is checked where it is stored."""
+    said = {key: operation[key] for key in _DETAILS if operation.get(key) is not None}
+    label: Label = operation.get("label")  # type: ignore[assignment]
+    act = str(operation["act"]) if operation.get("act") else None
+    return LabelOp(str(operation.get("op") or ""), str(operation.get("building_id")), label, act, **said)  # type: ignore[arg-type]
 
 
 def parse_line(line: str, decoded: object) -> Mapping[str, object]:
-    """Check one line of `pu-geo label --stdin`.
+    """Check one line of `pu-geo label --stdin`; what else `apply_operations` takes may stand in it too.
 
     Raises:
         LabelError: if it is not an object with the texts op, building_id and label.

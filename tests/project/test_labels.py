@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from pu_geo.errors import LabelError
-from pu_geo.project import labels, store
+from pu_geo.project import analysts, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
+from pu_geo.records import LABELS, REASONS, SHOWN
 
 
 def add(db: object, op: str, building: str, label: str = "positive", analyst: str = "ann", **more: object) -> labels.Ack:
@@ -74,6 +77,33 @@ def test_undo_and_redo_walk_the_whole_history_of_one_analyst(project: Layout) ->
             {"b1": "not_damaged", "b2": "positive"},
             {"b1": "not_damaged", "b2": "positive"},
         ]
+
+
+def test_undo_twice_does_not_take_back_what_another_analyst_said_between(project: Layout) -> None:
+    with store.connect(project) as db:
+        add(db, "1", "b1", analyst="ann")
+        add(db, "2", "b1", "not_damaged", analyst="bob")
+        add(db, "3", "b1", analyst="ann")
+        seen = []
+        for number in range(2):
+            labels.undo(db, f"u{number}", analyst="ann", screen="map")
+            seen.append(labels.current_labels(db))
+        assert seen == [{"b1": "not_damaged"}, {"b1": "not_damaged"}]
+        labels.undo(db, "u", analyst="bob", screen="map")
+        assert labels.current_labels(db) == {}
+
+
+def test_label_that_an_undo_brings_back_is_its_analysts(project: Layout) -> None:
+    with store.connect(project) as db:
+        add(db, "1", "b1", analyst="ann")
+        add(db, "2", "b1", "not_damaged", analyst="bob")
+        labels.undo(db, "u", analyst="bob", screen="map")
+        found = labels.current(db)["b1"]
+        assert (found.event, found.analyst, found.kind) == (1, "ann", "set")
+        shown = db.execute("SELECT label, labeller, labelled_at FROM damage_map WHERE building_id = 'b1'").fetchone()
+        assert shown == ("positive", "ann", found.at)
+        labels.undo(db, "v", analyst="ann", screen="map")  # what bob took back does not come again
+        assert labels.current_labels(db) == {}
 
 
 def test_new_act_forgets_what_could_be_redone(project: Layout) -> None:
@@ -149,3 +179,195 @@ def test_pu_set_follows_the_order_asked_for_and_the_event(project: Layout) -> No
     assert found.is_not_damaged.tolist() == [False, False, True, False]
     assert found.is_left_out.tolist() == [False, True, False, False]
     assert found.at_event == 3
+
+
+FULL = {
+    "cloudy": {"label": "not_assessable", "reason": "cloud", "comment": "again in May?"},
+    "torn": {"label": "positive", "damage_types": ("roof", "Wand, außen"), "comment": "=1+1"},
+    "drawn": {"label": "not_damaged", "shown": "audit", "inclusion": 0.125},
+}
+
+
+def said(event: object) -> dict[str, object]:
+    keys = ("label", "reason", "damage_types", "comment", "shown", "inclusion")
+    return {key: getattr(event, key) for key in keys}
+
+
+def test_undo_and_redo_bring_back_the_whole_answer(project: Layout) -> None:
+    with store.connect(project) as db:
+        for name, details in FULL.items():
+            acks = labels.append(db, [LabelOp(name, "b1", **details)], analyst="ann", screen="map")  # type: ignore[arg-type]
+            assert acks[0].error is None
+        given = [said(labels.current(db, at=n)["b1"]) for n in (1, 2, 3)]
+        assert [{key: row[key] for key in FULL[name]} for name, row in zip(FULL, given, strict=True)] == list(FULL.values())
+        for number, expected in ((1, given[1]), (2, given[0])):
+            event = labels.undo(db, f"u{number}", analyst="ann", screen="map")[-1]
+            assert said(event) == said(labels.current(db)["b1"]) == expected
+        emptied = labels.undo(db, "u3", analyst="ann", screen="map")[-1]
+        assert said(emptied) == said(type(emptied)(0, "", "", "cleared", "", "", ""))
+        for number, expected in enumerate(given):
+            event = labels.redo(db, f"r{number}", analyst="ann", screen="map")[-1]
+            assert said(event) == said(labels.current(db)["b1"]) == expected
+        assert [audit.event for audit in labels.audits(db)] == [3]
+
+
+@pytest.mark.parametrize(
+    ("details", "word"),
+    [
+        ({"label": "not_assessable", "reason": "fog"}, "reason 'fog' is not one of cloud"),
+        ({"reason": "cloud"}, "the label is positive"),
+        ({"damage_types": "roof"}, "damage_types must be a list"),
+        ({"damage_types": ["x" * 61]}, "1 to 60 characters"),
+        ({"damage_types": ["x", 3]}, "damage_types must be a list"),
+        ({"damage_types": ["x"] * 21}, "21 entries; 20 at most"),
+        ({"comment": "x" * 501}, "at most 500"),
+        ({"comment": 3}, "comment must be a text"),
+        ({"comment": "half \ud83c"}, "comment must be a text"),
+        ({"damage_types": ["\0"]}, "damage_types must be a list"),
+        ({"shown": "luck"}, "shown 'luck' is not one of exploit"),
+        ({"shown": "audit"}, "got None"),
+        ({"shown": "audit", "inclusion": 0.0}, "got 0.0"),
+        ({"shown": "audit", "inclusion": 1.5}, "got 1.5"),
+        ({"shown": "audit", "inclusion": float("nan")}, "got nan"),
+        ({"shown": "audit", "inclusion": "much"}, "got 'much'"),
+        ({"shown": "explore", "inclusion": 0.5}, "audit alone"),
+        ({"at": "yesterday"}, "is not a time"),
+        ({"at": "2026-01-01T00:00:00"}, "is not a time with its zone"),
+        ({"at": "0001-01-01T00:00:00+14:00"}, "is not a time"),
+        ({"analyst": ""}, "analyst must be"),
+    ],
+)
+def test_details_that_make_no_sense_are_answered_not_stored(project: Layout, details: dict[str, object], word: str) -> None:
+    with store.connect(project) as db:
+        op = LabelOp("1", "b1", **{"label": "positive", **details})  # type: ignore[arg-type]
+        assert word in str(labels.append(db, [op], analyst="ann", screen="map")[0].error)
+        assert labels.last_event(db) == 0
+
+
+def test_longest_and_most_details_fit(project: Layout) -> None:
+    with store.connect(project) as db:
+        op = LabelOp("1", "b1", "positive", damage_types=["ß" * 60] * 20, comment="日" * 500, shown="audit", inclusion=1)
+        assert labels.append(db, [op], analyst="ann", screen="map")[0].error is None
+
+
+def test_words_of_the_log_are_those_of_the_records(project: Layout) -> None:
+    with store.connect(project) as db:
+        for number, reason in enumerate(REASONS):
+            op = LabelOp(f"r{number}", "b1", "not_assessable", reason=reason)
+            assert labels.append(db, [op], analyst="ann", screen="map")[0].error is None
+        for number, shown in enumerate(SHOWN):
+            op = LabelOp(f"s{number}", "b1", "positive", shown=shown, inclusion=0.5 if shown == "audit" else None)
+            assert labels.append(db, [op], analyst="ann", screen="map")[0].error is None
+
+
+def test_answer_for_another_keeps_name_and_time_and_is_undone_by_who_stored_it(project: Layout) -> None:
+    with store.connect(project) as db:
+        op = LabelOp("1", "b1", "positive", analyst="bob", at="2026-01-02T03:04:05.678+02:00")
+        labels.append(db, [op], analyst="ann", screen="cli", kind="import")
+        found = labels.current(db)["b1"]
+        assert (found.analyst, found.at) == ("bob", "2026-01-02T01:04:05.678Z")
+        assert labels.undo(db, "u", analyst="bob", screen="map") == []
+        assert len(labels.undo(db, "v", analyst="ann", screen="map")) == 1
+        assert labels.current_labels(db) == {}
+
+
+# Audits
+
+
+def audit(db: object, op: str, building: str, label: str, inclusion: float = 0.25) -> None:
+    one = LabelOp(op, building, label, shown="audit", inclusion=inclusion)  # type: ignore[arg-type]
+    assert labels.append(db, [one], analyst="eve", screen="map")[0].error is None  # type: ignore[arg-type]
+
+
+def trains_on(db: object, building: str, at: int | None = None) -> str:
+    pu = labels.pu_set(db, at=at, ids=[building])  # type: ignore[arg-type]
+    masks = {"positive": pu.is_positive, "not_damaged": pu.is_not_damaged, "left_out": pu.is_left_out}
+    return "+".join(name for name, mask in masks.items() if mask[0]) or "unlabeled"
+
+
+def test_audit_answers_are_shown_to_people_and_never_trained_on(project: Layout) -> None:
+    with store.connect(project) as db:
+        for number, label in enumerate(("positive", "not_damaged", "not_assessable")):
+            audit(db, f"{number}", f"b{number}", label)
+            assert trains_on(db, f"b{number}") == "left_out"
+            assert labels.current_labels(db)[f"b{number}"] == label
+        assert labels.counts(labels.current_labels(db)) == {"positive": 1, "not_damaged": 1, "not_assessable": 1}
+        audit(db, "c", "b0", "cleared")
+        assert trains_on(db, "b0") == "unlabeled"
+        assert [row.building_id for row in labels.audits(db)] == ["b1", "b2"]
+
+
+@pytest.mark.parametrize("before", ["positive", "not_damaged", "not_assessable"])
+def test_answer_from_before_the_audit_is_still_trained_on(project: Layout, before: str) -> None:
+    with store.connect(project) as db:
+        add(db, "1", "b1", before)
+        audit(db, "2", "b1", "not_damaged" if before == "positive" else "positive")
+        assert trains_on(db, "b1") == ("left_out" if before == "not_assessable" else before)
+        assert trains_on(db, "b1", at=1) == trains_on(db, "b1")
+        labels.undo(db, "u", analyst="ann", screen="map")  # the answer from before goes: only the audit's is left
+        assert trains_on(db, "b1") == "left_out"
+        assert trains_on(db, "b1", at=2) == ("left_out" if before == "not_assessable" else before)
+        labels.undo(db, "v", analyst="eve", screen="map")
+        assert trains_on(db, "b1") == "unlabeled"
+        labels.redo(db, "w", analyst="eve", screen="map")
+        assert trains_on(db, "b1") == "left_out"
+        assert labels.audits(db)[0].inclusion == 0.25
+
+
+@pytest.mark.parametrize("in_audit", [False, True])
+def test_answer_that_was_cleared_before_the_audit_does_not_come_back_for_training(project: Layout, in_audit: bool) -> None:
+    with store.connect(project) as db:
+        add(db, "1", "b1")
+        (audit if in_audit else add)(db, "2", "b1", "cleared")  # type: ignore[operator]
+        audit(db, "3", "b1", "positive")
+        assert trains_on(db, "b1") == "left_out"
+
+
+def test_answer_after_the_audit_is_trained_on_and_the_sample_stays_as_drawn(project: Layout) -> None:
+    with store.connect(project) as db:
+        audit(db, "1", "b1", "not_damaged")
+        audit(db, "2", "b2", "positive", 0.5)
+        add(db, "3", "b1", "positive")
+        assert trains_on(db, "b1") == "positive"
+        assert labels.audits(db) == [("b1", "not_damaged", 0.25, "eve", 1), ("b2", "positive", 0.5, "eve", 2)]
+        audit(db, "4", "b1", "not_assessable", 0.75)
+        assert labels.audits(db) == [("b2", "positive", 0.5, "eve", 2), ("b1", "not_assessable", 0.75, "eve", 4)]
+        assert trains_on(db, "b1") == "positive"
+        add(db, "5", "b2", "cleared")
+        assert [row.building_id for row in labels.audits(db)] == ["b1"]
+        labels.undo(db, "u", analyst="ann", screen="map")
+        assert [row.building_id for row in labels.audits(db)] == ["b2", "b1"]
+
+
+@pytest.mark.slow
+def test_random_clicks_undos_and_redos_end_where_a_plain_replay_of_what_stands_ends(project: Layout) -> None:
+    """The building's label is the last answer among those that stand; by hand, with stacks instead of the log."""
+    for seed in range(4):
+        rng = random.Random(seed)
+        answers: list[tuple[str, str, str]] = []  # op, building, label of every act
+        done: dict[str, list[int]] = {"ann": [], "bob": []}
+        undone: dict[str, list[int]] = {"ann": [], "bob": []}
+        buildings = [f"b{2 * seed}", f"b{2 * seed + 1}"]
+        with store.connect(project) as db:
+            who = {name: f"{name}{seed}" for name in done}
+            for number in range(60):
+                name = rng.choice(("ann", "bob"))
+                kind = rng.choice(("set", "set", "undo", "redo"))
+                op = f"{seed}-{number}"
+                if kind == "set":
+                    answers.append((op, rng.choice(buildings), rng.choice(LABELS)))
+                    labels.append(db, [LabelOp(*answers[-1])], analyst=who[name], screen="map")  # type: ignore[arg-type]
+                    done[name].append(len(answers) - 1)
+                    undone[name].clear()
+                else:
+                    source, target = (done, undone) if kind == "undo" else (undone, done)
+                    getattr(labels, kind)(db, op, analyst=who[name], screen="map")
+                    if source[name]:
+                        target[name].append(source[name].pop())
+                standing = sorted(done["ann"] + done["bob"])
+                expected = {answers[i][1]: answers[i][2] for i in standing}
+                found = labels.current_labels(db)
+                assert {b: found.get(b, "cleared") for b in expected} == expected
+                own = {key: event.label for key, event in analysts.own_answers(db).items() if key[0] in buildings}
+                by_hand = {(answers[i][1], who[n]): answers[i][2] for n in done for i in sorted(done[n])}
+                assert own == {key: label for key, label in by_hand.items() if label != "cleared"}

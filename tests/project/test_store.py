@@ -100,19 +100,24 @@ def test_made_up_id_avoids_one_that_comes_later_in_the_file(project: Layout) -> 
 
 def test_an_outside_reader_sees_footprints_labels_and_scores_in_place(project: Layout) -> None:
     with store.connect(project) as db:
-        labels.append(db, [LabelOp("1", "b3", "positive")], analyst="ann", screen="map")
+        said = LabelOp("1", "b3", "positive", damage_types=["roof"], comment="half")
+        labels.append(db, [said, LabelOp("2", "b4", "not_assessable", reason="cloud")], analyst="ann", screen="map")
     script = """
         import json, sys, pyogrio
         frame = pyogrio.read_dataframe(sys.argv[1], layer="damage_map")
+        rows = frame.set_index("building_id")
         few = pyogrio.read_dataframe(sys.argv[1], layer="footprints", bbox=(500000, 4000000, 500020, 4000008))
-        print(json.dumps([frame.crs.to_epsg(), len(frame), len(few), frame.set_index("building_id").label["b3"],
+        print(json.dumps([frame.crs.to_epsg(), len(frame), len(few), rows.label["b3"],
+                          [rows[key].fillna("-")["b3"] for key in ("labeller", "reason", "damage_types", "comment")],
+                          rows.reason["b4"],
                           list(frame.total_bounds), sorted(layer[0] for layer in pyogrio.list_layers(sys.argv[1]))]))
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script), str(project.gpkg)], capture_output=True, text=True, check=True
     )
-    epsg, n, n_few, label, bounds, layers = json.loads(done.stdout)
+    epsg, n, n_few, label, details, reason, bounds, layers = json.loads(done.stdout)
     assert (epsg, n, n_few, label) == (32615, 20, 2, "positive")
+    assert (details, reason) == (["ann", "-", '["roof"]', "half"], "cloud")
     assert bounds == [500_000, 4_000_000, 500_000 + 16 * 19 + 8, 4_000_008]
     assert {"footprints", "damage_map", "label_event", "scene", "run"} <= set(layers)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pu_geo.errors import LabelError
-from pu_geo.project import contents, store
+from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services import labeling
 
@@ -39,6 +39,28 @@ def test_operations_are_stored_in_order_with_undo_between_them(project: Layout) 
     again = labeling.apply_operations(project, operations, analyst="ann", screen="map")
     assert [ack.event for ack in again] == [ack.event for ack in acks]
     assert labeling.current_labels(project) == {"b1": "positive", "b3": "positive"}
+
+
+def test_what_a_click_says_beside_its_label_is_stored(project: Layout) -> None:
+    said = {"reason": "cloud", "damage_types": ["roof"], "comment": "x", "shown": "audit", "inclusion": 0.5, "act": None}
+    operations = [{**wish(1, "b1", "not_assessable"), **said}, {**wish(2, "b2"), "reason": None, "comment": None}]
+    operations += [
+        {**wish(3, "b3"), "damage_types": "roof"},
+        {**wish(4, "b3"), "inclusion": {}},
+        {"op": "s-5", "undo": True},
+    ]
+    operations += [{**wish(6, "b3"), "analyst": "somebody else", "at": "2001-01-01T00:00:00Z"}]
+    acks = labeling.apply_operations(project, operations, analyst="ann", screen="map")
+    assert [ack.error is None for ack in acks] == [True, True, False, False, True, True]
+    with store.connect(project) as db:
+        found = labels.current(db)
+    event = found["b1"]
+    assert (event.reason, event.damage_types, event.comment, event.shown, event.inclusion) == (
+        "cloud", ("roof",), "x", "audit", 0.5,
+    )  # fmt: skip
+    assert found.keys() == {"b1", "b3"}
+    assert found["b3"].analyst == "ann"  # a browser speaks for nobody else
+    assert found["b3"].at > "2002"
 
 
 def test_undo_with_nothing_to_undo_is_acknowledged(project: Layout) -> None:

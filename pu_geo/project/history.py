@@ -1,0 +1,129 @@
+"""The whole label log on its way from one project to another: every event, and its place in the order."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pu_geo.project.label_log import MAX_OP, Ack, LabelOp, details, insert, problem, utc
+from pu_geo.project.store import now, transaction
+
+COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
+    "event": "event",
+    "op": "op",
+    "building_id": "building_id",
+    "label": "label",
+    "reason": "reason",
+    "damage_types": "damage_types",
+    "comment": "comment",
+    "shown": "shown",
+    "inclusion": "inclusion",
+    "analyst": "analyst",
+    "at": "ifnull(origin_at, at)",
+    "screen": "screen",
+    "kind": "ifnull(origin_kind, kind)",
+    "undoes": "undoes",
+    "answer": "answer",
+    "act": "act",
+    "imported_by": "imported_by",
+    "stored_at": "at",
+}
+MOST_STEPS = 10  # digits and a sign that an undo of many events adds to its operation id
+KINDS = ("set", "undo", "redo", "import", "simulated")
+
+
+@dataclass(frozen=True)
+class PastEvent:
+    """An event of another project.
+
+    Attributes:
+        event: its number there.
+        said: operation, building and the answer after it, with the analyst and the time.
+        kind: one of `KINDS`.
+        undoes, answer: numbers of other events there: the one an undo or redo is about, and the one whose answer it brought.
+    """
+
+    event: int
+    said: LabelOp
+    screen: str
+    kind: str
+    undoes: int | None = None
+    answer: int | None = None
+
+
+def rows(db: sqlite3.Connection, *, at: int) -> Iterator[tuple[object, ...]]:
+    """Yield every event up to number `at`, oldest first, as a row of `COLUMNS`."""
+    wanted = ", ".join(COLUMNS.values())
+    yield from db.execute(f"SELECT {wanted} FROM label_event WHERE event <= ? ORDER BY event", (at,))
+
+
+def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, act: str) -> list[Ack]:
+    """Store events of another project in their order, in one transaction and as one act of `importer`.
+
+    Each becomes an event of kind "import" with its own operation id and analyst. Its former time and kind go to the
+    columns `origin_at` and `origin_kind`, and what it undoes points at the new numbers. So undone answers stay undone, and
+    every analyst says the same as there.
+
+    Returns:
+        One `Ack` an event. An operation that is stored already is acknowledged again and stored no second time; one
+        whose id another operation has taken here, or that cannot be stored, gets an error and does not stop the others.
+    """
+    acks = []
+    numbers: dict[int, int] = {}
+    with transaction(db):
+        for one in sorted(past, key=lambda one: one.event):
+            stored = db.execute(
+                "SELECT event, building_id, label, analyst FROM label_event WHERE op = ?", (one.said.op,)
+            ).fetchone()
+            wrong = _taken(one, stored[1:]) if stored else _problem(db, one, numbers)
+            if not wrong:
+                numbers[one.event] = int(stored[0]) if stored else _insert(db, one, numbers, importer, act)
+            acks.append(Ack(one.said.op, None if wrong else numbers[one.event], wrong))
+    return acks
+
+
+def _taken(one: PastEvent, stored: tuple[str, str, str]) -> str | None:
+    if stored == (one.said.building_id, one.said.label, one.said.analyst):
+        return None
+    return f"operation {one.said.op!r} of event {one.event} is here already, as {stored[1]} on {stored[0]!r} by {stored[2]}."
+
+
+def _problem(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int]) -> str | None:
+    if one.kind not in KINDS:
+        return f"kind {one.kind!r} of event {one.event} is not one of {', '.join(KINDS)}."
+    if (one.kind in ("undo", "redo")) != (one.undoes is not None):
+        return f"event {one.event} is of kind {one.kind}; an undo or redo names the event it undoes, and nothing else does."
+    for other in (one.undoes, one.answer):
+        if other is not None and not _is_of_this_building(db, numbers.get(other), one):
+            return (
+                f"event {one.event} points at event {other}, which was not stored, comes later, or is of another building."
+            )
+    return problem(db, one.said, longest_op=MAX_OP + MOST_STEPS)
+
+
+def _is_of_this_building(db: sqlite3.Connection, number: int | None, one: PastEvent) -> bool:
+    found = db.execute("SELECT building_id FROM label_event WHERE event = ?", (number,)).fetchone()
+    return found is not None and bool(found[0] == one.said.building_id)
+
+
+def _insert(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int], importer: str, act: str) -> int:
+    said = one.said
+    return insert(
+        db,
+        {
+            "op": said.op,
+            "building_id": said.building_id,
+            **details(said),
+            "analyst": said.analyst,
+            "imported_by": importer,
+            "at": now(),
+            "origin_at": utc(said.at),
+            "origin_kind": one.kind,
+            "screen": one.screen,
+            "kind": "import",
+            "undoes": None if one.undoes is None else numbers[one.undoes],
+            "answer": None if one.answer is None else numbers[one.answer],
+            "act": act,
+        },
+    )
