@@ -41,14 +41,15 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
     """Count what a threshold flags, with the labels of this moment."""
     scores = np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)
     with store.connect(layout) as db:
-        pu = labels.pu_set(db, ids=runs.building_ids_of(layout, run_id))
+        answers = labels.current_labels(db)
+    said = [answers.get(building) for building in runs.building_ids_of(layout, run_id)]
     above = scores.round(4) >= round(threshold, 4)
     nodata = np.array(chip_facts(layout, run(layout, run_id).chip_set)["nodata_share"]) > MOST_NODATA
-    is_open = ~pu.is_positive & ~pu.is_not_damaged & ~pu.is_left_out & ~nodata
+    is_open = np.array([label is None for label in said]) & ~nodata
     return ThresholdView(
         n=len(scores),
         n_flagged=int((above & is_open).sum()),
-        n_confirmed=int(pu.is_positive.sum()),
+        n_confirmed=said.count("positive"),
     )
 
 

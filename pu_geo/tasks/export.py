@@ -143,7 +143,7 @@ def _why_not_assessed(
     """
     event = events.get(building)
     if event is not None:
-        return "unclear" if event.label == "not_assessable" else None
+        return (event.reason or "unclear") if event.label == "not_assessable" else None
     return "nodata" if building not in rows or nodata[rows[building]] > MOST_NODATA else None
 
 
@@ -169,6 +169,7 @@ def _human(ids: Sequence[str], events: Mapping[str, LabelEvent]) -> dict[str, Se
         "label_source": [None if event is None else event.kind for event in found],
         "labeller": [None if event is None else event.analyst for event in found],
         "labelled_at": [None if event is None else event.at for event in found],
+        "damage_types": [[] if event is None else list(event.damage_types) for event in found],
     }
 
 

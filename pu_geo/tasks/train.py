@@ -195,7 +195,7 @@ def _finish(job: Job, inputs: RunInputs, began: float, outcome: _Outcome) -> dic
     stamp = now()[5:16].replace("-", "").replace("T", "-").replace(":", "")
     clusters = pupl.pupl(outcome.embeddings, pu.is_positive, seed=outcome.seed)
     facts = RunFacts(
-        run_id=f"{outcome.method}-{stamp}-{secrets.token_hex(2)}",
+        run_id=f"{outcome.method.replace('+', '-')}-{stamp}-{secrets.token_hex(2)}",
         method=outcome.method,
         preset=outcome.preset,
         seed=outcome.seed,

@@ -75,6 +75,13 @@ def test_a_cancelled_training_goes_on_where_it_was(clicked: Layout, monkeypatch:
     assert train_task.train(job_of(clicked, "next"), **chosen)["n_positive"] == 9
 
 
+def test_a_method_whose_name_has_a_plus_is_stored(clicked: Layout) -> None:
+    overrides = {"epochs": "1", "batch_size": "10"}
+    result = train_task.train(job_of(clicked, "plus"), method="nnpu+noisncl", preset="quick", overrides=overrides)
+    assert str(result["run_id"]).startswith("nnpu-noisncl-")
+    assert len(scores(clicked, result)) == 20
+
+
 def test_other_chips_make_a_training_begin_anew(clicked: Layout, tmp_path: Path) -> None:
     from pu_geo.tasks.inputs import read_inputs
 

@@ -1,0 +1,279 @@
+"""What to look at next: likely damage, chips unlike any seen so far, and random checks, mixed into one queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from pu_geo.analysis.progress import Audit, start_audit
+from pu_geo.errors import ShapeError
+
+Reason = Literal["exploit", "explore", "audit"]
+Rows = NDArray[np.int64]
+APART_M = 80.0
+"""Explored buildings lie at least so far from each other and from the queue before: neighbors tell little that is new."""
+N_CANDIDATES = 800
+"""Unanswered chips that are looked at for exploring, half of them those with the highest scores."""
+N_SEEN = 600
+"""Chips seen before, drawn at random, that candidates are compared with."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Shares of a queue, in any unit: top scores, chips unlike those seen, random checks."""
+
+    exploit: float
+    explore: float
+    audit: float
+
+    def __post_init__(self) -> None:
+        shares = np.array([self.exploit, self.explore, self.audit])
+        if not (np.isfinite(shares).all() and (shares >= 0).all() and shares.sum() > 0):
+            raise ValueError(f"shares of a queue must be 0 or more, and one above 0; got {shares.tolist()}.")
+
+    def places(self, n: int) -> tuple[int, int, int]:
+        """Divide n places by largest remainder; each kind with a share gets at least one if there are enough."""
+        shares = np.array([self.exploit, self.explore, self.audit])
+        exact = n * shares / shares.sum()
+        places = np.floor(exact + 1e-9).astype(np.int64)
+        places[np.argsort(places - exact, kind="stable")[: n - places.sum()]] += 1
+        for kind in np.flatnonzero((shares > 0) & (places == 0)):
+            if places.max() > 1:
+                places[places.argmax()] -= 1
+                places[kind] += 1
+        exploit, explore, audit = places.tolist()
+        return exploit, explore, audit
+
+
+DEFAULT_MIX = Mix(exploit=0.8, explore=0.1, audit=0.1)
+"""Chosen with `python -m benchmarks.queue_simulation`; the table is in docs/methods.md."""
+
+
+@dataclass(frozen=True)
+class QueueState:
+    """What the queue has to know of the past.
+
+    Attributes:
+        is_answered: bool [N]; labeled, or out of the question, as chips without data are. Kept up to date by the caller.
+        is_shown: bool [N]; was in a queue. Shown and not answered means skipped.
+        recent: the queue before.
+        audit: None until the first queue with checks.
+    """
+
+    is_answered: NDArray[np.bool_]
+    is_shown: NDArray[np.bool_]
+    recent: tuple[int, ...] = ()
+    audit: Audit | None = None
+
+
+@dataclass(frozen=True)
+class Item:
+    """A building to look at.
+
+    Attributes:
+        row: of the building.
+        reason: what it was chosen for.
+        words: the reason as the analyst reads it.
+        inclusion: of a random check, the probability that it is in the sample by now; otherwise None.
+    """
+
+    row: int
+    reason: Reason
+    words: str
+    inclusion: float | None = None
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Items in the order in which to show them, and the state to ask for the next queue with."""
+
+    items: list[Item]
+    state: QueueState
+
+
+def next_queue(
+    scores: NDArray[np.floating] | None,
+    features: NDArray[np.floating],
+    xy_m: NDArray[np.floating],
+    state: QueueState,
+    *,
+    mix: Mix = DEFAULT_MIX,
+    n: int = 20,
+    seed: int = 0,
+    again: bool = False,
+) -> Queue:
+    """Choose the next buildings to look at. The same input gives the same queue.
+
+    exploit: the highest scores that nobody answered. explore: farthest first by cosine from all that was seen, the
+    distance times the score so that undamaged oddities do not fill the queue, at least 80 m apart. audit: the next of the
+    drawing order. Places that random checks leave, because those were answered already, and those for which nothing to
+    explore is left, go to exploit where it has a share.
+
+    Source: ours; explore after k-center greedy (Gonzalez 1985; for active learning Sener and Savarese 2018).
+
+    Args:
+        scores: float [N] in [0, 1]; None before there is a positive: then all are explored and no audit begins.
+        features: float [N, D], standardised features or embeddings.
+        xy_m: float [N, 2], position in metres.
+        state: see `QueueState`.
+        mix: shares of the three kinds.
+        n: how many; fewer come back where fewer are left.
+        seed: of the audit, if it begins here, and of which chips are looked at for exploring.
+        again: also show what was skipped; drawn checks that are still open come first among the checks.
+
+    Raises:
+        ShapeError: if an array has another length than the state.
+        ValueError: if an unanswered building has no finite score, or n is below 1.
+    """
+    _check(scores, features, xy_m, state, n)
+    is_free = ~state.is_answered if again else ~(state.is_answered | state.is_shown)
+    n_exploit, n_explore, n_audit = mix.places(n) if scores is not None else (0, n, 0)
+    audit, checks = state.audit, np.empty(0, np.int64)
+    if scores is not None and n_audit:
+        audit = audit or start_audit(scores, state.is_answered, seed=seed)
+        audit, checks = _draw(audit, is_free, state.is_answered, n_audit, again, is_alone=n_audit == n)
+        is_free[checks] = False
+    draw = np.random.default_rng([seed, int(state.is_shown.sum()), int(state.is_answered.sum())])
+    ranked = _highest(scores, is_free, n + N_CANDIDATES // 2) if scores is not None else checks[:0]
+    best, rest = ranked[:n_exploit], ranked[n_exploit:]
+    is_free[best] = False
+    seen = np.concatenate([_some(np.flatnonzero(state.is_answered | state.is_shown), N_SEEN, draw), best, checks])
+    near = _candidates(rest, is_free, draw)
+    others = _explore(scores, features, xy_m, near, seen, state.recent, n_explore)
+    if n_exploit:
+        rest = rest[~np.isin(rest, others)]
+        best = np.concatenate([best, rest[: n - len(best) - len(others) - len(checks)]])
+    items = _items(scores, audit, best, others, checks)
+    is_shown = state.is_shown.copy()
+    is_shown[[item.row for item in items]] = True
+    recent = tuple(item.row for item in items)
+    return Queue(items, replace(state, is_shown=is_shown, recent=recent, audit=audit))
+
+
+def _check(
+    scores: NDArray[np.floating] | None,
+    features: NDArray[np.floating],
+    xy_m: NDArray[np.floating],
+    state: QueueState,
+    n: int,
+) -> None:
+    count = len(state.is_answered)
+    wrong = scores is not None and scores.shape != (count,)
+    if wrong or state.is_shown.shape != (count,) or len(features) != count or xy_m.shape != (count, 2):
+        raise ShapeError(
+            f"scores [N], features [N, D], xy_m [N, 2] and is_shown [N] must have the N = {count} of is_answered; got "
+            f"{None if scores is None else scores.shape}, {features.shape}, {xy_m.shape}, {state.is_shown.shape}."
+        )
+    if scores is not None and not np.isfinite(scores[~state.is_answered]).all():
+        raise ValueError("scores must be finite; count buildings without a score as answered.")
+    if n < 1:
+        raise ValueError(f"a queue has at least 1 place; got {n}.")
+
+
+def _draw(
+    audit: Audit, is_free: NDArray[np.bool_], is_answered: NDArray[np.bool_], n: int, again: bool, is_alone: bool
+) -> tuple[Audit, Rows]:
+    """Move the sample on by n, less the open checks that are asked again; return what of it is to be shown."""
+    drawn = audit.rows[: audit.n_drawn]
+    rows = drawn[~is_answered[drawn]][:n] if again else drawn[:0]
+    end, step = audit.n_drawn, n - len(rows)
+    while step and end < len(audit.rows):
+        new = audit.rows[end : end + step]
+        end += len(new)
+        rows = np.concatenate([rows, new[is_free[new]]])
+        if len(rows) or not is_alone:  # whole steps only: how far a queue goes must not hang on the answers
+            break
+    return replace(audit, n_drawn=end), rows
+
+
+def _highest(scores: NDArray[np.floating], is_free: NDArray[np.bool_], n: int) -> Rows:
+    """Free rows with the n highest scores, highest first; of equal ones the first."""
+    rows = np.flatnonzero(is_free)
+    if len(rows) > n:
+        least = np.partition(scores[rows], len(rows) - n)[len(rows) - n]
+        rows = rows[scores[rows] >= least]
+    return rows[np.argsort(-scores[rows], kind="stable")][:n]
+
+
+def _some(rows: Rows, n: int, draw: np.random.Generator) -> Rows:
+    return rows if len(rows) <= n else draw.choice(rows, n, replace=False)
+
+
+def _candidates(ranked: Rows, is_free: NDArray[np.bool_], draw: np.random.Generator) -> Rows:
+    """Free rows to explore among: the highest scores and as many others at random."""
+    best = ranked[: N_CANDIDATES // 2]
+    is_other = is_free.copy()
+    is_other[best] = False
+    return np.concatenate([best, _some(np.flatnonzero(is_other), N_CANDIDATES - len(best), draw)])
+
+
+@threadpool_limits.wrap(limits=1, user_api="blas")  # as in `ranker`: small matrices, where threads only wait for each other
+def _explore(
+    scores: NDArray[np.floating] | None,
+    features: NDArray[np.floating],
+    xy_m: NDArray[np.floating],
+    rows: Rows,
+    seen: Rows,
+    recent: tuple[int, ...],
+    n: int,
+) -> Rows:
+    """Pick up to n of the rows, one after the other, each the best by distance to all that was seen times score."""
+    if n == 0 or not len(rows):
+        return rows[:0]
+    points = _unit(features[rows])
+    gap = 1 - (points @ _unit(features[seen]).T).max(axis=1, initial=-1.0)
+    worth = scores[rows] if scores is not None else np.ones(len(rows))
+    is_far = np.ones(len(rows), np.bool_)
+    for row in recent:
+        is_far &= _is_apart(xy_m[rows], xy_m[row])
+    picked: list[int] = []
+    while len(picked) < n and is_far.any():
+        at = int(np.where(is_far, np.maximum(gap, 0) * worth, -1.0).argmax())
+        picked.append(at)
+        gap = np.minimum(gap, 1 - points @ points[at])
+        is_far &= _is_apart(xy_m[rows], xy_m[rows[at]])
+    return rows[picked]
+
+
+def _unit(rows: NDArray[np.floating]) -> NDArray[np.float32]:
+    values = rows.astype(np.float32)
+    return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), np.float32(1e-12))
+
+
+def _is_apart(xy_m: NDArray[np.floating], place: NDArray[np.floating]) -> NDArray[np.bool_]:
+    return np.hypot(xy_m[:, 0] - place[0], xy_m[:, 1] - place[1]) >= APART_M
+
+
+def _items(scores: NDArray[np.floating] | None, audit: Audit | None, best: Rows, others: Rows, checks: Rows) -> list[Item]:
+    """Say of each row why it was chosen, and put the kinds one into another: evenly, one of each in front."""
+    kinds = (_exploit_items(scores, best), _explore_items(scores, others), _audit_items(audit, checks))
+    placed = [(at / len(items), kind, item) for kind, items in enumerate(kinds) for at, item in enumerate(items)]
+    return [item for _, _, item in sorted(placed, key=lambda entry: entry[:2])]
+
+
+def _exploit_items(scores: NDArray[np.floating] | None, rows: Rows) -> list[Item]:
+    if scores is None:
+        return []
+    ranks = [int((scores > scores[row]).sum()) + 1 for row in rows]
+    told = [f"score {scores[row]:.2f}, rank {rank:,}" for row, rank in zip(rows, ranks, strict=True)]
+    return [Item(int(row), "exploit", words) for row, words in zip(rows, told, strict=True)]
+
+
+def _explore_items(scores: NDArray[np.floating] | None, rows: Rows) -> list[Item]:
+    words = "unlike anything seen so far"
+    return [Item(int(row), "explore", words if scores is None else f"{words}, score {scores[row]:.2f}") for row in rows]
+
+
+def _audit_items(audit: Audit | None, rows: Rows) -> list[Item]:
+    if audit is None or not len(rows):
+        return []
+    drawn, inclusion = audit.rows[: audit.n_drawn], audit.inclusion()
+    strata = [int(audit.stratum[np.flatnonzero(drawn == row)[0]]) for row in rows]
+    told = [f"random check of scores {audit.low[part]:.2f} to {audit.high[part]:.2f}" for part in strata]
+    return [
+        Item(int(row), "audit", words, float(inclusion[part])) for row, words, part in zip(rows, told, strata, strict=True)
+    ]

@@ -1,0 +1,323 @@
+"""The queue holds what it says, nothing twice, and its random checks stay a fair sample while a search goes on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pu_geo.analysis import progress
+from pu_geo.analysis import queue as queues
+from pu_geo.analysis.queue import Item, Mix, Queue, QueueState, next_queue
+from pu_geo.errors import ShapeError
+
+Floats = NDArray[np.float64]
+EVEN = Mix(1, 1, 1)
+
+
+def scene(seed: int, n: int = 300, d: int = 8) -> tuple[Floats, Floats, Floats]:
+    """Scores, features and positions in a square of 3 km."""
+    draw = np.random.default_rng(seed)
+    return draw.random(n), draw.normal(size=(n, d)), draw.random((n, 2)) * 3000
+
+
+def fresh(n: int = 300, answered: tuple[int, ...] = ()) -> QueueState:
+    is_answered = np.zeros(n, np.bool_)
+    is_answered[list(answered)] = True
+    return QueueState(is_answered, np.zeros(n, np.bool_))
+
+
+def rows_of(queue: Queue, reason: str) -> list[int]:
+    return [item.row for item in queue.items if item.reason == reason]
+
+
+def all_answered(state: QueueState) -> QueueState:
+    return replace(state, is_answered=state.is_answered | state.is_shown)
+
+
+# Places
+
+
+def test_places_follow_the_shares() -> None:
+    assert Mix(0.7, 0.2, 0.1).places(20) == (14, 4, 2)
+    assert Mix(80, 10, 10).places(20) == (16, 2, 2)
+    assert Mix(0.5, 0.4, 0.1).places(5) == (2, 2, 1)
+    assert Mix(0.8, 0.1, 0.1).places(3) == (1, 1, 1)
+    assert Mix(0.8, 0.1, 0.1).places(1) == (1, 0, 0)
+    assert Mix(0, 0, 3).places(7) == (0, 0, 7)
+
+
+def test_places_always_add_up_and_no_wanted_kind_is_left_out() -> None:
+    draw = np.random.default_rng(0)
+    for _ in range(300):
+        shares, n = draw.random(3) ** 4, int(draw.integers(3, 40))
+        places = np.array(Mix(*shares.tolist()).places(n))
+        assert places.sum() == n
+        assert places.min() >= 1
+        assert np.abs(places - n * shares / shares.sum()).max() < 2
+
+
+@pytest.mark.parametrize("shares", [(0, 0, 0), (-1, 1, 1), (np.nan, 1, 0), (np.inf, 1, 0)])
+def test_impossible_shares_are_refused(shares: tuple[float, float, float]) -> None:
+    with pytest.raises(ValueError, match="shares"):
+        Mix(*shares)
+
+
+# What is chosen
+
+
+def test_exploit_takes_the_highest_scores_that_nobody_answered() -> None:
+    scores, features, xy_m = scene(0)
+    best = np.argsort(-scores)
+    queue = next_queue(scores, features, xy_m, fresh(300, tuple(best[:3].tolist())), mix=Mix(1, 0, 0), n=5)
+    assert [item.row for item in queue.items] == best[3:8].tolist()
+    assert queue.items[0] == Item(int(best[3]), "exploit", f"score {scores[best[3]]:.2f}, rank 4")
+    assert queue.state.audit is None
+
+
+def test_equal_scores_are_taken_in_the_order_of_rows() -> None:
+    _, features, xy_m = scene(0)
+    queue = next_queue(np.full(300, 0.5), features, xy_m, fresh(300, (1,)), mix=Mix(1, 0, 0), n=4)
+    assert [item.row for item in queue.items] == [0, 2, 3, 4]
+
+
+def farthest_first(worth: Floats, features: Floats, xy_m: Floats, state: QueueState, seen: list[int], n: int) -> list[int]:
+    """Pick by loops over all pairs."""
+    unit = features / np.linalg.norm(features, axis=1)[:, None]
+    picked: list[int] = []
+    for _ in range(n):
+        found, best = -1, -1.0
+        for row in range(len(worth)):
+            near = [*picked, *state.recent]
+            if row in seen or state.is_shown[row] or any(np.linalg.norm(xy_m[row] - xy_m[other]) < 80 for other in near):
+                continue
+            gap = min((1 - float(unit[row] @ unit[other]) for other in [*seen, *picked]), default=2.0)
+            if worth[row] * gap > best:
+                found, best = row, worth[row] * gap
+        if found >= 0:
+            picked.append(found)
+    return picked
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_explore_equals_farthest_first_by_loops(seed: int) -> None:
+    scores, features, xy_m = scene(seed, n=150)
+    xy_m = xy_m / 6  # 500 m: the distance matters
+    answered = [3, 50, 99]
+    state = replace(fresh(150, tuple(answered)), recent=(10, 11))
+    queue = next_queue(scores, features, xy_m, state, mix=Mix(0, 1, 0), n=12)
+    assert rows_of(queue, "explore") == farthest_first(scores, features, xy_m, state, answered, 12)
+    mixed = next_queue(scores, features, xy_m, state, mix=EVEN, n=12, seed=seed)
+    seen = answered + rows_of(mixed, "exploit") + rows_of(mixed, "audit")
+    assert rows_of(mixed, "explore") == farthest_first(scores, features, xy_m, state, seen, 4)
+
+
+def test_explored_buildings_lie_apart_from_each_other_and_from_the_queue_before() -> None:
+    scores, features, xy_m = scene(1, n=2000)
+    state, before = fresh(2000, (0,)), np.empty((0, 2))
+    for _ in range(4):
+        queue = next_queue(scores, features, xy_m, state, mix=Mix(1, 2, 0))
+        places = xy_m[rows_of(queue, "explore")]
+        gaps = np.linalg.norm(places[:, None] - np.concatenate([places, before])[None], axis=-1)
+        assert len(places) == 13
+        assert gaps[~np.eye(13, len(gaps[0]), dtype=bool)].min() >= 80
+        state, before = all_answered(queue.state), xy_m[[item.row for item in queue.items]]
+
+
+def test_explore_prefers_what_was_never_seen() -> None:
+    draw = np.random.default_rng(2)
+    kinds = np.repeat([0, 1, 2, 3], 100)
+    features = np.eye(4)[kinds] + 0.05 * draw.normal(size=(400, 4))
+    state = fresh(400, (0,))
+    state.is_shown[100] = True  # skipped, and seen all the same
+    queue = next_queue(np.full(400, 0.5), features, draw.random((400, 2)) * 1e5, state, mix=Mix(0, 1, 0), n=2)
+    assert sorted(kinds[rows_of(queue, "explore")]) == [2, 3]
+    assert queue.items[0].words == "unlike anything seen so far, score 0.50"
+
+
+def test_where_nothing_lies_apart_the_places_go_to_exploit() -> None:
+    scores, features, _ = scene(3)
+    queue = next_queue(scores, features, np.zeros((300, 2)), fresh(300, (0,)), mix=Mix(0.5, 0.5, 0), n=10)
+    assert len(rows_of(queue, "explore")) == 1
+    left = np.argsort(-np.where(np.arange(300) == 0, -1, scores))
+    expected = [row for row in left.tolist() if row not in rows_of(queue, "explore")][:9]
+    assert rows_of(queue, "exploit") == expected
+    alone = next_queue(scores, features, np.zeros((300, 2)), fresh(300, (0,)), mix=Mix(0, 1, 0), n=10)
+    assert len(alone.items) == 1
+
+
+def test_without_scores_everything_is_explored_and_no_audit_begins() -> None:
+    _, features, xy_m = scene(4)
+    queue = next_queue(None, features, xy_m, fresh(), mix=EVEN)
+    assert {(item.reason, item.words) for item in queue.items} == {("explore", "unlike anything seen so far")}
+    assert len({item.row for item in queue.items}) == 20
+    assert queue.state.audit is None
+
+
+def test_audit_takes_the_next_of_the_drawing_order_and_says_its_probability() -> None:
+    scores, features, xy_m = scene(5)
+    first = next_queue(scores, features, xy_m, fresh(300, (7,)), mix=Mix(1, 0, 1), n=8, seed=9)
+    audit = progress.start_audit(scores, fresh(300, (7,)).is_answered, seed=9)
+    assert rows_of(first, "audit") == audit.rows[:4].tolist()
+    second = next_queue(scores, features, xy_m, all_answered(first.state), mix=Mix(1, 0, 1), n=8)
+    drawn = second.state.audit
+    assert drawn is not None
+    assert drawn.n_drawn == 8
+    for item in second.items:
+        if item.reason == "audit":
+            part = int(drawn.stratum[drawn.rows.tolist().index(item.row)])
+            assert item.inclusion == pytest.approx((drawn.stratum[:8] == part).sum() / drawn.sizes()[part])
+            assert item.words == f"random check of scores {drawn.low[part]:.2f} to {drawn.high[part]:.2f}"
+        else:
+            assert item.inclusion is None
+
+
+# Nothing twice
+
+
+def test_each_building_is_shown_once_until_all_were() -> None:
+    scores, features, xy_m = scene(6, n=173)
+    state, shown = fresh(173, (5,)), []
+    while (queue := next_queue(scores, features, xy_m, state, mix=EVEN)).items:
+        shown += [item.row for item in queue.items]
+        state = queue.state  # skipped, all of them
+    assert len(shown) == len(set(shown)) == 172
+    assert 5 not in shown
+    again = next_queue(scores, features, xy_m, state, mix=Mix(1, 0, 0), again=True)
+    assert len(again.items) == 20
+    assert 5 not in [item.row for item in again.items]
+
+
+def test_open_checks_come_again_when_asked() -> None:
+    scores, features, xy_m = scene(7)
+    first = next_queue(scores, features, xy_m, fresh(), mix=Mix(0, 0, 1), n=10)
+    rows = rows_of(first, "audit")
+    is_answered = np.zeros(300, np.bool_)
+    is_answered[rows[:6]] = True
+    state = replace(first.state, is_answered=is_answered)
+    asked = next_queue(scores, features, xy_m, state, mix=Mix(0, 0, 1), n=10, again=True)
+    assert rows_of(asked, "audit")[:4] == rows[6:]
+    assert asked.state.audit is not None
+    assert asked.state.audit.n_drawn == 16
+    quiet = next_queue(scores, features, xy_m, state, mix=Mix(0, 0, 1), n=10)
+    assert not set(rows_of(quiet, "audit")) & set(rows)
+
+
+def test_state_is_handed_on_and_not_changed() -> None:
+    scores, features, xy_m = scene(8)
+    state = fresh()
+    queue = next_queue(scores, features, xy_m, state, mix=EVEN)
+    assert not state.is_shown.any()
+    assert not state.is_answered.any()
+    assert sorted(np.flatnonzero(queue.state.is_shown)) == sorted(item.row for item in queue.items)
+    assert set(queue.state.recent) == {item.row for item in queue.items}
+
+
+def test_first_items_hold_all_kinds_and_the_rest_is_spread() -> None:
+    scores, features, xy_m = scene(9)
+    reasons = [item.reason for item in next_queue(scores, features, xy_m, fresh(), mix=Mix(0.7, 0.2, 0.1)).items]
+    assert reasons[:3] == ["exploit", "explore", "audit"]
+    assert "audit" in reasons[8:14]
+    assert [reasons.count(kind) for kind in ("exploit", "explore", "audit")] == [14, 4, 2]
+
+
+def test_same_state_and_seed_give_the_same_queue() -> None:
+    scores, features, xy_m = scene(10, n=2000)
+    state = fresh(2000, tuple(range(700)))
+    first, again, other = (next_queue(scores, features, xy_m, state, mix=EVEN, seed=seed) for seed in (1, 1, 2))
+    assert first.items == again.items
+    assert rows_of(first, "audit") != rows_of(other, "audit")
+    assert rows_of(first, "exploit") == rows_of(other, "exploit")
+
+
+# The sample stays fair
+
+
+def test_sample_grows_by_the_same_number_whatever_was_answered() -> None:
+    scores, features, xy_m = scene(11)
+    state = fresh()
+    for number in range(1, 8):
+        queue = next_queue(scores, features, xy_m, state, mix=Mix(0.5, 0, 0.5), n=10)
+        assert queue.state.audit is not None
+        assert queue.state.audit.n_drawn == 5 * number
+        assert len(queue.items) == 10
+        state = all_answered(queue.state)
+        state.is_answered[queue.state.audit.rows[5 * number + 1]] = True  # answered on the map: counts, and is not shown
+
+
+def test_queue_of_checks_alone_is_not_empty_before_all_were_drawn() -> None:
+    scores, features, xy_m = scene(12)
+    audit = progress.start_audit(scores, np.zeros(300, np.bool_), seed=0)
+    state = replace(fresh(), audit=audit)
+    state.is_answered[audit.rows[:45]] = True
+    queue = next_queue(scores, features, xy_m, state, mix=Mix(0, 0, 1), n=20)
+    assert rows_of(queue, "audit") == audit.rows[45:60].tolist()
+    state.is_answered[:] = True
+    assert next_queue(scores, features, xy_m, state, mix=Mix(0, 0, 1)).items == []
+
+
+@pytest.mark.slow
+def test_weighted_checks_hit_the_truth_on_average_while_a_search_goes_on() -> None:
+    n, n_damaged, n_rounds = 400, 60, 600
+    truth = np.arange(n) < n_damaged
+    weighted = np.zeros(n_rounds)
+    _, features, xy_m = scene(13, n=n)
+    for seed in range(n_rounds):
+        draw = np.random.default_rng(seed)
+        hidden = truth + draw.normal(size=n)
+        state = fresh(n)
+        for _ in range(6):  # the search learns: neighbors of what was found score higher
+            found = np.flatnonzero(truth & state.is_answered)
+            scores = hidden + np.isin(np.arange(n), [*(found + 1), *(found - 1)])
+            state = all_answered(next_queue(scores, features, xy_m, state, mix=Mix(0.5, 0, 0.5), seed=seed).state)
+        audit = state.audit
+        assert audit is not None
+        drawn = audit.rows[: audit.n_drawn]
+        weighted[seed] = (truth[drawn] / audit.inclusion()[audit.stratum[: audit.n_drawn]]).sum()
+    assert abs(weighted.mean() - n_damaged) < 4 * weighted.std() / np.sqrt(n_rounds)
+    assert weighted.std() / np.sqrt(n_rounds) < 1
+
+
+# Refusals, time
+
+
+def test_refuses_arrays_that_do_not_fit() -> None:
+    scores, features, xy_m = scene(14)
+    for wrong in ((scores[:9], features, xy_m), (scores, features[:9], xy_m), (scores, features, xy_m[:, :1])):
+        with pytest.raises(ShapeError, match="300"):
+            next_queue(*wrong, fresh())
+    with pytest.raises(ValueError, match="at least 1"):
+        next_queue(scores, features, xy_m, fresh(), n=0)
+    scores[4] = np.nan
+    with pytest.raises(ValueError, match="finite"):
+        next_queue(scores, features, xy_m, fresh())
+    assert next_queue(scores, features, xy_m, fresh(300, (4,))).items
+
+
+def test_nothing_to_show_gives_an_empty_queue() -> None:
+    for n in (0, 3):
+        scores, features, xy_m = scene(15, n=n)
+        for given in (scores, None):
+            assert next_queue(given, features, xy_m, fresh(n, tuple(range(n)))).items == []
+
+
+@pytest.mark.slow
+def test_city_takes_less_than_a_blink() -> None:
+    n = 100_000
+    draw = np.random.default_rng(16)
+    features = draw.normal(size=(n, 512)).astype(np.float32)
+    scores, xy_m = draw.random(n), draw.random((n, 2)) * 30_000
+    state = next_queue(scores, features, xy_m, fresh(n, tuple(range(1000)))).state
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        state = all_answered(next_queue(scores, features, xy_m, state).state)
+        times.append(time.perf_counter() - began)
+    assert min(times) < 0.1  # twice the target, since test machines are shared
+
+
+def test_default_mix_holds_all_kinds() -> None:
+    assert all(queues.DEFAULT_MIX.places(20))
