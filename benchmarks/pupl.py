@@ -20,7 +20,7 @@ def embeddings() -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Make unit rows of four groups that overlap, and mark 200 rows of the largest group as positive."""
     rng = np.random.default_rng(7)
     directions = rng.normal(size=(4, D)).astype(np.float32)
-    directions *= 3 / np.linalg.norm(directions, axis=1, keepdims=True)
+    directions *= 4 / np.linalg.norm(directions, axis=1, keepdims=True)
     group = rng.choice(4, size=N, p=[0.4, 0.3, 0.2, 0.1])
     rows = rng.standard_normal((N, D), dtype=np.float32)
     for part in np.array_split(np.arange(N), 50):

@@ -18,7 +18,7 @@ from pu_geo.methods import ncpu
 from pu_geo.methods.catalog import settings_for
 
 BATCH, BANDS, SIDE_PX = 64, 6, 64
-STEPS = 4
+STEPS = 2
 
 
 def _data() -> PUData:
@@ -58,7 +58,7 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
     return (time.perf_counter() - began) / STEPS
 
 
-def _interleaved(works: list[Callable[[], object]], device: torch.device, rounds: int = 5) -> list[float]:
+def _interleaved(works: list[Callable[[], object]], device: torch.device, rounds: int = 4) -> list[float]:
     """Shortest time of each work, taken in turns, so that a noisy machine is as noisy for all."""
     for work in works:
         work()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from pu_geo.analysis.lloyd import Floats, Lloyd, Points, each_part, lloyd, unit
 from pu_geo.errors import ShapeError, TrainingError
@@ -41,7 +42,19 @@ class PuplResult:
     ranking: NDArray[np.int64]
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # `each_part` has threads of its own
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread, as `each_part` has threads of its own; without threadpoolctl all is only slower."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        yield
+        return
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+@_one_blas_thread()
 def pupl(
     embeddings: Floats,
     is_positive: NDArray[np.bool_],
@@ -96,7 +109,7 @@ def pupl(
     return _best(ends, positive, oriented)
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")
+@_one_blas_thread()
 def over_cluster(
     embeddings: Floats,
     is_positive: NDArray[np.bool_],

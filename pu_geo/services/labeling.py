@@ -23,6 +23,7 @@ from pu_geo.records import Label
 from pu_geo.services.imagery import chip_facts
 
 LIVE_PREFIX = "live-"
+LIKE_PREFIX = "like-"
 _DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion")
 
 
@@ -164,8 +165,41 @@ def _plain_features(path: str, stamp: str) -> ranker.PreparedFeatures:
     return ranker.prepare(np.asarray(views[0], dtype=np.float32))
 
 
-@lru_cache(maxsize=16)
+def plain_features(layout: Layout, chip_set: str) -> NDArray[np.float32]:
+    """Return the standardised features of the unaugmented chips, float32 [N, D]."""
+    with store.connect(layout) as db:
+        created_at = store.created_at(db)
+    return _plain_features(str(layout.features(chip_set)), _stamp(layout, chip_set, created_at)).values
+
+
+def scores_now(layout: Layout) -> NDArray[np.float32] | None:
+    """Return the instant ranker's scores of the newest chips, float32 [N]; None where nothing can be ranked yet."""
+    found = _ranked_now(layout)
+    return None if found is None else found[0]
+
+
+def share_now(layout: Layout) -> float | None:
+    """Return the Elkan-Noto estimate of the damaged share among the unlabeled; None where there is none."""
+    found = _ranked_now(layout)
+    return None if found is None else found[1]
+
+
+def _ranked_now(layout: Layout) -> tuple[NDArray[np.float32], float | None] | None:
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db)
+        at_event, created_at = labels.last_event(db), store.created_at(db)
+    return None if chip_set is None else _live_ranking(layout, chip_set, _stamp(layout, chip_set, created_at), at_event)
+
+
 def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> NDArray[np.float32] | None:
+    found = _live_ranking(layout, chip_set, stamp, at_event)
+    return None if found is None else found[0]
+
+
+@lru_cache(maxsize=16)
+def _live_ranking(
+    layout: Layout, chip_set: str, stamp: str, at_event: int
+) -> tuple[NDArray[np.float32], float | None] | None:
     """Rank a chip set's buildings by the labels after one event; None unless there are positives and others."""
     with store.connect(layout) as db:
         pu = labels.pu_set(db, at=at_event, ids=chip_facts(layout, chip_set)["building_ids"])
@@ -173,7 +207,7 @@ def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> ND
     if not used.any() or used.all():
         return None
     prepared = _plain_features(str(layout.features(chip_set)), stamp)
-    return estimates.rank_with_estimate(prepared, pu.is_positive, is_left_out=pu.is_left_out)[0]
+    return estimates.rank_with_estimate(prepared, pu.is_positive, is_left_out=pu.is_left_out)
 
 
 def _stamp(layout: Layout, chip_set: str, created_at: str) -> str:
@@ -200,18 +234,38 @@ def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
     """Return scores in the order of the map's geometry, little-endian float32 [N], NaN where there is none.
 
     Args:
-        score_id: a run's id, or what `rank_now` returned.
+        score_id: a run's id, what `rank_now` returned, or "like-7" for distances (1 - cosine) from building 7.
 
     Returns:
         None if there are no such scores, or no longer.
     """
-    found = _live(layout, score_id) if score_id.startswith(LIVE_PREFIX) else _of_run(layout, score_id)
+    if score_id.startswith(LIKE_PREFIX):
+        found = _like(layout, score_id.removeprefix(LIKE_PREFIX))
+    else:
+        found = _live(layout, score_id) if score_id.startswith(LIVE_PREFIX) else _of_run(layout, score_id)
     if found is None:
         return None
     ids, scores = found
     rows = {building: i for i, building in enumerate(ids)}
     index = np.array([rows.get(building, -1) for building in positions(layout)], dtype=np.int64)
     return np.where(index >= 0, scores[index], np.nan).astype("<f4").tobytes()
+
+
+def _like(layout: Layout, position: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
+    """Distances of all chips from that of one building, by the features the ranker sees."""
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db)
+    building = dict(enumerate(positions(layout))).get(int(position)) if position.isdigit() else None
+    if chip_set is None or building is None:
+        return None
+    ids = chip_facts(layout, chip_set)["building_ids"]
+    if building not in ids:
+        return None
+    values = plain_features(layout, chip_set)
+    chip = values[ids.index(building)]
+    lengths = np.linalg.norm(values, axis=1) * np.linalg.norm(chip)
+    distances: NDArray[np.float32] = 1 - (values @ chip) / np.maximum(lengths, 1e-12)
+    return ids, distances
 
 
 def _live(layout: Layout, score_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:

@@ -30,7 +30,8 @@ def routes(resolve: Callable[[str], Path | None], scores: Callable[[str, str], b
     Args:
         resolve: token to project folder, None for a token that nobody handed out. Called in a worker thread.
         scores: (token, score_id) to little-endian float32 bytes, one number a building of the footprint file, NaN where
-            there is none; None if there is no such thing. Called in a worker thread, after `resolve` knew the token.
+            there is none; None if there is no such thing. "like-7" asks how far each one is from building 7 of that file.
+            Called in a worker thread, after `resolve` knew the token.
     """
     sent = _Sender(resolve, scores)
     project = PREFIX + "/{token}"
@@ -40,6 +41,7 @@ def routes(resolve: Callable[[str], Path | None], scores: Callable[[str, str], b
         Route(project + "/geometry.json", sent.geometry),
         Route(project + "/sheets/{chip_set}/{n:int}.jpg", sent.sheet),
         Route(project + "/scores/{score_id}.bin", sent.scores),
+        Route(project + "/similar/{building:int}.f32", sent.similar),
     ]
 
 
@@ -65,8 +67,13 @@ class _Sender:
             return _nothing()
         return self._file(request, f"chips/{chip_set}.sheets/{n:04d}.jpg", "image/jpeg")
 
+    def similar(self, request: Request) -> Response:
+        return self._numbers(request, f"like-{request.path_params['building']}")
+
     def scores(self, request: Request) -> Response:
-        score_id = request.path_params["score_id"]
+        return self._numbers(request, request.path_params["score_id"])
+
+    def _numbers(self, request: Request, score_id: str) -> Response:
         if not _ID.fullmatch(score_id) or self._folder(request) is None:
             return _nothing()
         content = self._scores(request.path_params["token"], score_id)

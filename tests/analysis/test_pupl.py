@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,10 +108,13 @@ def test_many_iterations_over_several_blocks_equal_brute_force_and_read_few_rows
     spherical: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_read, n_swept = [], []
-    look, sweep = loop._Planes.are_nearer_to_1, loop.Sketch._add
-    monkeypatch.setattr(
-        loop._Planes, "are_nearer_to_1", lambda self, points, at: (n_read.append(len(at)), look(self, points, at))[1]
-    )
+    sides, sweep = loop._Planes.sides, loop.Sketch._add
+
+    def counted(self: loop._Planes, points: loop.Points) -> Callable[[NDArray[np.integer]], NDArray[np.bool_]]:
+        are_on_side_1 = sides(self, points)
+        return lambda at: (n_read.append(len(at)), are_on_side_1(at))[1]
+
+    monkeypatch.setattr(loop._Planes, "sides", counted)
     monkeypatch.setattr(loop.Sketch, "_add", lambda self, vectors: (n_swept.append(1), sweep(self, vectors))[1])
     rows, pinned, start = blurred_groups(0, 40_000, 32, np.float32, spherical)
     n_passes = assert_equals_brute_force(rows, pinned, start[:1], spherical)
@@ -159,7 +164,7 @@ def test_sides_of_planes_are_those_of_float64(seed: int) -> None:
     normal, rows = rng.normal(size=40), rng.normal(size=(500, 40))
     rows = (rows - np.outer(rows @ normal, normal) / (normal @ normal)).astype(np.float32)  # but for rounding on the plane
     planes = loop._Planes(normal[None], np.zeros((1, 1)), np.zeros((1, 2)))
-    found = planes.are_nearer_to_1(measure(rows, spherical=False), np.arange(500))
+    found = planes.sides(measure(rows, spherical=False))(np.arange(500))
     np.testing.assert_array_equal(found[0], rows.astype(np.float64) @ normal >= 0)
 
 
@@ -396,6 +401,14 @@ def test_makes_no_second_copy_of_the_embeddings(dtype: type[np.floating], spheri
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.8 * rows.nbytes
+
+
+def test_runs_with_numpy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, is_positive, _ = two_groups(0)
+    usual = pupl(rows, is_positive, seed=0)
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
+    np.testing.assert_array_equal(pupl(rows, is_positive, seed=0).labels, usual.labels)
 
 
 def test_one_unlabeled_row_is_the_other_centroid() -> None:

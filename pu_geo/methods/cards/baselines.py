@@ -107,7 +107,8 @@ FIT = "pu_geo.methods.baselines:fit"
 _STANDARD = {**STANDARD, "max_steps": 3000, "optimizer": "adamw", "lr": 1e-4, "weight_decay": 0.1}
 # NcPU, Appendix H, trains risk estimators on CIFAR-100 with 1,000 positives and 20,000 unlabeled: ResNet-18, SGD 0.9, lr
 # 0.001 along a cosine, w_r 100, tau 0.2. 1,300 epochs are Appendix F's. Ours, as it does not say: shares of a batch (those
-# of the data), surrogate, beta and gamma (Kiryo et al.). The rest is its published recipe for CIFAR.
+# of the data), surrogate, beta and gamma (Kiryo et al.). The rest is its published recipe for CIFAR. Its Table 3 has the
+# real class prior: set class_prior.
 _PAPER = {
     "backbone": "preact_resnet18", "precision": "bf16", "augmentation": "natural", "epochs": 1300, "max_steps": NO_LIMIT,
     "batch_size": 256, "positive_share": 0.05, "optimizer": "sgd", "lr": 1e-3, "weight_decay": 1e-3, "surrogate": "sigmoid",

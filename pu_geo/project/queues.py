@@ -1,0 +1,66 @@
+"""Queues on disk: what each analyst is looking at, and what the next queue has to know of those before.
+
+One state for all analysts of a project, so that no building is shown to two of them; a queue of its own for each.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.project.layout import Layout, replacing, write_json
+
+KEPT = 3
+"""Queues of an analyst that are remembered: an answer may arrive after the next one was handed out."""
+
+
+def _folder(layout: Layout) -> Path:
+    return layout.folder / "queues"
+
+
+@contextmanager
+def locked(layout: Layout) -> Iterator[None]:
+    """Let one process at a time read the state and write the next one."""
+    _folder(layout).mkdir(exist_ok=True)
+    with (_folder(layout) / "lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def load_state(layout: Layout, chip_set: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays that `save_state` wrote for a chip set; none if there are none."""
+    path = _folder(layout) / f"{chip_set}.npz"
+    if not path.is_file():
+        return {}
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def save_state(layout: Layout, chip_set: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write the state; whoever reads it sees the old one or the new one."""
+    with replacing(_folder(layout) / f"{chip_set}.npz") as temporary, temporary.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
+
+
+def load_queues(layout: Layout, analyst: str) -> list[dict[str, Any]]:
+    """Return the newest queues of an analyst, newest first; each {"id", "chip_set", "items"}."""
+    path = _path_of(layout, analyst)
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return found
+
+
+def save_queue(layout: Layout, analyst: str, queue: Mapping[str, Any]) -> None:
+    """Put a queue before those that an analyst had."""
+    write_json(_path_of(layout, analyst), [dict(queue), *load_queues(layout, analyst)][:KEPT])
+
+
+def _path_of(layout: Layout, analyst: str) -> Path:
+    return _folder(layout) / f"{hashlib.sha256(analyst.encode()).hexdigest()[:16]}.json"

@@ -1,0 +1,199 @@
+"""What the Annotate screen shows next, why, and how far the search is. No torch in this process."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.analysis import progress
+from pu_geo.analysis import queue as queues_ahead
+from pu_geo.analysis.queue import DEFAULT_MIX, Mix, QueueState
+from pu_geo.project import contents, labels, queues, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import MOST_NODATA
+from pu_geo.services import labeling
+from pu_geo.services.imagery import chip_facts
+
+LENGTH = 20
+
+
+@dataclass(frozen=True)
+class StoredItem:
+    """One building of a queue; see `analysis.queue.Item`."""
+
+    building_id: str
+    kind: str
+    why: str
+    inclusion: float | None = None
+
+
+@dataclass(frozen=True)
+class StoredQueue:
+    """What one analyst is looking at. `id` is another one for other items."""
+
+    id: str
+    items: tuple[StoredItem, ...]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known of a chip set's buildings right now, all [N] in the order of the chips.
+
+    Attributes:
+        ids: building ids.
+        is_answered: labeled, or without data; not to be looked at any more.
+        is_positive: called damaged.
+        scores: of the instant ranker; None before there is a positive.
+    """
+
+    ids: Sequence[str]
+    is_answered: NDArray[np.bool_]
+    is_positive: NDArray[np.bool_]
+    scores: NDArray[np.float32] | None
+
+
+def current(layout: Layout, analyst: str) -> StoredQueue | None:
+    """Return the analyst's queue; the first one is made where there is none yet. None before there are chips."""
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db)
+    if chip_set is None:
+        return None
+    found = queues.load_queues(layout, analyst)
+    if found and found[0]["chip_set"] == chip_set:
+        return _queue(found[0])
+    return advance(layout, analyst, done=found[0]["id"] if found else None)
+
+
+def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAULT_MIX) -> StoredQueue | None:
+    """Make the queue that comes after `done`; the same wish asked twice gets the same queue.
+
+    Args:
+        done: id of the queue that the analyst is through with; None for the first one.
+        mix: shares of top scores, unlike chips and random checks.
+
+    Returns:
+        None before there are chips. A queue without items where nothing is left to look at.
+    """
+    with queues.locked(layout):
+        before = queues.load_queues(layout, analyst)
+        with store.connect(layout) as db:
+            chip_set = contents.latest_chip_set(db)
+        if chip_set is None:
+            return None
+        if before and before[0]["id"] != done and before[0]["chip_set"] == chip_set:
+            return _queue(before[0])
+        now = standing(layout)
+        if now is None:
+            return None
+        found = _next(layout, chip_set, now, mix)
+        queues.save_queue(layout, analyst, found)
+    return _queue(found)
+
+
+def inclusion_of(layout: Layout, analyst: str, building_id: str) -> float | None:
+    """Return the probability with which a random check of the analyst's newest queues was drawn; None if it was none."""
+    for queue in queues.load_queues(layout, analyst):
+        for item in queue["items"]:
+            if item["building_id"] == building_id and item["kind"] == "audit":
+                return float(item["inclusion"])
+    return None
+
+
+def standing(layout: Layout) -> Standing | None:
+    """Look at all buildings as they stand; None before there are chips."""
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db)
+        answers = labels.current_labels(db)
+    if chip_set is None:
+        return None
+    facts = chip_facts(layout, chip_set)
+    ids = facts["building_ids"]
+    said = [answers.get(building) for building in ids]
+    nodata = np.array(facts["nodata_share"]) > MOST_NODATA
+    return Standing(
+        ids,
+        np.array([label is not None for label in said], np.bool_) | nodata,
+        np.array([label == "positive" for label in said], np.bool_),
+        labeling.scores_now(layout),
+    )
+
+
+def total(layout: Layout) -> progress.Total | None:
+    """Estimate how many buildings are damaged, from the random checks; None before there are chips."""
+    now = standing(layout)
+    if now is None:
+        return None
+    with store.connect(layout) as db:
+        chip_set = str(contents.latest_chip_set(db))
+    state = _state(queues.load_state(layout, chip_set), now)
+    share = labeling.share_now(layout)
+    return progress.estimate_total(now.is_answered, now.is_positive, audit=state.audit, guessed_share=share)
+
+
+def found_so_far(layout: Layout) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the curve of the search: answers given, and damaged buildings found by then."""
+    with store.connect(layout) as db:
+        events = sorted(labels.current(db).values(), key=lambda event: event.event)
+    is_found = np.array([event.label == "positive" for event in events], np.int64)
+    return list(range(1, len(events) + 1)), np.cumsum(is_found).tolist()
+
+
+def _next(layout: Layout, chip_set: str, now: Standing, mix: Mix) -> dict[str, Any]:
+    """Choose the next buildings and remember that they were shown. The caller holds the lock."""
+    state = _state(queues.load_state(layout, chip_set), now)
+    features = labeling.plain_features(layout, chip_set)
+    chosen = queues_ahead.next_queue(now.scores, features, _centres_m(layout, chip_set), state, mix=mix, n=LENGTH, seed=0)
+    queues.save_state(layout, chip_set, _arrays(chosen.state))
+    items = [
+        {"building_id": now.ids[item.row], "kind": item.reason, "why": item.words, "inclusion": item.inclusion}
+        for item in chosen.items
+    ]
+    return {"id": secrets.token_hex(6), "chip_set": chip_set, "items": items}
+
+
+def _queue(stored: dict[str, Any]) -> StoredQueue:
+    return StoredQueue(stored["id"], tuple(StoredItem(**item) for item in stored["items"]))
+
+
+_AUDIT = [item.name for item in fields(progress.Audit)]
+
+
+def _state(arrays: dict[str, NDArray[Any]], now: Standing) -> QueueState:
+    """Put the state together: what was shown, from disk, and what is answered by now."""
+    if not arrays:
+        return QueueState(now.is_answered, np.zeros(len(now.ids), np.bool_))
+    audit = None
+    if "rows" in arrays:
+        audit = progress.Audit(
+            **{name: arrays[name] for name in _AUDIT if name != "n_drawn"}, n_drawn=int(arrays["n_drawn"])
+        )
+    return QueueState(now.is_answered, arrays["is_shown"], tuple(arrays["recent"].tolist()), audit)
+
+
+def _arrays(state: QueueState) -> dict[str, NDArray[Any]]:
+    found = {"is_shown": state.is_shown, "recent": np.array(state.recent, np.int64)}
+    if state.audit is not None:
+        found |= {name: np.asarray(getattr(state.audit, name)) for name in _AUDIT}
+    return found
+
+
+def _centres_m(layout: Layout, chip_set: str) -> NDArray[np.float64]:
+    """Where buildings lie, metres, float64 [N, 2], in the order of the chips."""
+    return _centres(layout, chip_set, layout.geometry.stat().st_mtime_ns if layout.geometry.exists() else 0)
+
+
+@lru_cache(maxsize=2)
+def _centres(layout: Layout, chip_set: str, stamp: int) -> NDArray[np.float64]:
+    with store.connect(layout) as db:
+        grid, table = contents.grid(db), contents.footprints(db)
+    row = {building: i for i, building in enumerate(table.building_ids)}
+    wanted = [table.wkb[row[building]] for building in chip_facts(layout, chip_set)["building_ids"]]
+    points = shapely.centroid(shapely.from_wkb(wanted))
+    return np.column_stack([shapely.get_x(points) * grid.x_unit_m, shapely.get_y(points) * grid.y_unit_m])
