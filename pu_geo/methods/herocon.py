@@ -1,11 +1,11 @@
-"""HeroCon: several views of one building and several kinds of damage; `fit` minimises Eq. 1 of the paper.
+"""HeroCon: several views of a building and several kinds of damage; `fit` minimises Eq. 1 of the paper.
 
-The views of a chip with pre and post bands are its two dates. The views of any other chip, and of cached features, are two
-augmentations (paper, footnote to Section 3.1).
+Views of chips with pre and post bands are the two dates; else two augmentations (paper, footnote to Section 3.1).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -59,9 +59,12 @@ class HeroconNetwork(nn.Module):
         return torch.stack([cast(Tensor, self.out(self.trunk(view))) for view in inputs])
 
     def kind_logits(self, views: Tensor, is_missing: Tensor) -> Tensor:
-        """Judge Z, float [V, B, E]: log odds of each kind, float [B, c], the mean over the views that are there."""
+        """Judge Z, float [V, B, E]: log odds of each kind, float [B, c], the mean over the views that are there.
+
+        Weights that decay to nothing mean even odds of damaged, to which each of c kinds contributes 1 / c.
+        """
         each = [self.classifiers[number % len(self.classifiers)](view) for number, view in enumerate(views)]
-        return mean_of_present(torch.stack(each), is_missing)
+        return mean_of_present(torch.stack(each), is_missing) - math.log(len(self.kinds))
 
     def represent(self, inputs: Tensor) -> Tensor:
         """Embed inputs [B, ...]: the mean of Z over the views that are there, float [B, E], not normalised."""
@@ -99,21 +102,22 @@ class Batch:
     Attributes:
         inputs: see `HeroconNetwork.views`.
         is_missing: bool [V, B].
-        has_kind: Y of the paper, float [B, c]; all zero where a person saw no damage, and where nobody said anything.
-        is_labeled: whether a person said something, bool [B].
+        labels: Y of the paper and a last column for "damaged at all", float [B, c + 1]; all zero for what is not damaged
+            and for what nobody spoke of.
+        is_labeled: whether a person spoke of it, bool [B].
         weights: see `balanced_weights`, float [B, c + 1].
     """
 
     inputs: list[Tensor]
     is_missing: Tensor
-    has_kind: Tensor
+    labels: Tensor
     is_labeled: Tensor
     weights: Tensor
 
     def part(self, part: slice) -> Batch:
         """Take some of the chips."""
         inputs = [view[part] for view in self.inputs]
-        return Batch(inputs, self.is_missing[:, part], self.has_kind[part], self.is_labeled[part], self.weights[part])
+        return Batch(inputs, self.is_missing[:, part], self.labels[part], self.is_labeled[part], self.weights[part])
 
 
 def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
@@ -169,36 +173,32 @@ def with_union(logits: Tensor) -> Tensor:
     return torch.cat([logits, logits.logsumexp(dim=1, keepdim=True)], dim=1)
 
 
-def balanced_weights(has_kind: Tensor, is_labeled: Tensor, unlabeled_weight: float) -> Tensor:
+def balanced_weights(labels: Tensor, is_labeled: Tensor, unlabeled_weight: float) -> Tensor:
     """Weigh chips in the cross entropy of each kind and of "damaged at all", which counts as much as all kinds together.
 
     In each, chips with the label and chips without weigh one half. Unlabeled chips are among those without. A kind that no
     chip of the step has is left out: its other half alone would only push it down.
 
     Args:
-        has_kind: float [B, c].
-        is_labeled: bool [B].
+        labels, is_labeled: see `Batch`.
         unlabeled_weight: of an unlabeled chip, against a labeled one.
 
     Returns:
-        float [B, c + 1], of mean 1 / (c + 1) where every kind occurs.
+        float [B, c + 1]; the rows' sums have mean 1 where any chip is damaged.
     """
-    labels = torch.cat([has_kind, has_kind.amax(dim=1, keepdim=True)], dim=1)
     counted = torch.where(is_labeled, 1.0, unlabeled_weight)[:, None]
     sides = torch.stack([labels * counted, (1 - labels) * counted])
     shares = (sides / sides.sum(dim=1, keepdim=True).clamp_min(1e-12)).sum(dim=0)
-    is_used = labels.any(dim=0)
-    n_used = is_used[:-1].sum().clamp_min(1)
-    parts = torch.cat([is_used[:-1] / n_used, is_used[-1:]])
-    return shares * parts * (len(has_kind) / 4)
+    is_used = labels.any(dim=0).float()
+    is_used[:-1] /= is_used[:-1].sum().clamp_min(1)
+    return shares * is_used * (len(labels) / 4)
 
 
 def losses(network: HeroconNetwork, batch: Batch, settings: HeroconSettings) -> dict[str, Tensor]:
     """Compute Eq. 1. Returns scalars: "loss", and its three terms without their weights."""
     views, labeled = network.views(batch.inputs, batch.is_missing), batch.is_labeled
     logits = with_union(network.kind_logits(views, batch.is_missing))
-    labels = torch.cat([batch.has_kind, batch.has_kind.amax(dim=1, keepdim=True)], dim=1)
-    costs = functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    costs = functional.binary_cross_entropy_with_logits(logits, batch.labels, reduction="none")
     terms = {
         "loss_cls": (costs * batch.weights).sum(dim=1).mean(),
         "loss_unsupervised": formulas.multi_view_loss(
@@ -208,7 +208,7 @@ def losses(network: HeroconNetwork, batch: Batch, settings: HeroconSettings) -> 
     }
     if labeled.any():  # a piece may hold none
         terms["loss_supervised"] = formulas.supervised_loss(
-            views[:, labeled], batch.has_kind[labeled],
+            views[:, labeled], batch.labels[labeled, :-1],
             is_missing=batch.is_missing[:, labeled], temperature=settings.temperature,
         )  # fmt: skip
     total = formulas.total_loss(
@@ -266,8 +266,9 @@ def _draw(
         inputs = data.inputs.draw(rows, ("strong", "strong"), generator, device)
         is_missing = torch.zeros(len(inputs), len(rows), dtype=torch.bool, device=device)
     classes = torch.from_numpy(known).to(device)
-    has_kind, is_labeled = (classes[:, None] == network.kinds).float(), classes != UNKNOWN
-    return Batch(inputs, is_missing, has_kind, is_labeled, balanced_weights(has_kind, is_labeled, settings.unlabeled_weight))
+    is_labeled, has_kind = classes != UNKNOWN, classes[:, None] == network.kinds
+    labels = torch.cat([has_kind, has_kind.any(dim=1, keepdim=True)], dim=1).float()
+    return Batch(inputs, is_missing, labels, is_labeled, balanced_weights(labels, is_labeled, settings.unlabeled_weight))
 
 
 def _step(learner: Learner, pieces: Pieces, batch: Batch, settings: HeroconSettings) -> dict[str, float]:
@@ -276,7 +277,7 @@ def _step(learner: Learner, pieces: Pieces, batch: Batch, settings: HeroconSetti
     def work(part: slice, share: float) -> dict[str, float]:
         values = losses(learner.network, batch.part(part), settings)
         (share * values["loss"]).backward()
-        return {name: share * float(value.detach()) for name, value in values.items()}
+        return dict(zip(values, (share * torch.stack(list(values.values())).detach()).tolist(), strict=True))
 
     found = pieces.each(len(batch.is_labeled), lambda: learner.optimizer.zero_grad(set_to_none=True), work)
     learner.optimizer.step()

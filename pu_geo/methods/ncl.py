@@ -22,8 +22,7 @@ from pu_geo.engine.run import Run
 from pu_geo.engine.training import Pieces, Training
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.ncl import NclSettings
-from pu_geo.methods.cluster_number import SuggestedNumber, suggested_number
-from pu_geo.methods.discovery import central_chips, cluster_shares
+from pu_geo.methods.discovery import SuggestedNumber, central_chips, cluster_shares, suggested_number
 from pu_geo.methods.memory_queue import MemoryQueue
 from pu_geo.methods.ncl_step import Batch, Learner, NclNetwork, losses
 from pu_geo.methods.pretraining import WARMUP_SHARE, empty_trunk, new_trunk, training_span
@@ -52,15 +51,15 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
         TrainingError: with fewer than 2 views, without positives or unlabeled chips, or if training diverged.
         JobCancelled: if the user cancelled.
 
-    Departs from the source: the notes take frozen layers and two stages of training before for granted; here the whole
-    network is trained at once, after `pretrain_epochs` at most. Pairs may be the nearest ones, see `same_category`. Hard
-    negatives need an idea of the anchor's class, see `_hard_negatives`. With one known class, cross entropy is 0 and there
-    are no hard negatives. The score, the optimiser and the ramp's length are ours.
+    Departs from the source: pairs may be the nearest ones, see `same_category`. Hard negatives need an idea of the anchor's
+    class, see `ncl_step`; with one known class there are none, and cross entropy is 0. Ours, as the notes are silent: the
+    optimiser, weights and ramp, a projection between trunk and heads, `pretrain_epochs`, queues of second views as the
+    network embeds them (no slow copy), and the score.
     """
     rows = data.trained_rows
     require_positives(data, rows, "NCL")
-    _require_views(data)
     is_labeled = data.classes[rows] != UNKNOWN
+    _require_contrast(data, is_labeled)
     n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
     n_epochs = max(1, min(settings.epochs, settings.max_steps // n_steps))
     learner, pieces = _new_learner(data, rows, settings, run, n_epochs * n_steps), Pieces(run)
@@ -179,8 +178,14 @@ def _warn_of_pairs(share_pairs: float, settings: NclSettings, run: Run) -> None:
         )
 
 
-def _require_views(data: PUData) -> None:
-    """Refuse cached features that no contrast can be learned from."""
+def _require_contrast(data: PUData, is_labeled: NDArray[np.bool_]) -> None:
+    """Refuse data in which there is nothing to sort, or nothing to compare."""
+    if is_labeled.all():
+        raise TrainingError(
+            f"NCL sorts the unlabeled buildings; all {len(is_labeled)} of this project are labeled.",
+            "Add footprints of the whole area on the Imagery page.",
+            kind="unlabeled",
+        )
     if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2:
         raise TrainingError(
             f"NCL compares two views of each chip; this chip set has {len(data.inputs.views)}.",

@@ -108,7 +108,7 @@ def losses(
     """Compute the overall loss of a batch.
 
     Returns:
-        Scalars, "loss" among them, and the embeddings of the second views, float [B, E].
+        Scalars: "loss", its five terms as weighted, and share_pairs; and the embeddings of the second views, float [B, E].
     """
     network, is_known = learner.network, batch.classes != UNKNOWN
     features = [network.trunk(view) for view in batch.views]
@@ -129,11 +129,14 @@ def losses(
         pairs = formulas.pair_cross_entropy(new1[~is_known], new2[~is_known], same)
         guessed = network.known[known1[~is_known].argmax(dim=1)]
         neighbors = _neighbor_loss(learner, first[~is_known], second[~is_known], guessed, settings, mixing)
-    terms = {"loss_cls": cls, "loss_pairs": pairs, "loss_consistency": consistency, "loss_neighbors": neighbors}
-    weights = (1.0, settings.pair_weight, batch.ramp * settings.consistency_weight, settings.neighbor_weight)
-    total = settings.supervised_weight * supervised
-    total = total + sum(weight * term for weight, term in zip(weights, terms.values(), strict=True))
-    return {"loss": total, **terms, "loss_supervised": supervised, "share_pairs": share_pairs}, second
+    terms = {
+        "loss_cls": cls,
+        "loss_pairs": settings.pair_weight * pairs,
+        "loss_consistency": batch.ramp * settings.consistency_weight * consistency,
+        "loss_neighbors": settings.neighbor_weight * neighbors,
+        "loss_supervised": settings.supervised_weight * supervised,
+    }
+    return {"loss": torch.stack(list(terms.values())).sum(), **terms, "share_pairs": share_pairs}, second
 
 
 @torch.no_grad()
@@ -142,7 +145,7 @@ def same_category(features: Tensor, settings: NclSettings) -> tuple[Tensor, Tens
 
     Args:
         features: float [B, D].
-        settings: `pair_rule` says how. "nearest" takes 1 in `n_new` of the pairs, as clusters of equal size hold so many.
+        settings: `pair_rule` says how. "nearest" takes half of the pairs that `n_new` clusters of equal size would hold.
 
     Returns:
         bool [B, B], symmetric, true on the diagonal; and the share of pairs of two chips that are taken, a scalar.
@@ -153,7 +156,7 @@ def same_category(features: Tensor, settings: NclSettings) -> tuple[Tensor, Tens
     if settings.pair_rule == "nearest":
         unit = functional.normalize(features, dim=1)
         cosines = (unit @ unit.T)[~torch.eye(n, dtype=torch.bool, device=unit.device)]
-        n_taken = round(len(cosines) / settings.n_new)
+        n_taken = round(len(cosines) / (2 * settings.n_new))
         limit = cosines.kthvalue(len(cosines) - n_taken + 1).values if n_taken else cosines.new_ones(())
         threshold = float(limit.nan_to_num(1.0).clamp(-1, 1))
     same = formulas.pair_targets(features, threshold=threshold)

@@ -213,6 +213,7 @@ def test_without_alpha_and_beta_it_is_plain_training_by_cross_entropy() -> None:
         numbers = herocon._steps(data.classes != -1, settings, Run(CPU).generator(3, epoch))[0]
         views = data.inputs.draw(numbers, ("strong", "strong"), Run(CPU).generator(4, epoch), CPU)
         logits = torch.stack([network.classifiers[0](network.out(network.trunk(view))) for view in views]).mean(0)
+        logits = logits - math.log(2)  # two kinds
         labels = known[torch.from_numpy(numbers)]
         loss = torch.zeros(())
         for margin, truth, share in (
@@ -239,7 +240,7 @@ def test_loss_is_eq_1_of_its_terms() -> None:
     known = batch.is_labeled
     unsupervised = formulas.multi_view_loss(views, network.mapping(views), is_missing=batch.is_missing, temperature=0.5)
     supervised = formulas.supervised_loss(
-        views[:, known], batch.has_kind[known], is_missing=batch.is_missing[:, known], temperature=0.5
+        views[:, known], batch.labels[known, :-1], is_missing=batch.is_missing[:, known], temperature=0.5
     )
     expected = terms["loss_cls"] + 0.3 * unsupervised + 0.7 * supervised
     torch.testing.assert_close(terms["loss"], expected)
@@ -261,11 +262,22 @@ def test_odds_of_damaged_are_the_sum_of_the_kinds_odds() -> None:
     torch.testing.assert_close(herocon.with_union(torch.tensor([[-2.5]])), torch.tensor([[-2.5, -2.5]]))
 
 
+def test_weights_of_zero_mean_even_odds_of_damaged_for_any_number_of_kinds() -> None:
+    data, _ = made_views()
+    for kinds in ([1], [1, 2], [1, 2, 3]):
+        learner = herocon._new_learner(data, np.arange(240), np.array(kinds), SMALL, Run(CPU), 3)
+        with torch.no_grad():
+            for weight in learner.network.classifiers.parameters():
+                weight.zero_()
+            margins = learner.network.margin(torch.from_numpy(data.inputs.plain_array[:3]))
+        torch.testing.assert_close(margins, torch.zeros(3), rtol=0, atol=1e-6)
+
+
 def test_weights_by_hand() -> None:
     # A roof, two walls, one seen undamaged and two unlabeled ones of weight 1/2. Each kind has 1/4 of the weight, its
     # chips with and without 1/8 each; damaged at all has 1/2. Times 6 chips: 3/4, and 3/2. Without roof: 2 walls, 1 seen
     # undamaged and 2 halves make 4; without wall 3; undamaged 2.
-    has_kind = torch.tensor([[1.0, 0], [0, 1], [0, 1], [0, 0], [0, 0], [0, 0]])
+    labels = torch.tensor([[1.0, 0, 1], [0, 1, 1], [0, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
     is_labeled = torch.tensor([True] * 4 + [False] * 2)
     half = 0.5
     expected = torch.tensor(
@@ -277,18 +289,18 @@ def test_weights_by_hand() -> None:
             *[[half * 0.75 / 4, half * 0.75 / 3, half * 1.5 / 2]] * 2,
         ]
     )
-    found = herocon.balanced_weights(has_kind, is_labeled, 0.5)
+    found = herocon.balanced_weights(labels, is_labeled, 0.5)
     torch.testing.assert_close(found, expected)
     assert float(found.sum(dim=1).mean()) == pytest.approx(1)
 
 
 def test_a_kind_that_no_chip_of_the_step_has_is_left_out() -> None:
-    has_kind = torch.tensor([[1.0, 0], [0, 0], [0, 0]])
-    found = herocon.balanced_weights(has_kind, torch.tensor([True, True, False]), 1.0)
+    labels = torch.tensor([[1.0, 0, 1], [0, 0, 0], [0, 0, 0]])
+    found = herocon.balanced_weights(labels, torch.tensor([True, True, False]), 1.0)
     assert found[:, 1].abs().max() == 0
     torch.testing.assert_close(found[:, 0], found[:, 2])
     assert float(found.sum(dim=1).mean()) == pytest.approx(1)
-    nothing = herocon.balanced_weights(torch.zeros(3, 2), torch.tensor([True, False, False]), 1.0)
+    nothing = herocon.balanced_weights(torch.zeros(3, 3), torch.tensor([True, False, False]), 1.0)
     assert nothing.abs().max() == 0
 
 
@@ -326,6 +338,7 @@ def test_every_step_sees_the_labeled_chips() -> None:
     unlabeled = np.concatenate([step[~is_labeled[step]] for step in steps])
     assert sorted(unlabeled) == list(np.flatnonzero(~is_labeled))
     assert all(sorted(step[is_labeled[step]]) == list(np.flatnonzero(is_labeled)) for step in steps)
+    assert all(is_labeled[step[: len(step) // 2]].any() and is_labeled[step[len(step) // 2 :]].any() for step in steps)
     few = herocon._steps(is_labeled, replace(SMALL, batch_size=12, labeled_batch=4), torch.Generator().manual_seed(0))
     drawn = [frozenset(step[is_labeled[step]]) for step in few]
     assert {len(each) for each in drawn} == {4}
@@ -457,13 +470,29 @@ def test_mask_of_missing_dates_survives_batching_augmentation_and_pieces(
     assert "2 pieces" in run.warnings[-1]
 
 
+def test_pieces_make_the_step_that_the_whole_batch_makes() -> None:
+    # Cross entropy is a mean over chips, so that its gradients add up; the other two would see fewer pairs.
+    data, _ = made_views()
+    settings = replace(SMALL, unsupervised_weight=0, supervised_weight=0)
+    found = []
+    for n in (1, 3):
+        learner = herocon._new_learner(data, np.arange(240), np.array([1, 2]), settings, Run(CPU), 3)
+        pieces = herocon.Pieces(Run(CPU))
+        pieces.n = n
+        batch = herocon._draw(data, np.arange(240), data.classes, learner.network, settings, Run(CPU).generator(4))
+        told = herocon._step(learner, pieces, batch, settings)
+        assert told["loss"] == pytest.approx(told["loss_cls"])
+        found.append((torch.tensor(told["loss_cls"]), learner.network.out.weight.detach()))
+    torch.testing.assert_close(found[0], found[1])
+
+
 def test_part_of_a_batch_keeps_what_belongs_together() -> None:
     _, batch = made_batch()
     part = batch.part(slice(4, 9))
     for found, whole in (
         (part.inputs[0], batch.inputs[0]),
         (part.is_missing.T, batch.is_missing.T),
-        (part.has_kind, batch.has_kind),
+        (part.labels, batch.labels),
         (part.is_labeled, batch.is_labeled),
         (part.weights, batch.weights),
     ):
@@ -479,8 +508,8 @@ def test_a_chip_without_its_pre_image_is_embedded_and_judged_by_its_post_image()
         standard = network.trunk.standardize(images)
         pre, post = (network.out(network.trunk.backbone(part)) for part in (standard[:, :3], standard[:, 3:]))
         logits = torch.stack([network.classifiers[0](pre), network.classifiers[1](post)])
-    expected = logits.mean(0)
-    expected[0] = logits[1, 0]
+    expected = logits.mean(0) - math.log(2)  # two kinds
+    expected[0] = logits[1, 0] - math.log(2)
     torch.testing.assert_close(network.kind_margins(images), expected)
     torch.testing.assert_close(network.represent(images)[0], post[0])
     torch.testing.assert_close(network.represent(images)[1:], (pre + post)[1:] / 2)

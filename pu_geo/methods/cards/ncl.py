@@ -36,8 +36,8 @@ class NclSettings(NetworkSettings):
     embedding_dim: int = setting(64, "Length of an embedding; 0 takes what the backbone gives.", min=0, max=2048)
     pair_rule: str = setting(
         "nearest",
-        "Which pairs of a batch are taken for one category: the nearest ones, as many as clusters of equal size would hold, "
-        "or all above a cosine (the notes).",
+        "Which pairs of a batch are taken for one category: the nearest ones, half of what clusters of equal size would "
+        "hold, or all from a cosine on (the notes).",
         choices=("nearest", "cosine"),
     )
     threshold: float = setting(0.95, "Cosine from which on pair_rule cosine takes two chips for one category (gamma).",
@@ -46,7 +46,7 @@ class NclSettings(NetworkSettings):
         1.0, "Weight of sorting such pairs into one cluster and all others apart.", min=0.0, max=1e3
     )
     consistency_weight: float = setting(
-        5.0, "Weight of answering alike on two views of a chip, once it has ramped up.", min=0.0, max=1e4
+        20.0, "Weight of answering alike on two views of a chip, once it has ramped up.", min=0.0, max=1e4
     )
     ramp_share: float = setting(0.5, "Share of the epochs over which that weight ramps up.", min=0.0, max=1.0)
     neighbor_weight: float = setting(1.0, "Weight of pulling unlabeled chips to their nearest ones.", min=0.0, max=1e3)
