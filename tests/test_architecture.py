@@ -100,7 +100,9 @@ def test_settings_and_catalog_load_without_torch() -> None:
 
 
 def test_methods_run_with_torch_and_numpy_alone() -> None:
-    blocked = ("safetensors", "rasterio", "geopandas", "sklearn", "scipy", "faiss", "umap", "streamlit", "shapely", "cv2", "pandas")
+    blocked = (
+        "safetensors", "rasterio", "geopandas", "sklearn", "scipy", "faiss", "umap", "streamlit", "shapely", "cv2", "pandas",
+    )  # fmt: skip
     code = (
         f"import sys\nfor name in {blocked!r}: sys.modules[name] = None\n"
         "import pu_geo.engine.features\nfrom pu_geo.methods import catalog\n"
