@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import plotly.graph_objects as go
 import streamlit as st
 
-from pu_geo.services import imagery, labeling, projects
+from pu_geo.services import imagery, labeling, projects, queueing, teamwork
 from pu_geo.ui import frame, job_card
+from pu_geo.ui.damage_view import Queue, QueueItem
 from pu_geo.ui.project_view import project_view
 
 layout = frame.needs_project()
@@ -38,6 +40,12 @@ facts.markdown(  # one line whatever is said: a second one would move the map un
 with onward:
     frame.link("train", "Next: Train")
 
+analyst = frame.analyst()
+queue = queueing.current(layout, analyst) if summary.n_chips else None
+places = labeling.positions(layout) if queue else {}
+shows_team = st.toggle("Analysts", key="shows-team", help="Who labeled how much, and where two answers differ.")
+team = teamwork.team(layout) if shows_team else None
+
 project_view(
     layout,
     key="annotate",
@@ -46,4 +54,38 @@ project_view(
     panes=("map", "wall") if summary.n_chips else ("map",),
     score_id=ranking.score_id if ranking else None,
     height=660,
+    queue=queue and Queue(queue.id, [QueueItem(places[item.building_id], item.kind, item.why) for item in queue.items]),
+    types=teamwork.damage_types(layout),
+    details=teamwork.details(layout),
+    conflicts=list(team.conflicts) if team else None,
+    on_queue=lambda wish: queueing.advance(layout, analyst, done=wish.queue),
+    inclusion=lambda answer: queueing.inclusion_of(layout, analyst, answer.building_id),
 )
+
+
+def progress() -> None:
+    """Say how many are damaged by what is known, and draw how the search went."""
+    estimate = queueing.total(layout)
+    if estimate is None:
+        return
+    st.caption(f"**How far?** {estimate.words}")
+    seen, found = queueing.found_so_far(layout)
+    if len(seen) < 2:
+        return
+    figure = go.Figure(go.Scatter(x=seen, y=found, line_color="#D55E00", name="damaged"))
+    if estimate.low is not None and estimate.high is not None:
+        figure.add_hrect(y0=estimate.low, y1=estimate.high, fillcolor="#0B6E99", opacity=0.12, line_width=0)
+    figure.update_layout(
+        height=200, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis_title="answers", yaxis_title="damaged found",
+    )  # fmt: skip
+    with st.expander("Found so far"):
+        st.plotly_chart(figure, key="found-so-far", config={"displaylogo": False})
+
+
+progress()
+if team:
+    st.dataframe(team.rows, hide_index=True)
+    if team.agreement is not None:
+        st.caption(f"{team.n_shared} buildings were answered by two or more; on {team.agreement:.0%} of them all agree.")
+    for building, answers in list(team.conflicts.items())[:20]:
+        st.caption(f":orange[{building}] · {answers}")

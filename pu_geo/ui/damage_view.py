@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import streamlit as st
 
 from pu_geo.errors import PuGeoError
-from pu_geo.records import LABELS, Label
+from pu_geo.records import Label, Reason, Shown
+from pu_geo.ui.operations import Operation, read_operations
 from pu_geo.ui.routes import PREFIX, bundle_url
 
 _LOG = logging.getLogger(__name__)
-_MOST_OPERATIONS = 200_000  # more in one message is no person's work
-_LONGEST_TEXT = 200
 _CODES: dict[Label, str] = {"positive": "1", "not_damaged": "2", "not_assessable": "3"}
 
 # The bundle comes over HTTP, once: a component's inline script is sent again whenever its data change.
@@ -37,25 +36,6 @@ export default async function (component) {
   }
 }
 """
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One wish of the analyst, as the browser logged it.
-
-    Attributes:
-        op: unique for ever; the same one may arrive several times and must be stored once.
-        kind: "set" gives `building_id` the `label`; "undo" and "redo" carry neither.
-        screen: "map", "wall" or "keys".
-        act: id shared by operations that are undone together, or None.
-    """
-
-    op: str
-    kind: Literal["set", "undo", "redo"]
-    building_id: str = ""
-    label: Label = "cleared"
-    screen: str = "map"
-    act: str | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +70,39 @@ class Wall:
     v: str = ""
 
 
+@dataclass(frozen=True)
+class QueueItem:
+    """One building of a queue.
+
+    Attributes:
+        i: its place in the footprint file.
+        kind: what it was chosen for.
+        why: the reason in words; not sent for an audit's item, whose answer must not hang on what the machine thinks.
+    """
+
+    i: int
+    kind: Literal["exploit", "explore", "audit"]
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What to look at next, in this order. A new `id` for new items; the browser keeps its place until then."""
+
+    id: str
+    items: Sequence[QueueItem]
+
+
+class Details(TypedDict, total=False):
+    """What was said of a building beside its label; see `Operation`. `by` is who said it."""
+
+    reason: Reason
+    damage_types: Sequence[str]
+    comment: str
+    by: str
+    shown: Shown
+
+
 def damage_view(
     *,
     key: str,
@@ -108,6 +121,10 @@ def damage_view(
     color_by: Literal["labels", "scores"] = "labels",
     wall: Wall | None = None,
     height: int = 720,
+    queue: Queue | None = None,
+    types: Sequence[str] = (),
+    details: Mapping[str, Details] | None = None,
+    conflicts: Collection[str] | None = None,
 ) -> None:
     """Show buildings on a map and a chip wall, and take labels.
 
@@ -127,6 +144,12 @@ def damage_view(
         threshold: score from which on a building counts as flagged; below it scores are drawn faintly.
         color_by: a change by the page wins over the analyst's choice.
         height: pixels, of the whole view.
+        queue: what to look at next, shown beside the map in "label" mode; None shows no queue. Once all of it is answered
+            or skipped, or on the analyst's wish, an operation of kind "queue" names it; hand in another one then.
+        types: damage types that the card of a positive offers.
+        details: building id to what was said of it, for labelled buildings. Hand in `shown` too: a comment that is added
+            to an audit's answer is the audit's answer still.
+        conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
     """
     _renderer()(
         key=key,
@@ -145,6 +168,10 @@ def damage_view(
             "color_by": color_by,
             "wall": asdict(wall) if wall else None,
             "height": height,
+            "queue": encode_queue(queue) if queue else None,
+            "types": list(types),
+            "details": encode_details(details or {}, positions),
+            "conflicts": None if conflicts is None else _steps(positions[each] for each in conflicts if each in positions),
         },
         on_operations_change=lambda: _store(key, on_operations),
     )
@@ -164,12 +191,41 @@ def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> 
     for building_id, label in labels.items():
         if label in _CODES and building_id in positions:
             places.setdefault(_CODES[label], []).append(positions[building_id])
-    encoded = {}
-    for code, found in places.items():
-        found.sort()
-        steps = [after - before for before, after in zip([0, *found], found, strict=False)]
-        encoded[code] = " ".join(map(_base36, steps))
-    return encoded
+    return {code: _steps(found) for code, found in places.items()}
+
+
+def encode_details(details: Mapping[str, Details], positions: Mapping[str, int]) -> dict[str, dict[str, str]]:
+    """Write details as shortly as labels: for each text the positions it is said of; comments by position.
+
+    >>> encode_details({"a": {"reason": "cloud", "by": "ann"}, "b": {"by": "ann", "comment": "hm"}}, {"a": 3, "b": 4})
+    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'shown': {}, 'comment': {'4': 'hm'}}
+    """
+    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "shown": {}}
+    comments = {}
+    for building_id, said in details.items():
+        if building_id not in positions:
+            continue
+        at = positions[building_id]
+        for name, text in (("by", said.get("by")), ("reason", said.get("reason")), ("shown", said.get("shown"))):
+            if text:
+                places[name].setdefault(text, []).append(at)
+        for text in said.get("damage_types", ()):
+            places["type"].setdefault(text, []).append(at)
+        if comment := said.get("comment"):
+            comments[str(at)] = comment
+    encoded = {name: {text: _steps(found) for text, found in texts.items()} for name, texts in places.items()}
+    return {**encoded, "comment": comments}
+
+
+def encode_queue(queue: Queue) -> dict[str, Any]:
+    """Write a queue for the browser. An audit's item goes without its words: they tell of its score."""
+    return {"id": queue.id, "items": [[item.i, item.kind, "" if item.kind == "audit" else item.why] for item in queue.items]}
+
+
+def _steps(positions: Iterable[int]) -> str:
+    """Write positions in ascending order, as differences in base 36."""
+    found = sorted(positions)
+    return " ".join(_base36(after - before) for before, after in zip([0, *found], found, strict=False))
 
 
 def _base36(number: int) -> str:
@@ -206,33 +262,3 @@ def _store(key: str, on_operations: Callable[[Sequence[Operation]], None] | None
         st.session_state[f"{key}:ack"] = {"problem": f"The project folder could not be written ({error})."}
     else:
         st.session_state[f"{key}:ack"] = {"ack": {"session": session, "n": last}}
-
-
-def read_operations(message: Mapping[str, Any]) -> tuple[str, int, list[Operation]]:
-    """Check what came from a browser: (session, highest number, well-formed operations in their order).
-
-    Operations that make no sense are left out and yet acknowledged; they would make none the next time either.
-    """
-    raw = message.get("ops")
-    entries = [each for each in raw[:_MOST_OPERATIONS] if isinstance(each, Mapping)] if isinstance(raw, list) else []
-    numbers = [n for n in (each.get("n") for each in entries) if isinstance(n, int)]
-    operations = [operation for operation in map(_operation, entries) if operation is not None]
-    return _text(message.get("session")), max(numbers, default=0), operations
-
-
-def _operation(entry: Mapping[str, Any]) -> Operation | None:
-    op, screen, act = _text(entry.get("op")), _text(entry.get("screen")) or "map", _text(entry.get("act")) or None
-    if not op:
-        return None
-    if entry.get("undo") is True:
-        return Operation(op, "undo", screen=screen)
-    if entry.get("redo") is True:
-        return Operation(op, "redo", screen=screen)
-    building_id, label = _text(entry.get("building_id")), entry.get("label")
-    if not building_id or label not in LABELS:
-        return None
-    return Operation(op, "set", building_id, label, screen, act)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) and len(value) <= _LONGEST_TEXT else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import streamlit as st
@@ -11,8 +11,9 @@ from pu_geo.errors import LabelError
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label
 from pu_geo.services import imagery, labeling, projects
-from pu_geo.ui.damage_view import MapLayer, Operation, Wall, damage_view
+from pu_geo.ui.damage_view import Details, MapLayer, Queue, Wall, damage_view
 from pu_geo.ui.frame import analyst
+from pu_geo.ui.operations import Operation
 
 
 def project_view(
@@ -26,12 +27,23 @@ def project_view(
     threshold: float | None = None,
     color_by: Literal["labels", "scores"] = "labels",
     height: int = 720,
+    queue: Queue | None = None,
+    types: Sequence[str] = (),
+    details: Mapping[str, Details] | None = None,
+    conflicts: Collection[str] | None = None,
+    on_queue: Callable[[Operation], None] | None = None,
+    inclusion: Callable[[Operation], float | None] | None = None,
 ) -> None:
     """Draw map and chip wall of a project; nothing where there is nothing to draw yet.
 
     Args:
         labels: building id -> label; read after callbacks ran.
         score_id: a run's id, or a live ranking's; the scores that map and wall show.
+        queue, types, details, conflicts: see `damage_view`.
+        on_queue: called in a callback with each operation of kind "queue", once the labels that came with it are stored. The
+            same may come again: it names the queue that is done, so one that is done already needs nothing.
+        inclusion: probability with which the audit drew the building of an answer with `shown` "audit". Without it, or where
+            it knows none, the answer is stored as any other, for the project takes no audit's answer without it.
     """
     overview = imagery.overview(layout)
     if overview.grid is None or not overview.n_buildings or not overview.layers:
@@ -46,7 +58,7 @@ def project_view(
         geometry_v=stamp,
         labels=labels,
         positions=_positions(str(layout.folder), stamp),
-        on_operations=_storer(layout) if mode == "label" else None,
+        on_operations=_storer(layout, on_queue, inclusion) if mode == "label" else None,
         panes=panes,
         mode=mode,
         score_id=score_id,
@@ -54,6 +66,10 @@ def project_view(
         color_by=color_by,
         wall=_wall(overview.chips),
         height=height,
+        queue=queue,
+        types=types,
+        details=details,
+        conflicts=conflicts,
     )
 
 
@@ -73,24 +89,39 @@ def _wall(chips: Mapping[str, Any] | None) -> Wall | None:
     return Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"])
 
 
-def _storer(layout: Layout) -> Callable[[Sequence[Operation]], None]:
+def _storer(
+    layout: Layout,
+    on_queue: Callable[[Operation], None] | None,
+    inclusion: Callable[[Operation], float | None] | None,
+) -> Callable[[Sequence[Operation]], None]:
     def store(operations: Sequence[Operation]) -> None:
-        wishes = [
-            {
-                "op": op.op,
-                op.kind: True,
-                "building_id": op.building_id,
-                "label": op.label,
-                "act": op.act,
-                "screen": op.screen,
-            }
-            for op in operations
-        ]
+        wishes = [_wish(op, inclusion) for op in operations if op.kind != "queue"]
         acks = labeling.apply_operations(layout, wishes, analyst=analyst(), screen="map")
         refused = [ack for ack in acks if ack.error]
         if refused:
             st.session_state["refused_labels"] = LabelError(
                 f"{len(refused)} of {len(acks)} labels were refused. The first: {refused[0].error}", "Reload the page."
             )
+        for op in operations:
+            if op.kind == "queue" and on_queue:
+                on_queue(op)
 
     return store
+
+
+def _wish(op: Operation, inclusion: Callable[[Operation], float | None] | None) -> dict[str, object]:
+    """Write an operation as the labeling service takes it."""
+    chance = inclusion(op) if inclusion and op.shown == "audit" else None
+    return {
+        "op": op.op,
+        op.kind: True,
+        "building_id": op.building_id,
+        "label": op.label,
+        "act": op.act,
+        "screen": op.screen,
+        "reason": op.reason,
+        "damage_types": op.damage_types,
+        "comment": op.comment,
+        "shown": "" if op.shown == "audit" and chance is None else op.shown,
+        "inclusion": chance,
+    }

@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from browser.make_project import make_project
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = [
     "--headless",
@@ -119,6 +121,24 @@ def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
         except OSError:
             time.sleep(0.2)
     pytest.fail(f"the app did not start:\n{log.read_text(errors='replace')[-3000:]}")
+
+
+@pytest.fixture(scope="module")
+def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """400 made-up houses, for the small app around the damage view."""
+    return make_project(tmp_path_factory.mktemp("damage-view") / "project", n=400, side=1500)
+
+
+@pytest.fixture(scope="module")
+def running_app(chromium, start_app, houses: Path) -> str:
+    return start_app(HERE / "harness_app.py", str(houses), log=houses.parent / "app.log")
+
+
+@pytest.fixture
+def app(running_app: str) -> str:
+    """The small app without any labels."""
+    urllib.request.urlopen(f"{running_app}/harness/set?reset=1").close()
+    return running_app
 
 
 @pytest.fixture(scope="session")

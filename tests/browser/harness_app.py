@@ -1,6 +1,7 @@
 """A small app around the damage view: labels in a dict, acknowledged at once. Run: python harness_app.py FOLDER PORT.
 
-Launcher and page in one file, as app.py is. The page reads its mode from the address: ?mode=view, ?panes=map.
+Launcher and page in one file, as app.py is. The page reads its mode from the address: ?mode=view, ?panes=map, ?queue=5 (a
+queue of five), ?conflicts=1.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import sqlite3
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +18,20 @@ import streamlit as st
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from streamlit import runtime
 
 TOKEN = "harness-1"
+KINDS = ("exploit", "audit", "explore")
+TYPES = ("roof", "walls", "<script>window.hit = 1</script>")
 
 
 @st.cache_resource
 def server() -> dict:
     """What a project would keep on disk; one for all tabs."""
-    return {"labels": {}, "seen": set(), "acts": [], "undone": [], "log": [], "refuse": ""}
+    lists = {name: [] for name in ("acts", "undone", "log", "wishes")}
+    return {"labels": {}, "details": {}, "seen": set(), **lists, "refuse": "", "similar": ""}
 
 
 def apply(operations: list) -> None:
@@ -46,23 +51,52 @@ def apply(operations: list) -> None:
 
 
 def step(kept: dict, operation) -> None:
-    labels, acts, undone = kept["labels"], kept["acts"], kept["undone"]
-    if operation.kind == "set":
-        change = (operation.building_id, labels.get(operation.building_id, "cleared"), operation.label)
+    acts, undone = kept["acts"], kept["undone"]
+    if operation.kind == "queue":
+        if operation.queue == queue_id(kept):
+            kept["wishes"].append(operation.skipped)
+    elif operation.kind == "set":
+        change = (operation.building_id, answer(kept, operation.building_id), (operation.label, details_of(operation)))
         if acts and operation.act and acts[-1][0] == operation.act:
             acts[-1][1].append(change)
         else:
             acts.append((operation.act or operation.op, [change]))
         undone.clear()
-        labels[operation.building_id] = operation.label
+        put(kept, change[0], change[2])
     elif operation.kind == "undo" and acts:
         undone.append(acts.pop())
         for building_id, before, _ in reversed(undone[-1][1]):
-            labels[building_id] = before
+            put(kept, building_id, before)
     elif operation.kind == "redo" and undone:
         acts.append(undone.pop())
         for building_id, _, after in acts[-1][1]:
-            labels[building_id] = after
+            put(kept, building_id, after)
+
+
+def details_of(operation) -> dict:
+    names = ("reason", "damage_types", "comment", "shown")
+    return {"by": "ann", **{name: getattr(operation, name) for name in names if getattr(operation, name)}}
+
+
+def answer(kept: dict, building_id: str) -> tuple[str, dict]:
+    return kept["labels"].get(building_id, "cleared"), kept["details"].get(building_id, {})
+
+
+def put(kept: dict, building_id: str, given: tuple[str, dict]) -> None:
+    kept["labels"][building_id], kept["details"][building_id] = given
+
+
+def queue_id(kept: dict) -> str:
+    return f"queue-{len(kept['wishes'])}"
+
+
+def next_queue(kept: dict, n: int, of: int):
+    """Return every 7th building of those that no earlier queue held; scores stand in the words, as they may."""
+    from pu_geo.ui.damage_view import Queue, QueueItem
+
+    first = 3 + 7 * n * len(kept["wishes"])
+    items = [QueueItem((first + 7 * k) % of, KINDS[k % 3], f"score 0.9, no. {k} <b>") for k in range(n)]
+    return Queue(queue_id(kept), items)
 
 
 def set_labels(labels: dict) -> dict:
@@ -98,6 +132,10 @@ def page() -> None:
         threshold=0.6 if ask.get("mode") == "view" else None,
         wall=Wall(**facts["wall"]),
         height=800,
+        types=TYPES,
+        details={each: said for each, said in server()["details"].items() if server()["labels"].get(each) != "cleared"},
+        conflicts=["b00002", "b00005"] if "conflicts" in ask else None,
+        queue=next_queue(server(), int(ask["queue"]), facts["wall"]["n"]) if "queue" in ask else None,
     )
 
 
@@ -109,24 +147,48 @@ def positions(folder: Path) -> dict[str, int]:
 
 def told(_: Request) -> JSONResponse:
     kept = server()
-    return JSONResponse({"labels": set_labels(kept["labels"]), "operations": [operation.op for operation in kept["log"]]})
+    named = set_labels(kept["labels"])
+    return JSONResponse(
+        {
+            "labels": named,
+            "operations": [operation.op for operation in kept["log"]],
+            "sets": [asdict(operation) for operation in kept["log"] if operation.kind == "set"],
+            "details": {each: said for each, said in kept["details"].items() if each in named},
+            "wishes": kept["wishes"],
+        }
+    )
 
 
 def change(request: Request) -> JSONResponse:
     kept = server()
     kept["refuse"] = request.query_params.get("refuse", "")
+    kept["similar"] = request.query_params.get("similar", "")
     if request.query_params.get("reset"):
-        for name in ("labels", "seen", "acts", "undone", "log"):
+        for name in ("labels", "details", "seen", "acts", "undone", "log", "wishes"):
             kept[name].clear()
     return JSONResponse({"at": time.time()})
 
 
+def similar(request: Request) -> Response:
+    """How far chips are from chip i: by their numbers, and the last one nobody knows."""
+    if not server()["similar"]:
+        return Response("Not found", 404)
+    n = int(server()["similar"])
+    away = np.abs(np.arange(n) - request.path_params["i"]).astype("<f4")
+    away[-1] = np.nan
+    return Response(away.tobytes(), media_type="application/octet-stream")
+
+
 def main() -> None:
-    from pu_geo.ui.routes import routes
+    from pu_geo.ui.routes import PREFIX, routes
 
     folder = Path(sys.argv[1])
     scores = np.load(folder / "scores.npy").astype("<f4").tobytes()
-    extra = [Route("/harness/labels", told), Route("/harness/set", change)]
+    extra = [
+        Route("/harness/labels", told),
+        Route("/harness/set", change),
+        Route(PREFIX + "/{token}/similar/{i:int}.f32", similar),
+    ]
     own = routes(
         lambda token: folder if token == TOKEN else None, lambda token, score_id: scores if score_id == "s1" else None
     )

@@ -2,81 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import sys
 import time
-import urllib.request
-from pathlib import Path
 
 import pytest
+from browser.damage_view_steps import (
+    CLICKS,
+    click_some,
+    drag_box,
+    on_page,
+    on_server,
+    open_view,
+    refuse,
+    settle,
+    spots,
+    told,
+)  # fmt: skip
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-HERE = Path(__file__).parent
-CLICKS = 10
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    spec = importlib.util.spec_from_file_location("make_project", HERE / "make_project.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.make_project(tmp_path_factory.mktemp("damage-view") / "project", n=400, side=1500)
-
-
-@pytest.fixture(scope="module")
-def running_app(chromium, start_app, project: Path) -> str:
-    return start_app(HERE / "harness_app.py", str(project), log=project.parent / "app.log")
-
-
-@pytest.fixture
-def app(running_app: str) -> str:
-    """The app without any labels."""
-    urllib.request.urlopen(f"{running_app}/harness/set?reset=1").close()
-    return running_app
-
-
-def refuse(app: str, how: str) -> None:
-    """Let the server fail to store: "disk" (PuGeoError), "lock" (sqlite3.Error), "" (store again)."""
-    urllib.request.urlopen(f"{app}/harness/set?refuse={how}").close()
-
-
-def click_some(page) -> dict[str, list[float]]:
-    places = spots(page, n=3)
-    for spot in places.values():
-        page.mouse.click(*spot)
-    return places
-
-
-def open_view(page, app: str, query: str = "") -> None:
-    page.goto(f"{app}/?{query}")
-    page.wait_for_function("window.__pugeo && window.__pugeo.ready", timeout=60_000)
-    page.wait_for_timeout(400)  # the first frames: fit, tiles
-
-
-def told(app: str) -> dict:
-    with urllib.request.urlopen(f"{app}/harness/labels") as answer:
-        return json.load(answer)
-
-
-def on_server(app: str) -> dict[str, str]:
-    return told(app)["labels"]
-
-
-def on_page(page) -> dict[str, str]:
-    return page.evaluate("window.__pugeo.labels()")
-
-
-def settle(page, seconds: float = 15) -> None:
-    page.wait_for_function("window.__pugeo.pending() === 0", timeout=seconds * 1000)
-
-
-def spots(page, how: str = "pixelOf", n: int = CLICKS) -> dict[str, list[float]]:
-    """Where the first `n` buildings are that can be clicked, by building id."""
-    listed = "onScreen(60)" if how == "pixelOf" else "wallIds().slice(0, 12)"
-    found = page.evaluate(f"window.__pugeo.{listed}.map((id) => [id, window.__pugeo.{how}(id)])")
-    step = max(1, len(found) // n) if how == "pixelOf" else 1  # spread over the map
-    return dict(found[::step][:n])
 
 
 @pytest.mark.parametrize("how", ["pixelOf", "chipOf"])
@@ -229,16 +172,6 @@ def test_waiting_clicks_are_forgotten_after_a_week(chromium_page, app: str, days
     settle(page)
     page.wait_for_timeout(300)
     assert told(app)["operations"] == (["old-5"] if kept else [])
-
-
-def drag_box(page, a: list[float], b: list[float]) -> None:
-    (x0, y0), (x1, y1) = a, b
-    page.keyboard.down("Shift")
-    page.mouse.move(min(x0, x1) - 12, min(y0, y1) - 12)
-    page.mouse.down()
-    page.mouse.move(max(x0, x1) + 12, max(y0, y1) + 12, steps=4)
-    page.mouse.up()
-    page.keyboard.up("Shift")
 
 
 def test_box_is_one_act_and_one_undo(chromium_page, app: str) -> None:

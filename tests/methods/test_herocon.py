@@ -22,7 +22,7 @@ from pu_geo.errors import TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods import herocon
 from pu_geo.methods.cards.herocon import CARD, HeroconSettings
-from pu_geo.methods.pair_trunk import PairTrunk, missing_dates
+from pu_geo.methods.pair_trunk import PairTrunk, mean_of_present, missing_dates
 
 CPU = torch.device("cpu")
 SMALL = HeroconSettings(epochs=15, batch_size=64, embedding_dim=16, weight_decay=0.01)
@@ -379,6 +379,12 @@ def test_dates_without_data_are_found() -> None:
     images[3] = 0
     images[0, :, 0, 0] = 0  # a black corner is no missing date
     assert missing_dates(images).tolist() == [[False, True, False, True], [False, False, True, False]]
+
+
+def test_mean_is_over_the_views_that_are_there() -> None:
+    views = torch.tensor([[[1.0], [torch.nan]], [[5.0], [7.0]]])
+    is_missing = torch.tensor([[False, True], [False, False]])
+    assert mean_of_present(views, is_missing).tolist() == [[3.0], [7.0]]
 
 
 def test_what_a_missing_date_holds_changes_no_loss_and_no_gradient() -> None:

@@ -11,7 +11,8 @@ import pytest
 from pu_geo.errors import PuGeoError
 from pu_geo.ui import damage_view
 from pu_geo.ui.build import FRONTEND
-from pu_geo.ui.damage_view import Operation, encode_labels, read_operations
+from pu_geo.ui.damage_view import Queue, QueueItem, encode_details, encode_labels, encode_queue
+from pu_geo.ui.operations import Operation, read_operations
 
 
 def decode(text: str) -> list[int]:
@@ -35,6 +36,82 @@ def test_cleared_and_unknown_buildings_are_left_out() -> None:
 
 def test_first_building_is_position_zero() -> None:
     assert encode_labels({"a": "positive", "b": "positive"}, {"a": 0, "b": 1}) == {"1": "0 1"}
+
+
+def test_details_come_back_from_their_short_form_and_stay_small() -> None:
+    positions = {f"b{i}": i for i in range(20_000)}
+    details = {
+        f"b{i}": {
+            "by": ("ann", "bob")[i % 2],
+            "reason": "cloud" if i % 50 == 0 else "",
+            "damage_types": ["roof", "walls"][: i % 3],
+            "comment": "a < b" if i == 70 else "",
+            "shown": "audit" if i % 10 == 0 else "",
+        }
+        for i in range(0, 20_000, 10)
+    }
+    encoded = encode_details({**details, "unknown": {"by": "ann"}}, positions)
+    assert decode(encoded["by"]["ann"]) == list(range(0, 20_000, 10))
+    assert decode(encoded["reason"]["cloud"]) == list(range(0, 20_000, 50))
+    assert decode(encoded["type"]["walls"]) == list(range(20, 20_000, 30))
+    assert decode(encoded["shown"]["audit"]) == list(range(0, 20_000, 10))
+    assert encoded["comment"] == {"70": "a < b"}
+    assert sum(len(text) for texts in encoded.values() for text in texts.values()) < 16_000, "2,000 buildings, 16 kB"
+
+
+def test_no_details_are_nothing_to_send() -> None:
+    assert encode_details({}, {"a": 0}) == {"by": {}, "reason": {}, "type": {}, "shown": {}, "comment": {}}
+
+
+def test_the_words_of_an_audit_stay_here() -> None:
+    queue = Queue("q-1", [QueueItem(3, "exploit", "score 0.9"), QueueItem(1, "audit", "random check of scores 0.2 to 0.4")])
+    assert encode_queue(queue) == {"id": "q-1", "items": [[3, "exploit", "score 0.9"], [1, "audit", ""]]}
+
+
+def read_one(entry: dict) -> Operation | None:
+    operations = read_operations({"session": "s", "ops": [{"n": 1, "op": "s-1", **entry}]})[2]
+    return operations[0] if operations else None
+
+
+def test_an_answer_brings_its_details() -> None:
+    said = {"damage_types": ["roof", "walls"], "comment": "<b>", "shown": "audit", "queue": "q-1", "screen": "queue"}
+    assert read_one({"building_id": "b1", "label": "positive", **said}) == Operation(
+        "s-1", "set", "b1", "positive", "queue", damage_types=("roof", "walls"), comment="<b>", shown="audit", queue="q-1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"), [({"reason": "cloud"}, "cloud"), ({}, "unclear"), ({"reason": None}, "unclear")]
+)
+def test_what_is_not_assessable_is_unclear_unless_somebody_said_why(said: dict, reason: str) -> None:
+    operation = read_one({"building_id": "b1", "label": "not_assessable", **said})
+    assert operation is not None
+    assert operation.reason == reason
+
+
+def test_the_wish_for_another_queue_names_the_one_that_is_done() -> None:
+    wish = {"next": True, "queue": "q-1", "skipped": ["b1", "b2"], "screen": "queue"}
+    assert read_one(wish) == Operation("s-1", "queue", screen="queue", queue="q-1", skipped=("b1", "b2"))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"label": "positive", "reason": "cloud"},
+        {"label": "not_assessable", "reason": "rain"},
+        {"label": "not_assessable", "reason": ["cloud"]},
+        {"label": "positive", "shown": "by chance"},
+        {"label": "positive", "shown": {}, "comment": 7},
+        {"label": "positive", "comment": "x" * 501},
+        {"label": "positive", "damage_types": "roof"},
+        {"label": "positive", "damage_types": ["roof", 3]},
+        {"label": "positive", "damage_types": [""]},
+        {"label": "positive", "damage_types": ["roof"] * 21},
+        {"next": True, "queue": "q-1", "skipped": "b1"},
+    ],
+)
+def test_details_that_make_no_sense_leave_the_operation_out(entry: dict) -> None:
+    assert read_one({"building_id": "b1", **entry}) is None
 
 
 def test_operations_are_read_in_order() -> None:

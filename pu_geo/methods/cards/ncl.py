@@ -1,9 +1,9 @@
 """NCL: its settings, presets and card. Imports no torch.
 
-There is no preset `paper`: our notes on the method give its formulas and a handful of numbers, but neither network nor
-optimiser, epochs or weights of the losses. The numbers they give are the defaults here: `temperature` 0.05, `self_weight`
-0.2, `queue_size` 2000, `threshold` 0.95, and neighbors for half of what a cluster has in the queue. All other values are
-ours, `pair_rule` among them: on cached features 1 pair in 2,000 reaches a cosine of 0.95, so that it teaches nothing.
+There is no preset `paper`: our notes on the method give its formulas, but neither network nor optimiser, epochs or weights
+of the losses. The published settings that we know of are the defaults here: `temperature` 0.05, `self_weight` 0.2,
+`queue_size` 2000, `threshold` 0.95, and neighbors for half of what a cluster has in the queue. All other values are ours,
+`pair_rule` among them: on cached features 1 pair in 2,000 begins above a cosine of 0.95, and what comes later is too few.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class NclSettings(NetworkSettings):
         min=2, max=200,
     )  # fmt: skip
     epochs: int = setting(
-        100, "Times every unlabeled chip is looked at, unless max_steps ends training before.", min=1, max=5000
+        70, "Times every unlabeled chip is looked at, unless max_steps ends training before.", min=1, max=5000
     )
-    max_steps: int = setting(200, "Steps that training takes at most; at least one epoch is done.", min=1, max=NO_LIMIT)
+    max_steps: int = setting(600, "Steps that training takes at most; at least one epoch is done.", min=1, max=NO_LIMIT)
     batch_size: int = setting(128, "Unlabeled chips per step.", min=2, max=2048)
     labeled_batch: int = setting(
         64, "Labeled chips per step beside them: all where there are fewer, else drawn anew each step.", min=2, max=2048
     )
     optimizer: str = setting("adamw", "How weights move.", choices=("adamw", "lars", "sgd"))
-    lr: float = setting(1e-3, "Learning rate after warm-up; it falls to zero along a cosine.", min=1e-7, max=10.0)
+    lr: float = setting(2e-3, "Learning rate after warm-up; it falls to zero along a cosine.", min=1e-7, max=10.0)
     weight_decay: float = setting(1e-3, "Pull of the weights towards zero.", min=0.0, max=10.0)
     embedding_dim: int = setting(64, "Length of an embedding; 0 takes what the backbone gives.", min=0, max=2048)
     pair_rule: str = setting(
@@ -91,7 +91,7 @@ CARD = MethodCard(
     cannot="Name a cluster: each is a guess until a person has looked at it. It cannot say how many kinds there are.",
     min_positives=5,
     settings=NclSettings,
-    presets={"quick": {}, "standard": {**STANDARD, "max_steps": 3000, "lr": 1e-4, "embedding_dim": 128}},
+    presets={"quick": {}, "standard": {**STANDARD, "epochs": 200, "max_steps": 3000, "lr": 1e-4, "embedding_dim": 128}},
     entry="pu_geo.methods.ncl:fit",
     group="types",
     uses_types=True,

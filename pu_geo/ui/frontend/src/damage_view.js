@@ -1,66 +1,72 @@
-// One view: header, map and wall on one store and one operation log.
+// One view: toolbar, map, queue and wall on one store and one operation log.
 
-import { LABEL_NAMES, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
-import { h, icon, remember, remembered, segmented } from "./dom.js";
-import { HELP, listenForKeys } from "./keys.js";
+import { Card } from "./card.js";
+import { ChipPictures } from "./chip_pictures.js";
+import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
+import { draggable, h, remember, remembered, segmented } from "./dom.js";
+import { Files, asFloats, asJson } from "./files.js";
+import { listenForKeys } from "./keys.js";
+import { Labeler } from "./labeler.js";
 import { MapPane } from "./map_pane.js";
+import { MarkBar } from "./mark_bar.js";
 import { OperationLog } from "./oplog.js";
+import { QueuePane } from "./queue_pane.js";
+import { QueueState } from "./queue_state.js";
+import { ReasonPicker } from "./reason_picker.js";
 import { Store } from "./store.js";
+import { Toolbar } from "./toolbar.js";
 import { WallPane } from "./wall_pane.js";
 
 const logs = new Map(); // by project; they outlive a change of page
-const files = new Map(); // geometry and scores by address; so do they
+const files = new Files(6); // geometry and scores: each answer may bring new scores
 
-const FILES_KEPT = 6; // each answer may bring new scores
-
-async function fetchOnce(url, read) {
-  if (!files.has(url)) {
-    const answer = fetch(url).then((response) => {
-      if (!response.ok) throw new Error(`${response.status} for ${new URL(url, location.href).pathname}`);
-      return read(response);
-    });
-    files.set(url, answer);
-    if (files.size > FILES_KEPT) files.delete(files.keys().next().value);
-    answer.catch(() => files.delete(url));
-  }
-  return files.get(url);
-}
+const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
+const MARK_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
 
 export class DamageView {
   constructor(style) {
-    this.store = new Store();
-    const actions = { label: this.label.bind(this), box: this.box.bind(this), select: this.select.bind(this), locate: this.locate.bind(this) };
-    this.map = new MapPane(this.store, actions);
-    this.wall = new WallPane(this.store, actions);
-    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style));
-    this.stopKeys = listenForKeys(this.root, (name) => this.#key(name));
+    const store = (this.store = new Store());
+    this.queue = new QueueState(store, {
+      wish: (operation) => this.labeler.usable && this.log.add(operation, { now: true }),
+      moved: () => this.#queueMoved(),
+    });
+    this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
+    this.picker = new ReasonPicker(store, (...reason) => this.labeler.because(...reason));
+    this.marks = new MarkBar((numbers, code) => this.#markMany(numbers, code));
+    this.card = new Card(store, (i, change) => this.labeler.edit(i, change));
+    const actions = {
+      label: (i, wish, screen) => this.labeler.usable && this.labeler.toggle(i, wish, screen),
+      many: (numbers) => this.labeler.usable && this.marks.ask(numbers),
+      select: (i) => store.set("selected", i),
+      locate: (i) => this.locate(i),
+    };
+    this.pictures = new ChipPictures();
+    this.map = new MapPane(store, actions);
+    this.wall = new WallPane(store, this.pictures, actions);
+    this.queuePane = new QueuePane(store, this.queue, this.pictures, (i, code) => this.labeler.give([i], code, "queue"));
+    this.#build(style);
+    this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
     this.logChanged = () => this.#showLog();
-    this.#build();
-    for (const event of ["geometry", "labels"]) this.store.on(event, () => this.#showCounts());
-    this.store.on("scores", () => this.#showTools());
-    for (const event of ["view", "colorBy", "outlines"]) this.store.on(event, () => this.#showTools());
+    for (const event of ["geometry", "labels"]) store.on(event, () => this.toolbar.showCounts());
+    for (const event of ["scores", "view", "colorBy", "outlines"]) store.on(event, () => this.data && this.toolbar.show(this.data));
   }
 
-  #build() {
-    this.views = segmented("Image", [["pre", "Pre", "Pre-event image (A)"], ["swipe", "Swipe", "Swipe between pre and post (S)"], ["post", "Post", "Post-event image (D)"]], (view) => this.#setView(view));
-    this.colors = segmented("Colours", [["labels", "Labels", "Colour by label (P)"], ["scores", "Scores", "Colour by score (P)"]], (by) => this.#setColors(by));
-    const button = (name, title, act) => h("button.flat", { type: "button", title, "aria-label": title, onclick: act }, icon(name));
-    this.eye = button("eye", "Hide or show outlines (Space)", () => this.store.set("outlines", !this.store.outlines));
-    this.undo = button("undo", "Undo (Ctrl/⌘ Z)", () => this.#step("undo"));
-    this.redo = button("redo", "Redo (Ctrl/⌘ Shift Z)", () => this.#step("redo"));
-    this.counts = h("div.counts", { "aria-live": "polite" });
-    this.status = h("div.status", { role: "status" });
-    const help = button("help", "All shortcuts (?)", () => this.#toggleHelp());
-    this.mapTools = h("div.group", {}, this.views, this.colors, this.eye);
-    this.labelTools = h("div.group", {}, this.undo, this.redo);
-    this.header = h("header", {}, this.mapTools, this.labelTools, this.counts, h("div.push"), this.status, help);
-    this.help = h("div.help", { hidden: true, role: "dialog", "aria-label": "Shortcuts", onclick: () => this.#toggleHelp() },
-      h("b", {}, "Shortcuts"), h("dl", {}, ...HELP.flatMap(([keys, text]) => [h("dt", {}, keys), h("dd", {}, text)])));
-    this.boxBar = h("div.boxbar", { hidden: true });
-    this.splitter = h("div.splitter", { title: "Drag to share the width", onpointerdown: (event) => this.#dragSplit(event) });
-    this.panes = h("div.panes", {}, this.map.root, this.splitter, this.wall.root);
-    this.map.root.append(this.boxBar);
-    this.root.append(this.header, this.panes, this.help);
+  #build(style) {
+    const { store } = this;
+    this.toolbar = new Toolbar(store, {
+      view: (view) => this.#setView(view),
+      colors: (by) => this.#setColors(by),
+      outlines: () => store.set("outlines", !store.outlines),
+      step: (which) => this.#step(which),
+      card: () => this.card.toggle(),
+    });
+    this.splitter = h("div.splitter", { title: "Drag to share the width" });
+    this.tabs = segmented("Chips", [["queue", "Queue", "What to look at next (W)"], ["wall", "All chips", "The chip wall (W)"]], (tab) => this.#setTab(tab));
+    this.side = h("aside.side", {}, h("div.tabs", {}, this.tabs), this.queuePane.root, this.wall.root);
+    this.panes = h("div.panes", {}, this.map.root, this.splitter, this.side, this.card.root, this.picker.root);
+    this.map.root.append(this.marks.root);
+    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes, this.toolbar.help);
+    draggable(this.splitter, this.panes, (share) => this.#split(share), () => this.#look({}));
   }
 
   /** Called on each run of the page. */
@@ -71,32 +77,36 @@ export class DamageView {
     if (data.token !== this.token) this.#openProject(data);
     if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value));
     else this.log.disconnect(this); // nobody would store them
-    const shown = (name) => data.panes.includes(name);
     this.root.style.height = `${data.height}px`;
     this.root.dataset.mode = data.mode;
-    this.map.root.hidden = !shown("map");
-    this.mapTools.hidden = !shown("map");
-    this.wall.root.hidden = !shown("wall") || !data.wall;
-    this.splitter.hidden = this.map.root.hidden || this.wall.root.hidden;
-    this.labelTools.hidden = data.mode !== "label";
     this.store.set("threshold", data.threshold);
+    if (data.layers.length === 1) this.store.set("view", data.layers[0].name);
+    this.store.setConflicts(data.conflicts);
     this.#load(data);
-    if (shown("map")) this.map.configure(data);
+    if (data.wall) this.pictures.configure(data);
+    this.#showPanes();
+    if (data.panes.includes("map")) this.map.configure(data);
     if (data.wall) this.wall.configure(data);
-    this.log.acknowledge(data.ack, data.problem);
-    this.#showTools();
+    this.queuePane.configure(data);
+    this.card.configure(data);
+    this.log.acknowledge(data.ack, data.problem); // brings the labels, which say what of the queue is answered
+    this.queue.take(data.token, data.mode === "label" ? data.queue : null);
+    this.toolbar.show(data);
   }
 
   #openProject({ token, color_by }) {
+    this.store.set("selected", -1); // a comment that is being written goes into the log of the project it belongs to
+    this.picker.close();
+    this.marks.close();
     this.log?.disconnect(this);
     this.token = token;
-    this.store.set("selected", -1);
     if (!logs.has(token)) logs.set(token, new OperationLog(token));
     this.log = logs.get(token);
     this.log.changed = this.logChanged;
     const saved = remembered(`pugeo:look:${token}`, {});
     this.store.set("view", saved.view ?? "post");
     this.store.set("colorBy", saved.colorBy ?? color_by ?? "labels");
+    this.tab = saved.tab ?? "queue";
     this.#split(saved.split ?? 0.6);
     this.givenColor = color_by;
   }
@@ -107,18 +117,18 @@ export class DamageView {
     const geometry = `${base}/${token}/geometry.json?v=${geometry_v}`;
     if (geometry !== this.geometryUrl) {
       this.geometryUrl = geometry;
-      this.#fetch(geometry, (response) => response.json(), (found) => geometry === this.geometryUrl && this.store.setGeometry(found));
+      this.#fetch(geometry, asJson, (found) => geometry === this.geometryUrl && this.store.setGeometry(found));
     }
     const scores = score_id ? `${base}/${token}/scores/${score_id}.bin?v=${score_id}` : null;
     if (scores !== this.scoresUrl) {
       this.scoresUrl = scores;
       if (!scores) this.store.setScores(null);
-      else this.#fetch(scores, async (response) => new Float32Array(await response.arrayBuffer()), (found) => scores === this.scoresUrl && this.store.setScores(found));
+      else this.#fetch(scores, asFloats, (found) => scores === this.scoresUrl && this.store.setScores(found));
     }
   }
 
   #fetch(url, read, done) {
-    fetchOnce(url, read).then(done, (error) => {
+    files.get(url, read).then(done, (error) => {
       this.map.notice.hidden = false;
       this.map.notice.textContent = `The server did not send the buildings or their scores (${error.message}). Reload the page.`;
     });
@@ -126,96 +136,135 @@ export class DamageView {
 
   // ---- labelling ----
 
-  get canLabel() {
-    return this.store.mode === "label" && this.store.ready;
+  #answered(numbers, code, act) {
+    if (code === NOT_ASSESSABLE) this.picker.open(numbers, act);
+    else this.picker.close();
+    if (numbers.length === 1) this.store.set("selected", numbers[0]);
   }
 
-  /** Give building i a label ("toggle" means positive); the label it already has is cleared instead. */
-  label(i, wish, screen) {
-    if (!this.canLabel) return;
-    const wanted = wish === "toggle" ? POSITIVE : wish;
-    const code = wanted === this.store.labels[i] ? UNLABELED : wanted;
-    this.store.set("selected", i);
-    this.log.add({ building_id: this.store.ids[i], label: LABEL_NAMES[code], screen });
-  }
-
-  box(numbers) {
-    this.boxBar.hidden = !numbers.length || !this.canLabel;
-    if (this.boxBar.hidden) return;
-    const choice = (code, text) => h(`button.choice.label${code}`, { type: "button", onclick: () => this.#labelBox(numbers, code) }, text);
-    const many = `${numbers.length.toLocaleString("en")} building${numbers.length > 1 ? "s" : ""}:`;
-    this.boxBar.replaceChildren(h("b", {}, many), choice(POSITIVE, "Positive"), choice(NOT_DAMAGED, "Not damaged"), choice(NOT_ASSESSABLE, "Not assessable"), choice(UNLABELED, "Clear"),
-      h("button.flat", { type: "button", title: "Cancel (Esc)", onclick: () => (this.boxBar.hidden = true) }, "✕"));
-  }
-
-  // One act of many operations: undone in one step.
-  #labelBox(numbers, code) {
-    this.boxBar.hidden = true;
-    const act = `${this.log.session}-box-${this.log.next}`;
-    const changed = numbers.filter((i) => this.store.labels[i] !== code);
-    this.log.addMany(changed.map((i) => ({ building_id: this.store.ids[i], label: LABEL_NAMES[code], screen: "map", act })));
+  #markMany(numbers, code) {
+    this.labeler.give(numbers.filter((i) => this.store.labels[i] !== code), code, "map");
   }
 
   #step(which) {
-    if (this.canLabel) this.log.add({ [which]: true }, { now: true });
+    this.picker.close(); // what it would explain may be gone
+    this.card.commit();
+    if (which === "undo") this.queue.expectUndo();
+    this.labeler.step(which);
   }
-
-  // ---- selection ----
 
   get selectedId() {
     return this.store.selected < 0 ? null : this.store.ids[this.store.selected];
   }
 
-  select(i) {
+  locate(i) {
+    if (!this.map.root.hidden) this.map.locate(i);
     this.store.set("selected", i);
   }
 
-  locate(i) {
-    if (!this.map.root.hidden) this.map.locate(i);
-    this.select(i);
+  #queueMoved() {
+    const i = this.queue.current?.i ?? -1;
+    this.queuePane.later();
+    if (i === this.shownItem) return;
+    this.shownItem = i;
+    if (i < 0) return;
+    this.store.set("selected", i);
+    if (!this.map.root.hidden) this.map.locateSoon(i);
   }
 
   // ---- keys ----
 
-  #key(name) {
+  #key(name, event) {
     const { store } = this;
+    if (this.picker.key(name)) return true;
+    if (name === "undo" || name === "redo") return this.labeler.usable && (this.#step(name), true);
+    if (this.queue.isActive && this.#queueKey(name, event)) return true;
+    if (this.#lookKey(name)) return true;
     const target = [this.map.underPointer(), store.hovered, store.selected].find((i) => i >= 0) ?? -1;
-    const mark = (code) => target >= 0 && this.canLabel && (this.label(target, code, "keys"), true);
-    const mapShown = !this.map.root.hidden;
+    const canMark = this.labeler.usable && target >= 0;
+    if (name in MARK_KEYS) return canMark && (this.labeler.toggle(target, MARK_KEYS[name], "keys"), true);
     switch (name) {
-      case "undo": case "redo": return this.canLabel && (this.#step(name), true);
-      case "1": return mark(POSITIVE);
-      case "2": return mark(NOT_DAMAGED);
-      case "3": return mark(NOT_ASSESSABLE);
-      case "Enter": return store.selected >= 0 && this.canLabel && (this.label(store.selected, "toggle", "keys"), true);
-      case "a": return mapShown && (this.#setView("pre"), true);
-      case "s": return mapShown && (this.#setView("swipe"), true);
-      case "d": return mapShown && (this.#setView("post"), true);
-      case "space": return mapShown && (store.set("outlines", !store.outlines), true);
-      case "p": return Boolean(store.scores) && (this.#setColors(store.colorBy === "labels" ? "scores" : "labels"), true);
+      case "0": case "Backspace": return canMark && (this.#clear(target), true);
+      case "Enter": return this.labeler.usable && store.selected >= 0 && (this.labeler.toggle(store.selected, "toggle", "keys"), true);
+      case "k": return target >= 0 && !this.side.hidden && Boolean(this.data.wall) && (this.#setTab("wall"), this.wall.sortLike(target), true);
       case "l": return target >= 0 && (this.locate(target), true);
-      case "?": return this.#toggleHelp(), true;
+      case "q": return this.hasQueue && (this.#setTab("queue"), true);
+      case "w": return this.hasQueue && this.hasWall && (this.#setTab(this.tab === "queue" ? "wall" : "queue"), true);
       case "Escape": return this.#escape();
       default: return !this.wall.root.hidden && this.wall.walk(name);
     }
   }
 
+  // Whatever an analyst does in the queue but for a letter of the picker means that the reason stays as it is.
+  #queueKey(name, event) {
+    const used = this.queuePane.key(name, event);
+    if (used && !(name in MARK_KEYS)) this.picker.close();
+    return used;
+  }
+
+  #lookKey(name) {
+    const { store } = this;
+    const mapShown = !this.map.root.hidden;
+    if (name in VIEW_KEYS) return mapShown && (this.#setView(VIEW_KEYS[name]), true);
+    switch (name) {
+      case "space": return mapShown && (store.set("outlines", !store.outlines), true);
+      case "p": return Boolean(store.scores) && (this.#setColors(store.colorBy === "labels" ? "scores" : "labels"), true);
+      case "i": return this.card.toggle(), true;
+      case "?": return this.toolbar.toggleHelp(), true;
+      default: return false;
+    }
+  }
+
+  #clear(i) {
+    if (this.store.labels[i] !== UNLABELED) this.labeler.give([i], UNLABELED, "keys");
+  }
+
   #escape() {
-    if (!this.help.hidden) this.#toggleHelp();
-    else if (!this.boxBar.hidden) this.boxBar.hidden = true;
-    else if (this.store.selected >= 0) this.select(-1);
+    if (!this.toolbar.help.hidden) this.toolbar.toggleHelp();
+    else if (!this.marks.root.hidden) this.marks.close();
+    else if (this.picker.isOpen) this.picker.close();
+    else if (!this.card.root.hidden) this.card.toggle();
+    else if (this.store.selected >= 0) this.store.set("selected", -1);
     else return false;
     return true;
   }
 
   // ---- look ----
 
+  get hasQueue() {
+    return this.data.mode === "label" && Boolean(this.data.queue);
+  }
+
+  get hasWall() {
+    return this.data.panes.includes("wall") && Boolean(this.data.wall);
+  }
+
+  #showPanes() {
+    const queueShown = this.hasQueue && (this.tab === "queue" || !this.hasWall);
+    this.map.root.hidden = !this.data.panes.includes("map");
+    this.queuePane.root.hidden = !queueShown;
+    this.wall.root.hidden = !this.hasWall || queueShown;
+    this.side.hidden = this.queuePane.root.hidden && this.wall.root.hidden;
+    this.tabs.parentElement.hidden = !this.hasQueue || !this.hasWall;
+    this.tabs.choose(queueShown ? "queue" : "wall");
+    this.splitter.hidden = this.map.root.hidden || this.side.hidden;
+    this.queue.setActive(queueShown);
+  }
+
+  #setTab(tab) {
+    this.tab = tab;
+    this.#look({});
+    this.#showPanes();
+    this.queuePane.later(true);
+  }
+
   #look(change) {
     const { view, colorBy } = this.store;
-    remember(`pugeo:look:${this.token}`, { view, colorBy, split: this.share, ...change });
+    remember(`pugeo:look:${this.token}`, { view, colorBy, split: this.share, tab: this.tab, ...change });
   }
 
   #setView(view) {
+    if (this.data.layers.length < 2) return;
     this.store.set("view", view);
     this.#look({});
   }
@@ -231,62 +280,13 @@ export class DamageView {
     this.panes.style.setProperty("--share", this.share);
   }
 
-  #dragSplit(down) {
-    down.preventDefault();
-    this.splitter.setPointerCapture(down.pointerId);
-    const box = this.panes.getBoundingClientRect();
-    const move = (event) => this.#split((event.clientX - box.left) / box.width);
-    this.splitter.addEventListener("pointermove", move);
-    this.splitter.addEventListener("pointerup", () => {
-      this.splitter.removeEventListener("pointermove", move);
-      this.#look({});
-    }, { once: true });
-  }
-
-  #showTools() {
-    const { store, data } = this;
-    if (!data) return;
-    this.views.choose(store.view);
-    this.views.hidden = data.layers.length < 2;
-    if (data.layers.length === 1) store.set("view", data.layers[0].name);
-    this.colors.hidden = !data.score_id;
-    this.colors.choose(store.scores ? store.colorBy : "labels");
-    this.eye.classList.toggle("off", !store.outlines);
-    this.#showCounts();
-    this.#showStatus();
-  }
-
-  #showCounts() {
-    if (!this.store.ready) return;
-    const counts = this.store.counts();
-    const entries = [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].filter((code) => counts[code] || code === POSITIVE)
-      .map((code) => h("span", { title: LABEL_TEXTS[code] }, h(`i.dot.label${code}`), h("b", {}, counts[code].toLocaleString("en")), ` ${LABEL_TEXTS[code].toLowerCase()}`));
-    this.counts.replaceChildren(...entries, h("span.soft", {}, `of ${this.store.n.toLocaleString("en")} buildings`));
-  }
-
   #showLog() {
-    this.store.setLabels(this.data.labels, this.log.ops);
-    this.#showStatus();
-  }
-
-  #showStatus() {
-    const { ops, problem } = this.log;
-    const labelling = this.store.mode === "label";
-    const state = labelling || !ops.length ? this.log.state : "waiting";
-    const many = ops.length.toLocaleString("en");
-    let waiting = problem ? `not saved, trying again: ${problem}` : `offline? ${many} waiting`;
-    if (!labelling) waiting = `${many} not saved yet; they are sent once you label again`;
-    this.status.textContent = { saved: "Saved", saving: `Saving ${many} …`, waiting }[state];
-    this.status.dataset.state = state;
-    this.status.title = state === "waiting" ? "The clicks are kept in this browser and sent again until the server has stored them." : "";
-    this.status.hidden = !labelling && state === "saved";
-  }
-
-  #toggleHelp() {
-    this.help.hidden = !this.help.hidden;
+    this.store.setLabels(this.data.labels, this.log.ops, this.data.details);
+    this.toolbar.showStatus(this.log);
   }
 
   dispose() {
+    this.card.dispose();
     this.stopKeys();
     if (this.log) {
       this.log.disconnect(this);

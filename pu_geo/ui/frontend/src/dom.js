@@ -22,7 +22,9 @@ const ICONS = {
   undo: '<path d="M7 4 3 8l4 4"/><path d="M3 8h8a5 5 0 0 1 0 10H8"/>',
   redo: '<path d="m13 4 4 4-4 4"/><path d="M17 8H9a5 5 0 0 0 0 10h3"/>',
   target: '<circle cx="10" cy="10" r="5"/><path d="M10 2v4M10 14v4M2 10h4M14 10h4"/>',
+  card: '<rect x="3" y="3.5" width="14" height="13" rx="2"/><path d="M6 8h8M6 12h5"/>',
   help: '<circle cx="10" cy="10" r="7.5"/><path d="M7.8 7.8a2.3 2.3 0 1 1 3.2 2.1c-.7.3-1 .8-1 1.6M10 14.2v.1"/>',
+  alike: '<rect x="3" y="3" width="6" height="6" rx="1"/><rect x="11" y="11" width="6" height="6" rx="1"/><path d="M12.5 6h2.5v2.5M5 12.5V15h2.5"/>',
   arrows: '<path d="m7 6-4 4 4 4M13 6l4 4-4 4"/>',
 };
 
@@ -47,6 +49,21 @@ export function segmented(label, choices, chosen) {
     }
   };
   return root;
+}
+
+/** Drag `handle` over the width of `box`: `moved` hears where it is, 0 at the left and 1 at the right. */
+export function draggable(handle, box, moved, done = () => {}) {
+  handle.addEventListener("pointerdown", (down) => {
+    down.preventDefault();
+    handle.setPointerCapture(down.pointerId);
+    const { left, width } = box.getBoundingClientRect();
+    const move = (event) => moved((event.clientX - left) / width);
+    handle.addEventListener("pointermove", move);
+    handle.addEventListener("pointerup", () => {
+      handle.removeEventListener("pointermove", move);
+      done();
+    }, { once: true });
+  });
 }
 
 export function remembered(key, fallback) {

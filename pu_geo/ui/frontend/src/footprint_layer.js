@@ -22,7 +22,7 @@ export class FootprintLayer extends Layer {
     this.drawTimes = [];
     const all = () => this.invalidate(true);
     const top = () => this.invalidate(false);
-    for (const event of ["geometry", "scores", "colorBy", "outlines", "threshold"]) store.on(event, all);
+    for (const event of ["geometry", "scores", "blind", "colorBy", "outlines", "threshold"]) store.on(event, all);
     for (const event of ["labels", "hovered", "selected"]) store.on(event, top);
   }
 

@@ -1,23 +1,47 @@
-// Shortcuts. They work while the pointer is over the damage view or it has the focus; Streamlit never sees a key we use.
+// Shortcuts. They work while the pointer is over the damage view or it has the focus, and while a queue is open and nothing
+// else has the focus; Streamlit never sees a key we use.
 
+// What a key means hangs on where the analyst is: with the queue open, keys answer its large picture.
 export const HELP = [
-  ["Click", "positive; again: cleared"],
-  ["Right click or 2", "not damaged"],
-  ["3", "not assessable (cloud, outside, misaligned)"],
-  ["Shift + drag", "mark all in a box"],
-  ["Ctrl/⌘ Z", "undo; with Shift: redo"],
-  ["A  S  D", "pre, swipe, post"],
-  ["Space", "hide or show outlines"],
-  ["P", "colour by labels or scores"],
-  ["Arrows, Enter", "walk the chips, mark positive"],
-  ["L", "show the chip on the map"],
-  ["Esc", "let go of the selection"],
-  ["?", "this list"],
+  ["On map and chips", [
+    ["Click", "positive; again: cleared"],
+    ["Right click or 2", "not damaged"],
+    ["1  2  3", "positive, not damaged, not assessable: the one under the pointer"],
+    ["0 or Backspace", "cleared"],
+    ["Shift + drag", "mark all in a box"],
+    ["Alt + drag", "mark all inside a line drawn by hand"],
+    ["Arrows, Enter", "walk the chips, mark positive"],
+    ["K", "chips like this one first"],
+    ["L", "show it on the map"],
+  ]],
+  ["In the queue", [
+    ["1 or Enter", "positive, and on"],
+    ["2", "not damaged, and on"],
+    ["3", "not assessable, and on"],
+    ["0 or Backspace", "cleared"],
+    ["N", "skip"],
+    ["Arrows", "walk the queue"],
+    ["Q", "open the queue; ask for the next one"],
+    ["W", "from the queue to all chips, and back"],
+  ]],
+  ["After “not assessable”", [["C O N M B U", "cloud, outside, no data, misaligned, no building, unclear"], ["Esc", "leave it at unclear"]]],
+  ["Always", [
+    ["Ctrl/⌘ Z", "undo; with Shift: redo"],
+    ["A  S  D  F", "pre, swipe, post, side by side"],
+    ["Space", "hide or show outlines"],
+    ["P", "colour by labels or scores"],
+    ["I", "card of the selected building"],
+    ["Esc", "close what is open, let go of the selection"],
+    ["?", "this list"],
+  ]],
 ];
 const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog]";
 
-/** @param handle (name, event) => true if the key was used */
-export function listenForKeys(root, handle) {
+/**
+ * @param handle (name, event) => true if the key was used
+ * @param isWanted () => whether keys that nobody else has the focus for are ours too
+ */
+export function listenForKeys(root, handle, isWanted) {
   let over = false;
   let focused = false;
   const enter = () => (over = true);
@@ -25,7 +49,8 @@ export function listenForKeys(root, handle) {
   const down = (event) => (focused = event.composedPath().includes(root));
   const key = (event) => {
     const path = event.composedPath();
-    if (!over && !focused && !path.includes(root)) return;
+    const unclaimed = document.activeElement === document.body && isWanted();
+    if (!over && !focused && !unclaimed && !path.includes(root)) return;
     if (path.some((each) => each instanceof Element && each.matches(TYPING))) return;
     const name = nameOf(event);
     if (name && handle(name, event)) {

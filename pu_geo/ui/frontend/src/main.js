@@ -24,7 +24,7 @@ export default function damageView(component) {
 
 /** For the browser tests and for a look from the developer console. */
 function hooks(view) {
-  const { store, map, wall } = view;
+  const { store, map, wall, queue } = view;
   return {
     get ready() {
       const scored = !view.data.score_id || store.scores !== null;
@@ -37,6 +37,7 @@ function hooks(view) {
       return view.selectedId;
     },
     session: () => view.log.session,
+    select: (id) => store.set("selected", store.index.get(id)),
     ids: () => store.ids,
     labels: () => {
       const found = {};
@@ -44,10 +45,15 @@ function hooks(view) {
       return found;
     },
     pending: () => view.log.ops.length,
-    pixelOf: (id) => map.clientPixelOf(store.index.get(id)),
+    pixelOf: (id, twin = false) => map.clientPixelOf(store.index.get(id), twin),
     chipOf: (id) => wall.clientPixelOf(store.index.get(id)),
     wallIds: () => wall.items.map((i) => store.ids[i]),
-    look: () => ({ view: store.view, colorBy: store.colorBy, outlines: store.outlines, center: map.map.getView().getCenter(), resolution: map.map.getView().getResolution() }),
+    look: () => ({ view: store.view, colorBy: store.colorBy, outlines: store.outlines, tab: view.tab, center: map.map?.getView().getCenter(), resolution: map.map?.getView().getResolution() }),
+    order: () => ({ order: wall.effectiveOrder, filter: wall.effectiveFilter }),
+    details: (id) => store.detail(store.index.get(id)),
+    queue: () => ({ id: queue.id, current: queue.current && store.ids[queue.current.i], kind: queue.current?.kind, ids: queue.items.map(({ i }) => store.ids[i]), skipped: [...queue.skipped].map((at) => store.ids[queue.items[at].i]) }),
+    /** What the analyst may see; null while it is kept back. */
+    score: (id) => store.score(store.index.get(id)),
     setView: (center, resolution) => {
       map.map.getView().setCenter([center[0], -center[1]]);
       map.map.getView().setResolution(resolution);
@@ -61,22 +67,30 @@ function hooks(view) {
       });
     },
     drawTimes: () => map.footprints.drawTimes,
-    /** Median and worst milliseconds of a map frame while panning. */
-    measurePan: (frames = 60, step = 12) => {
-      const times = [];
+    /** Milliseconds from frame to frame while panning (mean and longest), and what of it scripts took (median). */
+    measurePan: async (frames, step, footprints = true) => {
+      const nextFrame = () => new Promise(requestAnimationFrame);
       const [olMap, olView] = [map.map, map.map.getView()];
       const [x, y] = olView.getCenter();
+      const [gaps, scripts] = [[], []];
+      map.footprints.setVisible(footprints);
       olView.beginInteraction();
-      for (let k = 0; k < frames; k++) {
+      await nextFrame();
+      let last = await nextFrame();
+      for (let k = 1; k <= frames; k++) {
         olView.setCenterInternal([x + k * step * olView.getResolution(), y]);
         const start = performance.now();
         olMap.renderSync();
-        times.push(performance.now() - start);
+        scripts.push(performance.now() - start);
+        const now = await nextFrame();
+        gaps.push(now - last);
+        last = now;
       }
       olView.endInteraction();
       olView.setCenter([x, y]);
-      times.sort((a, b) => a - b);
-      return { median: times[times.length >> 1], worst: times.at(-1) };
+      map.footprints.setVisible(true);
+      scripts.sort((a, b) => a - b);
+      return { mean: gaps.reduce((sum, gap) => sum + gap) / frames, longest: Math.max(...gaps), script: scripts[frames >> 1] };
     },
   };
 }

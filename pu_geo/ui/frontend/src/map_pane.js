@@ -1,30 +1,28 @@
-// The map: two quicklook pyramids with a swipe between them, the footprints, and what the pointer does.
+// The map: pre and post with a swipe between them or side by side, the footprints, and what the pointer does.
 
-import Map from "ol/Map.js";
-import View from "ol/View.js";
-import TileLayer from "ol/layer/Tile.js";
-import Projection from "ol/proj/Projection.js";
 import { getRenderPixel } from "ol/render.js";
-import XYZ from "ol/source/XYZ.js";
-import TileGrid from "ol/tilegrid/TileGrid.js";
-import DragBox from "ol/interaction/DragBox.js";
-import { defaults as defaultInteractions } from "ol/interaction/defaults.js";
-import { shiftKeyOnly } from "ol/events/condition.js";
+import { describe } from "./describe.js";
+import { draggable, h, icon, remember, remembered } from "./dom.js";
 import { FootprintLayer } from "./footprint_layer.js";
-import { LABEL_COLORS, LABEL_TEXTS, RAMP_CSS } from "./colors.js";
-import { h, icon, remember, remembered } from "./dom.js";
+import { legendRows } from "./legend.js";
+import { makeImagery, makeMap, makeSource, makeView } from "./map_parts.js";
 
 const HIT_SLACK_PX = 5;
 const LOCATE_M = 70; // at least so much ground is shown around a building
+const SOFTLY_MS = 350;
+const LET_REST_MS = 60; // somebody who answers fast is not led over the map building by building
 
 export class MapPane {
-  /** @param actions {label(i, code | "toggle"), box(numbers), select(i)} */
+  /** @param actions {label(i, code | "toggle"), many(numbers), select(i)} */
   constructor(store, actions) {
     this.store = store;
     this.actions = actions;
     this.target = h("div.map");
+    this.twinTarget = h("div.map.twin", { hidden: true }); // the pre picture, when both are side by side
     this.tooltip = h("div.tooltip", { hidden: true });
     this.divider = h("div.swipe", { role: "slider", "aria-label": "Swipe between pre and post", tabindex: "-1" }, h("div.grip", {}, icon("arrows")));
+    this.seam = h("div.seam", { hidden: true });
+    this.ghost = h("div.ghost", { hidden: true });
     this.tags = [h("div.tag.left", {}, "Pre"), h("div.tag.right", {}, "Post")];
     this.pulse = h("div.pulse", { hidden: true });
     this.scale = h("div.scale", {}, h("span"));
@@ -36,7 +34,7 @@ export class MapPane {
       h("button", { type: "button", title: "Show everything", onclick: () => this.fit() }, icon("fit")));
     this.notice = h("div.notice", {}, "Loading buildings …");
     const foot = h("div.foot", {}, this.scale, this.readout);
-    this.root = h("section.pane.mappane", { "aria-label": "Map" }, this.target, this.divider, ...this.tags, this.pulse, zoom, this.legend, foot, this.tooltip, this.notice);
+    this.root = h("section.pane.mappane", { "aria-label": "Map" }, this.twinTarget, this.target, this.divider, this.seam, this.ghost, ...this.tags, this.pulse, zoom, this.legend, foot, this.tooltip, this.notice);
     this.swipeAt = 0.5;
     this.grid = null;
     this.#listen();
@@ -46,24 +44,27 @@ export class MapPane {
     const { store } = this;
     store.on("view", () => this.#showView());
     for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines"]) store.on(event, () => this.#drawLegend());
+    for (const event of ["details", "scores", "blind"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     store.on("selected", () => this.#movePulse(true));
-    this.divider.addEventListener("pointerdown", (event) => this.#dragSwipe(event));
-    this.target.addEventListener("pointermove", (event) => this.#hover(event));
-    // Moves reach `pointermove` once a frame; a key pressed before that frame must mean the building under the pointer now.
-    this.target.addEventListener("pointerrawupdate", (event) => (this.pointer = event));
-    this.target.addEventListener("pointerleave", () => {
-      this.pointer = null;
-      store.set("hovered", -1);
-      this.tooltip.hidden = true;
+    draggable(this.divider, this.root, (share) => {
+      this.swipeAt = Math.max(0.02, Math.min(0.98, share));
+      this.#placeSwipe();
+      this.map.render();
     });
-    this.target.addEventListener("contextmenu", (event) => {
-      event.preventDefault();
-      const i = this.#under(event);
-      if (i >= 0) this.actions.label(i, 2, "map");
-    });
+    for (const target of [this.target, this.twinTarget]) {
+      target.addEventListener("pointermove", (event) => this.#hover(event));
+      // Moves reach `pointermove` once a frame; a key pressed before that frame must mean the building under the pointer now.
+      target.addEventListener("pointerrawupdate", (event) => (this.pointer = event));
+      target.addEventListener("pointerleave", () => this.#leave());
+      target.addEventListener("contextmenu", (event) => {
+        event.preventDefault();
+        const i = this.#under(event);
+        if (i >= 0) this.actions.label(i, 2, "map");
+      });
+    }
     new ResizeObserver(() => {
-      this.map?.updateSize();
+      this.#fitMaps();
       this.#placeSwipe();
     }).observe(this.root);
   }
@@ -72,29 +73,21 @@ export class MapPane {
     const same = JSON.stringify([token, grid, layers]);
     if (same === this.configured) return;
     this.configured = same;
-    this.map?.setTarget(null);
+    this.dispose();
     this.grid = grid;
     this.gsd = gsd_m;
     this.storageKey = `pugeo:view:${token}`;
-    const extent = [0, -grid[1], grid[0], 0];
-    const projection = new Projection({ code: "grid-pixels", units: "pixels", extent });
-    this.images = Object.fromEntries(layers.map((layer) => [layer.name, this.#imagery(layer, token, base, projection, extent)]));
+    const view = makeView(grid);
+    const sources = Object.fromEntries(layers.map((layer) => [layer.name, makeSource(layer, { token, base, grid }, view.getProjection())]));
+    this.images = Object.fromEntries(Object.entries(sources).map(([name, source]) => [name, makeImagery(name, source, grid)]));
+    this.images.post?.on("prerender", (event) => this.#clip(event));
+    this.images.post?.on("postrender", (event) => event.context.restore());
     this.footprints = new FootprintLayer(this.store);
-    const box = new DragBox({ condition: shiftKeyOnly, className: "dragbox" });
-    box.on("boxend", () => {
-      const [minX, minY, maxX, maxY] = box.getGeometry().getExtent();
-      this.actions.box(this.store.within([minX, -maxY, maxX, -minY]));
-    });
-    this.map = new Map({
-      target: this.target,
-      layers: [...["pre", "post"].map((name) => this.images[name]).filter(Boolean), this.footprints],
-      controls: [],
-      // Double-click zoom would eat every second of two fast clicks.
-      interactions: defaultInteractions({ doubleClickZoom: false, keyboard: false, altShiftDragRotate: false, pinchRotate: false, shiftDragZoom: false }).extend([box]),
-      moveTolerance: 4,
-      view: new View({ projection, extent, constrainOnlyCenter: true, showFullExtent: true, enableRotation: false, minResolution: 1 / 8, maxResolution: Math.max(...grid) / 200, smoothExtentConstraint: false, constrainResolution: false }),
-    });
-    this.map.on("click", (event) => this.#click(event));
+    const marked = ({ box, polygon }) => this.actions.many(box ? this.store.within(box) : this.store.withinPolygon(polygon));
+    this.map = makeMap([...["pre", "post"].map((name) => this.images[name]).filter(Boolean), this.footprints], view, marked);
+    this.twin = layers.length > 1 ? makeMap([makeImagery("pre", sources.pre, grid), new FootprintLayer(this.store)], view, marked) : null;
+    this.map.setTarget(this.target);
+    for (const map of [this.map, this.twin].filter(Boolean)) map.on("click", (event) => this.#click(event));
     this.map.on("moveend", () => this.#moved());
     this.map.on("postrender", () => this.#movePulse(false));
     this.#restoreView();
@@ -102,23 +95,10 @@ export class MapPane {
     this.#drawLegend();
   }
 
-  #imagery({ name, max_zoom, v }, token, base, projection, extent) {
-    const resolutions = Array.from({ length: max_zoom + 1 }, (_, z) => 2 ** (max_zoom - z));
-    const url = (z, x, y) => `${base}/${token}/tiles/${name}/${z}/${x}/${y}.jpg?v=${v ?? ""}`;
-    const source = new XYZ({
-      projection,
-      tileGrid: new TileGrid({ origin: [0, 0], resolutions, tileSize: 256, extent }),
-      tileUrlFunction: ([z, x, y]) => url(z, x, y),
-      transition: 0,
-      interpolate: false,
-      wrapX: false,
-    });
-    const layer = new TileLayer({ source, extent, preload: 1, className: `image-${name}` });
-    if (name === "post") {
-      layer.on("prerender", (event) => this.#clip(event));
-      layer.on("postrender", (event) => event.context.restore());
-    }
-    return layer;
+  // ---- pre and post ----
+
+  get isSide() {
+    return this.store.view === "side" && Boolean(this.twin);
   }
 
   #clip(event) {
@@ -135,35 +115,39 @@ export class MapPane {
 
   #showView() {
     if (!this.images) return;
-    const swipe = this.store.view === "swipe";
-    this.images.pre?.setVisible(this.store.view !== "post");
-    this.images.post?.setVisible(this.store.view !== "pre");
-    this.divider.hidden = !swipe;
-    this.tags[0].hidden = this.store.view === "post" || !this.images.pre;
-    this.tags[1].hidden = this.store.view === "pre" || !this.images.post;
+    const { view } = this.store;
+    const alone = view === "side" && !this.twin ? Object.keys(this.images)[0] : view;
+    this.images.pre?.setVisible(["pre", "swipe"].includes(alone));
+    this.images.post?.setVisible(alone !== "pre");
+    this.divider.hidden = view !== "swipe";
+    this.tags[0].hidden = view === "post" || !this.images.pre;
+    this.tags[1].hidden = view === "pre" || !this.images.post;
+    this.seam.hidden = this.twinTarget.hidden = !this.isSide;
+    this.ghost.hidden = true;
+    this.target.classList.toggle("half", this.isSide);
+    this.twin?.setTarget(this.isSide ? this.twinTarget : null);
+    this.#fitMaps();
     this.#placeSwipe();
     this.map.render();
+  }
+
+  #fitMaps() {
+    this.map?.updateSize();
+    if (this.isSide) this.twin.updateSize();
   }
 
   #placeSwipe() {
     this.divider.style.left = `${this.swipeAt * 100}%`;
   }
 
-  #dragSwipe(down) {
-    down.preventDefault();
-    this.divider.setPointerCapture(down.pointerId);
-    const box = this.root.getBoundingClientRect();
-    const move = (event) => {
-      this.swipeAt = Math.max(0.02, Math.min(0.98, (event.clientX - box.left) / box.width));
-      this.#placeSwipe();
-      this.map.render();
-    };
-    this.divider.addEventListener("pointermove", move);
-    this.divider.addEventListener("pointerup", () => this.divider.removeEventListener("pointermove", move), { once: true });
+  // ---- pointer ----
+
+  #isOverTwin(event) {
+    return this.isSide && event.clientX < this.target.getBoundingClientRect().left;
   }
 
   #gridAt(event) {
-    const [x, y] = this.map.getEventCoordinate(event);
+    const [x, y] = (this.#isOverTwin(event) ? this.twin : this.map).getEventCoordinate(event);
     return [x, -y];
   }
 
@@ -184,25 +168,42 @@ export class MapPane {
     else this.actions.select(i);
   }
 
+  #leave() {
+    this.pointer = null;
+    this.store.set("hovered", -1);
+    this.tooltip.hidden = this.ghost.hidden = true;
+  }
+
   #hover(event) {
     if (!this.map || event.buttons) {
-      this.tooltip.hidden = true;
+      this.tooltip.hidden = this.ghost.hidden = true;
       return;
     }
     const i = this.#under(event);
     this.store.set("hovered", i);
-    this.target.classList.toggle("over", i >= 0);
+    for (const target of [this.target, this.twinTarget]) target.classList.toggle("over", i >= 0);
     const [x, y] = this.#gridAt(event);
     const inside = x >= 0 && y >= 0 && x <= this.grid[0] && y <= this.grid[1];
     this.readout.textContent = inside ? `x ${Math.floor(x)} · y ${Math.floor(y)} px` : "";
-    this.tooltip.hidden = i < 0;
-    if (i < 0) return;
-    this.tooltip.replaceChildren(...describe(this.store, i, this.gsd));
     const box = this.root.getBoundingClientRect();
     const [left, top] = [event.clientX - box.left, event.clientY - box.top];
+    this.#placeGhost(left + (this.#isOverTwin(event) ? 1 : -1) * (box.width / 2), top);
+    this.tooltip.hidden = i < 0;
+    if (i < 0) return;
+    this.#fillTooltip();
     const [wide, high] = [this.tooltip.offsetWidth, this.tooltip.offsetHeight];
     this.tooltip.style.left = `${left + 16 + wide > box.width ? left - wide - 12 : left + 16}px`;
     this.tooltip.style.top = `${top + 16 + high > box.height ? top - high - 12 : top + 16}px`;
+  }
+
+  #fillTooltip() {
+    if (!this.tooltip.hidden && this.store.hovered >= 0) this.tooltip.replaceChildren(...describe(this.store, this.store.hovered, this.gsd));
+  }
+
+  // The same place in the other picture.
+  #placeGhost(left, top) {
+    this.ghost.hidden = !this.isSide;
+    Object.assign(this.ghost.style, { left: `${left}px`, top: `${top}px` });
   }
 
   // ---- view ----
@@ -216,11 +217,20 @@ export class MapPane {
     view.animate({ zoom: view.getZoom() + steps, duration: 180 });
   }
 
-  locate(i) {
+  /** Go there softly; nearer than it is now only where the building could not be made out. */
+  locate(i, times = 1) {
     const [x, y] = this.store.center(i);
-    const side = Math.max(Math.sqrt(this.store.areas[i]) * 9, LOCATE_M / this.gsd);
-    const resolution = Math.min(this.map.getView().getResolution(), side / Math.min(...this.map.getSize()));
-    this.map.getView().animate({ center: [x, -y], resolution: Math.max(resolution, 1 / 6), duration: 350 }, () => this.#movePulse(true));
+    const side = Math.max(Math.sqrt(this.store.areas[i]) * 9, LOCATE_M / this.gsd) * times;
+    const view = this.map.getView();
+    const resolution = Math.min(view.getResolution(), side / Math.min(...this.map.getSize()));
+    view.cancelAnimations();
+    view.animate({ center: [x, -y], resolution: Math.max(resolution, 1 / 6), duration: SOFTLY_MS }, () => this.#movePulse(true));
+  }
+
+  /** As `locate`, with more around it, once nobody asks for another one. */
+  locateSoon(i) {
+    clearTimeout(this.goTimer);
+    this.goTimer = setTimeout(() => this.map?.getSize() && this.store.ready && this.locate(i, 2), LET_REST_MS);
   }
 
   #restoreView() {
@@ -253,60 +263,37 @@ export class MapPane {
     const pixel = this.pixelOf(i);
     if (!pixel) return;
     const size = Math.max(28, (Math.sqrt(this.store.areas[i]) / this.map.getView().getResolution()) * 1.7);
-    Object.assign(this.pulse.style, { left: `${pixel[0]}px`, top: `${pixel[1]}px`, width: `${size}px`, height: `${size}px` });
+    Object.assign(this.pulse.style, { left: `${pixel[0] + this.target.offsetLeft}px`, top: `${pixel[1]}px`, width: `${size}px`, height: `${size}px` });
     if (!restart) return;
     this.pulse.classList.remove("go");
     void this.pulse.offsetWidth; // restarts the animation
     this.pulse.classList.add("go");
   }
 
-  /** Where building i is, in pixels of the map pane; a point inside it, not only inside its box. */
-  pixelOf(i) {
+  /** Where building i is, in pixels of the map; a point inside it, not only inside its box. */
+  pixelOf(i, map = this.map) {
     let [x, y] = this.store.center(i);
     if (this.store.hit(x, y, 0) !== i) {
       const ring = this.store.rings[i][0];
       [x, y] = [(ring[0] * 2 + ring[2] + ring[4]) / 4, (ring[1] * 2 + ring[3] + ring[5]) / 4];
     }
-    return this.map.getPixelFromCoordinate([x, -y]);
+    return map.getPixelFromCoordinate([x, -y]);
   }
 
-  clientPixelOf(i) {
-    const pixel = this.pixelOf(i);
-    const box = this.target.getBoundingClientRect();
+  /** The same in pixels of the browser's window. */
+  clientPixelOf(i, twin = false) {
+    const pixel = this.pixelOf(i, twin ? this.twin : this.map);
+    const box = (twin ? this.twinTarget : this.target).getBoundingClientRect();
     return pixel && [box.left + pixel[0], box.top + pixel[1]];
   }
 
-  // ---- legend ----
-
   #drawLegend() {
-    if (!this.store.ready) return;
-    const rows = [];
-    if (this.store.colorBy === "scores" && this.store.scores) {
-      const bar = h("div.ramp", { style: `background:${RAMP_CSS}` });
-      if (this.store.threshold !== null) bar.append(h("i", { style: `left:${this.store.threshold * 100}%` }));
-      rows.push(h("div.rampbox", {}, h("b", {}, this.store.threshold === null ? "Score" : `Score · threshold ${this.store.threshold.toFixed(2)}`), bar, h("div.rampends", {}, h("span", {}, "0"), h("span", {}, "1 likely damaged"))));
-      rows.push(...[1, 2].map((code) => swatch(code, true)));
-    } else rows.push(...[1, 2, 3, 0].map((code) => swatch(code)));
-    if (!this.store.outlines) rows.push(h("div.hint", {}, "Outlines hidden — press Space"));
-    this.legend.replaceChildren(...rows);
+    if (this.store.ready) this.legend.replaceChildren(...legendRows(this.store));
   }
 
   dispose() {
+    clearTimeout(this.goTimer);
     this.map?.setTarget(null);
+    this.twin?.setTarget(null);
   }
-}
-
-function swatch(code, hollow = false) {
-  return h("div.entry", {}, h(`span.swatch.label${code}${hollow ? ".hollow" : ""}`, { style: `--c:${LABEL_COLORS[code]}` }), LABEL_TEXTS[code]);
-}
-
-/** Lines about one building, for tooltips and the chip preview. */
-export function describe(store, i, gsd) {
-  const score = store.score(i);
-  const code = store.labels[i];
-  const lines = [h("b", {}, store.ids[i])];
-  lines.push(h("div", {}, h(`span.swatch.label${code}`, { style: `--c:${LABEL_COLORS[code]}` }), LABEL_TEXTS[code]));
-  if (score !== null) lines.push(h("div.num", {}, `score ${score.toFixed(3)} · rank ${store.ranks[i].toLocaleString("en")}`));
-  lines.push(h("div.num.soft", {}, `${Math.round(store.areas[i] * gsd * gsd).toLocaleString("en")} m²`));
-  return lines;
 }

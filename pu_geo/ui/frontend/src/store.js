@@ -1,6 +1,7 @@
 // What map and wall share: buildings, scores, labels (server's, with pending operations on top), selection, settings.
 
 import { LABEL_NAMES, UNLABELED } from "./colors.js";
+import { NO_DETAILS, decodeDetails, detailsOf, placesOf } from "./details.js";
 
 export class Store {
   constructor() {
@@ -19,6 +20,11 @@ export class Store {
     this.labels = new Uint8Array(0);
     this.encoded = null;
     this.pending = [];
+    this.encodedDetails = null;
+    this.serverDetails = new Map();
+    this.details = new Map(); // by building number
+    this.blind = new Set(); // buildings whose scores are kept from the analyst
+    this.conflicts = null;
     this.selected = -1;
     this.hovered = -1;
     this.threshold = null;
@@ -58,8 +64,8 @@ export class Store {
     this.server = new Uint8Array(this.n);
     this.labels = new Uint8Array(this.n);
     this.ready = true;
+    this.relabel(); // first: who listens for the geometry may ask for labels
     this.emit("geometry");
-    this.relabel();
   }
 
   #measure(i) {
@@ -96,9 +102,13 @@ export class Store {
   }
 
   /** Take the server's labels ({"1": "0 3 a", ...}: per code, differences of positions in base 36) and what is pending. */
-  setLabels(encoded, pending) {
+  setLabels(encoded, pending, details = null) {
     this.encoded = encoded;
     this.pending = pending;
+    if (details !== this.encodedDetails) {
+      this.encodedDetails = details;
+      this.serverDetails = decodeDetails(details);
+    }
     this.relabel();
   }
 
@@ -106,18 +116,19 @@ export class Store {
     if (!this.ready) return;
     this.server.fill(UNLABELED);
     for (const [code, text] of Object.entries(this.encoded ?? {})) {
-      let at = 0;
-      for (const step of text.split(" ")) {
-        at += parseInt(step, 36);
-        this.server[at] = Number(code);
-      }
+      for (const at of placesOf(text)) this.server[at] = Number(code);
     }
     const before = this.labels;
     this.labels = this.server.slice();
+    this.details = new Map(this.serverDetails);
     for (const op of this.pending) {
       const i = this.index.get(op.building_id);
-      if (i !== undefined) this.labels[i] = LABEL_NAMES.indexOf(op.label);
+      if (i === undefined) continue;
+      this.labels[i] = LABEL_NAMES.indexOf(op.label);
+      if (this.labels[i] === UNLABELED) this.details.delete(i);
+      else this.details.set(i, detailsOf(op));
     }
+    this.emit("details");
     for (let i = 0; i < this.n; i++) {
       if (before[i] !== this.labels[i]) {
         this.emit("labels");
@@ -137,9 +148,27 @@ export class Store {
     return [(b[4 * i] + b[4 * i + 2]) / 2, (b[4 * i + 1] + b[4 * i + 3]) / 2];
   }
 
+  /** What the analyst may see of a building's score. */
   score(i) {
     const score = this.scores?.[i];
-    return score === undefined || Number.isNaN(score) ? null : score;
+    return score === undefined || Number.isNaN(score) || this.blind.has(i) ? null : score;
+  }
+
+  setBlind(numbers) {
+    if (numbers.length === this.blind.size && numbers.every((i) => this.blind.has(i))) return;
+    this.blind = new Set(numbers);
+    this.emit("blind");
+  }
+
+  detail(i) {
+    return this.details.get(i) ?? NO_DETAILS;
+  }
+
+  setConflicts(encoded) {
+    if (encoded === this.encodedConflicts) return;
+    this.encodedConflicts = encoded;
+    this.conflicts = encoded == null ? null : new Set(placesOf(encoded));
+    this.emit("conflicts");
   }
 
   /** The building under a point of the grid; within `slack` pixels when none is hit (small ones must be clickable). */
@@ -149,7 +178,7 @@ export class Store {
     let bestSize = Infinity;
     for (let i = 0, k = 0; i < this.n; i++, k += 4) {
       if (x < b[k] || y < b[k + 1] || x > b[k + 2] || y > b[k + 3]) continue;
-      if (this.areas[i] < bestSize && this.#inside(i, x, y)) {
+      if (this.areas[i] < bestSize && isInside(this.rings[i], x, y)) {
         best = i;
         bestSize = this.areas[i];
       }
@@ -174,15 +203,12 @@ export class Store {
     return best;
   }
 
-  #inside(i, x, y) {
-    let inside = false;
-    for (const ring of this.rings[i]) {
-      for (let k = 0, j = ring.length - 2; k < ring.length; j = k, k += 2) {
-        const [xk, yk, xj, yj] = [ring[k], ring[k + 1], ring[j], ring[j + 1]];
-        if (yk > y !== yj > y && x < ((xj - xk) * (y - yk)) / (yj - yk) + xk) inside = !inside;
-      }
-    }
-    return inside;
+  /** Buildings whose middle lies inside a polygon, given as [[x, y], ...]. */
+  withinPolygon(corners) {
+    const ring = Float32Array.from(corners.flat());
+    const [xs, ys] = [corners.map(([x]) => x), corners.map(([, y]) => y)];
+    const box = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
+    return this.within(box).filter((i) => isInside([ring], ...this.center(i)));
   }
 
   within([minX, minY, maxX, maxY]) {
@@ -193,4 +219,15 @@ export class Store {
     }
     return found;
   }
+}
+
+function isInside(rings, x, y) {
+  let inside = false;
+  for (const ring of rings) {
+    for (let k = 0, j = ring.length - 2; k < ring.length; j = k, k += 2) {
+      const [xk, yk, xj, yj] = [ring[k], ring[k + 1], ring[j], ring[j + 1]];
+      if (yk > y !== yj > y && x < ((xj - xk) * (y - yk)) / (yj - yk) + xk) inside = !inside;
+    }
+  }
+  return inside;
 }

@@ -1,23 +1,18 @@
 // The chip wall: every building as a small picture, pre above post, cut out of sprite sheets; only what is in view exists.
 
-import { LABEL_COLORS, NOT_DAMAGED, POSITIVE, UNLABELED, stepColor, scoreStep } from "./colors.js";
-import { describe } from "./map_pane.js";
+import { LABEL_COLORS, NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
 import { h, icon, remember, remembered } from "./dom.js";
+import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
+import { WallPreview } from "./wall_preview.js";
 
 const GAP = 6;
 const SIZES = { S: 64, M: 96, L: 148 };
-const PREVIEW_DELAY_MS = 450;
-const PREVIEW_PX = 220;
-
-export const ORDERS = [["score", "Score, high first"], ["uncertain", "Most uncertain"], ["area", "Area, large first"], ["id", "Building id"]];
-export const FILTERS = [["all", "All"], ["unlabeled", "Unlabeled"], ["positive", "Positive"], ["not_damaged", "Not damaged"], ["not_assessable", "Not assessable"]];
-const FILTER_CODES = { unlabeled: UNLABELED, positive: POSITIVE, not_damaged: NOT_DAMAGED, not_assessable: 3 };
 
 export class WallPane {
   /** @param actions {label(i, code | "toggle"), select(i), locate(i)} */
-  constructor(store, actions) {
-    this.store = store;
-    this.actions = actions;
+  constructor(store, pictures, actions) {
+    Object.assign(this, { store, pictures, actions });
+    this.like = null; // {i, distances} of the chip that others are compared with
     this.order = "score";
     this.filter = "all";
     this.size = "M";
@@ -27,15 +22,14 @@ export class WallPane {
     this.runway = h("div.runway");
     this.scroller = h("div.scroller", { tabindex: "0", "aria-label": "Chips", onscroll: () => this.#later() }, this.runway);
     this.empty = h("div.empty", { hidden: true });
-    this.preview = h("div.preview", { hidden: true });
+    this.preview = new WallPreview(store, pictures);
     this.orderSelect = h("select", { title: "Order of the chips", "aria-label": "Order", onchange: () => this.#choose({ order: this.orderSelect.value }) });
-    this.filterSelect = h("select", { title: "Which chips are shown", "aria-label": "Show", onchange: () => this.#choose({ filter: this.filterSelect.value }) },
-      ...FILTERS.map(([value, text]) => h("option", { value }, text)));
+    this.filterSelect = h("select", { title: "Which chips are shown", "aria-label": "Show", onchange: () => this.#choose({ filter: this.filterSelect.value }) });
     this.slider = h("input", { type: "range", min: "0", max: "2", step: "1", title: "Chip size", "aria-label": "Chip size", oninput: () => this.#choose({ size: "SML"[this.slider.value] }) });
     this.count = h("span.count");
     this.renew = h("button.renew", { type: "button", hidden: true, title: "Scores changed since the chips were put in order", onclick: () => this.#sort() }, "Reorder");
     const tools = h("div.tools", {}, this.orderSelect, this.filterSelect, h("span.size", {}, h("small", {}, "S"), this.slider, h("small", {}, "L")), this.renew, this.count);
-    this.root = h("section.pane.wallpane", { "aria-label": "Chip wall" }, tools, h("div.stage", {}, this.scroller, this.empty), this.preview);
+    this.root = h("section.pane.wallpane", { "aria-label": "Chip wall" }, tools, h("div.stage", {}, this.scroller, this.empty), this.preview.root);
     this.#listen();
   }
 
@@ -49,6 +43,8 @@ export class WallPane {
       if (!this.renew.hidden) this.#sort();
     });
     store.on("labels", () => this.#later());
+    store.on("blind", () => this.#sortWhenSafe()); // a place in the order tells of the score
+    store.on("conflicts", () => (this.filter === "conflicts" ? this.#sortWhenSafe() : this.#showTools()));
     store.on("selected", () => this.#follow(!this.clicking));
     store.on("hovered", () => this.#later());
     const on = (name, act) => this.runway.addEventListener(name, (event) => {
@@ -59,7 +55,8 @@ export class WallPane {
       this.clicking = false;
     });
     on("click", (i, event) => {
-      if (event.target.closest(".locate")) this.actions.locate(i);
+      if (event.target.closest(".alike")) this.sortLike(i);
+      else if (event.target.closest(".locate")) this.actions.locate(i);
       else if (store.mode === "label") this.actions.label(i, "toggle", "wall");
       else this.actions.select(i);
     });
@@ -70,20 +67,20 @@ export class WallPane {
     });
     on("pointerover", (i, event) => this.#hover(i, event));
     this.runway.addEventListener("pointerleave", () => this.#leave());
-    this.scroller.addEventListener("scroll", () => this.#leave());
+    this.scroller.addEventListener("scroll", () => this.over && this.#leave()); // a click on the map scrolls the wall too
     new ResizeObserver(() => this.#later(true)).observe(this.scroller);
   }
 
-  configure({ token, base, wall, gsd_m }) {
-    this.gsd = gsd_m;
-    const key = JSON.stringify([token, wall]);
-    if (key !== this.configured) {
-      this.configured = key;
-      this.wall = wall;
-      this.urlOf = (sheet) => `${base}/${token}/sheets/${wall.chip_set}/${sheet}.jpg?v=${wall.v ?? ""}`;
-      this.storageKey = `pugeo:wall:${token}`;
+  /** Called after `pictures` were configured. */
+  configure(data) {
+    this.data = data;
+    this.wall = data.wall;
+    if (this.pictures.configured !== this.configured) {
+      this.configured = this.pictures.configured;
+      this.storageKey = `pugeo:wall:${data.token}`;
       const saved = remembered(this.storageKey, {});
-      Object.assign(this, { order: saved.order ?? "score", filter: saved.filter ?? "all", size: saved.size ?? "M" });
+      Object.assign(this, { order: saved.order ?? "score", filter: saved.filter ?? "all", size: saved.size ?? "M", like: null });
+      if (saved.order === "like") this.order = "score"; // the chosen chip is not kept
       this.#sort();
     }
     this.#showTools();
@@ -106,21 +103,35 @@ export class WallPane {
   }
 
   #showTools() {
-    const usable = ORDERS.filter(([value]) => this.store.scores || !["score", "uncertain"].includes(value));
-    const shown = usable.map(([value]) => value).join();
-    if (shown !== this.shownOrders) {
-      this.shownOrders = shown;
-      this.orderSelect.replaceChildren(...usable.map(([value, text]) => h("option", { value }, text)));
-    }
+    this.#offer(this.orderSelect, usableOrders(this.store, this.like));
+    this.#offer(this.filterSelect, usableFilters(this.store));
     this.orderSelect.value = this.effectiveOrder;
-    this.filterSelect.value = this.filter;
+    this.filterSelect.value = this.effectiveFilter;
     this.slider.value = "SML".indexOf(this.size);
   }
 
+  #offer(select, choices) {
+    const offered = JSON.stringify(choices);
+    if (select.dataset.offered === offered) return;
+    select.dataset.offered = offered;
+    select.replaceChildren(...choices.map(([value, text]) => h("option", { value }, text)));
+  }
+
   get effectiveOrder() {
-    const { order, store } = this;
-    if (["score", "uncertain"].includes(order) && !store.scores) return "id";
-    return order;
+    return usableOrders(this.store, this.like).some(([value]) => value === this.order) ? this.order : "id";
+  }
+
+  get effectiveFilter() {
+    return this.filter === "conflicts" && !this.store.conflicts ? "all" : this.filter;
+  }
+
+  /** Put the chips that look like chip i first. Where the server cannot tell, everything stays as it is. */
+  async sortLike(i) {
+    const { configured } = this;
+    const found = i >= 0 && i < this.chips ? await distancesFrom(i, this.chips, this.data) : null;
+    if (!found || configured !== this.configured) return;
+    this.like = { i, distances: found };
+    this.#choose({ order: "like" });
   }
 
   // Chips must not change places under a pointer that is about to click: new scores come after each answer.
@@ -137,21 +148,8 @@ export class WallPane {
   #sort() {
     const { store } = this;
     if (!store.ready || !this.wall) return;
-    const order = this.effectiveOrder;
-    let items = Array.from({ length: this.chips }, (_, i) => i);
-    if (this.filter !== "all") items = items.filter((i) => store.labels[i] === FILTER_CODES[this.filter]);
-    const by = {
-      score: (i) => -(store.score(i) ?? -1),
-      uncertain: (i) => Math.abs((store.score(i) ?? 9) - (store.threshold ?? 0.5)),
-      area: (i) => -store.areas[i],
-    }[order];
-    if (by) {
-      const keys = new Map(items.map((i) => [i, by(i)]));
-      items.sort((a, b) => keys.get(a) - keys.get(b) || a - b);
-    }
-    if (order === "id") items.sort((a, b) => (store.ids[a] < store.ids[b] ? -1 : 1));
-    this.items = items;
-    this.placeOf = new Map(items.map((i, place) => [i, place]));
+    this.items = arrange(store, this.chips, { order: this.effectiveOrder, filter: this.effectiveFilter, like: this.like });
+    this.placeOf = new Map(this.items.map((i, place) => [i, place]));
     this.cursor = this.placeOf.get(store.selected) ?? -1;
     this.renew.hidden = true;
     this.#showTools();
@@ -207,22 +205,12 @@ export class WallPane {
     const i = this.items[place];
     const [column, row] = [place % this.columns, Math.floor(place / this.columns)];
     const cell = h("div.chip", { "data-building": i, style: `width:${this.cellWidth}px;height:${this.cellHeight}px;transform:translate(${GAP + column * (this.cellWidth + GAP)}px,${GAP + row * (this.cellHeight + GAP)}px)` },
-      h("div.picture", { style: this.#picture(i, this.cellWidth) }), h("span.badge"),
-      h("button.locate", { type: "button", title: "Show on the map", tabindex: "-1" }, icon("target")));
+      h("div.picture", { style: this.pictures.style(i, this.cellWidth) }), h("span.badge"),
+      h("button.locate", { type: "button", title: "Show on the map", tabindex: "-1" }, icon("target")),
+      h("button.locate.alike", { type: "button", title: "Chips like this one first (K)", tabindex: "-1" }, icon("alike")));
     if (this.wall.has_pre) cell.classList.add("both");
     this.runway.append(cell);
     this.cells.set(place, cell);
-  }
-
-  // `part`: "pre" or "post" for one half of a cell, otherwise the whole cell.
-  #picture(i, width, part = null) {
-    const { per_sheet, columns, cell_w, cell_h, has_pre } = this.wall;
-    const at = i % per_sheet;
-    const scale = width / cell_w;
-    const [x, y] = [(at % columns) * cell_w * scale, (Math.floor(at / columns) * cell_h + (part === "post" && has_pre ? cell_h / 2 : 0)) * scale];
-    const size = part ? `width:${width}px;height:${(cell_h * scale) / (has_pre ? 2 : 1)}px;` : "";
-    // "auto" height: the last sheet may be full or cut to its last row.
-    return `${size}background-image:url("${this.urlOf(Math.floor(i / per_sheet))}");background-size:${columns * cell_w * scale}px auto;background-position:${-x}px ${-y}px`;
   }
 
   #dress(cell, i) {
@@ -262,34 +250,16 @@ export class WallPane {
     this.#later();
   }
 
-  // ---- preview ----
+  // ---- pointer ----
 
   #hover(i, event) {
     this.store.set("hovered", i);
-    clearTimeout(this.previewTimer);
-    this.preview.hidden = true;
-    const cell = event.target.closest(".chip");
-    this.previewTimer = setTimeout(() => cell.isConnected && this.#showPreview(i, cell), PREVIEW_DELAY_MS);
+    this.preview.soon(i, event.target.closest(".chip"), this.root, this.data.gsd_m);
   }
 
   #leave() {
-    clearTimeout(this.previewTimer);
-    this.preview.hidden = true;
+    this.preview.hide();
     this.store.set("hovered", -1);
-  }
-
-  #showPreview(i, cell) {
-    const halves = this.wall.has_pre ? ["pre", "post"] : ["post"];
-    const width = Math.min(PREVIEW_PX, Math.floor((this.root.clientWidth - 40) / halves.length));
-    const pictures = halves.map((part) => h("figure", {}, h("div.picture", { style: this.#picture(i, width, part) }), h("figcaption", {}, part)));
-    this.preview.replaceChildren(h("div.pair", {}, ...pictures), h("div.facts", {}, ...describe(this.store, i, this.gsd)));
-    this.preview.hidden = false;
-    const [box, own] = [this.root.getBoundingClientRect(), cell.getBoundingClientRect()];
-    const [wide, high] = [this.preview.offsetWidth, this.preview.offsetHeight];
-    const left = Math.max(4, Math.min(box.width - wide - 4, own.left - box.left + own.width / 2 - wide / 2));
-    const below = own.bottom - box.top + 6;
-    this.preview.style.left = `${left}px`;
-    this.preview.style.top = `${below + high < box.height ? below : Math.max(4, own.top - box.top - high - 6)}px`;
   }
 
   clientPixelOf(i) {
@@ -300,6 +270,6 @@ export class WallPane {
   }
 
   dispose() {
-    clearTimeout(this.previewTimer);
+    this.preview.hide();
   }
 }

@@ -1,0 +1,104 @@
+// All about the selected building; what is changed here is an operation like a click.
+
+import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
+import { areaText, labelText, scoreText, swatch } from "./describe.js";
+import { REASONS } from "./details.js";
+import { h } from "./dom.js";
+
+const LONGEST_COMMENT = 500;
+
+export class Card {
+  /** @param edit (i, change) */
+  constructor(store, edit) {
+    this.store = store;
+    this.edit = edit;
+    this.i = -1;
+    this.types = [];
+    this.name = h("b.who");
+    this.facts = h("div.facts");
+    this.hint = h("div.soft");
+    this.choices = h("div.choices");
+    this.comment = h("textarea", { maxlength: LONGEST_COMMENT, rows: "3", placeholder: "Comment", "aria-label": "Comment", onchange: () => this.commit(), onkeydown: (event) => this.#typed(event) });
+    this.root = h("aside.card", { hidden: true, "aria-label": "Building" },
+      h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: "Close (I)", onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint);
+    store.on("selected", () => this.#follow());
+    for (const event of ["details", "scores", "blind", "mode"]) store.on(event, () => this.draw());
+    this.leaving = () => this.commit();
+    window.addEventListener("pagehide", this.leaving);
+  }
+
+  configure({ types, gsd_m }) {
+    this.types = types ?? [];
+    this.gsd = gsd_m;
+    this.draw();
+  }
+
+  toggle() {
+    this.commit();
+    this.root.hidden = !this.root.hidden;
+    this.#follow();
+  }
+
+  /** Log what was typed and not logged yet. */
+  commit() {
+    const { i, store } = this;
+    const text = this.comment.value.trim();
+    if (i >= 0 && i < store.n && !this.comment.disabled && text !== store.detail(i).comment) this.edit(i, { comment: text });
+  }
+
+  #typed(event) {
+    if (event.key === "Escape" || (event.key === "Enter" && (event.ctrlKey || event.metaKey))) this.comment.blur(); // which logs it
+  }
+
+  #follow() {
+    if (!this.root.hidden) this.commit();
+    this.i = this.root.hidden ? -1 : this.store.selected;
+    if (this.i >= 0) this.comment.value = this.store.detail(this.i).comment;
+    this.draw();
+  }
+
+  draw() {
+    const { i, store } = this;
+    if (this.root.hidden || !store.ready) return;
+    const some = i >= 0 && i < store.n;
+    const code = some ? store.labels[i] : UNLABELED;
+    const said = some ? store.detail(i) : null;
+    const writable = some && store.mode === "label" && code !== UNLABELED;
+    this.name.textContent = some ? store.ids[i] : "No building selected";
+    this.facts.replaceChildren(...(some ? this.#facts(i, said) : []));
+    this.choices.replaceChildren(...(writable ? this.#choices(i, code, said) : []));
+    this.comment.hidden = !some || (!writable && !said.comment);
+    this.comment.disabled = !writable;
+    if (some && !this.comment.matches(":focus")) this.comment.value = said.comment;
+    this.hint.textContent = !some ? "Click one, or walk there with the arrows." : code === UNLABELED && store.mode === "label" ? "Label it; then there is room for a comment." : "";
+  }
+
+  #facts(i, said) {
+    const rows = [h("span", {}, swatch(this.store.labels[i]), labelText(this.store, i), said.by ? h("span.soft", {}, ` by ${said.by}`) : null)];
+    rows.push(h("span.num", {}, this.store.blind.has(i) ? "score hidden: a random check" : (scoreText(this.store, i) ?? "not ranked yet")));
+    rows.push(h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
+    if (said.damage_types.length && this.store.mode !== "label") rows.push(h("span", {}, said.damage_types.join(", ")));
+    return rows;
+  }
+
+  #choices(i, code, said) {
+    const choice = (text, on, change) => h(`button.choice${on ? ".on" : ""}`, { type: "button", "aria-pressed": String(on), onclick: () => this.#change(i, change) }, text);
+    if (code === NOT_ASSESSABLE) return REASONS.map(([value, text]) => choice(text, said.reason === value, { reason: value }));
+    if (code !== POSITIVE) return [];
+    const offered = [...new Set([...this.types, ...said.damage_types])];
+    return offered.map((type) => {
+      const on = said.damage_types.includes(type);
+      return choice(type, on, { damage_types: on ? said.damage_types.filter((each) => each !== type) : [...said.damage_types, type] });
+    });
+  }
+
+  #change(i, change) {
+    this.commit();
+    this.edit(i, change);
+  }
+
+  dispose() {
+    this.commit();
+    window.removeEventListener("pagehide", this.leaving);
+  }
+}

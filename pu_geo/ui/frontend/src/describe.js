@@ -1,0 +1,31 @@
+// Words about one building, for the tooltip, the chip preview, the card and the queue.
+
+import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE } from "./colors.js";
+import { REASON_TEXTS } from "./details.js";
+import { h } from "./dom.js";
+
+export function swatch(code, hollow = false) {
+  return h(`span.swatch.label${code}${hollow ? ".hollow" : ""}`, { style: `--c:${LABEL_COLORS[code]}` });
+}
+
+export function labelText(store, i) {
+  const reason = store.labels[i] === NOT_ASSESSABLE && REASON_TEXTS[store.detail(i).reason];
+  return LABEL_TEXTS[store.labels[i]] + (reason ? `: ${reason}` : "");
+}
+
+export function scoreText(store, i) {
+  const score = store.score(i);
+  return score === null ? null : `score ${score.toFixed(3)} · rank ${store.ranks[i].toLocaleString("en")}`;
+}
+
+export function areaText(store, i, gsd) {
+  return `${Math.round(store.areas[i] * gsd * gsd).toLocaleString("en")} m²`;
+}
+
+export function describe(store, i, gsd) {
+  const lines = [h("b", {}, store.ids[i]), h("div", {}, swatch(store.labels[i]), labelText(store, i))];
+  const score = scoreText(store, i);
+  if (score) lines.push(h("div.num", {}, score));
+  lines.push(h("div.num.soft", {}, areaText(store, i, gsd)));
+  return lines;
+}

@@ -1,0 +1,53 @@
+// What is said of a building beside its label: reason, damage types, comment, who said it, and what it was shown for.
+
+import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
+
+// [value, text, key]
+export const REASONS = [
+  ["cloud", "Cloud", "c"],
+  ["outside_image", "Outside the image", "o"],
+  ["nodata", "No data", "n"],
+  ["misaligned", "Misaligned", "m"],
+  ["no_building", "No building", "b"],
+  ["unclear", "Unclear", "u"],
+];
+export const REASON_TEXTS = Object.fromEntries(REASONS.map(([value, text]) => [value, text.toLowerCase()]));
+export const NO_DETAILS = Object.freeze({ reason: "", damage_types: [], comment: "", by: "", shown: "" });
+
+/** "0 3 a": differences of positions in base 36. */
+export function* placesOf(text) {
+  let at = 0;
+  if (!text) return;
+  for (const step of text.split(" ")) {
+    at += parseInt(step, 36);
+    yield at;
+  }
+}
+
+/** @returns Map of position to details */
+export function decodeDetails(encoded) {
+  const found = new Map();
+  const of = (at) => found.get(at) ?? found.set(at, { ...NO_DETAILS, damage_types: [] }).get(at);
+  for (const name of ["by", "reason", "shown"]) {
+    for (const [text, places] of Object.entries(encoded?.[name] ?? {})) for (const at of placesOf(places)) of(at)[name] = text;
+  }
+  for (const [text, places] of Object.entries(encoded?.type ?? {})) for (const at of placesOf(places)) of(at).damage_types.push(text);
+  for (const [at, text] of Object.entries(encoded?.comment ?? {})) of(Number(at)).comment = text;
+  return found;
+}
+
+/** What an operation of the log leaves as details. */
+export function detailsOf({ reason = "", damage_types = [], comment = "", shown = "" }) {
+  return { reason, damage_types, comment, shown, by: "you" };
+}
+
+/** The details that go with a new label: a comment stays, types belong to positives, reasons to not assessable ones. */
+export function detailsFor(code, before, change = {}) {
+  if (code === UNLABELED) return {};
+  const said = { ...before, ...change };
+  const kept = {};
+  if (said.comment) kept.comment = said.comment;
+  if (code === POSITIVE && said.damage_types.length) kept.damage_types = said.damage_types;
+  if (code === NOT_ASSESSABLE) kept.reason = said.reason || "unclear";
+  return kept;
+}

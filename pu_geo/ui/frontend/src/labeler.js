@@ -1,0 +1,75 @@
+// Turns what the analyst does into operations of the log. Every answer is complete: label, details, why it was shown.
+
+import { LABEL_NAMES, NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
+import { detailsFor } from "./details.js";
+
+export class Labeler {
+  /**
+   * @param log () => OperationLog
+   * @param queue tells of the queue: current (item or null) and id
+   * @param answered (numbers, code, act) called after an answer, before anything else happens
+   */
+  constructor(store, log, queue, answered) {
+    Object.assign(this, { store, log, queue, answered });
+    this.shownFor = new Map(); // building id to what its answer was shown for, also after the queue is gone
+  }
+
+  get usable() {
+    return this.store.mode === "label" && this.store.ready;
+  }
+
+  /** Give building i a label ("toggle" means positive); the label it already has is cleared instead. */
+  toggle(i, wish, screen) {
+    const wanted = wish === "toggle" ? POSITIVE : wish;
+    this.give([i], wanted === this.store.labels[i] ? UNLABELED : wanted, screen);
+  }
+
+  /** Give one or many buildings a label, undone in one step. */
+  give(numbers, code, screen) {
+    if (!this.usable || !numbers.length) return;
+    // An answer "not assessable" may get a reason later, which belongs to the same act.
+    const act = numbers.length > 1 || code === NOT_ASSESSABLE ? this.#newAct() : null;
+    const { current, id } = this.queue;
+    this.log().addMany(numbers.map((i) => {
+      const shown = numbers.length === 1 && current?.i === i ? { shown: current.kind, queue: id } : {};
+      this.shownFor.set(this.store.ids[i], shown);
+      return this.#operation(i, code, screen, act, detailsFor(code, this.store.detail(i)), shown);
+    }));
+    this.answered(numbers, code, act);
+  }
+
+  /** Say why buildings are not assessable, as part of the act that said so. */
+  because(numbers, reason, act) {
+    const still = numbers.filter((i) => this.store.labels[i] === NOT_ASSESSABLE);
+    this.#revise(still, { reason }, "keys", act);
+  }
+
+  /** Change what is said of building i beside its label: {reason}, {damage_types} or {comment}. */
+  edit(i, change) {
+    if (this.store.labels[i] !== UNLABELED) this.#revise([i], change, "card", null);
+  }
+
+  step(which) {
+    if (this.usable) this.log().add({ [which]: true }, { now: true });
+  }
+
+  // The label stays, and so does what it was an answer to.
+  #revise(numbers, change, screen, act) {
+    if (!this.usable) return;
+    const { store } = this;
+    this.log().addMany(numbers.map((i) => {
+      const said = store.detail(i);
+      const shown = this.shownFor.get(store.ids[i]) ?? (said.shown ? { shown: said.shown } : {});
+      return this.#operation(i, store.labels[i], screen, act, detailsFor(store.labels[i], said, change), shown);
+    }));
+  }
+
+  #operation(i, code, screen, act, details, shown) {
+    return { building_id: this.store.ids[i], label: LABEL_NAMES[code], screen, ...(act ? { act } : {}), ...details, ...shown };
+  }
+
+  #newAct() {
+    const log = this.log();
+    return `${log.session}-act-${log.next}`;
+  }
+}

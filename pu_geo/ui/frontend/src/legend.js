@@ -1,0 +1,20 @@
+// What the colours on the map mean.
+
+import { LABEL_TEXTS, RAMP_CSS } from "./colors.js";
+import { swatch } from "./describe.js";
+import { h } from "./dom.js";
+
+export function legendRows(store) {
+  const entry = (code, hollow) => h("div.entry", {}, swatch(code, hollow), LABEL_TEXTS[code]);
+  const rows = [];
+  if (store.colorBy === "scores" && store.scores) rows.push(ramp(store.threshold), ...[1, 2].map((code) => entry(code, true)));
+  else rows.push(...[1, 2, 3, 0].map((code) => entry(code)));
+  if (!store.outlines) rows.push(h("div.hint", {}, "Outlines hidden — press Space"));
+  return rows;
+}
+
+function ramp(threshold) {
+  const bar = h("div.ramp", { style: `background:${RAMP_CSS}` });
+  if (threshold !== null) bar.append(h("i", { style: `left:${threshold * 100}%` }));
+  return h("div.rampbox", {}, h("b", {}, threshold === null ? "Score" : `Score · threshold ${threshold.toFixed(2)}`), bar, h("div.rampends", {}, h("span", {}, "0"), h("span", {}, "1 likely damaged")));
+}

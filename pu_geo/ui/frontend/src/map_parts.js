@@ -1,0 +1,59 @@
+// What OpenLayers needs to show two quicklook pyramids in pixels of the project grid. The grid counts downwards, the map up.
+
+import Map from "ol/Map.js";
+import View from "ol/View.js";
+import TileLayer from "ol/layer/Tile.js";
+import Projection from "ol/proj/Projection.js";
+import XYZ from "ol/source/XYZ.js";
+import TileGrid from "ol/tilegrid/TileGrid.js";
+import DragBox from "ol/interaction/DragBox.js";
+import { defaults as defaultInteractions } from "ol/interaction/defaults.js";
+import { shiftKeyOnly } from "ol/events/condition.js";
+import { Lasso } from "./lasso.js";
+
+const extentOf = (grid) => [0, -grid[1], grid[0], 0];
+
+export function makeView(grid) {
+  const extent = extentOf(grid);
+  return new View({
+    projection: new Projection({ code: "grid-pixels", units: "pixels", extent }),
+    extent, constrainOnlyCenter: true, showFullExtent: true, enableRotation: false,
+    minResolution: 1 / 8, maxResolution: Math.max(...grid) / 200, smoothExtentConstraint: false, constrainResolution: false,
+  });
+}
+
+/** The pictures of one date. */
+export function makeSource({ name, max_zoom, v }, { token, base, grid }, projection) {
+  const resolutions = Array.from({ length: max_zoom + 1 }, (_, z) => 2 ** (max_zoom - z));
+  const url = (z, x, y) => `${base}/${token}/tiles/${name}/${z}/${x}/${y}.jpg?v=${v ?? ""}`;
+  return new XYZ({
+    projection,
+    tileGrid: new TileGrid({ origin: [0, 0], resolutions, tileSize: 256, extent: extentOf(grid) }),
+    tileUrlFunction: ([z, x, y]) => url(z, x, y),
+    transition: 0,
+    interpolate: false,
+    wrapX: false,
+  });
+}
+
+export function makeImagery(name, source, grid) {
+  return new TileLayer({ source, extent: extentOf(grid), preload: 1, className: `image-${name}` });
+}
+
+/** @param marked ({box} or {polygon} in grid pixels) */
+export function makeMap(layers, view, marked) {
+  const box = new DragBox({ condition: shiftKeyOnly, className: "dragbox" });
+  box.on("boxend", () => {
+    const [minX, minY, maxX, maxY] = box.getGeometry().getExtent();
+    marked({ box: [minX, -maxY, maxX, -minY] });
+  });
+  const lasso = new Lasso((points) => marked({ polygon: points.map(([x, y]) => [x, -y]) }));
+  return new Map({
+    layers,
+    view,
+    controls: [],
+    // Double-click zoom would eat every second of two fast clicks.
+    interactions: defaultInteractions({ doubleClickZoom: false, keyboard: false, altShiftDragRotate: false, pinchRotate: false, shiftDragZoom: false }).extend([box, lasso]),
+    moveTolerance: 4,
+  });
+}

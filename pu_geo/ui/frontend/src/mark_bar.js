@@ -1,0 +1,30 @@
+// What to do with the buildings inside a box or a line drawn by hand.
+
+import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
+import { h } from "./dom.js";
+
+export class MarkBar {
+  /** @param chosen (numbers, code) */
+  constructor(chosen) {
+    this.chosen = chosen;
+    this.root = h("div.boxbar", { hidden: true });
+  }
+
+  ask(numbers) {
+    this.root.hidden = !numbers.length;
+    if (this.root.hidden) return;
+    const choice = (code, text) => h(`button.choice.label${code}`, { type: "button", onclick: () => this.#choose(numbers, code) }, text);
+    const many = `${numbers.length.toLocaleString("en")} building${numbers.length > 1 ? "s" : ""}:`;
+    this.root.replaceChildren(h("b", {}, many), ...[POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].map((code) => choice(code, LABEL_TEXTS[code])), choice(UNLABELED, "Clear"),
+      h("button.flat", { type: "button", title: "Cancel (Esc)", onclick: () => this.close() }, "✕"));
+  }
+
+  close() {
+    this.root.hidden = true;
+  }
+
+  #choose(numbers, code) {
+    this.close();
+    this.chosen(numbers, code);
+  }
+}

@@ -1,0 +1,147 @@
+// The queue the page handed in: where the analyst is in it, what was answered, what was passed over.
+
+import { UNLABELED } from "./colors.js";
+import { remember, remembered } from "./dom.js";
+
+export class QueueState {
+  /** @param wish (operation) puts the wish for another queue into the log; @param moved () after each step */
+  constructor(store, { wish, moved }) {
+    Object.assign(this, { store, wish, moved });
+    this.id = null;
+    this.items = []; // {i, kind, why}
+    this.at = -1;
+    this.skipped = new Set(); // places
+    this.isActive = false; // the analyst looks at the queue
+    this.isStarted = false;
+    this.asked = null; // id of the queue after which another one was asked for
+    store.on("geometry", () => this.#start());
+    store.on("labels", () => this.#relabelled());
+  }
+
+  /** @param queue {id, items: [[i, kind, why], ...]} or null */
+  take(token, queue) {
+    const same = JSON.stringify([token, queue]);
+    if (same === this.given) return;
+    this.given = same;
+    this.storageKey = `pugeo:queue:${token}`;
+    this.id = queue?.id ?? null;
+    this.items = (queue?.items ?? []).map(([i, kind, why]) => ({ i, kind, why }));
+    this.isStarted = false;
+    this.before = null;
+    this.#start();
+    if (this.id === null) this.#step();
+  }
+
+  #start() {
+    if (this.isStarted || !this.store.ready || this.id === null) return;
+    this.isStarted = true;
+    this.items = this.items.filter(({ i }) => i < this.store.n);
+    const saved = remembered(this.storageKey, {});
+    const mine = saved.id === this.id ? saved : {};
+    this.skipped = new Set((mine.skipped ?? []).filter((place) => place < this.items.length));
+    this.at = mine.at < this.items.length ? mine.at : -1;
+    if (this.at < 0 || !this.isOpen(this.at)) this.at = this.#nextOpen();
+    if (this.at < 0 && this.items.length) this.at = 0;
+    this.#step();
+  }
+
+  /** The item that keys answer; null while the analyst looks elsewhere. */
+  get current() {
+    return this.isActive ? (this.items[this.at] ?? null) : null;
+  }
+
+  isAnswered(place) {
+    return this.store.labels[this.items[place].i] !== UNLABELED;
+  }
+
+  isOpen(place) {
+    return !this.isAnswered(place) && !this.skipped.has(place);
+  }
+
+  get isDone() {
+    return this.items.length > 0 && this.items.every((_, place) => !this.isOpen(place));
+  }
+
+  get answered() {
+    return this.items.filter((_, place) => this.isAnswered(place)).length;
+  }
+
+  setActive(isActive) {
+    if (this.isActive === isActive) return;
+    this.isActive = isActive;
+    this.#step();
+  }
+
+  go(place) {
+    this.at = Math.max(0, Math.min(this.items.length - 1, place));
+    this.#step();
+  }
+
+  /** To the next one that waits for an answer; once none does, another queue is asked for. */
+  goOn() {
+    const next = this.#nextOpen();
+    if (next >= 0) this.at = next;
+    this.#step();
+    if (this.isDone) this.ask();
+  }
+
+  skip() {
+    if (this.at < 0) return;
+    if (!this.isAnswered(this.at)) this.skipped.add(this.at);
+    this.goOn();
+  }
+
+  /** An answer is about to be given to the current one. */
+  touch() {
+    this.skipped.delete(this.at);
+    this.before = null;
+  }
+
+  /** Ask for another queue; a second time only where the analyst insists. */
+  ask(insists = false) {
+    if (this.id === null || this.isOnItsWay || (this.asked === this.id && !insists)) return;
+    this.asked = this.id;
+    const skipped = [...this.skipped].filter((place) => !this.isAnswered(place)).sort((a, b) => a - b);
+    this.wish({ next: true, screen: "queue", queue: this.id, skipped: skipped.map((place) => this.store.ids[this.items[place].i]) });
+    this.moved();
+  }
+
+  /** The wish waits for the server. */
+  get isOnItsWay() {
+    return this.store.pending.some((operation) => operation.next);
+  }
+
+  /** An undo took back an answer: look at that building again. */
+  expectUndo() {
+    this.before = this.items.map((_, place) => this.isAnswered(place));
+  }
+
+  #relabelled() {
+    if (!this.isStarted) return;
+    const undone = this.before?.findIndex((was, place) => was && place < this.items.length && !this.isAnswered(place)) ?? -1;
+    if (undone >= 0) {
+      this.at = undone;
+      this.before = null;
+    }
+    this.#step();
+    if (this.isDone) this.ask();
+  }
+
+  // Forward from here, then from the start.
+  #nextOpen() {
+    const n = this.items.length;
+    for (let step = 1; step <= n; step++) {
+      const place = (Math.max(this.at, -1) + step) % n;
+      if (this.isOpen(place)) return place;
+    }
+    return -1;
+  }
+
+  // A check is worth nothing if the analyst knows the score before answering.
+  #step() {
+    const blind = this.items.filter(({ kind }, place) => kind === "audit" && (!this.isAnswered(place) || (this.isActive && place === this.at)));
+    this.store.setBlind(this.isStarted && this.store.mode === "label" ? blind.map(({ i }) => i) : []);
+    if (this.isStarted && this.id !== null) remember(this.storageKey, { id: this.id, at: this.at, skipped: [...this.skipped] });
+    this.moved();
+  }
+}

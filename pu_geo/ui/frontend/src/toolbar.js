@@ -1,0 +1,63 @@
+// The line above map and chips: how to look, undo, counts, whether all is saved, help.
+
+import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE } from "./colors.js";
+import { h, icon, segmented } from "./dom.js";
+import { HELP } from "./keys.js";
+
+const VIEWS = [["pre", "Pre", "Pre-event image (A)"], ["swipe", "Swipe", "Swipe between pre and post (S)"], ["post", "Post", "Post-event image (D)"], ["side", "Both", "Pre and post side by side (F)"]];
+const COLORS = [["labels", "Labels", "Colour by label (P)"], ["scores", "Scores", "Colour by score (P)"]];
+
+export class Toolbar {
+  /** @param actions {view(name), colors(by), outlines(), step(which), card()} */
+  constructor(store, actions) {
+    this.store = store;
+    const button = (name, title, act) => h("button.flat", { type: "button", title, "aria-label": title, onclick: act }, icon(name));
+    this.views = segmented("Image", VIEWS, actions.view);
+    this.colors = segmented("Colours", COLORS, actions.colors);
+    this.eye = button("eye", "Hide or show outlines (Space)", actions.outlines);
+    this.counts = h("div.counts", { "aria-live": "polite" });
+    this.status = h("div.status", { role: "status" });
+    this.mapTools = h("div.group", {}, this.views, this.colors, this.eye);
+    this.labelTools = h("div.group", {}, button("undo", "Undo (Ctrl/⌘ Z)", () => actions.step("undo")), button("redo", "Redo (Ctrl/⌘ Shift Z)", () => actions.step("redo")));
+    const more = h("div.group", {}, button("card", "About the selected building (I)", actions.card), button("help", "All shortcuts (?)", () => this.toggleHelp()));
+    this.root = h("header", {}, this.mapTools, this.labelTools, this.counts, h("div.push"), this.status, more);
+    const parts = HELP.flatMap(([title, entries]) => [h("dt.part", {}, title), ...entries.flatMap(([keys, text]) => [h("dt", {}, keys), h("dd", {}, text)])]);
+    this.help = h("div.help", { hidden: true, role: "dialog", "aria-label": "Shortcuts", onclick: () => this.toggleHelp() }, h("b", {}, "Shortcuts"), h("dl", {}, ...parts));
+  }
+
+  toggleHelp() {
+    this.help.hidden = !this.help.hidden;
+  }
+
+  show(data) {
+    const { store } = this;
+    this.mapTools.hidden = !data.panes.includes("map");
+    this.labelTools.hidden = data.mode !== "label";
+    this.views.choose(store.view);
+    this.views.hidden = data.layers.length < 2;
+    this.colors.hidden = !data.score_id;
+    this.colors.choose(store.scores ? store.colorBy : "labels");
+    this.eye.classList.toggle("off", !store.outlines);
+    this.showCounts();
+  }
+
+  showCounts() {
+    if (!this.store.ready) return;
+    const counts = this.store.counts();
+    const entries = [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].filter((code) => counts[code] || code === POSITIVE)
+      .map((code) => h("span", { title: LABEL_TEXTS[code] }, h(`i.dot.label${code}`), h("b", {}, counts[code].toLocaleString("en")), ` ${LABEL_TEXTS[code].toLowerCase()}`));
+    this.counts.replaceChildren(...entries, h("span.soft", {}, `of ${this.store.n.toLocaleString("en")} buildings`));
+  }
+
+  showStatus({ ops, problem, state: logState }) {
+    const labelling = this.store.mode === "label";
+    const state = labelling || !ops.length ? logState : "waiting";
+    const many = ops.length.toLocaleString("en");
+    let waiting = problem ? `not saved, trying again: ${problem}` : `offline? ${many} waiting`;
+    if (!labelling) waiting = `${many} not saved yet; they are sent once you label again`;
+    this.status.textContent = { saved: "Saved", saving: `Saving ${many} …`, waiting }[state];
+    this.status.dataset.state = state;
+    this.status.title = state === "waiting" ? "The clicks are kept in this browser and sent again until the server has stored them." : "";
+    this.status.hidden = !labelling && state === "saved";
+  }
+}

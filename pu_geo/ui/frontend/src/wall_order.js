@@ -1,0 +1,50 @@
+// Which chips the wall shows, and in which order.
+
+import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
+import { Files, asFloats } from "./files.js";
+
+export const ORDERS = [["score", "Score, high first"], ["uncertain", "Most uncertain"], ["like", "Like the chosen chip"], ["area", "Area, large first"], ["id", "Building id"]];
+export const FILTERS = [["all", "All"], ["unlabeled", "Unlabeled"], ["positive", "Positive"], ["not_damaged", "Not damaged"], ["not_assessable", "Not assessable"], ["conflicts", "Conflicts"]];
+const CODES = { unlabeled: UNLABELED, positive: POSITIVE, not_damaged: NOT_DAMAGED, not_assessable: NOT_ASSESSABLE };
+const OF_SCORES = ["score", "uncertain"];
+const HALF = 0.5; // the least certain score where no threshold is set
+
+const distances = new Files(4);
+
+/** How far every chip is from chip i; null where the server has no such numbers. */
+export async function distancesFrom(i, n, { base, token, geometry_v, wall }) {
+  const url = `${base}/${token}/similar/${i}.f32?v=${encodeURIComponent(`${geometry_v}-${wall.v ?? ""}`)}`;
+  try {
+    const found = await distances.get(url, asFloats);
+    return found.length >= n ? found : null;
+  } catch {
+    return null;
+  }
+}
+
+/** @param like {i, distances} or null */
+export function usableOrders(store, like) {
+  return ORDERS.filter(([value]) => (store.scores || !OF_SCORES.includes(value)) && (value !== "like" || like))
+    .map(([value, text]) => [value, value === "like" ? `Like ${store.ids[like.i]}` : text]);
+}
+
+export function usableFilters(store) {
+  return FILTERS.filter(([value]) => value !== "conflicts" || store.conflicts);
+}
+
+/** Building numbers below n that pass the filter, sorted. */
+export function arrange(store, n, { order, filter, like }) {
+  let items = Array.from({ length: n }, (_, i) => i);
+  if (filter === "conflicts") items = items.filter((i) => store.conflicts?.has(i));
+  else if (filter !== "all") items = items.filter((i) => store.labels[i] === CODES[filter]);
+  if (order === "id") return items.sort((a, b) => (store.ids[a] < store.ids[b] ? -1 : 1));
+  const by = {
+    score: (i) => -(store.score(i) ?? -1),
+    uncertain: (i) => Math.abs((store.score(i) ?? 9) - (store.threshold ?? HALF)),
+    like: (i) => (Number.isNaN(like.distances[i]) ? Infinity : like.distances[i]),
+    area: (i) => -store.areas[i],
+  }[order];
+  const keys = Float64Array.from({ length: n });
+  for (const i of items) keys[i] = by(i);
+  return items.sort((a, b) => (keys[a] === keys[b] ? a - b : keys[a] - keys[b]));
+}
