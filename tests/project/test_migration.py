@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import sqlite3
 import subprocess
@@ -12,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from small_parts import square_table
+from small_parts import REPOSITORY, square_table
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import analysts, contents, labels, schema, store
@@ -161,15 +160,26 @@ def test_killed_migration_leaves_the_old_file_good(old: Layout, step: int) -> No
     assert old_rows(old.gpkg) == before
 
 
-def _open(folder: Path) -> str:
-    with store.connect(Layout(folder)) as db:
-        return f"{labels.last_event(db)} {db.execute('PRAGMA integrity_check').fetchone()[0]}"
-
-
 @pytest.mark.slow
 def test_many_who_open_an_old_project_at_once_migrate_it_once(old: Layout) -> None:
-    with multiprocessing.get_context("spawn").Pool(4) as pool:
-        assert pool.map(_open, [old.folder] * 8) == ["6 ok"] * 8
+    script = """
+        import sys
+        from pathlib import Path
+        from pu_geo.project import labels, store
+        from pu_geo.project.layout import Layout
+        sys.stdin.readline()  # all start together
+        with store.connect(Layout(Path(sys.argv[1]))) as db:
+            print(labels.last_event(db), db.execute("PRAGMA integrity_check").fetchone()[0])
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(old.folder)]
+    openers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) for _ in range(8)
+    ]
+    for opener in openers:
+        assert opener.stdin is not None
+        opener.stdin.write("go\n")
+        opener.stdin.flush()
+    assert [opener.communicate(timeout=60)[0].strip() for opener in openers] == ["6 ok"] * 8
     assert old_rows(old.folder / BACKUP) == old_rows(old.gpkg)
     assert raw(old.folder / BACKUP, "SELECT value FROM pugeo_meta WHERE key = 'schema'") == [("1",)]
 
