@@ -91,7 +91,7 @@ def bench_bf16_step(_: Path) -> dict[str, float]:
     pieces = Pieces(Run(device))
     with torch.no_grad():
         apart = (exact.network.margin(batch.views[0]) - fast.network.margin(batch.views[0])).abs().max()
-    assert apart < 0.1, f"bfloat16 moved a margin by {apart}"
+    assert apart < 0.25, f"bfloat16 moved a margin by {apart}"
     slow, quick = _interleaved(
         [
             lambda: ncpu._step(exact, pieces, batch, settings),
