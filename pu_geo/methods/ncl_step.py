@@ -185,7 +185,7 @@ def _hard_negatives(
     """
     (queue, _), (labeled, classes) = learner.unlabeled.filled(), learner.labeled.filled()
     may_mix = guessed[:, None] != classes
-    if len(learner.network.known) == 1 or len(queue) == 0 or not may_mix.any():
+    if len(queue) == 0 or not may_mix.any():
         return None
     partners, easy_share = formulas.draw_mixing(may_mix, settings.n_easy, generator=mixing)
     return formulas.hard_negatives(

@@ -111,6 +111,16 @@ def test_findings_show_the_clusters(trained: tuple[PUData, NDArray[np.int64], Tr
     assert found["suggested"].number == 4
 
 
+def test_score_judges_clusters_by_soft_members(trained: tuple[PUData, NDArray[np.int64], TrainedModel]) -> None:
+    data, _, model = trained
+    with torch.inference_mode():
+        views = [torch.from_numpy(view).float() for view in data.inputs.array]
+        logits = torch.stack([model.network.cluster_logits(view) for view in views]).mean(0)
+        members = torch.softmax(logits / SMALL.softness, dim=1).double().numpy()
+    expected = (members[data.is_positive].sum(0) + 5 * 10 / 200) / (members.sum(0) + 5)
+    np.testing.assert_allclose(model.state()["shares"], expected, atol=1e-6)
+
+
 def test_left_out_chips_are_in_no_finding() -> None:
     data, _ = made_up()
     left_out = np.arange(200) % 7 == 0
@@ -313,6 +323,17 @@ def test_hard_negatives_come_from_other_classes_than_an_anchor_seems_to_have(mon
     before = len(seen)
     ncl_step.losses(learner, batch, replace(SMALL, n_hard=0), torch.Generator())
     assert len(seen) == before
+
+
+def test_mixtures_follow_the_seed_of_their_batch() -> None:
+    data, _ = made_up(known="two")
+    found = []
+    for seed in (1, 1, 2):
+        learner = learner_of(data)
+        step(learner, data, 0)
+        batch = replace(batch_of(data, np.arange(80)), seed=seed)
+        found.append(ncl._step(learner, Pieces(Run(CPU)), batch, SMALL)["loss_neighbors"])
+    assert found[0] == found[1] != found[2]
 
 
 def test_classes_with_gaps_between_their_numbers_are_told_apart() -> None:

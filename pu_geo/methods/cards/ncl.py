@@ -88,7 +88,10 @@ CARD = MethodCard(
         "At least 5 positives, and the number of clusters to look for (n_new). Two kinds of damage or more, or buildings "
         "marked as not damaged, guide it better: a single class cannot be told from another."
     ),
-    cannot="Name a cluster: each is a guess until a person has looked at it. It cannot say how many kinds there are.",
+    cannot=(
+        "It cannot name a cluster: each is a guess until a person has looked at it. Its estimate of their number is crude. "
+        "Where damage looks alike everywhere, the instant ranking orders better."
+    ),
     min_positives=5,
     settings=NclSettings,
     presets={"quick": {}, "standard": {**STANDARD, "epochs": 200, "max_steps": 3000, "lr": 1e-4, "embedding_dim": 128}},
