@@ -1,7 +1,7 @@
 """Answers until half, 80 % and 95 % of the damaged buildings are found, by what the queue is mixed of; on real chips.
 
 An analyst who is never wrong starts from three damaged buildings drawn at random, answers queues of 20, and everything is
-ranked anew after each. `python -m benchmarks.queue_simulation` prints the table of docs/methods.md in a few minutes; it
+ranked anew after each, by what was called damaged and what was not. `python -m benchmarks.queue_simulation` prints the table of docs/methods.md in a few minutes; it
 needs the folder ../shared (or $PU_GEO_SHARED) with the real chips. Features are kept in the system's temporary folder.
 """
 
@@ -42,6 +42,7 @@ MIXES: dict[str, Mix | None] = {
     "70/10/20": Mix(0.7, 0.1, 0.2),
     "0/90/10": Mix(0, 0.9, 0.1),
 }
+DEFAULT = "80/10/10"
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def thinned(event: Event, share: float, seed: int) -> Event:
     return event.take(np.sort(np.concatenate([undamaged, chosen])))
 
 
-def answers_needed(event: Event, mix: Mix | None, seed: int) -> list[float]:
+def answers_needed(event: Event, mix: Mix | None, seed: int, uses_not_damaged: bool = True) -> list[float]:
     """Answers after the first three until each share of all damaged chips is found; inf if beyond the last queue."""
     draw = np.random.default_rng(seed)
     start = draw.choice(np.flatnonzero(event.is_damaged), N_START, replace=False)
@@ -131,13 +132,15 @@ def answers_needed(event: Event, mix: Mix | None, seed: int) -> list[float]:
     order = (
         draw.permutation(np.flatnonzero(~is_answered))
         if mix is None
-        else searched(event, mix, seed, is_answered, wanted[-1])
+        else searched(event, mix, seed, is_answered, wanted[-1], uses_not_damaged)
     )
     found = N_START + np.cumsum(event.is_damaged[order])
     return [float(np.searchsorted(found, n) + 1) if found[-1] >= n else np.inf for n in wanted]
 
 
-def searched(event: Event, mix: Mix, seed: int, is_answered: NDArray[np.bool_], enough: float) -> NDArray[np.int64]:
+def searched(
+    event: Event, mix: Mix, seed: int, is_answered: NDArray[np.bool_], enough: float, uses_not_damaged: bool
+) -> NDArray[np.int64]:
     """Answer queue after queue until enough are found; return the rows in the order of the answers."""
     prepared = ranker.prepare(event.features)
     state = QueueState(is_answered, is_answered.copy())
@@ -146,18 +149,19 @@ def searched(event: Event, mix: Mix, seed: int, is_answered: NDArray[np.bool_], 
         is_positive = state.is_answered & event.is_damaged
         if is_positive.sum() >= enough:
             break
-        scores, _ = estimates.rank_with_estimate(prepared, is_positive)
+        said_no = state.is_answered & ~event.is_damaged if uses_not_damaged else None
+        scores, _ = estimates.rank_with_estimate(prepared, is_positive, is_not_damaged=said_no)
         queue = next_queue(scores, prepared.values, event.xy_m, state, mix=mix, n=N_QUEUE, seed=seed)
         order += [item.row for item in queue.items]
         state = replace(queue.state, is_answered=queue.state.is_shown)
     return np.array(order)
 
 
-def row_of(events: list[list[Event]], mix: Mix | None) -> list[str]:
+def row_of(events: list[list[Event]], mix: Mix | None, uses_not_damaged: bool = True) -> list[str]:
     """For each event "median / median / median (worst)" over the seeds."""
     cells = []
     for per_seed in events:
-        needed = np.array([answers_needed(event, mix, seed) for seed, event in enumerate(per_seed)])
+        needed = np.array([answers_needed(event, mix, seed, uses_not_damaged) for seed, event in enumerate(per_seed)])
         told = [told_count(value) for value in np.median(needed, axis=0)]
         cells.append(f"{' / '.join(told)} ({told_count(needed[:, -1].max())})")
     return cells
@@ -181,6 +185,8 @@ def main() -> None:
     print("|---" * (len(sets) + 1) + "|")
     for name, mix in MIXES.items():
         print(f"| {name} | {' | '.join(row_of(list(sets.values()), mix))} |", flush=True)
+    blind = row_of(list(sets.values()), MIXES[DEFAULT], uses_not_damaged=False)
+    print(f'| {DEFAULT}, ranker ignores "not damaged" | {" | ".join(blind)} |')
     print(f"{time.monotonic() - began:.0f} s")
 
 

@@ -113,7 +113,11 @@ def _calibrated(margin: NDArray[np.float64], n_positive: int) -> NDArray[np.floa
 
 
 def rank_with_estimate(
-    features: PreparedFeatures, is_positive: NDArray[np.bool_], *, is_left_out: NDArray[np.bool_] | None = None
+    features: PreparedFeatures,
+    is_positive: NDArray[np.bool_],
+    *,
+    is_left_out: NDArray[np.bool_] | None = None,
+    is_not_damaged: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.float32], float | None]:
     """Rank all chips with the penalty that suits the estimated share of damage: the instant ranker of app and commands.
 
@@ -121,6 +125,7 @@ def rank_with_estimate(
         features: what `ranker.prepare` made of features [N, D].
         is_positive: bool [N].
         is_left_out: bool [N]; scored, but not learned from.
+        is_not_damaged: bool [N]; called not damaged by a person.
 
     Returns:
         scores, float32 [N] in [0, 1], and the estimated share; None, and the middle penalty, below 4 positives.
@@ -130,9 +135,12 @@ def rank_with_estimate(
     """
     used = is_positive if is_left_out is None else is_positive & ~is_left_out
     if used.sum() < MIN_POSITIVES:
-        return rank_positives(features, is_positive, is_left_out=is_left_out), None
+        return rank_positives(features, is_positive, is_left_out=is_left_out, is_not_damaged=is_not_damaged), None
     share = elkan_noto_share(features, is_positive, is_left_out=is_left_out, n_folds=N_FOLDS_LIVE)
-    return rank_positives(features, is_positive, is_left_out=is_left_out, l2=l2_for_share(share)), share
+    scores = rank_positives(
+        features, is_positive, is_left_out=is_left_out, is_not_damaged=is_not_damaged, l2=l2_for_share(share)
+    )
+    return scores, share
 
 
 def recommended_method(share: float) -> str:

@@ -207,7 +207,9 @@ def _live_ranking(
     if not used.any() or used.all():
         return None
     prepared = _plain_features(str(layout.features(chip_set)), stamp)
-    return estimates.rank_with_estimate(prepared, pu.is_positive, is_left_out=pu.is_left_out)
+    return estimates.rank_with_estimate(
+        prepared, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged
+    )
 
 
 def _stamp(layout: Layout, chip_set: str, created_at: str) -> str:

@@ -66,7 +66,9 @@ def rank(job: Job) -> dict[str, object]:
     inputs = read_inputs(job.layout)
     job.report(0.1, "ranking all buildings")
     prepared, pu = ranker.prepare(inputs.plain), inputs.pu
-    scores, share = estimates.rank_with_estimate(prepared, pu.is_positive, is_left_out=pu.is_left_out)
+    scores, share = estimates.rank_with_estimate(
+        prepared, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged
+    )
     threshold = _first_threshold(scores, pu, share, 1.0)
     embeddings = _ranker_embeddings(prepared.values)
     return _finish(job, inputs, began, _Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
@@ -107,7 +109,9 @@ def train(
     )  # fmt: skip
     share = None
     if pu.is_positive.sum() >= estimates.MIN_POSITIVES:
-        share = estimates.elkan_noto_share(inputs.plain, pu.is_positive, is_left_out=pu.is_left_out)
+        share = estimates.elkan_noto_share(
+            inputs.plain, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged
+        )
         settings = _with_class_prior(settings, share, run)
     model = catalog.load_fit(method)(data, settings, run)
     job.report(0.95, "scoring all buildings")

@@ -114,3 +114,46 @@ def test_refusals_say_what_to_do() -> None:
     features[3, 2] = np.nan
     with pytest.raises(ValueError, match="finite"):
         ranker.prepare(features)
+
+
+def _with_look_alikes(seed: int) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
+    """A scene in which some undamaged chips look damaged but for one feature that few clicks tell nothing of."""
+    features, truth = _scene(seed)
+    look_alike = ~truth & (np.random.default_rng([seed, 1]).random(len(truth)) < 0.3)
+    features[look_alike, :3] += 1.5 * 7
+    features[look_alike, 3] += 2 * 7
+    return features, truth, look_alike
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_not_damaged_answers_push_look_alikes_down(seed: int) -> None:
+    features, truth, look_alike = _with_look_alikes(seed)
+    clicks, refused = _clicks(truth, 10, seed), _clicks(look_alike, 10, seed)
+    both = (truth | look_alike) & ~clicks & ~refused
+    without = ranker.rank_positives(features, clicks)[both]
+    told = ranker.rank_positives(features, clicks, is_not_damaged=refused)[both]
+    assert metrics.auc(told, truth[both]) > metrics.auc(without, truth[both]) + 0.03
+
+
+def test_nobody_called_not_damaged_is_as_if_nobody_was_asked() -> None:
+    features, truth = _scene(3)
+    clicks = _clicks(truth, 10, 3)
+    none = np.zeros(len(truth), np.bool_)
+    np.testing.assert_array_equal(
+        ranker.rank_positives(features, clicks), ranker.rank_positives(features, clicks, is_not_damaged=none)
+    )
+
+
+def test_everything_answered_can_still_be_ranked() -> None:
+    features, truth = _scene(4)
+    scores = ranker.rank_positives(features, truth, is_not_damaged=~truth)
+    assert metrics.auc(scores, truth) > 0.95
+
+
+def test_not_damaged_ones_that_are_left_out_teach_nothing() -> None:
+    features, truth, look_alike = _with_look_alikes(5)
+    clicks, refused = _clicks(truth, 10, 5), _clicks(look_alike, 10, 5)
+    first = ranker.rank_positives(features, clicks, is_left_out=refused)
+    np.testing.assert_array_equal(
+        first, ranker.rank_positives(features, clicks, is_left_out=refused, is_not_damaged=refused)
+    )
