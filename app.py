@@ -12,6 +12,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import pu_geo.ui
 from pu_geo.ui import frame
+from pu_geo.ui.news import news
 from pu_geo.ui.routes import routes
 
 LOOPBACK = "127.0.0.1"
@@ -37,7 +38,7 @@ CONFIG = {
 # `server.allowedHosts` guards Streamlit's websocket alone; the middleware guards our routes too.
 app = st.App(
     Path(pu_geo.ui.__file__).with_name("shell.py"),
-    routes=routes(frame.resolve, frame.scores),
+    routes=routes(frame.resolve, frame.scores, news),
     middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
 )
 

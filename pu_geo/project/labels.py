@@ -167,6 +167,21 @@ def current_labels(db: sqlite3.Connection, *, at: int | None = None) -> dict[str
     return dict(db.execute(f"SELECT e.building_id, e.label {_DECIDING}", (last_event(db) if at is None else at,)).fetchall())
 
 
+def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, Label]:
+    """Return building id -> label as it stands, "cleared" too, where events after `event` are.
+
+    Args:
+        but_by: operations whose ids begin with this are left out.
+    """
+    rows = db.execute(
+        "SELECT building_id, label FROM label_event e WHERE event IN (SELECT max(event) FROM label_event "
+        "WHERE event > ? AND substr(op, 1, ?) <> ? GROUP BY building_id) "
+        "AND NOT EXISTS (SELECT 1 FROM label_event x WHERE x.building_id = e.building_id AND x.event > e.event)",
+        (event, len(but_by), but_by),
+    )
+    return dict(rows.fetchall())
+
+
 def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] | None = None) -> PUSet:
     """Return what a method may learn from, as labels stood after event `at` (now, if None).
 

@@ -7,11 +7,15 @@ token stands for. The routes have no login of their own: the app listens on the 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
@@ -22,9 +26,13 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _ID = re.compile(r"[a-z0-9_-]{1,64}")
 _LAYERS = ("pre", "post")
 _HIGHEST = 10**7  # of tile and sheet numbers
+_LONGEST_BODY = 2_000  # bytes
+News = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
 
 
-def routes(resolve: Callable[[str], Path | None], scores: Callable[[str, str], bytes | None]) -> list[Route]:
+def routes(
+    resolve: Callable[[str], Path | None], scores: Callable[[str, str], bytes | None], news: News | None = None
+) -> list[Route]:
     """Build the routes that `st.App(routes=...)` takes.
 
     Args:
@@ -32,8 +40,10 @@ def routes(resolve: Callable[[str], Path | None], scores: Callable[[str, str], b
         scores: (token, score_id) to little-endian float32 bytes, one number a building of the footprint file, NaN where
             there is none; None if there is no such thing. "like-7" asks how far each one is from building 7 of that file.
             Called in a worker thread, after `resolve` knew the token.
+        news: (token, what a browser says of itself) to what it does not know yet, None if it makes no sense; see
+            `services.presence`. Called in a worker thread.
     """
-    sent = _Sender(resolve, scores)
+    sent = _Sender(resolve, scores, news)
     project = PREFIX + "/{token}"
     return [
         Route(PREFIX + "/assets/damage_view.js", _bundle),
@@ -42,15 +52,19 @@ def routes(resolve: Callable[[str], Path | None], scores: Callable[[str, str], b
         Route(project + "/sheets/{chip_set}/{n:int}.jpg", sent.sheet),
         Route(project + "/scores/{score_id}.bin", sent.scores),
         Route(project + "/similar/{building:int}.f32", sent.similar),
+        Route(project + "/here", sent.here, methods=["POST"]),
     ]
 
 
 class _Sender:
     """Answers for projects. Plain methods, not coroutines: Starlette runs them in threads, so a slow disk holds up nobody."""
 
-    def __init__(self, resolve: Callable[[str], Path | None], scores: Callable[[str, str], bytes | None]) -> None:
+    def __init__(
+        self, resolve: Callable[[str], Path | None], scores: Callable[[str, str], bytes | None], news: News | None
+    ) -> None:
         self._resolve = resolve
         self._scores = scores
+        self._news = news
 
     def tile(self, request: Request) -> Response:
         layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))
@@ -73,6 +87,21 @@ class _Sender:
     def scores(self, request: Request) -> Response:
         return self._numbers(request, request.path_params["score_id"])
 
+    async def here(self, request: Request) -> Response:
+        """Take where a browser is, and tell it what is new. Another site's page may not ask: it cannot send JSON here."""
+        if self._news is None or not _is_own_json(request):
+            return _nothing()
+        body = await request.body()
+        message = _decoded(body) if len(body) <= _LONGEST_BODY else None
+        token = request.path_params["token"]
+        if message is None or not _TOKEN.fullmatch(token):
+            return _nothing()
+        told = await run_in_threadpool(self._news, token, message)
+        if told is None:
+            return _nothing()
+        headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        return Response(json.dumps(told), media_type="application/json", headers=headers)
+
     def _numbers(self, request: Request, score_id: str) -> Response:
         if not _ID.fullmatch(score_id) or self._folder(request) is None:
             return _nothing()
@@ -93,6 +122,22 @@ class _Sender:
         if not path.is_relative_to(folder.resolve()) or not path.is_file():  # a link inside must not lead outside
             return _nothing()
         return FileResponse(path, media_type=media_type, headers=_headers(request))
+
+
+def _is_own_json(request: Request) -> bool:
+    """Whether it is JSON of a bearable length, from a page of this server."""
+    length, origin = request.headers.get("content-length", "0"), request.headers.get("origin")
+    is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    is_json = request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
+    return is_own and is_json and length.isdigit() and int(length) <= _LONGEST_BODY
+
+
+def _decoded(body: bytes) -> dict[str, Any] | None:
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
 
 
 def _bundle(request: Request) -> Response:

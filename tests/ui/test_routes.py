@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,16 +44,19 @@ def app(project: Path) -> Starlette:
     )
 
 
-def get(app: Starlette, url: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+def get(
+    app: Starlette, url: str, method: str = "GET", body: bytes = b"", headers: dict[str, str] | None = None
+) -> tuple[int, dict[str, str], bytes]:
     """One request by ASGI; starlette's TestClient would need httpx."""
+    more = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
     path, _, query = url.partition("?")
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
         "path": unquote(path), "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
-        "headers": [(b"host", b"127.0.0.1")], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+        "headers": [(b"host", b"127.0.0.1"), *more], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
     }  # fmt: skip
     sent: list[dict] = []
-    arriving = [{"type": "http.request", "body": b"", "more_body": False}]
+    arriving = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> dict:
         return arriving.pop() if arriving else await asyncio.Future()  # the browser stays connected and says no more
@@ -62,8 +66,8 @@ def get(app: Starlette, url: str, method: str = "GET") -> tuple[int, dict[str, s
 
     with ThreadPoolExecutor(1) as thread:  # Playwright, where it ran before, keeps a loop in the main thread
         thread.submit(lambda: asyncio.run(app(scope, receive, send))).result()
-    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return sent[0]["status"], headers, b"".join(each.get("body", b"") for each in sent[1:])
+    told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], told, b"".join(each.get("body", b"") for each in sent[1:])
 
 
 @pytest.mark.parametrize(
@@ -145,3 +149,45 @@ def test_bundle_address_changes_with_its_content(tmp_path: Path, monkeypatch: py
         bundle.write_text(text)
         addresses.append(bundle_url())
     assert len(set(addresses)) == 3
+
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture
+def telling(project: Path) -> Starlette:
+    return Starlette(
+        routes=routes(
+            lambda token: project, lambda token, score_id: None, lambda token, said: {"token": token, "said": dict(said)}
+        )
+    )
+
+
+def test_a_browser_may_tell_where_it_is(telling: Starlette) -> None:
+    body = b'{"session": "s", "analyst": "ann", "building": 3, "since": 0}'
+    status, headers, answer = get(telling, "/pugeo/p-1/here", "POST", body, JSON)
+    assert (status, headers["cache-control"]) == (200, "no-store")
+    assert json.loads(answer) == {"token": "p-1", "said": json.loads(body)}
+    assert get(telling, "/pugeo/p-1/here", "POST", body, {**JSON, "origin": "http://127.0.0.1"})[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (b"{}", {"content-type": "text/plain"}),  # what another site's page can send without asking
+        (b"{}", {}),
+        (b"{}", {**JSON, "origin": "http://evil.example"}),
+        (b"[]", JSON),
+        (b"{", JSON),
+        (b"[" * 1900, JSON),
+        (b" " * 3000, JSON),
+        (b"{}", {**JSON, "content-length": "3000"}),
+        (b"{}", {**JSON, "content-length": "-1"}),
+    ],
+)
+def test_what_makes_no_sense_is_not_listened_to(telling: Starlette, body: bytes, headers: dict[str, str]) -> None:
+    assert get(telling, "/pugeo/p-1/here", "POST", body, headers)[0] == 404
+
+
+def test_nobody_is_told_news_where_there_are_none(app: Starlette) -> None:
+    assert get(app, "/pugeo/p-1/here", "POST", b"{}", JSON)[0] == 404
