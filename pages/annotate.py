@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.services import imagery, labeling, projects, queueing, teamwork
-from pu_geo.ui import frame, job_card
+from pu_geo.ui import frame, job_card, queue_panel
 from pu_geo.ui.damage_view import Queue, QueueItem
 from pu_geo.ui.project_view import project_view
 
@@ -41,8 +41,8 @@ with onward:
     frame.link("train", "Next: Train")
 
 analyst = frame.analyst()
-queue = queueing.current(layout, analyst) if summary.n_chips else None
-places = labeling.positions(layout) if queue else {}
+ahead = queue_panel.draw(layout, analyst) if summary.n_chips else None
+places = labeling.positions(layout) if ahead else {}
 shows_team = st.toggle("Analysts", key="shows-team", help="Who labeled how much, and where two answers differ.")
 team = teamwork.team(layout) if shows_team else None
 
@@ -52,14 +52,16 @@ project_view(
     labels=labels,
     mode="label",
     panes=("map", "wall") if summary.n_chips else ("map",),
-    score_id=ranking.score_id if ranking else None,
+    score_id=ranking.score_id if ranking and ahead and not ahead.is_blind else None,
     height=660,
-    queue=queue and Queue(queue.id, [QueueItem(places[item.building_id], item.kind, item.why) for item in queue.items]),
+    queue=ahead
+    and ahead.queue
+    and Queue(ahead.queue.id, [QueueItem(places[item.building_id], item.kind, item.why) for item in ahead.queue.items]),
     types=teamwork.damage_types(layout),
     details=teamwork.details(layout),
     conflicts=list(team.conflicts) if team else None,
-    on_queue=lambda wish: queueing.advance(layout, analyst, done=wish.queue),
-    inclusion=lambda answer: queueing.inclusion_of(layout, analyst, answer.building_id),
+    on_queue=lambda wish: ahead and ahead.advance(wish.queue),
+    inclusion=lambda answer: ahead and ahead.inclusion(answer.building_id),
 )
 
 

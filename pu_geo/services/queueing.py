@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import progress
 from pu_geo.analysis import queue as queues_ahead
-from pu_geo.analysis.queue import DEFAULT_MIX, Mix, QueueState
+from pu_geo.analysis.queue import DEFAULT_MIX as DEFAULT_MIX
+from pu_geo.analysis.queue import Mix as Mix
+from pu_geo.analysis.queue import QueueState
 from pu_geo.project import contents, labels, queues, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import MOST_NODATA

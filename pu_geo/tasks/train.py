@@ -109,9 +109,7 @@ def train(
     )  # fmt: skip
     share = None
     if pu.is_positive.sum() >= estimates.MIN_POSITIVES:
-        share = estimates.elkan_noto_share(
-            inputs.plain, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged
-        )
+        share = estimates.elkan_noto_share(inputs.plain, pu.is_positive, is_left_out=pu.is_left_out)
         settings = _with_class_prior(settings, share, run)
     model = catalog.load_fit(method)(data, settings, run)
     job.report(0.95, "scoring all buildings")

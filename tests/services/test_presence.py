@@ -18,7 +18,16 @@ from pu_geo.services.presence import SECONDS_REMEMBERED, Presence, color_of
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     made = store.create(tmp_path / "town.pugeo", "town")
-    table = FootprintTable([f"b{i}" for i in range(5)], [shapely.box(i, 0, i + 1, 1).wkb for i in range(5)], np.ones(5), [{}] * 5, "user", 5, 0, 0)
+    table = FootprintTable(
+        [f"b{i}" for i in range(5)],
+        [shapely.box(i, 0, i + 1, 1).wkb for i in range(5)],
+        np.ones(5),
+        [{}] * 5,
+        "user",
+        5,
+        0,
+        0,
+    )
     with store.connect(made) as db:
         contents.add_footprints(db, table)
     return made

@@ -1,0 +1,81 @@
+"""The queue of a random check: what each analyst, and a second reader, is to answer next."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from pu_geo.analysis import audit
+from pu_geo.project import analysts, checks, queues, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.checking import Check, answers_of, drawn_to, inclusion_of
+from pu_geo.services.imagery import chip_facts
+from pu_geo.services.queueing import LENGTH, StoredItem, StoredQueue
+
+
+def queue(layout: Layout, analyst: str, check: Check, *, is_second: bool = False) -> StoredQueue:
+    """Return the analyst's queue of a check; the first one is made where there is none yet.
+
+    Args:
+        is_second: read what others have answered, once more and without seeing their answers.
+    """
+    found = queues.load_queues(layout, _key(check, analyst, is_second))
+    return _stored(found[0]) if found else advance(layout, analyst, check, done=None, is_second=is_second)
+
+
+def advance(layout: Layout, analyst: str, check: Check, *, done: str | None, is_second: bool = False) -> StoredQueue:
+    """Make the queue that comes after `done`; the same wish asked twice gets the same queue.
+
+    Nobody is handed what another looks at; what was skipped comes again at the end. A stop check draws on as it needs.
+    """
+    with queues.locked(layout):
+        key = _key(check, analyst, is_second)
+        before = queues.load_queues(layout, key)
+        if before and before[0]["id"] != done:
+            return _stored(before[0])
+        facts, _ = checks.load(layout, check.id)
+        rows, drawn = _next_rows(layout, drawn_to(check, int(facts["n_drawn"])), facts["handed"], analyst, is_second)
+        ids = chip_facts(layout, check.chip_set)["building_ids"]
+        handed = facts["handed"] if is_second else facts["handed"] | {ids[row]: analyst for row in rows}
+        checks.save_facts(layout, {**facts, "handed": handed, "n_drawn": drawn})
+        now = drawn_to(check, drawn)
+        items = [
+            {"building_id": ids[row], "kind": "audit", "why": "random check", "inclusion": inclusion_of(now, row)}
+            for row in rows
+        ]
+        found = {"id": secrets.token_hex(6), "chip_set": check.chip_set, "items": items}
+        queues.save_queue(layout, key, found)
+    return _stored(found)
+
+
+def _next_rows(layout: Layout, check: Check, handed: dict[str, str], analyst: str, is_second: bool) -> tuple[list[int], int]:
+    """Choose up to 20 rows for one analyst; return them and how far the sample is drawn then."""
+    ids = chip_facts(layout, check.chip_set)["building_ids"]
+    answers, sample = answers_of(layout, check.chip_set, check), check.sample
+    drawn = sample.rows[: sample.n_drawn].tolist()
+    if is_second:
+        with store.connect(layout) as db:
+            said = analysts.own_answers(db).items()
+        own = {
+            building
+            for (building, who), event in said
+            if who == analyst and event.shown == "audit" and event.event > check.at_event
+        }
+        return [row for row in drawn if answers[row] != audit.OPEN and ids[row] not in own][:LENGTH], sample.n_drawn
+    still_open = [row for row in drawn if answers[row] == audit.OPEN]
+    rows = [row for row in still_open if ids[row] not in handed] + [
+        row for row in still_open if handed.get(ids[row]) == analyst
+    ]
+    end = sample.n_drawn
+    if check.purpose == "stop" and len(rows) < LENGTH:
+        new = sample.rows[end : end + LENGTH - len(rows)].tolist()
+        rows, end = [*(row for row in new if answers[row] == audit.OPEN), *rows], end + len(new)
+    return rows[:LENGTH], end
+
+
+def _key(check: Check, analyst: str, is_second: bool) -> str:
+    return f"{check.id} {'second' if is_second else 'first'} {analyst}"
+
+
+def _stored(found: dict[str, Any]) -> StoredQueue:
+    return StoredQueue(found["id"], tuple(StoredItem(**item) for item in found["items"]))

@@ -1,0 +1,149 @@
+"""Random checks: drawn once, blind, shared out, kept, and void where somebody searched on meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_parts import small_grid, small_scene, square_table
+
+from pu_geo.analysis import audit
+from pu_geo.errors import PuGeoError
+from pu_geo.project import contents, labels, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.services import check_queue, checking
+
+N = 60
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def chipped(tmp_path: Path) -> Layout:
+    """60 buildings; two have no data, b0 is positive, b1 not damaged."""
+    layout = store.create(tmp_path / "event.pugeo", "Event")
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [small_scene()], small_grid())
+        contents.add_footprints(db, square_table(N))
+    ids = [f"b{i}" for i in range(N)]
+    write_array(layout.features("set"), np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16))
+    nodata = [0.9 if i in (3, 4) else 0.0 for i in range(N)]
+    facts = {"building_ids": ids, "nodata_share": nodata, "bands": "post", "size_px": 16, "sheets": {}}
+    write_json(layout.chip_facts("set"), facts)
+    with store.connect(layout) as db:
+        contents.add_chip_set(db, "set", "post", 16, N)
+    say(layout, "b0", "positive")
+    say(layout, "b1", "not_damaged")
+    return layout
+
+
+def say(layout: Layout, building: str, label: str, analyst: str = "ann", check: checking.Check | None = None) -> None:
+    chance = checking.inclusion_of_building(layout, check, building) if check else None
+    op = LabelOp(f"op-{next(_NUMBERS)}", building, label, shown="audit" if check else "", inclusion=chance)  # type: ignore[arg-type]
+    with store.connect(layout) as db:
+        (ack,) = labels.append(db, [op], analyst=analyst, screen="queue")
+    assert ack.error is None
+
+
+def shown(layout: Layout, analyst: str, check: checking.Check, **how: bool) -> list[str]:
+    return [item.building_id for item in check_queue.queue(layout, analyst, check, **how).items]
+
+
+def test_a_stop_check_draws_what_nobody_answered_and_goes_on_as_it_needs(chipped: Layout) -> None:
+    check = checking.begin_stop_check(chipped, "ann")
+    assert sorted(check.sample.rows.tolist()) == sorted(set(range(N)) - {0, 1, 3, 4})
+    first = check_queue.queue(chipped, "ann", check)
+    assert len(first.items) == 20
+    assert {item.kind for item in first.items} == {"audit"}
+    assert check_queue.queue(chipped, "ann", check) == first  # the same after a reload
+    for item in first.items:
+        say(chipped, item.building_id, "not_damaged", check=checking.load(chipped, check.id))
+    second = check_queue.advance(chipped, "ann", checking.load(chipped, check.id), done=first.id)
+    assert not {item.building_id for item in second.items} & {item.building_id for item in first.items}
+    view = checking.stop_view(chipped, checking.load(chipped, check.id), at_most_left=5)
+    assert (view.n_checked, view.n_damaged, view.is_void) == (20, 0, False)
+    assert 0 < view.n_more < 36
+
+
+def test_checking_all_of_it_is_enough(chipped: Layout) -> None:
+    check = checking.begin_stop_check(chipped, "ann")
+    done = None
+    for _ in range(3):
+        queue = check_queue.advance(chipped, "ann", checking.load(chipped, check.id), done=done)
+        done = queue.id
+        for item in queue.items:
+            say(chipped, item.building_id, "not_damaged", check=checking.load(chipped, check.id))
+    view = checking.stop_view(chipped, checking.load(chipped, check.id), at_most_left=0)
+    assert view.n_checked == N - 4
+    assert view.n_more == 0
+
+
+def test_searching_on_makes_a_stop_check_void(chipped: Layout) -> None:
+    check = checking.begin_stop_check(chipped, "ann")
+    shown(chipped, "ann", check)
+    check = checking.load(chipped, check.id)
+    outside = f"b{check.sample.rows[-1]}"
+    assert not checking.stop_view(chipped, check, 5).is_void
+    say(chipped, outside, "positive")
+    assert checking.stop_view(chipped, check, 5).is_void
+
+
+def test_two_analysts_share_the_work_and_a_second_reader_does_it_again(chipped: Layout) -> None:
+    check = checking.begin_stop_check(chipped, "ann")
+    ann, bob = shown(chipped, "ann", check), shown(chipped, "bob", checking.load(chipped, check.id))
+    assert not set(ann) & set(bob)
+    check = checking.load(chipped, check.id)
+    assert shown(chipped, "eve", check, is_second=True) == []
+    for building in ann[:3]:
+        say(chipped, building, "not_damaged", "ann", check)
+    queue = check_queue.queue(chipped, "eve", check, is_second=True)
+    queue = check_queue.advance(chipped, "eve", check, done=queue.id, is_second=True)
+    assert sorted(item.building_id for item in queue.items) == sorted(ann[:3])
+    say(chipped, ann[0], "positive", "eve", check)
+    queue = check_queue.advance(chipped, "eve", check, done=queue.id, is_second=True)
+    assert sorted(item.building_id for item in queue.items) == sorted(ann[1:3])
+
+
+def test_answers_of_a_check_come_before_others_and_teach_nothing(chipped: Layout) -> None:
+    check = checking.begin_stop_check(chipped, "ann")
+    (first, second, *_) = shown(chipped, "ann", check)
+    check = checking.load(chipped, check.id)
+    say(chipped, first, "not_damaged", "ann", check)
+    say(chipped, first, "positive", "bob")  # a later click outside the check
+    say(chipped, second, "positive", "ann", check)
+    answers = checking.answers_of(chipped, "set", check)
+    row, other = int(first[1:]), int(second[1:])
+    assert (answers[0], answers[1], answers[3]) == (audit.DAMAGED, audit.UNDAMAGED, audit.NOT_ASSESSABLE)
+    assert (answers[row], answers[other]) == (audit.UNDAMAGED, audit.DAMAGED)
+    with store.connect(chipped) as db:
+        pu = labels.pu_set(db)
+    assert not pu.is_positive[other]
+    assert pu.is_left_out[other]
+
+
+def test_skipped_buildings_come_again(chipped: Layout) -> None:
+    check = checking.begin_stop_check(chipped, "ann")
+    first = check_queue.queue(chipped, "ann", check)
+    for item in first.items[1:]:
+        say(chipped, item.building_id, "not_damaged", "ann", checking.load(chipped, check.id))
+    second = check_queue.advance(chipped, "ann", checking.load(chipped, check.id), done=first.id)
+    assert first.items[0].building_id in {item.building_id for item in second.items}
+
+
+def test_one_check_is_open_at_a_time_and_can_be_ended(chipped: Layout) -> None:
+    first, second = (checking.begin_stop_check(chipped, "ann") for _ in range(2))
+    found = checking.open_check(chipped)
+    assert found is not None
+    assert found.id == second.id
+    assert not checking.load(chipped, first.id).is_open
+    checking.end(chipped, second.id)
+    assert checking.open_check(chipped) is None
+
+
+def test_nothing_left_to_check_is_refused(chipped: Layout) -> None:
+    for row in range(2, N):
+        say(chipped, f"b{row}", "not_damaged")
+    with pytest.raises(PuGeoError, match="nothing left"):
+        checking.begin_stop_check(chipped, "ann")
