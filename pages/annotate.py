@@ -31,7 +31,7 @@ if not (summary.n_post and summary.n_buildings):
 labels = labeling.current_labels(layout)
 ranking = labeling.rank_now(layout) if summary.n_chips else None
 
-facts, onward = st.columns([6, 2], vertical_alignment="center")
+facts, tools, others, onward = st.columns([9, 3, 2.6, 2.2], vertical_alignment="center")
 ranked = f"ranked in {ranking.seconds:.2f} s" if ranking else "not ranked yet" if summary.n_chips else "chips not cut yet"
 facts.markdown(  # one line whatever is said: a second one would move the map under the analyst's pointer
     f"**{summary.n_positive}** positives · **{summary.n_not_damaged}** not damaged · "
@@ -41,9 +41,9 @@ with onward:
     frame.link("train", "Next: Train")
 
 analyst = frame.analyst()
-ahead = queue_panel.draw(layout, analyst) if summary.n_chips else None
+ahead = queue_panel.draw(layout, analyst, tools) if summary.n_chips else None
 places = labeling.positions(layout) if ahead else {}
-shows_team = st.toggle("Analysts", key="shows-team", help="Who labeled how much, and where two answers differ.")
+shows_team = others.toggle("Analysts", key="shows-team", help="Who labeled how much, and where two answers differ.")
 team = teamwork.team(layout) if shows_team else None
 
 project_view(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.project.layout import Layout
 from pu_geo.services import check_queue, checking, queueing
@@ -36,11 +37,11 @@ class Ahead:
     inclusion: Callable[[str], float | None]
 
 
-def draw(layout: Layout, analyst: str) -> Ahead:
-    """Draw the controls of the queue; return what is ahead."""
+def draw(layout: Layout, analyst: str, tools: DeltaGenerator) -> Ahead:
+    """Draw the controls of the queue into `tools`, and what an open check says below; return what is ahead."""
     check = checking.open_check(layout)
     if check and _takes_part(layout, check):
-        is_second = st.toggle(
+        is_second = tools.toggle(
             "Second reader", key="second-reader", help="Answer what others have answered, without seeing what they said."
         )
         return Ahead(
@@ -49,7 +50,8 @@ def draw(layout: Layout, analyst: str) -> Ahead:
             advance=lambda done: check_queue.advance(layout, analyst, check, done=done, is_second=is_second),
             inclusion=lambda building: checking.inclusion_of_building(layout, check, building),
         )
-    mix = _settings(layout, analyst, has_check=check is not None)
+    with tools:
+        mix = _settings(layout, analyst, has_check=check is not None)
     return Ahead(
         queue=queueing.current(layout, analyst),
         is_blind=False,
