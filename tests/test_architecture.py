@@ -27,9 +27,11 @@ OURS = {
     "ui": {"services", "project", "jobs", "launch", *ALWAYS},
     "pages": {"services", "ui", *ALWAYS},
     "app": {"ui"},
-    "cli": {"services", "tasks", "jobs", "project", "worker", "demo", "launch", "cli_parser", "geo", *ALWAYS},
+    "cli": {"services", "tasks", "jobs", "project", "worker", "demo", "launch", "cli_parser", "cli_map", "cli_run", "geo", *ALWAYS},
+    "cli_map": {"cli_run", "services", "tasks", "project", *ALWAYS},
+    "cli_run": {"jobs", "project", "worker"},
     "cli_parser": set(),
-    "demo": {"services", "tasks", "project", *ALWAYS},
+    "demo": {"cli_run", "services", "tasks", "project", *ALWAYS},
     "launch": {"project", *ALWAYS},
     "worker": {"tasks", "jobs", "project", *ALWAYS},
 }
@@ -38,7 +40,7 @@ THIRD_PARTY = {
     "records": {"numpy"},
     "losses": {"torch"},
     "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap"},
-    "geo": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson"},
+    "geo": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow"},
     "project": {"numpy", "shapely"},
     "jobs": set(),
     "engine": {"torch", "torchvision", "numpy", "safetensors"},  # the last one late, for weights files alone
@@ -47,7 +49,9 @@ THIRD_PARTY = {
     "ui": {"streamlit", "plotly", "starlette"},
     "pages": {"streamlit", "plotly", "numpy"},
     "app": {"streamlit", "starlette"},
+    "cli_map": set(),
     "cli_parser": set(),
+    "cli_run": set(),
     "launch": set(),
     "worker": set(),
 }

@@ -150,5 +150,5 @@ def test_a_failed_export_leaves_the_old_file_and_nothing_else(tmp_path: Path) ->
 
 
 def test_columns_of_another_length_are_a_programming_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="1 values for 2 buildings"):
         export_geojson(damage_map([square(0, 0), square(20, 20)], score=[0.1]), tmp_path / "x.geojson")

@@ -1,0 +1,62 @@
+"""Files that appear under their name only once they are complete."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pu_geo.errors import PuGeoError
+
+_NO_ROOM = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO}
+_KEPT_OF_NAME = 40  # characters; a name may have 255 bytes, and one character up to four
+
+
+@contextmanager
+def whole_file(out: Path) -> Iterator[Path]:
+    """Hand over a path beside `out`; what was written there is forced to disk and takes the name `out` at the end.
+
+    If anything fails, the file that was there before stays as it was, and nothing else is left behind. A process that is
+    killed leaves the old file too, and a hidden `.part` file.
+
+    Raises:
+        PuGeoError: kind "disk" if the disk is full, a quota is used up, or it reports an error.
+    """
+    beside = out.with_name(f".{out.name[:_KEPT_OF_NAME]}.{os.getpid()}-{threading.get_native_id()}.part")
+    try:
+        yield beside
+        with beside.open("r+b") as file:
+            os.fsync(file.fileno())
+        beside.replace(out)
+        _sync_folder(out.parent)
+    except OSError as cause:
+        if cause.errno not in _NO_ROOM:
+            raise
+        raise PuGeoError(
+            f"{out.name} could not be written to the end: {os.strerror(cause.errno)}. An older {out.name} is unchanged.",
+            "Free some space, or choose another disk, then export again.",
+            kind="disk",
+        ) from cause
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_whole(out: Path, pieces: Iterable[bytes]) -> None:
+    """Write pieces as one file, whole or not at all; see `whole_file`."""
+    with whole_file(out) as beside, beside.open("wb") as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name last through a power cut; Windows has no such call."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
