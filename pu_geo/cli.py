@@ -6,12 +6,11 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from pu_geo import __version__, jobs
+from pu_geo import __version__, cli_map, jobs
 from pu_geo.cli_parser import build_parser
+from pu_geo.cli_run import absolute, run_job, say
 from pu_geo.errors import JobCancelled, LabelError, PuGeoError
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
@@ -34,72 +33,42 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
 
 
-def _say(options: argparse.Namespace, result: Mapping[str, Any], words: str) -> None:
-    """Print a result: as one JSON line with --json, as words otherwise."""
-    print(json.dumps(result, ensure_ascii=False) if options.json else words)
-
-
-def _run_job(layout: Layout, task: str, args: Mapping[str, Any], options: argparse.Namespace) -> Mapping[str, Any]:
-    """Do a job in this process, with its folder and events like any other; progress goes to stderr."""
-    from pu_geo import worker
-
-    folder = jobs.create(layout, task, args)
-    lock = jobs.take_lock(folder)
-    events.append(folder, "launched")
-    quiet = options.json or not sys.stderr.isatty()
-    width = 79
-
-    def echo(line: str) -> None:
-        print(f"\r{line[:width]:<{width}}", end="", file=sys.stderr, flush=True)
-
-    try:
-        return worker.run(folder, echo=None if quiet else echo)
-    finally:
-        os.close(lock)
-        if not quiet:
-            print(f"\r{'':<{width}}\r", end="", file=sys.stderr, flush=True)
-
-
-def _absolute(paths: list[str]) -> list[str]:
-    return [str(Path(path).expanduser().resolve()) for path in paths]
-
-
 def _init(options: argparse.Namespace) -> None:
     from pu_geo.project import store
 
     name = (options.name or Path(options.project).stem).strip()
     layout = store.create(options.project, name)
-    _say(options, {"project": str(layout.folder), "name": name}, f"Made {layout.folder}.")
+    say(options, {"project": str(layout.folder), "name": name}, f"Made {layout.folder}.")
 
 
 def _add_scene(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
     if not (options.pre or options.post):
         raise PuGeoError("No scene was named.", "Name GeoTIFF files with --pre and --post.")
-    args = {"pre": _absolute(options.pre), "post": _absolute(options.post)}
-    result = _run_job(layout, "add_scenes", args, options)
+    args = {"pre": absolute(options.pre), "post": absolute(options.post)}
+    result = run_job(layout, "add_scenes", args, options)
     words = f"Added {', '.join(result['added']) or 'nothing new'}; grid {result['width']} x {result['height']} px"
     covered = result["pre_share"]
     pre = "" if covered is None or covered > 0.999 else f"\nPre scenes cover only {covered:.0%} of it."
-    _say(options, result, f"{words} of {result['gsd_m']:.3f} m in {result['crs']}.{pre}")
+    say(options, result, f"{words} of {result['gsd_m']:.3f} m in {result['crs']}.{pre}")
 
 
 def _add_footprints(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
-    result = _run_job(layout, "add_footprints", {"path": _absolute([options.file])[0]}, options)
+    result = run_job(layout, "add_footprints", {"path": absolute([options.file])[0]}, options)
     words = (
         f"{result['n_in']} features in the file: {result['added']} added, {result['already_here']} here already, "
         f"{result['dropped']} left out, {result['repaired']} mended."
     )
-    _say(options, result, "\n".join([words, *result["notes"]]))
+    say(options, result, "\n".join([words, *result["notes"]]))
 
 
 def _chip(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
-    result = _run_job(layout, "chip", {"size_px": options.size_px, "bands": options.bands}, options)
+    result = run_job(layout, "chip", {"size_px": options.size_px, "bands": options.bands}, options)
     words = f"Cut {result['n']} chips of {result['size_px']} px ({result['bands']}), with features."
     beyond = f"\n{result['n_nodata']} of them reach beyond the post scenes or their data." if result["n_nodata"] else ""
-    _say(options, result, words + beyond)
+    say(options, result, words + beyond)
 
 
 def _label(options: argparse.Namespace) -> None:
@@ -111,7 +80,7 @@ def _label(options: argparse.Namespace) -> None:
         from pu_geo.tasks.import_labels import import_labels
 
         result = import_labels(layout, options.import_file, analyst=analyst)
-        _say(
+        say(
             options,
             result,
             f"{result['rows']} rows: {result['stored']} stored, {result['unchanged']} as before, {result['skipped']} skipped.",
@@ -121,7 +90,7 @@ def _label(options: argparse.Namespace) -> None:
             layout, field=options.from_field, values=options.values, count=options.count, seed=options.seed,
             analyst=analyst, label=options.label,
         )  # fmt: skip
-        _say(options, simulated, f"Clicked {simulated['stored']} buildings; {simulated['positives']} positives now.")
+        say(options, simulated, f"Clicked {simulated['stored']} buildings; {simulated['positives']} positives now.")
 
 
 def _label_stream(layout: Layout, analyst: str) -> None:
@@ -143,8 +112,8 @@ def _label_stream(layout: Layout, analyst: str) -> None:
 
 
 def _rank(options: argparse.Namespace) -> None:
-    result = _run_job(projects.find(options.project), "rank", {}, options)
-    _say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
+    result = run_job(projects.find(options.project), "rank", {}, options)
+    say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
 
 
 def _methods(options: argparse.Namespace) -> None:
@@ -156,7 +125,7 @@ def _methods(options: argparse.Namespace) -> None:
         for card in cards
     ]
     lines = [f"{row['name']:15} {row['title']}: {', '.join(row['presets'])}. {row['needs']}" for row in found]
-    _say(options, {"methods": found}, "\n".join(lines))
+    say(options, {"methods": found}, "\n".join(lines))
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -170,14 +139,14 @@ def _train(options: argparse.Namespace) -> None:
             layout, options.method, preset=options.preset, seed=options.seed, overrides=overrides,
             types_from=options.types_from,
         )  # fmt: skip
-        _say(options, {"job_id": job_id}, f"Started job {job_id}. Follow it with `pu-geo jobs {options.project}`.")
+        say(options, {"job_id": job_id}, f"Started job {job_id}. Follow it with `pu-geo jobs {options.project}`.")
         return
     args = {
         "method": options.method, "preset": options.preset, "seed": options.seed, "overrides": overrides,
         "types_from": options.types_from,
     }  # fmt: skip
-    result = _run_job(layout, "train", args, options)
-    _say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
+    result = run_job(layout, "train", args, options)
+    say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
 
 
 def _overrides(pairs: list[str]) -> dict[str, str]:
@@ -193,24 +162,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     result = evaluate(
         projects.find(options.project), options.run, field=options.field, positive=options.positive, exclude=options.exclude
     )
-    _say(options, result, "\n".join(f"{key:15} {value}" for key, value in result.items()))
-
-
-def _export(options: argparse.Namespace) -> None:
-    layout = projects.find(options.project)
-    out = _absolute([options.out])[0]
-    args = {"run_id": options.run, "format": options.format, "out": out, "threshold": options.threshold}
-    result = _run_job(layout, "export", args, options)
-    words = f"Wrote {result['n']} buildings to {result['out']}: {result['flagged']} flagged or confirmed damaged."
-    _say(options, result, words)
-
-
-def _export_labels(options: argparse.Namespace) -> None:
-    from pu_geo.tasks.export_labels import export_labels
-
-    result = export_labels(projects.find(options.project), options.out)
-    words = f"Wrote {result['n']} labels to {result['out']}, and {result['n_events']} events to {result['events_out']}."
-    _say(options, result, words)
+    say(options, result, "\n".join(f"{key:15} {value}" for key, value in result.items()))
 
 
 def _inspect(options: argparse.Namespace) -> None:
@@ -219,7 +171,7 @@ def _inspect(options: argparse.Namespace) -> None:
     for path in options.file:
         answer = inspect_file(path)
         words = f"{path}: usable {answer['kind']}" if answer["ok"] else f"{path}: {answer['problem']} {answer['hint']}"
-        _say(options, answer, words)
+        say(options, answer, words)
         sys.stdout.flush()
 
 
@@ -229,11 +181,11 @@ def _jobs(options: argparse.Namespace) -> None:
         raise PuGeoError(f"`jobs {options.action}` needs the id of a job.", "`pu-geo jobs P.pugeo` lists them.")
     if options.action == "cancel":
         jobs.cancel(layout, options.job_id)
-        _say(options, {"cancelled": options.job_id}, f"Asked job {options.job_id} to stop; it looks once a batch.")
+        say(options, {"cancelled": options.job_id}, f"Asked job {options.job_id} to stop; it looks once a batch.")
         return
     if options.action == "resume":
         jobs.resume(layout, options.job_id)
-        _say(options, {"resumed": options.job_id}, f"Started job {options.job_id} again.")
+        say(options, {"resumed": options.job_id}, f"Started job {options.job_id} again.")
         return
     if options.action == "log":
         print(_log_text(jobs.folder_of(layout, options.job_id)), end="")
@@ -242,7 +194,7 @@ def _jobs(options: argparse.Namespace) -> None:
         facts = {key: getattr(job, key) for key in ("job_id", "task", "state", "progress", "message", "problem", "hint")}
         share = "" if job.progress is None else f"{job.progress:.0%}"
         line = f"{job.job_id}  {job.task:14} {job.state:12} {share:>4}  {job.problem or job.message}"
-        _say(options, {**facts, "result": dict(job.result)}, line)
+        say(options, {**facts, "result": dict(job.result)}, line)
 
 
 def _log_text(folder: Path) -> str:
@@ -254,7 +206,7 @@ def _log_text(folder: Path) -> str:
 def _demo(options: argparse.Namespace) -> None:
     from pu_geo.demo import run_demo
 
-    run_demo(options, _run_job, _say)
+    run_demo(options)
 
 
 def _app(options: argparse.Namespace) -> int:
@@ -274,8 +226,7 @@ COMMANDS = {
     "methods": _methods,
     "train": _train,
     "evaluate": _evaluate,
-    "export": _export,
-    "export-labels": _export_labels,
+    **cli_map.COMMANDS,
     "inspect": _inspect,
     "jobs": _jobs,
     "demo": _demo,

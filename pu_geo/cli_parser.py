@@ -27,6 +27,7 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     _imagery_verbs(verbs)
     _label_verb(verbs)
     _run_verbs(verbs)
+    _map_verbs(verbs)
     _other_verbs(verbs)
     return parser
 
@@ -64,7 +65,12 @@ def _label_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     way.add_argument(
         "--stdin", action="store_true", help='read {"op": unique text, "building_id", "label"} a line, answer each'
     )
-    way.add_argument("--import", dest="import_file", metavar="FILE", help="CSV (building_id,label) or points GeoJSON")
+    way.add_argument(
+        "--import",
+        dest="import_file",
+        metavar="FILE",
+        help="CSV with building_id and label, or GeoJSON, as export-labels writes them",
+    )
     verb.add_argument(
         "--is", dest="values", action="append", default=[], metavar="VALUE", help="value that shall be clicked"
     )
@@ -96,10 +102,37 @@ def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     verb.add_argument("--field", required=True, help="attribute of the footprints that holds the truth")
     verb.add_argument("--positive", action="append", required=True, metavar="VALUE", help="value that means damaged")
     verb.add_argument("--exclude", action="append", default=[], metavar="VALUE", help="value to leave out")
-    verb = _verb(verbs, "export", "Write the damage map.", "joplin.pugeo --run latest --format geojson --out map.geojson")
+
+
+def _map_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = _verb(verbs, "audit", "Begin the audit of a run's map, or say what it says.", "joplin.pugeo begin --checks 200")
+    verb.add_argument("action", nargs="?", choices=["begin", "status"], default="status")
     verb.add_argument("--run", default="latest", help="id of a run, or latest")
-    verb.add_argument("--format", default="geojson")
+    verb.add_argument(
+        "--checks", type=whole(1), help="random checks (default: enough for about +-30 %% of the number damaged)"
+    )
+    verb.add_argument("--threshold", type=float, help="where precision and recall are judged (default: the run's own)")
+    verb.add_argument("--analyst", help="who begins it (a pseudonym will do)")
+    verb = _verb(
+        verbs,
+        "export",
+        "Write the damage map into one file.",
+        "joplin.pugeo --run latest --format geojson --out map.geojson",
+    )
+    _run_and_threshold(verb)
+    verb.add_argument("--format", default="geojson", help="geojson, gpkg, parquet, fgb, csv, kml or heat (default geojson)")
     verb.add_argument("--out", required=True, metavar="FILE")
+    verb = _verb(
+        verbs, "publish", "Write the next version of the damage map, with all that belongs to it, into exports/.",
+        "joplin.pugeo --formats geojson gpkg csv",
+    )  # fmt: skip
+    _run_and_threshold(verb)
+    verb.add_argument("--formats", nargs="+", default=["geojson", "gpkg", "csv"], metavar="FORMAT", help="as for export")
+    verb.add_argument("--profile", action="append", default=[], metavar="NAME", help="add classes of copernicus or unosat")
+
+
+def _run_and_threshold(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--run", default="latest", help="id of a run, or latest")
     verb.add_argument("--threshold", type=float, help="flag buildings with at least this score (default: the run's own)")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pu_geo.cli_run import run_job, say
 from pu_geo.errors import PuGeoError
 from pu_geo.project import store
 from pu_geo.services import labeling, projects
@@ -20,10 +20,9 @@ STEPS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("train", {"method": "ncpu", "preset": "quick"}),
     ("train", {"method": "pucl", "preset": "quick"}),
 )
-RunJob = Callable[..., Mapping[str, Any]]
 
 
-def run_demo(options: argparse.Namespace, run_job: RunJob, say: Callable[..., None]) -> None:
+def run_demo(options: argparse.Namespace) -> None:
     """Do everything on the sample event; print where the map is, and AUC and AP of each method.
 
     The map that is exported is the ranker's where few buildings are damaged, as the app recommends.

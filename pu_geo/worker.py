@@ -27,6 +27,7 @@ TASKS = {
     "train": "pu_geo.tasks.train:train",
     "embed": "pu_geo.tasks.embed:embed",
     "export": "pu_geo.tasks.export:export",
+    "publish": "pu_geo.tasks.publish:publish",
 }
 
 

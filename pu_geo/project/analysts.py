@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -88,15 +89,18 @@ def conflicts(db: sqlite3.Connection) -> list[tuple[str, list[OwnAnswer]]]:
     return [(building, answers) for building, answers in shared.items() if len({answer.label for answer in answers}) > 1]
 
 
-def agreement(db: sqlite3.Connection) -> Agreement:
+def agreement(db: sqlite3.Connection, among: Collection[str] | None = None) -> Agreement:
     """Measure agreement on the buildings that two or more analysts answered.
+
+    Args:
+        among: ids of the buildings that count; all if None.
 
     Source: Fleiss (1971), Measuring nominal scale agreement among many raters, Eq. 1 to 7.
 
     Departs from the source: the number of analysts may differ between buildings, as it does in the field; labels' overall
     shares then weigh each answer, and pair agreement weighs each building, equally.
     """
-    shared = _shared(db).values()
+    shared = [answers for building, answers in _shared(db).items() if among is None or building in among]
     counts = [Counter(answer.label for answer in answers) for answers in shared]
     if not counts:
         return Agreement(0, None, None)

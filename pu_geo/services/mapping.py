@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pu_geo import jobs
-from pu_geo.project import labels, runs, store
+from pu_geo.project import labels, runs, store, versions
 from pu_geo.project.layout import Layout
 from pu_geo.records import MOST_NODATA, RunFacts
+from pu_geo.services import auditing
 from pu_geo.services.imagery import chip_facts
 
-EXPORT_TASKS = ("export",)
+EXPORT_TASKS = ("publish", "export")
+FORMATS = {
+    "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet", "fgb": "FlatGeobuf",
+    "kml": "KML", "heat": "Heat raster (COG)",
+}  # fmt: skip
+PROFILES = {"copernicus": "Copernicus EMS classes", "unosat": "UNOSAT codes"}
 
 
 @dataclass(frozen=True)
@@ -60,15 +66,25 @@ def histogram(layout: Layout, run_id: str, n_bins: int = 50) -> tuple[Sequence[f
     return edges[:-1].tolist(), counts.tolist()
 
 
-def default_export(layout: Layout, run_id: str, suffix: str = "geojson") -> Path:
-    """Return where an export goes unless the analyst says otherwise; never a file that exists."""
-    layout.exports.mkdir(exist_ok=True)
-    version = 1
-    while (path := layout.exports / f"{run_id}-v{version}.{suffix}").exists():
-        version += 1
-    return path
+def start_publish(
+    layout: Layout, run_id: str, *, threshold: float, formats: Sequence[str], profiles: Sequence[str] = ()
+) -> str:
+    """Start the job that writes the next version of the damage map into `exports/`; return its id."""
+    return jobs.start(layout, "publish", publish_arguments(layout, run_id, threshold, formats, profiles))
 
 
-def start_export(layout: Layout, run_id: str, *, threshold: float, out: str) -> str:
-    """Start the job that writes the damage map as GeoJSON; return its id."""
-    return jobs.start(layout, "export", {"run_id": run_id, "format": "geojson", "out": out, "threshold": threshold})
+def publish_arguments(
+    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str]
+) -> dict[str, object]:
+    """Return what the job "publish" takes; the threshold is the run's own if None. The audit is judged here and now."""
+    facts = run(layout, run_id)
+    limit = facts.threshold if threshold is None else threshold
+    audit = auditing.facts(layout, facts.run_id, limit)
+    return {
+        "run_id": facts.run_id, "threshold": limit, "formats": list(formats), "profiles": list(profiles), "audit": audit,
+    }  # fmt: skip
+
+
+def published(layout: Layout) -> list[dict[str, Any]]:
+    """Return what each version of the damage map is, the newest first."""
+    return versions.all_facts(layout)

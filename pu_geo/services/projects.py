@@ -177,7 +177,7 @@ def summary(layout: Layout) -> Summary:
 
 def last_export(layout: Layout) -> str | None:
     """Return the path of the newest export, or None."""
-    done = [job for job in jobs.all_jobs(layout) if job.task == "export" and job.state == "done"]
+    done = [job for job in jobs.all_jobs(layout) if job.task in ("export", "publish") and job.state == "done"]
     return str(done[0].result["out"]) if done else None
 
 

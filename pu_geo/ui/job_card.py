@@ -22,6 +22,7 @@ TITLES = {
     "rank": "Ranking",
     "embed": "UMAP",
     "export": "Export",
+    "publish": "Export",
 }
 _SECONDS_BETWEEN_LOOKS = 1.0
 

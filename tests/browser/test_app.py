@@ -140,10 +140,11 @@ def _export(page, sample: Layout, screenshots: Path) -> None:
     go(page, "Damage map")
     open_view(page)
     page.screenshot(path=screenshots / "damage_map.png")
-    page.get_by_role("button", name="Export GeoJSON").click()
+    page.get_by_role("tab", name="Export").click()
+    page.get_by_role("button", name="Export the next version").click()
     page.get_by_text("not assessed").wait_for(timeout=60_000)
-    exported = wait_for_job(sample, "export", 60)
-    document = json.loads(Path(str(exported.result["out"])).read_text(encoding="utf-8"))
+    exported = wait_for_job(sample, "publish", 60)
+    document = json.loads((Path(str(exported.result["out"])) / "damage_map.geojson").read_text(encoding="utf-8"))
     assert len(document["features"]) == exported.result["n"] >= 1500
     confirmed = {feature["id"] for feature in document["features"] if feature["properties"]["triage"] == "confirmed"}
     assert confirmed == set(stored(sample))

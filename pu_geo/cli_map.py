@@ -1,0 +1,69 @@
+"""Verbs that judge the damage map and write it: audit, export, publish, export-labels."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from pu_geo.cli_run import absolute, run_job, say
+from pu_geo.errors import PuGeoError
+from pu_geo.project.layout import Layout
+from pu_geo.services import auditing, checking, labeling, mapping, projects
+
+
+def _export(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    args: dict[str, Any] = mapping.publish_arguments(layout, options.run, options.threshold, [], [])
+    args = {name: args[name] for name in ("run_id", "threshold", "audit")}
+    result = run_job(layout, "export", {**args, "format": options.format, "out": absolute([options.out])[0]}, options)
+    words = f"Wrote {result['n']} buildings to {result['out']}: {result['flagged']} flagged or confirmed damaged."
+    say(options, result, words)
+
+
+def _publish(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    args = mapping.publish_arguments(layout, options.run, options.threshold, options.formats, options.profile)
+    result = run_job(layout, "publish", args, options)
+    changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
+    words = f"Wrote {result['version']} into {result['out']}: {result['flagged']} of {result['n']} buildings damaged."
+    say(options, result, words + changed)
+
+
+def _audit(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    run_id = mapping.run(layout, options.run).run_id
+    if options.action == "begin":
+        _begin(layout, run_id, options)
+    found = auditing.view(layout, run_id)
+    if found is None:
+        raise PuGeoError(
+            f"There is no audit of {run_id} yet.", f"Begin one: pu-geo audit {options.project} begin --run {run_id}"
+        )
+    threshold = mapping.run(layout, run_id).threshold if options.threshold is None else options.threshold
+    facts = auditing.facts(layout, run_id, threshold) or {}
+    told = {
+        name: facts[name]
+        for name in ("check_id", "n", "n_drawn", "n_answered", "n_damaged", "total", "at_threshold", "bands")
+    }
+    lines = [f"{facts['n_answered']} of {facts['n_drawn']} checks answered; the others wait on the Annotate page."]
+    figures = {"damaged": facts["total"], **{name: facts["at_threshold"][name] for name in ("precision", "recall")}}
+    for name, one in figures.items():
+        value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
+        lines.append(f"{name:10} {value}{one['words']}")
+    say(options, {"run_id": run_id, "threshold": threshold, **told}, "\n".join(lines))
+
+
+def _begin(layout: Layout, run_id: str, options: argparse.Namespace) -> None:
+    n = options.checks or auditing.suggested_size(layout, run_id)
+    checking.begin_audit(layout, run_id, n, options.analyst or labeling.default_analyst())
+
+
+def _export_labels(options: argparse.Namespace) -> None:
+    from pu_geo.tasks.export_labels import export_labels
+
+    result = export_labels(projects.find(options.project), options.out)
+    words = f"Wrote {result['n']} labels to {result['out']}, and {result['n_events']} events to {result['events_out']}."
+    say(options, result, words)
+
+
+COMMANDS = {"audit": _audit, "export": _export, "publish": _publish, "export-labels": _export_labels}

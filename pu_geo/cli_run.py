@@ -1,0 +1,46 @@
+"""How every verb of the command line does a job and prints what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pu_geo import jobs
+from pu_geo.project import events
+from pu_geo.project.layout import Layout
+
+
+def say(options: argparse.Namespace, result: Mapping[str, Any], words: str) -> None:
+    """Print a result: as one JSON line with --json, as words otherwise."""
+    print(json.dumps(result, ensure_ascii=False) if options.json else words)
+
+
+def run_job(layout: Layout, task: str, args: Mapping[str, Any], options: argparse.Namespace) -> Mapping[str, Any]:
+    """Do a job in this process, with its folder and events like any other; progress goes to stderr."""
+    from pu_geo import worker
+
+    folder = jobs.create(layout, task, args)
+    lock = jobs.take_lock(folder)
+    events.append(folder, "launched")
+    quiet = options.json or not sys.stderr.isatty()
+    width = 79
+
+    def echo(line: str) -> None:
+        print(f"\r{line[:width]:<{width}}", end="", file=sys.stderr, flush=True)
+
+    try:
+        return worker.run(folder, echo=None if quiet else echo)
+    finally:
+        os.close(lock)
+        if not quiet:
+            print(f"\r{'':<{width}}\r", end="", file=sys.stderr, flush=True)
+
+
+def absolute(paths: list[str]) -> list[str]:
+    """Return paths as they are understood from any folder."""
+    return [str(Path(path).expanduser().resolve()) for path in paths]

@@ -1,0 +1,62 @@
+"""Versions of the damage map: `exports/v1`, `exports/v2`, ..., each a folder that is there whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pu_geo.project.layout import Layout
+from pu_geo.project.store import now
+
+_NAME = re.compile(r"v([1-9]\d*)")
+
+
+def numbers(layout: Layout) -> list[int]:
+    """Return the numbers of the versions there are, rising."""
+    if not layout.exports.is_dir():
+        return []
+    found = [_NAME.fullmatch(path.name) for path in layout.exports.iterdir() if path.is_dir()]
+    return sorted(int(match[1]) for match in found if match)
+
+
+@contextmanager
+def new_version(layout: Layout) -> Iterator[tuple[int, Path]]:
+    """Hand over the number of the next version and a folder to fill; it gets its name at the end, or is taken away.
+
+    One at a time in a project: whoever comes second waits, and gets the next number.
+    """
+    layout.exports.mkdir(exist_ok=True)
+    with (layout.exports / ".lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        number = max(numbers(layout), default=0) + 1
+        folder = Path(tempfile.mkdtemp(prefix=".new-", dir=layout.exports))
+        try:
+            yield number, folder
+            for path in folder.iterdir():
+                with path.open("rb") as written:
+                    os.fsync(written.fileno())
+            folder.chmod(0o755)
+            folder.rename(layout.exports / f"v{number}")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_facts(folder: Path, facts: Mapping[str, object]) -> None:
+    """Say in `version.json` what a version is."""
+    (folder / "version.json").write_text(
+        json.dumps({"made_at": now(), **facts}, indent=1, ensure_ascii=False), encoding="utf-8"
+    )
+
+
+def all_facts(layout: Layout) -> list[dict[str, Any]]:
+    """Return `version.json` of each version, the newest first."""
+    paths = [layout.exports / f"v{number}" / "version.json" for number in reversed(numbers(layout))]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]

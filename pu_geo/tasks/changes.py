@@ -1,0 +1,58 @@
+"""What changed from one version of the damage map to the next."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pu_geo.project.layout import Layout
+from pu_geo.records import DamageMap
+from pu_geo.tasks.export_labels import neutral
+
+_COMPARED = ("damage_binary", "triage", "label", "not_assessed_reason")
+_CHANGE = ("building_id", "field", "before", "after")
+_STATE = "state.json.gz"
+
+
+def write_state(folder: Path, damage_map: DamageMap) -> None:
+    """Keep what the next version is compared with."""
+    state = {name: list(damage_map.columns[name]) for name in _COMPARED}
+    with gzip.open(folder / _STATE, "wt", encoding="utf-8", compresslevel=3) as stream:
+        json.dump({"building_id": list(damage_map.building_ids), **state}, stream, ensure_ascii=False)
+
+
+def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[dict[str, object]]:
+    """Return what differs from version `number`: one row a building and field, with "before" and "after".
+
+    Buildings that came or went have the field "building" with before or after "present".
+    """
+    with gzip.open(layout.exports / f"v{number}" / _STATE, "rt", encoding="utf-8") as stream:
+        before: dict[str, list[Any]] = json.load(stream)
+    old = {building: i for i, building in enumerate(before["building_id"])}
+    new = {building: i for i, building in enumerate(damage_map.building_ids)}
+    rows: list[dict[str, object]] = []
+    for building, i in new.items():
+        if building not in old:
+            rows.append(_row(building, "building", None, "present"))
+            continue
+        for name in _COMPARED:
+            was, is_now = before[name][old[building]], damage_map.columns[name][i]
+            if was != is_now:
+                rows.append(_row(building, name, was, is_now))
+    return rows + [_row(building, "building", "present", None) for building in old if building not in new]
+
+
+def _row(building: str, field: str, before: object, after: object) -> dict[str, object]:
+    return {"building_id": building, "field": field, "before": before, "after": after}
+
+
+def write_changes(folder: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write the change log of a version."""
+    with (folder / "changes.csv").open("w", encoding="utf-8-sig", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(_CHANGE)
+        writer.writerows([neutral("" if row[name] is None else str(row[name])) for name in _CHANGE] for row in rows)

@@ -1,0 +1,272 @@
+"""The damage map of a run: every building with its score, what people said, the audit's figures, and where it all comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo import __version__
+from pu_geo.geo.exporters import lonlat
+from pu_geo.project import analysts, checks, contents, labels, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import MOST_NODATA, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
+from pu_geo.tasks.chip import load_chip_set
+
+SCHEMA_VERSION = "1.0"
+DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
+GRADES = ("destroyed", "major", "minor", "possible")
+"""Damage types that are grades, the worst first."""
+_LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
+
+
+def build_damage_map(
+    layout: Layout,
+    run_id: str,
+    threshold: float | None,
+    *,
+    audit: Mapping[str, Any] | None = None,
+    version: str | None = None,
+) -> DamageMap:
+    """Collect every building with its score, label, audit and provenance.
+
+    Args:
+        run_id: of a finished run, or "latest".
+        threshold: buildings with at least this score are flagged, 0..1; the run's own if None.
+        audit: what `services.auditing.facts` said of this run; None without an audit.
+        version: of the product, such as "v2".
+    """
+    with store.connect(layout) as db:
+        facts = runs.find(db, run_id)
+        table, grid, scenes = contents.footprints(db), contents.grid(db), contents.scenes(db)
+        events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
+        sources, answers = contents.footprint_sources(db), analysts.own_answers(db)
+    limit = facts.threshold if threshold is None else threshold
+    rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
+    scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
+    nodata = load_chip_set(layout, facts.chip_set).nodata_share
+    results = _results(table.building_ids, rows, scores, nodata, events, limit, facts)
+    columns: dict[str, Sequence[object]] = {
+        **_identity(table, sources, grid.crs),
+        **results,
+        **_audited(table.building_ids, results, events, audit),
+        **_human(table.building_ids, events, answers),
+        "audit_weight": _weights(layout, table.building_ids, rows, audit),
+        **_provenance(len(table.wkb), scenes, facts, version),
+        "source_attributes": list(table.attributes),
+    }
+    metadata = {**_metadata(name, columns, scenes, facts, limit, audit), "labels_up_to_event": newest}
+    if version:
+        metadata["product_version"] = version
+    return DamageMap(table.building_ids, table.wkb, columns, grid.crs, metadata)
+
+
+def _identity(table: FootprintTable, sources: Sequence[str], crs: str) -> dict[str, Sequence[object]]:
+    lon, lat = lonlat(table.wkb, crs)
+    return {
+        "building_id": list(table.building_ids),
+        "source_footprint": list(sources),
+        "area_m2": [round(float(area), 1) for area in table.area_m2],
+        "lon": lon.tolist(),
+        "lat": lat.tolist(),
+    }
+
+
+def _results(
+    ids: Sequence[str], rows: Mapping[str, int], scores: np.ndarray, nodata: np.ndarray,
+    events: Mapping[str, LabelEvent], limit: float, facts: RunFacts,
+) -> dict[str, Sequence[object]]:  # fmt: skip
+    ranks = runs.ranks(scores)
+    reasons = [_why_not_assessed(building, rows, nodata, events) for building in ids]
+    shown = [None if reason else rows.get(building) for building, reason in zip(ids, reasons, strict=True)]
+    binary = [
+        "not_assessed" if reason else _binary(None if row is None else scores[row], limit, events.get(building))
+        for building, reason, row in zip(ids, reasons, shown, strict=True)
+    ]
+    return {
+        "assessed": [reason is None for reason in reasons],
+        "not_assessed_reason": reasons,
+        "damage_binary": binary,
+        "score": [None if row is None else round(float(scores[row]), 4) for row in shown],
+        "score_type": [facts.score_type] * len(ids),
+        "rank": [None if row is None else int(ranks[row]) for row in shown],
+        "threshold": [round(limit, 4)] * len(ids),
+        "triage": [_triage(value, events.get(building)) for building, value in zip(ids, binary, strict=True)],
+    }
+
+
+def _why_not_assessed(
+    building: str, rows: Mapping[str, int], nodata: np.ndarray, events: Mapping[str, LabelEvent]
+) -> str | None:
+    """Return why a building has no result, or None if it has one. A person's answer wins over the picture.
+
+    A building that was added after the chips were cut has none; nobody looked at its picture, so it counts as nodata.
+    """
+    event = events.get(building)
+    if event is not None:
+        return (event.reason or "unclear") if event.label == "not_assessable" else None
+    return "nodata" if building not in rows or nodata[rows[building]] > MOST_NODATA else None
+
+
+def _binary(score: float | None, limit: float, event: LabelEvent | None) -> str:
+    """Compare score and threshold as they are written into the file, so that nobody who compares them there is puzzled."""
+    if event is not None:
+        return "damaged" if event.label == "positive" else "not_flagged"
+    return "damaged" if score is not None and round(float(score), 4) >= round(limit, 4) else "not_flagged"
+
+
+def _triage(binary: str, event: LabelEvent | None) -> str:
+    if binary == "not_assessed":
+        return "not_assessed"
+    if event is not None:
+        return "confirmed" if event.label == "positive" else "below"
+    return "flagged" if binary == "damaged" else "below"
+
+
+def _audited(
+    ids: Sequence[str],
+    results: Mapping[str, Sequence[Any]],
+    events: Mapping[str, LabelEvent],
+    audit: Mapping[str, Any] | None,
+) -> dict[str, Sequence[object]]:
+    """Return chances of damage, and triage by the audit's two thresholds, for buildings that nobody answered."""
+    nothing: list[object] = [None] * len(ids)
+    columns: dict[str, Sequence[object]] = {"p_damaged": nothing, "p_low": nothing, "p_high": nothing}
+    if audit is None:
+        return columns
+    scores = [None if building in events else score for building, score in zip(ids, results["score"], strict=True)]
+    if curve := audit["calibration"]:
+        known = np.array([np.nan if score is None else score for score in scores])
+        for name, key in (("p_damaged", "p"), ("p_low", "p_low"), ("p_high", "p_high")):
+            found = np.interp(known, curve["score"], curve[key])
+            columns[name] = [None if np.isnan(value) else round(float(value), 4) for value in found]
+    bands = audit["bands"]
+    columns["triage"] = [_band(old, score, bands) for old, score in zip(results["triage"], scores, strict=True)]
+    return columns
+
+
+def _band(triage: str, score: float | None, bands: Mapping[str, float | None]) -> str:
+    """Refine the triage of a building that only the model spoke of."""
+    surely, perhaps = bands["high_precision"], bands["high_recall"]
+    if score is None:
+        return triage
+    if triage == "flagged" and surely is not None and score >= surely:
+        return "high_precision"
+    if triage == "below" and perhaps is not None and score >= perhaps:
+        return "high_recall"
+    return triage
+
+
+def _human(
+    ids: Sequence[str], events: Mapping[str, LabelEvent], answers: Mapping[tuple[str, str], LabelEvent]
+) -> dict[str, Sequence[object]]:
+    found = [events.get(building) for building in ids]
+    said: dict[str, list[str]] = {}
+    for (building, _), event in answers.items():
+        said.setdefault(building, []).append(event.label)
+    agree = [
+        None if event is None or building not in said else round(said[building].count(event.label) / len(said[building]), 4)
+        for building, event in zip(ids, found, strict=True)
+    ]
+    counts = [len(said.get(building, ())) for building in ids]
+    return {
+        "damage_class": [None if event is None else _grade(event) for event in found],
+        "label": [None if event is None else _LABEL_NAMES[event.label] for event in found],
+        "label_source": [None if event is None else event.kind for event in found],
+        "labeller": [None if event is None else event.analyst for event in found],
+        "labelled_at": [None if event is None else event.at for event in found],
+        "damage_types": [[] if event is None else list(event.damage_types) for event in found],
+        "n_labels": counts,
+        "agreement": agree,
+        "review_status": [
+            None if event is None else "single" if n < 2 else "agreed" if share == 1 else "disputed"
+            for event, n, share in zip(found, counts, agree, strict=True)
+        ],
+    }
+
+
+def _grade(event: LabelEvent) -> str | None:
+    """Return the worst grade that a person named; a model gives none."""
+    if event.label == "positive":
+        return next((grade for grade in GRADES if grade in event.damage_types), None)
+    return "no_visible_damage" if event.label == "not_damaged" else "not_assessed"
+
+
+def _weights(layout: Layout, ids: Sequence[str], rows: Mapping[str, int], audit: Mapping[str, Any] | None) -> list[object]:
+    """Return how many buildings each building of the audit's sample stands for; None for the others."""
+    if audit is None:
+        return [None] * len(ids)
+    facts, arrays = checks.load(layout, audit["check_id"])
+    n, stratum = int(facts["n_drawn"]), arrays["stratum"]
+    weight: NDArray[np.float64] = np.bincount(stratum) / np.maximum(
+        np.bincount(stratum[:n], minlength=int(stratum.max()) + 1), 1
+    )
+    of_row = dict(zip(arrays["rows"][:n].tolist(), weight[stratum[:n]].round(4).tolist(), strict=True))
+    return [of_row.get(rows.get(building, -1)) for building in ids]
+
+
+def _provenance(n: int, scenes: Sequence[Scene], facts: RunFacts, version: str | None) -> dict[str, Sequence[object]]:
+    same: dict[str, object] = {}
+    for role in ("pre", "post"):
+        own = [scene for scene in scenes if scene.role == role]
+        same[f"{role}_image_id"] = "+".join(scene.scene_id for scene in own) or None
+        same[f"{role}_date"] = next((scene.date for scene in own if scene.date), None)
+    post = next(scene for scene in scenes if scene.role == "post")
+    same |= {
+        "post_gsd_m": round(post.gsd_m, 3),
+        "method": facts.method,
+        "run_id": facts.run_id,
+        "run_at": facts.created_at,
+        "round": 1,
+        "product_version": version,
+        "schema_version": SCHEMA_VERSION,
+    }
+    return {key: [value] * n for key, value in same.items()}
+
+
+def _metadata(
+    name: str,
+    columns: Mapping[str, Sequence[object]],
+    scenes: Sequence[Scene],
+    facts: RunFacts,
+    limit: float,
+    audit: Mapping[str, Any] | None,
+) -> dict[str, object]:
+    binary = list(columns["damage_binary"])
+    return {
+        "title": f"Damage map: {name}",
+        "disclaimer": DISCLAIMER,
+        "made_with": f"PU-Geo {__version__}",
+        "schema_version": SCHEMA_VERSION,
+        "run_id": facts.run_id,
+        "method": facts.method,
+        "preset": facts.preset,
+        "seed": facts.seed,
+        "trained_on_labels_up_to_event": facts.at_event,
+        "n_positive_clicks": facts.n_positive,
+        "threshold": round(limit, 4),
+        "counts": {value: binary.count(value) for value in ("damaged", "not_flagged", "not_assessed")},
+        "estimate": _estimate(len(binary), facts, audit),
+        "audit": None if audit is None else {key: value for key, value in audit.items() if key != "calibration"},
+        "run_warnings": list(facts.warnings),
+        "sha256": {scene.scene_id: scene.sha256 for scene in scenes},
+    }
+
+
+def _estimate(n: int, facts: RunFacts, audit: Mapping[str, Any] | None) -> dict[str, object]:
+    """Say how many buildings are damaged: by the audit, with an interval, or else as the guess it is."""
+    words = ""
+    if audit is not None and (total := audit["total"])["value"] is None:
+        words = f" {total['words']}"
+    elif audit is not None:
+        told = {"estimate": round(total["value"]), "low": int(total["low"]), "high": int(total["high"])}
+        method = "stratified random audit, Horvitz-Thompson, 95 % interval"
+        return {"N": audit["n"], "n": audit["n_answered"], "x": audit["n_damaged"], **told, "method": method}
+    share = facts.estimated_share
+    return {
+        "N": n, "n": None, "x": None, "estimate": None if share is None else round(share * facts.n_unlabeled),
+        "low": None, "high": None,
+        "method": "a guess: Elkan-Noto on positives and unlabeled; no interval without an audit." + words,
+    }  # fmt: skip

@@ -1,0 +1,96 @@
+"""One version of the damage map with everything that belongs to it: all formats, areas, report, codebook, what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pu_geo.errors import PuGeoError
+from pu_geo.geo.class_profiles import PROFILES, with_classes
+from pu_geo.geo.exporters import EXPORTERS, write_side_files
+from pu_geo.project import versions
+from pu_geo.records import DamageMap
+from pu_geo.tasks import changes
+from pu_geo.tasks.damage_map import build_damage_map
+from pu_geo.tasks.job import Job
+
+FILE_NAMES = {**{name: f"damage_map.{name}" for name in EXPORTERS}, "heat": "damage_heat.tif"}
+
+
+def publish(
+    job: Job,
+    *,
+    run_id: str,
+    formats: Sequence[str],
+    threshold: float,
+    audit: Mapping[str, Any] | None = None,
+    profiles: Sequence[str] = (),
+) -> dict[str, object]:
+    """Write the next version into `exports/vN`; there is no such folder until all of it is written.
+
+    Args:
+        run_id: id of a finished run, or "latest".
+        formats: keys of `EXPORTERS`.
+        threshold: buildings with at least this score are flagged, 0..1.
+        audit: see `build_damage_map`.
+        profiles: keys of `class_profiles.PROFILES` whose columns are added.
+
+    Returns:
+        {"out", "version", "n", "flagged", "confirmed", "not_assessed", "n_changes", "run_id", "threshold", "files"}
+
+    Raises:
+        PuGeoError: if a format, a profile or the threshold is not usable.
+    """
+    _check(formats, profiles, threshold)
+    with versions.new_version(job.layout) as (number, folder):
+        job.report(0.05, "collecting scores and labels")
+        damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit, version=f"v{number}")
+        for profile in profiles:
+            damage_map = with_classes(damage_map, profile)  # type: ignore[arg-type]
+        for i, name in enumerate(formats):
+            job.report(0.1 + 0.7 * i / len(formats), f"writing {FILE_NAMES[name]}")
+            EXPORTERS[name](damage_map, folder / FILE_NAMES[name])
+        write_side_files(damage_map, folder / "damage_map.geojson")
+        facts = _counts(damage_map) | {"version": f"v{number}", "formats": list(formats)}
+        facts |= {"n_changes": _compare(job, folder, number, damage_map)}
+        versions.write_facts(folder, facts)
+        files = sorted(path.name for path in folder.iterdir())
+    return {**facts, "out": str(job.layout.exports / f"v{number}"), "files": files}
+
+
+def _check(formats: Sequence[str], profiles: Sequence[str], threshold: float) -> None:
+    for what, wanted, known in (("format", formats, EXPORTERS), ("profile", profiles, PROFILES)):
+        wrong = [name for name in wanted if name not in known]
+        if wrong:
+            raise PuGeoError(f"The {what} {wrong[0]!r} is not known; these are: {', '.join(known)}.", "Choose among them.")
+    if not formats:
+        raise PuGeoError("No format was chosen.", f"Choose at least one of: {', '.join(EXPORTERS)}.")
+    if not 0 <= threshold <= 1:
+        raise PuGeoError(f"The threshold is {threshold}; scores lie between 0 and 1.", "Choose a value in between.")
+
+
+def _counts(damage_map: DamageMap) -> dict[str, Any]:
+    binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
+    return {
+        "n": len(damage_map.building_ids),
+        "flagged": sum(value == "damaged" for value in binary),
+        "confirmed": sum(value == "damaged" for value in label),
+        "not_assessed": sum(value == "not_assessed" for value in binary),
+        "run_id": damage_map.metadata["run_id"],
+        "threshold": damage_map.metadata["threshold"],
+        "labels_up_to_event": damage_map.metadata["labels_up_to_event"],
+        "estimate": damage_map.metadata["estimate"],
+    }
+
+
+def _compare(job: Job, folder: Path, number: int, damage_map: DamageMap) -> int | None:
+    """Write what changed since the version before; return how many rows, None for the first version."""
+    job.report(0.9, "comparing with the version before")
+    changes.write_state(folder, damage_map)
+    before = versions.numbers(job.layout)
+    if not before:
+        return None
+    rows = changes.changes_since(job.layout, before[-1], damage_map)
+    changes.write_changes(folder, rows)
+    return len(rows)

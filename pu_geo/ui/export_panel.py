@@ -1,0 +1,47 @@
+"""Versions of the damage map: write the next one, see those that are there."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pu_geo.project.layout import Layout
+from pu_geo.services import mapping
+from pu_geo.ui import frame, job_card
+
+_USUAL = ["geojson", "gpkg", "csv"]
+
+
+def draw(layout: Layout, run_id: str, threshold: float) -> None:
+    """Draw what an export holds, its button, its progress, and the versions so far."""
+    wanted, there = st.columns(2, gap="large")
+    with wanted:
+        formats = st.multiselect(
+            "Formats", list(mapping.FORMATS), _USUAL, format_func=mapping.FORMATS.__getitem__, key="formats"
+        )
+        profiles = st.multiselect(
+            "Classes of other services", list(mapping.PROFILES), [], format_func=mapping.PROFILES.__getitem__, key="profiles",
+            help="Filled from what people said, never from a score: a model gives no grades.",
+        )  # fmt: skip
+        if st.button("Export the next version", type="primary", icon=":material/download:", disabled=not formats):
+            with frame.telling_errors():
+                mapping.start_publish(layout, run_id, threshold=threshold, formats=formats, profiles=profiles)
+                st.rerun()
+        job_card.watch(layout, mapping.EXPORT_TASKS, body=_result)
+    with there:
+        st.caption(f"Versions lie in `{layout.exports}`.")
+        for facts in mapping.published(layout)[:10]:
+            changed = facts["n_changes"]
+            st.markdown(
+                f"**{facts['version']}** · {facts['made_at'][:16].replace('T', ' ')} · {facts['flagged']:,} damaged of "
+                f"{facts['n']:,}" + ("" if changed is None else f" · {changed:,} changes, see changes.csv")
+            )
+
+
+def _result(job: job_card.JobView) -> None:
+    """Say where a version lies and what is in it."""
+    if job.state == "done":
+        facts = job.result
+        st.caption(
+            f"{facts['n']:,} buildings, {facts['flagged']:,} damaged (flagged or confirmed), "
+            f"{facts['not_assessed']:,} not assessed  \n`{facts['out']}`"
+        )

@@ -1,0 +1,181 @@
+"""Versions of the damage map: whole, numbered, compared with the one before, and telling no more than the audit does."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pyogrio
+import pytest
+from mapped_parts import RUN, N, answer_audit, mapped_project, say
+from numpy.typing import NDArray
+
+from pu_geo.errors import PuGeoError
+from pu_geo.geo import exporters
+from pu_geo.project import runs, versions
+from pu_geo.project.layout import Layout
+from pu_geo.services import mapping
+from pu_geo.tasks.damage_map import build_damage_map
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.publish import publish
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> tuple[Layout, NDArray[np.bool_]]:
+    return mapped_project(tmp_path)
+
+
+def write(layout: Layout, *formats: str, profiles: tuple[str, ...] = (), threshold: float | None = 0.5) -> dict[str, object]:
+    folder = layout.folder / "jobs" / "one"
+    folder.mkdir(parents=True, exist_ok=True)
+    args = mapping.publish_arguments(layout, "latest", threshold, formats or ("geojson",), profiles)
+    return publish(Job(layout, folder), **json.loads(json.dumps(args)))
+
+
+def features(layout: Layout, version: str) -> dict[str, dict]:
+    document = json.loads((layout.exports / version / "damage_map.geojson").read_text(encoding="utf-8"))
+    return {feature["id"]: feature["properties"] for feature in document["features"]}
+
+
+def test_a_version_holds_all_that_belongs_to_it(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, _ = mapped
+    made = write(layout, *exporters.EXPORTERS, profiles=("copernicus", "unosat"))
+    folder = layout.exports / "v1"
+    assert made["out"] == str(folder)
+    names = {path.name for path in folder.iterdir()}
+    assert {f"damage_map.{name}" for name in exporters.EXPORTERS if name != "heat"} | {"damage_heat.tif"} <= names
+    assert {"damage_map.codebook.csv", "damage_map.run.json", "version.json"} <= names
+    assert sorted(names) == sorted(made["files"])  # type: ignore[call-overload]
+    table = pyogrio.read_dataframe(folder / "damage_map.gpkg", layer="damage_map")
+    assert len(table) == N
+    assert set(table["product_version"]) == {"v1"}
+    assert "ems_class" in table
+
+
+def test_the_next_version_says_what_changed(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, _ = mapped
+    assert write(layout)["n_changes"] is None
+    before = features(layout, "v1")
+    low = next(building for building, row in before.items() if row["triage"] == "below")
+    say(layout, low, "positive")
+    again = write(layout)
+    assert again["version"] == "v2"
+    with (layout.exports / "v2" / "changes.csv").open(encoding="utf-8-sig") as stream:
+        rows = list(csv.DictReader(stream))
+    assert again["n_changes"] == len(rows) == 3
+    assert {(row["building_id"], row["field"], row["before"], row["after"]) for row in rows} == {
+        (low, "damage_binary", "not_flagged", "damaged"),
+        (low, "triage", "below", "confirmed"),
+        (low, "label", "", "damaged"),
+    }
+    assert [facts["version"] for facts in mapping.published(layout)] == ["v2", "v1"]
+
+
+def test_a_failure_leaves_no_half_version(mapped: tuple[Layout, NDArray[np.bool_]], monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, _ = mapped
+    write(layout)
+
+    def fails(*_: object) -> None:
+        raise PuGeoError("The disk is full.", "Free some space.")
+
+    monkeypatch.setitem(exporters.EXPORTERS, "csv", fails)
+    with pytest.raises(PuGeoError, match="disk is full"):
+        write(layout, "geojson", "csv")
+    assert [path.name for path in layout.exports.iterdir() if not path.name.startswith(".lock")] == ["v1"]
+    assert versions.numbers(layout) == [1]
+    assert write(layout)["version"] == "v2"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"formats": ["xlsx"]}, "format 'xlsx' is not known"),
+        ({"formats": []}, "No format"),
+        ({"profiles": ["nobody"]}, "profile 'nobody'"),
+        ({"threshold": 1.5}, "threshold is 1.5"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(
+    mapped: tuple[Layout, NDArray[np.bool_]], wrong: dict[str, object], words: str
+) -> None:
+    layout, _ = mapped
+    args = {"run_id": RUN, "formats": ["geojson"], "threshold": 0.5, **wrong}
+    with pytest.raises(PuGeoError, match=words):
+        publish(Job(layout, layout.folder), **args)  # type: ignore[arg-type]
+    assert versions.numbers(layout) == []
+
+
+def test_without_an_audit_nothing_is_a_probability(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, _ = mapped
+    found = build_damage_map(layout, RUN, 0.5)
+    assert {value for name in ("p_damaged", "p_low", "p_high", "audit_weight") for value in found.columns[name]} == {None}
+    assert set(found.columns["triage"]) == {"flagged", "below", "not_assessed"}
+    estimate = found.metadata["estimate"]
+    assert isinstance(estimate, dict)
+    assert estimate["low"] is None
+    assert "guess" in estimate["method"]
+
+
+def test_an_audit_fills_chances_weights_and_bands(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, truth = mapped
+    check = answer_audit(layout, truth, 200)
+    made = write(layout)
+    rows = features(layout, "v1")
+    audited = {f"b{row}" for row in check.sample.rows[:200]}
+    weights = {building: row["audit_weight"] for building, row in rows.items() if row["audit_weight"] is not None}
+    assert set(weights) == audited
+    assert sum(weights.values()) == pytest.approx(N - 2, rel=0.01)
+    chances = [row for building, row in rows.items() if building not in audited and row["assessed"]]
+    assert all(row["p_low"] <= row["p_damaged"] <= row["p_high"] for row in chances)
+    assert all(rows[building]["p_damaged"] is None for building in audited)  # people answered these
+    assert {"confirmed", "below"} <= {row["triage"] for row in rows.values()}
+    estimate = made["estimate"]
+    assert isinstance(estimate, dict)
+    assert (estimate["N"], estimate["n"]) == (N - 2, 200)
+    assert estimate["low"] <= truth[2:].sum() <= estimate["high"]
+    assert "calibration" not in json.loads((layout.exports / "v1" / "damage_map.run.json").read_text())["audit"]
+
+
+def test_bands_follow_the_audits_thresholds(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, _ = mapped
+    audit = {
+        "check_id": "check-x", "calibration": None, "bands": {"high_precision": 0.8, "high_recall": 0.2}, "n": N,
+        "n_answered": 0, "n_damaged": 0, "total": {"value": None, "words": "not enough: 0 checks."},
+    }  # fmt: skip
+    answer_check = answer_audit(layout, np.zeros(N, np.bool_), 1)
+    found = build_damage_map(layout, RUN, 0.5, audit={**audit, "check_id": answer_check.id})
+    scores = dict(
+        zip(runs.building_ids_of(layout, RUN), np.asarray(runs.array(layout, RUN, "scores")).round(4), strict=True)
+    )
+    for building, triage, label in zip(found.building_ids, found.columns["triage"], found.columns["label"], strict=True):
+        if label is None and triage != "not_assessed":
+            score = scores[building]
+            wanted = (
+                "high_precision"
+                if score >= 0.8
+                else "flagged"
+                if score >= 0.5
+                else "high_recall"
+                if score >= 0.2
+                else "below"
+            )
+            assert triage == wanted
+
+
+def test_two_answers_are_reviewed(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, _ = mapped
+    say(layout, "b5", "positive", analyst="ann")
+    say(layout, "b6", "positive", analyst="ann")
+    say(layout, "b6", "not_damaged", analyst="bob")
+    say(layout, "b7", "positive", analyst="ann")
+    say(layout, "b7", "positive", analyst="bob")
+    found = build_damage_map(layout, RUN, 0.5)
+    row = {building: i for i, building in enumerate(found.building_ids)}
+    told = {
+        b: tuple(found.columns[name][row[b]] for name in ("review_status", "n_labels", "agreement"))
+        for b in ("b5", "b6", "b7")
+    }
+    assert told == {"b5": ("single", 1, 1.0), "b6": ("disputed", 2, 0.5), "b7": ("agreed", 2, 1.0)}
+    assert found.columns["review_status"][row["b8"]] is None
