@@ -115,11 +115,46 @@ def test_training_with_too_few_positives_cannot_start(finished: Layout) -> None:
     assert "needs at least" in words(app)
 
 
-def test_export_into_a_missing_folder_ends_in_words(finished: Layout) -> None:
+def press(app: AppTest, label: str) -> AppTest:
+    return next(button for button in app.button if button.label == label).click().run()
+
+
+def test_an_audit_of_more_buildings_than_there_are_is_refused_in_words(finished: Layout) -> None:
     app = show("damage_map", finished)
-    next(field for field in app.text_input if field.label == "Export to").input("/nowhere/else/map.geojson").run()
-    next(button for button in app.button if button.label == "Export GeoJSON").click().run()
+    next(field for field in app.number_input if field.label == "Checks").set_value(5000).run()
+    press(app, "Begin the audit")
+    assert "An audit of 5000 checks was asked for; 18 buildings have no answer yet" in words(app).replace("\\", "")
+    assert not app.exception
+
+
+def test_an_audit_begins_and_is_answered_without_scores(finished: Layout) -> None:
+    app = show("damage_map", finished)
+    next(field for field in app.number_input if field.label == "Checks").set_value(10).run()
+    press(app, "Begin the audit")
+    assert "not enough" in words(app)
+    app = show("annotate", finished)
+    assert not app.exception
+    assert "**Audit of ranker-1** · 0 of 10 random checks answered" in words(app)
+    press(app, "End the check")
+    assert "Audit of" not in words(app)
+
+
+def test_a_stop_check_begins_and_says_how_many_checks_are_missing(finished: Layout) -> None:
+    app = show("annotate", finished)
+    press(app, "May we stop? Begin random checks")
+    assert not app.exception
+    assert "**May we stop?** 0 checked, 0 damaged" in words(app)
+    press(app, "End the check")
+    assert "May we stop?**" not in words(app)
+
+
+def test_an_export_becomes_the_first_version(finished: Layout) -> None:
+    app = show("damage_map", finished)
+    next(field for field in app.multiselect if field.key == "formats").set_value(["csv"]).run()
+    press(app, "Export the next version")
     from pu_geo import jobs
 
     job = jobs.all_jobs(finished)[0]
-    assert jobs.wait(finished, job.job_id, seconds=60).problem.startswith("The folder /nowhere/else does not exist")
+    assert jobs.wait(finished, job.job_id, seconds=60).state == "done"
+    assert (finished.exports / "v1" / "damage_map.csv").is_file()
+    assert "**v1**" in words(show("damage_map", finished))
