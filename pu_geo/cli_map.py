@@ -45,7 +45,9 @@ def _audit(options: argparse.Namespace) -> None:
         name: facts[name]
         for name in ("check_id", "n", "n_drawn", "n_answered", "n_damaged", "total", "at_threshold", "bands")
     }
-    lines = [f"{facts['n_answered']} of {facts['n_drawn']} checks answered; the others wait on the Annotate page."]
+    left = facts["n_drawn"] - facts["n_answered"]
+    waiting = f"; {left} wait on the Annotate page" if left else ""
+    lines = [f"{facts['n_answered']} of {facts['n_drawn']} checks answered{waiting}."]
     figures = {"damaged": facts["total"], **{name: facts["at_threshold"][name] for name in ("precision", "recall")}}
     for name, one in figures.items():
         value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "

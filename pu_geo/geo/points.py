@@ -1,4 +1,4 @@
-"""Read points from GeoJSON into the project CRS."""
+"""Read labels from GeoJSON: points into the project CRS, or the buildings of a damage map that was exported here."""
 
 from __future__ import annotations
 
@@ -49,3 +49,14 @@ def read_points(path: Path, crs: str) -> tuple[NDArray[np.float64], list[Mapping
     to_project = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
     xy = np.stack(to_project.transform(lonlat[:, 0], lonlat[:, 1]), axis=-1)
     return xy, [feature.get("properties") or {} for feature in features]
+
+
+def read_exported_map(path: Path) -> list[Mapping[str, object]] | None:
+    """Return the properties of each building of an exported damage map; None if the file is none."""
+    try:
+        document = orjson.loads(path.read_bytes())
+        if not isinstance(document.get("pu_geo"), dict):
+            return None
+        return [feature["properties"] for feature in document["features"] if feature["properties"].get("building_id")]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -12,7 +12,7 @@ from typing import Any
 import shapely
 
 from pu_geo.errors import LabelError
-from pu_geo.geo.points import read_points
+from pu_geo.geo.points import read_exported_map, read_points
 from pu_geo.project import analysts, contents, history, labels, store
 from pu_geo.project.history import PastEvent
 from pu_geo.project.labels import LabelOp
@@ -24,6 +24,7 @@ MAX_BYTES = 200_000_000
 _ALIASES = {name: label for label, name in LABEL_NAMES.items()}
 _DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at")
 _ORIGIN = ("analyst", "at")  # whose answer it is and when they gave it: no part of the answer
+_OF_MAP = ("analyst", "at", "reason", "shown", "inclusion")
 _NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")
 
 _NO_ANSWER = LabelEvent(0, "", "", "cleared", "", "", "")
@@ -39,6 +40,7 @@ def import_labels(layout: Layout, path: str, *, analyst: str) -> dict[str, objec
               comment, shown, inclusion, analyst, at where it has them. A row without a label is skipped; without a column
               label all are positive. What stands already is not stored again: for a row with an analyst, as the answer of
               that analyst, otherwise as the building's label.
+            - a damage map as `export` and `publish` write it, GeoJSON or CSV: what people said, not what was scored.
             - GeoJSON points (EPSG:4326) with the same properties; a point without a label is positive.
             - CSV with a column event, as `export_labels` writes it: the history of a project, replayed in its order; an
               event whose op is here already is not stored again, not even if it was undone here: redo it.
@@ -55,6 +57,9 @@ def import_labels(layout: Layout, path: str, *, analyst: str) -> dict[str, objec
     table, columns = _read_csv(source) if source.suffix.lower() == ".csv" else ([], [])
     if "event" in columns:
         return _import_history(layout, source, table, analyst=analyst, act=act)
+    exported = None if columns else read_exported_map(source)
+    if exported is not None:
+        table, columns = [_as_row(one) for one in exported], ["building_id", "label", *_DETAILS]
     rows, skipped = _csv_rows(table, columns) if columns else _point_rows(layout, source)
     with store.connect(layout) as db:
         current, own = labels.current(db), analysts.own_answers(db)
@@ -130,11 +135,29 @@ def _read_csv(source: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
     return rows, columns
 
 
+def _as_row(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Write a building of an exported damage map as a row of CSV has it."""
+    types = properties.get("damage_types")
+    texts = {name: "" if value is None else str(value) for name, value in properties.items()}
+    return dict.fromkeys(("label", *_DETAILS), "") | texts | {"damage_types": json.dumps(types or [])}
+
+
+def _in_our_words(row: Mapping[str, str]) -> Mapping[str, str]:
+    """Name the columns of an exported damage map as those of a label file."""
+    if "labeller" not in row:
+        return row
+    reason = row.get("not_assessed_reason", "") if row["label"] == "not_assessable" else ""
+    weight = _number(row.get("audit_weight", ""))
+    drawn = {"shown": "audit", "inclusion": str(1 / max(weight, 1.0))} if isinstance(weight, float) else {"shown": ""}
+    return {"inclusion": "", **row, "analyst": row["labeller"], "at": row.get("labelled_at", ""), "reason": reason, **drawn}
+
+
 def _csv_rows(table: Sequence[Mapping[str, str]], columns: Sequence[str]) -> tuple[list[Row], int]:
     """Return what each row says, and how many carry no label; without a label column all are positive."""
-    names = [name for name in _DETAILS if name in columns]
+    is_map = "labeller" in columns or bool(table and "labeller" in table[0])
+    names = [name for name in _DETAILS if name in columns or (is_map and name in _OF_MAP)]
     rows = []
-    for row in table:
+    for row in map(_in_our_words, table):
         label = row["label"].strip() if "label" in columns else "positive"
         if label:
             rows.append((row["building_id"], _details({"label": label, **{name: row[name] for name in names}})))

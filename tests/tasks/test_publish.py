@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import PuGeoError
 from pu_geo.geo import exporters
-from pu_geo.project import runs, versions
+from pu_geo.project import labels, runs, store, versions
+from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.services import mapping
 from pu_geo.tasks.damage_map import build_damage_map
+from pu_geo.tasks.import_labels import import_labels
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.publish import publish
 
@@ -179,3 +181,36 @@ def test_two_answers_are_reviewed(mapped: tuple[Layout, NDArray[np.bool_]]) -> N
     }
     assert told == {"b5": ("single", 1, 1.0), "b6": ("disputed", 2, 0.5), "b7": ("agreed", 2, 1.0)}
     assert found.columns["review_status"][row["b8"]] is None
+
+
+@pytest.mark.parametrize("name", ["geojson", "csv"])
+def test_labels_of_an_exported_map_arrive_in_a_new_project(
+    mapped: tuple[Layout, NDArray[np.bool_]], tmp_path: Path, name: str
+) -> None:
+    layout, truth = mapped
+    with store.connect(layout) as db:
+        ops = [
+            LabelOp("1", "b5", "positive", damage_types=("roof", "major"), comment="gone"),
+            LabelOp("2", "b6", "not_damaged"),
+            LabelOp("3", "b7", "not_assessable", reason="cloud"),
+        ]
+        labels.append(db, ops, analyst="ann", screen="map")
+    answer_audit(layout, truth, 40)
+    write(layout, name)
+    (tmp_path / "again").mkdir()
+    other, _ = mapped_project(tmp_path / "again")
+    done = import_labels(other, str(layout.exports / "v1" / f"damage_map.{name}"), analyst="bob")
+    assert (done["stored"], done["skipped"]) == (43, N - 43)
+
+    def said(one: Layout) -> dict[str, tuple[object, ...]]:
+        with store.connect(one) as db:
+            return {
+                building: (event.label, event.reason, tuple(event.damage_types), event.analyst, event.shown)
+                for building, event in labels.current(db).items()
+            }
+
+    assert said(other) == said(layout)
+    with store.connect(layout) as db, store.connect(other) as again:
+        chances, same = ([one.inclusion for one in labels.audits(one_db)] for one_db in (db, again))
+    assert sorted(same) == pytest.approx(sorted(chances), rel=1e-4)
+    assert import_labels(other, str(layout.exports / "v1" / f"damage_map.{name}"), analyst="bob")["stored"] == 0
