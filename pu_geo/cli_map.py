@@ -60,6 +60,15 @@ def _begin(layout: Layout, run_id: str, options: argparse.Namespace) -> None:
     checking.begin_audit(layout, run_id, n, options.analyst or labeling.default_analyst())
 
 
+def _next_round(options: argparse.Namespace) -> None:
+    before = projects.find(options.project)
+    layout = projects.create(absolute([options.new])[0], options.name or projects.summary(before).name)
+    args = {"previous": str(before.folder), "post": absolute(options.post), "pre": absolute(options.pre)}
+    result = run_job(layout, "next_round", args, options)
+    words = f"Round {result['round']} is in {layout.folder}: {result['n']} buildings, {result['carried']} answers to be confirmed."
+    say(options, {**result, "project": str(layout.folder)}, words)
+
+
 def _export_labels(options: argparse.Namespace) -> None:
     from pu_geo.tasks.export_labels import export_labels
 
@@ -68,4 +77,10 @@ def _export_labels(options: argparse.Namespace) -> None:
     say(options, result, words)
 
 
-COMMANDS = {"audit": _audit, "export": _export, "publish": _publish, "export-labels": _export_labels}
+COMMANDS = {
+    "audit": _audit,
+    "export": _export,
+    "publish": _publish,
+    "export-labels": _export_labels,
+    "next-round": _next_round,
+}

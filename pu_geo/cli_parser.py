@@ -130,6 +130,17 @@ def _map_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     verb.add_argument("--formats", nargs="+", default=["geojson", "gpkg", "csv"], metavar="FORMAT", help="as for export")
     verb.add_argument("--profile", action="append", default=[], metavar="NAME", help="add classes of copernicus or unosat")
 
+    verb = _verb(
+        verbs, "next-round", "Begin the next round: a new post image over the same buildings.",
+        "joplin.pugeo --new joplin-2.pugeo --post 20110530.tif",
+    )  # fmt: skip
+    verb.add_argument("--new", required=True, metavar="P.pugeo", help="the project to make")
+    verb.add_argument(
+        "--post", action="append", required=True, metavar="TIF", help="a new post-event scene; may be repeated"
+    )
+    verb.add_argument("--pre", action="append", default=[], metavar="TIF", help="pre-event scenes, if others than before")
+    verb.add_argument("--name", help="name shown to people (default: the old one's)")
+
 
 def _run_and_threshold(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--run", default="latest", help="id of a run, or latest")

@@ -20,6 +20,7 @@ from pu_geo.tasks.job import Job
 
 TASKS = {
     "prepare": "pu_geo.tasks.prepare:prepare",
+    "next_round": "pu_geo.tasks.rounds:next_round",
     "add_scenes": "pu_geo.tasks.scenes:add_scenes",
     "add_footprints": "pu_geo.tasks.footprints:add_footprints",
     "chip": "pu_geo.tasks.chip:chip",

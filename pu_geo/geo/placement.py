@@ -109,3 +109,12 @@ def check_overlap(pre_scenes: Sequence[Scene], grid: Grid) -> float:
             kind="overlap",
         )
     return min(share, 1.0)
+
+
+def moved_to(wkb: Sequence[bytes], source: str, target: str) -> list[bytes]:
+    """Return outlines in another CRS, little-endian WKB; "EPSG:n" or WKT each."""
+    if source == target:
+        return list(wkb)
+    shapes = shapely.from_wkb(np.array(list(wkb), dtype=object))
+    placed = shapely.transform(shapes, lambda xy: systems.convert(xy, source, target))
+    return [bytes(one) for one in shapely.to_wkb(placed, byte_order=1)]

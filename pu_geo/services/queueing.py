@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from pu_geo.analysis import queue as queues_ahead
 from pu_geo.analysis.queue import DEFAULT_MIX as DEFAULT_MIX
 from pu_geo.analysis.queue import Mix as Mix
 from pu_geo.analysis.queue import QueueState
-from pu_geo.project import contents, labels, queues, store
+from pu_geo.project import contents, labels, queues, rounds, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import MOST_NODATA
 from pu_geo.services import labeling
@@ -150,14 +150,35 @@ def found_so_far(layout: Layout) -> tuple[Sequence[int], Sequence[int]]:
 def _next(layout: Layout, chip_set: str, now: Standing, mix: Mix) -> dict[str, Any]:
     """Choose the next buildings and remember that they were shown. The caller holds the lock."""
     state = _state(queues.load_state(layout, chip_set), now)
-    features = labeling.plain_features(layout, chip_set)
-    chosen = queues_ahead.next_queue(now.scores, features, _centres_m(layout, chip_set), state, mix=mix, n=LENGTH, seed=0)
-    queues.save_state(layout, chip_set, _arrays(chosen.state))
-    items = [
-        {"building_id": now.ids[item.row], "kind": item.reason, "why": item.words, "inclusion": item.inclusion}
-        for item in chosen.items
+    again = _to_confirm(layout, now, state)
+    state = replace(state, is_shown=state.is_shown | np.isin(np.arange(len(now.ids)), list(again)))
+    items: list[dict[str, Any]] = [
+        {"building_id": now.ids[row], "kind": "exploit", "why": why, "inclusion": None} for row, why in again.items()
     ]
+    if len(items) < LENGTH:
+        features = labeling.plain_features(layout, chip_set)
+        places, n = _centres_m(layout, chip_set), LENGTH - len(items)
+        chosen = queues_ahead.next_queue(now.scores, features, places, state, mix=mix, n=n, seed=0)
+        state = chosen.state
+        items += [
+            {"building_id": now.ids[item.row], "kind": item.reason, "why": item.words, "inclusion": item.inclusion}
+            for item in chosen.items
+        ]
+    queues.save_state(layout, chip_set, _arrays(state))
     return {"id": secrets.token_hex(6), "chip_set": chip_set, "items": items}
+
+
+def _to_confirm(layout: Layout, now: Standing, state: QueueState) -> dict[int, str]:
+    """Return up to a queue of rows that somebody answered in the round before, damaged ones first, each with its reason."""
+    found = rounds.read(layout)
+    if found.number == 1:
+        return {}
+    said = {building: one.label for building, one in rounds.last_of_each(found).items() if one.label is not None}
+    is_done = state.is_answered | state.is_shown
+    waiting = [row for row, building in enumerate(now.ids) if building in said and not is_done[row]]
+    waiting.sort(key=lambda row: said[now.ids[row]] != "positive")
+    words = {"positive": "damaged", "not_damaged": "not damaged", "not_assessable": "not assessable"}
+    return {row: f"{words[str(said[now.ids[row]])]} in round {found.number - 1}; look again" for row in waiting[:LENGTH]}
 
 
 def _queue(stored: dict[str, Any]) -> StoredQueue:

@@ -6,15 +6,19 @@ import csv
 import gzip
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pu_geo.project import rounds
 from pu_geo.project.layout import Layout
+from pu_geo.project.rounds import Round
 from pu_geo.records import DamageMap
-from pu_geo.tasks.export_labels import neutral
+from pu_geo.tasks.export_labels import LABEL_NAMES, neutral
 
 _COMPARED = ("damage_binary", "triage", "label", "not_assessed_reason")
 _CHANGE = ("building_id", "field", "before", "after")
+_HISTORY = ("round", "building_id", "damage_binary", "label", "labeller", "labelled_at", "score", "post_date")
 _STATE = "state.json.gz"
 
 
@@ -52,7 +56,31 @@ def _row(building: str, field: str, before: object, after: object) -> dict[str, 
 
 def write_changes(folder: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write the change log of a version."""
-    with (folder / "changes.csv").open("w", encoding="utf-8-sig", newline="") as stream:
+    _write(folder / "changes.csv", _CHANGE, rows)
+
+
+def write_history(folder: Path, past: Round, damage_map: DamageMap) -> None:
+    """Write what each round knew of each building, a row each, and what differs from the round before."""
+    now = [
+        {"round": past.number, "building_id": building, **{name: damage_map.columns[name][i] for name in _HISTORY[2:]}}
+        for i, building in enumerate(damage_map.building_ids)
+    ]
+    before = [{**asdict(one), "label": one.label and LABEL_NAMES[one.label]} for one in past.past]
+    _write(folder / "history.csv", _HISTORY, [*before, *now])
+    last = rounds.last_of_each(past)
+    changed = [
+        {
+            "building_id": row["building_id"], "before": old.damage_binary, "after": row["damage_binary"],
+            "is_confirmed": row["label"] is not None,
+        }
+        for row in now
+        if (old := last.get(str(row["building_id"]))) is not None and old.damage_binary != row["damage_binary"]
+    ]  # fmt: skip
+    _write(folder / "round_changes.csv", ("building_id", "before", "after", "is_confirmed"), changed)
+
+
+def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+    with path.open("w", encoding="utf-8-sig", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(_CHANGE)
-        writer.writerows([neutral("" if row[name] is None else str(row[name])) for name in _CHANGE] for row in rows)
+        writer.writerow(columns)
+        writer.writerows([neutral("" if row[name] is None else str(row[name])) for name in columns] for row in rows)

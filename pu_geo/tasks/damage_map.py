@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pu_geo import __version__
 from pu_geo.geo.exporters import lonlat
-from pu_geo.project import analysts, checks, contents, labels, runs, store
+from pu_geo.project import analysts, checks, contents, labels, rounds, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import MOST_NODATA, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.tasks.chip import load_chip_set
@@ -54,7 +54,7 @@ def build_damage_map(
         **_audited(table.building_ids, results, events, audit),
         **_human(table.building_ids, events, answers),
         "audit_weight": _weights(layout, table.building_ids, rows, audit),
-        **_provenance(len(table.wkb), scenes, facts, version),
+        **_provenance(len(table.wkb), scenes, facts, version, rounds.read(layout).number),
         "source_attributes": list(table.attributes),
     }
     metadata = {**_metadata(name, columns, scenes, facts, limit, audit), "labels_up_to_event": newest}
@@ -207,7 +207,9 @@ def _weights(layout: Layout, ids: Sequence[str], rows: Mapping[str, int], audit:
     return [of_row.get(rows.get(building, -1)) for building in ids]
 
 
-def _provenance(n: int, scenes: Sequence[Scene], facts: RunFacts, version: str | None) -> dict[str, Sequence[object]]:
+def _provenance(
+    n: int, scenes: Sequence[Scene], facts: RunFacts, version: str | None, number: int
+) -> dict[str, Sequence[object]]:
     same: dict[str, object] = {}
     for role in ("pre", "post"):
         own = [scene for scene in scenes if scene.role == role]
@@ -219,7 +221,7 @@ def _provenance(n: int, scenes: Sequence[Scene], facts: RunFacts, version: str |
         "method": facts.method,
         "run_id": facts.run_id,
         "run_at": facts.created_at,
-        "round": 1,
+        "round": number,
         "product_version": version,
         "schema_version": SCHEMA_VERSION,
     }

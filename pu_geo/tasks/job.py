@@ -52,3 +52,14 @@ class Job:
 
     def is_cancelled(self) -> bool:
         return (self.folder / "cancel").exists()
+
+
+class Part(Job):
+    """A job that is a part of another: its 0..1 is `start`..`end` of the whole."""
+
+    def __init__(self, whole: Job, start: float, end: float) -> None:
+        super().__init__(whole.layout, whole.folder, whole.echo)
+        self._whole, self._start, self._end = whole, start, end
+
+    def report(self, share: float, message: str) -> None:
+        self._whole.report(self._start + (self._end - self._start) * min(share, 0.999), message)

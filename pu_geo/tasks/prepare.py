@@ -9,19 +9,8 @@ from pathlib import Path
 from pu_geo.project.layout import replacing
 from pu_geo.tasks.chip import Bands, chip
 from pu_geo.tasks.footprints import add_footprints
-from pu_geo.tasks.job import Job
+from pu_geo.tasks.job import Job, Part
 from pu_geo.tasks.scenes import add_scenes
-
-
-class _Part(Job):
-    """A job that is a part of another: its 0..1 is `start`..`end` of the whole."""
-
-    def __init__(self, whole: Job, start: float, end: float) -> None:
-        super().__init__(whole.layout, whole.folder, whole.echo)
-        self._whole, self._start, self._end = whole, start, end
-
-    def report(self, share: float, message: str) -> None:
-        self._whole.report(self._start + (self._end - self._start) * min(share, 0.999), message)
 
 
 def prepare(
@@ -38,9 +27,9 @@ def prepare(
     """
     if copy_sources:
         pre, post = ([_copied(job, path) for path in paths] for paths in (pre, post))
-    scenes = add_scenes(_Part(job, 0.0, 0.15), pre=pre, post=post)
-    added = [add_footprints(_Part(job, 0.15, 0.2), path=path) for path in footprints]
-    chips = chip(_Part(job, 0.2, 1.0), size_px=size_px, bands=bands)
+    scenes = add_scenes(Part(job, 0.0, 0.15), pre=pre, post=post)
+    added = [add_footprints(Part(job, 0.15, 0.2), path=path) for path in footprints]
+    chips = chip(Part(job, 0.2, 1.0), size_px=size_px, bands=bands)
     return {"scenes": scenes, "footprints": added, "chips": chips}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.class_profiles import PROFILES, with_classes
 from pu_geo.geo.exporters import EXPORTERS, write_side_files
-from pu_geo.project import versions
+from pu_geo.project import rounds, versions
 from pu_geo.records import DamageMap
 from pu_geo.tasks import changes
 from pu_geo.tasks.damage_map import build_damage_map
@@ -52,6 +52,9 @@ def publish(
             job.report(0.1 + 0.7 * i / len(formats), f"writing {FILE_NAMES[name]}")
             EXPORTERS[name](damage_map, folder / FILE_NAMES[name])
         write_side_files(damage_map, folder / "damage_map.geojson")
+        past = rounds.read(job.layout)
+        if past.number > 1:
+            changes.write_history(folder, past, damage_map)
         facts = _counts(damage_map) | {"version": f"v{number}", "formats": list(formats)}
         facts |= {"n_changes": _compare(job, folder, number, damage_map)}
         versions.write_facts(folder, facts)

@@ -1,0 +1,64 @@
+"""Rounds of one event: what a project of the next image has from the one before, in `round.json`.
+
+Answers on an older image are no labels of the newer one: they wait here until somebody has looked again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.records import Label
+
+_FILE = "round.json"
+
+
+@dataclass(frozen=True)
+class PastAnswer:
+    """What was known of a building in an earlier round.
+
+    Attributes:
+        damage_binary: "damaged", "not_flagged" or "not_assessed", as that round's map had it.
+        label: a person's answer, or None where only a score spoke.
+        score: of the run that the map showed; None where there was none.
+    """
+
+    round: int
+    building_id: str
+    damage_binary: str
+    label: Label | None
+    labeller: str | None
+    labelled_at: str | None
+    score: float | None
+    post_date: str | None
+
+
+@dataclass(frozen=True)
+class Round:
+    """The round of a project, and all rounds before it, oldest first."""
+
+    number: int
+    previous: str
+    past: Sequence[PastAnswer]
+
+
+def write(layout: Layout, found: Round) -> None:
+    """Write the round of a project."""
+    write_json(layout.folder / _FILE, {**asdict(found), "past": [list(asdict(one).values()) for one in found.past]})
+
+
+def read(layout: Layout) -> Round:
+    """Return the round of a project; the first one where nothing else is said."""
+    path = layout.folder / _FILE
+    if not path.is_file():
+        return Round(1, "", ())
+    stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return Round(stored["number"], stored["previous"], [PastAnswer(*one) for one in stored["past"]])
+
+
+def last_of_each(found: Round) -> dict[str, PastAnswer]:
+    """Return building id -> what the round just before knew of it."""
+    return {one.building_id: one for one in found.past if one.round == found.number - 1}

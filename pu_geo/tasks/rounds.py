@@ -1,0 +1,90 @@
+"""Begin the next round of an event: a new post image over the same buildings, with what the last round knew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pu_geo.errors import ProjectError
+from pu_geo.geo.placement import moved_to
+from pu_geo.project import contents, labels, rounds, runs, store
+from pu_geo.project.layout import Layout, find_project
+from pu_geo.project.rounds import PastAnswer, Round
+from pu_geo.tasks.chip import chip
+from pu_geo.tasks.damage_map import build_damage_map
+from pu_geo.tasks.footprints import write_geometry
+from pu_geo.tasks.job import Job, Part
+from pu_geo.tasks.scenes import add_scenes
+
+
+def next_round(
+    job: Job, *, previous: str, post: Sequence[str], pre: Sequence[str] = (), size_px: int = 64
+) -> dict[str, object]:
+    """Fill an empty project from the round before it.
+
+    Footprints keep their ids. Answers are carried over as "to be confirmed": they come first in the queue, and count, and
+    are learned from, only once somebody gave them anew on the new image.
+
+    Args:
+        previous: project folder of the round before.
+        post: paths of the new post-event scenes.
+        pre: paths of pre-event scenes; those of the round before if none.
+        size_px: side of a chip, pixels.
+
+    Returns:
+        {"round", "n", "carried": answers to be confirmed, "scenes", "chips"}
+
+    Raises:
+        ProjectError: if the project is not empty, or the previous one has no footprints.
+    """
+    before = find_project(previous)
+    with store.connect(before) as db:
+        table, old_grid = contents.footprints(db), contents.grid(db)
+        old_pre = [scene.path for scene in contents.scenes(db) if scene.role == "pre"]
+    with store.connect(job.layout) as db:
+        if contents.count_footprints(db) or contents.scenes(db):
+            raise ProjectError(
+                f"{job.layout.folder.name} is not empty; a round begins in a project of its own.",
+                "Make a new project for it.",
+            )
+    past = _past(before)
+    scenes = add_scenes(Part(job, 0.0, 0.2), pre=list(pre) or old_pre, post=post)
+    with store.connect(job.layout) as db:
+        grid = contents.grid(db)
+        contents.add_footprints(db, replace(table, wkb=moved_to(table.wkb, old_grid.crs, grid.crs)))
+        everything = contents.footprints(db)
+    write_geometry(job.layout.geometry, everything, grid)
+    bands = "pre+post" if pre or old_pre else "post"
+    chips = chip(Part(job, 0.2, 0.98), size_px=size_px, bands=bands)  # type: ignore[arg-type]
+    rounds.write(job.layout, past)
+    carried = sum(one.label is not None for one in rounds.last_of_each(past).values())
+    return {"round": past.number, "n": len(everything.wkb), "carried": carried, "scenes": scenes, "chips": chips}
+
+
+def _past(before: Layout) -> Round:
+    """Collect what all rounds so far know, the one that ends here last."""
+    found = rounds.read(before)
+    with store.connect(before) as db:
+        events, pinned = labels.current(db), runs.pinned(db)
+        date = next((scene.date for scene in contents.scenes(db) if scene.role == "post" and scene.date), None)
+        ids = contents.building_ids(db)
+    binary: dict[str, str] = {}
+    scores: dict[str, float | None] = {}
+    if pinned is not None:
+        shown = build_damage_map(before, pinned, None)
+        binary = dict(zip(shown.building_ids, map(str, shown.columns["damage_binary"]), strict=True))
+        scores = dict(zip(shown.building_ids, shown.columns["score"], strict=True))  # type: ignore[arg-type]
+    newest = [
+        PastAnswer(
+            found.number, building, binary.get(building) or _binary(event.label if event else None), event.label if event else None,
+            event.analyst if event else None, event.at if event else None, scores.get(building), date,
+        )
+        for building, event in ((building, events.get(building)) for building in ids)
+    ]  # fmt: skip
+    return Round(found.number + 1, str(before.folder), [*found.past, *newest])
+
+
+def _binary(label: str | None) -> str:
+    if label == "positive":
+        return "damaged"
+    return "not_assessed" if label == "not_assessable" else "not_flagged"
