@@ -28,6 +28,7 @@ if not (summary.n_post and summary.n_buildings):
     frame.link("imagery", "Add imagery")
     st.stop()
 
+event = labeling.newest_event(layout)
 labels = labeling.current_labels(layout)
 ranking = labeling.rank_now(layout) if summary.n_chips else None
 
@@ -62,6 +63,7 @@ project_view(
     conflicts=list(team.conflicts) if team else None,
     on_queue=lambda wish: ahead and ahead.advance(wish.queue),
     inclusion=lambda answer: ahead and ahead.inclusion(answer.building_id),
+    event=event,
 )
 
 

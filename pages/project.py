@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services import projects
+from pu_geo.services import imagery, projects
 from pu_geo.ui import frame, job_card
 
 frame.header("Project", "Open a project, start one, or try the sample event. Everything stays on this machine.")
@@ -42,7 +42,7 @@ with new.container(border=True):
 
 layout = frame.current()
 if layout is not None:
-    is_preparing = job_card.watch(layout, ("prepare",))
+    is_preparing = job_card.watch(layout, ("prepare", "next_round"))
     summary, last_export = projects.summary(layout), projects.last_export(layout)
     st.markdown(f"#### {frame.plain(summary.name)}")
     st.caption(str(summary.folder))
@@ -58,3 +58,15 @@ if layout is not None:
     steps = {"imagery": "Add imagery", "annotate": "Annotate", "train": "Train", "damage_map": "See the damage map"}
     if not is_preparing:
         frame.link(summary.next_step, f"Next: {steps[summary.next_step]}")
+    if summary.n_buildings and not is_preparing:
+        with st.expander("A newer post image of the same event"):
+            st.caption(
+                "Begins the next round in a project of its own: the same buildings and pre image. What people said comes first "
+                "in its queue, to be looked at again on the new image; versions say what changed."
+            )
+            post = st.text_area("Post-event scenes, one path a line", key="round_post", height=68)
+            beside = st.text_input("Folder of the new project", projects.next_folder(layout), key="round_path")
+            if st.button("Begin the next round", disabled=not (post.strip() and beside)):
+                with frame.telling_errors():
+                    frame.use(projects.begin_round(layout, beside, imagery.paths_in(post)))
+                    st.rerun()

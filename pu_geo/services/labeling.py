@@ -107,6 +107,12 @@ def parse_line(line: str, decoded: object) -> Mapping[str, object]:
     return decoded
 
 
+def newest_event(layout: Layout) -> int:
+    """Return the number of the newest label event, 0 if there is none."""
+    with store.connect(layout) as db:
+        return labels.last_event(db)
+
+
 def current_labels(layout: Layout) -> dict[str, Label]:
     """Return building id -> label for every building that carries one."""
     with store.connect(layout) as db:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,6 +99,28 @@ def create(path: str, name: str) -> Layout:
     layout = store.create(given if given.parent != Path() else home() / given, name)
     _remember(layout)
     return layout
+
+
+def next_folder(layout: Layout) -> str:
+    """Propose a folder beside a project for its next round: joplin.pugeo, joplin-2.pugeo, ..."""
+    stem, _, number = layout.folder.stem.rpartition("-")
+    base, last = (stem, int(number)) if stem and number.isdigit() else (layout.folder.stem, 1)
+    return str(layout.folder.with_name(f"{base}-{last + 1}{SUFFIX}"))
+
+
+def begin_round(layout: Layout, path: str, post: Sequence[str]) -> Layout:
+    """Make the project of the next round and start the job that fills it; return the new project.
+
+    Raises:
+        ProjectError: if no scene is named, or the folder is taken.
+    """
+    if not post:
+        raise ProjectError("No scene was named.", "Write the path of at least one post-event GeoTIFF file.")
+    with store.connect(layout) as db:
+        name = store.project_name(db)
+    made = create(path, name)
+    jobs.start(made, "next_round", {"previous": str(layout.folder), "post": list(post)})
+    return made
 
 
 def open_project(path: str) -> Layout:

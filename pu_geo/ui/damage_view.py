@@ -93,6 +93,21 @@ class Queue:
     items: Sequence[QueueItem]
 
 
+@dataclass(frozen=True)
+class Here:
+    """Who sits at this browser; with it, the browser asks `{PREFIX}/{token}/here` who else does, and what they answer.
+
+    Attributes:
+        analyst: the name that others read.
+        event: number of the last event that `labels` hold. Read it before the labels: they may hold more, never less.
+        color: "#rrggbb", in which others see this analyst.
+    """
+
+    analyst: str
+    event: int
+    color: str
+
+
 class Details(TypedDict, total=False):
     """What was said of a building beside its label; see `Operation`. `by` is who said it."""
 
@@ -125,6 +140,7 @@ def damage_view(
     types: Sequence[str] = (),
     details: Mapping[str, Details] | None = None,
     conflicts: Collection[str] | None = None,
+    here: Here | None = None,
 ) -> None:
     """Show buildings on a map and a chip wall, and take labels.
 
@@ -150,6 +166,7 @@ def damage_view(
         details: building id to what was said of it, for labelled buildings. Hand in `shown` too: a comment that is added
             to an audit's answer is the audit's answer still.
         conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
+        here: shows who else is here, where they are and what they answer, without a run of the page; None shows nobody.
     """
     _renderer()(
         key=key,
@@ -172,6 +189,7 @@ def damage_view(
             "types": list(types),
             "details": encode_details(details or {}, positions),
             "conflicts": None if conflicts is None else _steps(positions[each] for each in conflicts if each in positions),
+            **({"here": asdict(here)} if here else {}),
         },
         on_operations_change=lambda: _store(key, on_operations),
     )

@@ -23,6 +23,7 @@ TITLES = {
     "embed": "UMAP",
     "export": "Export",
     "publish": "Export",
+    "next_round": "Prepare the next round",
 }
 _SECONDS_BETWEEN_LOOKS = 1.0
 

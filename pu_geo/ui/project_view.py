@@ -10,8 +10,8 @@ import streamlit as st
 from pu_geo.errors import LabelError
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label
-from pu_geo.services import imagery, labeling, projects
-from pu_geo.ui.damage_view import Details, MapLayer, Queue, Wall, damage_view
+from pu_geo.services import imagery, labeling, presence, projects
+from pu_geo.ui.damage_view import Details, Here, MapLayer, Queue, Wall, damage_view
 from pu_geo.ui.frame import analyst
 from pu_geo.ui.operations import Operation
 
@@ -33,6 +33,7 @@ def project_view(
     conflicts: Collection[str] | None = None,
     on_queue: Callable[[Operation], None] | None = None,
     inclusion: Callable[[Operation], float | None] | None = None,
+    event: int | None = None,
 ) -> None:
     """Draw map and chip wall of a project; nothing where there is nothing to draw yet.
 
@@ -44,6 +45,8 @@ def project_view(
             same may come again: it names the queue that is done, so one that is done already needs nothing.
         inclusion: probability with which the audit drew the building of an answer with `shown` "audit". Without it, or where
             it knows none, the answer is stored as any other, for the project takes no audit's answer without it.
+        event: number of the newest label event, asked for before `labels` were read: from then on the browser hears of
+            others' answers by itself, and shows who else is here. None for neither.
     """
     overview = imagery.overview(layout)
     if overview.grid is None or not overview.n_buildings or not overview.layers:
@@ -70,6 +73,7 @@ def project_view(
         types=types,
         details=details,
         conflicts=conflicts,
+        here=None if event is None else Here(analyst(), event, presence.color_of(analyst())),
     )
 
 

@@ -1,7 +1,7 @@
 """A small app around the damage view: labels in a dict, acknowledged at once. Run: python harness_app.py FOLDER PORT.
 
 Launcher and page in one file, as app.py is. The page reads its mode from the address: ?mode=view, ?panes=map, ?queue=5 (a
-queue of five), ?conflicts=1.
+queue of five), ?conflicts=1, ?here=bob (who sits there).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sqlite3
 import sys
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,17 +25,19 @@ from streamlit import runtime
 
 TOKEN = "harness-1"
 KINDS = ("exploit", "audit", "explore")
+SWITCHES = ("refuse", "similar", "here", "stay", "stale")  # how the server misbehaves, set by /harness/set
+COLORS = ("#e69f00", "#56b4e9", "#009e73")
 TYPES = ("roof", "walls", "<script>window.hit = 1</script>")
 
 
 @st.cache_resource
 def server() -> dict:
     """What a project would keep on disk; one for all tabs."""
-    lists = {name: [] for name in ("acts", "undone", "log", "wishes")}
-    return {"labels": {}, "details": {}, "seen": set(), **lists, "refuse": "", "similar": ""}
+    lists = {name: [] for name in ("acts", "undone", "log", "wishes", "changes", "asked")}
+    return {"labels": {}, "details": {}, "seen": set(), "places": {}, **lists, **dict.fromkeys(SWITCHES, "")}
 
 
-def apply(operations: list) -> None:
+def apply(operations: list, analyst: str = "ann") -> None:
     from pu_geo.errors import PuGeoError
 
     kept = server()
@@ -47,13 +50,16 @@ def apply(operations: list) -> None:
             continue
         kept["seen"].add(operation.op)
         kept["log"].append(operation)
+        before = dict(kept["labels"])
         step(kept, operation)
+        now = kept["labels"]
+        kept["changes"] += [(each, analyst) for each in now if now[each] != before.get(each)]  # event k is the k-th of them
 
 
 def step(kept: dict, operation) -> None:
     acts, undone = kept["acts"], kept["undone"]
     if operation.kind == "queue":
-        if operation.queue == queue_id(kept):
+        if operation.queue == queue_id(kept) and not kept["stay"]:
             kept["wishes"].append(operation.skipped)
     elif operation.kind == "set":
         change = (operation.building_id, answer(kept, operation.building_id), (operation.label, details_of(operation)))
@@ -104,7 +110,7 @@ def set_labels(labels: dict) -> dict:
 
 
 def page() -> None:
-    from pu_geo.ui.damage_view import MapLayer, Wall, damage_view
+    from pu_geo.ui.damage_view import Here, MapLayer, Wall, damage_view
 
     st.set_page_config(layout="wide", page_title="PU-Geo harness")
     # Less air around the view, so that screenshots show what the app's page will show.
@@ -122,9 +128,9 @@ def page() -> None:
         gsd_m=0.5,
         layers=layers,
         geometry_v="1",
-        labels=server()["labels"],
+        labels={} if server()["stale"] else server()["labels"],
         positions=positions(folder),
-        on_operations=apply,
+        on_operations=partial(apply, analyst=ask.get("here", "ann")),
         panes=ask.get("panes", "map,wall").split(","),
         mode=ask.get("mode", "label"),
         score_id="s1" if ask.get("scores", "1") == "1" else None,
@@ -136,6 +142,7 @@ def page() -> None:
         details={each: said for each, said in server()["details"].items() if server()["labels"].get(each) != "cleared"},
         conflicts=["b00002", "b00005"] if "conflicts" in ask else None,
         queue=next_queue(server(), int(ask["queue"]), facts["wall"]["n"]) if "queue" in ask else None,
+        here=Here(ask["here"], 0 if server()["stale"] else len(server()["changes"]), COLORS[0]) if "here" in ask else None,
     )
 
 
@@ -155,17 +162,43 @@ def told(_: Request) -> JSONResponse:
             "sets": [asdict(operation) for operation in kept["log"] if operation.kind == "set"],
             "details": {each: said for each, said in kept["details"].items() if each in named},
             "wishes": kept["wishes"],
+            "asked": kept["asked"],
+        }
+    )
+
+
+async def here(request: Request) -> Response:
+    """Who else is here, and what others changed after the event that the browser knows."""
+    kept = server()
+    said = await request.json()
+    kept["asked"].append(said)
+    if kept["here"] == "gone":
+        return Response("Not found", 404)
+    session, analyst = said["session"], said["analyst"]
+    kept["places"][session] = {"name": analyst, "building": said["building"], "seconds": 0}
+    others = [each for key, each in kept["places"].items() if key != session]
+    last = dict(kept["changes"][said["since"] :])
+    return JSONResponse(
+        {
+            "event": len(kept["changes"]),
+            "labels": {each: kept["labels"][each] for each, by in last.items() if by != analyst},
+            "others": [{**each, "color": COLORS[at % 3]} for at, each in enumerate(others)],
         }
     )
 
 
 def change(request: Request) -> JSONResponse:
     kept = server()
-    kept["refuse"] = request.query_params.get("refuse", "")
-    kept["similar"] = request.query_params.get("similar", "")
+    for name in SWITCHES:
+        kept[name] = request.query_params.get(name, "")
     if request.query_params.get("reset"):
-        for name in ("labels", "details", "seen", "acts", "undone", "log", "wishes"):
+        for name in ("labels", "details", "seen", "acts", "undone", "log", "wishes", "changes", "asked", "places"):
             kept[name].clear()
+    for building_id, label in json.loads(request.query_params.get("put", "{}")).items():
+        kept["labels"][building_id] = label
+        kept["changes"].append((building_id, request.query_params["by"]))
+    for at in range(int(request.query_params.get("labelled", 0))):
+        kept["labels"][f"b{3 * at:05d}"] = ("positive", "not_damaged", "not_assessable")[at % 3]
     return JSONResponse({"at": time.time()})
 
 
@@ -188,6 +221,7 @@ def main() -> None:
         Route("/harness/labels", told),
         Route("/harness/set", change),
         Route(PREFIX + "/{token}/similar/{i:int}.f32", similar),
+        Route(PREFIX + "/{token}/here", here, methods=["POST"]),
     ]
     own = routes(
         lambda token: folder if token == TOKEN else None, lambda token, score_id: scores if score_id == "s1" else None

@@ -97,6 +97,67 @@ def test_a_key_held_down_answers_once(chromium_page, app: str) -> None:
     assert on_page(page) == {ids[0]: "positive"}
 
 
+@pytest.mark.parametrize(
+    ("keys", "reason", "skipped", "now"),
+    [("36", "nodata", [], 1), ("3n", "unclear", [1], 2), ("36n", "nodata", [1], 2), ("3n6", "unclear", [1], 2)],
+)
+def test_a_digit_says_why_of_the_one_before_and_n_always_skips(
+    chromium_page, app: str, keys: str, reason: str, skipped: list[int], now: int
+) -> None:
+    page = chromium_page
+    open_view(page, app, "queue=6")
+    ids = queue(page)["ids"]
+    press(page, *keys)
+    settle(page)
+    assert on_server(app) == on_page(page) == {ids[0]: "not_assessable"}
+    assert told(app)["details"][ids[0]]["reason"] == reason
+    assert queue(page)["skipped"] == [ids[each] for each in skipped]
+    assert queue(page)["current"] == ids[now]
+
+
+def test_every_key_of_the_picker_is_on_it_and_in_the_help(chromium_page, app: str) -> None:
+    page = chromium_page
+    open_view(page, app, "queue=6")
+    press(page, "3")
+    assert page.locator(".pugeo .picker kbd").all_inner_texts() == list("456789")
+    press(page, "?")
+    entries = page.locator(".pugeo .help dt").all_inner_texts()
+    assert [each for each in entries if set("456789") & set(each)] == ["4 5 6", "7 8 9"]
+
+
+def test_keys_that_come_too_early_for_the_next_queue_change_no_answer(chromium_page, app: str) -> None:
+    page = chromium_page
+    open_view(page, app, "queue=2")
+    first = queue(page)["ids"]
+    refuse(app, "disk")  # the next queue is slow
+    press(page, "1", "1", "2", "3", "n")
+    assert on_page(page) == dict.fromkeys(first, "positive")
+    refuse(app, "")
+    wait_for_queue(page, "queue-1")
+    press(page, "2")
+    settle(page)
+    assert on_server(app) == on_page(page) == {**dict.fromkeys(first, "positive"), queue(page)["ids"][0]: "not_damaged"}
+    press(page, "ArrowLeft", "0", "1")
+    settle(page)
+    assert on_server(app)[queue(page)["ids"][0]] == "positive", "who walks back answers again"
+
+
+def test_one_key_leads_to_the_next_ones_when_nothing_came_back(chromium_page, app: str) -> None:
+    page = chromium_page
+    open_view(page, app, "queue=2")
+    first = queue(page)["ids"]
+    urllib.request.urlopen(f"{app}/harness/set?stay=1").close()
+    press(page, "1", "1")
+    settle(page)
+    page.locator(".pugeo .said").get_by_text("nothing else came back").wait_for(timeout=5_000)
+    press(page, "2")
+    urllib.request.urlopen(f"{app}/harness/set").close()
+    press(page, "Enter")
+    wait_for_queue(page, "queue-1")
+    settle(page)
+    assert on_server(app) == on_page(page) == dict.fromkeys(first, "positive")
+
+
 def test_q_asks_at_once_and_names_what_was_skipped(chromium_page, app: str) -> None:
     page = chromium_page
     open_view(page, app, "queue=6")

@@ -22,16 +22,16 @@ export function scoreStep(score) {
   return Math.max(0, Math.min(SCORE_STEPS - 1, Math.floor(score * SCORE_STEPS)));
 }
 
-export function rampColor(share, alpha = 1) {
-  const at = Math.max(0, Math.min(1, share)) * (STOPS.length - 1);
+/** [red, green, blue] of a step, 0 to 255 */
+export function stepRgb(step) {
+  const at = ((step + 0.5) / SCORE_STEPS) * (STOPS.length - 1);
   const low = STOPS[Math.floor(at)];
   const high = STOPS[Math.ceil(at)];
-  const [r, g, b] = low.map((value, band) => Math.round(value + (high[band] - value) * (at % 1)));
-  return `rgba(${r},${g},${b},${alpha})`;
+  return low.map((value, band) => Math.round(value + (high[band] - value) * (at % 1)));
 }
 
 export function stepColor(step, alpha = 1) {
-  return rampColor((step + 0.5) / SCORE_STEPS, alpha);
+  return `rgba(${stepRgb(step)},${alpha})`;
 }
 
 export const RAMP_CSS = `linear-gradient(90deg, ${VIRIDIS.join(", ")})`;

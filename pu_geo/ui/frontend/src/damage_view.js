@@ -4,12 +4,13 @@ import { Card } from "./card.js";
 import { ChipPictures } from "./chip_pictures.js";
 import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { draggable, h, remember, remembered, segmented } from "./dom.js";
-import { Files, asFloats, asJson } from "./files.js";
 import { listenForKeys } from "./keys.js";
 import { Labeler } from "./labeler.js";
+import { Loader } from "./loader.js";
 import { MapPane } from "./map_pane.js";
 import { MarkBar } from "./mark_bar.js";
 import { OperationLog } from "./oplog.js";
+import { Presence } from "./presence.js";
 import { QueuePane } from "./queue_pane.js";
 import { QueueState } from "./queue_state.js";
 import { ReasonPicker } from "./reason_picker.js";
@@ -18,7 +19,6 @@ import { Toolbar } from "./toolbar.js";
 import { WallPane } from "./wall_pane.js";
 
 const logs = new Map(); // by project; they outlive a change of page
-const files = new Files(6); // geometry and scores: each answer may bring new scores
 
 const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
 const MARK_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
@@ -26,12 +26,14 @@ const MARK_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
 export class DamageView {
   constructor(style) {
     const store = (this.store = new Store());
+    this.loader = new Loader(store, (error) => this.#sayNotLoaded(error));
     this.queue = new QueueState(store, {
       wish: (operation) => this.labeler.usable && this.log.add(operation, { now: true }),
       moved: () => this.#queueMoved(),
     });
     this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
-    this.picker = new ReasonPicker(store, (...reason) => this.labeler.because(...reason));
+    this.pictures = new ChipPictures();
+    this.picker = new ReasonPicker(store, this.pictures, (...reason) => this.labeler.because(...reason));
     this.marks = new MarkBar((numbers, code) => this.#markMany(numbers, code));
     this.card = new Card(store, (i, change) => this.labeler.edit(i, change));
     const actions = {
@@ -40,14 +42,16 @@ export class DamageView {
       select: (i) => store.set("selected", i),
       locate: (i) => this.locate(i),
     };
-    this.pictures = new ChipPictures();
     this.map = new MapPane(store, actions);
     this.wall = new WallPane(store, this.pictures, actions);
     this.queuePane = new QueuePane(store, this.queue, this.pictures, (i, code) => this.labeler.give([i], code, "queue"));
+    this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
     this.#build(style);
     this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
     this.logChanged = () => this.#showLog();
     for (const event of ["geometry", "labels"]) store.on(event, () => this.toolbar.showCounts());
+    store.on("selected", () => this.presence.moved());
+    store.on("others", () => this.toolbar.showOthers(this.data.here));
     for (const event of ["scores", "view", "colorBy", "outlines"]) store.on(event, () => this.data && this.toolbar.show(this.data));
   }
 
@@ -89,6 +93,7 @@ export class DamageView {
     if (data.wall) this.wall.configure(data);
     this.queuePane.configure(data);
     this.card.configure(data);
+    this.presence.update(data, this.log.session);
     this.log.acknowledge(data.ack, data.problem); // brings the labels, which say what of the queue is answered
     this.queue.take(data.token, data.mode === "label" ? data.queue : null);
     this.toolbar.show(data);
@@ -111,27 +116,15 @@ export class DamageView {
     this.givenColor = color_by;
   }
 
-  #load({ base, token, geometry_v, score_id, color_by }) {
-    if (color_by && color_by !== this.givenColor) this.store.set("colorBy", color_by);
-    this.givenColor = color_by;
-    const geometry = `${base}/${token}/geometry.json?v=${geometry_v}`;
-    if (geometry !== this.geometryUrl) {
-      this.geometryUrl = geometry;
-      this.#fetch(geometry, asJson, (found) => geometry === this.geometryUrl && this.store.setGeometry(found));
-    }
-    const scores = score_id ? `${base}/${token}/scores/${score_id}.bin?v=${score_id}` : null;
-    if (scores !== this.scoresUrl) {
-      this.scoresUrl = scores;
-      if (!scores) this.store.setScores(null);
-      else this.#fetch(scores, asFloats, (found) => scores === this.scoresUrl && this.store.setScores(found));
-    }
+  #load(data) {
+    if (data.color_by && data.color_by !== this.givenColor) this.store.set("colorBy", data.color_by);
+    this.givenColor = data.color_by;
+    this.loader.load(data);
   }
 
-  #fetch(url, read, done) {
-    files.get(url, read).then(done, (error) => {
-      this.map.notice.hidden = false;
-      this.map.notice.textContent = `The server did not send the buildings or their scores (${error.message}). Reload the page.`;
-    });
+  #sayNotLoaded(error) {
+    this.map.notice.hidden = false;
+    this.map.notice.textContent = `The server did not send the buildings or their scores (${error.message}). Reload the page.`;
   }
 
   // ---- labelling ----
@@ -165,6 +158,7 @@ export class DamageView {
   #queueMoved() {
     const i = this.queue.current?.i ?? -1;
     this.queuePane.later();
+    this.presence.moved();
     if (i === this.shownItem) return;
     this.shownItem = i;
     if (i < 0) return;
@@ -176,7 +170,7 @@ export class DamageView {
 
   #key(name, event) {
     const { store } = this;
-    if (this.picker.key(name)) return true;
+    if (this.picker.key(name, this.queue.current !== null)) return true;
     if (name === "undo" || name === "redo") return this.labeler.usable && (this.#step(name), true);
     if (this.queue.isActive && this.#queueKey(name, event)) return true;
     if (this.#lookKey(name)) return true;
@@ -287,6 +281,7 @@ export class DamageView {
 
   dispose() {
     this.card.dispose();
+    this.presence.dispose();
     this.stopKeys();
     if (this.log) {
       this.log.disconnect(this);

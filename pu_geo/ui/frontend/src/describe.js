@@ -8,6 +8,13 @@ export function swatch(code, hollow = false) {
   return h(`span.swatch.label${code}${hollow ? ".hollow" : ""}`, { style: `--c:${LABEL_COLORS[code]}` });
 }
 
+/** Name on a chip the others who are on its building. */
+export function markHere(mark, others) {
+  mark.hidden = !others.length;
+  mark.textContent = others.map(({ name }) => name).join(", ");
+  mark.style.setProperty("--who", others[0]?.color ?? "");
+}
+
 export function labelText(store, i) {
   const reason = store.labels[i] === NOT_ASSESSABLE && REASON_TEXTS[store.detail(i).reason];
   return LABEL_TEXTS[store.labels[i]] + (reason ? `: ${reason}` : "");

@@ -2,14 +2,14 @@
 
 import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
 
-// [value, text, key]
+// [value, text, key, letter]
 export const REASONS = [
-  ["cloud", "Cloud", "c"],
-  ["outside_image", "Outside the image", "o"],
-  ["nodata", "No data", "n"],
-  ["misaligned", "Misaligned", "m"],
-  ["no_building", "No building", "b"],
-  ["unclear", "Unclear", "u"],
+  ["cloud", "Cloud", "4", "c"],
+  ["outside_image", "Outside the image", "5", "o"],
+  ["nodata", "No data", "6", "n"],
+  ["misaligned", "Misaligned", "7", "m"],
+  ["no_building", "No building", "8", "b"],
+  ["unclear", "Unclear", "9", "u"],
 ];
 export const REASON_TEXTS = Object.fromEntries(REASONS.map(([value, text]) => [value, text.toLowerCase()]));
 export const NO_DETAILS = Object.freeze({ reason: "", damage_types: [], comment: "", by: "", shown: "" });

@@ -2,34 +2,45 @@
 // 20,000 polygons as OpenLayers features took 236 ms a pan frame; moving a finished canvas costs next to nothing.
 
 import Layer from "ol/layer/Layer.js";
-import { asDots, makeFrame, paintBase, paintTop } from "./painter.js";
+import { asDots, makeFrame, paintBase, paintLabels, paintTop } from "./painter.js";
 
 const MARGIN = 1.5; // canvas size against the view
 const DRAWS_TO_KEEP = 50;
+const ALL = ["base", "labels", "top"];
+const FEW = 40; // so many changed labels are painted one by one
 
 export class FootprintLayer extends Layer {
   constructor(store) {
     super({});
     this.store = store;
-    this.base = document.createElement("canvas");
-    this.top = document.createElement("canvas");
+    this.base = document.createElement("canvas"); // outlines and scores
+    this.labels = document.createElement("canvas");
+    this.top = document.createElement("canvas"); // hover and selection
     this.holder = document.createElement("div");
     this.holder.className = "footprints";
-    this.holder.append(this.base, this.top);
+    this.holder.append(this.base, this.labels, this.top);
     this.frame = null;
-    this.staleBase = true;
-    this.staleTop = true;
+    this.stale = new Set(ALL);
+    this.paintedLabels = null; // what the canvas shows; null once all of it is out of date
     this.drawTimes = [];
-    const all = () => this.invalidate(true);
-    const top = () => this.invalidate(false);
-    for (const event of ["geometry", "scores", "blind", "colorBy", "outlines", "threshold"]) store.on(event, all);
-    for (const event of ["labels", "hovered", "selected"]) store.on(event, top);
+    this.#follow(["geometry", "colorBy", "outlines"], () => this.#outdate(ALL));
+    this.#follow(["scores", "blind", "threshold"], () => this.#outdate(["base"]));
+    this.#follow(["hovered", "selected"], () => this.#outdate(["top"]));
+    this.#follow(["labels"], () => this.stale.add("labels")); // but not what is painted well already
   }
 
-  invalidate(baseToo) {
-    this.staleBase ||= baseToo;
-    this.staleTop = true;
-    this.changed();
+  #follow(events, act) {
+    for (const event of events) {
+      this.store.on(event, () => {
+        act();
+        this.changed();
+      });
+    }
+  }
+
+  #outdate(names) {
+    for (const name of names) this.stale.add(name);
+    if (names.includes("labels")) this.paintedLabels = null;
   }
 
   render(frameState) {
@@ -40,16 +51,33 @@ export class FootprintLayer extends Layer {
     if (!this.#covers(at, resolution, width, height, moving)) {
       const ratio = Math.min(frameState.pixelRatio, 2);
       this.frame = makeFrame(at, resolution, Math.ceil(width * MARGIN), Math.ceil(height * MARGIN), ratio);
-      this.staleBase = this.staleTop = true;
+      this.#outdate(ALL);
     }
-    const start = performance.now();
-    const drawn = this.staleBase;
-    if (this.staleBase) paintBase(this.base, this.store, this.frame);
-    if (this.staleTop) paintTop(this.top, this.store, this.frame);
-    this.staleBase = this.staleTop = false;
-    if (drawn) this.drawTimes = [...this.drawTimes.slice(-DRAWS_TO_KEEP), performance.now() - start];
+    this.#paint();
     this.#place(at, resolution, width, height);
     return this.holder;
+  }
+
+  #paint() {
+    const { store, frame, stale } = this;
+    const start = performance.now();
+    if (stale.has("base")) paintBase(this.base, store, frame);
+    if (stale.has("labels")) {
+      paintLabels(this.labels, store, frame, this.#changedLabels());
+      this.paintedLabels = store.labels;
+    }
+    if (stale.has("top")) paintTop(this.top, store, frame);
+    if (stale.has("base")) this.drawTimes = [...this.drawTimes.slice(-DRAWS_TO_KEEP), performance.now() - start];
+    stale.clear();
+  }
+
+  /** Numbers of the buildings whose label is painted wrongly; null if there are many. */
+  #changedLabels() {
+    const [before, now] = [this.paintedLabels, this.store.labels];
+    if (!before || before.length !== now.length) return null;
+    const changed = [];
+    for (let i = 0; i < now.length; i++) if (before[i] !== now[i] && changed.push(i) > FEW) return null;
+    return changed;
   }
 
   #covers(at, resolution, width, height, moving) {

@@ -19,12 +19,16 @@ export const HELP = [
     ["2", "not damaged, and on"],
     ["3", "not assessable, and on"],
     ["0 or Backspace", "cleared"],
-    ["N", "skip"],
+    ["N", "skip; after the last one: the next queue"],
     ["Arrows", "walk the queue"],
     ["Q", "open the queue; ask for the next one"],
     ["W", "from the queue to all chips, and back"],
   ]],
-  ["After “not assessable”", [["C O N M B U", "cloud, outside, no data, misaligned, no building, unclear"], ["Esc", "leave it at unclear"]]],
+  ["After 3: why not assessable", [
+    ["4  5  6", "cloud, outside the image, no data"],
+    ["7  8  9", "misaligned, no building, unclear"],
+    ["1  2  3  N, arrows", "go on; it stays at unclear"],
+  ]],
   ["Always", [
     ["Ctrl/⌘ Z", "undo; with Shift: redo"],
     ["A  S  D  F", "pre, swipe, post, side by side"],

@@ -5,6 +5,7 @@ import { describe } from "./describe.js";
 import { draggable, h, icon, remember, remembered } from "./dom.js";
 import { FootprintLayer } from "./footprint_layer.js";
 import { legendRows } from "./legend.js";
+import { MapMarks } from "./map_marks.js";
 import { makeImagery, makeMap, makeSource, makeView } from "./map_parts.js";
 
 const HIT_SLACK_PX = 5;
@@ -24,7 +25,7 @@ export class MapPane {
     this.seam = h("div.seam", { hidden: true });
     this.ghost = h("div.ghost", { hidden: true });
     this.tags = [h("div.tag.left", {}, "Pre"), h("div.tag.right", {}, "Post")];
-    this.pulse = h("div.pulse", { hidden: true });
+    this.marks = new MapMarks(store, this);
     this.scale = h("div.scale", {}, h("span"));
     this.legend = h("div.legend");
     this.readout = h("div.readout");
@@ -34,7 +35,7 @@ export class MapPane {
       h("button", { type: "button", title: "Show everything", onclick: () => this.fit() }, icon("fit")));
     this.notice = h("div.notice", {}, "Loading buildings …");
     const foot = h("div.foot", {}, this.scale, this.readout);
-    this.root = h("section.pane.mappane", { "aria-label": "Map" }, this.twinTarget, this.target, this.divider, this.seam, this.ghost, ...this.tags, this.pulse, zoom, this.legend, foot, this.tooltip, this.notice);
+    this.root = h("section.pane.mappane", { "aria-label": "Map" }, this.twinTarget, this.target, this.divider, this.seam, this.ghost, ...this.tags, ...this.marks.roots, zoom, this.legend, foot, this.tooltip, this.notice);
     this.swipeAt = 0.5;
     this.grid = null;
     this.#listen();
@@ -46,7 +47,6 @@ export class MapPane {
     for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines"]) store.on(event, () => this.#drawLegend());
     for (const event of ["details", "scores", "blind"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
-    store.on("selected", () => this.#movePulse(true));
     draggable(this.divider, this.root, (share) => {
       this.swipeAt = Math.max(0.02, Math.min(0.98, share));
       this.#placeSwipe();
@@ -89,7 +89,7 @@ export class MapPane {
     this.map.setTarget(this.target);
     for (const map of [this.map, this.twin].filter(Boolean)) map.on("click", (event) => this.#click(event));
     this.map.on("moveend", () => this.#moved());
-    this.map.on("postrender", () => this.#movePulse(false));
+    this.map.on("postrender", () => this.marks.place());
     this.#restoreView();
     this.#showView();
     this.#drawLegend();
@@ -224,7 +224,7 @@ export class MapPane {
     const view = this.map.getView();
     const resolution = Math.min(view.getResolution(), side / Math.min(...this.map.getSize()));
     view.cancelAnimations();
-    view.animate({ center: [x, -y], resolution: Math.max(resolution, 1 / 6), duration: SOFTLY_MS }, () => this.#movePulse(true));
+    view.animate({ center: [x, -y], resolution: Math.max(resolution, 1 / 6), duration: SOFTLY_MS }, () => this.marks.place(true));
   }
 
   /** As `locate`, with more around it, once nobody asks for another one. */
@@ -254,20 +254,6 @@ export class MapPane {
     this.scale.firstChild.style.width = `${length / metres}px`;
     this.scale.firstChild.textContent = length >= 1000 ? `${length / 1000} km` : `${length} m`;
     this.#drawLegend();
-  }
-
-  #movePulse(restart) {
-    const i = this.store.selected;
-    this.pulse.hidden = i < 0 || !this.map || !this.store.ready;
-    if (this.pulse.hidden) return;
-    const pixel = this.pixelOf(i);
-    if (!pixel) return;
-    const size = Math.max(28, (Math.sqrt(this.store.areas[i]) / this.map.getView().getResolution()) * 1.7);
-    Object.assign(this.pulse.style, { left: `${pixel[0] + this.target.offsetLeft}px`, top: `${pixel[1]}px`, width: `${size}px`, height: `${size}px` });
-    if (!restart) return;
-    this.pulse.classList.remove("go");
-    void this.pulse.offsetWidth; // restarts the animation
-    this.pulse.classList.add("go");
   }
 
   /** Where building i is, in pixels of the map; a point inside it, not only inside its box. */

@@ -3,9 +3,12 @@
 import {
   LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, SELECTED, UNLABELED, scoreStep, stepColor,
 } from "./colors.js";
+import { paintLabelDots, paintPlainDots, paintScoreDots, paintSmall } from "./small_painter.js";
 
 const DOT_BELOW_PX = 5; // buildings smaller than this on the screen are drawn as dots
+const SMALL_BELOW_PX = 12; // and these pixel by pixel: so many of them are in view that paths would take too long
 const PATH_CHUNK = 400; // Skia slows down on paths with more parts
+const LABEL_REACH_PX = 4; // how far the line around a labelled building reaches beyond it
 
 /** Where a canvas lies: grid pixel of its centre, grid pixels per screen pixel, its size on the screen. */
 export function makeFrame(center, resolution, width, height, pixelRatio) {
@@ -32,8 +35,11 @@ function begin(canvas, frame) {
 }
 
 function visible(store, frame) {
+  return within(store, frame.box);
+}
+
+function within(store, [minX, minY, maxX, maxY]) {
   const b = store.boxes;
-  const [minX, minY, maxX, maxY] = frame.box;
   const found = [];
   for (let i = 0, k = 0; i < store.n; i++, k += 4) {
     if (b[k] <= maxX && b[k + 2] >= minX && b[k + 1] <= maxY && b[k + 3] >= minY) found.push(i);
@@ -63,69 +69,34 @@ export function asDots(store, frame) {
   return store.medianSize / frame.resolution < DOT_BELOW_PX;
 }
 
+function isSmall(store, frame) {
+  return store.medianSize / frame.resolution < SMALL_BELOW_PX;
+}
+
 /** Everything that a click does not change: outlines of all buildings, and their scores. */
 export function paintBase(canvas, store, frame) {
   const context = begin(canvas, frame);
   if (!store.ready || !store.outlines) return;
-  const numbers = visible(store, frame);
   const scored = store.colorBy === "scores" && store.scores;
   if (asDots(store, frame)) {
     if (scored) paintScoreDots(context, store, frame);
-    else paintPlainDots(context, store, frame, numbers);
-    return;
-  }
+    else paintPlainDots(context, store, frame);
+  } else if (isSmall(store, frame)) paintSmall(context, store, frame, scored);
+  else paintLarge(context, store, frame, scored);
+}
+
+function paintLarge(context, store, frame, scored) {
+  const numbers = visible(store, frame);
   if (scored) paintScores(context, store, frame, numbers);
-  const small = store.medianSize / frame.resolution < 12;
   const stroke = (color, width) => {
     context.strokeStyle = color;
     context.lineWidth = width;
     context.stroke();
   };
   inChunks(context, store, frame, numbers, () => {
-    stroke("rgba(0,0,0,0.45)", small ? 1.6 : 2.8);
-    stroke(scored ? "rgba(255,255,255,0.5)" : "rgba(245,245,245,0.9)", small ? 0.7 : 1.1);
+    stroke("rgba(0,0,0,0.45)", 2.8);
+    stroke(scored ? "rgba(255,255,255,0.5)" : "rgba(245,245,245,0.9)", 1.1);
   });
-}
-
-// At low zoom one dot a cell of 4 screen pixels is enough; more would hide the picture and cost time.
-function paintPlainDots(context, store, frame, numbers) {
-  const cell = 4;
-  const columns = Math.ceil(frame.width / cell);
-  const taken = new Uint8Array(columns * Math.ceil(frame.height / cell + 1));
-  const scale = 1 / frame.resolution;
-  const spots = [];
-  for (const i of numbers) {
-    const [x, y] = store.center(i);
-    const [sx, sy] = [(x - frame.box[0]) * scale, (y - frame.box[1]) * scale];
-    const at = Math.floor(sx / cell) + columns * Math.floor(sy / cell);
-    if (sx < 0 || sy < 0 || taken[at]) continue;
-    taken[at] = 1;
-    spots.push(Math.round(sx) - 1, Math.round(sy) - 1);
-  }
-  context.fillStyle = "rgba(0,0,0,0.3)";
-  for (let k = 0; k < spots.length; k += 2) context.fillRect(spots[k] + 0.5, spots[k + 1] + 0.5, 2, 2);
-  context.fillStyle = "rgba(250,250,250,0.6)";
-  for (let k = 0; k < spots.length; k += 2) context.fillRect(spots[k], spots[k + 1], 2, 2);
-}
-
-// Lowest first, so that high scores end on top of the crowd.
-function paintScoreDots(context, store, frame) {
-  const scale = 1 / frame.resolution;
-  const side = Math.max(3, Math.min(6, store.medianSize * scale * 1.3));
-  let last = null;
-  for (const i of store.byScore) {
-    const score = store.score(i);
-    if (score === null) continue;
-    const [x, y] = store.center(i);
-    const [sx, sy] = [(x - frame.box[0]) * scale, (y - frame.box[1]) * scale];
-    if (sx < -5 || sy < -5 || sx > frame.width + 5 || sy > frame.height + 5) continue;
-    const below = store.threshold !== null && score < store.threshold;
-    const color = stepColor(scoreStep(score), below ? 0.3 : 1);
-    if (color !== last) context.fillStyle = color;
-    last = color;
-    const size = below ? Math.max(2, side - 1.5) : side;
-    context.fillRect(sx - size / 2, sy - size / 2, size, size);
-  }
 }
 
 function paintScores(context, store, frame, numbers) {
@@ -160,40 +131,46 @@ function hatchPattern(context) {
   return hatch;
 }
 
-/** What changes with clicks and the pointer: labels, hover, selection. */
+/** What changes with the pointer: hover, selection. */
 export function paintTop(canvas, store, frame) {
   const context = begin(canvas, frame);
   if (!store.ready) return;
-  if (store.outlines) paintLabels(context, store, frame);
   if (store.hovered >= 0) ring(context, store, frame, store.hovered, "#ffffff", 2.4);
   if (store.selected >= 0) ring(context, store, frame, store.selected, SELECTED, 3);
 }
 
-function paintLabels(context, store, frame) {
-  const members = [[], [], [], []];
-  for (const i of visible(store, frame)) if (store.labels[i] !== UNLABELED) members[store.labels[i]].push(i);
-  const filled = store.colorBy === "labels";
-  const dots = asDots(store, frame);
-  for (const code of [NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE]) {
-    if (dots) paintDots(context, store, frame, members[code], code);
-    else paintOutlines(context, store, frame, members[code], code, filled);
+/** What changes with clicks. `changed`: numbers of the buildings to paint anew; null for all. */
+export function paintLabels(canvas, store, frame, changed = null) {
+  if (changed && !asDots(store, frame)) {
+    for (const i of changed) repaintAround(canvas.getContext("2d"), store, frame, i);
+    return;
   }
+  const context = begin(canvas, frame);
+  if (!store.ready || !store.outlines) return;
+  if (asDots(store, frame)) paintLabelDots(context, store, frame);
+  else paintLabelled(context, store, frame, frame.box);
 }
 
-function paintDots(context, store, frame, members, code) {
-  const scale = 1 / frame.resolution;
-  for (const i of members) {
-    const [x, y] = store.center(i);
-    context.beginPath();
-    context.arc((x - frame.box[0]) * scale, (y - frame.box[1]) * scale, 4, 0, 2 * Math.PI);
-    context.fillStyle = LABEL_COLORS[code];
-    context.fill();
-    context.lineWidth = 1.4;
-    context.strokeStyle = "rgba(255,255,255,0.95)";
-    context.setLineDash(code === NOT_ASSESSABLE ? [2, 2] : []);
-    context.stroke();
-  }
-  context.setLineDash([]);
+// The lines of neighbours may reach into its box.
+function repaintAround(context, store, frame, i) {
+  const b = store.boxes;
+  const margin = LABEL_REACH_PX * frame.resolution;
+  const box = [b[4 * i] - margin, b[4 * i + 1] - margin, b[4 * i + 2] + margin, b[4 * i + 3] + margin];
+  const [x, y] = [(box[0] - frame.box[0]) / frame.resolution, (box[1] - frame.box[1]) / frame.resolution];
+  const [width, height] = [(box[2] - box[0]) / frame.resolution, (box[3] - box[1]) / frame.resolution];
+  context.save();
+  context.beginPath();
+  context.rect(x, y, width, height);
+  context.clip();
+  context.clearRect(x, y, width, height);
+  if (store.outlines) paintLabelled(context, store, frame, [box[0] - margin, box[1] - margin, box[2] + margin, box[3] + margin]);
+  context.restore();
+}
+
+function paintLabelled(context, store, frame, box) {
+  const members = [[], [], [], []];
+  for (const i of within(store, box)) if (store.labels[i] !== UNLABELED) members[store.labels[i]].push(i);
+  for (const code of [NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE]) paintOutlines(context, store, frame, members[code], code, store.colorBy === "labels");
 }
 
 function paintOutlines(context, store, frame, members, code, filled) {

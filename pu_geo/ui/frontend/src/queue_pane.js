@@ -1,7 +1,7 @@
 // "Next 20": one building large, the others small, answers by single keys.
 
 import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
-import { areaText, labelText, scoreText, swatch } from "./describe.js";
+import { areaText, labelText, markHere, scoreText, swatch } from "./describe.js";
 import { h } from "./dom.js";
 
 const KINDS = {
@@ -35,7 +35,7 @@ export class QueuePane {
     this.said = h("div.said.soft", { role: "status" });
     this.root = h("section.pane.queuepane", { "aria-label": "What to look at next" },
       h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.thumbs, this.said));
-    for (const event of ["labels", "details", "scores", "blind"]) store.on(event, () => this.later());
+    for (const event of ["labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
     new ResizeObserver(() => this.later(true)).observe(this.root);
   }
 
@@ -61,11 +61,17 @@ export class QueuePane {
     const { queue } = this;
     if (name === "q") return this.#once(event, () => queue.ask(true));
     if (!queue.current) return false;
+    if (queue.isOver && (name in KEYS || name === "n")) return this.#once(event, () => this.#goFurther(name));
     if (name in STEPS) return queue.go(queue.at + STEPS[name]), true;
     if (name in KEYS) return this.#once(event, () => this.#answer(KEYS[name]));
     if (name === "0" || name === "Backspace") return this.#once(event, () => this.#clear());
     if (name === "n") return this.#once(event, () => queue.skip());
     return false;
+  }
+
+  // The key may be meant for a picture that is not here yet: it must not change the answer before it.
+  #goFurther(name) {
+    if (name === "n" || name === "Enter") this.queue.ask(true);
   }
 
   // A key that is held down must not answer the whole queue.
@@ -113,7 +119,7 @@ export class QueuePane {
     this.askText.textContent = queue.isDone || !queue.items.length ? "Ask again" : "Next ones";
     this.askButton.hidden = queue.isOnItsWay;
     if (queue.isOnItsWay) this.said.textContent = "Asking for the next ones …";
-    else if (queue.isDone || !queue.items.length) this.said.textContent = "All of these are answered or skipped, and nothing else came back so far.";
+    else if (queue.isDone || !queue.items.length) this.said.textContent = "All of these are answered or skipped, and nothing else came back so far. Enter asks again; arrows lead back.";
     else this.said.textContent = "Keys answer the large picture, wherever the pointer is.";
   }
 
@@ -128,6 +134,8 @@ export class QueuePane {
     const facts = [h("b.who", {}, this.store.ids[i]), h("span", {}, swatch(this.store.labels[i]), labelText(this.store, i))];
     const score = scoreText(this.store, i);
     if (score) facts.push(h("span.num", {}, score));
+    const others = this.store.othersAt(i).map(({ name }) => name);
+    if (others.length) facts.push(h("b.alsohere", {}, `${others.join(", ")} on it too`));
     this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
     for (const button of this.answers.children) button.classList.toggle("given", Number(button.dataset.code) === this.store.labels[i]);
   }
@@ -147,7 +155,7 @@ export class QueuePane {
     this.drawnItem = null;
     this.thumbs.replaceChildren(...this.queue.items.map(({ i }, place) => {
       const picture = this.pictures.has(i) ? h("div.picture", { style: this.pictures.style(i, THUMB_PX, "post") }) : h("div.picture", { style: `width:${THUMB_PX}px;height:${THUMB_PX}px` });
-      return h("button.thumb", { type: "button", role: "option", tabindex: "-1", onclick: () => this.queue.go(place) }, picture, h("span.mark"));
+      return h("button.thumb", { type: "button", role: "option", tabindex: "-1", onclick: () => this.queue.go(place) }, picture, h("span.here"), h("span.mark"));
     }));
   }
 
@@ -160,6 +168,7 @@ export class QueuePane {
     thumb.classList.toggle("selected", place === this.queue.at);
     thumb.setAttribute("aria-selected", String(place === this.queue.at));
     thumb.title = `${place + 1}. ${KINDS[kind]?.[0] ?? kind} — ${skipped ? "Skipped" : LABEL_TEXTS[code]}`;
+    markHere(thumb.querySelector(".here"), this.store.othersAt(i));
     thumb.lastChild.textContent = skipped ? "↷" : { [POSITIVE]: "1", [NOT_DAMAGED]: "2", [NOT_ASSESSABLE]: "3" }[code] ?? "";
   }
 }

@@ -13,9 +13,10 @@ export class QueueState {
     this.skipped = new Set(); // places
     this.isActive = false; // the analyst looks at the queue
     this.isStarted = false;
+    this.isOver = false; // the last one was answered, and the analyst did not walk back since
     this.asked = null; // id of the queue after which another one was asked for
     store.on("geometry", () => this.#start());
-    store.on("labels", () => this.#relabelled());
+    store.on("labels", (cause) => this.#relabelled(cause));
   }
 
   /** @param queue {id, items: [[i, kind, why], ...]} or null */
@@ -42,6 +43,7 @@ export class QueueState {
     this.at = mine.at < this.items.length ? mine.at : -1;
     if (this.at < 0 || !this.isOpen(this.at)) this.at = this.#nextOpen();
     if (this.at < 0 && this.items.length) this.at = 0;
+    this.isOver = this.isDone;
     this.#step();
   }
 
@@ -74,6 +76,7 @@ export class QueueState {
 
   go(place) {
     this.at = Math.max(0, Math.min(this.items.length - 1, place));
+    this.isOver = false;
     this.#step();
   }
 
@@ -81,8 +84,9 @@ export class QueueState {
   goOn() {
     const next = this.#nextOpen();
     if (next >= 0) this.at = next;
+    this.isOver = next < 0;
     this.#step();
-    if (this.isDone) this.ask();
+    if (this.isOver) this.ask();
   }
 
   skip() {
@@ -116,15 +120,17 @@ export class QueueState {
     this.before = this.items.map((_, place) => this.isAnswered(place));
   }
 
-  #relabelled() {
+  // What others answered takes away no picture that somebody is about to answer: the next queue comes after that answer.
+  #relabelled(cause) {
     if (!this.isStarted) return;
     const undone = this.before?.findIndex((was, place) => was && place < this.items.length && !this.isAnswered(place)) ?? -1;
     if (undone >= 0) {
       this.at = undone;
       this.before = null;
     }
+    this.isOver = this.isDone && (this.isOver || cause !== "heard");
     this.#step();
-    if (this.isDone) this.ask();
+    if (this.isOver) this.ask();
   }
 
   // Forward from here, then from the start.

@@ -1,13 +1,16 @@
-// After "not assessable": why? One letter, or nothing at all; it never waits for an answer.
+// After "not assessable": why? One digit, or nothing at all; it never waits for an answer.
+//
+// In the queue the next building is shown already, and 1, 2, 3 and N are about that one: reasons have the digits after them.
 
 import { REASONS } from "./details.js";
 import { h } from "./dom.js";
 
+const PICTURE_PX = 36;
+
 export class ReasonPicker {
   /** @param chosen (numbers, reason, act) */
-  constructor(store, chosen) {
-    this.store = store;
-    this.chosen = chosen;
+  constructor(store, pictures, chosen) {
+    Object.assign(this, { store, pictures, chosen });
     this.root = h("div.picker", { hidden: true, role: "group", "aria-label": "Why not assessable" });
   }
 
@@ -18,19 +21,26 @@ export class ReasonPicker {
   open(numbers, act) {
     Object.assign(this, { numbers, act });
     const who = numbers.length > 1 ? `${numbers.length.toLocaleString("en")} buildings` : this.store.ids[numbers[0]];
-    const buttons = REASONS.map(([value, text, key]) => h("button.choice", { type: "button", "data-reason": value, onclick: () => this.#choose(value) }, h("kbd", {}, key.toUpperCase()), text));
-    this.root.replaceChildren(h("b.who", {}, who), "why not assessable?", ...buttons,
+    const buttons = REASONS.map(([value, text, key]) => h("button.choice", { type: "button", "data-reason": value, onclick: () => this.#choose(value) }, h("kbd", {}, key), text));
+    this.root.replaceChildren(...this.#picture(), h("b.who", {}, who), "why not assessable?", ...buttons,
       h("button.flat", { type: "button", title: "Unclear (Esc)", onclick: () => this.close() }, "✕"));
     this.root.hidden = false;
+  }
+
+  // In the queue another building is large by now.
+  #picture() {
+    const [i] = this.numbers;
+    return this.numbers.length === 1 && this.pictures.has(i) ? [h("div.picture", { style: this.pictures.style(i, PICTURE_PX, "post") })] : [];
   }
 
   close() {
     this.root.hidden = true;
   }
 
-  /** Returns true for a letter of ours. */
-  key(name) {
-    const reason = this.isOpen && REASONS.find(([, , key]) => key === name);
+  /** Returns true for a key of ours. Letters do the same as digits, but for N in the queue, which means "skip". */
+  key(name, inQueue) {
+    if (!this.isOpen || (inQueue && name === "n")) return false;
+    const reason = REASONS.find(([, , digit, letter]) => name === digit || name === letter);
     if (reason) this.#choose(reason[0]);
     return Boolean(reason);
   }

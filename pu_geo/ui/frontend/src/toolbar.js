@@ -16,11 +16,12 @@ export class Toolbar {
     this.colors = segmented("Colours", COLORS, actions.colors);
     this.eye = button("eye", "Hide or show outlines (Space)", actions.outlines);
     this.counts = h("div.counts", { "aria-live": "polite" });
+    this.others = h("div.others", { hidden: true, "aria-live": "polite" });
     this.status = h("div.status", { role: "status" });
     this.mapTools = h("div.group", {}, this.views, this.colors, this.eye);
     this.labelTools = h("div.group", {}, button("undo", "Undo (Ctrl/⌘ Z)", () => actions.step("undo")), button("redo", "Redo (Ctrl/⌘ Shift Z)", () => actions.step("redo")));
     const more = h("div.group", {}, button("card", "About the selected building (I)", actions.card), button("help", "All shortcuts (?)", () => this.toggleHelp()));
-    this.root = h("header", {}, this.mapTools, this.labelTools, this.counts, h("div.push"), this.status, more);
+    this.root = h("header", {}, this.mapTools, this.labelTools, this.counts, h("div.push"), this.others, this.status, more);
     const parts = HELP.flatMap(([title, entries]) => [h("dt.part", {}, title), ...entries.flatMap(([keys, text]) => [h("dt", {}, keys), h("dd", {}, text)])]);
     this.help = h("div.help", { hidden: true, role: "dialog", "aria-label": "Shortcuts", onclick: () => this.toggleHelp() }, h("b", {}, "Shortcuts"), h("dl", {}, ...parts));
   }
@@ -47,6 +48,15 @@ export class Toolbar {
     const entries = [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].filter((code) => counts[code] || code === POSITIVE)
       .map((code) => h("span", { title: LABEL_TEXTS[code] }, h(`i.dot.label${code}`), h("b", {}, counts[code].toLocaleString("en")), ` ${LABEL_TEXTS[code].toLowerCase()}`));
     this.counts.replaceChildren(...entries, h("span.soft", {}, `of ${this.store.n.toLocaleString("en")} buildings`));
+  }
+
+  showOthers({ analyst, color } = {}) {
+    const { others } = this.store;
+    this.others.hidden = !others.length;
+    const person = (name, dot) => h("span", { title: name }, h("i.dot", { style: `background:${dot}` }), name);
+    this.others.replaceChildren(h("span.soft", {}, others.length === 1 ? "1 other here" : `${others.length} others here`), ...others.map((each) => person(each.name, each.color)));
+    this.others.title = analyst ? `You are ${analyst}` : "";
+    this.others.style.borderColor = color ?? "";
   }
 
   showStatus({ ops, problem, state: logState }) {

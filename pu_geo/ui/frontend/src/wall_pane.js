@@ -1,6 +1,7 @@
 // The chip wall: every building as a small picture, pre above post, cut out of sprite sheets; only what is in view exists.
 
 import { LABEL_COLORS, NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
+import { markHere } from "./describe.js";
 import { h, icon, remember, remembered } from "./dom.js";
 import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
 import { WallPreview } from "./wall_preview.js";
@@ -46,7 +47,7 @@ export class WallPane {
     store.on("blind", () => this.#sortWhenSafe()); // a place in the order tells of the score
     store.on("conflicts", () => (this.filter === "conflicts" ? this.#sortWhenSafe() : this.#showTools()));
     store.on("selected", () => this.#follow(!this.clicking));
-    store.on("hovered", () => this.#later());
+    for (const event of ["hovered", "others"]) store.on(event, () => this.#later());
     const on = (name, act) => this.runway.addEventListener(name, (event) => {
       const cell = event.target.closest?.(".chip");
       if (!cell) return;
@@ -148,6 +149,8 @@ export class WallPane {
   #sort() {
     const { store } = this;
     if (!store.ready || !this.wall) return;
+    this.isStale = this.root.hidden; // sorted once somebody looks: scores change with each answer in the queue
+    if (this.isStale) return;
     this.items = arrange(store, this.chips, { order: this.effectiveOrder, filter: this.effectiveFilter, like: this.like });
     this.placeOf = new Map(this.items.map((i, place) => [i, place]));
     this.cursor = this.placeOf.get(store.selected) ?? -1;
@@ -179,6 +182,7 @@ export class WallPane {
 
   #draw() {
     if (!this.wall || !this.store.ready || !this.scroller.clientWidth) return;
+    if (this.isStale) this.#sort();
     if (this.relayout || this.columns === undefined) this.#layout();
     this.relayout = false;
     const row = this.cellHeight + GAP;
@@ -205,7 +209,7 @@ export class WallPane {
     const i = this.items[place];
     const [column, row] = [place % this.columns, Math.floor(place / this.columns)];
     const cell = h("div.chip", { "data-building": i, style: `width:${this.cellWidth}px;height:${this.cellHeight}px;transform:translate(${GAP + column * (this.cellWidth + GAP)}px,${GAP + row * (this.cellHeight + GAP)}px)` },
-      h("div.picture", { style: this.pictures.style(i, this.cellWidth) }), h("span.badge"),
+      h("div.picture", { style: this.pictures.style(i, this.cellWidth) }), h("span.badge"), h("span.here"),
       h("button.locate", { type: "button", title: "Show on the map", tabindex: "-1" }, icon("target")),
       h("button.locate.alike", { type: "button", title: "Chips like this one first (K)", tabindex: "-1" }, icon("alike")));
     if (this.wall.has_pre) cell.classList.add("both");
@@ -221,6 +225,7 @@ export class WallPane {
     cell.style.setProperty("--c", LABEL_COLORS[code]);
     cell.classList.toggle("selected", i === store.selected);
     cell.classList.toggle("hovered", i === store.hovered);
+    markHere(cell.querySelector(".here"), store.othersAt(i));
     const badge = cell.children[1];
     badge.textContent = score === null ? "" : score.toFixed(2).replace(/^0/, "");
     badge.style.setProperty("--score", score === null ? "transparent" : stepColor(scoreStep(score)));

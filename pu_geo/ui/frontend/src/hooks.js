@@ -1,0 +1,51 @@
+// What the browser tests and a developer at the console can ask a view.
+
+import { LABEL_NAMES } from "./colors.js";
+import { measures } from "./measures.js";
+
+export function hooks(view) {
+  const { store, map, wall, queue } = view;
+  return {
+    get ready() {
+      const scored = !view.data.score_id || store.scores !== null;
+      return store.ready && scored && (map.root.hidden || Boolean(map.map?.getSize())) && (wall.root.hidden || wall.cells.size > 0);
+    },
+    get status() {
+      return view.log.state;
+    },
+    get selected() {
+      return view.selectedId;
+    },
+    session: () => view.log.session,
+    select: (id) => store.set("selected", store.index.get(id)),
+    ids: () => store.ids,
+    labels: () => {
+      const found = {};
+      store.labels.forEach((code, i) => code && (found[store.ids[i]] = LABEL_NAMES[code]));
+      return found;
+    },
+    pending: () => view.log.ops.length,
+    pixelOf: (id, twin = false) => map.clientPixelOf(store.index.get(id), twin),
+    chipOf: (id) => wall.clientPixelOf(store.index.get(id)),
+    wallIds: () => wall.items.map((i) => store.ids[i]),
+    look: () => ({ view: store.view, colorBy: store.colorBy, outlines: store.outlines, tab: view.tab, center: map.map?.getView().getCenter(), resolution: map.map?.getView().getResolution() }),
+    order: () => ({ order: wall.effectiveOrder, filter: wall.effectiveFilter }),
+    details: (id) => store.detail(store.index.get(id)),
+    queue: () => ({ id: queue.id, current: queue.current && store.ids[queue.current.i], kind: queue.current?.kind, ids: queue.items.map(({ i }) => store.ids[i]), skipped: [...queue.skipped].map((at) => store.ids[queue.items[at].i]) }),
+    /** What the analyst may see; null while it is kept back. */
+    score: (id) => store.score(store.index.get(id)),
+    setView: (center, resolution) => {
+      map.map.getView().setCenter([center[0], -center[1]]);
+      map.map.getView().setResolution(resolution);
+    },
+    /** Ids whose middle is inside the map with `margin` pixels to spare, and so can be clicked. */
+    onScreen: (margin = 30) => {
+      const box = map.target.getBoundingClientRect();
+      return store.ids.filter((id, i) => {
+        const [x, y] = map.pixelOf(i) ?? [-1, -1];
+        return x > margin && y > margin && x < box.width - margin && y < box.height - margin;
+      });
+    },
+    ...measures(view),
+  };
+}

@@ -1,0 +1,36 @@
+// Brings geometry and scores from the server into the store, each address once.
+
+import { Files, asFloats, asJson } from "./files.js";
+
+const files = new Files(6); // they outlive a change of page; each answer may bring new scores
+
+export class Loader {
+  /** @param failed (error) */
+  constructor(store, failed) {
+    Object.assign(this, { store, failed });
+    this.geometry = this.scores = null; // addresses of what is shown, or on its way
+  }
+
+  load({ base, token, geometry_v, score_id }) {
+    const geometry = `${base}/${token}/geometry.json?v=${geometry_v}`;
+    if (geometry !== this.geometry) {
+      this.geometry = geometry;
+      this.#fetch(geometry, asJson, (found) => geometry === this.geometry && this.#setGeometry(found));
+    }
+    const scores = score_id ? `${base}/${token}/scores/${score_id}.bin?v=${score_id}` : null;
+    if (scores !== this.scores) {
+      this.scores = scores;
+      if (!scores) this.store.setScores(null);
+      else this.#fetch(scores, asFloats, (found) => scores === this.scores && this.store.setScores(found));
+    }
+  }
+
+  #setGeometry(found) {
+    this.store.setGeometry(found);
+    performance.mark("pugeo:geometry"); // for benchmarks
+  }
+
+  #fetch(url, read, done) {
+    files.get(url, read).then(done, this.failed);
+  }
+}

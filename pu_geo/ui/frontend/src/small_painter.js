@@ -1,0 +1,109 @@
+// Draws buildings at low zoom, where up to 100,000 of them are in view: as dots, and as plain outlines a little further in.
+
+import { LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, scoreStep, stepRgb } from "./colors.js";
+import { Raster, pixel } from "./raster.js";
+
+const CELL_PX = 4; // one plain dot in so many screen pixels is enough; more would hide the picture
+const SHADOW = pixel([0, 0, 0], 0.45);
+const DOT_RADIUS_PX = 4;
+const BELOW_ALPHA = 0.3; // of scores below the threshold
+
+/** Without scores: where buildings are. */
+export function paintPlainDots(context, store, frame) {
+  const raster = new Raster(context, frame);
+  const cell = CELL_PX * raster.ratio;
+  const columns = Math.ceil(raster.width / cell);
+  const taken = new Uint8Array(columns * Math.ceil(raster.height / cell));
+  const side = Math.round(2 * raster.ratio);
+  const [dot, shadow] = [pixel([250, 250, 250], 0.6), pixel([0, 0, 0], 0.3)];
+  const b = store.boxes;
+  for (let i = 0, k = 0; i < store.n; i++, k += 4) {
+    const [x, y] = [raster.x((b[k] + b[k + 2]) / 2), raster.y((b[k + 1] + b[k + 3]) / 2)];
+    if (x < 0 || y < 0 || x >= raster.width || y >= raster.height) continue;
+    const at = Math.floor(x / cell) + columns * Math.floor(y / cell);
+    if (taken[at]) continue;
+    taken[at] = 1;
+    raster.block(x + side / 2, y + side / 2, side, shadow);
+    raster.block(x, y, side, dot);
+  }
+  raster.show();
+}
+
+/** Lowest first, so that high scores end on top of the crowd. */
+export function paintScoreDots(context, store, frame) {
+  const raster = new Raster(context, frame);
+  const side = Math.max(3, Math.min(6, (store.medianSize / frame.resolution) * 1.3)) * raster.ratio;
+  const [full, faint] = stepPixels(1, BELOW_ALPHA);
+  const b = store.boxes;
+  for (const i of store.byScore) {
+    const score = store.score(i);
+    if (score === null) continue;
+    const [x, y] = [raster.x((b[4 * i] + b[4 * i + 2]) / 2), raster.y((b[4 * i + 1] + b[4 * i + 3]) / 2)];
+    const below = store.threshold !== null && score < store.threshold;
+    raster.block(x, y, Math.round(below ? Math.max(2 * raster.ratio, side - 1.5 * raster.ratio) : side), (below ? faint : full)[scoreStep(score)]);
+  }
+  raster.show();
+}
+
+/** Thin outlines with a shadow, filled by score. */
+export function paintSmall(context, store, frame, scored) {
+  const raster = new Raster(context, frame);
+  const [full, faint] = stepPixels(0.78, 0.22);
+  const line = pixel([245, 245, 245], scored ? 0.5 : 0.85);
+  const b = store.boxes;
+  const [minX, minY, maxX, maxY] = frame.box;
+  for (let i = 0, k = 0; i < store.n; i++, k += 4) {
+    if (b[k] > maxX || b[k + 2] < minX || b[k + 1] > maxY || b[k + 3] < minY) continue;
+    const rings = store.rings[i];
+    raster.outline(rings, SHADOW, 1);
+    const score = scored ? store.score(i) : null;
+    if (score !== null) {
+      const below = store.threshold !== null && score < store.threshold;
+      raster.fill(rings, b.subarray(k, k + 4), (below ? faint : full)[scoreStep(score)]);
+    }
+    raster.outline(rings, line);
+  }
+  raster.show();
+}
+
+/** Positives last, so that none is hidden. */
+export function paintLabelDots(context, store, frame) {
+  const raster = new Raster(context, frame);
+  const b = store.boxes;
+  const members = [[], [], [], []];
+  for (let i = 0; i < store.n; i++) if (store.labels[i] !== UNLABELED) members[store.labels[i]].push(i);
+  for (const code of [NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE]) {
+    const picture = labelDot(code, frame.pixelRatio);
+    for (const i of members[code]) raster.stamp(raster.x((b[4 * i] + b[4 * i + 2]) / 2), raster.y((b[4 * i + 1] + b[4 * i + 3]) / 2), picture);
+  }
+  raster.show();
+}
+
+function stepPixels(...alphas) {
+  return alphas.map((alpha) => Array.from({ length: SCORE_STEPS }, (_, step) => pixel(stepRgb(step), alpha)));
+}
+
+const labelDots = new Map();
+function labelDot(code, ratio) {
+  const key = `${code} ${ratio}`;
+  if (!labelDots.has(key)) labelDots.set(key, drawLabelDot(code, ratio));
+  return labelDots.get(key);
+}
+
+function drawLabelDot(code, ratio) {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = Math.ceil((2 * DOT_RADIUS_PX + 2) * ratio);
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  const middle = canvas.width / ratio / 2;
+  context.beginPath();
+  context.arc(middle, middle, DOT_RADIUS_PX, 0, 2 * Math.PI);
+  context.fillStyle = LABEL_COLORS[code];
+  context.fill();
+  context.lineWidth = 1.4;
+  context.strokeStyle = "rgba(255,255,255,0.95)";
+  if (code === NOT_ASSESSABLE) context.setLineDash([2, 2]);
+  context.stroke();
+  const { data, width, height } = context.getImageData(0, 0, canvas.width, canvas.height);
+  return { data: new Uint32Array(data.buffer), width, height };
+}
