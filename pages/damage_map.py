@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.services import labeling, mapping, training
-from pu_geo.ui import audit_panel, export_panel, frame
+from pu_geo.ui import area_panel, audit_panel, export_panel, frame
 from pu_geo.ui.project_view import project_view
 
 layout = frame.needs_project()
@@ -47,9 +47,11 @@ with shape:
     )  # fmt: skip
     st.plotly_chart(histogram, key="histogram", config={"displayModeBar": False})
 
-on_map, audited, exported = st.tabs(["Map", "Audit", "Export"])
+on_map, audited, summed, exported = st.tabs(["Map", "Audit", "Areas", "Export"])
 with audited:
     audit = audit_panel.draw(layout, run_id, threshold, threshold_key)
+with summed:
+    area_panel.draw(layout, run_id, threshold)
 with exported:
     export_panel.draw(layout, run_id, threshold)
 with on_map:

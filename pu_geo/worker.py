@@ -23,6 +23,8 @@ TASKS = {
     "next_round": "pu_geo.tasks.rounds:next_round",
     "add_scenes": "pu_geo.tasks.scenes:add_scenes",
     "add_footprints": "pu_geo.tasks.footprints:add_footprints",
+    "add_areas": "pu_geo.tasks.areas:add_areas",
+    "sum_up": "pu_geo.tasks.areas:sum_up",
     "chip": "pu_geo.tasks.chip:chip",
     "rank": "pu_geo.tasks.train:rank",
     "train": "pu_geo.tasks.train:train",

@@ -42,7 +42,7 @@ def export_csv(damage_map: DamageMap, out: Path) -> None:
 def _csv_pieces(damage_map: DamageMap) -> Iterator[bytes]:
     fields = fields_of(damage_map)
     missing = [name for name in ("lon", "lat") if name not in damage_map.columns]
-    yield "\ufeff".encode() + _lines([[_guarded(field.name) for field in fields] + missing])
+    yield "\ufeff".encode() + _lines([[guarded(field.name) for field in fields] + missing])
     for piece in pieces_of(damage_map):
         columns = [_csv_column(piece, field) for field in fields]
         if missing:
@@ -55,15 +55,16 @@ def _csv_pieces(damage_map: DamageMap) -> Iterator[bytes]:
 def _csv_column(piece: Piece, field: Field) -> list[Cell]:
     values = piece.columns[field.name]
     if field.kind == "list":  # each item by itself: where ";" parts the cells, the second one has a cell of its own
-        guarded = [None if value is None else [_guarded(str(item)) for item in value] for value in values]  # type: ignore[attr-defined]
-        return flat_column(guarded, "list")
+        items = [None if value is None else [guarded(str(item)) for item in value] for value in values]  # type: ignore[attr-defined]
+        return flat_column(items, "list")
     cells = flat_column(values, field.kind)
     if field.kind == "bool":
         return [None if cell is None else str(cell).lower() for cell in cells]
-    return [_guarded(cell) if isinstance(cell, str) else cell for cell in cells]
+    return [guarded(cell) if isinstance(cell, str) else cell for cell in cells]
 
 
-def _guarded(text: str) -> str:
+def guarded(text: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet could take for a formula."""
     return f"'{text}" if _MAY_BE_A_FORMULA.match(text) else text
 
 

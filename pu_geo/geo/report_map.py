@@ -1,42 +1,45 @@
-"""The map of a printed report: the scene in grey, with buildings colored by triage or, where they are many, cells of them."""
+"""The map of a printed report: the scene in grey, with buildings colored by triage or, where they are many, cells."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
 import numpy as np
-import orjson
 import shapely
 from numpy.typing import NDArray
 
 from pu_geo.geo import crs as systems
-from pu_geo.geo.export_styles import LOOKS, Look
-from pu_geo.geo.quicklooks import NO_DATA_GREY
+from pu_geo.geo.export_styles import LOOKS
+from pu_geo.geo.report_scene import Picture, grey_scene
 from pu_geo.records import DamageMap, Grid
 
 LONG_SIDE_PX = 1600
 MOST_OUTLINES = 12_000  # one building in 200 pixels; beyond it outlines run into blots where a town is dense
-SMALLEST_MARK_PX = 6.0  # half a millimeter in print
-CELL_PX = 18.0
+SMALLEST_MARK_PX = 7.0  # 0.8 mm in print
+CELL_PX = 15.0
 MARKED = ("confirmed", "flagged", "high_precision")
 _DRAWN_FIRST_TO_LAST = ("below", "not_assessed", "high_recall", "flagged", "high_precision", "confirmed")
 _RAMP = ("#FEE391", "#FE9929", "#CC4C02", "#662506")  # YlOrBr of ColorBrewer: told apart by every eye, and in grey
-_DARKEST, _LIGHTEST = 90, 240  # of the scene: colors and black lines must stand out from it
-_NODATA_NEAR, _NODATA_SIDE_PX = 3, 9  # a real picture has no area of this size in exactly this grey
 _SHIFT = 4  # cv2 draws with coordinates in sixteenths of a pixel
-_INK = (40, 40, 40)
+_INK, _HATCH = (40, 40, 40), (110, 110, 110)
+_NONE_FLAGGED = "#CFD6DE"
+_OPACITY = 0.8  # of cells over a scene, so that streets show through
+_LIGHT, _DARK = {"below": "#FFFFFF", "high_recall": "#F0E442"}, {"below": "#9A9A9A", "high_recall": "#A08C00"}
+_WORDS = {
+    "high_recall": "Not flagged, but above the audit's threshold for high recall",
+    "not_assessed": "Not assessed: nothing is known",
+}
 _FARTHEST_PX = 20_000.0
-
-Picture = NDArray[np.uint8]
+_KINDS = {"below": "outline", "high_recall": "outline", "not_assessed": "hatch", "high_precision": "heavy"}
 
 
 @dataclass(frozen=True)
 class LegendRow:
-    """One mark of the map: its color "#rrggbb" and words. A "hatch" is in dark lines, an "outline" has no fill."""
+    """One mark: its color "#rrggbb", words, and kind: "fill", "heavy" (a fill with a strong edge), "outline" or "hatch"."""
 
     color: str
     words: str
@@ -99,15 +102,17 @@ def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None) -> MapP
         ValueError: if the pyramid belongs to a grid of another size.
     """
     frame = _frame(grid)
-    scene = None if background is None else _scene(background, frame)
+    scene = None if background is None else grey_scene(background, grid, frame.width, frame.height)
     picture = np.full((frame.height, frame.width, 3), 255, np.uint8) if scene is None else scene
     triage = np.array([str(value) for value in damage_map.columns["triage"]], dtype=object)
     shapes = np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object)))
     cell_m = None
     if len(triage) > MOST_OUTLINES:
-        cell_m, legend = _draw_cells(picture, shapes, triage, frame)
+        opacity = 1.0 if scene is None else _OPACITY
+        cell_m, legend = _draw_cells(picture, shapes, triage, frame, opacity)
     else:
-        legend = _draw_buildings(picture, shapes, triage, frame)
+        edges = _DARK if scene is None else _LIGHT
+        legend = _draw_buildings(picture, shapes, triage, frame, edges)
     data, media_type = _encode(picture, is_photo=scene is not None)
     return MapPicture(
         data, media_type, frame.width, frame.height, frame.m_per_px, _north_deg(frame), _corners(grid), legend, cell_m,
@@ -150,112 +155,55 @@ def _north_deg(frame: _Frame) -> float:
     if not np.isfinite(place).all():
         return 0.0
     step = -1e-4 if place[0, 1] > 89 else 1e-4
-    ahead = systems.convert(place + [[0.0, step]], systems.LONLAT, frame.grid.crs)
+    ahead = systems.convert(place + np.array([[0.0, step]]), systems.LONLAT, frame.grid.crs)
     right, down = (frame.to_map(ahead) - frame.to_map(center))[0] * np.sign(step)
     return math.degrees(math.atan2(right, -down)) if np.isfinite(right + down) else 0.0
-
-
-# The scene
-
-
-def _scene(folder: Path, frame: _Frame) -> Picture | None:
-    """Return the scene in grey, uint8 [height, width, 3], white where it has no data; None without a pyramid."""
-    facts = folder / "pyramid.json"
-    if not facts.is_file():
-        return None
-    pyramid = orjson.loads(facts.read_bytes())
-    grid = frame.grid
-    if (pyramid["width"], pyramid["height"]) != (grid.width, grid.height):
-        raise ValueError(
-            f"the pyramid is of {pyramid['width']} x {pyramid['height']} pixels, the grid of {grid.width} x {grid.height}."
-        )
-    finest_needed = 1.0 / frame.scale.max()
-    zoom = next((z for z, px in enumerate(pyramid["resolutions"]) if px <= finest_needed), pyramid["max_zoom"])
-    px = pyramid["resolutions"][zoom]
-    grey, is_empty = _level(folder / str(zoom), pyramid["tile_px"], math.ceil(grid.width / px), math.ceil(grid.height / px))
-    wide, high = (round(length * px * scale) for length, scale in zip(grey.shape[::-1], frame.scale, strict=True))
-    if not is_empty.all():
-        low, top = np.percentile(grey[~is_empty], [1, 99])
-        share = np.clip((grey.astype(np.float32) - low) / max(top - low, 1.0), 0.0, 1.0)
-        grey = (_DARKEST + (_LIGHTEST - _DARKEST) * share).astype(np.uint8)
-    grey[is_empty] = 255
-    fitted = cv2.resize(grey, (wide, high), interpolation=cv2.INTER_AREA if wide < grey.shape[1] else cv2.INTER_LINEAR)
-    return np.repeat(fitted[: frame.height, : frame.width, None], 3, axis=2)
-
-
-def _level(folder: Path, tile_px: int, width: int, height: int) -> tuple[Picture, NDArray[np.bool_]]:
-    """Put the tiles of one zoom together: grey uint8 [height, width], and where there is no data."""
-    across, down = -(-width // tile_px), -(-height // tile_px)
-    grey = np.full((down * tile_px, across * tile_px), NO_DATA_GREY, np.uint8)
-    is_empty = np.ones(grey.shape, np.bool_)
-    for x in range(across):
-        for y in range(down):
-            path = folder / str(x) / f"{y}.jpg"
-            data = np.frombuffer(path.read_bytes(), np.uint8) if path.is_file() else np.empty(0, np.uint8)
-            tile = cv2.imdecode(data, cv2.IMREAD_COLOR) if len(data) else None
-            if tile is not None and tile.shape[:2] == (tile_px, tile_px):
-                part = np.s_[y * tile_px : (y + 1) * tile_px, x * tile_px : (x + 1) * tile_px]
-                grey[part] = cv2.cvtColor(tile, cv2.COLOR_BGR2GRAY)
-                is_empty[part] = (np.abs(tile.astype(np.int16) - NO_DATA_GREY) <= _NODATA_NEAR).all(axis=2)
-    kernel = np.ones((_NODATA_SIDE_PX, _NODATA_SIDE_PX), np.uint8)
-    opened = cv2.morphologyEx(is_empty.astype(np.uint8), cv2.MORPH_OPEN, kernel) > 0
-    return grey[:height, :width], opened[:height, :width]
 
 
 # Buildings one by one
 
 
-def _draw_buildings(picture: Picture, shapes: NDArray[np.object_], triage: NDArray[np.object_], frame: _Frame) -> tuple[LegendRow, ...]:
-    """Draw each building; what matters most comes last, so that nothing hides it."""
+def _draw_buildings(
+    picture: Picture,
+    shapes: NDArray[np.object_],
+    triage: NDArray[np.object_],
+    frame: _Frame,
+    edges: Mapping[str, str],
+) -> tuple[LegendRow, ...]:
+    """Draw each building; what matters most comes last, so that nothing hides it.
+
+    Args:
+        edges: color of the buildings that are outlines alone, by triage.
+    """
     looks = {look.triage: look for look in LOOKS}
     legend = []
     for value in _DRAWN_FIRST_TO_LAST:
         rows = np.flatnonzero(triage == value)
-        if not len(rows):
-            continue
-        hatch = _hatch(picture.shape[:2]) if looks[value].is_hatched else None
-        for rings in _rings_on_map(shapes[rows], frame):
-            _draw_building(picture, rings, looks[value], hatch)
-        legend.append(_legend_row(looks[value], len(rows)))
+        if len(rows):
+            kind, color = _KINDS.get(value, "fill"), edges.get(value, looks[value].color)
+            _draw_group(picture, list(_outlines(shapes[rows], frame, is_marked=kind != "outline")), kind, color)
+            legend.append(LegendRow(color, f"{_WORDS.get(value, looks[value].label)}: {len(rows):,}", kind))
     return tuple(reversed(legend))
 
 
-def _legend_row(look: Look, n: int) -> LegendRow:
-    kind = "hatch" if look.is_hatched else "outline" if look.triage == "below" else "fill"
-    kind = "heavy" if look.triage == "high_precision" else kind  # the same color as flagged, told apart by its edge
-    return LegendRow(look.color, f"{look.label}: {n:,}", kind)
-
-
-def _rings_on_map(shapes: NDArray[np.object_], frame: _Frame) -> Iterator[list[NDArray[np.float64]]]:
-    """Return the rings of each building that reaches into the map, float [points, 2] in pixels of the map."""
+def _outlines(
+    shapes: NDArray[np.object_], frame: _Frame, *, is_marked: bool
+) -> Iterator[tuple[list[NDArray[np.int32]], bool]]:
+    """Return the rings of each building that reaches into the map, as cv2 takes them, and whether it became a square."""
     for shape in shapes:
         rings = [frame.to_map(shapely.get_coordinates(ring)) for ring in shapely.get_rings(shapely.get_parts(shape))]
         rings = [ring for ring in rings if len(ring) and np.isfinite(ring).all()]
-        if rings:
-            low, high = np.min([r.min(axis=0) for r in rings], axis=0), np.max([r.max(axis=0) for r in rings], axis=0)
-            if (high >= 0).all() and (low <= [frame.width, frame.height]).all():
-                yield rings
-
-
-def _draw_building(picture: Picture, rings: Sequence[NDArray[np.float64]], look: Look, hatch: NDArray[np.bool_] | None) -> None:
-    every = np.concatenate(rings)
-    low, high = every.min(axis=0), every.max(axis=0)
-    is_small = (high - low).max() < SMALLEST_MARK_PX
-    if is_small and look.triage != "below":
-        around, half = (low + high) / 2, SMALLEST_MARK_PX / 2
-        rings = [np.array([around + half * np.array(way) for way in ((-1, -1), (1, -1), (1, 1), (-1, 1))])]
-    points = [_sixteenths(ring) for ring in rings]
-    line = cv2.LINE_AA
-    if hatch is not None:
-        mask = np.zeros(picture.shape[:2], np.uint8)
-        cv2.fillPoly(mask, points, 255, cv2.LINE_8, _SHIFT)
-        picture[mask > 0] = 255
-        picture[(mask > 0) & hatch] = _INK
-    elif look.triage != "below":
-        cv2.fillPoly(picture, points, _bgr(look.color), line, _SHIFT)
-    edge = (255, 255, 255) if look.triage == "below" else _INK
-    if look.triage == "below" or hatch is not None or look.triage in ("confirmed", "high_precision") or not is_small:
-        cv2.polylines(picture, points, True, edge, 2 if look.triage == "high_precision" else 1, line, _SHIFT)
+        if not rings:
+            continue
+        every = np.concatenate(rings)
+        low, high = every.min(axis=0), every.max(axis=0)
+        if (high < 0).any() or (low > [frame.width, frame.height]).any():
+            continue
+        is_small = is_marked and bool((high - low).max() < SMALLEST_MARK_PX)
+        if is_small:
+            around, half = (low + high) / 2, SMALLEST_MARK_PX / 2
+            rings = [around + half * np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])]
+        yield [_sixteenths(ring) for ring in rings], is_small
 
 
 def _sixteenths(ring: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -263,11 +211,89 @@ def _sixteenths(ring: NDArray[np.float64]) -> NDArray[np.int32]:
     return np.round(near * 2**_SHIFT).astype(np.int32)
 
 
-def _hatch(shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    rows, columns = np.indices(shape[:2], dtype=np.int32)
-    return np.asarray((rows + columns) % 5 == 0)
+def _draw_group(
+    picture: Picture, outlines: Sequence[tuple[Sequence[NDArray[np.int32]], bool]], kind: str, color: str
+) -> None:
+    if kind == "hatch":
+        mask = np.zeros(picture.shape[:2], np.uint8)
+        for rings, _ in outlines:
+            cv2.fillPoly(mask, rings, 255, cv2.LINE_8, _SHIFT)
+        _draw_hatch(picture, mask > 0)
+    elif kind != "outline":
+        for rings, _ in outlines:
+            cv2.fillPoly(picture, rings, _bgr(color), cv2.LINE_AA, _SHIFT)
+    for rings, is_small in outlines:
+        if not (is_small and kind == "fill"):  # an edge would leave little of the color
+            edge = {"outline": _bgr(color), "hatch": _HATCH}.get(kind, _INK)
+            cv2.polylines(picture, rings, True, edge, 2 if kind == "heavy" and not is_small else 1, cv2.LINE_AA, _SHIFT)
+
+
+def _draw_hatch(picture: Picture, mask: NDArray[np.bool_]) -> None:
+    rows, columns = np.nonzero(mask)
+    picture[rows, columns] = np.where(((rows + columns) % 5 == 0)[:, None], _HATCH, 255)
 
 
 def _bgr(color: str) -> tuple[int, int, int]:
     red, green, blue = bytes.fromhex(color[1:])
     return blue, green, red
+
+
+# Many buildings: cells
+
+
+def _draw_cells(
+    picture: Picture, shapes: NDArray[np.object_], triage: NDArray[np.object_], frame: _Frame, opacity: float
+) -> tuple[float, tuple[LegendRow, ...]]:
+    """Color cells by how many of their buildings are confirmed or flagged; hatch those where nothing was assessed.
+
+    Returns:
+        The side of a cell in meters, a round number, and the legend.
+    """
+    cell_m = round_length(CELL_PX * frame.m_per_px)
+    side = cell_m / frame.m_per_px
+    places = frame.to_map(_centroids(shapes))
+    is_inside = ((places >= 0) & (places < [frame.width, frame.height])).all(axis=1)
+    cell = np.floor(places[is_inside] / side).astype(np.int64)
+    across = math.ceil(frame.width / side)
+    index, n_cells = cell[:, 1] * across + cell[:, 0], across * math.ceil(frame.height / side)
+    value = triage[is_inside]
+    marked = np.bincount(index[np.isin(value, MARKED)], minlength=n_cells)
+    assessed = np.bincount(index[value != "not_assessed"], minlength=n_cells)
+    tops = _class_tops(int(marked.max(initial=0)))
+    ramp = [_NONE_FLAGGED, *_RAMP[len(_RAMP) - len(tops) :]]
+    for at in np.unique(index):
+        x, y = np.round(np.array([[at % across, at // across], [at % across + 1, at // across + 1]]) * side).astype(int).T
+        part = picture[y[0] : y[1], x[0] : x[1]]
+        if assessed[at] == 0:
+            _draw_hatch(part, np.ones(part.shape[:2], np.bool_))
+        else:
+            color = np.array(_bgr(ramp[int(np.searchsorted([0, *tops], marked[at]))]))
+            part[:] = np.round(opacity * color + (1 - opacity) * part).astype(np.uint8)
+    return cell_m, _cell_legend(tops, ramp, has_unseen=bool((assessed[np.unique(index)] == 0).any()))
+
+
+def _centroids(shapes: NDArray[np.object_]) -> NDArray[np.float64]:
+    points = shapely.centroid(shapes)
+    places = np.stack([shapely.get_x(points), shapely.get_y(points)], axis=-1)
+    return np.nan_to_num(places, nan=np.inf)
+
+
+def _class_tops(most: int) -> list[int]:
+    """Return the highest count of each class of cells: up to four, each about as many times the one before."""
+    steps = [math.ceil(max(most, 1) ** (i / len(_RAMP)) - 1e-9) for i in range(1, len(_RAMP) + 1)]
+    return sorted(set(steps))
+
+
+def _cell_legend(tops: Sequence[int], ramp: Sequence[str], *, has_unseen: bool) -> tuple[LegendRow, ...]:
+    lows = [0, 1, *(top + 1 for top in tops[:-1])]
+    rows = [
+        LegendRow(color, f"{low:,}" if low == top else f"{low:,}\u2013{top:,}")
+        for color, low, top in zip(ramp, lows, [0, *tops], strict=True)
+    ]
+    return (*rows, *([LegendRow("#6E6E6E", "none assessed: nothing is known", "hatch")] if has_unseen else []))
+
+
+def round_length(length_m: float) -> float:
+    """Return the smallest of 1, 2, 5, 10, 20, 50, ... (and their tenths) that is at least `length_m`, meters."""
+    power = 10.0 ** math.floor(math.log10(length_m))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= length_m * (1 - 1e-9))

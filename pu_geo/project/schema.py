@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-SCHEMA = 2
+from pu_geo.project import live_style
+
+SCHEMA = 3
 APPLICATION_ID = 0x47504B47  # "GPKG"
 USER_VERSION = 10300
 CUSTOM_SRS = 100000  # a CRS without an EPSG code
@@ -101,9 +103,25 @@ INSERT INTO gpkg_geometry_columns VALUES
   ('footprints', 'geom', 'GEOMETRY', 0, 0, 0), ('damage_map', 'geom', 'GEOMETRY', 0, 0, 0);
 """
 
-CREATE = _GEOPACKAGE + _TABLES + _REGISTRY
+# Areas that damage is summed up by, and styles for QGIS. Came with schema 3; QGIS may have made `layer_styles` before.
+_AREAS = (
+    "CREATE TABLE areas (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom BLOB NOT NULL, layer TEXT NOT NULL, "
+    "name TEXT NOT NULL, pcode TEXT)",
+    "INSERT INTO gpkg_contents (table_name, data_type, identifier, description, srs_id) SELECT 'areas', 'features', 'areas', "
+    "'areas that damage is summed up by', srs_id FROM gpkg_contents WHERE table_name = 'footprints'",
+    "INSERT INTO gpkg_geometry_columns SELECT 'areas', 'geom', 'GEOMETRY', srs_id, 0, 0 FROM gpkg_geometry_columns "
+    "WHERE table_name = 'footprints'",
+    live_style.TABLE,
+    "INSERT OR IGNORE INTO gpkg_contents (table_name, data_type, identifier) "
+    "VALUES ('layer_styles', 'attributes', 'layer_styles')",
+    live_style.insert("damage_map", live_style.damage_map_qml(), "Answers, and scores where there is none"),
+    live_style.insert("areas", live_style.areas_qml(), "Outlines"),
+)
+
+CREATE = _GEOPACKAGE + _TABLES + _REGISTRY + "".join(f"{statement};\n" for statement in _AREAS)
 
 # Schema number -> statements that lead to the next one. Rows of the log are never rewritten.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     1: (*(f"ALTER TABLE label_event ADD COLUMN {column}" for column in _ANSWER_COLUMNS), "DROP VIEW damage_map", _VIEW),
+    2: _AREAS,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from pu_geo import jobs
-from pu_geo.project import labels, runs, store, versions
-from pu_geo.project.layout import Layout
+from pu_geo.errors import PuGeoError
+from pu_geo.jobs import JobView
+from pu_geo.project import areas, labels, runs, store, versions
+from pu_geo.project.layout import Layout, checked_id
 from pu_geo.records import MOST_NODATA, RunFacts
 from pu_geo.services import auditing
 from pu_geo.services.imagery import chip_facts
@@ -83,6 +86,42 @@ def publish_arguments(
     return {
         "run_id": facts.run_id, "threshold": limit, "formats": list(formats), "profiles": list(profiles), "audit": audit,
     }  # fmt: skip
+
+
+def start_adding_areas(layout: Layout, path: str, layer: str) -> str:
+    """Start the job that reads areas such as districts; return its id.
+
+    Raises:
+        PuGeoError: if no path is given.
+    """
+    if not path:
+        raise PuGeoError("No file of areas was named.", "Write the path of a GeoJSON or GeoPackage file of polygons.")
+    return jobs.start(layout, "add_areas", {"path": path, "layer": areas.checked_layer(layer)})
+
+
+def area_layers(layout: Layout) -> dict[str, int]:
+    """Return the layers of areas that were added, and how many areas each has."""
+    with store.connect(layout) as db:
+        return areas.layers(db)
+
+
+def start_summing_up(layout: Layout, run_id: str, threshold: float, cell_m: int) -> str:
+    """Start the job that sums a run's map up by area; return its id."""
+    audit = auditing.facts(layout, run_id, threshold)
+    return jobs.start(layout, "sum_up", {"run_id": run_id, "threshold": threshold, "audit": audit, "cell_m": cell_m})
+
+
+def last_summing_up(layout: Layout, run_id: str) -> JobView | None:
+    """Return the newest finished job "sum_up" of a run."""
+    done = (job for job in jobs.all_jobs(layout) if job.task == "sum_up" and job.state == "done")
+    return next((job for job in done if job.result.get("run_id") == run_id), None)
+
+
+def area_table(layout: Layout, job_id: str, layer: str) -> dict[str, Any]:
+    """Return what the job "sum_up" found for one layer: {"rows", "outlines", "n_outside"}."""
+    path = layout.jobs / checked_id(job_id) / f"{layer}.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def published(layout: Layout) -> list[dict[str, Any]]:

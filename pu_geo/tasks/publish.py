@@ -12,6 +12,7 @@ from pu_geo.geo.exporters import EXPORTERS, write_side_files
 from pu_geo.project import rounds, versions
 from pu_geo.records import DamageMap
 from pu_geo.tasks import changes
+from pu_geo.tasks.areas import write_area_files
 from pu_geo.tasks.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
 
@@ -52,6 +53,8 @@ def publish(
             job.report(0.1 + 0.7 * i / len(formats), f"writing {FILE_NAMES[name]}")
             EXPORTERS[name](damage_map, folder / FILE_NAMES[name])
         write_side_files(damage_map, folder / "damage_map.geojson")
+        job.report(0.82, "summing up by area")
+        write_area_files(job.layout, damage_map, folder)
         past = rounds.read(job.layout)
         if past.number > 1:
             changes.write_history(folder, past, damage_map)

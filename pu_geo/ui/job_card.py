@@ -23,6 +23,8 @@ TITLES = {
     "embed": "UMAP",
     "export": "Export",
     "publish": "Export",
+    "add_areas": "Adding areas",
+    "sum_up": "Summing up by area",
     "next_round": "Prepare the next round",
 }
 _SECONDS_BETWEEN_LOOKS = 1.0

@@ -14,11 +14,14 @@ import pytest
 from small_parts import REPOSITORY, square_table
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import analysts, contents, labels, schema, store
+from pu_geo.project import analysts, contents, labels, live_style, schema, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 
-OLD = (Path(__file__).parent / "schema_1.sql").read_text()
+OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2)}
+STEPS = [
+    (old, number) for old in OLD for number in range(old, schema.SCHEMA)
+]  # the project's schema, the step that is broken
 T = "2026-01-0{}T00:00:00.000Z"
 OLD_EVENTS = [  # op, building, label, analyst, kind, undoes; bob's undo brings back what ann said
     ("1", "b1", "positive", "ann", "set", None),
@@ -28,19 +31,19 @@ OLD_EVENTS = [  # op, building, label, analyst, kind, undoes; bob's undo brings 
     ("5", "b2", "cleared", "ann", "undo", 2),
     ("6", "b3", "not_assessable", "ann", "import", None),
 ]
-BACKUP = "project.v1-backup.gpkg"
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> Layout:
-    """A project as the first PU-Geo left it, with six events."""
+@pytest.fixture(params=OLD)
+def old(tmp_path: Path, request: pytest.FixtureRequest) -> Layout:
+    """A project as an older PU-Geo left it, with six events."""
     layout = Layout(tmp_path / "old.pugeo")
     layout.folder.mkdir()
     with closing(sqlite3.connect(layout.gpkg, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode=WAL")
-        db.executescript(OLD)
+        db.executescript(OLD[request.param])
         db.executemany(
-            "INSERT INTO pugeo_meta VALUES (?, ?)", [("schema", "1"), ("name", "Old"), ("created_at", T.format(1))]
+            "INSERT INTO pugeo_meta VALUES (?, ?)",
+            [("schema", str(request.param)), ("name", "Old"), ("created_at", T.format(1))],
         )
         db.execute("INSERT INTO gpkg_spatial_ref_sys VALUES ('UTM', 32615, 'EPSG', 32615, 'x', NULL)")
         contents.add_footprints(db, square_table(20))
@@ -62,35 +65,77 @@ def old_rows(path: Path) -> list[tuple[object, ...]]:
     return raw(path, "SELECT event, op, building_id, label, analyst, at, screen, kind, undoes, act FROM label_event")
 
 
+def schema_of(path: Path) -> int:
+    return int(str(raw(path, "SELECT value FROM pugeo_meta WHERE key = 'schema'")[0][0]))
+
+
+def backup_of(old: Layout) -> Path:
+    """The one backup beside a project."""
+    (path,) = old.folder.glob("project.v*-backup.gpkg")
+    return path
+
+
 def shape(path: Path) -> dict[str, object]:
     """Every table and view with its columns, and the other objects by name."""
     names = dict(raw(path, "SELECT name, type FROM sqlite_master"))
     return {name: (kind, raw(path, f"PRAGMA table_xinfo({name})")) for name, kind in names.items()}
 
 
+def registry(path: Path) -> list[object]:
+    """What the GeoPackage says of itself, without coordinate systems and times."""
+    questions = (
+        "SELECT table_name, data_type, identifier, description FROM gpkg_contents ORDER BY 1",
+        "SELECT table_name, column_name, geometry_type_name, z, m FROM gpkg_geometry_columns ORDER BY 1",
+        "SELECT f_table_catalog, f_table_schema, f_table_name, f_geometry_column, styleName, styleQML, useAsDefault "
+        "FROM layer_styles ORDER BY 3",
+    )
+    return [raw(path, question) for question in questions]
+
+
 def test_migrated_project_has_all_its_events_and_a_backup_beside_it(old: Layout) -> None:
-    before = old_rows(old.gpkg)
+    before, found = old_rows(old.gpkg), schema_of(old.gpkg)
     with store.connect(old) as db:
         assert labels.current_labels(db) == {"b1": "positive", "b3": "not_assessable"}
         assert labels.pu_set(db).is_left_out.sum() == 1
         assert {key: facts.n_standing for key, facts in analysts.by_analyst(db).items()} == {"ann": 2, "bob": 0}
     assert old_rows(old.gpkg) == before
-    assert raw(old.gpkg, "SELECT value FROM pugeo_meta WHERE key = 'schema'") == [("2",)]
-    backup = old.folder / BACKUP
+    assert schema_of(old.gpkg) == schema.SCHEMA
+    backup = backup_of(old)
+    assert backup.name == f"project.v{found}-backup.gpkg"
     assert old_rows(backup) == before
-    assert raw(backup, "SELECT value FROM pugeo_meta WHERE key = 'schema'") == [("1",)]
+    assert schema_of(backup) == found
     assert raw(backup, "PRAGMA journal_mode") == [("delete",)]
     left = {path.name for path in old.folder.iterdir()}
-    assert left <= {BACKUP, *(f"project.gpkg{tail}" for tail in ("", "-wal", "-shm"))}
+    assert left <= {backup.name, *(f"project.gpkg{tail}" for tail in ("", "-wal", "-shm"))}
 
 
 def test_migrated_file_has_the_shape_of_a_new_one(old: Layout, project: Layout) -> None:
     store.open_project(old.folder)
     assert shape(old.gpkg) == shape(project.gpkg)
-    stamp = old.folder / BACKUP
+    assert registry(old.gpkg) == registry(project.gpkg)
+    stamp = backup_of(old)
     made = stamp.stat().st_mtime_ns
     store.open_project(old.folder)  # nothing more to do
     assert stamp.stat().st_mtime_ns == made
+
+
+def test_areas_of_a_migrated_project_lie_in_its_coordinate_system(old: Layout) -> None:
+    with closing(sqlite3.connect(old.gpkg)) as db, db:
+        for table in ("gpkg_contents", "gpkg_geometry_columns"):
+            db.execute(f"UPDATE {table} SET srs_id = 32615 WHERE table_name = 'footprints'")
+    store.open_project(old.folder)
+    for table in ("gpkg_contents", "gpkg_geometry_columns"):
+        assert raw(old.gpkg, f"SELECT srs_id FROM {table} WHERE table_name = 'areas'") == [(32615,)]
+
+
+def test_a_style_that_a_person_saved_from_qgis_stays_the_default(old: Layout) -> None:
+    with closing(sqlite3.connect(old.gpkg)) as db, db:
+        db.execute(live_style.TABLE)
+        db.execute("INSERT INTO gpkg_contents (table_name, data_type) VALUES ('layer_styles', 'attributes')")
+        db.execute("INSERT INTO layer_styles (f_table_name, styleName, useAsDefault) VALUES ('damage_map', 'mine', 1)")
+    store.open_project(old.folder)
+    found = raw(old.gpkg, "SELECT f_table_name, styleName, useAsDefault FROM layer_styles ORDER BY id")
+    assert found == [("damage_map", "mine", 1), ("damage_map", "PU-Geo", 0), ("areas", "PU-Geo", 1)]
 
 
 def test_old_events_are_undone_after_the_migration_as_before(old: Layout) -> None:
@@ -116,22 +161,32 @@ def test_log_stays_append_only_and_checks_what_it_holds(old: Layout) -> None:
                 )
 
 
-@pytest.mark.parametrize("broken", range(1, len(schema.MIGRATIONS[1]) + 1))
-def test_failed_migration_leaves_the_old_file_good(old: Layout, monkeypatch: pytest.MonkeyPatch, broken: int) -> None:
+@pytest.mark.parametrize(
+    ("old", "number", "broken"),
+    [(old, number, at) for old, number in STEPS for at in range(1, len(schema.MIGRATIONS[number]) + 1)],
+    indirect=["old"],
+)
+def test_failed_migration_leaves_the_old_file_good(
+    old: Layout, monkeypatch: pytest.MonkeyPatch, number: int, broken: int
+) -> None:
     before, kept = old_rows(old.gpkg), shape(old.gpkg)
-    steps = schema.MIGRATIONS[1]
-    monkeypatch.setitem(schema.MIGRATIONS, 1, (*steps[:broken], "SELECT no_such_column FROM label_event"))
+    steps = schema.MIGRATIONS[number]
+    monkeypatch.setitem(schema.MIGRATIONS, number, (*steps[:broken], "SELECT no_such_column FROM label_event"))
     with pytest.raises(ProjectError, match="could not be read or written"):
         store.open_project(old.folder)
     assert (old_rows(old.gpkg), shape(old.gpkg)) == (before, kept)
-    monkeypatch.setitem(schema.MIGRATIONS, 1, steps)
+    monkeypatch.setitem(schema.MIGRATIONS, number, steps)
     store.open_project(old.folder)
     assert old_rows(old.gpkg) == before
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [0, 5, len(schema.MIGRATIONS[1])])
-def test_killed_migration_leaves_the_old_file_good(old: Layout, step: int) -> None:
+@pytest.mark.parametrize(
+    ("old", "number", "step"),
+    [(old, number, step) for old, number in STEPS for step in (0, 5, len(schema.MIGRATIONS[number]))],
+    indirect=["old"],
+)
+def test_killed_migration_leaves_the_old_file_good(old: Layout, number: int, step: int) -> None:
     script = """
         import os, signal, sys
         from pathlib import Path
@@ -145,17 +200,17 @@ def test_killed_migration_leaves_the_old_file_good(old: Layout, step: int) -> No
                 return super().execute(sql, *rest)
         connect = store.sqlite3.connect
         store.sqlite3.connect = lambda *a, **k: connect(*a, **{**k, "factory": Connection})
-        steps = list(schema.MIGRATIONS[1])
-        steps.insert(int(sys.argv[2]), Deadly("SELECT 1"))
-        schema.MIGRATIONS[1] = tuple(steps)
+        number, step = map(int, sys.argv[2:])
+        steps = list(schema.MIGRATIONS[number])
+        steps.insert(step, Deadly("SELECT 1"))
+        schema.MIGRATIONS[number] = tuple(steps)
         store.open_project(sys.argv[1])
     """
-    before = old_rows(old.gpkg)
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(old.folder), str(step)], check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert raw(old.gpkg, "SELECT value FROM pugeo_meta WHERE key = 'schema'") == [("1",)]
-    assert "reason" not in {row[1] for row in raw(old.gpkg, "PRAGMA table_info(label_event)")}
-    assert old_rows(old.gpkg) == old_rows(old.folder / BACKUP) == before
+    before, kept, found = old_rows(old.gpkg), shape(old.gpkg), schema_of(old.gpkg)
+    code = [sys.executable, "-c", textwrap.dedent(script), str(old.folder), str(number), str(step)]
+    assert subprocess.run(code, check=False).returncode == -signal.SIGKILL
+    assert (schema_of(old.gpkg), shape(old.gpkg)) == (found, kept)
+    assert old_rows(old.gpkg) == old_rows(backup_of(old)) == before
     store.open_project(old.folder)
     assert old_rows(old.gpkg) == before
 
@@ -171,6 +226,7 @@ def test_many_who_open_an_old_project_at_once_migrate_it_once(old: Layout) -> No
         with store.connect(Layout(Path(sys.argv[1]))) as db:
             print(labels.last_event(db), db.execute("PRAGMA integrity_check").fetchone()[0])
     """
+    found = schema_of(old.gpkg)
     command = [sys.executable, "-c", textwrap.dedent(script), str(old.folder)]
     openers = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) for _ in range(8)
@@ -180,17 +236,18 @@ def test_many_who_open_an_old_project_at_once_migrate_it_once(old: Layout) -> No
         opener.stdin.write("go\n")
         opener.stdin.flush()
     assert [opener.communicate(timeout=60)[0].strip() for opener in openers] == ["6 ok"] * 8
-    assert old_rows(old.folder / BACKUP) == old_rows(old.gpkg)
-    assert raw(old.folder / BACKUP, "SELECT value FROM pugeo_meta WHERE key = 'schema'") == [("1",)]
+    assert old_rows(backup_of(old)) == old_rows(old.gpkg)
+    assert schema_of(backup_of(old)) == found
 
 
 def test_without_a_backup_nothing_is_migrated(old: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: Path) -> None:
         raise OSError(28, "No space left on device")
 
+    found = schema_of(old.gpkg)
     monkeypatch.setattr(store, "replacing", full)
     with pytest.raises(ProjectError, match="no copy of it can be made before it is brought up to date: No space"):
         store.open_project(old.folder)
-    assert raw(old.gpkg, "SELECT value FROM pugeo_meta WHERE key = 'schema'") == [("1",)]
+    assert schema_of(old.gpkg) == found
     monkeypatch.undo()
     store.open_project(old.folder)

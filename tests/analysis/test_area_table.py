@@ -1,0 +1,164 @@
+"""Figures by area: counts that never overlap, None for what is not known, and intervals with both kinds of doubt."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+from pu_geo.analysis import area_table
+from pu_geo.analysis.area_table import area_rows, count_bounds
+from pu_geo.errors import ShapeError
+
+NOTHING = {"flagged": None, "confirmed": None, "est_damaged": None, "low": None, "high": None, "pct": None}
+
+
+def columns(rows: list[tuple[object, ...]]) -> dict[str, list[object]]:
+    """Columns from (assessed, damage_binary, label, p_damaged, p_low, p_high) rows."""
+    names = ("assessed", "damage_binary", "label", "p_damaged", "p_low", "p_high")
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+def brute_bounds(p: np.ndarray, p_low: np.ndarray, p_high: np.ndarray) -> tuple[int, int]:
+    """The same mixture, by going through every outcome of every building."""
+    chance = np.zeros(len(p) + 1)
+    for rank in ndtri((np.arange(20) + 0.5) / 20):
+        share = abs(rank) / ndtri(0.975)
+        curve = p - share * (p - p_low) if rank < 0 else p + share * (p_high - p)
+        for outcome in itertools.product((0, 1), repeat=len(p)):
+            chance[sum(outcome)] += np.prod(np.where(outcome, curve, 1 - curve)) / 20
+    at_most = np.cumsum(chance)
+    return int(np.argmax(at_most >= 0.025)), int(np.argmax(at_most >= 0.975))
+
+
+def test_counts_of_an_area_by_hand() -> None:
+    rows = [
+        (True, "damaged", "damaged", None, None, None),  # confirmed, and so not counted as flagged
+        (True, "damaged", None, 0.75, 0.75, 0.75),  # flagged by score
+        (True, "not_flagged", None, 0.25, 0.25, 0.25),
+        (True, "not_flagged", "no_visible_damage", None, None, None),
+        (False, "not_assessed", None, None, None, None),
+        (False, "not_assessed", "not_assessable", None, None, None),
+        (True, "damaged", None, 1.0, 1.0, 1.0),  # outside all areas
+    ]
+    (found,) = area_rows(np.array([0, 0, 0, 0, 0, 0, -1]), ["A"], ["PC1"], columns(rows), "2026-01-02")
+    # 1 + 0.75 + 0.25 = 2 of 4. Of the two open ones: none 3/16, one 10/16, both 3/16; 3/16 > 0.025, so 1 + 0 to 1 + 2.
+    assert found == {
+        "name": "A", "pcode": "PC1", "buildings_total": 6, "assessed": 4, "not_assessed": 2, "flagged": 1, "confirmed": 1,
+        "est_damaged": 2.0, "low": 1, "high": 3, "pct": 50.0, "post_date": "2026-01-02",
+    }  # fmt: skip
+
+
+def test_nothing_assessed_is_never_a_zero() -> None:
+    rows = [(False, "not_assessed", None, None, None, None), (True, "damaged", None, 0.5, 0.1, 0.9)]
+    unseen, empty, seen = area_rows(np.array([0, 2]), ["a", "b", "c"], [None] * 3, columns(rows), None)
+    assert unseen | NOTHING == unseen
+    assert (unseen["buildings_total"], unseen["assessed"], unseen["not_assessed"]) == (1, 0, 1)
+    assert empty | NOTHING == empty
+    assert (empty["buildings_total"], empty["assessed"], empty["not_assessed"]) == (0, 0, 0)
+    assert (seen["flagged"], seen["confirmed"], seen["est_damaged"]) == (1, 0, 0.5)
+
+
+def test_without_an_audit_there_is_no_estimate() -> None:
+    rows = [(True, "damaged", None, None, None, None), (True, "damaged", "damaged", None, None, None)]
+    without = {name: column for name, column in columns(rows).items() if not name.startswith("p_")}
+    for given in (columns(rows), without):
+        (found,) = area_rows(np.array([0, 0]), ["a"], [None], given, None)
+        assert (found["flagged"], found["confirmed"]) == (1, 1)
+        assert [found[name] for name in ("est_damaged", "low", "high", "pct")] == [None] * 4
+
+
+def test_an_area_with_an_open_building_without_a_chance_has_no_estimate_and_one_of_answers_is_certain() -> None:
+    rows = [
+        (True, "damaged", None, None, None, None),
+        (True, "damaged", "damaged", None, None, None),
+        (True, "not_flagged", None, 0.5, 0.5, 0.5),
+    ]
+    gap, answered, other = area_rows(np.array([0, 1, 2]), ["a", "b", "c"], [None] * 3, columns(rows), None)
+    assert gap["est_damaged"] is gap["low"] is gap["pct"] is None
+    assert [answered[name] for name in ("est_damaged", "low", "high", "pct")] == [1.0, 1, 1, 100.0]
+    assert [other[name] for name in ("low", "high")] == [0, 1]
+
+
+def test_bounds_of_one_and_two_buildings_by_hand() -> None:
+    half, sure = np.full(2, 0.5), np.array([0.98])
+    assert count_bounds(half, half, half) == (0, 2)  # none: 0.25, both: 0.25
+    assert count_bounds(sure, sure, sure) == (0, 1)  # intact: 0.02 < 0.025, but the estimate of 0.98 stays above the bound
+    rare = np.full(2, 0.005)
+    assert count_bounds(rare, rare, rare) == (0, 1)  # none: 0.99, but the estimate of 0.01 stays below the bound
+    assert count_bounds(np.ones(3), np.ones(3), np.ones(3)) == (3, 3)
+    assert count_bounds(np.zeros(3), np.zeros(3), np.zeros(3)) == (0, 0)
+    assert count_bounds(np.zeros(0), np.zeros(0), np.zeros(0)) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_equal_those_of_every_outcome(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1, 3, 9)
+    p_low, p_high = p * rng.uniform(0, 1, 9), p + (1 - p) * rng.uniform(0, 0.5, 9)
+    low, high = brute_bounds(p, p_low, p_high)
+    expected = min(low, int(np.floor(p.sum()))), max(high, int(np.ceil(p.sum())))
+    assert count_bounds(p, p_low, p_high) == expected
+
+
+@pytest.mark.parametrize("shape", [(0.5, 20, 3000), (2, 2, 400), (20, 1, 2000)])
+def test_large_areas_agree_with_the_exact_distribution(
+    shape: tuple[float, float, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, n = shape
+    p = np.random.default_rng(0).beta(a, b, n)
+    assert (p * (1 - p)).sum() > area_table.NARROW
+    fast = count_bounds(p, p, p)
+    monkeypatch.setattr(area_table, "NARROW", np.inf)
+    np.testing.assert_allclose(fast, count_bounds(p, p, p), atol=1)
+    np.testing.assert_allclose(area_table._refined_normal(p), area_table._exact(p[None])[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_doubt_about_the_curve_widens_and_does_not_average_out(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.3, 10, 20_000)
+    certain = count_bounds(p, p, p)
+    low, high = count_bounds(p, p / 2, np.minimum(2 * p, 1))
+    assert low < certain[0] <= p.sum() <= certain[1] < high
+    # With many buildings chance is small beside the curve: the bounds come to lie at the sums of its bounds.
+    assert low == pytest.approx(p.sum() / 2, rel=0.1)
+    assert high == pytest.approx(2 * p.sum(), rel=0.1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_lie_between_confirmed_and_what_may_be_damaged(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, n_areas = 600, 25
+    label = rng.choice(np.array([None, "damaged", "no_visible_damage"], dtype=object), n, p=[0.8, 0.1, 0.1]).tolist()
+    p = rng.beta(0.2, 1, n)
+    given = {
+        "assessed": [True] * n, "damage_binary": ["not_flagged"] * n, "label": label,
+        "p_damaged": p, "p_low": p * 0.5, "p_high": np.sqrt(p),
+    }  # fmt: skip
+    index = rng.integers(-1, n_areas, n)
+    for i, row in enumerate(area_rows(index, [""] * n_areas, [None] * n_areas, given, None)):
+        intact = sum(label[j] == "no_visible_damage" for j in np.flatnonzero(index == i))
+        assert row["confirmed"] <= row["low"] <= row["est_damaged"] <= row["high"] <= row["assessed"] - intact
+
+
+def test_intervals_hold_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(7)
+    n_rounds, held = 300, 0
+    for _ in range(n_rounds):
+        p = rng.beta(0.3, 6, 60)
+        p_low, p_high = p / 2, np.minimum(2 * p, (1 + p) / 2)
+        rank = rng.normal() / ndtri(0.975)
+        true = np.clip(np.where(rank < 0, p + rank * (p - p_low), p + rank * (p_high - p)), 0, 1)
+        low, high = count_bounds(p, p_low, p_high)
+        held += low <= (rng.random(60) < true).sum() <= high
+    assert held / n_rounds > 0.93  # 95 % less three standard errors of 300 rounds would be 91 %
+
+
+@pytest.mark.parametrize("index", [np.array([0, 1]), np.array([0, -2]), np.array([0])])
+def test_wrong_shapes_are_refused(index: np.ndarray) -> None:
+    rows = [(True, "damaged", None, None, None, None)] * 2
+    with pytest.raises(ShapeError, match=r"index must be \[N\]"):
+        area_rows(index, ["a"], [None], columns(rows), None)

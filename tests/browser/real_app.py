@@ -1,0 +1,170 @@
+"""The real app in a process of its own, and a made-up project for it, for tests and benchmarks without the sample event."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import shapely
+
+from pu_geo.project import contents, labels, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.records import FootprintTable, Grid, Scene
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+START_SECONDS = 60
+CHIP_PX, DIM, GSD_M = 16, 64, 0.5
+SHEETS = {"per_sheet": 128, "columns": 16, "cell_w": 64, "cell_h": 128, "has_pre": True}
+
+
+class AppServer:
+    """`app.py` on one port, killed and started again at will. Use as a context."""
+
+    def __init__(self, home: Path, *, project: Layout, analyst: str = "ann") -> None:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            self._port = listener.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self._port}"
+        self.log = home / "app.log"
+        self._home = home
+        self._environment = {
+            **os.environ, "PYTHONPATH": str(REPOSITORY), "PU_GEO_HOME": str(home), "PU_GEO_ANALYST": analyst,
+            "PU_GEO_BROWSER": "no", "PU_GEO_OPEN": str(project.folder),
+        }  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> AppServer:
+        self._home.mkdir(parents=True, exist_ok=True)
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.end(signal.SIGTERM)
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(REPOSITORY / "app.py"), str(self._port)],
+                cwd=self._home, env=self._environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        give_up = time.monotonic() + START_SECONDS
+        while time.monotonic() < give_up and self._process.poll() is None:
+            try:
+                urllib.request.urlopen(f"{self.address}/_stcore/health", timeout=2).close()
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return
+        raise AssertionError(f"the app did not start:\n{self.log.read_text(errors='replace')[-3000:]}")
+
+    def end(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """End its processes, without a word by default; jobs have a process group of their own and go on."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, how)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+def open_annotate(page: Any, address: str) -> None:
+    """Show Annotate in a page of Playwright's, with its queue, and wait until the first frames are over."""
+    page.goto(f"{address}/annotate")
+    page.wait_for_function("window.__pugeo && window.__pugeo.ready && window.__pugeo.queue().id", timeout=60_000)
+    page.wait_for_timeout(600)
+
+
+def made_up_project(folder: Path, ids: Sequence[str], *, pictures: Path | None = None) -> Layout:
+    """Make a project that Annotate can work on, as `prepare` leaves one: a scene, footprints, chips with made-up features.
+
+    Args:
+        folder: ends in ".pugeo" and does not exist.
+        pictures: a folder that `make_project` drew for as many buildings; without it there is no picture to be seen.
+    """
+    layout = store.create(folder, "Made up")
+    n = len(ids)
+    per_row = int(np.ceil(np.sqrt(n)))
+    rings = _boxes(n, per_row) if pictures is None else _drawn(pictures)
+    side = 32 * per_row if pictures is None else json.loads((pictures / "facts.json").read_text())["grid"][0]
+    grid = Grid("EPSG:32615", _WKT, (GSD_M, 0.0, 500_000.0, 0.0, -GSD_M, 4_000_000.0), side, side, GSD_M)
+    scenes = [
+        Scene(f"{role}-1", role, f"/nowhere/{role}.tif", grid.crs, grid.transform, side, side, 3, "uint8", GSD_M)
+        for role in ("pre", "post")
+    ]
+    with store.connect(layout) as db:
+        contents.add_scenes(db, scenes, grid)
+        contents.add_footprints(db, _table(ids, rings))
+    _chips(layout, ids)
+    if pictures is not None:
+        layout.quicklooks.parent.mkdir(exist_ok=True)
+        (pictures / "quicklooks").rename(layout.quicklooks)
+        (pictures / "chips" / "main.sheets").rename(layout.sheets("main"))
+    for role in ("pre", "post"):
+        (layout.quicklooks / role).mkdir(parents=True, exist_ok=True)
+        zoom = int(np.ceil(np.log2(max(side, 256) / 256)))
+        write_json(
+            layout.quicklooks / role / "pyramid.json", {"tile_px": 256, "max_zoom": zoom, "width": side, "height": side}
+        )
+    write_json(layout.geometry, {"ids": list(ids), "rings": [[ring.round(1).ravel().tolist()] for ring in rings]})
+    return layout
+
+
+def _boxes(n: int, per_row: int) -> np.ndarray:
+    """Squares of 16 pixels in rows, float64 [n, 4, 2] in grid pixels."""
+    corners = np.array([[8, 8], [24, 8], [24, 24], [8, 24]], np.float64)
+    spots = np.stack(np.divmod(np.arange(n), per_row)[::-1], axis=1) * 32.0
+    return spots[:, None, :] + corners
+
+
+def _drawn(pictures: Path) -> np.ndarray:
+    shapes = json.loads((pictures / "quicklooks" / "footprints.json").read_text())["rings"]
+    return np.array([ring[0] for ring in shapes], np.float64).reshape(len(shapes), -1, 2)
+
+
+def _table(ids: Sequence[str], rings: np.ndarray) -> FootprintTable:
+    on_map = rings * [GSD_M, -GSD_M] + [500_000.0, 4_000_000.0]
+    polygons = [shapely.Polygon(ring) for ring in on_map]
+    areas = np.array([polygon.area for polygon in polygons])
+    wkb = [shapely.to_wkb(polygon) for polygon in polygons]
+    return FootprintTable(list(ids), wkb, areas, [{}] * len(ids), "user", len(ids), 0, 0)
+
+
+def _chips(layout: Layout, ids: Sequence[str]) -> None:
+    rng = np.random.default_rng(0)
+    n = len(ids)
+    values = rng.normal(size=(2, n, DIM))
+    values[:, ::6, :8] += 1.0  # every sixth one is another kind
+    write_array(layout.features("main"), values.astype(np.float16))
+    write_array(layout.chips("main"), rng.integers(0, 255, (n, 6, CHIP_PX, CHIP_PX), dtype=np.uint8))
+    sheets = {**SHEETS, "n": n, "n_sheets": -(-n // SHEETS["per_sheet"])}
+    write_json(
+        layout.chip_facts("main"),
+        {"building_ids": list(ids), "nodata_share": [0.0] * n, "bands": "pre+post", "size_px": CHIP_PX, "sheets": sheets},
+    )
+    with store.connect(layout) as db:
+        contents.add_chip_set(db, "main", "pre+post", CHIP_PX, n)
+        first = [LabelOp(f"first-{i}", ids[i], "positive") for i in range(0, min(n, 60), 6)]
+        labels.append(db, first, analyst="before", screen="map")
+
+
+_WKT = (
+    'PROJCS["WGS 84 / UTM zone 15N",GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],'
+    'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]],PROJECTION["Transverse_Mercator"],'
+    'PARAMETER["latitude_of_origin",0],PARAMETER["central_meridian",-93],PARAMETER["scale_factor",0.9996],'
+    'PARAMETER["false_easting",500000],PARAMETER["false_northing",0],UNIT["metre",1],AUTHORITY["EPSG","32615"]]'
+)
