@@ -12,6 +12,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import pu_geo.ui
 from pu_geo.ui import frame
+from pu_geo.ui.clicks import store_clicks
 from pu_geo.ui.news import news
 from pu_geo.ui.routes import routes
 
@@ -25,6 +26,7 @@ CONFIG = {
     "server.enableCORS": True,
     "server.fileWatcherType": "none",
     "server.showEmailPrompt": False,
+    "runner.postScriptGC": False,  # collecting after each rerun took longer than the rerun
     "browser.gatherUsageStats": False,
     "browser.serverAddress": LOOPBACK,
     "client.showErrorDetails": "none",
@@ -38,7 +40,7 @@ CONFIG = {
 # `server.allowedHosts` guards Streamlit's websocket alone; the middleware guards our routes too.
 app = st.App(
     Path(pu_geo.ui.__file__).with_name("shell.py"),
-    routes=routes(frame.resolve, frame.scores, news),
+    routes=routes(frame.resolve, frame.scores, news, store_clicks),
     middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
 )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import streamlit as st
 
-from pu_geo.services import imagery, labeling, projects, queueing, teamwork
-from pu_geo.ui import frame, job_card, queue_panel
+from pu_geo.services import auditing, imagery, labeling, projects, queueing, teamwork
+from pu_geo.ui import audit_panel, frame, job_card, queue_panel
 from pu_geo.ui.damage_view import Queue, QueueItem
 from pu_geo.ui.project_view import project_view
 
@@ -72,18 +72,20 @@ def progress() -> None:
     estimate = queueing.total(layout)
     if estimate is None:
         return
-    st.caption(f"**How far?** {estimate.words}")
-    seen, found = queueing.found_so_far(layout)
-    if len(seen) < 2:
+    judged = auditing.latest(layout)
+    words = f"{audit_panel.told(judged)} (audit)" if judged else frame.plain(estimate.words)
+    said, more = st.columns([6, 1], vertical_alignment="center")
+    said.caption(f"**How far?** {words}")
+    if not more.toggle("Curve", key="shows-curve", help="Damaged buildings found, by answers."):
         return
+    seen, found = queueing.found_so_far(layout)
     figure = go.Figure(go.Scatter(x=seen, y=found, line_color="#D55E00", name="damaged"))
     if estimate.low is not None and estimate.high is not None:
         figure.add_hrect(y0=estimate.low, y1=estimate.high, fillcolor="#0B6E99", opacity=0.12, line_width=0)
     figure.update_layout(
         height=200, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis_title="answers", yaxis_title="damaged found",
     )  # fmt: skip
-    with st.expander("Found so far"):
-        st.plotly_chart(figure, key="found-so-far", config={"displaylogo": False})
+    st.plotly_chart(figure, key="found-so-far", config={"displaylogo": False})
 
 
 progress()
@@ -92,4 +94,4 @@ if team:
     if team.agreement is not None:
         st.caption(f"{team.n_shared} buildings were answered by two or more; on {team.agreement:.0%} of them all agree.")
     for building, answers in list(team.conflicts.items())[:20]:
-        st.caption(f":orange[{building}] · {answers}")
+        st.caption(f":orange[{frame.plain(building)}] · {frame.plain(answers)}")

@@ -96,6 +96,13 @@ def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, newest_event
     )
 
 
+def latest(layout: Layout) -> Estimate | None:
+    """Return the number damaged by the newest audit of any run; None without one that is enough."""
+    check = checking.newest_audit(layout)
+    found = view(layout, check.run_id) if check and check.run_id else None
+    return found.total if found and found.total.is_enough else None
+
+
 def at(layout: Layout, run_id: str, threshold: float) -> AtThreshold | None:
     """Estimate precision and recall at one threshold; None without an audit."""
     check = checking.newest_audit(layout, run_id)

@@ -8,7 +8,8 @@ from typing import Any
 from pu_geo.analysis import audit
 from pu_geo.project import analysts, checks, queues, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.checking import Check, answers_of, drawn_to, inclusion_of
+from pu_geo.services import queueing
+from pu_geo.services.checking import Check, answers_of, drawn_to, inclusion_of, inclusion_of_building, open_check
 from pu_geo.services.imagery import chip_facts
 from pu_geo.services.queueing import LENGTH, StoredItem, StoredQueue
 
@@ -46,6 +47,16 @@ def advance(layout: Layout, analyst: str, check: Check, *, done: str | None, is_
         found = {"id": secrets.token_hex(6), "chip_set": check.chip_set, "items": items}
         queues.save_queue(layout, key, found)
     return _stored(found)
+
+
+def inclusion_now(layout: Layout, analyst: str, building_id: str) -> float | None:
+    """Return the probability with which a building was drawn that the analyst answers as a random check; None if it was not.
+
+    That is of the open check if it drew the building, otherwise of the analyst's newest queues.
+    """
+    check = open_check(layout)
+    found = inclusion_of_building(layout, check, building_id) if check else None
+    return queueing.inclusion_of(layout, analyst, building_id) if found is None else found
 
 
 def _next_rows(layout: Layout, check: Check, handed: dict[str, str], analyst: str, is_second: bool) -> tuple[list[int], int]:

@@ -135,9 +135,10 @@ def open_check(layout: Layout) -> Check | None:
     return load(layout, found[-1]["id"]) if found else None
 
 
-def newest_audit(layout: Layout, run_id: str) -> Check | None:
-    """Return the last audit of a run, open or not."""
-    found = [facts for facts in checks.all_checks(layout) if facts["purpose"] == "audit" and facts["run_id"] == run_id]
+def newest_audit(layout: Layout, run_id: str | None = None) -> Check | None:
+    """Return the last audit of a run, or of any run, open or not."""
+    audits = [facts for facts in checks.all_checks(layout) if facts["purpose"] == "audit"]
+    found = [facts for facts in audits if run_id in (None, facts["run_id"])]
     return load(layout, found[-1]["id"]) if found else None
 
 

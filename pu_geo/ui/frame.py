@@ -33,8 +33,12 @@ def scores(token: str, score_id: str) -> bytes | None:
 
 
 def plain(text: str) -> str:
-    """Escape Markdown, so that a name out of somebody's file is shown as it is: no link, no picture from elsewhere."""
-    return re.sub(r"([\\`*_{}\[\]()#+!|~:$<>])", r"\\\1", text)
+    """Escape Markdown, so that a name out of somebody's file is shown as it is: no link, no picture from elsewhere, no icon.
+
+    Streamlit looks for icons and addresses after backslashes are gone, so a joiner that nobody sees breaks these up.
+    """
+    signs = re.sub(r"([\\`*_{}\[\]()#+!|~:$<>&@-])", r"\\\1", re.sub(r"\s+", " ", text))
+    return re.sub(r"(?<=[:@])(?=\S)|(?<=-)(?=\\?[->])|(?<=www)(?=\.)", "\u2060", signs, flags=re.IGNORECASE)
 
 
 @contextmanager

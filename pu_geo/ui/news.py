@@ -7,7 +7,6 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from pu_geo.errors import PuGeoError
 from pu_geo.services import projects
 from pu_geo.services.presence import Presence
 
@@ -23,6 +22,8 @@ def _presence() -> Presence:
 def news(token: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
     """Note where a browser is; return what it does not know yet, or None if what it says makes no sense.
 
+    Raises PuGeoError where somebody else holds the file for too long; the browser asks again soon.
+
     Args:
         token: of an opened project.
         message: {"session", "analyst", "building", "since"}; see `Presence.tell`.
@@ -30,11 +31,8 @@ def news(token: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
     session, analyst, building, since = (message.get(key) for key in ("session", "analyst", "building", "since"))
     if not (_is_name(session) and _is_name(analyst) and _is_count(since) and (building is None or _is_count(building))):
         return None
-    try:
-        layout = projects.resolve(token)
-        return None if layout is None else asdict(_presence().tell(layout, str(session), str(analyst), building, since or 0))
-    except PuGeoError:  # somebody else holds the file for too long; the browser asks again soon
-        return None
+    layout = projects.resolve(token)
+    return None if layout is None else asdict(_presence().tell(layout, str(session), str(analyst), building, since or 0))
 
 
 def _is_name(value: object) -> bool:

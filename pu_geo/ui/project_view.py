@@ -11,6 +11,7 @@ from pu_geo.errors import LabelError
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label
 from pu_geo.services import imagery, labeling, presence, projects
+from pu_geo.ui.clicks import wish
 from pu_geo.ui.damage_view import Details, Here, MapLayer, Queue, Wall, damage_view
 from pu_geo.ui.frame import analyst
 from pu_geo.ui.operations import Operation
@@ -99,7 +100,9 @@ def _storer(
     inclusion: Callable[[Operation], float | None] | None,
 ) -> Callable[[Sequence[Operation]], None]:
     def store(operations: Sequence[Operation]) -> None:
-        wishes = [_wish(op, inclusion) for op in operations if op.kind != "queue"]
+        wishes = [
+            wish(op, inclusion(op) if inclusion and op.shown == "audit" else None) for op in operations if op.kind != "queue"
+        ]
         acks = labeling.apply_operations(layout, wishes, analyst=analyst(), screen="map")
         refused = [ack for ack in acks if ack.error]
         if refused:
@@ -111,21 +114,3 @@ def _storer(
                 on_queue(op)
 
     return store
-
-
-def _wish(op: Operation, inclusion: Callable[[Operation], float | None] | None) -> dict[str, object]:
-    """Write an operation as the labeling service takes it."""
-    chance = inclusion(op) if inclusion and op.shown == "audit" else None
-    return {
-        "op": op.op,
-        op.kind: True,
-        "building_id": op.building_id,
-        "label": op.label,
-        "act": op.act,
-        "screen": op.screen,
-        "reason": op.reason,
-        "damage_types": op.damage_types,
-        "comment": op.comment,
-        "shown": "" if op.shown == "audit" and chance is None else op.shown,
-        "inclusion": chance,
-    }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,18 +20,23 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from pu_geo.errors import PuGeoError
+
 PREFIX = "/pugeo"
 BUNDLE = Path(__file__).parent / "frontend" / "dist" / "damage_view.js"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _ID = re.compile(r"[a-z0-9_-]{1,64}")
 _LAYERS = ("pre", "post")
 _HIGHEST = 10**7  # of tile and sheet numbers
-_LONGEST_BODY = 2_000  # bytes
-News = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
+_LONGEST_NEWS, _LONGEST_CLICKS = 2_000, 50_000_000  # bytes
+Answering = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
 
 
 def routes(
-    resolve: Callable[[str], Path | None], scores: Callable[[str, str], bytes | None], news: News | None = None
+    resolve: Callable[[str], Path | None],
+    scores: Callable[[str, str], bytes | None],
+    news: Answering | None = None,
+    clicks: Answering | None = None,
 ) -> list[Route]:
     """Build the routes that `st.App(routes=...)` takes.
 
@@ -42,8 +47,10 @@ def routes(
             Called in a worker thread, after `resolve` knew the token.
         news: (token, what a browser says of itself) to what it does not know yet, None if it makes no sense; see
             `services.presence`. Called in a worker thread.
+        clicks: (token, operations of a browser) to how far they are stored, None for a token that nobody handed out; see
+            `ui.clicks`. Raises PuGeoError where they cannot be stored now. Called in a worker thread.
     """
-    sent = _Sender(resolve, scores, news)
+    sent = _Sender(resolve, scores)
     project = PREFIX + "/{token}"
     return [
         Route(PREFIX + "/assets/damage_view.js", _bundle),
@@ -52,19 +59,17 @@ def routes(
         Route(project + "/sheets/{chip_set}/{n:int}.jpg", sent.sheet),
         Route(project + "/scores/{score_id}.bin", sent.scores),
         Route(project + "/similar/{building:int}.f32", sent.similar),
-        Route(project + "/here", sent.here, methods=["POST"]),
+        Route(project + "/here", _answering(news, _LONGEST_NEWS), methods=["POST"]),
+        Route(project + "/operations", _answering(clicks, _LONGEST_CLICKS), methods=["POST"]),
     ]
 
 
 class _Sender:
     """Answers for projects. Plain methods, not coroutines: Starlette runs them in threads, so a slow disk holds up nobody."""
 
-    def __init__(
-        self, resolve: Callable[[str], Path | None], scores: Callable[[str, str], bytes | None], news: News | None
-    ) -> None:
+    def __init__(self, resolve: Callable[[str], Path | None], scores: Callable[[str, str], bytes | None]) -> None:
         self._resolve = resolve
         self._scores = scores
-        self._news = news
 
     def tile(self, request: Request) -> Response:
         layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))
@@ -86,21 +91,6 @@ class _Sender:
 
     def scores(self, request: Request) -> Response:
         return self._numbers(request, request.path_params["score_id"])
-
-    async def here(self, request: Request) -> Response:
-        """Take where a browser is, and tell it what is new. Another site's page may not ask: it cannot send JSON here."""
-        if self._news is None or not _is_own_json(request):
-            return _nothing()
-        body = await request.body()
-        message = _decoded(body) if len(body) <= _LONGEST_BODY else None
-        token = request.path_params["token"]
-        if message is None or not _TOKEN.fullmatch(token):
-            return _nothing()
-        told = await run_in_threadpool(self._news, token, message)
-        if told is None:
-            return _nothing()
-        headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-        return Response(json.dumps(told), media_type="application/json", headers=headers)
 
     def _numbers(self, request: Request, score_id: str) -> Response:
         if not _ID.fullmatch(score_id) or self._folder(request) is None:
@@ -124,12 +114,33 @@ class _Sender:
         return FileResponse(path, media_type=media_type, headers=_headers(request))
 
 
-def _is_own_json(request: Request) -> bool:
+def _answering(answer: Answering | None, longest: int) -> Callable[[Request], Awaitable[Response]]:
+    """Make a route that takes JSON and answers in JSON; another site's page may not ask, for it cannot send JSON here."""
+
+    async def respond(request: Request) -> Response:
+        token = request.path_params["token"]
+        if answer is None or not _is_own_json(request, longest) or not _TOKEN.fullmatch(token):
+            return _nothing()
+        body = await request.body()
+        message = _decoded(body) if len(body) <= longest else None
+        if message is None:
+            return _nothing()
+        headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        try:
+            told = await run_in_threadpool(answer, token, message)
+        except PuGeoError:
+            return Response("Busy", 503, media_type="text/plain", headers=headers)
+        return _nothing() if told is None else Response(json.dumps(told), media_type="application/json", headers=headers)
+
+    return respond
+
+
+def _is_own_json(request: Request, longest: int) -> bool:
     """Whether it is JSON of a bearable length, from a page of this server."""
     length, origin = request.headers.get("content-length", "0"), request.headers.get("origin")
     is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
     is_json = request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
-    return is_own and is_json and length.isdigit() and int(length) <= _LONGEST_BODY
+    return is_own and is_json and length.isdigit() and int(length) <= longest
 
 
 def _decoded(body: bytes) -> dict[str, Any] | None:

@@ -96,7 +96,7 @@ def test_bad_path_is_refused_in_words() -> None:
     app = show("project")
     app.text_input(key="open_path").input("/nowhere").run()
     app.button[1].click().run()
-    assert "is not a PU-Geo project" in words(app)
+    assert "is not a PU\\-Geo project" in words(app)
     assert not app.exception
 
 

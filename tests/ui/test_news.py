@@ -40,4 +40,4 @@ def test_what_makes_no_sense_is_no_news(token: str, wrong: dict[str, object]) ->
 def test_an_unknown_project_and_one_that_is_gone_are_no_news(token: str, tmp_path: Path) -> None:
     assert news("nobody", GOOD) is None
     store.find_project(str(tmp_path / "town.pugeo")).gpkg.unlink()
-    assert news(token, GOOD) is None
+    assert news(token, GOOD) is None  # no longer among the recent ones
