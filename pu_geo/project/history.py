@@ -58,6 +58,15 @@ def rows(db: sqlite3.Connection, *, at: int) -> Iterator[tuple[object, ...]]:
     yield from db.execute(f"SELECT {wanted} FROM label_event WHERE event <= ? ORDER BY event", (at,))
 
 
+def of_building(db: sqlite3.Connection, building_id: str) -> list[dict[str, object]]:
+    """Return every event of one building, oldest first: {"event", "at", "analyst", "label", "reason", "comment", "kind",
+    "screen", "shown", "undoes"}."""
+    names = ("event", "at", "analyst", "label", "reason", "comment", "kind", "screen", "shown", "undoes")
+    wanted = ", ".join(COLUMNS[name] for name in names)
+    found = db.execute(f"SELECT {wanted} FROM label_event WHERE building_id = ? ORDER BY event", (building_id,))
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
 def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, act: str) -> list[Ack]:
     """Store events of another project in their order, in one transaction and as one act of `importer`.
 

@@ -94,8 +94,21 @@ def _migrate(db: sqlite3.Connection, layout: Layout) -> None:
             _back_up(layout, found)
         for number in range(found, schema.SCHEMA):
             for statement in schema.MIGRATIONS[number]:
-                db.execute(statement)
+                _run_step(db, layout, statement)
         db.execute("UPDATE pugeo_meta SET value = ? WHERE key = 'schema'", (str(schema.SCHEMA),))
+
+
+def _run_step(db: sqlite3.Connection, layout: Layout, statement: str) -> None:
+    try:
+        db.execute(statement)
+    except sqlite3.OperationalError as error:
+        if "already exists" not in str(error):
+            raise
+        raise ProjectError(
+            f"{layout.folder.name} was written by an older PU-Geo and cannot be brought up to date: {error}, made by another "
+            "program. Nothing was changed.",
+            "Rename that layer or table in QGIS, then open the project again.",
+        ) from error
 
 
 def _back_up(layout: Layout, found: int) -> None:

@@ -24,7 +24,7 @@ _WORDS = {
 
 def draw(layout: Layout, run_id: str, threshold: float) -> None:
     """Draw how to add areas, the button that sums up, and what the last summing up of this run found."""
-    here, new = st.columns([3, 2], gap="large", vertical_alignment="bottom")
+    here, new = st.columns([3, 2], gap="large")
     with new, st.expander("Add areas such as districts"):
         _add(layout)
     with here, st.container(horizontal=True, vertical_alignment="bottom"):

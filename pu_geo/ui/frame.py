@@ -15,6 +15,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.project.layout import Layout
 from pu_geo.services import labeling, projects
+from pu_geo.services import story as stories
 
 _ADDRESS_KEY = "project"
 _SCREENS = {"imagery": "Imagery", "annotate": "Annotate", "train": "Train", "damage_map": "Damage map"}
@@ -30,6 +31,12 @@ def scores(token: str, score_id: str) -> bytes | None:
     """Return scores of an opened project as the map wants them; for the HTTP routes."""
     layout = projects.resolve(token)
     return None if layout is None else labeling.scores_for_browser(layout, score_id)
+
+
+def story(token: str, place: int) -> Mapping[str, object] | None:
+    """Return what is known of a building of an opened project; for the HTTP routes."""
+    layout = projects.resolve(token)
+    return None if layout is None else stories.story(layout, place)
 
 
 def plain(text: str) -> str:

@@ -37,6 +37,7 @@ def routes(
     scores: Callable[[str, str], bytes | None],
     news: Answering | None = None,
     clicks: Answering | None = None,
+    story: Callable[[str, int], Mapping[str, Any] | None] | None = None,
 ) -> list[Route]:
     """Build the routes that `st.App(routes=...)` takes.
 
@@ -49,6 +50,7 @@ def routes(
             `services.presence`. Called in a worker thread.
         clicks: (token, operations of a browser) to how far they are stored, None for a token that nobody handed out; see
             `ui.clicks`. Raises PuGeoError where they cannot be stored now. Called in a worker thread.
+        story: (token, place of a building) to what is known of it, None if there is no such building. In a worker thread.
     """
     sent = _Sender(resolve, scores)
     project = PREFIX + "/{token}"
@@ -59,6 +61,7 @@ def routes(
         Route(project + "/sheets/{chip_set}/{n:int}.jpg", sent.sheet),
         Route(project + "/scores/{score_id}.bin", sent.scores),
         Route(project + "/similar/{building:int}.f32", sent.similar),
+        Route(project + "/story/{building:int}.json", _telling(story)),
         Route(project + "/here", _answering(news, _LONGEST_NEWS), methods=["POST"]),
         Route(project + "/operations", _answering(clicks, _LONGEST_CLICKS), methods=["POST"]),
     ]
@@ -112,6 +115,26 @@ class _Sender:
         if not path.is_relative_to(folder.resolve()) or not path.is_file():  # a link inside must not lead outside
             return _nothing()
         return FileResponse(path, media_type=media_type, headers=_headers(request))
+
+
+def _telling(story: Callable[[str, int], Mapping[str, Any] | None] | None) -> Callable[[Request], Response]:
+    """Make the route of a building's story."""
+
+    def respond(request: Request) -> Response:
+        token, place = request.path_params["token"], request.path_params["building"]
+        if story is None or not _TOKEN.fullmatch(token) or place > _HIGHEST:
+            return _nothing()
+        try:
+            told = story(token, place)
+        except PuGeoError:
+            return Response("Busy", 503, media_type="text/plain", headers=_headers(request))
+        return (
+            _nothing()
+            if told is None
+            else Response(json.dumps(told), media_type="application/json", headers=_headers(request))
+        )
+
+    return respond
 
 
 def _answering(answer: Answering | None, longest: int) -> Callable[[Request], Awaitable[Response]]:

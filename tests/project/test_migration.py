@@ -251,3 +251,14 @@ def test_without_a_backup_nothing_is_migrated(old: Layout, monkeypatch: pytest.M
     assert schema_of(old.gpkg) == found
     monkeypatch.undo()
     store.open_project(old.folder)
+
+
+def test_a_table_of_another_program_in_the_way_is_named(old: Layout) -> None:
+    db = sqlite3.connect(old.gpkg)
+    db.execute("CREATE TABLE areas (mine TEXT)")
+    db.commit()
+    db.close()
+    with pytest.raises(ProjectError, match=r"table areas already exists.*Nothing was changed") as caught, store.connect(old):
+        pass
+    assert "QGIS" in caught.value.hint
+    assert raw(old.gpkg, "SELECT sql FROM sqlite_master WHERE name = 'areas'") == [("CREATE TABLE areas (mine TEXT)",)]
