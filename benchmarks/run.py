@@ -11,26 +11,28 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import geopandas
 import numpy as np
 import rasterio
 import shapely
 import torch
 
+from benchmarks.answers import bench_answer
 from benchmarks.augmentation import bench_augmentation, bench_augmentation_on_gpu
+from benchmarks.browser_frames import bench_frames, bench_frames_100k
 from benchmarks.contrastive import bench_contrastive
+from benchmarks.exports import bench_geojson
 from benchmarks.pupl import bench_pupl
+from benchmarks.server_kills import bench_server_kills
+from benchmarks.sessions import bench_sessions
 from benchmarks.training import bench_bf16_step, bench_ncpu_step
 from pu_geo.analysis import estimates, ranker
 from pu_geo.engine import features
 from pu_geo.geo import chips, raster
-from pu_geo.geo.exporters import export_geojson
 from pu_geo.project import contents, labels, store
-from pu_geo.records import DamageMap, FootprintTable
+from pu_geo.records import FootprintTable
 
 SIDE_PX = 4096
 N_BUILDINGS = 5000
-N_EXPORTED = 50_000
 
 
 def best_of(n: int, work: Callable[[], object]) -> float:
@@ -84,21 +86,6 @@ def bench_chips(folder: Path) -> dict[str, float]:
 
     floor = best_of(3, lambda: decode(path))
     return {"ours_s": best_of(3, cut), "pure_decode_s": floor}
-
-
-def bench_export(folder: Path) -> dict[str, float]:
-    """Export GeoJSON, against GeoPandas writing the same table."""
-    wkb = squares(N_EXPORTED, 20_000, np.random.default_rng(2))
-    ids = [f"b{i}" for i in range(N_EXPORTED)]
-    scores = np.random.default_rng(3).random(N_EXPORTED).round(4).tolist()
-    columns = {"building_id": ids, "score": scores}
-    damage_map = DamageMap(ids, wkb, columns, "EPSG:32615", {})
-    frame = geopandas.GeoDataFrame(columns, geometry=geopandas.GeoSeries.from_wkb(wkb), crs="EPSG:32615")
-    ours = best_of(2, lambda: export_geojson(damage_map, folder / "ours.geojson"))
-    return {
-        "ours_s": ours,
-        "geopandas_s": best_of(2, lambda: (folder / "peer.geojson").write_text(frame.to_json(to_wgs84=True))),
-    }
 
 
 def bench_ranker(_: Path) -> dict[str, float]:
@@ -158,17 +145,24 @@ def bench_clicks(folder: Path) -> dict[str, float]:
 
 BENCHMARKS = {
     "chips / pure decode": bench_chips,
-    "geojson / geopandas": bench_export,
+    "geojson / geopandas": bench_geojson,
     "ranker / scikit-learn": bench_ranker,
     "features / plain convolution": bench_features,
     "click / bare fsync": bench_clicks,
+    "answer at 100,000 x 512 / one product": bench_answer,
     "contrastive loss / its matrix products": bench_contrastive,
     "augmentation / training step, cpu": bench_augmentation,
     "augmentation / training step, gpu": bench_augmentation_on_gpu,
     "NcPU step / 2 supervised steps + 1 forward": bench_ncpu_step,
     "float32 step / bf16 step": bench_bf16_step,
     "PUPL / scikit-learn": bench_pupl,
+    "map frame, 20,000 footprints / none": bench_frames,
+    "map frame, 100,000 footprints / none": bench_frames_100k,
+    "50 sessions: click to stored, p95 / 0.5 s": bench_sessions,
+    "200 kills: clicks lost / clicks": bench_server_kills,
 }
+LONG = ("50 sessions", "200 kills")
+"""Minutes each; run only when asked for by name."""
 
 
 NEEDS_GPU = {"augmentation / training step, gpu"}
@@ -179,7 +173,7 @@ def main(wanted: str = "") -> None:
     facts = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
     print(json.dumps({**facts, "torch": torch.__version__}))
     for name, bench in BENCHMARKS.items():
-        if wanted not in name:
+        if wanted not in name or (not wanted and name.startswith(LONG)):
             continue
         if name in NEEDS_GPU and not torch.cuda.is_available():
             print(json.dumps({"benchmark": name, "ratio": "not run: there is no CUDA GPU"}))

@@ -31,7 +31,7 @@ LOOKS = (
     Look("confirmed", "Confirmed by a person", "#D55E00"),
     Look("flagged", "Flagged by score", "#E69F00"),
     Look("high_precision", "Flagged, high precision", "#E69F00"),
-    Look("high_recall", "Flagged, high recall", "#F0E442"),
+    Look("high_recall", "Not flagged, above the threshold of high recall", "#F0E442"),
     Look("below", "Not flagged (no proof of an intact building)", "#B4B4B4", 0.6),
     Look("not_assessed", "Not assessed", "#8a8a8a", 1.0, is_hatched=True),
 )

@@ -108,15 +108,13 @@ def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None) -> MapP
     shapes = np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object)))
     cell_m = None
     if len(triage) > MOST_OUTLINES:
-        opacity = 1.0 if scene is None else _OPACITY
-        cell_m, legend = _draw_cells(picture, shapes, triage, frame, opacity)
+        cell_m, legend = _draw_cells(picture, shapes, triage, frame, 1.0 if scene is None else _OPACITY)
     else:
-        edges = _DARK if scene is None else _LIGHT
-        legend = _draw_buildings(picture, shapes, triage, frame, edges)
+        legend = _draw_buildings(picture, shapes, triage, frame, _DARK if scene is None else _LIGHT)
     data, media_type = _encode(picture, is_photo=scene is not None)
     return MapPicture(
         data, media_type, frame.width, frame.height, frame.m_per_px, _north_deg(frame), _corners(grid), legend, cell_m,
-        scene is not None,
+        has_scene=scene is not None,
     )  # fmt: skip
 
 
@@ -273,9 +271,12 @@ def _draw_cells(
 
 
 def _centroids(shapes: NDArray[np.object_]) -> NDArray[np.float64]:
-    points = shapely.centroid(shapes)
-    places = np.stack([shapely.get_x(points), shapely.get_y(points)], axis=-1)
-    return np.nan_to_num(places, nan=np.inf)
+    """Return centroids, float [N, 2]; infinity where a shape has none."""
+    with np.errstate(invalid="ignore"):
+        xy, rows = shapely.get_coordinates(shapely.centroid(shapes), return_index=True)
+    places = np.full((len(shapes), 2), np.inf)
+    places[rows] = np.where(np.isfinite(xy), xy, np.inf)
+    return places
 
 
 def _class_tops(most: int) -> list[int]:

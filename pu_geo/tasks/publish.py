@@ -9,12 +9,13 @@ from typing import Any
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.class_profiles import PROFILES, with_classes
 from pu_geo.geo.exporters import EXPORTERS, write_side_files
-from pu_geo.project import rounds, versions
+from pu_geo.project import contents, rounds, store, versions
 from pu_geo.records import DamageMap
 from pu_geo.tasks import changes
-from pu_geo.tasks.areas import write_area_files
+from pu_geo.tasks.areas import area_tables, write_area_files
 from pu_geo.tasks.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
+from pu_geo.tasks.report import write_report
 
 FILE_NAMES = {**{name: f"damage_map.{name}" for name in EXPORTERS}, "heat": "damage_heat.tif"}
 
@@ -55,6 +56,8 @@ def publish(
         write_side_files(damage_map, folder / "damage_map.geojson")
         job.report(0.82, "summing up by area")
         write_area_files(job.layout, damage_map, folder)
+        job.report(0.88, "writing the report")
+        _report(job, folder, damage_map, audit)
         past = rounds.read(job.layout)
         if past.number > 1:
             changes.write_history(folder, past, damage_map)
@@ -88,6 +91,16 @@ def _counts(damage_map: DamageMap) -> dict[str, Any]:
         "labels_up_to_event": damage_map.metadata["labels_up_to_event"],
         "estimate": damage_map.metadata["estimate"],
     }
+
+
+def _report(job: Job, folder: Path, damage_map: DamageMap, audit: Mapping[str, Any] | None) -> None:
+    """Write the report; its areas are those of the first layer that people added, otherwise the square cells."""
+    _, rows, _, _ = next(area_tables(job.layout, damage_map))
+    with store.connect(job.layout) as db:
+        grid = contents.grid(db)
+    tiles = job.layout.quicklooks / "post"
+    background = tiles if (tiles / "pyramid.json").is_file() else None
+    write_report(folder / "report.html", damage_map, audit, rows, background, grid=grid)
 
 
 def _compare(job: Job, folder: Path, number: int, damage_map: DamageMap) -> int | None:

@@ -92,21 +92,11 @@ def write_report(
     """
     picture = draw_map(damage_map, grid, background)
     title = text(damage_map.metadata.get("title") or "Damage map", 110)
-    body = "".join(
-        (
-            _header(damage_map, title),
-            _headline(damage_map, audit),
-            _numbers(damage_map),
-            _map_figure(picture),
-            parts.audit_section(audit),
-            parts.area_section(areas),
-            parts.limits_section(damage_map, audit),
-            _method(damage_map),
-            parts.codebook_section(damage_map),
-            parts.license_section(damage_map),
-        )
-    )
-    write_whole(out, [_page(title, body, _footer(damage_map, title)).encode("utf-8")])
+    before = (_header(damage_map, title), _headline(damage_map, audit), _numbers(damage_map), _map_figure(picture))
+    limits, method = parts.limits_section(damage_map, audit), _method(damage_map)
+    after = (parts.codebook_section(damage_map), parts.license_section(damage_map))
+    body = "".join((*before, parts.audit_section(audit), parts.area_section(areas), limits, method, *after))
+    write_whole(out, [_page(title, body, _footer(damage_map)).encode("utf-8")])
     return out
 
 
@@ -121,12 +111,11 @@ def _page(title: str, body: str, footer: str) -> str:
     )
 
 
-def _footer(damage_map: DamageMap, title: str) -> str:
+def _footer(damage_map: DamageMap) -> str:
     told = damage_map.metadata
     version = text(told.get("product_version") or "no version", 20)
-    return (
-        f"<b>Preliminary, not field-validated.</b> {version} \u00b7 run {text(told.get('run_id'), 48)} \u00b7 {title[:80]}"
-    )
+    named = " \u00b7 ".join((version, f"run {text(told.get('run_id'), 48)}", text(told.get("title") or "Damage map", 70)))
+    return f"<b>Preliminary, not field-validated.</b> {named}"
 
 
 def _header(damage_map: DamageMap, title: str) -> str:
@@ -156,16 +145,13 @@ def _images(columns: Mapping[str, Sequence[object]], role: str) -> str:
 def _headline(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> str:
     """Say how many buildings are damaged: with an interval, or that it is not known."""
     estimate: Mapping[str, Any] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
-    known = (
-        audit["total"]
-        if audit is not None
-        else {**estimate, "value": estimate.get("estimate"), "words": estimate.get("method")}
-    )
+    guess = {**estimate, "value": estimate.get("estimate"), "words": estimate.get("method")}
+    known = guess if audit is None else audit["total"]
     if all(known.get(key) is not None for key in ("value", "low", "high")):
-        low, high = (number(int(known[key])) for key in ("low", "high"))
+        low, high, n = number(int(known["low"])), number(int(known["high"])), number(estimate.get("N"))
         return (
-            f"<div class='headline'><b>About {number(round(known['value']))} damaged buildings, between {low} and {high}</b> "
-            f"(95 % interval, of {number(estimate.get('N'))} buildings).<br>{text(known.get('words') or '')}</div>"
+            f"<div class='headline'><b>About {number(round(known['value']))} damaged buildings, "
+            f"between {low} and {high}</b> (95 % interval, of {n} buildings).<br>{text(known.get('words') or '')}</div>"
         )
     why = "No audit was made." if audit is None else f"The audit is {text(known.get('words') or 'not enough')}"
     return (
@@ -228,7 +214,7 @@ def _length(meters: float) -> str:
 
 def _bar(picture: MapPicture) -> str:
     """Return scale bar and north arrow in pixels of the map, so that they keep its scale at every size."""
-    meters = round_length(0.1 * picture.width * picture.m_per_px)
+    meters = round_length(0.1 * max(picture.width, picture.height) * picture.m_per_px)
     length = meters / picture.m_per_px
     half = length / 2
     x = length + 190
@@ -263,18 +249,20 @@ def _method(damage_map: DamageMap) -> str:
     card = METHODS.get(name)
     title = "the instant ranker, a linear ranking of frozen features" if name == "ranker" else name
     answers = parts.count(columns.get("label", ()))
-    positives, trained = (text(told.get(key)) for key in ("n_positive_clicks", "trained_on_labels_up_to_event"))
+    preset, seed, run_id, made_with = (text(told.get(key), 60) for key in ("preset", "seed", "run_id", "made_with"))
+    numbers = ("n_positive_clicks", "trained_on_labels_up_to_event", "labels_up_to_event")
+    positives, trained, newest = (text(told.get(key), 20) for key in numbers)
     kind = str(next((value for value in columns.get("score_type", ()) if value is not None), ""))
     calibrated = any(value is not None for value in columns.get("p_damaged", ()))
     scores = "chances of damage were calibrated on the audit" if calibrated else "a rank, not a probability"
     rows = (
         ("Method", text(title if card is None else f"{card.title}. {card.paper}")),
-        ("Settings", ", ".join(text(f"{key} {told.get(key)}", 60) for key in ("preset", "seed", "run_id", "made_with"))),
+        ("Settings", f"preset {preset}, seed {seed}, run {run_id}, {made_with}"),
         ("Learned from", f"{positives} positives and the unlabeled, answers up to number {trained}; it gives no grades"),
         (
             "Answers on the map",
             f"{number(answers['damaged'])} damaged, {number(answers['no_visible_damage'])} no visible damage, "
-            f"{number(answers['not_assessable'])} not assessable; answers up to number {text(told.get('labels_up_to_event'))}",
+            f"{number(answers['not_assessable'])} not assessable; answers up to number {newest}",
         ),
         ("Score", text(f"{_SCORE_TYPES.get(kind, kind)}; {scores}")),
         ("Threshold", text(f"flagged from {told.get('threshold')} on; a person's answer overrules the score")),

@@ -243,7 +243,8 @@ def license_section(damage_map: DamageMap) -> str:
     return section(
         "License and disclaimer",
         f"<p><b>{text(metadata.get('disclaimer') or 'Preliminary, not field-validated.')}</b> "
-        "It helps to choose where to look first; it does not replace looking. No decision on a single building or household should rest on it alone.</p>"
+        "It helps to choose where to look first; it does not replace looking. "
+        "No decision on a single building or household should rest on it alone.</p>"
         f"<p>License of this map: {stated} Outlines: {text(outlines)}. Pictures: the terms of their providers apply.</p>"
         f"<p class='sums'>sha256 of the pictures<br>{listed or 'not recorded'}{more}</p>",
     )

@@ -48,7 +48,8 @@ def test_a_version_holds_all_that_belongs_to_it(mapped: tuple[Layout, NDArray[np
     assert made["out"] == str(folder)
     names = {path.name for path in folder.iterdir()}
     assert {f"damage_map.{name}" for name in exporters.EXPORTERS if name != "heat"} | {"damage_heat.tif"} <= names
-    assert {"damage_map.codebook.csv", "damage_map.run.json", "version.json"} <= names
+    assert {"damage_map.codebook.csv", "damage_map.run.json", "version.json", "report.html"} <= names
+    assert {"areas_grid500m.csv", "areas_grid500m.geojson"} <= names
     assert sorted(names) == sorted(made["files"])  # type: ignore[call-overload]
     table = pyogrio.read_dataframe(folder / "damage_map.gpkg", layer="damage_map")
     assert len(table) == N
