@@ -132,13 +132,14 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
     Returns:
         {"check_id", "n", "n_drawn", "n_answered", "n_damaged", "total", "at_threshold", "curve", "agreement", "calibration",
         "bands"}; bands are the thresholds of 90 % precision and recall, by the estimates: lower bounds of recall from few checks
-        would put nearly every building into the second band.
+        would put nearly every building into the second band. None where most buildings would be in it.
     """
     found = view(layout, run_id)
     if found is None:
         return None
     answers = checking.answers_of(layout, found.check.chip_set, found.check)
     drawn = answers[found.check.sample.rows[: found.check.sample.n_drawn]]
+    scores = _raw_scores(layout, run_id).round(4)
     wishes = {"high_precision": choose(found, precision=BAND), "high_recall": choose(found, recall=BAND)}
     here = at(layout, run_id, threshold)
     curve = found.calibration
@@ -153,8 +154,13 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
         "curve": [asdict(row) for row in found.rows],
         "agreement": None if found.agreement is None else asdict(found.agreement),
         "calibration": None if curve is None else {key: values.tolist() for key, values in curve.state().items()},
-        "bands": {name: wish.estimated for name, wish in wishes.items()},
+        "bands": {name: _useful(wish.estimated, scores) for name, wish in wishes.items()},
     }
+
+
+def _useful(threshold: float | None, scores: NDArray[np.float64]) -> float | None:
+    """Return a band's threshold unless most buildings are above it; such a band tells nobody where to look."""
+    return None if threshold is None or (scores >= threshold).mean() > 0.5 else threshold
 
 
 def suggested_size(layout: Layout, run_id: str, relative_half_width: float = USUAL_HALF_WIDTH) -> int:

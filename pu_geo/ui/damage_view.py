@@ -2,13 +2,15 @@
 
 Pictures, footprints and scores reach the browser over the routes of `pu_geo.ui.routes`; what goes through Streamlit's
 websocket is small: who is labelled, what was acknowledged, how to look. The browser shows a click at once, keeps it in a
-numbered log and sends that log until the server says that it has stored it; see `frontend/src/oplog.js`.
+numbered log and sends that log until the server says that it has stored it: over HTTP, and with runs of the page where
+that is not possible; see `frontend/src/oplog.js`.
 """
 
 from __future__ import annotations
 
 import logging
 import sqlite3
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -95,7 +97,8 @@ class Queue:
 
 @dataclass(frozen=True)
 class Here:
-    """Who sits at this browser; with it, the browser asks `{PREFIX}/{token}/here` who else does, and what they answer.
+    """Who sits at this browser; with it, the browser asks `{PREFIX}/{token}/here` who else does, and what they answer, and
+    sends operations to `{PREFIX}/{token}/operations`; only wishes for another queue come to `on_operations` then.
 
     Attributes:
         analyst: the name that others read.
@@ -261,8 +264,12 @@ def _renderer() -> Any:
 
 
 def _answer(key: str) -> dict[str, Any]:
-    """What became of the browser's last message: {"ack"} if it was stored, {"problem"} if not."""
-    return {"ack": None, "problem": None, **st.session_state.get(f"{key}:ack", {})}
+    """What became of the browser's last message: {"ack"} if it was stored, {"problem"} if not; and who says so.
+
+    "server" is another one after a restart of the server, which knows nothing of earlier messages.
+    """
+    server = st.session_state.setdefault(f"{key}:server", uuid.uuid4().hex)
+    return {"server": server, "ack": None, "problem": None, **st.session_state.get(f"{key}:ack", {})}
 
 
 def _store(key: str, on_operations: Callable[[Sequence[Operation]], None] | None) -> None:
@@ -272,11 +279,12 @@ def _store(key: str, on_operations: Callable[[Sequence[Operation]], None] | None
         return
     session, last, operations = read_operations(message)
     try:
-        on_operations(operations)
+        if operations:  # without any it only asks for a run
+            on_operations(operations)
     except PuGeoError as error:
         st.session_state[f"{key}:ack"] = {"problem": f"{error.problem} {error.hint}"}
     except (OSError, sqlite3.Error) as error:
         _LOG.exception("Labels were not stored")
         st.session_state[f"{key}:ack"] = {"problem": f"The project folder could not be written ({error})."}
     else:
-        st.session_state[f"{key}:ack"] = {"ack": {"session": session, "n": last}}
+        st.session_state[f"{key}:ack"] = {"ack": {"session": session, "n": last, "attempt": message.get("attempt")}}

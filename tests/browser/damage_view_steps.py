@@ -40,7 +40,8 @@ def on_page(page) -> dict[str, str]:
 
 
 def settle(page, seconds: float = 15) -> None:
-    page.wait_for_function("window.__pugeo.pending() === 0", timeout=seconds * 1000)
+    """Wait until everything is acknowledged and the page has run since."""
+    page.wait_for_function("window.__pugeo.pending() === 0 && window.__pugeo.fresh()", timeout=seconds * 1000)
 
 
 def spots(page, how: str = "pixelOf", n: int = CLICKS) -> dict[str, list[float]]:

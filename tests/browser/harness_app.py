@@ -1,7 +1,7 @@
 """A small app around the damage view: labels in a dict, acknowledged at once. Run: python harness_app.py FOLDER PORT.
 
 Launcher and page in one file, as app.py is. The page reads its mode from the address: ?mode=view, ?panes=map, ?queue=5 (a
-queue of five), ?conflicts=1, ?here=bob (who sits there).
+queue of five), ?conflicts=1, ?here=bob (who sits there; with ?here= nobody does, and clicks travel with runs of the page).
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+import threading
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -25,7 +28,7 @@ from streamlit import runtime
 
 TOKEN = "harness-1"
 KINDS = ("exploit", "audit", "explore")
-SWITCHES = ("refuse", "similar", "here", "stay", "stale")  # how the server misbehaves, set by /harness/set
+SWITCHES = ("refuse", "similar", "here", "stay", "stale", "slow", "wrong")  # how the server misbehaves, set by /harness/set
 COLORS = ("#e69f00", "#56b4e9", "#009e73")
 TYPES = ("roof", "walls", "<script>window.hit = 1</script>")
 
@@ -33,8 +36,16 @@ TYPES = ("roof", "walls", "<script>window.hit = 1</script>")
 @st.cache_resource
 def server() -> dict:
     """What a project would keep on disk; one for all tabs."""
-    lists = {name: [] for name in ("acts", "undone", "log", "wishes", "changes", "asked")}
-    return {"labels": {}, "details": {}, "seen": set(), "places": {}, **lists, **dict.fromkeys(SWITCHES, "")}
+    lists = {name: [] for name in ("acts", "undone", "log", "wishes", "changes", "asked", "runs")}
+    return {
+        "labels": {},
+        "details": {},
+        "seen": set(),
+        "places": {},
+        "lock": threading.Lock(),
+        **lists,
+        **dict.fromkeys(SWITCHES, ""),
+    }
 
 
 def apply(operations: list, analyst: str = "ann") -> None:
@@ -45,15 +56,29 @@ def apply(operations: list, analyst: str = "ann") -> None:
         raise PuGeoError("The disk is full.", "Make room.")
     if kept["refuse"] == "lock":
         raise sqlite3.OperationalError("database is locked")
-    for operation in operations:
-        if operation.op in kept["seen"]:
-            continue
-        kept["seen"].add(operation.op)
-        kept["log"].append(operation)
-        before = dict(kept["labels"])
-        step(kept, operation)
-        now = kept["labels"]
-        kept["changes"] += [(each, analyst) for each in now if now[each] != before.get(each)]  # event k is the k-th of them
+    with kept["lock"]:
+        for operation in operations:
+            if operation.op in kept["seen"]:
+                continue
+            kept["seen"].add(operation.op)
+            kept["log"].append(operation)
+            before = dict(kept["labels"])
+            step(kept, operation)
+            now = kept["labels"]
+            kept["changes"] += [(each, analyst) for each in now if now[each] != before.get(each)]  # event k is the k-th
+
+
+def clicks(token: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Take operations over HTTP, as `pu_geo.ui.clicks` does; with "wrong" set, refuse them for good."""
+    from pu_geo.ui.operations import read_operations
+
+    if token != TOKEN:
+        return None
+    kept = server()
+    session, highest, operations = read_operations(message)
+    refused = {"problem": kept["wrong"], "hint": "Reload the page."} if kept["wrong"] else None
+    apply([] if refused else operations, message["analyst"])
+    return {"session": session, "n": highest, "event": len(kept["changes"]), "refused": refused}
 
 
 def step(kept: dict, operation) -> None:
@@ -112,15 +137,19 @@ def set_labels(labels: dict) -> dict:
 def page() -> None:
     from pu_geo.ui.damage_view import Here, MapLayer, Wall, damage_view
 
+    server()["runs"].append(time.time())
+    time.sleep(float(server()["slow"] or 0))
     st.set_page_config(layout="wide", page_title="PU-Geo harness")
     # Less air around the view, so that screenshots show what the app's page will show.
     st.html("<style>.stMainBlockContainer{padding:2.5rem 1rem 0}</style>")
     folder = Path(sys.argv[1])
     facts = json.loads((folder / "facts.json").read_text())
     ask = st.query_params
+    who = ask.get("here", "ann")
     layers = [MapLayer(name, facts["max_zoom"], "1") for name in ("pre", "post")]
     if st.toggle("Elsewhere"):
         return
+    event = 0 if server()["stale"] else len(server()["changes"])
     damage_view(
         key="view",
         token=TOKEN,
@@ -130,7 +159,7 @@ def page() -> None:
         geometry_v="1",
         labels={} if server()["stale"] else server()["labels"],
         positions=positions(folder),
-        on_operations=partial(apply, analyst=ask.get("here", "ann")),
+        on_operations=partial(apply, analyst=who or "ann"),
         panes=ask.get("panes", "map,wall").split(","),
         mode=ask.get("mode", "label"),
         score_id="s1" if ask.get("scores", "1") == "1" else None,
@@ -142,7 +171,7 @@ def page() -> None:
         details={each: said for each, said in server()["details"].items() if server()["labels"].get(each) != "cleared"},
         conflicts=["b00002", "b00005"] if "conflicts" in ask else None,
         queue=next_queue(server(), int(ask["queue"]), facts["wall"]["n"]) if "queue" in ask else None,
-        here=Here(ask["here"], 0 if server()["stale"] else len(server()["changes"]), COLORS[0]) if "here" in ask else None,
+        here=Here(who, event, COLORS[0]) if who else None,
     )
 
 
@@ -163,6 +192,7 @@ def told(_: Request) -> JSONResponse:
             "details": {each: said for each, said in kept["details"].items() if each in named},
             "wishes": kept["wishes"],
             "asked": kept["asked"],
+            "runs": kept["runs"],
         }
     )
 
@@ -192,7 +222,7 @@ def change(request: Request) -> JSONResponse:
     for name in SWITCHES:
         kept[name] = request.query_params.get(name, "")
     if request.query_params.get("reset"):
-        for name in ("labels", "details", "seen", "acts", "undone", "log", "wishes", "changes", "asked", "places"):
+        for name in ("labels", "details", "seen", "acts", "undone", "log", "wishes", "changes", "asked", "places", "runs"):
             kept[name].clear()
     for building_id, label in json.loads(request.query_params.get("put", "{}")).items():
         kept["labels"][building_id] = label
@@ -224,7 +254,9 @@ def main() -> None:
         Route(PREFIX + "/{token}/here", here, methods=["POST"]),
     ]
     own = routes(
-        lambda token: folder if token == TOKEN else None, lambda token, score_id: scores if score_id == "s1" else None
+        lambda token: folder if token == TOKEN else None,
+        lambda token, score_id: scores if score_id == "s1" else None,
+        clicks=clicks,
     )
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
     app = st.App(__file__, routes=[*extra, *own], middleware=[hosts])

@@ -163,7 +163,7 @@ def test_a_box_of_20_000_buildings_is_one_message() -> None:
     assert [operation.op for operation in operations] == [each["op"] for each in raw]
 
 
-MESSAGE = {"session": "s", "ops": [{"n": 3, "op": "s-3", "building_id": "b1", "label": "positive"}]}
+MESSAGE = {"session": "s", "attempt": 7, "ops": [{"n": 3, "op": "s-3", "building_id": "b1", "label": "positive"}]}
 
 
 @pytest.fixture
@@ -177,7 +177,25 @@ def test_what_was_stored_is_acknowledged(session_state: dict) -> None:
     stored = []
     damage_view._store("view", stored.extend)
     assert [operation.op for operation in stored] == ["s-3"]
-    assert damage_view._answer("view") == {"ack": {"session": "s", "n": 3}, "problem": None}
+    answer = damage_view._answer("view")
+    assert (answer["ack"], answer["problem"]) == ({"session": "s", "n": 3, "attempt": 7}, None)
+
+
+def test_a_message_without_operations_runs_the_page_and_touches_no_project(session_state: dict) -> None:
+    def fail(operations: object) -> None:
+        raise PuGeoError("Somebody else holds the file.", "Wait.")
+
+    session_state["view"] = {"operations": {"session": "s", "attempt": 8, "ops": []}}
+    damage_view._store("view", fail)
+    answer = damage_view._answer("view")
+    assert (answer["ack"], answer["problem"]) == ({"session": "s", "n": 0, "attempt": 8}, None)
+
+
+def test_a_restarted_server_has_another_name(session_state: dict) -> None:
+    before = damage_view._answer("view")["server"]
+    assert damage_view._answer("view")["server"] == before
+    session_state.clear()
+    assert damage_view._answer("view")["server"] != before
 
 
 @pytest.mark.parametrize(

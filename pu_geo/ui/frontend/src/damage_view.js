@@ -29,7 +29,7 @@ export class DamageView {
     this.loader = new Loader(store, (error) => this.#sayNotLoaded(error));
     this.queue = new QueueState(store, {
       wish: (operation) => this.labeler.usable && this.log.add(operation, { now: true }),
-      moved: () => this.#queueMoved(),
+      moved: (hasWalked) => this.#queueMoved(hasWalked),
     });
     this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
     this.pictures = new ChipPictures();
@@ -63,6 +63,7 @@ export class DamageView {
       outlines: () => store.set("outlines", !store.outlines),
       step: (which) => this.#step(which),
       card: () => this.card.toggle(),
+      dismiss: () => this.log.dismiss(),
     });
     this.splitter = h("div.splitter", { title: "Drag to share the width" });
     this.tabs = segmented("Chips", [["queue", "Queue", "What to look at next (W)"], ["wall", "All chips", "The chip wall (W)"]], (tab) => this.#setTab(tab));
@@ -79,7 +80,7 @@ export class DamageView {
     this.setStateValue = setStateValue;
     this.store.set("mode", data.mode);
     if (data.token !== this.token) this.#openProject(data);
-    if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value));
+    if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value), data);
     else this.log.disconnect(this); // nobody would store them
     this.root.style.height = `${data.height}px`;
     this.root.dataset.mode = data.mode;
@@ -94,7 +95,7 @@ export class DamageView {
     this.queuePane.configure(data);
     this.card.configure(data);
     this.presence.update(data, this.log.session);
-    this.log.acknowledge(data.ack, data.problem); // brings the labels, which say what of the queue is answered
+    this.log.take(data); // brings the labels, which say what of the queue is answered
     this.queue.take(data.token, data.mode === "label" ? data.queue : null);
     this.toolbar.show(data);
   }
@@ -129,7 +130,8 @@ export class DamageView {
 
   // ---- labelling ----
 
-  #answered(numbers, code, act) {
+  #answered(numbers, code, act, screen) {
+    this.isOnMap = screen === "map";
     if (code === NOT_ASSESSABLE) this.picker.open(numbers, act);
     else this.picker.close();
     if (numbers.length === 1) this.store.set("selected", numbers[0]);
@@ -155,7 +157,9 @@ export class DamageView {
     this.store.set("selected", i);
   }
 
-  #queueMoved() {
+  // Under a pointer that clicks on the map, the map stays.
+  #queueMoved(hasWalked) {
+    if (hasWalked) this.isOnMap = false;
     const i = this.queue.current?.i ?? -1;
     this.queuePane.later();
     this.presence.moved();
@@ -163,7 +167,7 @@ export class DamageView {
     this.shownItem = i;
     if (i < 0) return;
     this.store.set("selected", i);
-    if (!this.map.root.hidden) this.map.locateSoon(i);
+    if (!this.map.root.hidden && !this.isOnMap) this.map.locateSoon(i);
   }
 
   // ---- keys ----
@@ -275,7 +279,7 @@ export class DamageView {
   }
 
   #showLog() {
-    this.store.setLabels(this.data.labels, this.log.ops, this.data.details);
+    this.store.setLabels(this.data.labels, this.log, this.data.details);
     this.toolbar.showStatus(this.log);
   }
 

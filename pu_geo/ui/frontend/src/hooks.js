@@ -25,6 +25,8 @@ export function hooks(view) {
       return found;
     },
     pending: () => view.log.ops.length,
+    /** Whether the page shows what the server has. */
+    fresh: () => view.log.isFresh,
     pixelOf: (id, twin = false) => map.clientPixelOf(store.index.get(id), twin),
     chipOf: (id) => wall.clientPixelOf(store.index.get(id)),
     wallIds: () => wall.items.map((i) => store.ids[i]),

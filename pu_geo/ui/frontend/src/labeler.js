@@ -7,7 +7,7 @@ export class Labeler {
   /**
    * @param log () => OperationLog
    * @param queue tells of the queue: current (item or null) and id
-   * @param answered (numbers, code, act) called after an answer, before anything else happens
+   * @param answered (numbers, code, act, screen) called after an answer, before anything else happens
    */
   constructor(store, log, queue, answered) {
     Object.assign(this, { store, log, queue, answered });
@@ -35,7 +35,7 @@ export class Labeler {
       this.shownFor.set(this.store.ids[i], shown);
       return this.#operation(i, code, screen, act, detailsFor(code, this.store.detail(i)), shown);
     }));
-    this.answered(numbers, code, act);
+    this.answered(numbers, code, act, screen);
   }
 
   /** Say why buildings are not assessable, as part of the act that said so. */

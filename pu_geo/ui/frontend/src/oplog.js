@@ -1,47 +1,65 @@
 // The numbered log of what the analyst did and the server has not acknowledged yet.
 //
-// Streamlit keeps only the newest value a component sets, so a click that is sent alone can be overwritten by the next
-// one. Here every message carries ALL unacknowledged operations; the server applies them by id (a repeat is harmless)
-// and answers with the highest number it stored. Nothing leaves the log before that answer.
+// Operations are stored and acknowledged by HTTP (`posts.js`); runs of the page, which rank anew, are asked for afterwards
+// and seldom enough (`reruns.js`). The wish for another queue needs the page, and travels with a run once all operations
+// before it are acknowledged; later ones go ahead of it. Where the server does not take operations by HTTP, all of them
+// travel that way.
+//
+// Either way a message carries ALL operations that are not acknowledged: Streamlit keeps only the newest value a component
+// sets, and an answer may be lost. The server applies them by id (a repeat is harmless) and answers with the highest number
+// it has dealt with. Nothing leaves the log before that answer.
 //
 // The log is also written to localStorage, under a key of its own for each page load. Whoever has that page open holds a
 // lock of the same name. A free lock means that the page is gone; the next one that can label takes over what it left.
 
+import { familyOf, keep, leftovers, read } from "./kept_logs.js";
+import { Posts } from "./posts.js";
+import { Reruns } from "./reruns.js";
+
 const RETRY_MS = [2500, 4000, 8000, 15000];
-const SLOW_SERVER_MS = 300;
 const PATIENCE_MS = 0.5; // more for each operation on its way
 const LOOK_AGAIN_MS = 2000; // the browser lets go of a reloaded page's lock a moment late
-const KEPT_MS = 7 * 24 * 3600 * 1000;
-const PREFIX = "pugeo:log:";
 
 export class OperationLog {
   /** @param {string} token names the project */
   constructor(token) {
     this.session = crypto.randomUUID(); // new on each page load: a duplicated tab must not reuse numbers
-    this.family = `${PREFIX}${token}:`;
+    this.family = familyOf(token);
     this.key = this.family + this.session;
     this.next = 1;
     this.ops = [];
+    this.settled = []; // labels that are stored and that the page's data do not hold yet, each with its `event`
+    this.refused = null; // {problem, hint} of what the server will never store
     this.changed = () => {}; // called when the log or its state changed
     this.owner = null;
     this.send = null;
-    this.sentUpTo = 0;
-    this.sentAt = 0;
-    this.attempt = 0;
+    this.sentUpTo = 0; // of what travels with runs of the page
+    this.asked = 0;
+    this.tries = 0;
     this.timer = null;
-    this.problem = null;
+    this.pageProblem = null;
+    this.reruns = new Reruns(() => this.#ask());
+    this.posts = new Posts(this.session, {
+      operations: () => (this.send ? this.ops.filter((op) => !op.next) : []),
+      stored: (answer) => this.#stored(answer),
+      gone: () => this.#advance(true),
+      changed: () => this.changed(),
+    });
     navigator.locks?.request(this.key, () => new Promise(() => {})).catch(() => {}); // held until the page is gone
-    document.addEventListener("visibilitychange", () => (document.hidden ? this.flush() : this.#takeOver()));
-    window.addEventListener("pagehide", () => this.flush());
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.#leave() : this.#takeOver()));
+    window.addEventListener("pagehide", () => this.#leave());
+    window.addEventListener("online", () => this.send && this.posts.sendAgain());
   }
 
   /** Connect to Streamlit; called on each run, because the function is a new one each time. */
-  connect(owner, send) {
+  connect(owner, send, data) {
     const first = this.owner !== owner;
     this.owner = owner;
     this.send = send;
+    this.posts.configure(data);
     if (!first) return;
-    this.flush();
+    this.posts.stop();
+    this.#advance(true);
     this.#takeOver();
     setTimeout(() => this.#takeOver(), LOOK_AGAIN_MS);
   }
@@ -49,8 +67,10 @@ export class OperationLog {
   /** Send what was not sent yet, and no more until the next `connect`. Of no effect once another owner is connected. */
   disconnect(owner) {
     if (this.owner !== owner) return;
-    if (this.ops.length && this.ops.at(-1).n > this.sentUpTo) this.flush();
+    this.#leave();
     clearTimeout(this.timer);
+    this.posts.stop();
+    this.reruns.stop();
     this.owner = this.send = null;
     this.sentUpTo = 0;
   }
@@ -65,77 +85,129 @@ export class OperationLog {
       const n = this.next++;
       this.ops.push({ n, op: `${this.session}-${n}`, ...operation });
     }
-    this.#keep();
+    keep(this.key, this.ops);
     this.changed();
-    // Self-clocking: one message in flight, the next one when it is answered or the server is slow.
-    const patience = this.#patience(SLOW_SERVER_MS) - (Date.now() - this.sentAt);
-    if (now || !this.sentUpTo || patience <= 0) this.flush();
-    else this.#wake(patience);
+    this.#advance(now);
   }
 
-  flush() {
-    if (!this.ops.length || !this.send) return;
-    clearTimeout(this.timer);
-    this.sentUpTo = this.ops.at(-1).n;
-    this.sentAt = Date.now();
-    this.send({ session: this.session, attempt: this.attempt, ops: this.ops });
-    this.#wake(this.#patience(RETRY_MS[Math.min(this.attempt, RETRY_MS.length - 1)]), true);
+  /** The page's data are here. `server` names the session at the server: a new one knows nothing of what was sent. */
+  take({ ack, problem, here, server }) {
+    this.pageProblem = problem ?? null;
+    this.settled = this.settled.filter(({ event }) => here && event > here.event);
+    const isNew = this.server !== undefined && server !== this.server;
+    this.server = server;
+    const isMine = ack?.session === this.session;
+    if (isMine) this.#drop((op) => op.n <= ack.n);
+    if (isNew || problem || (isMine && ack.attempt >= this.asked)) this.reruns.came();
+    if (isNew) this.#sendAgain();
+    else this.#advance();
+    this.changed();
   }
 
-  /** The server's answer: everything up to `ack.n` is stored. */
-  acknowledge(ack, problem) {
-    this.problem = problem ?? null;
-    if (ack && ack.session === this.session) {
-      const before = this.ops.length;
-      this.ops = this.ops.filter((op) => op.n > ack.n);
-      if (this.ops.length < before) {
-        this.attempt = 0;
-        this.#keep();
-      }
-      if (ack.n >= this.sentUpTo) this.sentUpTo = 0;
-      if (!this.ops.length) {
-        clearTimeout(this.timer);
-        this.timer = null;
-      } else if (!this.sentUpTo) this.flush();
-    }
-    this.changed();
+  /** Why the server could not store, if it said so. */
+  get problem() {
+    return this.posts.problem ?? this.pageProblem;
   }
 
   /** "saved", "saving" or "waiting" (unanswered for longer than a healthy server needs). */
   get state() {
     if (!this.ops.length) return "saved";
-    return this.attempt > 0 || this.problem ? "waiting" : "saving";
+    return this.tries > 0 || this.posts.attempt > 1 || this.problem ? "waiting" : "saving";
   }
 
-  #patience(ms) {
-    return ms + this.ops.length * PATIENCE_MS;
+  /** The page shows what the server has. */
+  get isFresh() {
+    return !this.ops.length && !this.reruns.isWanted && !this.reruns.isUnderWay;
+  }
+
+  dismiss() {
+    this.refused = null;
+    this.changed();
+  }
+
+  // ---- by HTTP ----
+
+  #stored({ n, event, refused }) {
+    const done = this.ops.filter((op) => !op.next && op.n <= n);
+    this.settled.push(...done.filter((op) => op.building_id).map((op) => ({ ...op, event })));
+    this.refused = refused ?? this.refused;
+    this.#drop((op) => !op.next && op.n <= n);
+    this.changed();
+    if (!this.send || !done.length) return;
+    this.reruns.want(done.some((op) => op.undo || op.redo)); // what they did, only the page's data tell
+    this.#advance();
+  }
+
+  // ---- with runs of the page ----
+
+  get #forPage() {
+    if (!this.posts.isUsable) return this.ops;
+    const first = this.ops.findIndex((op) => !op.next);
+    return first < 0 ? this.ops : this.ops.slice(0, first);
+  }
+
+  // Self-clocking: one message in flight, the next one when it is answered or the server is slow.
+  #advance(now = false) {
+    if (!this.send) return;
+    this.posts.send();
+    const isUrgent = now && !this.posts.isUsable; // an operation that only the page can take is worth no second run
+    const last = this.#forPage.at(-1)?.n ?? 0;
+    if (last <= this.sentUpTo) return;
+    const patience = this.reruns.patience;
+    if (isUrgent || patience <= 0) this.#ask();
+    else this.#wake(patience + this.ops.length * PATIENCE_MS);
+  }
+
+  #sendAgain() {
+    this.sentUpTo = 0;
+    this.posts.sendAgain();
+    this.#advance(true);
+  }
+
+  #leave() {
+    if (!this.send) return;
+    this.posts.leave();
+    if (this.#forPage.at(-1)?.n > this.sentUpTo) this.#ask();
+  }
+
+  #ask() {
+    if (!this.send) return;
+    clearTimeout(this.timer);
+    const ops = this.#forPage;
+    this.asked += 1; // makes the value differ, so that Streamlit runs again
+    this.sentUpTo = ops.at(-1)?.n ?? this.sentUpTo;
+    this.reruns.asked();
+    this.send({ session: this.session, attempt: this.asked, ops });
+    if (!ops.length) return;
+    const retry = RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)];
+    this.#wake(Math.max(retry, this.reruns.patience) + ops.length * PATIENCE_MS, true);
   }
 
   #wake(ms, isRetry = false) {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
-      if (!this.ops.length) return;
-      if (isRetry) this.attempt += 1; // makes the value differ, so that Streamlit runs again
-      this.flush();
+      if (!this.#forPage.length) return this.#advance();
+      if (isRetry) this.tries += 1;
+      this.#ask();
       this.changed();
     }, Math.max(0, ms));
   }
 
   // ---- what outlives the page ----
 
-  #keep() {
-    try {
-      if (this.ops.length) localStorage.setItem(this.key, JSON.stringify({ at: Date.now(), ops: this.ops }));
-      else localStorage.removeItem(this.key);
-    } catch {
-      // storage full or blocked: the log in memory still works, only a reload would forget
-    }
+  #drop(isDone) {
+    const before = this.ops.length;
+    this.ops = this.ops.filter((op) => !isDone(op));
+    if (this.ops.length === before) return;
+    this.tries = 0;
+    keep(this.key, this.ops);
+    if (!this.#forPage.length) clearTimeout(this.timer);
   }
 
   #takeOver() {
     if (!this.send || !navigator.locks) return;
     const left = leftovers().filter(({ key }) => key.startsWith(this.family) && key !== this.key);
-    for (const { key } of left.sort((a, b) => a.at - b.at)) {
+    for (const { key } of left) {
       navigator.locks.request(key, { ifAvailable: true }, (lock) => lock && this.#adopt(key)).catch(() => {});
     }
   }
@@ -145,32 +217,8 @@ export class OperationLog {
     if (!ops || !this.send) return;
     for (const op of ops) this.ops.push({ ...op, n: this.next++ }); // `op.op`, which the server goes by, stays
     localStorage.removeItem(key); // first, because there may be no room for two copies
-    this.#keep();
-    this.flush();
+    keep(this.key, this.ops);
+    this.#advance(true);
     this.changed();
-  }
-}
-
-/** All logs in the storage; those that are too old or not readable are removed. */
-function leftovers() {
-  try {
-    const keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX));
-    return keys.flatMap((key) => {
-      const entry = read(key);
-      if (entry && entry.at > Date.now() - KEPT_MS) return [{ key, at: entry.at }];
-      localStorage.removeItem(key);
-      return [];
-    });
-  } catch {
-    return []; // blocked storage
-  }
-}
-
-function read(key) {
-  try {
-    const entry = JSON.parse(localStorage.getItem(key));
-    return Array.isArray(entry?.ops) && typeof entry.at === "number" ? entry : null;
-  } catch {
-    return null;
   }
 }

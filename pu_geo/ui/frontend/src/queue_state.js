@@ -4,7 +4,7 @@ import { UNLABELED } from "./colors.js";
 import { remember, remembered } from "./dom.js";
 
 export class QueueState {
-  /** @param wish (operation) puts the wish for another queue into the log; @param moved () after each step */
+  /** @param wish (operation) puts the wish for another queue into the log; @param moved (hasWalked) after each step; whether the analyst wanted it */
   constructor(store, { wish, moved }) {
     Object.assign(this, { store, wish, moved });
     this.id = null;
@@ -77,7 +77,7 @@ export class QueueState {
   go(place) {
     this.at = Math.max(0, Math.min(this.items.length - 1, place));
     this.isOver = false;
-    this.#step();
+    this.#step(true);
   }
 
   /** To the next one that waits for an answer; once none does, another queue is asked for. */
@@ -85,7 +85,7 @@ export class QueueState {
     const next = this.#nextOpen();
     if (next >= 0) this.at = next;
     this.isOver = next < 0;
-    this.#step();
+    this.#step(true);
     if (this.isOver) this.ask();
   }
 
@@ -107,7 +107,7 @@ export class QueueState {
     this.asked = this.id;
     const skipped = [...this.skipped].filter((place) => !this.isAnswered(place)).sort((a, b) => a - b);
     this.wish({ next: true, screen: "queue", queue: this.id, skipped: skipped.map((place) => this.store.ids[this.items[place].i]) });
-    this.moved();
+    this.moved(insists);
   }
 
   /** The wish waits for the server. */
@@ -144,10 +144,10 @@ export class QueueState {
   }
 
   // A check is worth nothing if the analyst knows the score before answering.
-  #step() {
+  #step(hasWalked = false) {
     const blind = this.items.filter(({ kind }, place) => kind === "audit" && (!this.isAnswered(place) || (this.isActive && place === this.at)));
     this.store.setBlind(this.isStarted && this.store.mode === "label" ? blind.map(({ i }) => i) : []);
     if (this.isStarted && this.id !== null) remember(this.storageKey, { id: this.id, at: this.at, skipped: [...this.skipped] });
-    this.moved();
+    this.moved(hasWalked);
   }
 }

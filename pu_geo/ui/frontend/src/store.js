@@ -20,6 +20,7 @@ export class Store {
     this.labels = new Uint8Array(0);
     this.encoded = null;
     this.pending = [];
+    this.settled = []; // operations that are stored, with the number of an event that the page's data do not reach yet
     this.encodedDetails = null;
     this.serverDetails = new Map();
     this.details = new Map(); // by building number
@@ -100,9 +101,10 @@ export class Store {
     this.emit("scores");
   }
 
-  /** Take the server's labels ({"1": "0 3 a", ...}: per code, differences of positions in base 36) and what is pending. */
-  setLabels(encoded, pending, details = null) {
-    this.pending = pending;
+  /** Take the server's labels ({"1": "0 3 a", ...}: per code, differences of positions in base 36) and what of the log they lack. */
+  setLabels(encoded, { ops, settled }, details = null) {
+    this.pending = ops;
+    this.settled = settled;
     if (encoded !== this.encoded) {
       this.encoded = encoded;
       this.#decodeLabels();
@@ -131,9 +133,9 @@ export class Store {
       this.labels[i] = code;
       this.details.delete(i); // said of the label before
     }
-    for (const op of this.pending) {
+    for (const op of [...this.settled, ...this.pending]) {
       const i = this.index.get(op.building_id);
-      if (i === undefined) continue;
+      if (i === undefined || this.heard.get(i)?.event >= op.event) continue; // somebody answered after it was stored
       this.labels[i] = LABEL_NAMES.indexOf(op.label);
       if (this.labels[i] === UNLABELED) this.details.delete(i);
       else this.details.set(i, detailsOf(op));

@@ -8,7 +8,7 @@ const VIEWS = [["pre", "Pre", "Pre-event image (A)"], ["swipe", "Swipe", "Swipe 
 const COLORS = [["labels", "Labels", "Colour by label (P)"], ["scores", "Scores", "Colour by score (P)"]];
 
 export class Toolbar {
-  /** @param actions {view(name), colors(by), outlines(), step(which), card()} */
+  /** @param actions {view(name), colors(by), outlines(), step(which), card(), dismiss()} */
   constructor(store, actions) {
     this.store = store;
     const button = (name, title, act) => h("button.flat", { type: "button", title, "aria-label": title, onclick: act }, icon(name));
@@ -18,10 +18,12 @@ export class Toolbar {
     this.counts = h("div.counts", { "aria-live": "polite" });
     this.others = h("div.others", { hidden: true, "aria-live": "polite" });
     this.status = h("div.status", { role: "status" });
+    this.refusedText = h("span");
+    this.refused = h("div.refused", { role: "alert", hidden: true }, this.refusedText, h("button.flat", { type: "button", title: "Dismiss", "aria-label": "Dismiss", onclick: actions.dismiss }, "✕"));
     this.mapTools = h("div.group", {}, this.views, this.colors, this.eye);
     this.labelTools = h("div.group", {}, button("undo", "Undo (Ctrl/⌘ Z)", () => actions.step("undo")), button("redo", "Redo (Ctrl/⌘ Shift Z)", () => actions.step("redo")));
     const more = h("div.group", {}, button("card", "About the selected building (I)", actions.card), button("help", "All shortcuts (?)", () => this.toggleHelp()));
-    this.root = h("header", {}, this.mapTools, this.labelTools, this.counts, h("div.push"), this.others, this.status, more);
+    this.root = h("header", {}, this.mapTools, this.labelTools, this.counts, h("div.push"), this.others, this.refused, this.status, more);
     const parts = HELP.flatMap(([title, entries]) => [h("dt.part", {}, title), ...entries.flatMap(([keys, text]) => [h("dt", {}, keys), h("dd", {}, text)])]);
     this.help = h("div.help", { hidden: true, role: "dialog", "aria-label": "Shortcuts", onclick: () => this.toggleHelp() }, h("b", {}, "Shortcuts"), h("dl", {}, ...parts));
   }
@@ -59,7 +61,9 @@ export class Toolbar {
     this.others.style.borderColor = color ?? "";
   }
 
-  showStatus({ ops, problem, state: logState }) {
+  showStatus({ ops, problem, refused, state: logState }) {
+    this.refused.hidden = !refused;
+    this.refusedText.textContent = refused ? `${refused.problem} ${refused.hint}` : "";
     const labelling = this.store.mode === "label";
     const state = labelling || !ops.length ? logState : "waiting";
     const many = ops.length.toLocaleString("en");
