@@ -174,7 +174,7 @@ def _describe(db: sqlite3.Connection, damage_map: DamageMap, box: Sequence[float
     db.execute(
         "INSERT INTO layer_styles (f_table_catalog, f_table_schema, f_table_name, f_geometry_column, styleName, styleQML, "
         "styleSLD, useAsDefault, description, owner, update_time) VALUES ('', '', ?, ?, 'triage', ?, ?, 1, ?, '', ?)",
-        (LAYER, GEOMETRY, qml(), sld(LAYER), "Buildings by triage", datetime.now(UTC).isoformat(timespec="seconds")),
+        (LAYER, GEOMETRY, qml(), sld(LAYER), "Buildings by triage", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.000Z}"),
     )
     text = as_text(dict(damage_map.metadata))
     db.execute(
