@@ -60,6 +60,15 @@ def _begin(layout: Layout, run_id: str, options: argparse.Namespace) -> None:
     checking.begin_audit(layout, run_id, n, options.analyst or labeling.default_analyst())
 
 
+def _add_areas(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    args = {"path": absolute([options.file])[0], "layer": options.layer}
+    args |= {"name_field": options.name_field, "code_field": options.code_field}
+    result = run_job(layout, "add_areas", args, options)
+    words = f"{result['n_areas']} areas are in the layer {result['layer']}; {result['replaced']} were replaced."
+    say(options, result, "\n".join([words, *result["notes"]]))
+
+
 def _next_round(options: argparse.Namespace) -> None:
     before = projects.find(options.project)
     layout = projects.create(absolute([options.new])[0], options.name or projects.summary(before).name)
@@ -78,6 +87,7 @@ def _export_labels(options: argparse.Namespace) -> None:
 
 
 COMMANDS = {
+    "add-areas": _add_areas,
     "audit": _audit,
     "export": _export,
     "publish": _publish,

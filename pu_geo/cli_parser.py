@@ -105,6 +105,11 @@ def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def _map_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = _verb(verbs, "add-areas", "Add areas to sum up by, such as districts.", "joplin.pugeo adm2.geojson --layer adm2")
+    verb.add_argument("file", metavar="FILE")
+    verb.add_argument("--layer", required=True, help="what to call them; adm1 and adm2 also fill the codes of the export")
+    verb.add_argument("--name-field", metavar="NAME", help="attribute with the names (default: a usual one)")
+    verb.add_argument("--code-field", metavar="NAME", help="attribute with the codes (default: a usual one)")
     verb = _verb(verbs, "audit", "Begin the audit of a run's map, or say what it says.", "joplin.pugeo begin --checks 200")
     verb.add_argument("action", nargs="?", choices=["begin", "status"], default="status")
     verb.add_argument("--run", default="latest", help="id of a run, or latest")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pu_geo import cli
+from pu_geo.cli_parser import build_parser
 from pu_geo.project import labels, store
 from pu_geo.project.layout import Layout
 
@@ -179,3 +180,9 @@ def test_inspect_answers_every_file_and_never_stops(capsys: pytest.CaptureFixtur
     assert (code, err) == (0, "")
     assert [set(answer) for answer in answers] == [{"file", "ok", "kind", "problem", "hint"}] * 3
     assert [answer["ok"] for answer in answers[:2]] == [False, False]
+
+
+def test_every_verb_of_the_parser_does_something() -> None:
+    subparsers = build_parser("0")._subparsers
+    assert subparsers is not None
+    assert set(subparsers._group_actions[0].choices or ()) == set(cli.COMMANDS)

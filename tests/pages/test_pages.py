@@ -158,3 +158,22 @@ def test_an_export_becomes_the_first_version(finished: Layout) -> None:
     assert jobs.wait(finished, job.job_id, seconds=60).state == "done"
     assert (finished.exports / "v1" / "damage_map.csv").is_file()
     assert "**v1**" in words(show("damage_map", finished))
+
+
+def test_a_map_is_summed_up_by_area(finished: Layout) -> None:
+    app = show("damage_map", finished)
+    press(app, "Sum up by area")
+    from pu_geo import jobs
+
+    job = jobs.all_jobs(finished)[0]
+    assert jobs.wait(finished, job.job_id, seconds=60).state == "done"
+    app = show("damage_map", finished)
+    assert not app.exception
+    table = next(frame.value for frame in app.dataframe if "Buildings" in frame.value.columns)
+    assert table["Buildings"].sum() == 20
+    assert table["Estimated damaged"].isna().all()  # there is no audit
+
+
+def test_the_next_round_without_a_scene_cannot_begin(finished: Layout) -> None:
+    app = show("project", finished)
+    assert next(button for button in app.button if button.label == "Begin the next round").disabled
