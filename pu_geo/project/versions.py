@@ -36,6 +36,8 @@ def new_version(layout: Layout) -> Iterator[tuple[int, Path]]:
     layout.exports.mkdir(exist_ok=True)
     with (layout.exports / ".lock").open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
+        for left in layout.exports.glob(".new-*"):  # of a process that was killed: nobody else has the lock
+            shutil.rmtree(left, ignore_errors=True)
         number = max(numbers(layout), default=0) + 1
         folder = Path(tempfile.mkdtemp(prefix=".new-", dir=layout.exports))
         try:

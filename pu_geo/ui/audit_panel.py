@@ -37,6 +37,10 @@ def draw(layout: Layout, run_id: str, threshold: float, threshold_key: str) -> A
             st.plotly_chart(_figure(found, threshold), key="audit-curve", config={"displaylogo": False})
         with wish:
             _wish(found, threshold_key)
+            k = st.number_input("Precision of the first", 1, found.n, min(100, found.n), 10, key="top-k", width=160)
+            top = auditing.at_top(layout, run_id, int(k))
+            if top is not None:
+                st.caption(f"Of the {int(k):,} highest scores: {told(top.precision, share=True)}")
     _notes(found)
     return found
 

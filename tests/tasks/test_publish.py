@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +92,35 @@ def test_a_failure_leaves_no_half_version(mapped: tuple[Layout, NDArray[np.bool_
     assert [path.name for path in layout.exports.iterdir() if not path.name.startswith(".lock")] == ["v1"]
     assert versions.numbers(layout) == [1]
     assert write(layout)["version"] == "v2"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from pu_geo.geo import exporters
+from pu_geo.project.layout import find_project
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.publish import publish
+layout = find_project(sys.argv[1])
+exporters.EXPORTERS["csv"] = lambda damage_map, out: os.kill(os.getpid(), signal.SIGKILL)
+publish(Job(layout, layout.folder), run_id="latest", formats=["geojson", "csv"], threshold=0.5)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_leaves_the_versions_as_they_were_and_the_next_one_sweeps_up(
+    mapped: tuple[Layout, NDArray[np.bool_]],
+) -> None:
+    layout, _ = mapped
+    write(layout)
+    before = {path.name: path.read_bytes() for path in (layout.exports / "v1").iterdir()}
+    done = subprocess.run([sys.executable, "-c", KILLED, str(layout.folder)], capture_output=True, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert versions.numbers(layout) == [1]
+    assert list(layout.exports.glob(".new-*"))
+    assert write(layout)["version"] == "v2"
+    assert not list(layout.exports.glob(".new-*"))
+    assert {path.name: path.read_bytes() for path in (layout.exports / "v1").iterdir()} == before
 
 
 @pytest.mark.parametrize(
