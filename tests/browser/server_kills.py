@@ -25,7 +25,7 @@ SLOWEST_CLICK_S = 0.5
 MOST_OPEN = 15  # who sees that nothing is saved any more stops clicking for a while
 LONGEST_LIFE_S = 0.5  # of a server, after a tab got an answer from it
 BETWEEN_JOBS_S = 2.0
-RETRY_S = (2.5, 4.0)  # a browser waits up to 15 s, which would only make this longer
+RETRY_S = (1.0, 2.5)  # a browser waits up to 15 s, which would only make this longer
 
 # GDAL brings an SQLite of its own, so it may not read the project in a process of ours.
 READER = """

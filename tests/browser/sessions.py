@@ -28,6 +28,7 @@ class Report:
         unanswered: clicks that were not acknowledged `PATIENCE_S` after the last one.
         lost, twice: acknowledged operations that are not stored; operations that are stored more than once.
         troubles: what pages complained of.
+        run_seconds: from asking for a run of the page to its data.
     """
 
     seconds: list[float]
@@ -35,6 +36,7 @@ class Report:
     lost: list[str]
     twice: list[str]
     troubles: list[str]
+    run_seconds: list[float]
 
 
 def click_together(folder: Path, n_sessions: int, *, n_buildings: int, n_clicks: int = N_CLICKS, seed: int = 0) -> Report:
@@ -58,6 +60,7 @@ def click_together(folder: Path, n_sessions: int, *, n_buildings: int, n_clicks:
         lost=sorted({each.op for each in clicks if each.acknowledged_at is not None} - set(stored)),
         twice=[op for op, times in Counter(stored).items() if times > 1],
         troubles=[trouble for tab in tabs for trouble in (*tab.troubles, *tab.problems)],
+        run_seconds=[each for tab in tabs for each in tab.reruns.seconds],
     )
 
 

@@ -1,8 +1,8 @@
 """One browser tab on the Annotate screen without a browser: it speaks Streamlit's websocket protocol.
 
-It keeps the log of clicks as `frontend/src/oplog.js` does: numbered, all that is not acknowledged in each message, the next
-message once the last one is answered or the server is slow, again after a while, again after a reconnect. It takes the
-acknowledgement from where the browser gets it, the data of the component, so "acknowledged" means the same here.
+It keeps the log of clicks as `frontend/src/oplog.js` does: numbered, sent by HTTP, all that is not acknowledged in each
+message, the next one once the last one is answered, again after a failure, at once after a restart of the server. Then it
+asks for runs of the page as seldom as the browser does, and gets the scores that they bring.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
+from tests.browser.kept_connection import KeptConnection
+from tests.browser.reruns import Reruns
+
 COMPONENT = "pu_geo.damage_view"
-RETRY_S = (2.5, 4.0, 8.0, 15.0)
-SLOW_SERVER_S = 0.3
-PATIENCE_S = 0.0005  # more for each operation on its way
+RETRY_S = (1.0, 2.5, 5.0, 10.0, 15.0)
+PATIENCE_S = (5.0, 8.0, 15.0)
 RECONNECT_S = 0.1
 LONGEST_RUN_S = 120.0
 
@@ -54,7 +55,8 @@ class Tab:
     Attributes:
         runs: pages that the server finished.
         troubles: exceptions that pages showed, and answers of the score route other than 200.
-        problems: what the component said while it could not store.
+        problems: what the server said while it could not store.
+        reruns: when it asks for runs of the page, and how long they took.
         connections: times that the websocket was opened.
     """
 
@@ -64,11 +66,14 @@ class Tab:
         self.runs = self.connections = 0
         self.troubles: list[str] = []
         self.problems: list[str] = []
+        self.reruns = Reruns(self._ask_for_run)
         self._address, self._analyst, self._retry_s = address, analyst, retry_s
         self._session = str(uuid.uuid4())
-        self._sent_up_to = self._attempt = 0
-        self._sent_at = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._posts, self._scores = KeptConnection(address), KeptConnection(address)
+        self._posting: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._failures = self._asked = 0
+        self._route = self._name = self._server = ""
         self._link: ClientConnection | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._page = self._query = self._streamlit_session = ""
@@ -98,11 +103,7 @@ class Tab:
         made = Click(n, f"{self._session}-{n}", building_id, label, time.perf_counter())
         self.clicks.append(made)
         self.pending.append(made)
-        patience = self._patience(SLOW_SERVER_S) - (time.perf_counter() - self._sent_at)
-        if not self._sent_up_to or patience <= 0:
-            self._flush()
-        else:
-            self._wake(patience)
+        self._post()
         return made
 
     async def settle(self, seconds: float = LONGEST_RUN_S) -> None:
@@ -117,58 +118,88 @@ class Tab:
                 await self._changed.wait()
 
     async def close(self) -> None:
-        if self._timer:
-            self._timer.cancel()
+        self.reruns.stop()
+        if self._retry:
+            self._retry.cancel()
         for task in list(self._tasks):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        self._posts.close()
+        self._scores.close()
 
-    # ---- the log, as in oplog.js ----
+    # ---- by HTTP, as in posts.js ----
 
-    def _flush(self, is_retry: bool = False) -> None:
-        if is_retry:
-            self._attempt += 1  # makes the value differ, so that Streamlit runs again
+    def _post(self) -> None:
+        """Send all that waits, unless a request is under way or one failed a moment ago."""
+        if self._route and self.pending and self._posting is None and self._retry is None:
+            self._posting = self._start(self._exchange())
+
+    async def _exchange(self) -> None:
         for each in self.pending if self._link else ():
             each.messages += 1
-        self._sent_up_to, self._sent_at = self.pending[-1].n, time.perf_counter()
         ops = [
             {"n": each.n, "op": each.op, "building_id": each.building_id, "label": each.label, "screen": "map"}
             for each in self.pending
         ]
-        self._value = {"operations": {"session": self._session, "attempt": self._attempt, "ops": ops}}
-        self._send_widgets()
-        self._wake(self._patience(self._retry_s[min(self._attempt, len(self._retry_s) - 1)]), is_retry=True)
-
-    def _acknowledge(self, ack: dict[str, Any] | None, problem: str | None) -> None:
-        if problem:
-            self.problems.append(problem)
-        if not ack or ack["session"] != self._session:
+        message = {"session": self._session, "attempt": self._failures, "analyst": self._name, "ops": ops}
+        status, body = 0, b""
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(PATIENCE_S[min(self._failures, len(PATIENCE_S) - 1)]):
+                status, body = await self._posts.request("POST", self._route, json.dumps(message).encode())
+        self._posting = None
+        if status == 200:
+            self._acknowledge(json.loads(body))
             return
-        stored = [each for each in self.pending if each.n <= ack["n"]]
-        self.pending = [each for each in self.pending if each.n > ack["n"]]
+        if status not in (0, 503):
+            self.troubles.append(f"{self._route}: {status}")
+        pause = self._retry_s[min(self._failures, len(self._retry_s) - 1)]
+        self._failures += 1
+        self._retry = asyncio.get_running_loop().call_later(pause, self._try_again)
+
+    def _try_again(self) -> None:
+        if self._retry:
+            self._retry.cancel()
+        self._retry = None
+        self._post()
+
+    def _acknowledge(self, answer: dict[str, Any]) -> None:
+        assert answer["session"] == self._session
+        if answer["refused"]:
+            self.problems.append(answer["refused"]["problem"])
+        stored = [each for each in self.pending if each.n <= answer["n"]]
+        self.pending = [each for each in self.pending if each.n > answer["n"]]
         for each in stored:
             each.acknowledged_at = time.perf_counter()
+        self._failures = 0
+        self._changed.set()
+        self._post()
         if stored:
-            self._attempt = 0
-        if ack["n"] >= self._sent_up_to:
-            self._sent_up_to = 0
-        if not self.pending and self._timer:
-            self._timer.cancel()
-        elif self.pending and not self._sent_up_to:
-            self._flush()
+            self.reruns.want()
 
-    def _patience(self, seconds: float) -> float:
-        return seconds + len(self.pending) * PATIENCE_S
+    # ---- with runs of the page ----
 
-    def _wake(self, seconds: float, *, is_retry: bool = False) -> None:
-        if self._timer:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(max(0.0, seconds), self._flush_if_any, is_retry)
+    def _ask_for_run(self) -> None:
+        self._asked += 1  # makes the value differ, so that Streamlit runs again
+        self._value = {"operations": {"session": self._session, "attempt": self._asked, "ops": []}}
+        self._send_widgets()
 
-    def _flush_if_any(self, is_retry: bool) -> None:
-        if self.pending:
-            self._flush(is_retry)
+    def _take_data(self, data: dict[str, Any]) -> None:
+        """Take the page's data; "server" names the session at the server, and a new one knows nothing of what was sent."""
+        is_new, self._server = self._server not in ("", data["server"]), data["server"]
+        ack = data["ack"]
+        self._route, self._name = f"{data['base']}/{data['token']}/operations", data["here"]["analyst"]
+        if is_new:
+            self.reruns.stop()
+        elif data["problem"] or (ack and ack["session"] == self._session and ack["attempt"] >= self._asked):
+            self.reruns.came()
+        if is_new and self._posting:
+            self._posting.cancel()
+            self._posting = None
+        if is_new:
+            self._try_again()
+        if data["problem"]:
+            self.problems.append(data["problem"])
 
     # ---- the wire, as Streamlit's own page does it ----
 
@@ -209,10 +240,11 @@ class Tab:
         with suppress(OSError, WebSocketException):
             await link.send(message)
 
-    def _start(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _start(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _take(self, message: ForwardMsg) -> None:
         kind = message.WhichOneof("type")
@@ -237,7 +269,7 @@ class Tab:
         elif kind == "bidi_component" and element.bidi_component.component_name == COMPONENT:
             self._component = element.bidi_component.id
             data = json.loads(element.bidi_component.json)
-            self._acknowledge(data["ack"], data["problem"])
+            self._take_data(data)
             if data["score_id"] and data["score_id"] != self._score_id:
                 self._score_id = data["score_id"]
                 place = f"{data['base']}/{data['token']}/scores/{self._score_id}.bin"
@@ -245,14 +277,7 @@ class Tab:
 
     async def _fetch(self, path: str) -> None:
         """Get new scores, as the map does after each answer; where the server is gone meanwhile, nothing happens."""
-        where = urlsplit(self._address)
         with suppress(OSError):
-            reader, writer = await asyncio.open_connection(where.hostname, where.port)
-            try:
-                writer.write(f"GET {path} HTTP/1.1\r\nHost: {where.netloc}\r\nConnection: close\r\n\r\n".encode())
-                answer = await reader.read(-1)
-            finally:
-                writer.close()
-            status = answer.split(b"\r\n", 1)[0]
-            if status and b" 200 " not in status:
-                self.troubles.append(f"{path}: {status.decode()}")
+            status, _ = await self._scores.request("GET", path)
+            if status != 200:
+                self.troubles.append(f"{path}: {status}")

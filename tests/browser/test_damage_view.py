@@ -20,13 +20,14 @@ from browser.damage_view_steps import (
 )  # fmt: skip
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+BY_RUNS = "here="  # without an analyst, operations travel with runs of the page
 
 
-@pytest.mark.parametrize("how", ["pixelOf", "chipOf"])
+@pytest.mark.parametrize(("how", "query"), [("pixelOf", ""), ("chipOf", ""), ("pixelOf", BY_RUNS)])
 @pytest.mark.parametrize("spacing_ms", [0, 30, 100])
-def test_every_click_reaches_the_server(chromium_page, app: str, spacing_ms: int, how: str) -> None:
+def test_every_click_reaches_the_server(chromium_page, app: str, spacing_ms: int, how: str, query: str) -> None:
     page = chromium_page
-    open_view(page, app)
+    open_view(page, app, query)
     places = spots(page, how)
     assert len(places) == CLICKS
     for x, y in places.values():
@@ -87,15 +88,16 @@ def test_reload_keeps_labels_and_view(chromium_page, app: str) -> None:
     assert after["resolution"] == pytest.approx(before["resolution"], abs=1e-6)
 
 
-def test_clicks_that_the_server_refuses_wait_and_survive_a_reload(chromium_page, app: str) -> None:
+@pytest.mark.parametrize(("query", "said"), [("", "3 waiting"), (BY_RUNS, "The disk is full.")])
+def test_clicks_that_the_server_refuses_wait_and_survive_a_reload(chromium_page, app: str, query: str, said: str) -> None:
     page = chromium_page
-    open_view(page, app)
+    open_view(page, app, query)
     refuse(app, "disk")
     places = click_some(page)
     page.wait_for_function("window.__pugeo.status === 'waiting'", timeout=10_000)
-    assert "The disk is full." in page.locator(".pugeo .status").inner_text()
+    assert said in page.locator(".pugeo .status").inner_text()
     assert on_server(app) == {}
-    open_view(page, app)  # a reload, with three operations unacknowledged
+    open_view(page, app, query)  # a reload, with three operations unacknowledged
     page.wait_for_function("window.__pugeo.pending() === 3", timeout=10_000)
     refuse(app, "")
     settle(page, 30)
@@ -104,7 +106,7 @@ def test_clicks_that_the_server_refuses_wait_and_survive_a_reload(chromium_page,
 
 def test_a_database_error_is_said_and_nothing_is_acknowledged(chromium_page, app: str) -> None:
     page = chromium_page
-    open_view(page, app)
+    open_view(page, app, BY_RUNS)
     refuse(app, "lock")
     places = click_some(page)
     status = page.locator(".pugeo .status")

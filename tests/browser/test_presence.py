@@ -164,7 +164,7 @@ def test_it_is_silent_where_the_server_does_not_answer_and_asks_ever_more_seldom
 
 def test_it_asks_at_once_when_the_place_changes_and_not_at_all_without_an_analyst(chromium_page, app: str) -> None:
     page = chromium_page
-    open_view(page, app)
+    open_view(page, app, "here=")
     page.wait_for_timeout(1_000)
     assert told(app)["asked"] == []
     open_as(page, app, "ann")

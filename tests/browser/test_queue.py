@@ -21,10 +21,10 @@ def press(page, *keys: str) -> None:
         page.keyboard.press(key)
 
 
-@pytest.mark.parametrize("spacing_ms", [0, 30, 100])
-def test_every_key_reaches_the_server(chromium_page, app: str, spacing_ms: int) -> None:
+@pytest.mark.parametrize(("spacing_ms", "query"), [(0, ""), (30, ""), (100, ""), (0, "&here="), (100, "&here=")])
+def test_every_key_reaches_the_server(chromium_page, app: str, spacing_ms: int, query: str) -> None:
     page = chromium_page
-    open_view(page, app, "queue=20")
+    open_view(page, app, f"queue=20{query}")
     ids = queue(page)["ids"]
     keys = ["1", "2", "3", "Enter", "2"] * 4
     for key in keys:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from browser.damage_view_steps import on_page, queue, settle, spots
+from browser.damage_view_steps import on_page, queue, settle, spot, spots
 from browser.make_project import make_project
 
 from pu_geo.project import labels, store
@@ -20,13 +20,19 @@ MEANS = {"1": "positive", "Enter": "positive", "2": "not_damaged", "3": "not_ass
 
 
 @pytest.fixture(scope="module")
-def real(chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Layout]]:
-    """The real app with 400 made-up houses open: its address, and the project."""
+def running(chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[AppServer, Layout]]:
+    """The real app with 400 made-up houses open, and the project."""
     folder = tmp_path_factory.mktemp("rapid")
     pictures = make_project(folder / "pictures", n=N_BUILDINGS, side=SIDE_PX)
     layout = made_up_project(folder / "rapid.pugeo", [f"b{i:05d}" for i in range(N_BUILDINGS)], pictures=pictures)
     with AppServer(folder / "home", project=layout) as server:
-        yield server.address, layout
+        yield server, layout
+
+
+@pytest.fixture
+def real(running: tuple[AppServer, Layout]) -> tuple[str, Layout]:
+    server, layout = running
+    return server.address, layout
 
 
 def stored(layout: Layout) -> dict[str, str]:
@@ -68,9 +74,12 @@ def test_on_the_map(chromium_page, real, gap_ms: int) -> None:
     page, (address, layout) = chromium_page, real
     open_annotate(page, address)
     see_all(page)
-    shown = queue(page)["ids"]  # an answer to what the queue shows would move the map
-    places = dict([each for each in spots(page, n=N_CLICKS + len(shown)).items() if each[0] not in shown][:N_CLICKS])
-    assert len(places) == N_CLICKS
+    while queue(page)["current"] not in page.evaluate("window.__pugeo.onScreen(60)"):
+        page.keyboard.press("ArrowRight")
+        see_all(page)
+    places = spots(page, n=N_CLICKS)
+    current = queue(page)["current"]
+    places = {current: spot(page, current), **places}  # an answer to what the queue shows leaves the map where it is
     assert_stored(page, layout, clicked(stored(layout), places, page, gap_ms))
 
 
@@ -105,6 +114,23 @@ def test_by_keys_through_a_queue_into_the_next(chromium_page, real, gap_ms: int)
     assert on_page(page) == expected
     page.wait_for_function(f"window.__pugeo.queue().id !== '{first['id']}'", timeout=60_000)
     assert not set(queue(page)["ids"]) & set(expected), "the next ones are others"
+    assert_stored(page, layout, expected)
+
+
+def test_clicks_while_the_server_is_gone_are_stored_once_it_is_back(
+    chromium_page, running: tuple[AppServer, Layout]
+) -> None:
+    page, (server, layout) = chromium_page, running
+    open_annotate(page, server.address)
+    see_all(page)
+    expected = stored(layout)
+    places = dict([each for each in spots(page, n=60).items() if each[0] not in expected][:6])
+    first, second = dict(list(places.items())[:2]), dict(list(places.items())[2:])
+    expected = clicked(expected, first, page, 30)
+    server.end()
+    expected = clicked(expected, second, page, 30)
+    page.wait_for_function("window.__pugeo.status === 'waiting'", timeout=20_000)
+    server.start()
     assert_stored(page, layout, expected)
 
 

@@ -93,12 +93,13 @@ export class OperationLog {
   /** The page's data are here. `server` names the session at the server: a new one knows nothing of what was sent. */
   take({ ack, problem, here, server }) {
     this.pageProblem = problem ?? null;
-    this.settled = this.settled.filter(({ event }) => here && event > here.event);
     const isNew = this.server !== undefined && server !== this.server;
+    this.settled = this.settled.filter(({ event }) => here && !isNew && event > here.event);
     this.server = server;
     const isMine = ack?.session === this.session;
     if (isMine) this.#drop((op) => op.n <= ack.n);
-    if (isNew || problem || (isMine && ack.attempt >= this.asked)) this.reruns.came();
+    if (isNew) this.reruns.stop(); // these data are as new as can be, and the time without a server was no run's
+    else if (problem || (isMine && ack.attempt >= this.asked)) this.reruns.came();
     if (isNew) this.#sendAgain();
     else this.#advance();
     this.changed();

@@ -1,0 +1,92 @@
+// Sends operations by HTTP, without a run of the page: one request at a time, each with all that is not acknowledged, again
+// after a failure. Where the server does not know this way, operations travel with runs of the page for a while.
+
+const PATIENCE_MS = [5000, 8000, 15000];
+const PER_OPERATION_MS = 0.5;
+const RETRY_MS = [1000, 2500, 5000, 10000, 15000];
+const GONE_MS = 30_000;
+const MOST_KEPT_ALIVE = 60_000; // bytes; browsers take 64 kB from a page that is going away
+
+export class Posts {
+  /**
+   * @param session names the page load
+   * @param log {operations() to send, stored(answer), gone() is told of a server without this way, changed()}
+   */
+  constructor(session, log) {
+    Object.assign(this, { session, log, url: null, analyst: null, inFlight: null, attempt: 0, timer: null, goneUntil: 0, problem: null });
+  }
+
+  configure({ base, token, here }) {
+    this.url = here ? `${base}/${token}/operations` : null;
+    this.analyst = here?.analyst;
+  }
+
+  get isUsable() {
+    return this.url !== null && Date.now() >= this.goneUntil;
+  }
+
+  /** Send what waits, unless a request is under way or one failed a moment ago. */
+  send() {
+    if (!this.inFlight && !this.timer) this.#post();
+  }
+
+  /** The server is back: do not wait any longer. */
+  sendAgain() {
+    this.inFlight?.abort();
+    this.#post();
+  }
+
+  /** The page goes away: what was not sent yet goes past what is on its way. The server takes the same ones twice. */
+  leave() {
+    if (!this.inFlight?.isLast || this.log.operations().at(-1)?.n > this.inFlight.upTo) this.#post(true);
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    this.timer = null;
+  }
+
+  async #post(isLast = false) {
+    this.stop();
+    const ops = this.isUsable ? this.log.operations() : [];
+    if (!ops.length) return;
+    const controller = new AbortController();
+    const mine = (this.inFlight = { upTo: ops.at(-1).n, isLast, abort: () => controller.abort() });
+    const at = Math.min(this.attempt, PATIENCE_MS.length - 1);
+    const patience = setTimeout(mine.abort, PATIENCE_MS[at] + ops.length * PER_OPERATION_MS);
+    const body = JSON.stringify({ session: this.session, attempt: this.attempt, analyst: this.analyst, ops });
+    const answer = await ask(this.url, body, controller.signal, isLast).catch(() => null);
+    clearTimeout(patience);
+    if (answer?.session === this.session && answer.n >= ops[0].n) this.#succeed(mine, answer);
+    else if (mine === this.inFlight) this.#fail(answer);
+  }
+
+  #succeed(mine, answer) {
+    this.attempt = 0;
+    this.problem = null;
+    if (mine === this.inFlight) this.inFlight = null;
+    this.log.stored(answer);
+    this.send();
+  }
+
+  #fail(answer) {
+    this.inFlight = null;
+    if (answer?.isGone) {
+      this.goneUntil = Date.now() + GONE_MS;
+      this.attempt = 0;
+      this.log.gone();
+      return;
+    }
+    this.problem = typeof answer?.problem === "string" ? answer.problem : null;
+    this.timer = setTimeout(() => this.#post(), RETRY_MS[Math.min(this.attempt, RETRY_MS.length - 1)]);
+    this.attempt += 1;
+    this.log.changed();
+  }
+}
+
+/** @returns the server's answer; {isGone} where it does not know the address; what it says of a refusal, if anything */
+async function ask(url, body, signal, isLast) {
+  const keepalive = isLast && body.length < MOST_KEPT_ALIVE;
+  const response = await fetch(url, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal, keepalive });
+  return [404, 405].includes(response.status) ? { isGone: true } : response.json();
+}
