@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import streamlit as st
@@ -70,8 +72,14 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
             with telling_errors():
                 _draw_status(projects.summary(layout))
         st.text_input("Analyst", key="analyst_name", value=analyst(), help="A pseudonym will do; stored with each label.")
-    with telling_errors():
+    with telling_errors(), _turns():
         page.run()
+
+
+@cache
+def _turns() -> threading.Semaphore:
+    """Few pages are drawn at a time: they share one interpreter, and clicks of others would wait behind all of them."""
+    return threading.Semaphore(2)
 
 
 def _restore() -> None:

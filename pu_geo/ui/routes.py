@@ -151,8 +151,9 @@ def _answering(answer: Answering | None, longest: int) -> Callable[[Request], Aw
         headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
         try:
             told = await run_in_threadpool(answer, token, message)
-        except PuGeoError:
-            return Response("Busy", 503, media_type="text/plain", headers=headers)
+        except PuGeoError as error:
+            said = {"problem": error.problem, "hint": error.hint}
+            return Response(json.dumps(said), 503, media_type="application/json", headers=headers)
         return _nothing() if told is None else Response(json.dumps(told), media_type="application/json", headers=headers)
 
     return respond

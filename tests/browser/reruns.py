@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-SHORTEST_PAUSE_S, PAUSE_PER_RUN, LOST_S = 0.25, 3, 30.0
+SHORTEST_PAUSE_S, PAUSE_PER_RUN, LOST_S = 0.25, 3, 10.0
 
 
 class Reruns:
@@ -46,12 +46,8 @@ class Reruns:
     def _go(self) -> None:
         self._is_wanted = False
         self._asked_at = time.perf_counter()
-        self._wake(LOST_S, self._lose)
+        self._wake(max(LOST_S, 4 * self.seconds[-1] if self.seconds else 0.0), self._go)
         self._ask()
-
-    def _lose(self) -> None:
-        self._is_wanted = True
-        self.came()
 
     def _wake(self, seconds: float, act: Callable[[], None]) -> None:
         if self._timer:

@@ -171,9 +171,11 @@ class Tab:
         self.pending = [each for each in self.pending if each.n > answer["n"]]
         for each in stored:
             each.acknowledged_at = time.perf_counter()
-        self._failures = 0
+        was_away, self._failures = self._failures > 0, 0
         self._changed.set()
         self._post()
+        if stored and was_away:
+            self.reruns.stop()
         if stored:
             self.reruns.want()
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import pytest
 from starlette.applications import Starlette
 
+from pu_geo.errors import PuGeoError
 from pu_geo.ui.routes import bundle_url, routes
 
 TOKEN = "p-1"
@@ -191,3 +192,12 @@ def test_what_makes_no_sense_is_not_listened_to(telling: Starlette, body: bytes,
 
 def test_nobody_is_told_news_where_there_are_none(app: Starlette) -> None:
     assert get(app, "/pugeo/p-1/here", "POST", b"{}", JSON)[0] == 404
+
+
+def test_what_cannot_be_stored_now_says_why(project: Path) -> None:
+    def full(token: str, said: object) -> None:
+        raise PuGeoError("The disk is full.", "Free some space.")
+
+    app = Starlette(routes=routes(lambda token: project, lambda token, score_id: None, clicks=full))
+    status, _, body = get(app, "/pugeo/p-1/operations", "POST", b"{}", JSON)
+    assert (status, json.loads(body)["problem"]) == (503, "The disk is full.")

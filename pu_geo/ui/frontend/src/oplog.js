@@ -41,7 +41,7 @@ export class OperationLog {
     this.reruns = new Reruns(() => this.#ask());
     this.posts = new Posts(this.session, {
       operations: () => (this.send ? this.ops.filter((op) => !op.next) : []),
-      stored: (answer) => this.#stored(answer),
+      stored: (answer, wasAway) => this.#stored(answer, wasAway),
       gone: () => this.#advance(true),
       changed: () => this.changed(),
     });
@@ -128,13 +128,14 @@ export class OperationLog {
 
   // ---- by HTTP ----
 
-  #stored({ n, event, refused }) {
+  #stored({ n, event, refused }, wasAway) {
     const done = this.ops.filter((op) => !op.next && op.n <= n);
     this.settled.push(...done.filter((op) => op.building_id).map((op) => ({ ...op, event })));
     this.refused = refused ?? this.refused;
     this.#drop((op) => !op.next && op.n <= n);
     this.changed();
     if (!this.send || !done.length) return;
+    if (wasAway) this.reruns.stop(); // a run that was under way is gone with the server
     this.reruns.want(done.some((op) => op.undo || op.redo)); // what they did, only the page's data tell
     this.#advance();
   }

@@ -10,7 +10,7 @@ const MOST_KEPT_ALIVE = 60_000; // bytes; browsers take 64 kB from a page that i
 export class Posts {
   /**
    * @param session names the page load
-   * @param log {operations() to send, stored(answer), gone() is told of a server without this way, changed()}
+   * @param log {operations() to send, stored(answer, wasAway: requests before it failed), gone() is told of a server without this way, changed()}
    */
   constructor(session, log) {
     Object.assign(this, { session, log, url: null, analyst: null, inFlight: null, attempt: 0, timer: null, goneUntil: 0, problem: null });
@@ -62,10 +62,11 @@ export class Posts {
   }
 
   #succeed(mine, answer) {
+    const wasAway = this.attempt > 0;
     this.attempt = 0;
     this.problem = null;
     if (mine === this.inFlight) this.inFlight = null;
-    this.log.stored(answer);
+    this.log.stored(answer, wasAway);
     this.send();
   }
 

@@ -4,12 +4,12 @@
 const SHORTEST_PAUSE_MS = 250;
 const PAUSE_PER_RUN = 3; // times as long as the last run took
 const SLOW_SERVER_MS = 300;
-const LOST_MS = 30_000;
+const LOST_MS = [10_000, 20_000, 60_000]; // what is asked while nothing is connected may get lost without a word
 
 export class Reruns {
   /** @param ask () makes the page run, and calls `asked` */
   constructor(ask) {
-    Object.assign(this, { ask, isWanted: false, isUrgent: false, isUnderWay: false, askedAt: 0, cameAt: 0, took: 0, timer: null });
+    Object.assign(this, { ask, isWanted: false, isUrgent: false, isUnderWay: false, askedAt: 0, cameAt: 0, took: 0, lost: 0, timer: null });
   }
 
   /** Something is new that only a run shows. An urgent one waits for no pause. */
@@ -25,16 +25,18 @@ export class Reruns {
     this.isUnderWay = true;
     this.askedAt = Date.now();
     clearTimeout(this.timer);
+    const patience = Math.max(LOST_MS[Math.min(this.lost, LOST_MS.length - 1)], 4 * this.took);
     this.timer = setTimeout(() => {
-      this.isWanted = true;
-      this.came();
-    }, LOST_MS);
+      this.lost += 1;
+      this.ask();
+    }, patience);
   }
 
   /** The page's data are here. */
   came() {
     if (!this.isUnderWay) return;
     this.isUnderWay = false;
+    this.lost = 0;
     this.cameAt = Date.now();
     this.took = this.cameAt - this.askedAt;
     clearTimeout(this.timer);
