@@ -16,6 +16,7 @@ import rasterio
 import shapely
 import torch
 
+from benchmarks.alignment import bench_alignment
 from benchmarks.answers import bench_answer
 from benchmarks.augmentation import bench_augmentation, bench_augmentation_on_gpu
 from benchmarks.browser_frames import bench_frames, bench_frames_100k
@@ -145,6 +146,7 @@ def bench_clicks(folder: Path) -> dict[str, float]:
 
 BENCHMARKS = {
     "chips / pure decode": bench_chips,
+    "alignment / decode of both scenes": bench_alignment,
     "geojson / geopandas": bench_geojson,
     "ranker / scikit-learn": bench_ranker,
     "features / plain convolution": bench_features,

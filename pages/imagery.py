@@ -41,6 +41,13 @@ with chips.container(border=True):
     bands = st.radio("Bands", ["pre+post", "post"], index=0 if has_pre else 1, horizontal=True, key="chip_bands")
     size_px = st.select_slider("Chip size (px)", [32, 48, 64, 96, 128], value=64, key="chip_size")
     st.caption("Each chip covers the footprint and half its size around it.")
+    if has_pre and overview.n_buildings:
+        st.caption(imagery.alignment_words(layout) or "Pre and post may be meters apart; align them before chips are cut.")
+        if st.button(
+            "Align pre and post", disabled=is_running, help="Found anew for each building; chips have to be cut again."
+        ):
+            imagery.start_aligning(layout)
+            st.rerun()
     if st.button("Cut chips", type="primary", disabled=is_running or not overview.n_buildings):
         with frame.telling_errors():
             imagery.start_chipping(layout, size_px=size_px, bands=bands)

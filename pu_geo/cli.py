@@ -71,6 +71,16 @@ def _chip(options: argparse.Namespace) -> None:
     say(options, result, words + beyond)
 
 
+def _align(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    result = run_job(layout, "align", {}, options)
+    words = (
+        f"Pre must move {result['dx_m']:+.1f} m east and {result['dy_m']:+.1f} m north to fit post (median of the buildings)"
+    )
+    failed = f"; {result['n_failed']} of {result['n']} could not be aligned" if result["n_failed"] else ""
+    say(options, result, f"{words}{failed}. Cut chips again to use it.")
+
+
 def _label(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
     analyst = options.analyst or labeling.default_analyst()
@@ -220,6 +230,7 @@ COMMANDS = {
     "init": _init,
     "add-scene": _add_scene,
     "add-footprints": _add_footprints,
+    "align": _align,
     "chip": _chip,
     "label": _label,
     "rank": _rank,

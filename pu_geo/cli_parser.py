@@ -50,6 +50,7 @@ def _imagery_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -
     verb.add_argument("--post", action="append", default=[], metavar="TIF", help="a post-event scene; may be repeated")
     verb = _verb(verbs, "add-footprints", "Add building footprints (GeoJSON, GeoPackage).", "joplin.pugeo houses.geojson")
     verb.add_argument("file", metavar="FILE")
+    _verb(verbs, "align", "Find how far pre and post scenes are apart at each building.", "joplin.pugeo")
     verb = _verb(verbs, "chip", "Cut one chip per footprint and compute its features.", "joplin.pugeo --size-px 64")
     verb.add_argument("--size-px", type=whole(1), default=64, help="side of a chip in pixels (default 64)")
     verb.add_argument("--bands", choices=["pre+post", "post"], default="pre+post")

@@ -119,6 +119,7 @@ def cut_chips(
     size_px: int,
     out: NDArray[np.uint8],
     *,
+    pre_shift_px: NDArray[np.float64] | None = None,
     report: Report | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> NDArray[np.float32]:
@@ -134,6 +135,8 @@ def cut_chips(
         windows: float64 [N, 4] from `chip_windows`.
         size_px: side of the chips.
         out: uint8 [N, 6 or 3, size_px, size_px], written to; pre bands first. May be a memory map.
+        pre_shift_px: float64 [N, 2], (columns, rows) by which the pre content of each chip is moved, as in
+            `alignment.Shifts`; rounded to whole pixels, since windows are. None moves nothing.
         report: called with {"stage": "chips", "done", "total"} after each strip.
         is_cancelled: asked after each strip.
 
@@ -147,22 +150,31 @@ def cut_chips(
     mosaics = [post] if pre is None else [pre, post]
     if out.shape != (len(windows), 3 * len(mosaics), size_px, size_px):
         raise ShapeError(f"out must be {(len(windows), 3 * len(mosaics), size_px, size_px)}; got {out.shape}.")
-    boxes = whole_pixels(windows)
+    boxes = _boxes(windows, len(mosaics), pre_shift_px)
+    reach = np.concatenate([boxes[..., :2].min(axis=1), boxes[..., 2:].max(axis=1)], axis=1)
     nodata_share = np.ones(len(boxes), dtype=np.float32)
     rows = max(mosaic.preferred_block_rows for mosaic in mosaics)
     tall = max(4 * rows, BUFFER_BYTES // (4 * post.grid.width) - rows)
-    is_huge = (boxes[:, 3] - boxes[:, 1] > tall) | ((boxes[:, 2:] - boxes[:, :2]).prod(axis=1) > PIECE_PIXELS)
+    is_huge = (reach[:, 3] - reach[:, 1] > tall) | ((reach[:, 2:] - reach[:, :2]).prod(axis=1) > PIECE_PIXELS)
     out[is_huge] = 0
     with ThreadPoolExecutor(N_THREADS) as pool:
-        for done, ready, strips in _passes(mosaics, boxes, np.flatnonzero(~is_huge), rows):
+        for done, ready, strips in _passes(mosaics, reach, np.flatnonzero(~is_huge), rows):
             cut = partial(_cut_some, strips, boxes, out, nodata_share)
             list(pool.map(cut, np.array_split(ready, N_THREADS)))
             _tell(report, is_cancelled, done, len(boxes))
     for done, i in enumerate(np.flatnonzero(is_huge), len(boxes) - int(is_huge.sum()) + 1):
         for k, mosaic in enumerate(mosaics):
-            nodata_share[i] = _cut_huge(mosaic, boxes[i].tolist(), out[i, 3 * k : 3 * k + 3])
+            nodata_share[i] = _cut_huge(mosaic, boxes[i, k].tolist(), out[i, 3 * k : 3 * k + 3])
         _tell(report, is_cancelled, done, len(boxes))
     return nodata_share
+
+
+def _boxes(windows: NDArray[np.float64], n_mosaics: int, pre_shift_px: NDArray[np.float64] | None) -> NDArray[np.int64]:
+    """Return the box of each chip in each mosaic, int64 [N, 1 or 2, 4]: content moved to the right is cut further left."""
+    boxes = np.repeat(whole_pixels(windows)[:, None], n_mosaics, axis=1)
+    if pre_shift_px is not None and n_mosaics > 1:
+        boxes[:, 0] -= np.tile(np.rint(pre_shift_px).astype(np.int64), 2)
+    return boxes
 
 
 def _cut_some(
@@ -173,9 +185,9 @@ def _cut_some(
     rows: NDArray[np.int64],
 ) -> None:
     """Cut the chips in `rows`, which the strips hold completely; the last strip, post, gives the share without data."""
-    for i, box in zip(rows.tolist(), boxes[rows].tolist(), strict=True):
+    for i, own in zip(rows.tolist(), boxes[rows].tolist(), strict=True):
         for k, strip in enumerate(strips):
-            nodata_share[i] = strip.cut(box, out[i, 3 * k : 3 * k + 3])
+            nodata_share[i] = strip.cut(own[k], out[i, 3 * k : 3 * k + 3])
 
 
 def _tell(report: Report | None, is_cancelled: Callable[[], bool] | None, done: int, total: int) -> None:
@@ -191,23 +203,39 @@ def _passes(
     """Go down the grid strip by strip; yield (chips done after this strip, chips complete now, the strips)."""
     if len(chosen) == 0:
         return
-    grid = mosaics[0].grid
-    top = np.clip(boxes[chosen, 1], 0, grid.height - 1)
-    last = (np.clip(boxes[chosen, 3], 1, grid.height) - 1) // rows
-    left = int(np.clip(boxes[chosen, 0].min(), 0, grid.width - 1))
-    right = int(np.clip(boxes[chosen, 2].max(), left + 1, grid.width))
+    left, right = columns_of(boxes[chosen], mosaics[0].grid)
     strips = [_Strip(mosaic, left, right - left) for mosaic in mosaics]
     done = 0
+    for keep_from, start, stop, ready in row_order(boxes[chosen], mosaics[0].grid, rows):
+        for strip in strips:
+            strip.advance(keep_from, start, stop)
+        done += len(ready)
+        yield done, chosen[ready], strips
+
+
+def columns_of(boxes: NDArray[np.int64], grid: Grid) -> tuple[int, int]:
+    """Return the first grid column that boxes, int64 [N, 4], reach, and one past the last."""
+    left = int(np.clip(boxes[:, 0].min(), 0, grid.width - 1))
+    return left, int(np.clip(boxes[:, 2].max(), left + 1, grid.width))
+
+
+def row_order(boxes: NDArray[np.int64], grid: Grid, rows: int) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
+    """Say which rows to read, strip by strip, so that each is read once and those without boxes never.
+
+    Args:
+        boxes: int64 [N, 4] as from `whole_pixels`.
+        rows: height of a strip.
+
+    Yields:
+        (first row still needed, first row to read, one past the last, boxes complete once it is read).
+    """
+    top = np.clip(boxes[:, 1], 0, grid.height - 1)
+    last = (np.clip(boxes[:, 3], 1, grid.height) - 1) // rows
     for k in range(int((top // rows).min()), int(last.max()) + 1):
         start, stop = k * rows, min((k + 1) * rows, grid.height)
         needed = (top < stop) & (last >= k)
-        if not needed.any():
-            continue
-        for strip in strips:
-            strip.advance(int(top[needed].min()), start, stop)
-        ready = chosen[last == k]
-        done += len(ready)
-        yield done, ready, strips
+        if needed.any():
+            yield int(top[needed].min()), start, stop, np.flatnonzero(last == k)
 
 
 def _resize(picture: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:

@@ -92,7 +92,7 @@ _FIELDS = (
     Field("post_date", "text", "ISO 8601", "Date of the first of them."),
     Field("post_gsd_m", "float", "m", "Pixel size on the ground after the event.", "> 0"),
     Field("off_nadir_deg", "float", "degrees", "Viewing angle away from straight down.", "0..90"),
-    Field("shift_dx_m", "float", "m", "Shift of the scene before the event against the one after, to the east."),
+    Field("shift_dx_m", "float", "m", "By how much the scene before the event must move to the east to fit the one after."),
     Field("shift_dy_m", "float", "m", "The same to the north."),
     Field("shift_quality", "float", "", "How sure that shift is.", "0..1"),
     Field("method", "text", "", "Method that made the score."),

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
-from pu_geo.project import contents, store
+from pu_geo.project import alignment, contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Role, Scene
 
@@ -85,3 +87,21 @@ def start_adding_footprints(layout: Layout, path: str) -> str:
 def start_chipping(layout: Layout, *, size_px: int, bands: str) -> str:
     """Start the job that cuts chips and computes features; return its id."""
     return jobs.start(layout, "chip", {"size_px": size_px, "bands": bands})
+
+
+def start_aligning(layout: Layout) -> str:
+    """Start the job that finds how far pre and post scenes are apart at each building; return its id."""
+    return jobs.start(layout, "align", {})
+
+
+def alignment_words(layout: Layout) -> str | None:
+    """Say how pre and post fit, in one line; None where it is not known or not any more."""
+    with store.connect(layout) as db:
+        scenes, ids = contents.scenes(db), contents.building_ids(db)
+    found = alignment.load(layout, ids, scenes)
+    if found is None:
+        return None
+    n_failed = int(found.is_misaligned.sum())
+    failed = f" {n_failed:,} buildings could not be aligned: look at them with care." if n_failed else ""
+    away = float(np.hypot(*found.scene_m))
+    return f"Pre and post are {away:.1f} m apart; chips are cut with that put right, building by building.{failed}"

@@ -15,9 +15,10 @@ from pu_geo.engine import features
 from pu_geo.engine.run import best_device
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo import chips as geo_chips
+from pu_geo.geo.alignment import metres_per_px
 from pu_geo.geo.raster import Mosaic
 from pu_geo.geo.sheets import write_chip_sheets
-from pu_geo.project import contents, store
+from pu_geo.project import alignment, contents, store
 from pu_geo.project.layout import Layout, replacing, write_json
 from pu_geo.records import ChipSet, FootprintTable, Grid, Scene
 from pu_geo.tasks.job import Job
@@ -29,12 +30,15 @@ Bands = Literal["pre+post", "post"]
 def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str, object]:
     """Cut chips, write their contact sheets, and compute features of 17 augmented views.
 
+    Where the scenes have been aligned, each pre chip is cut from where the post chip's place lies in the pre scenes.
+
     Args:
         size_px: side of a chip, pixels.
         bands: "pre+post" (6 bands) or "post" (3 bands).
 
     Returns:
-        {"chip_set", "n", "size_px", "bands", "n_nodata": chips that no post scene covers in full}
+        {"chip_set", "n", "size_px", "bands", "n_nodata": chips that no post scene covers in full,
+        "n_moved": chips of which pre was moved by at least a pixel}
 
     Raises:
         ImageryError: if pre bands are wanted and there is no pre scene.
@@ -43,8 +47,10 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str,
     with store.connect(job.layout) as db:
         grid, scenes, table = contents.grid(db), contents.scenes(db), contents.footprints(db)
     _check(table, scenes, bands, size_px)
-    chip_set = _chip_set_id(table, scenes, bands, size_px)
-    nodata_share = _cut(job, chip_set, table, scenes, grid, bands, size_px)
+    shift_px = _pre_shift(job.layout, table, scenes, grid) if bands == "pre+post" else None
+    chip_set = _chip_set_id(table, scenes, bands, size_px, shift_px)
+    nodata_share = _cut(job, chip_set, table, scenes, grid, bands, size_px, shift_px)
+    n_moved = 0 if shift_px is None else int(shift_px.any(axis=1).sum())
     chips = np.load(job.layout.chips(chip_set), mmap_mode="r")
     sheets = write_chip_sheets(chips, job.layout.sheets(chip_set), report=job.part(0.15, 0.2, "contact sheets of chips"))
     _compute_features(job, chip_set, chips)
@@ -53,13 +59,15 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str,
         "size_px": size_px,
         "building_ids": list(table.building_ids),
         "nodata_share": [round(float(share), 4) for share in nodata_share],
+        "n_moved": n_moved,
         "sheets": sheets,
     }
     write_json(job.layout.chip_facts(chip_set), facts)
     with store.connect(job.layout) as db:
         contents.add_chip_set(db, chip_set, bands, size_px, len(table.building_ids))
     n_nodata = int((nodata_share > 0).sum())
-    return {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": bands, "n_nodata": n_nodata}
+    made = {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": bands}
+    return {**made, "n_nodata": n_nodata, "n_moved": n_moved}
 
 
 def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int) -> None:
@@ -77,18 +85,37 @@ def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px
         raise ImageryError(f"Chips of {size_px} px were asked for; 16 to 256 px work.", "Choose 64 px if in doubt.")
 
 
-def _chip_set_id(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int) -> str:
+def _pre_shift(layout: Layout, table: FootprintTable, scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float64] | None:
+    """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if the scenes are not aligned."""
+    found = alignment.load(layout, table.building_ids, scenes)
+    if found is None:
+        return None
+    return np.asarray(np.rint(np.stack([found.dx_m, found.dy_m], axis=1) / metres_per_px(grid)), dtype=np.float64)
+
+
+def _chip_set_id(
+    table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int, shift_px: NDArray[np.float64] | None
+) -> str:
     """Name a chip set after what it is made from, so that the same input gives the same name."""
     digest = hashlib.sha256()
     for text in [*table.building_ids, *(scene.sha256 for scene in scenes)]:
         digest.update(text.encode())
     for wkb in table.wkb:
         digest.update(wkb)
+    if shift_px is not None and shift_px.any():
+        digest.update(shift_px.astype("<i4").tobytes())
     return f"{bands.replace('+', '')}-{size_px}-{digest.hexdigest()[:8]}"
 
 
 def _cut(
-    job: Job, chip_set: str, table: FootprintTable, scenes: Sequence[Scene], grid: Grid, bands: Bands, size_px: int
+    job: Job,
+    chip_set: str,
+    table: FootprintTable,
+    scenes: Sequence[Scene],
+    grid: Grid,
+    bands: Bands,
+    size_px: int,
+    shift_px: NDArray[np.float64] | None,
 ) -> NDArray[np.float32]:
     windows = geo_chips.chip_windows(table.wkb, grid)
     shape = (len(table.wkb), 6 if bands == "pre+post" else 3, size_px, size_px)
@@ -100,8 +127,9 @@ def _cut(
             if pre_scenes:
                 with Mosaic(pre_scenes, grid) as pre:
                     share = geo_chips.cut_chips(
-                        pre, post, windows, size_px, out, report=report, is_cancelled=job.is_cancelled
-                    )
+                        pre, post, windows, size_px, out,
+                        pre_shift_px=shift_px, report=report, is_cancelled=job.is_cancelled,
+                    )  # fmt: skip
             else:
                 share = geo_chips.cut_chips(None, post, windows, size_px, out, report=report, is_cancelled=job.is_cancelled)
         out.flush()

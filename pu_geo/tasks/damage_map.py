@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo import __version__
-from pu_geo.geo.areas import assign, centroids
 from pu_geo.geo.exporters import lonlat
-from pu_geo.project import analysts, areas, checks, contents, labels, rounds, runs, store
+from pu_geo.project import analysts, checks, contents, labels, rounds, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import MOST_NODATA, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.tasks.chip import load_chip_set
+from pu_geo.tasks.map_columns import districts, shifts
 
 SCHEMA_VERSION = "1.0"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
@@ -54,7 +54,8 @@ def build_damage_map(
         **results,
         **_audited(table.building_ids, results, events, audit),
         **_human(table.building_ids, events, answers),
-        **_districts(layout, table),
+        **districts(layout, table),
+        **shifts(layout, table, scenes),
         "audit_weight": _weights(layout, table.building_ids, rows, audit),
         **_provenance(len(table.wkb), scenes, facts, version, rounds.read(layout).number),
         "source_attributes": list(table.attributes),
@@ -74,20 +75,6 @@ def _identity(table: FootprintTable, sources: Sequence[str], crs: str) -> dict[s
         "lon": lon.tolist(),
         "lat": lat.tolist(),
     }
-
-
-def _districts(layout: Layout, table: FootprintTable) -> dict[str, Sequence[object]]:
-    """Return codes and names of the administrative areas that buildings lie in, where layers adm1 and adm2 were added."""
-    columns: dict[str, Sequence[object]] = {}
-    nothing: list[object] = [None] * len(table.wkb)
-    for level in ("adm1", "adm2"):
-        with store.connect(layout) as db:
-            layer = areas.load_areas(db, level) if level in areas.layers(db) else None
-        index = assign(centroids(table.wkb), layer.wkb).tolist() if layer else []
-        columns[f"{level}_pcode"] = [layer.pcodes[i] if i >= 0 else None for i in index] if layer else nothing
-        if level == "adm2":
-            columns["adm2_name"] = [layer.names[i] if i >= 0 else None for i in index] if layer else nothing
-    return columns
 
 
 def _results(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pu_geo.project.layout import replacing
+from pu_geo.tasks.align import align
 from pu_geo.tasks.chip import Bands, chip
 from pu_geo.tasks.footprints import add_footprints
 from pu_geo.tasks.job import Job, Part
@@ -17,20 +18,21 @@ def prepare(
     job: Job, *, pre: Sequence[str], post: Sequence[str], footprints: Sequence[str],
     bands: Bands = "pre+post", size_px: int = 64, copy_sources: bool = False,
 ) -> dict[str, object]:  # fmt: skip
-    """Add scenes and footprints, then cut chips and compute features.
+    """Add scenes and footprints, align pre with post, then cut chips and compute features.
 
     Args:
         copy_sources: first copy the scenes into the project folder (used for the sample event, which may move).
 
     Returns:
-        what the parts returned: {"scenes", "footprints", "chips"}
+        what the parts returned: {"scenes", "footprints", "alignment", "chips"}
     """
     if copy_sources:
         pre, post = ([_copied(job, path) for path in paths] for paths in (pre, post))
     scenes = add_scenes(Part(job, 0.0, 0.15), pre=pre, post=post)
     added = [add_footprints(Part(job, 0.15, 0.2), path=path) for path in footprints]
-    chips = chip(Part(job, 0.2, 1.0), size_px=size_px, bands=bands)
-    return {"scenes": scenes, "footprints": added, "chips": chips}
+    shifts = align(Part(job, 0.2, 0.3)) if pre and bands == "pre+post" else None
+    chips = chip(Part(job, 0.3, 1.0), size_px=size_px, bands=bands)
+    return {"scenes": scenes, "footprints": added, "alignment": shifts, "chips": chips}
 
 
 def _copied(job: Job, path: str) -> str:

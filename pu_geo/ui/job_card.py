@@ -17,6 +17,7 @@ TITLES = {
     "prepare": "Loading scenes, footprints and chips",
     "add_scenes": "Adding scenes",
     "add_footprints": "Adding footprints",
+    "align": "Aligning pre and post",
     "chip": "Cutting chips and computing features",
     "train": "Training",
     "rank": "Ranking",

@@ -92,6 +92,54 @@ def test_chips_equal_a_naive_crop_of_each(make_scene: Make, monkeypatch: pytest.
         assert share[i] == pytest.approx(expected_share, abs=1e-6)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_moved_pre_chip_is_cut_where_its_content_lies(
+    make_scene: Make, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
+    before, after = pattern(150, 130, seed), pattern(150, 130, seed + 50)
+    tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
+    pre, post = make_scene("pre", before, role="pre", **tiles), make_scene("post", after, **tiles)
+    windows = random_windows(60, 130, 150, seed)
+    shift = np.random.default_rng(seed).uniform(-25, 25, (60, 2))
+    out, plain = np.zeros((2, 60, 6, 16, 16), np.uint8)
+    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
+        share = cut_chips(p, q, windows, 16, out, pre_shift_px=shift)
+        np.testing.assert_array_equal(share, cut_chips(p, q, windows, 16, plain))
+    np.testing.assert_array_equal(out[:, 3:], plain[:, 3:])
+    for i, window in enumerate(windows):
+        first = np.rint(window[:2]) - np.rint(shift[i])  # content that moves right and down comes from further left and up
+        last = np.rint(window[:2] + window[2:]) - np.rint(shift[i])
+        middle = (first + last) / 2
+        if (middle > 0).all() and (middle < [130, 150]).all():
+            expected, _ = naive_chip(before, np.concatenate([first, last - first]), 16)
+            np.testing.assert_array_equal(out[i, :3], expected)
+        elif (last <= 0).any() or (first >= [130, 150]).any():
+            assert out[i, :3].max() == 0
+
+
+def test_a_shift_brings_pre_and_post_of_a_moved_scene_together(make_scene: Make) -> None:
+    picture = pattern(128, 128)
+    post = make_scene("post", picture)
+    pre = make_scene("pre", picture, Affine(0.5, 0, ORIGIN[0] - 4, 0, -0.5, ORIGIN[1] + 3), role="pre")  # 8 px west, 6 north
+    windows, out = np.array([[30.0, 40, 32, 32], [50, 60, 300, 300]]), np.zeros((2, 6, 32, 32), np.uint8)
+    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
+        cut_chips(p, q, windows, 32, out, pre_shift_px=np.tile([8.0, 6.0], (2, 1)))
+    np.testing.assert_array_equal(out[0, :3], out[0, 3:])
+
+
+def test_a_shift_of_zero_changes_no_pixel_and_post_only_takes_none(make_scene: Make) -> None:
+    pre, post = make_scene("pre", pattern(64, 64, 1), role="pre"), make_scene("post", pattern(64, 64, 2))
+    windows, still = random_windows(20, 64, 64, 0), np.full((20, 2), 0.4)
+    out, plain = np.zeros((2, 20, 6, 16, 16), np.uint8)
+    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
+        cut_chips(p, q, windows, 16, out, pre_shift_px=still)
+        cut_chips(p, q, windows, 16, plain)
+        np.testing.assert_array_equal(out, plain)
+        cut_chips(None, q, windows, 16, out[:, :3], pre_shift_px=still + 9)
+    np.testing.assert_array_equal(out[:, :3], plain[:, 3:])
+
+
 def test_each_row_is_read_once_and_rows_without_chips_never(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
     scene = make_scene("post", pattern(160, 64), tiled=True, blockxsize=16, blockysize=16)

@@ -1,0 +1,86 @@
+"""The stored shift between pre and post of every building, and whether it still belongs to the scenes at hand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.project.layout import Layout, replacing
+from pu_geo.records import Scene
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Metres to the east (dx) and to the north (dy) by which the content of pre must move to lie on that of post.
+
+    Attributes:
+        building_ids: [N].
+        dx_m, dy_m: float64 [N]; the shift of the scene pair where the quality is 0.
+        quality: float64 [N], 0 (not known) to 1.
+        has_data: bool [N], both dates show the building.
+        is_mended: bool [N], settled by the neighbors.
+        scene_m: float64 [2], (dx, dy) of the scene pair.
+    """
+
+    building_ids: Sequence[str]
+    dx_m: NDArray[np.float64]
+    dy_m: NDArray[np.float64]
+    quality: NDArray[np.float64]
+    has_data: NDArray[np.bool_]
+    is_mended: NDArray[np.bool_]
+    scene_m: NDArray[np.float64]
+
+    @property
+    def is_misaligned(self) -> NDArray[np.bool_]:
+        """Buildings that both dates show and that could not be aligned, bool [N]."""
+        return np.asarray(self.has_data & (self.quality == 0))
+
+
+def path_of(layout: Layout) -> Path:
+    return layout.folder / "alignment" / "alignment.npz"
+
+
+def save(layout: Layout, alignment: Alignment, scenes: Sequence[Scene]) -> None:
+    """Write the alignment of these scenes; it takes the place of the one before."""
+    with replacing(path_of(layout)) as temporary, temporary.open("wb") as stream:
+        np.savez(
+            stream,
+            allow_pickle=False,
+            made_from=np.array(_name_of(scenes)),
+            building_ids=np.array(alignment.building_ids, dtype=np.str_),
+            dx_m=alignment.dx_m,
+            dy_m=alignment.dy_m,
+            quality=alignment.quality,
+            has_data=alignment.has_data,
+            is_mended=alignment.is_mended,
+            scene_m=alignment.scene_m,
+        )
+
+
+def load(layout: Layout, building_ids: Sequence[str], scenes: Sequence[Scene]) -> Alignment | None:
+    """Return the alignment of these buildings in this order.
+
+    Returns:
+        None if there is none, if it was made from other scenes, or if a building came after it.
+    """
+    path = path_of(layout)
+    if not path.is_file():
+        return None
+    with np.load(path, allow_pickle=False) as stored:
+        row_of = {name: row for row, name in enumerate(stored["building_ids"].tolist())}
+        if str(stored["made_from"]) != _name_of(scenes) or not row_of.keys() >= set(building_ids):
+            return None
+        rows = np.array([row_of[name] for name in building_ids], dtype=np.int64)
+        columns = {name: stored[name][rows] for name in ("dx_m", "dy_m", "quality", "has_data", "is_mended")}
+        return Alignment(building_ids=list(building_ids), scene_m=stored["scene_m"], **columns)
+
+
+def _name_of(scenes: Sequence[Scene]) -> str:
+    """Name scenes by their content and order; where two overlap, the first one is shown."""
+    text = "\n".join(f"{scene.role} {scene.sha256}" for scene in scenes)
+    return hashlib.sha256(text.encode()).hexdigest()
