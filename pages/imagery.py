@@ -18,21 +18,35 @@ scenes, footprints, chips = st.columns(3, gap="medium")
 
 with scenes.container(border=True):
     st.markdown("**1 · Scenes**")
-    post = st.text_area("Post-event GeoTIFF files, one path a line", height=80, key="post_paths")
-    pre = st.text_area("Pre-event GeoTIFF files (optional)", height=80, key="pre_paths")
+    post = st.text_area(
+        "Post-event images (GeoTIFF, PNG or JPEG with a world file), one path a line", height=80, key="post_paths"
+    )
+    pre = st.text_area("Pre-event images (optional)", height=80, key="pre_paths")
+    with st.expander("Bands and coordinate system"):
+        rgb = st.text_input("Red, green, blue", placeholder="as the file says, or 3, 2, 1", key="rgb_bands")
+        crs = st.text_input("System, where files name none", placeholder="EPSG:32615", key="file_crs")
     if st.button("Add scenes", disabled=is_running or not (post or pre)):
         with frame.telling_errors():
-            imagery.start_adding_scenes(layout, imagery.paths_in(pre), imagery.paths_in(post))
+            chosen = imagery.bands_in(rgb)
+            imagery.start_adding_scenes(layout, imagery.paths_in(pre), imagery.paths_in(post), bands=chosen, crs=crs.strip())
             st.rerun()
 
 with footprints.container(border=True):
     st.markdown("**2 · Footprints**")
-    path = st.text_input("GeoJSON or GeoPackage file", key="footprint_path")
+    path = st.text_input(
+        "File of outlines", key="footprint_path",
+        help="GeoJSON, GeoPackage, shapefile (.zip), FlatGeobuf, GeoParquet, CSV with WKT, or xBD labels.",
+    )  # fmt: skip
     if overview.grid is None:
         st.caption("Needs a post-event scene first: it gives the project its coordinate system.")
     if st.button("Add footprints", disabled=is_running or not path or overview.grid is None):
         with frame.telling_errors():
-            imagery.start_adding_footprints(layout, imagery.paths_in(path)[0])
+            imagery.start_adding_footprints(layout, imagery.paths_in(path)[0], crs=crs.strip())
+            st.rerun()
+    with st.expander("No outlines? Lay a grid"):
+        side = st.number_input("Side of a cell, m", 5, 1000, 30, 5, key="grid_side")
+        if st.button("Lay the grid", disabled=is_running or overview.grid is None):
+            imagery.start_laying_grid(layout, float(side))
             st.rerun()
 
 with chips.container(border=True):
@@ -67,6 +81,11 @@ if overview.scenes:
                 "CRS": scene.crs[:40],
                 "bands": scene.bands,
                 "type": scene.dtype,
+                "shown as RGB": ", ".join(map(str, scene.rgb)),
+                "stretched from": ""
+                if scene.stretch is None
+                else " · ".join(f"{low:g} to {high:g}" for low, high in scene.stretch),
+                "placed by": scene.place,
             }
             for scene in overview.scenes
         ],

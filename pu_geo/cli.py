@@ -6,7 +6,9 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pu_geo import __version__, cli_map, jobs
 from pu_geo.cli_parser import build_parser
@@ -14,7 +16,7 @@ from pu_geo.cli_run import absolute, run_job, say
 from pu_geo.errors import JobCancelled, LabelError, PuGeoError
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
-from pu_geo.services import labeling, projects
+from pu_geo.services import imagery, labeling, projects
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,8 +47,8 @@ def _add_scene(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
     if not (options.pre or options.post):
         raise PuGeoError("No scene was named.", "Name GeoTIFF files with --pre and --post.")
-    args = {"pre": absolute(options.pre), "post": absolute(options.post)}
-    result = run_job(layout, "add_scenes", args, options)
+    args = {"pre": absolute(options.pre), "post": absolute(options.post), "crs": options.crs}
+    result = run_job(layout, "add_scenes", {**args, "bands": imagery.bands_in(options.bands)}, options)
     words = f"Added {', '.join(result['added']) or 'nothing new'}; grid {result['width']} x {result['height']} px"
     covered = result["pre_share"]
     pre = "" if covered is None or covered > 0.999 else f"\nPre scenes cover only {covered:.0%} of it."
@@ -55,7 +57,16 @@ def _add_scene(options: argparse.Namespace) -> None:
 
 def _add_footprints(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
-    result = run_job(layout, "add_footprints", {"path": absolute([options.file])[0]}, options)
+    args = {"path": absolute([options.file])[0], "crs": options.crs}
+    _say_footprints(run_job(layout, "add_footprints", args, options), options)
+
+
+def _add_grid(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    _say_footprints(run_job(layout, "add_grid", {"size_m": options.size_m}, options), options)
+
+
+def _say_footprints(result: Mapping[str, Any], options: argparse.Namespace) -> None:
     words = (
         f"{result['n_in']} features in the file: {result['added']} added, {result['already_here']} here already, "
         f"{result['dropped']} left out, {result['repaired']} mended."
@@ -230,6 +241,7 @@ COMMANDS = {
     "init": _init,
     "add-scene": _add_scene,
     "add-footprints": _add_footprints,
+    "add-grid": _add_grid,
     "align": _align,
     "chip": _chip,
     "label": _label,

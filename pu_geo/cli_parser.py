@@ -48,8 +48,16 @@ def _imagery_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -
     verb = _verb(verbs, "add-scene", "Add pre- and post-event GeoTIFF scenes.", "joplin.pugeo --pre pre.tif --post post.tif")
     verb.add_argument("--pre", action="append", default=[], metavar="TIF", help="a pre-event scene; may be repeated")
     verb.add_argument("--post", action="append", default=[], metavar="TIF", help="a post-event scene; may be repeated")
-    verb = _verb(verbs, "add-footprints", "Add building footprints (GeoJSON, GeoPackage).", "joplin.pugeo houses.geojson")
+    verb.add_argument("--bands", default="", metavar="R,G,B", help="numbers of the red, green and blue band, such as 3,2,1")
+    verb.add_argument("--crs", metavar="EPSG:N", help="of pictures with a world file")
+    verb = _verb(
+        verbs, "add-footprints", "Add building footprints (GeoJSON, GeoPackage, shapefile, FlatGeobuf, GeoParquet, CSV, xBD).",
+        "joplin.pugeo houses.geojson",
+    )  # fmt: skip
     verb.add_argument("file", metavar="FILE")
+    verb.add_argument("--crs", metavar="EPSG:N", help="where the file names none")
+    verb = _verb(verbs, "add-grid", "Lay square cells where nobody mapped buildings.", "joplin.pugeo --size-m 30")
+    verb.add_argument("--size-m", type=float, required=True, help="side of a cell in meters")
     _verb(verbs, "align", "Find how far pre and post scenes are apart at each building.", "joplin.pugeo")
     verb = _verb(verbs, "chip", "Cut one chip per footprint and compute its features.", "joplin.pugeo --size-px 64")
     verb.add_argument("--size-px", type=whole(1), default=64, help="side of a chip in pixels (default 64)")

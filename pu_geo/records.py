@@ -18,6 +18,7 @@ REASONS: tuple[Reason, ...] = ("", "cloud", "outside_image", "nodata", "misalign
 Shown = Literal["", "exploit", "explore", "audit"]
 SHOWN: tuple[Shown, ...] = ("", "exploit", "explore", "audit")
 Affine6 = tuple[float, float, float, float, float, float]
+BandTriple = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,14 @@ class Scene:
         crs: "EPSG:n" where the system has a code, otherwise its WKT.
         transform: (a, b, c, d, e, f): x = a * col + b * row + c, y = d * col + e * row + f, in units of `crs`.
         width, height: pixels.
-        bands: number of bands in the file; bands 1 to 3 are read as red, green, blue.
+        bands: number of bands in the file.
         dtype: numpy name of the sample type.
         gsd_m: pixel size on the ground, metres.
         date: ISO 8601 date of acquisition, or None where it is not known.
         sha256: of the file, lowercase hex.
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
+        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
+        place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
     """
 
     scene_id: str
@@ -51,6 +54,8 @@ class Scene:
     date: str | None = None
     sha256: str = ""
     stretch: tuple[tuple[float, float], ...] | None = None
+    rgb: BandTriple = (1, 2, 3)
+    place: str = ""
 
 
 @dataclass(frozen=True)

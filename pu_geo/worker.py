@@ -25,6 +25,7 @@ TASKS = {
     "add_footprints": "pu_geo.tasks.footprints:add_footprints",
     "add_areas": "pu_geo.tasks.areas:add_areas",
     "sum_up": "pu_geo.tasks.areas:sum_up",
+    "add_grid": "pu_geo.tasks.grid:add_grid",
     "align": "pu_geo.tasks.align:align",
     "chip": "pu_geo.tasks.chip:chip",
     "rank": "pu_geo.tasks.train:rank",

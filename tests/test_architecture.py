@@ -40,7 +40,7 @@ THIRD_PARTY = {
     "records": {"numpy"},
     "losses": {"torch"},
     "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap"},
-    "geo": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow"},
+    "geo": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio"},
     "project": {"numpy", "shapely"},
     "jobs": set(),
     "engine": {"torch", "torchvision", "numpy", "safetensors"},  # the last one late, for weights files alone

@@ -14,9 +14,10 @@ from rasterio.windows import Window
 from pu_geo.errors import ImageryError
 from pu_geo.geo import crs as systems
 from pu_geo.geo.guard import GDAL_ERRORS, unreadable
-from pu_geo.records import Affine6
+from pu_geo.records import Affine6, BandTriple
 
 MAX_PIXELS = 4_000_000_000
+MAX_PICTURE_PIXELS = 64_000_000  # PNG and JPEG are read line by line: all of it must fit in the cache
 MAX_RAW_BYTES = 256 * 1024**3
 MAX_RATIO, RATIO_FROM_BYTES = 1000, 16 * 1024**2  # deflate reaches 1032 on a constant picture
 MAX_BLOCK_BYTES = 512 * 1024**2
@@ -34,9 +35,10 @@ def check_size(source: rasterio.DatasetReader, path: Path) -> None:
     if source.count > MAX_BANDS and width * height <= MAX_PIXELS:
         raise ImageryError(
             f"{path.name} has {source.count} bands; up to {MAX_BANDS} can be read.",
-            "Export red, green and blue as bands 1 to 3.",
+            "Export red, green and blue alone.",
             kind="bands",
         )
+    _check_picture_size(source, path)
     raw = width * height * source.count * item
     rows, cols = source.block_shapes[0]
     if width * height > MAX_PIXELS or raw > MAX_RAW_BYTES:
@@ -66,16 +68,31 @@ def check_size(source: rasterio.DatasetReader, path: Path) -> None:
         )
 
 
+def _check_picture_size(source: rasterio.DatasetReader, path: Path) -> None:
+    """Refuse PNG and JPEG pictures that cannot be held in memory."""
+    if source.driver != "GTiff" and source.width * source.height > MAX_PICTURE_PIXELS:
+        raise ImageryError(
+            f"{path.name} has {source.width:,} x {source.height:,} pixels; "
+            f"a {source.driver} picture may have {MAX_PICTURE_PIXELS:,}.",
+            "Convert it: gdal_translate -co TILED=YES -co COMPRESS=DEFLATE in.png out.tif",
+            kind="size",
+        )
+
+
 def _numpy_name(dtype: str) -> str:
     """Turn rasterio's name of a sample type into one that numpy knows; GDAL's complex integers are held as complex64."""
     return "complex64" if dtype.startswith("complex_int") else dtype
 
 
-def check_bands(source: rasterio.DatasetReader, path: Path) -> None:
-    """Refuse scenes whose first three bands cannot be red, green and blue."""
+def choose_bands(source: rasterio.DatasetReader, path: Path, wanted: BandTriple | None) -> BandTriple:
+    """Return the bands, from 1, that are shown as red, green and blue, or refuse the scene.
+
+    Unless a person chose them: those that the file calls red, green and blue, in its color interpretation or in their
+    descriptions; else bands 1 to 3, or the only band thrice.
+    """
     if ColorInterp.palette in source.colorinterp:
         raise ImageryError(
-            f"{path.name} stores a colour palette. Scenes need red, green and blue as bands 1 to 3.",
+            f"{path.name} stores a colour palette. Scenes need bands of red, green and blue.",
             "Expand it: gdal_translate -expand rgb in.tif out.tif",
             kind="bands",
         )
@@ -86,16 +103,40 @@ def check_bands(source: rasterio.DatasetReader, path: Path) -> None:
             "Export the scene as 8- or 16-bit red, green, blue.",
             kind="dtype",
         )
-    if source.count < 3 or ColorInterp.alpha in source.colorinterp[:3]:
+    usable = [band for band, kind in enumerate(source.colorinterp, 1) if kind != ColorInterp.alpha]
+    if wanted is not None:
+        if len(wanted) != 3 or any(band not in usable for band in wanted):
+            raise ImageryError(
+                f"Bands {', '.join(map(str, wanted))} of {path.name} cannot be shown as red, green, blue; "
+                f"it has bands {', '.join(map(str, usable))}.",
+                "Name three of these, such as 3, 2, 1.",
+                kind="bands",
+            )
+        return wanted
+    named = _named_bands(source)
+    if named is None and (not usable or len(usable) == 2 or (len(usable) > 2 and usable[:3] != [1, 2, 3])):
         raise ImageryError(
-            f"{path.name} has {source.count} band(s) and no red, green, blue. Scenes need three as bands 1 to 3.",
+            f"{path.name} has {source.count} band(s) and no red, green, blue. Scenes need these three, or one band of gray.",
             "Export the scene with red, green and blue as bands 1 to 3.",
             kind="bands",
         )
+    return named or ((1, 2, 3) if len(usable) > 2 else (usable[0],) * 3)
 
 
-def check_crs(source: rasterio.DatasetReader, path: Path) -> str:
-    """Return the scene's CRS as "EPSG:n" or WKT, or refuse it."""
+def _named_bands(source: rasterio.DatasetReader) -> BandTriple | None:
+    """Return the first bands that the file itself calls red, green and blue, None unless it has all three."""
+    colors = [kind.name for kind in source.colorinterp]
+    words = [(text or "").strip().lower() for text in source.descriptions]
+    for names in (colors, words):
+        if all(color in names for color in ("red", "green", "blue")):
+            return (names.index("red") + 1, names.index("green") + 1, names.index("blue") + 1)
+    return None
+
+
+def check_crs(source: rasterio.DatasetReader, path: Path, given: str | None) -> str:
+    """Return the scene's CRS as "EPSG:n" or WKT, the given one where the file names none, or refuse it."""
+    if not source.crs and given is not None:
+        return given
     if not source.crs:
         points = " It has ground control points only." if source.gcps[0] else ""
         points = " It has RPC coefficients only." if source.rpcs and not points else points
@@ -121,18 +162,17 @@ def check_crs(source: rasterio.DatasetReader, path: Path) -> str:
     return name
 
 
-def check_transform(source: rasterio.DatasetReader, path: Path, crs: str) -> tuple[Affine6, float]:
-    """Return the scene's transform and its pixel size in metres, or refuse it."""
-    a, b, c, d, e, f = tuple(source.transform)[:6]
+def check_transform(affine: Affine6, width: int, height: int, path: Path, crs: str) -> float:
+    """Return a scene's pixel size in metres, or refuse its place."""
+    a, b, c, d, e, f = affine
     hint = "Export the scene again from the program that made it, with its georeference."
     is_sane = all(abs(number) < MAX_COORDINATE for number in (a, b, c, d, e, f))  # False for NaN and infinity too
     if not is_sane or abs(a * e - b * d) < 1e-30:
         raise ImageryError(f"{path.name} has an impossible georeference {(a, b, c, d, e, f)}.", hint, kind="geotransform")
     if (a, b, c, d, abs(e), f) == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0):
         raise ImageryError(f"{path.name} has no georeference: its pixels are counted from 0, 0.", hint, kind="geotransform")
-    affine: Affine6 = (a, b, c, d, e, f)
-    _check_bounds(corners_of(affine, source.width, source.height), path, crs)
-    gsd_m = gsd_metres(affine, source.width, source.height, crs)
+    _check_bounds(corners_of(affine, width, height), path, crs)
+    gsd_m = gsd_metres(affine, width, height, crs)
     if not MIN_GSD_M <= gsd_m <= MAX_GSD_M:
         raise ImageryError(
             f"{path.name} has pixels of {gsd_m:.3g} m; from {MIN_GSD_M} to {MAX_GSD_M:.0f} m can be used. "
@@ -140,7 +180,7 @@ def check_transform(source: rasterio.DatasetReader, path: Path, crs: str) -> tup
             hint,
             kind="geotransform",
         )
-    return affine, gsd_m
+    return gsd_m
 
 
 def corners_of(affine: Affine6, width: int, height: int) -> NDArray[np.float64]:
@@ -186,7 +226,7 @@ def _check_bounds(corners: NDArray[np.float64], path: Path, crs: str) -> None:
         )
 
 
-def probe_blocks(source: rasterio.DatasetReader, path: Path) -> None:
+def probe_blocks(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> None:
     """Decode up to 64 blocks spread over the scene, first and last included, and refuse it where one fails."""
     rows, cols = source.block_shapes[0]
     down, across = -(-source.height // rows), -(-source.width // cols)
@@ -194,7 +234,7 @@ def probe_blocks(source: rasterio.DatasetReader, path: Path) -> None:
         row, col = int(block) // across * rows, int(block) % across * cols
         window = Window(col, row, min(cols, source.width - col), min(rows, source.height - row))
         try:
-            source.read([1, 2, 3], window=window)
+            source.read(list(rgb), window=window)
             if MaskFlags.per_dataset in source.mask_flag_enums[0]:
                 source.read_masks(1, window=window)
         except GDAL_ERRORS as cause:

@@ -1,7 +1,7 @@
-"""Footprint files as they are: features out of GeoJSON and GeoPackage, nothing repaired yet.
+"""Footprint files as they are: features out of GeoJSON, GeoPackage and others, nothing repaired yet.
 
 GeoPackages are copied and read with Python's sqlite3 alone. GDAL never opens one: it would bring a second SQLite library
-into the process, and it cannot be stopped when a view of the file never ends.
+into the process, and it cannot be stopped when a view of the file never ends. Other formats: see `vector_process`.
 """
 
 from __future__ import annotations
@@ -12,51 +12,41 @@ import sqlite3
 import struct
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import orjson
 import shapely
-from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError
 from pu_geo.geo import crs as systems
-from pu_geo.geo import wkb
+from pu_geo.geo import wkb, xbd
 from pu_geo.geo.guard import check_footprint_magic, regular_file
+from pu_geo.geo.raw_footprints import RawFootprints, broken, from_blobs, known_crs
+from pu_geo.geo.vector_process import read_in_process
 
 MAX_GPKG_BYTES = 1_000_000_000
 MAX_JSON_BYTES = 400_000_000  # parsed JSON takes about five times its size in memory
+MAX_TABLE_BYTES = 400_000_000  # CSV, about as JSON
 MAX_SQL_SECONDS = 60.0
 _ENVELOPE_BYTES = (0, 32, 48, 48, 64)
 
 
-@dataclass(frozen=True)
-class RawFootprints:
-    """Features of one file in its own CRS.
+def load_features(path: Path | str, crs: str | None = None) -> RawFootprints:
+    """Read every feature of a footprint file, of whatever format its content is; it is neither changed nor locked.
 
-    Attributes:
-        geometries: shapely geometries [N]; None where a feature has none.
-        is_unreadable: bool [N]; the feature has a geometry that is not valid GeoJSON or WKB.
-        attributes: as in the file, one dict each.
-        feature_ids: the file's own feature ids, None where absent.
-        crs: "EPSG:n", "OGC:CRS84" or WKT.
-    """
-
-    geometries: NDArray[np.object_]
-    is_unreadable: NDArray[np.bool_]
-    attributes: Sequence[Mapping[str, object]]
-    feature_ids: Sequence[object]
-    crs: str
-
-
-def load_features(path: Path | str) -> RawFootprints:
-    """Read every feature of a GeoJSON or GeoPackage file; the file is neither changed nor locked.
+    Args:
+        path: GeoJSON, xBD labels, GeoPackage, shapefile (zipped, or .shp with its side files), FlatGeobuf, GeoParquet, or
+            CSV with WKT.
+        crs: "EPSG:n" or WKT, for a file that does not name its own. Without it GeoJSON and CSV are in longitude/latitude.
 
     Raises:
-        FootprintError: kind missing, link, driver, size, parse, coords, crs, layers, view, open or timeout.
+        FootprintError: kind missing, link, driver, size, parse, coords, crs, layers, view, open or timeout; of archives
+            also path, symlink, ratio.
     """
+    if crs is not None:
+        crs = _given_crs(crs)
     real = regular_file(path, FootprintError, MAX_GPKG_BYTES)
     if any(folder.name.endswith(".pugeo") for folder in real.parents):
         raise FootprintError(
@@ -64,27 +54,37 @@ def load_features(path: Path | str) -> RawFootprints:
             "Export the footprints from that project first, then choose the export.",
             kind="open",
         )
-    if check_footprint_magic(real) == "gpkg":
+    kind = check_footprint_magic(real)
+    if kind == "gpkg":
         return _load_gpkg(real)
-    return _load_json(regular_file(real, FootprintError, MAX_JSON_BYTES))
+    if kind == "json":
+        return _load_json(regular_file(real, FootprintError, MAX_JSON_BYTES), crs)
+    return read_in_process(regular_file(real, FootprintError, MAX_TABLE_BYTES) if kind == "csv" else real, kind, crs)
 
 
-def _broken(name: str, why: str, hint: str = "Export the file again.", kind: str = "parse") -> FootprintError:
-    return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind=kind)
+def _given_crs(text: str) -> str:
+    try:
+        return known_crs(text)
+    except ValueError as cause:
+        raise FootprintError(
+            f"{text[:60]!r} is not a known coordinate system.", "Give it as EPSG:n, such as EPSG:32633.", kind="crs"
+        ) from cause
 
 
 # GeoJSON
 
 
-def _load_json(path: Path) -> RawFootprints:
+def _load_json(path: Path, crs: str | None) -> RawFootprints:
     text = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     try:
         root = orjson.loads(text)
     except orjson.JSONDecodeError as cause:
         near = str(cause.doc)[cause.pos : cause.pos + 9].lstrip("-+")
         if near.startswith(("NaN", "Infinity")) or "infinity" in cause.msg:
-            raise _broken(path.name, f"a coordinate or value is not a finite number ({cause})", kind="coords") from cause
-        raise _broken(path.name, f"it is not valid JSON ({cause})", "Export it again, as UTF-8 GeoJSON.") from cause
+            raise broken(path.name, f"a coordinate or value is not a finite number ({cause})", kind="coords") from cause
+        raise broken(path.name, f"it is not valid JSON ({cause})", "Export it again, as UTF-8 GeoJSON.") from cause
+    if xbd.is_xbd(root):
+        return xbd.footprints_of(root)
     features = _features_of(root, path.name)
     shapes = [feature.get("geometry") for feature in features]
     texts = np.array([None if shape is None else orjson.dumps(shape).decode() for shape in shapes], dtype=object)
@@ -95,7 +95,7 @@ def _load_json(path: Path) -> RawFootprints:
         has_shape & shapely.is_missing(geometries),
         [p if isinstance(p := feature.get("properties"), dict) else {} for feature in features],
         [feature.get("id") for feature in features],
-        _json_crs(root, path.name),
+        _json_crs(root, path.name, crs),
     )
 
 
@@ -105,27 +105,27 @@ def _features_of(root: object, name: str) -> list[dict[str, object]]:
         features = root["features"]
         if all(isinstance(f, dict) and f.get("type") == "Feature" for f in features):
             return list(features)
-        raise _broken(name, "its list of features holds something else than features")
+        raise broken(name, "its list of features holds something else than features")
     if isinstance(root, dict) and root.get("type") == "Feature":
         return [root]
     if isinstance(root, dict) and root.get("type") in ("Polygon", "MultiPolygon", "GeometryCollection"):
         return [{"type": "Feature", "geometry": root, "properties": {}}]
-    raise _broken(name, "it is JSON but not GeoJSON (no FeatureCollection)", "Export it as GeoJSON.")
+    raise broken(name, "it is JSON but not GeoJSON (no FeatureCollection)", "Export it as GeoJSON.")
 
 
-def _json_crs(root: Mapping[str, object], name: str) -> str:
-    """Return the CRS named by the old `crs` member, else longitude/latitude; links are never followed."""
+def _json_crs(root: Mapping[str, object], name: str, given: str | None) -> str:
+    """Return the CRS named by the old `crs` member, else the given one or longitude/latitude; links are never followed."""
     member = root.get("crs")
     if member is None:
-        return systems.LONLAT
+        return given or systems.LONLAT
     properties = member.get("properties") if isinstance(member, dict) else None
     text = properties.get("name") if isinstance(properties, dict) else None
     try:
         if not isinstance(text, str) or len(text) > 100:
             raise ValueError("no name")
-        return systems.name_of(systems.load_crs(text))
+        return known_crs(text)
     except ValueError as cause:
-        raise _broken(
+        raise broken(
             name, f"its crs member {orjson.dumps(member)[:80].decode()} is not known", "Export it in EPSG:4326.", "crs"
         ) from cause
 
@@ -150,10 +150,10 @@ def _load_gpkg(path: Path) -> RawFootprints:
             return _read_gpkg(database, path.name)
         except sqlite3.OperationalError as cause:
             if "interrupted" in str(cause):
-                raise _broken(path.name, f"reading took over {MAX_SQL_SECONDS:.0f} s", kind="timeout") from cause
-            raise _broken(path.name, f"the database is damaged ({cause})") from cause
+                raise broken(path.name, f"reading took over {MAX_SQL_SECONDS:.0f} s", kind="timeout") from cause
+            raise broken(path.name, f"the database is damaged ({cause})") from cause
         except (sqlite3.Error, UnicodeDecodeError, struct.error) as cause:
-            raise _broken(path.name, f"the database is damaged ({cause})") from cause
+            raise broken(path.name, f"the database is damaged ({cause})") from cause
         finally:
             database.close()
 
@@ -167,7 +167,7 @@ def _read_gpkg(database: sqlite3.Connection, name: str) -> RawFootprints:
     found = database.execute(f"SELECT rowid, * FROM {_quoted(table)}")
     fields = [field[0] for field in found.description][1:]
     if column not in fields:
-        raise _broken(name, f"layer {table!r} has no column {column!r}")
+        raise broken(name, f"layer {table!r} has no column {column!r}")
     at = fields.index(column)
     keys = _key_columns(database, table)
     blobs, attributes, ids = [], [], []
@@ -175,9 +175,7 @@ def _read_gpkg(database: sqlite3.Connection, name: str) -> RawFootprints:
         blobs.append(_wkb_of(values[at]))
         ids.append(rowid)
         attributes.append({k: v for i, (k, v) in enumerate(zip(fields, values, strict=True)) if i != at and k not in keys})
-    geometries = np.asarray(shapely.from_wkb(np.array(wkb.checked(blobs, name), dtype=object), on_invalid="ignore"))
-    has_blob = np.array([blob is not None for blob in blobs], dtype=bool)
-    return RawFootprints(geometries, has_blob & shapely.is_missing(geometries), attributes, ids, crs)
+    return from_blobs(blobs, attributes, ids, crs, name)
 
 
 def _only_layer(database: sqlite3.Connection, name: str) -> tuple[str, str, int]:
@@ -188,7 +186,7 @@ def _only_layer(database: sqlite3.Connection, name: str) -> tuple[str, str, int]
     ).fetchall()
     if len(layers) != 1:
         names = ", ".join(str(layer[0])[:40] for layer in layers[:8])
-        raise _broken(
+        raise broken(
             name,
             f"it has {len(layers)} feature layers ({names}), where one is needed",
             "Save the layer with the footprints as a GeoPackage of its own.",
@@ -197,7 +195,7 @@ def _only_layer(database: sqlite3.Connection, name: str) -> tuple[str, str, int]
     table, column, srs_id = layers[0]
     kind = database.execute("SELECT type, sql FROM sqlite_master WHERE lower(name) = lower(?)", (table,)).fetchone()
     if kind is None or kind[0] != "table" or str(kind[1]).upper().lstrip().startswith("CREATE VIRTUAL"):
-        raise _broken(
+        raise broken(
             name,
             f"its layer {table!r} is a {kind[0] if kind else 'name without a table'}, and only plain tables are read",
             "Save the layer from QGIS as a new GeoPackage.",
@@ -212,10 +210,10 @@ def _gpkg_crs(database: sqlite3.Connection, srs_id: int, name: str) -> str:
     ).fetchone()
     for text in (f"{row[0]}:{row[1]}", str(row[2])) if row else ():
         try:
-            return systems.name_of(systems.load_crs(text))
+            return known_crs(text)
         except ValueError:
             continue
-    raise _broken(name, "its layer has no known coordinate system", "Set the layer's coordinate system in QGIS.", "crs")
+    raise broken(name, "its layer has no known coordinate system", "Set the layer's coordinate system in QGIS.", "crs")
 
 
 def _key_columns(database: sqlite3.Connection, table: str) -> set[str]:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError
 from pu_geo.geo import crs as systems
-from pu_geo.geo.footprint_files import RawFootprints, is_number, load_features
+from pu_geo.geo.footprint_files import is_number, load_features
+from pu_geo.geo.raw_footprints import RawFootprints
 from pu_geo.records import FootprintTable, Grid
 
 ID_KEYS = ("building_id", "uid", "id")
@@ -23,21 +24,21 @@ _POLYGON, _MULTIPOLYGON, _COLLECTION = 3, 6, 7
 _UNWANTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def read_footprints(path: Path | str, grid: Grid, *, source: str = "user") -> FootprintTable:
-    """Read the footprints of a GeoJSON or GeoPackage file that lie on the project grid.
+def read_footprints(path: Path | str, grid: Grid, *, source: str = "user", crs: str | None = None) -> FootprintTable:
+    """Read the footprints of a file that lie on the project grid; formats as in `footprint_files.load_features`.
 
     Args:
+        crs: "EPSG:n" or WKT, for a file that does not name its own.
         source: where the footprints come from, enum of the export schema.
 
     Returns:
         Footprints in the file's order, in the project CRS.
 
     Raises:
-        FootprintError: if the file cannot be read, or nothing usable lies on the grid; `kind` as in
-            `footprint_files.load_features`, or type, coords, bounds, empty, outside.
+        FootprintError: kind as in `load_features`, or type, coords, bounds, empty, outside.
     """
     name = Path(path).name
-    raw = load_features(path)
+    raw = load_features(path, crs)
     geometries, notes, n_repaired = _polygons(raw, name)
     placed = _place(geometries, raw.crs, grid)
     mended, is_mended = _make_valid(placed)
@@ -153,7 +154,8 @@ def _check_domain(bounds: NDArray[np.float64], crs: str, name: str) -> None:
         raise FootprintError(
             f"{name} has coordinates from x {x0:.6g}, y {y0:.6g} to x {x1:.6g}, y {y1:.6g}, "
             "which are not degrees of longitude (-180 to 180) and latitude (-90 to 90).",
-            "They look like metres: save the file in EPSG:4326, or as GeoPackage with its true coordinate system."
+            "They look like metres: save the file in EPSG:4326, or as GeoPackage with its true coordinate system. "
+            "A CSV can name it in a column epsg."
             if max(abs(x0), abs(x1), abs(y0), abs(y1)) > 1000
             else "Latitude and longitude look swapped: export it again with longitude first.",
             kind="bounds",

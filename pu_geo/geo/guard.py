@@ -14,11 +14,13 @@ from rasterio._err import CPLE_BaseError
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
+from pu_geo.geo.csv_columns import delimiter_of, wkt_column
 
 CACHE_BYTES = 256 * 1024 * 1024
 GDAL_ERRORS = (RasterioError, CPLE_BaseError)
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _PICTURES = {b"\x89PNG": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"\0\0\0\x0cjP": "JPEG 2000", b"RIFF": "WebP"}
+_VECTOR_MAGIC = {b"PK\3\4": "zip", b"PK\5\6": "zip", b"fgb\x03fgb": "fgb", b"PAR1": "parquet", b"\0\0\x27\x0a": "shp"}
 _OTHER_FILES = {b"PK\3\4": "ZIP archive", b"SQLite format 3": "SQLite database", b"%PDF": "PDF", b"\x1f\x8b": "gzip file"}
 
 
@@ -29,6 +31,7 @@ def gdal_env() -> rasterio.Env:
         GDAL_PAM_ENABLED="NO",
         GDAL_CACHEMAX=CACHE_BYTES,
         GDAL_NUM_THREADS="ALL_CPUS",
+        GDAL_ERROR_ON_LIBJPEG_WARNING="TRUE",  # a JPEG cut off would be filled up with gray
         CPL_CURL_ENABLE_VSIMEM="NO",
         PROJ_NETWORK="OFF",
     )
@@ -98,27 +101,24 @@ def name_content(head: bytes) -> str | None:
     return None
 
 
-def check_tiff_magic(path: Path) -> None:
-    """Refuse every file that does not begin like a TIFF, before GDAL tries a driver on it.
+def scene_driver(path: Path) -> str:
+    """Return GDAL's name of the format, "GTiff", "PNG" or "JPEG", by content; refuse every other file before GDAL sees it.
 
     Raises:
         ImageryError: kind "driver" for a readable file of another format, "corrupt" for anything else.
     """
     head = head_of(path, ImageryError)
     if head[:4] in _TIFF_MAGIC and len(head) >= 16:
-        return
+        return "GTiff"
     if not head:
         raise ImageryError(f"{path.name} is empty (0 bytes).", "Copy or download the file again.", kind="corrupt")
     content = name_content(head)
-    if content in _PICTURES.values():
-        raise ImageryError(
-            f"{path.name} is a {content} picture, which has no place on the map. Scenes are GeoTIFF files.",
-            "Convert it to GeoTIFF with its place: gdal_translate -of GTiff -a_srs EPSG:n -a_ullr ... in.png out.tif",
-            kind="driver",
-        )
+    if content in ("PNG", "JPEG"):
+        return content
     if content and content != "HTML page":
         raise ImageryError(
-            f"{path.name} is not a TIFF but looks like a {content}. Scenes are GeoTIFF files.",
+            f"{path.name} is not a scene but looks like a {content}. Scenes are GeoTIFF files, or PNG and JPEG pictures "
+            "with a world file.",
             "Export the scene as GeoTIFF.",
             kind="driver",
         )
@@ -126,9 +126,15 @@ def check_tiff_magic(path: Path) -> None:
     raise ImageryError(f"{path.name} is {what}.", "Download or export the file again.", kind="corrupt")
 
 
+def looks_like_vector(head: bytes) -> bool:
+    """Say whether a file begins like one of footprints."""
+    is_known = head.startswith((b"SQLite format 3\0", *_VECTOR_MAGIC))
+    return is_known or head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+
+
 def check_footprint_magic(path: Path) -> str:
-    """Return "json" or "gpkg", whatever the file's name says, or refuse the file."""
-    head = head_of(path, FootprintError)
+    """Return "json", "gpkg", "zip", "shp", "fgb", "parquet" or "csv", whatever the file's name says, or refuse the file."""
+    head = head_of(path, FootprintError, 4096)
     if head.startswith(b"SQLite format 3\0"):
         if len(head) >= 72 and head[68:72] in (b"GPKG", b"GP10", b"GP11"):
             return "gpkg"
@@ -137,29 +143,46 @@ def check_footprint_magic(path: Path) -> str:
             "Export it as GeoPackage or GeoJSON.",
             kind="parse" if path.suffix.lower() == ".gpkg" else "driver",
         )
+    for magic, kind in _VECTOR_MAGIC.items():
+        if head.startswith(magic):
+            return kind
     if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         return "json"
     if not head.strip():
         raise FootprintError(f"{path.name} is empty.", "Copy or export the file again.", kind="parse")
     content = name_content(head)
-    kind = "driver" if content or path.suffix.lower() not in (".gpkg", ".json", ".geojson") else "parse"
+    suffix = path.suffix.lower()
+    if content is None and b"\0" not in head and (suffix in (".csv", ".tsv") or _has_wkt_column(head)):
+        return "csv"
+    kind = "driver" if content or suffix not in (".gpkg", ".json", ".geojson", ".fgb", ".parquet", ".shp") else "parse"
     raise FootprintError(
-        f"{path.name} is neither GeoJSON nor GeoPackage" + (f"; it looks like a {content}." if content else "."),
+        f"{path.name} is not a footprint file that can be read"
+        + (
+            f"; it looks like a {content}."
+            if content
+            else ". These are: GeoJSON, GeoPackage, shapefile, GeoParquet, FlatGeobuf, CSV."
+        ),
         "Open it in QGIS and save it as GeoPackage or GeoJSON.",
         kind=kind,
     )
 
 
+def _has_wkt_column(head: bytes) -> bool:
+    """Say whether a file begins with a line of column names of which one is used for outlines."""
+    line = head.decode("utf-8-sig", errors="replace").partition("\n")[0]
+    return wkt_column(line.split(delimiter_of(line))) is not None
+
+
 @contextmanager
-def quiet_open(path: Path) -> Iterator[rasterio.DatasetReader]:
-    """Open a TIFF that passed `check_tiff_magic` with the GeoTIFF driver alone, and close it afterwards.
+def quiet_open(path: Path, driver: str) -> Iterator[rasterio.DatasetReader]:
+    """Open a scene with the one driver that `scene_driver` named, and close it afterwards.
 
     A missing transform is no warning here: `checks.check_transform` refuses it.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         try:
-            source = rasterio.open(path, driver="GTiff")
+            source = rasterio.open(path, driver=driver)
         except (*GDAL_ERRORS, ValueError, OverflowError) as cause:
             raise unreadable(path.name, cause) from cause
     with source:

@@ -19,7 +19,7 @@ from rasterio.windows import Window
 
 from pu_geo.errors import ImageryError
 from pu_geo.geo import samples
-from pu_geo.geo.guard import GDAL_ERRORS, check_tiff_magic, gdal_env, quiet_open, regular_file, unreadable
+from pu_geo.geo.guard import GDAL_ERRORS, gdal_env, quiet_open, regular_file, scene_driver, unreadable
 from pu_geo.geo.placement import ALIGNED_PX, border_in
 from pu_geo.records import Grid, Scene
 
@@ -52,10 +52,12 @@ class _Layer:
 
     def _read_samples(self, window: Window) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
         if not self.is_warped:
-            return samples.read_samples(self.source, window)
+            return samples.read_samples(self.source, self.scene.rgb, window)
         alpha = self.source.colorinterp.index(ColorInterp.alpha) + 1
-        values = self.source.read([1, 2, 3, alpha], window=window)
-        return values[:3], (values[3] > 0) & samples.holds_data(values[:3], None)
+        values = self.source.read([*self.scene.rgb, alpha], window=window)
+        # Of a scene with an alpha band of its own, the warp leaves out the nodata value.
+        nodata = self.source.src_dataset.nodata if ColorInterp.alpha in self.source.src_dataset.colorinterp else None
+        return values[:3], (values[3] > 0) & samples.holds_data(values[:3], nodata)
 
 
 class Mosaic:
@@ -122,10 +124,10 @@ class Mosaic:
 def _open_layer(scene: Scene, grid: Grid, stack: ExitStack) -> _Layer | None:
     """Open a scene for as long as `stack` lives; None if no pixel of it lies on the grid."""
     path = regular_file(scene.path, ImageryError)
-    check_tiff_magic(path)
-    source = stack.enter_context(quiet_open(path))
+    source = stack.enter_context(quiet_open(path, scene_driver(path)))
+    own = tuple(Affine.identity())[:6] if scene.place else tuple(scene.transform)  # a placed picture has none
     seen = (source.width, source.height, source.count, source.dtypes[0], tuple(source.transform)[:6])
-    if seen != (scene.width, scene.height, scene.bands, scene.dtype, tuple(scene.transform)):
+    if seen != (scene.width, scene.height, scene.bands, scene.dtype, own):
         raise ImageryError(
             f"{path.name} has changed since it was added to the project.",
             "Put the original file back, or add this one as a new scene.",
@@ -143,6 +145,7 @@ def _open_layer(scene: Scene, grid: Grid, stack: ExitStack) -> _Layer | None:
         source,
         crs=rasterio.crs.CRS.from_string(grid.crs),
         src_crs=rasterio.crs.CRS.from_string(scene.crs),
+        src_transform=Affine(*scene.transform) if scene.place else None,
         transform=Affine(a, 0.0, c + col * a, 0.0, e, f + row * e),
         width=width,
         height=height,
@@ -156,7 +159,7 @@ def _open_layer(scene: Scene, grid: Grid, stack: ExitStack) -> _Layer | None:
 def _mask_options(source: rasterio.DatasetReader) -> dict[str, object]:
     """Tell the warp which pixels have no data, so that it neither shows nor mixes them."""
     if ColorInterp.alpha in source.colorinterp:
-        return {}
+        return {"nodata": None}  # with one, the warp would turn samples that equal it into their neighbors
     options: dict[str, object] = {"add_alpha": True}
     if source.nodata is not None:
         options |= {"src_nodata": source.nodata, "UNIFIED_SRC_NODATA": "YES"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,22 @@ import rasterio
 from rasterio.windows import Window
 
 from pu_geo.errors import ImageryError, PuGeoError
-from pu_geo.geo import checks, samples
+from pu_geo.geo import checks, places, samples
 from pu_geo.geo.footprints import describe_footprints
-from pu_geo.geo.guard import GDAL_ERRORS, check_tiff_magic, gdal_env, head_of, quiet_open, regular_file, unreadable
+from pu_geo.geo.guard import (
+    GDAL_ERRORS,
+    gdal_env,
+    head_of,
+    looks_like_vector,
+    quiet_open,
+    regular_file,
+    scene_driver,
+    unreadable,
+)
 from pu_geo.geo.mosaic import Mosaic
 from pu_geo.geo.placement import check_overlap, project_grid
-from pu_geo.records import Role, Scene
+from pu_geo.geo.places import Place
+from pu_geo.records import BandTriple, Role, Scene
 
 __all__ = ["Mosaic", "check_overlap", "describe", "inspect_file", "project_grid"]
 
@@ -25,41 +36,68 @@ LOOK_PX = 1024  # longer side of the decimated read from which stretch and empti
 _VECTOR_SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".kml", ".kmz", ".shp", ".gml", ".fgb", ".parquet", ".csv")
 
 
-def describe(path: Path | str, role: Role, scene_id: str, date: str | None = None) -> Scene:
+def describe(
+    path: Path | str, role: Role, scene_id: str, date: str | None = None,
+    *, bands: BandTriple | None = None, crs: str | None = None,
+) -> Scene:  # fmt: skip
     """Check a file from end to end and describe it as a scene; the file is neither copied nor changed.
 
     Args:
-        path: a GeoTIFF with red, green and blue as bands 1 to 3.
-        date: ISO 8601 date of acquisition; the file's own tag, where it has one, if None.
+        path: a GeoTIFF, or a PNG, JPEG or TIFF picture with a world file or xBD labels.
+        date: ISO 8601 date of acquisition; what the file or its labels tell if None.
+        bands: three bands, from 1, to be shown as red, green and blue; see `checks.choose_bands` if None.
+        crs: "EPSG:n" or WKT, for a file that does not name its own.
 
     Raises:
         ImageryError: if the file cannot be a scene; `kind` is one of missing, link, driver, corrupt, size, small, bands,
             dtype, crs, geotransform, bounds, empty.
     """
     real = regular_file(path, ImageryError)
-    check_tiff_magic(real)
-    with gdal_env(), quiet_open(real) as source:
+    with gdal_env(), quiet_open(real, scene_driver(real)) as source:
         checks.check_size(source, real)
-        checks.check_bands(source, real)
-        crs = checks.check_crs(source, real)
-        transform, gsd_m = checks.check_transform(source, real, crs)
-        checks.probe_blocks(source, real)
-        stretch = _look(source, real)
+        rgb = checks.choose_bands(source, real, bands)
+        place = _place_of(source, real, crs)
+        gsd_m = checks.check_transform(place.transform, source.width, source.height, real, place.crs or "")
+        checks.probe_blocks(source, real, rgb)
         return Scene(
             scene_id=scene_id,
             role=role,
             path=str(real),
-            crs=crs,
-            transform=transform,
+            crs=place.crs or "",
+            transform=place.transform,
             width=source.width,
             height=source.height,
             bands=source.count,
             dtype=source.dtypes[0],
             gsd_m=gsd_m,
-            date=date or _tagged_date(source),
+            date=date or _tagged_date(source) or place.date,
             sha256=_sha256(real),
-            stretch=stretch,
+            stretch=_look(source, real, rgb),
+            rgb=rgb,
+            place=place.found,
         )
+
+
+def _place_of(source: rasterio.DatasetReader, path: Path, crs: str | None) -> Place:
+    """Return the file's own place, or else the one that a world file or xBD labels give it; `crs` is known in it."""
+    given = None if crs is None else places.given_crs(crs, f"What was given for {path.name}")
+    beside = places.find_place(path, given) if source.transform.is_identity and not source.gcps[0] else None
+    if beside is None:
+        if source.driver != "GTiff":
+            raise ImageryError(
+                f"{path.name} is a {source.driver} picture, which has no place on the map.",
+                "Put its world file beside it (.pgw or .jgw, with .prj), or convert it to GeoTIFF.",
+                kind="geotransform",
+            )
+        a, b, c, d, e, f, *_ = source.transform
+        return Place(checks.check_crs(source, path, given), (a, b, c, d, e, f), "")
+    if beside.crs is None and not source.crs:
+        raise ImageryError(
+            f"{path.name} has a world file but no coordinate system.",
+            "Put a .prj file with it beside the world file.",
+            kind="crs",
+        )
+    return replace(beside, crs=beside.crs or checks.check_crs(source, path, None))
 
 
 def _tagged_date(source: rasterio.DatasetReader) -> str | None:
@@ -71,27 +109,27 @@ def _tagged_date(source: rasterio.DatasetReader) -> str | None:
         return None
 
 
-def _look(source: rasterio.DatasetReader, path: Path) -> tuple[tuple[float, float], ...] | None:
+def _look(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> tuple[tuple[float, float], ...] | None:
     """Return the stretch that makes the scene 8-bit, None for uint8; refuse a scene without any data."""
     if source.dtypes[0] == "uint8" and not samples.may_have_holes(source):
         return None
     shrink = max(1.0, max(source.width, source.height) / LOOK_PX)
     size = (max(1, round(source.height / shrink)), max(1, round(source.width / shrink)))
     try:
-        values, valid = samples.read_samples(source, out_hw=size)
+        values, valid = samples.read_samples(source, rgb, out_hw=size)
         if not valid.any():
-            values, valid = _first_block_with_data(source, path)
+            values, valid = _first_block_with_data(source, path, rgb)
     except GDAL_ERRORS as cause:
         raise unreadable(path.name, cause) from cause
     return None if source.dtypes[0] == "uint8" else samples.find_stretch(values, valid)
 
 
-def _first_block_with_data(source: rasterio.DatasetReader, path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _first_block_with_data(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> tuple[np.ndarray, np.ndarray]:
     """Search the whole scene for data, in strips; the decimated read may have stepped over all of it."""
     rows = max(64, source.block_shapes[0][0])
     for row in range(0, source.height, rows):
         window = Window(0, row, source.width, min(rows, source.height - row))
-        values, valid = samples.read_samples(source, window)
+        values, valid = samples.read_samples(source, rgb, window)
         if valid.any():
             return values, valid
     raise ImageryError(
@@ -131,5 +169,4 @@ def _is_vector(path: Path | str) -> bool:
     head = head_of(real, ImageryError)
     if head.startswith((b"II", b"MM")):
         return False
-    looks = head.startswith(b"SQLite format 3\0") or head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
-    return looks or real.suffix.lower() in _VECTOR_SUFFIXES
+    return looks_like_vector(head) or real.suffix.lower() in _VECTOR_SUFFIXES

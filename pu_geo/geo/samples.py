@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.windows import Window
 
+from pu_geo.records import BandTriple
+
 Stretch = Sequence[tuple[float, float]]
 
 
@@ -43,11 +45,12 @@ def holds_data(samples: NDArray[np.generic], nodata: float | None) -> NDArray[np
 
 
 def read_samples(
-    source: rasterio.DatasetReader, window: Window | None = None, out_hw: tuple[int, int] | None = None
+    source: rasterio.DatasetReader, rgb: BandTriple, window: Window | None = None, out_hw: tuple[int, int] | None = None
 ) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
-    """Read bands 1 to 3 and the mask of pixels with data.
+    """Read three bands and the mask of pixels with data.
 
     Args:
+        rgb: the bands, from 1.
         window: part to read, or None for all of it.
         out_hw: (height, width) of a decimated read, nearest neighbour.
 
@@ -55,9 +58,11 @@ def read_samples(
         samples [3, H, W] in the file's own type, and valid, bool [H, W].
     """
     shape = None if out_hw is None else (3, *out_hw)
-    samples = source.read([1, 2, 3], window=window, out_shape=shape)
+    samples = source.read(list(rgb), window=window, out_shape=shape)
     valid = holds_data(samples, source.nodata)
-    if has_mask(source):
+    if ColorInterp.alpha in source.colorinterp:  # read as a band: beside a nodata value, GDAL's mask would leave it out
+        valid &= source.read(source.colorinterp.index(ColorInterp.alpha) + 1, window=window, out_shape=out_hw) > 0
+    elif has_mask(source):
         valid &= source.read_masks(1, window=window, out_shape=out_hw) > 0
     return samples, valid
 

@@ -51,7 +51,8 @@ def _scene(facts: dict[str, Any]) -> Scene:
     """Build a scene from JSON, where every tuple has become a list."""
     stretch = facts["stretch"]
     pairs = None if stretch is None else tuple((low, high) for low, high in stretch)
-    return Scene(**{**facts, "transform": tuple(facts["transform"]), "stretch": pairs})
+    rgb = tuple(facts.get("rgb", (1, 2, 3)))
+    return Scene(**{**facts, "transform": tuple(facts["transform"]), "stretch": pairs, "rgb": rgb})
 
 
 def grid(db: sqlite3.Connection) -> Grid:

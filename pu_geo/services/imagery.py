@@ -62,26 +62,48 @@ def paths_in(text: str) -> list[str]:
     return [line.strip().strip("\"'") for line in text.splitlines() if line.strip()]
 
 
-def start_adding_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> str:
+def bands_in(text: str) -> list[int] | None:
+    """Read three band numbers such as "3, 2, 1"; None where nothing is written.
+
+    Raises:
+        PuGeoError: if they are not three whole numbers from 1 on.
+    """
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    if not parts:
+        return None
+    if len(parts) != 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise PuGeoError(f"{text!r} does not name three bands.", "Write the numbers of red, green and blue: 3, 2, 1.")
+    return [int(part) for part in parts]
+
+
+def start_adding_scenes(
+    layout: Layout, pre: Sequence[str], post: Sequence[str], *, bands: Sequence[int] | None = None, crs: str = ""
+) -> str:
     """Start the job that adds scenes; return its id.
 
     Raises:
         PuGeoError: if no path is given.
     """
     if not (pre or post):
-        raise PuGeoError("No scene was named.", "Write the path of at least one GeoTIFF file.")
-    return jobs.start(layout, "add_scenes", {"pre": list(pre), "post": list(post)})
+        raise PuGeoError("No scene was named.", "Write the path of at least one image file.")
+    more = {"bands": bands, "crs": crs or None}
+    return jobs.start(layout, "add_scenes", {"pre": list(pre), "post": list(post), **more})
 
 
-def start_adding_footprints(layout: Layout, path: str) -> str:
+def start_adding_footprints(layout: Layout, path: str, *, crs: str = "") -> str:
     """Start the job that adds footprints; return its id.
 
     Raises:
         PuGeoError: if no path is given.
     """
     if not path:
-        raise PuGeoError("No footprint file was named.", "Write the path of a GeoJSON or GeoPackage file.")
-    return jobs.start(layout, "add_footprints", {"path": path})
+        raise PuGeoError("No footprint file was named.", "Write the path of a file of building outlines.")
+    return jobs.start(layout, "add_footprints", {"path": path, "crs": crs or None})
+
+
+def start_laying_grid(layout: Layout, size_m: float) -> str:
+    """Start the job that lays square cells where nobody mapped buildings; return its id."""
+    return jobs.start(layout, "add_grid", {"size_m": size_m})
 
 
 def start_chipping(layout: Layout, *, size_px: int, bands: str) -> str:

@@ -12,8 +12,11 @@ from pu_geo.records import FootprintTable, Grid
 from pu_geo.tasks.job import Job
 
 
-def add_footprints(job: Job, *, path: str) -> dict[str, object]:
+def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, object]:
     """Read a footprint file into the project.
+
+    Args:
+        crs: "EPSG:n", for a file that does not name its own coordinate system.
 
     Returns:
         {"n_in", "added", "already_here", "repaired", "dropped", "notes"}: n_in = added + already_here + dropped.
@@ -25,7 +28,12 @@ def add_footprints(job: Job, *, path: str) -> dict[str, object]:
     job.report(0.05, f"reading {path}")
     with store.connect(job.layout) as db:
         grid = contents.grid(db)
-    table = read_footprints(path, grid)
+    table = read_footprints(path, grid, crs=crs)
+    return store_footprints(job, table, grid)
+
+
+def store_footprints(job: Job, table: FootprintTable, grid: Grid) -> dict[str, object]:
+    """Put footprints into the project and on its map; returns the counts that `add_footprints` does."""
     job.report(0.6, f"storing {len(table.wkb)} footprints")
     with store.connect(job.layout) as db:
         added = contents.add_footprints(db, table)

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from pu_geo.errors import JobCancelled
+from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo import quicklooks, raster
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene
@@ -14,11 +14,15 @@ from pu_geo.tasks.footprints import write_geometry
 from pu_geo.tasks.job import Job
 
 
-def add_scenes(job: Job, *, pre: Sequence[str], post: Sequence[str]) -> dict[str, object]:
+def add_scenes(
+    job: Job, *, pre: Sequence[str], post: Sequence[str], bands: Sequence[int] | None = None, crs: str | None = None
+) -> dict[str, object]:
     """Check scenes, put them on the project grid, store them, and make quicklooks.
 
     Args:
-        pre, post: paths of GeoTIFF files; several of one date form a mosaic. A file that is here already is left as it is.
+        pre, post: paths of images; several of one date form a mosaic. A file that is here already is left as it is.
+        bands: which of their bands are red, green and blue, from 1; chosen by what the files say if None.
+        crs: of pictures with a world file that name none, "EPSG:n" or WKT.
 
     Returns:
         {"added": ids, "width", "height", "gsd_m", "crs", "pre_share": share of the grid that pre scenes cover or None}
@@ -33,7 +37,7 @@ def add_scenes(job: Job, *, pre: Sequence[str], post: Sequence[str]) -> dict[str
     for i, (role, path) in enumerate(wanted):
         job.report(0.2 * i / len(wanted), f"checking {path}")
         number = sum(scene.role == role for scene in known + new) + 1
-        scene = raster.describe(path, role, f"{role}-{number}")
+        scene = raster.describe(path, role, f"{role}-{number}", bands=_rgb(bands), crs=crs)
         if not any((other.role, other.sha256) == (role, scene.sha256) for other in known + new):
             new.append(scene)
     scenes = known + new
@@ -52,6 +56,15 @@ def add_scenes(job: Job, *, pre: Sequence[str], post: Sequence[str]) -> dict[str
         "crs": grid.crs,
         "pre_share": pre_share,
     }
+
+
+def _rgb(bands: Sequence[int] | None) -> tuple[int, int, int] | None:
+    if bands is None:
+        return None
+    if len(bands) != 3:
+        raise ImageryError(f"{len(bands)} bands were chosen; red, green and blue are three.", "Write, for example, 3,2,1.")
+    red, green, blue = bands
+    return red, green, blue
 
 
 def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:

@@ -17,6 +17,7 @@ TITLES = {
     "prepare": "Loading scenes, footprints and chips",
     "add_scenes": "Adding scenes",
     "add_footprints": "Adding footprints",
+    "add_grid": "Laying a grid of cells",
     "align": "Aligning pre and post",
     "chip": "Cutting chips and computing features",
     "train": "Training",

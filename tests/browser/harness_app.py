@@ -28,6 +28,7 @@ from streamlit import runtime
 
 TOKEN = "harness-1"
 KINDS = ("exploit", "audit", "explore")
+HOSTILE = "<img src=x onerror=window.hit=1>"
 SWITCHES = ("refuse", "similar", "here", "stay", "stale", "slow", "wrong")  # how the server misbehaves, set by /harness/set
 COLORS = ("#e69f00", "#56b4e9", "#009e73")
 TYPES = ("roof", "walls", "<script>window.hit = 1</script>")
@@ -62,9 +63,9 @@ def apply(operations: list, analyst: str = "ann") -> None:
                 continue
             kept["seen"].add(operation.op)
             kept["log"].append(operation)
-            before = dict(kept["labels"])
+            before = {each: (label, kept["details"].get(each)) for each, label in kept["labels"].items()}
             step(kept, operation)
-            now = kept["labels"]
+            now = {each: (label, kept["details"].get(each)) for each, label in kept["labels"].items()}
             kept["changes"] += [(each, analyst) for each in now if now[each] != before.get(each)]  # event k is the k-th
 
 
@@ -242,6 +243,23 @@ def similar(request: Request) -> Response:
     return Response(away.tobytes(), media_type="application/octet-stream")
 
 
+def story(token: str, place: int) -> dict:
+    """A made-up story with names out of a hostile file."""
+    said = {
+        "at": "2026-01-02T03:04:05.000Z",
+        "analyst": HOSTILE,
+        "label": "positive",
+        "reason": "",
+        "comment": HOSTILE,
+        "kind": "set",
+    }
+    run = {"run_id": "ranker-1", "method": "ranker", "score": 0.875, "rank": 12, "n": 3000}
+    return {
+        "building_id": str(place), "area_m2": 100.0, "attributes": {"roof": HOSTILE, "storeys": 2}, "events": [said],
+        "runs": [run], "alike": [place + 1, place + 2], "before": [{"round": 1, "label": None, "damage_binary": "not_flagged"}],
+    }  # fmt: skip
+
+
 def main() -> None:
     from pu_geo.ui.routes import PREFIX, routes
 
@@ -257,6 +275,7 @@ def main() -> None:
         lambda token: folder if token == TOKEN else None,
         lambda token, score_id: scores if score_id == "s1" else None,
         clicks=clicks,
+        story=story,
     )
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
     app = st.App(__file__, routes=[*extra, *own], middleware=[hosts])

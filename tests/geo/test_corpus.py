@@ -15,17 +15,6 @@ from small_parts import REPOSITORY
 
 from pu_geo.geo.raster import inspect_file
 
-KINDS_THAT_DIFFER = {
-    "raster/bomb_30000.png": "driver",  # a PNG is refused before its size is looked at
-    "vector/slip.zip": "driver",  # archives are not unpacked at all
-    "vector/slip_abs.zip": "driver",
-    "vector/slip_symlink.zip": "driver",
-    "vector/no_prj.zip": "driver",
-    "vector/no_shx.zip": "driver",
-    "vector/bomb.zip": "driver",
-}
-NOT_READ_YET = {"vector/ok_shp.zip"}
-
 
 def cases(shared: Path) -> list[dict[str, str]]:
     return json.loads((shared / "bad_inputs" / "MANIFEST_geo.json").read_text())
@@ -49,11 +38,11 @@ def test_every_case_is_refused_or_accepted_as_the_manifest_says(shared: Path) ->
         report = inspect_file(shared / "bad_inputs" / name)
         assert time.monotonic() - started < 5, name
         assert set(report) == {"file", "ok", "kind", "problem", "hint"}
-        kind = KINDS_THAT_DIFFER.get(name, expect.partition(":")[2])
+        kind = expect.partition(":")[2]
         if expect.startswith("reject") and "_or_" not in expect and case["cls"] != "pair":
             if report["ok"] or (kind and report["kind"] != kind):
                 wrong.append((name, expect, report["kind"]))
-        elif expect.split("_")[0] == "accept" and "reject" not in expect and not report["ok"] and name not in NOT_READ_YET:
+        elif expect.split("_")[0] == "accept" and "reject" not in expect and not report["ok"]:
             wrong.append((name, expect, report["kind"]))
     assert wrong == []
 

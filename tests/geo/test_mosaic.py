@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
+from pyproj import Transformer
+from rasterio.enums import ColorInterp
 from rasterio.transform import Affine
 from rasterio.warp import Resampling, reproject
 
 from pu_geo.errors import ImageryError
 from pu_geo.geo.raster import Mosaic, describe, project_grid
-from pu_geo.records import Scene
+from pu_geo.records import BandTriple, Scene
 
 from .conftest import NORTH_UP, ORIGIN, pattern
 
@@ -245,3 +247,61 @@ def test_preferred_rows_are_whole_blocks(make_scene: Make) -> None:
         scene = make_scene(f"t{size}", pattern(600, 40), tiled=True, blockxsize=64, blockysize=size)
         with Mosaic([scene], project_grid([scene])) as mosaic:
             assert mosaic.preferred_block_rows == expected
+
+
+@pytest.mark.parametrize("is_warped", [False, True])
+@pytest.mark.parametrize(
+    ("colors", "wanted"), [("g", None), ("ga", None), ("argb", None), ("bgr", None), ("rgb???", (6, 4, 2))]
+)
+def test_chosen_bands_are_shown_warped_or_not(
+    write_tif: Callable[..., Path], make_scene: Make, colors: str, wanted: BandTriple | None, is_warped: bool
+) -> None:
+    hole = np.ones((30, 30), dtype=np.uint8)
+    hole[10:20, 10:20] = 0
+    planes = [hole * 255 if color == "a" else np.full((30, 30), 20 * i + 20, np.uint8) for i, color in enumerate(colors)]
+    transform = NORTH_UP @ Affine.translation(0.3, 0.4) if is_warped else NORTH_UP
+    path = write_tif("b", np.stack(planes), transform, photometric="MINISBLACK")
+    kinds = {"r": "red", "g": "green" if len(colors) > 2 else "gray", "b": "blue", "a": "alpha", "?": "undefined"}
+    with rasterio.open(path, "r+") as file:
+        file.colorinterp = [ColorInterp[kinds[color]] for color in colors]
+    scene = describe(path, "pre", "s", bands=wanted)
+    picture, valid = read_all([scene], [make_scene("post", pattern(30, 30))])
+    assert picture[:, 5, 5].tolist() == [20 * band for band in scene.rgb]
+    assert valid[5, 5]
+    assert valid[15, 15] == ("a" not in colors)
+
+
+@pytest.mark.parametrize("is_warped", [False, True])
+def test_a_scene_with_both_nodata_and_alpha_obeys_both(make_scene: Make, is_warped: bool) -> None:
+    data = np.concatenate([pattern(30, 30), np.full((1, 30, 30), 255, np.uint8)])
+    data[:3, :10] = 0
+    data[3, :, :10] = 0
+    transform = NORTH_UP @ Affine.translation(0.3, 0.4) if is_warped else NORTH_UP
+    post = make_scene("post", pattern(30, 30))
+    valid = read_all([make_scene("both", data, transform, nodata=0, role="pre")], [post])[1]
+    assert valid[15:28, 15:28].all()
+    assert not valid[15, :8].any()
+    assert not valid[:8, 15].any()
+
+
+def test_jpeg_in_tiff_is_read_with_its_mask(make_scene: Make) -> None:
+    shown = np.full((64, 64), 255, dtype=np.uint8)
+    shown[:, :16] = 0
+    scene = make_scene("jpeg", pattern(64, 64), mask=shown, compress="jpeg", photometric="YCBCR", jpeg_quality=95)
+    picture, valid = read_all([scene])
+    np.testing.assert_array_equal(valid, shown > 0)
+    assert abs(picture[:, :, 20:].astype(int) - pattern(64, 64)[:, :, 20:]).mean() < 5
+
+
+def test_tiles_of_two_systems_and_pixel_sizes_make_one_picture(make_scene: Make) -> None:
+    """The second tile, in Web Mercator with coarser pixels, continues the first, so that their seam cannot be seen."""
+    flat = np.full((3, 80, 80), 100, dtype=np.uint8)
+    first = make_scene("first", flat[:, :40, :40])
+    x, y = Transformer.from_crs(32633, 3857, always_xy=True).transform(ORIGIN[0], ORIGIN[1])
+    second = make_scene("second", flat, Affine(0.9, 0, x, 0, -0.9, y), "EPSG:3857")
+    grid = project_grid([first, second])
+    assert (grid.crs, grid.gsd_m) == ("EPSG:32633", pytest.approx(0.5))
+    with Mosaic([first, second], grid) as mosaic:
+        picture, valid = mosaic.read(0, 0, grid.width, grid.height)
+    assert valid[2:-2, 2:-2].mean() > 0.95
+    assert (picture[:, valid] == 100).all()

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import rasterio
 from pyproj import Geod
+from rasterio.enums import ColorInterp
 from rasterio.transform import Affine
 
 from pu_geo.errors import ImageryError
-from pu_geo.geo.raster import check_overlap, describe, project_grid
-from pu_geo.records import Scene
+from pu_geo.geo.raster import Mosaic, check_overlap, describe, project_grid
+from pu_geo.records import BandTriple, Scene
 
 from .conftest import ORIGIN, pattern
 
@@ -90,6 +91,47 @@ def test_unusable_scenes_are_refused_with_their_kind(
         make_scene("bad", data, **options)
     assert refused.value.kind == kind
     assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("names", "colors", "wanted", "expected"),
+    [
+        ((), "rgb", None, (1, 2, 3)),
+        ((), "bgr", None, (3, 2, 1)),
+        ((), "bgr", (1, 1, 2), (1, 1, 2)),
+        ((), "????", None, (1, 2, 3)),
+        (("NIR", "Red ", "green", "blue"), "????", None, (2, 3, 4)),
+        (("blue", "green", "nir", "red"), "????", None, (4, 2, 1)),
+        ((), "g", None, (1, 1, 1)),
+        ((), "ga", None, (1, 1, 1)),
+        ((), "argb", None, (2, 3, 4)),
+        ((), "rgb?????", (8, 4, 3), (8, 4, 3)),
+    ],
+)
+def test_bands_are_those_that_a_person_or_the_file_calls_red_green_blue(
+    write_tif: Callable[..., Path], names: tuple[str, ...], colors: str, wanted: BandTriple | None, expected: BandTriple
+) -> None:
+    data = np.stack([np.full((20, 20), 10 * (i + 1), np.uint8) for i in range(len(colors))])
+    path = write_tif("b", data, photometric="MINISBLACK", **({"alpha": "NO"} if len(colors) == 4 else {}))
+    kinds = {"r": "red", "g": "green" if len(colors) > 2 else "gray", "b": "blue", "a": "alpha", "?": "undefined"}
+    with rasterio.open(path, "r+") as file:
+        file.colorinterp = [ColorInterp[kinds[color]] for color in colors]
+        if names:
+            file.descriptions = names
+    scene = describe(path, "post", "s", bands=wanted)
+    assert scene.rgb == expected
+    with Mosaic([scene], project_grid([scene])) as mosaic:
+        pixels, valid = mosaic.read(0, 0, 20, 20)
+    assert valid.all()
+    assert pixels[:, 9, 9].tolist() == [10 * band for band in expected]
+
+
+@pytest.mark.parametrize("wanted", [(0, 1, 2), (1, 2, 5), (1, 2, 4), (1, 2)])
+def test_bands_that_are_not_there_or_transparency_are_refused(write_tif: Callable[..., Path], wanted: BandTriple) -> None:
+    path = write_tif("rgba", pattern(20, 20, bands=4))
+    with pytest.raises(ImageryError, match=r"^Bands .* it has bands 1, 2, 3") as refused:
+        describe(path, "post", "s", bands=wanted)
+    assert refused.value.kind == "bands"
 
 
 def test_grid_of_adjoining_scenes_covers_both(make_scene: Make) -> None:

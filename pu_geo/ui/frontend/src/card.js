@@ -4,15 +4,18 @@ import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, scoreText, swatch } from "./describe.js";
 import { REASONS } from "./details.js";
 import { h } from "./dom.js";
+import { Story } from "./story.js";
 
 const LONGEST_COMMENT = 500;
 
 export class Card {
   /** @param edit (i, change) */
-  constructor(store, edit) {
+  constructor(store, edit, pictures) {
     this.store = store;
     this.edit = edit;
+    this.story = new Story(store, pictures);
     this.i = -1;
+    this.closedAt = -1;
     this.types = [];
     this.name = h("b.who");
     this.facts = h("div.facts");
@@ -20,22 +23,24 @@ export class Card {
     this.choices = h("div.choices");
     this.comment = h("textarea", { maxlength: LONGEST_COMMENT, rows: "3", placeholder: "Comment", "aria-label": "Comment", onchange: () => this.commit(), onkeydown: (event) => this.#typed(event) });
     this.root = h("aside.card", { hidden: true, "aria-label": "Building" },
-      h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: "Close (I)", onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint);
+      h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: "Close (I)", onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint, this.story.root);
     store.on("selected", () => this.#follow());
     for (const event of ["details", "scores", "blind", "mode"]) store.on(event, () => this.draw());
     this.leaving = () => this.commit();
     window.addEventListener("pagehide", this.leaving);
   }
 
-  configure({ types, gsd_m }) {
-    this.types = types ?? [];
-    this.gsd = gsd_m;
+  configure(data) {
+    this.types = data.types ?? [];
+    this.gsd = data.gsd_m;
+    this.story.configure(data);
     this.draw();
   }
 
   toggle() {
     this.commit();
     this.root.hidden = !this.root.hidden;
+    this.closedAt = this.root.hidden ? this.store.selected : -1; // in view mode the next building opens it again
     this.#follow();
   }
 
@@ -52,6 +57,7 @@ export class Card {
 
   #follow() {
     if (!this.root.hidden) this.commit();
+    if (this.store.mode === "view" && this.store.selected >= 0 && this.store.selected !== this.closedAt) this.root.hidden = false;
     this.i = this.root.hidden ? -1 : this.store.selected;
     if (this.i >= 0) this.comment.value = this.store.detail(this.i).comment;
     this.draw();
@@ -59,6 +65,7 @@ export class Card {
 
   draw() {
     const { i, store } = this;
+    this.story.show(this.root.hidden || !store.ready ? -1 : i);
     if (this.root.hidden || !store.ready) return;
     const some = i >= 0 && i < store.n;
     const code = some ? store.labels[i] : UNLABELED;

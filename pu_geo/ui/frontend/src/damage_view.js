@@ -35,7 +35,7 @@ export class DamageView {
     this.pictures = new ChipPictures();
     this.picker = new ReasonPicker(store, this.pictures, (...reason) => this.labeler.because(...reason));
     this.marks = new MarkBar((numbers, code) => this.#markMany(numbers, code));
-    this.card = new Card(store, (i, change) => this.labeler.edit(i, change));
+    this.card = new Card(store, (i, change) => this.labeler.edit(i, change), this.pictures);
     const actions = {
       label: (i, wish, screen) => this.labeler.usable && this.labeler.toggle(i, wish, screen),
       many: (numbers) => this.labeler.usable && this.marks.ask(numbers),

@@ -1,0 +1,69 @@
+"""Footprints from a file, or squares in their place, into the project and onto its map."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import geopandas
+import pytest
+import shapely
+from small_parts import small_grid, small_scene
+
+from pu_geo.errors import FootprintError, ProjectError
+from pu_geo.project import contents, store
+from pu_geo.tasks.footprints import add_footprints
+from pu_geo.tasks.grid import add_grid
+from pu_geo.tasks.job import Job
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """A job of a project with one post scene, 400 x 40 m, and no footprints."""
+    layout = store.create(tmp_path / "p.pugeo", "P")
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [small_scene()], small_grid())
+    (tmp_path / "job").mkdir()
+    return Job(layout, tmp_path / "job")
+
+
+def stored(job: Job) -> tuple[list[str], set[str]]:
+    with store.connect(job.layout) as db:
+        table = contents.footprints(db)
+        return list(table.building_ids), {row[0] for row in db.execute("SELECT source_footprint FROM footprints")}
+
+
+def test_a_zipped_shapefile_without_prj_is_added_in_the_given_system(job: Job, tmp_path: Path) -> None:
+    squares = [shapely.box(500_000 + 20 * i, 4_000_000, 500_010 + 20 * i, 4_000_010) for i in range(4)]
+    table = geopandas.GeoDataFrame({"uid": list("wxyz")}, geometry=squares, crs=32615)
+    table.to_file(tmp_path / "shapes.shp")
+    (tmp_path / "shapes.prj").unlink()
+    with pytest.raises(FootprintError, match="coordinate system"):
+        add_footprints(job, path=str(tmp_path / "shapes.shp"))
+    counts = add_footprints(job, path=str(tmp_path / "shapes.shp"), crs="EPSG:32615")
+    assert counts == {"n_in": 4, "added": 4, "already_here": 0, "repaired": 0, "dropped": 0, "notes": []}
+    assert stored(job) == (list("wxyz"), {"user"})
+    assert job.layout.geometry.stat().st_size > 0
+
+
+def test_a_grid_is_added_once_however_often_it_is_asked_for(job: Job) -> None:
+    first = add_grid(job, size_m=10.0)
+    again = add_grid(job, size_m=10.0)
+    # x 499,990 to 500,390 is 40 columns, y 3,999,980 to 4,000,020 is 4 rows, all on whole multiples of 10 m.
+    assert (first["n_in"], first["added"], first["dropped"]) == (160, 160, 0)
+    assert (again["added"], again["already_here"]) == (0, 160)
+    ids, sources = stored(job)
+    assert ids[0] == "10mN400001E49999"
+    assert sources == {"grid"}
+    assert job.layout.geometry.stat().st_size > 0
+
+
+def test_a_grid_of_useless_size_changes_nothing(job: Job) -> None:
+    with pytest.raises(FootprintError):
+        add_grid(job, size_m=1.0)
+    assert stored(job)[0] == []
+
+
+def test_a_project_without_scenes_is_refused(tmp_path: Path) -> None:
+    layout = store.create(tmp_path / "empty.pugeo", "E")
+    with pytest.raises(ProjectError):
+        add_grid(Job(layout, tmp_path), size_m=20.0)
