@@ -55,7 +55,9 @@ with summed:
 with exported:
     export_panel.draw(layout, run_id, threshold)
 with on_map:
-    st.caption(f"{frame.plain(audit.total.words)}" if audit else "A rank, not a probability: nothing here was audited yet.")
+    st.caption(
+        f"Damaged: {audit_panel.told(audit.total)}" if audit else "A rank, not a probability: nothing here was audited yet."
+    )
     project_view(
         layout, key="damage_map", labels=labeling.current_labels(layout), mode="view", score_id=run_id, threshold=threshold,
         color_by="scores", height=680,
