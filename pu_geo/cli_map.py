@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from pu_geo.cli_run import absolute, run_job, say
 from pu_geo.errors import PuGeoError
@@ -13,8 +12,7 @@ from pu_geo.services import auditing, checking, labeling, mapping, projects
 
 def _export(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
-    args: dict[str, Any] = mapping.publish_arguments(layout, options.run, options.threshold, [], [])
-    args = {name: args[name] for name in ("run_id", "threshold", "audit")}
+    args = mapping.map_arguments(layout, options.run, options.threshold)
     result = run_job(layout, "export", {**args, "format": options.format, "out": absolute([options.out])[0]}, options)
     words = f"Wrote {result['n']} buildings to {result['out']}: {result['flagged']} flagged or confirmed damaged."
     say(options, result, words)

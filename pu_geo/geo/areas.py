@@ -15,9 +15,9 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError, PuGeoError
+from pu_geo.geo.csv_cells import guarded
 from pu_geo.geo.export_geojson import geometry_texts
 from pu_geo.geo.export_geometry import Extent, to_crs84
-from pu_geo.geo.export_tables import guarded
 from pu_geo.geo.footprints import read_footprints
 from pu_geo.geo.whole_files import write_whole
 from pu_geo.records import Grid

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,13 +14,13 @@ import pyarrow.parquet as pq
 import shapely
 
 from pu_geo.geo.codebook import Field, fields_of
+from pu_geo.geo.csv_cells import guarded
 from pu_geo.geo.export_geometry import Extent, lonlat
 from pu_geo.geo.export_pieces import Cell, Piece, as_text, flat_cells, flat_column, pieces_of
 from pu_geo.geo.whole_files import whole_file, write_whole
 from pu_geo.records import DamageMap
 
 ROWS_PER_GROUP = 20_000
-_MAY_BE_A_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # with leading apostrophes: so that one more can be taken off again
 _ARROW = {"text": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "json": pa.string()}
 
 
@@ -61,11 +60,6 @@ def _csv_column(piece: Piece, field: Field) -> list[Cell]:
     if field.kind == "bool":
         return [None if cell is None else str(cell).lower() for cell in cells]
     return [guarded(cell) if isinstance(cell, str) else cell for cell in cells]
-
-
-def guarded(text: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet could take for a formula."""
-    return f"'{text}" if _MAY_BE_A_FORMULA.match(text) else text
 
 
 def _lines(rows: object) -> bytes:

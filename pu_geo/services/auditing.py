@@ -84,7 +84,7 @@ def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, newest_event
         agreed = analysts.agreement(db, {ids[row] for row in judged.check.sample.rows[:n_drawn]})
     return AuditView(
         check=judged.check,
-        done=checking.progress_of(layout, judged.check),
+        done=checking.done_of(judged.check, judged.answers),
         n=int((judged.answers != audit.NOT_ASSESSABLE).sum()),
         total=audit.estimate_total(judged.check.sample, judged.answers, confidence=CONFIDENCE),
         rows=tuple(
@@ -99,8 +99,10 @@ def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, newest_event
 def latest(layout: Layout) -> Estimate | None:
     """Return the number damaged by the newest audit of any run; None without one that is enough."""
     check = checking.newest_audit(layout)
-    found = view(layout, check.run_id) if check and check.run_id else None
-    return found.total if found and found.total.is_enough else None
+    if check is None:
+        return None
+    total = audit.estimate_total(check.sample, checking.answers_of(layout, check.chip_set, check), confidence=CONFIDENCE)
+    return total if total.is_enough else None
 
 
 def at(layout: Layout, run_id: str, threshold: float) -> AtThreshold | None:
@@ -137,8 +139,6 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
     found = view(layout, run_id)
     if found is None:
         return None
-    answers = checking.answers_of(layout, found.check.chip_set, found.check)
-    drawn = answers[found.check.sample.rows[: found.check.sample.n_drawn]]
     scores = _raw_scores(layout, run_id).round(4)
     wishes = {"high_precision": choose(found, precision=BAND), "high_recall": choose(found, recall=BAND)}
     here = at(layout, run_id, threshold)
@@ -148,7 +148,7 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
         "n": found.n,
         "n_drawn": found.done.n_drawn,
         "n_answered": found.done.n_answered,
-        "n_damaged": int((drawn == audit.DAMAGED).sum()),
+        "n_damaged": found.done.n_damaged,
         "total": asdict(found.total),
         "at_threshold": None if here is None else asdict(here),
         "curve": [asdict(row) for row in found.rows],

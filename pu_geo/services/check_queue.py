@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
 
 from pu_geo.analysis import audit
 from pu_geo.project import analysts, checks, queues, store
@@ -11,7 +10,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services import queueing
 from pu_geo.services.checking import Check, answers_of, drawn_to, inclusion_of, inclusion_of_building, open_check
 from pu_geo.services.imagery import chip_facts
-from pu_geo.services.queueing import LENGTH, StoredItem, StoredQueue
+from pu_geo.services.queueing import LENGTH, StoredQueue, stored_queue
 
 
 def queue(layout: Layout, analyst: str, check: Check, *, is_second: bool = False) -> StoredQueue:
@@ -21,7 +20,7 @@ def queue(layout: Layout, analyst: str, check: Check, *, is_second: bool = False
         is_second: read what others have answered, once more and without seeing their answers.
     """
     found = queues.load_queues(layout, _key(check, analyst, is_second))
-    return _stored(found[0]) if found else advance(layout, analyst, check, done=None, is_second=is_second)
+    return stored_queue(found[0]) if found else advance(layout, analyst, check, done=None, is_second=is_second)
 
 
 def advance(layout: Layout, analyst: str, check: Check, *, done: str | None, is_second: bool = False) -> StoredQueue:
@@ -33,7 +32,7 @@ def advance(layout: Layout, analyst: str, check: Check, *, done: str | None, is_
         key = _key(check, analyst, is_second)
         before = queues.load_queues(layout, key)
         if before and before[0]["id"] != done:
-            return _stored(before[0])
+            return stored_queue(before[0])
         facts, _ = checks.load(layout, check.id)
         rows, drawn = _next_rows(layout, drawn_to(check, int(facts["n_drawn"])), facts["handed"], analyst, is_second)
         ids = chip_facts(layout, check.chip_set)["building_ids"]
@@ -46,7 +45,7 @@ def advance(layout: Layout, analyst: str, check: Check, *, done: str | None, is_
         ]
         found = {"id": secrets.token_hex(6), "chip_set": check.chip_set, "items": items}
         queues.save_queue(layout, key, found)
-    return _stored(found)
+    return stored_queue(found)
 
 
 def inclusion_now(layout: Layout, analyst: str, building_id: str) -> float | None:
@@ -86,7 +85,3 @@ def _next_rows(layout: Layout, check: Check, handed: dict[str, str], analyst: st
 
 def _key(check: Check, analyst: str, is_second: bool) -> str:
     return f"{check.id} {'second' if is_second else 'first'} {analyst}"
-
-
-def _stored(found: dict[str, Any]) -> StoredQueue:
-    return StoredQueue(found["id"], tuple(StoredItem(**item) for item in found["items"]))

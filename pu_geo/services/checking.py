@@ -197,16 +197,22 @@ def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float
 
 @dataclass(frozen=True)
 class Done:
-    """How far a check is: drawn, and answered of them."""
+    """How far a check is: drawn, answered of them, and found damaged."""
 
     n_drawn: int
     n_answered: int
+    n_damaged: int
 
 
 def progress_of(layout: Layout, check: Check) -> Done:
     """Count the answers of a check."""
-    drawn = answers_of(layout, check.chip_set, check)[check.sample.rows[: check.sample.n_drawn]]
-    return Done(len(drawn), int((drawn != audit.OPEN).sum()))
+    return done_of(check, answers_of(layout, check.chip_set, check))
+
+
+def done_of(check: Check, answers: NDArray[np.int8]) -> Done:
+    """Count the answers of a check among those that `answers_of` gave."""
+    drawn = answers[check.sample.rows[: check.sample.n_drawn]]
+    return Done(len(drawn), int((drawn != audit.OPEN).sum()), int((drawn == audit.DAMAGED).sum()))
 
 
 def drawn_to(check: Check, n_drawn: int) -> Check:

@@ -79,13 +79,15 @@ def start_publish(
 def publish_arguments(
     layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str]
 ) -> dict[str, object]:
-    """Return what the job "publish" takes; the threshold is the run's own if None. The audit is judged here and now."""
+    """Return what the job "publish" takes; see `map_arguments`."""
+    return {**map_arguments(layout, run_id, threshold), "formats": list(formats), "profiles": list(profiles)}
+
+
+def map_arguments(layout: Layout, run_id: str, threshold: float | None) -> dict[str, object]:
+    """Return what every job on a run's map takes; the threshold is the run's own if None. The audit is judged here and now."""
     facts = run(layout, run_id)
     limit = facts.threshold if threshold is None else threshold
-    audit = auditing.facts(layout, facts.run_id, limit)
-    return {
-        "run_id": facts.run_id, "threshold": limit, "formats": list(formats), "profiles": list(profiles), "audit": audit,
-    }  # fmt: skip
+    return {"run_id": facts.run_id, "threshold": limit, "audit": auditing.facts(layout, facts.run_id, limit)}
 
 
 def start_adding_areas(layout: Layout, path: str, layer: str) -> str:
@@ -107,8 +109,7 @@ def area_layers(layout: Layout) -> dict[str, int]:
 
 def start_summing_up(layout: Layout, run_id: str, threshold: float, cell_m: int) -> str:
     """Start the job that sums a run's map up by area; return its id."""
-    audit = auditing.facts(layout, run_id, threshold)
-    return jobs.start(layout, "sum_up", {"run_id": run_id, "threshold": threshold, "audit": audit, "cell_m": cell_m})
+    return jobs.start(layout, "sum_up", {**map_arguments(layout, run_id, threshold), "cell_m": cell_m})
 
 
 def last_summing_up(layout: Layout, run_id: str) -> JobView | None:

@@ -69,7 +69,7 @@ def current(layout: Layout, analyst: str) -> StoredQueue | None:
         return None
     found = queues.load_queues(layout, analyst)
     if found and found[0]["chip_set"] == chip_set:
-        return _queue(found[0])
+        return stored_queue(found[0])
     return advance(layout, analyst, done=found[0]["id"] if found else None)
 
 
@@ -90,13 +90,13 @@ def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAUL
         if chip_set is None:
             return None
         if before and before[0]["id"] != done and before[0]["chip_set"] == chip_set:
-            return _queue(before[0])
+            return stored_queue(before[0])
         now = standing(layout)
         if now is None:
             return None
         found = _next(layout, chip_set, now, mix)
         queues.save_queue(layout, analyst, found)
-    return _queue(found)
+    return stored_queue(found)
 
 
 def inclusion_of(layout: Layout, analyst: str, building_id: str) -> float | None:
@@ -181,7 +181,8 @@ def _to_confirm(layout: Layout, now: Standing, state: QueueState) -> dict[int, s
     return {row: f"{words[str(said[now.ids[row]])]} in round {found.number - 1}; look again" for row in waiting[:LENGTH]}
 
 
-def _queue(stored: dict[str, Any]) -> StoredQueue:
+def stored_queue(stored: dict[str, Any]) -> StoredQueue:
+    """Return a queue as it lies on disk."""
     return StoredQueue(stored["id"], tuple(StoredItem(**item) for item in stored["items"]))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import shapely
 
@@ -18,7 +18,14 @@ from pu_geo.records import DamageMap
 from pu_geo.tasks.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
 
-Rows = list[dict[str, object]]
+
+class AreaTable(NamedTuple):
+    """A map summed up by one layer of areas: a row an area, the areas, and how many buildings lie in none of them."""
+
+    layer: str
+    rows: list[dict[str, object]]
+    areas: Areas
+    n_outside: int
 
 
 def add_areas(
@@ -48,7 +55,7 @@ def add_areas(
     return {"layer": layer, "n_areas": len(found.wkb), "replaced": replaced, "notes": list(found.notes)}
 
 
-def area_tables(layout: Layout, damage_map: DamageMap, *, cell_m: float = CELL_M) -> Iterator[tuple[str, Rows, Areas, int]]:
+def area_tables(layout: Layout, damage_map: DamageMap, *, cell_m: float = CELL_M) -> Iterator[AreaTable]:
     """Sum a damage map up by each layer of areas of its project, and by square cells.
 
     Args:
@@ -56,7 +63,7 @@ def area_tables(layout: Layout, damage_map: DamageMap, *, cell_m: float = CELL_M
         cell_m: side of the cells, metres.
 
     Yields:
-        Name of the layer ("grid500m" for the cells), a row an area, the areas, and how many buildings lie in none of them.
+        The layers in their order, the cells last, as "grid500m".
 
     Raises:
         PuGeoError: if the cells' size is out of range.
@@ -70,19 +77,20 @@ def area_tables(layout: Layout, damage_map: DamageMap, *, cell_m: float = CELL_M
     for layer in layers:
         index = assign(points, layer.wkb)
         rows = area_rows(index, layer.names, layer.pcodes, damage_map.columns, date)
-        yield layer.layer, rows, Areas(layer.names, layer.pcodes, layer.wkb), int((index < 0).sum())
+        yield AreaTable(layer.layer, rows, Areas(layer.names, layer.pcodes, layer.wkb), int((index < 0).sum()))
     cells, index = grid_cells(points, grid, cell_m)
-    yield f"grid{cell_m:g}m", area_rows(index, cells.names, cells.pcodes, damage_map.columns, date), cells, 0
+    rows = area_rows(index, cells.names, cells.pcodes, damage_map.columns, date)
+    yield AreaTable(f"grid{cell_m:g}m", rows, cells, 0)
 
 
-def write_area_files(layout: Layout, damage_map: DamageMap, folder: Path, *, cell_m: float = CELL_M) -> list[Path]:
-    """Write `areas_<layer>.csv` and `areas_<layer>.geojson` for each table of `area_tables`, and return their paths.
+def write_area_files(damage_map: DamageMap, tables: Iterable[AreaTable], folder: Path) -> list[Path]:
+    """Write `areas_<layer>.csv` and `areas_<layer>.geojson` for each table that `area_tables` made of the map; return their paths.
 
     The GeoJSON's member `pu_geo` is the map's own, with the audit's estimate for the whole map, and
     `areas`: {"layer", "n_areas", "buildings_in_no_area", "assumes"}.
     """
     written = []
-    for name, rows, areas, n_outside in area_tables(layout, damage_map, cell_m=cell_m):
+    for name, rows, areas, n_outside in tables:
         about = {
             "layer": name,
             "n_areas": len(rows),

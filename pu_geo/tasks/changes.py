@@ -10,11 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pu_geo.geo.csv_cells import guarded
 from pu_geo.project import rounds
 from pu_geo.project.layout import Layout
 from pu_geo.project.rounds import Round
 from pu_geo.records import DamageMap
-from pu_geo.tasks.export_labels import LABEL_NAMES, neutral
+from pu_geo.tasks.export_labels import LABEL_NAMES
 
 _COMPARED = ("damage_binary", "triage", "label", "not_assessed_reason")
 _CHANGE = ("building_id", "field", "before", "after")
@@ -83,4 +84,4 @@ def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, objec
     with path.open("w", encoding="utf-8-sig", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(columns)
-        writer.writerows([neutral("" if row[name] is None else str(row[name])) for name in columns] for row in rows)
+        writer.writerows([guarded("" if row[name] is None else str(row[name])) for name in columns] for row in rows)

@@ -14,13 +14,13 @@ from pu_geo.project import analysts, checks, contents, labels, rounds, runs, sto
 from pu_geo.project.layout import Layout
 from pu_geo.records import MOST_NODATA, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.tasks.chip import load_chip_set
+from pu_geo.tasks.export_labels import LABEL_NAMES
 from pu_geo.tasks.map_columns import districts, shifts
 
 SCHEMA_VERSION = "1.0"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
 GRADES = ("destroyed", "major", "minor", "possible")
 """Damage types that are grades, the worst first."""
-_LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
 
 
 def build_damage_map(
@@ -176,7 +176,7 @@ def _human(
     counts = [len(said.get(building, ())) for building in ids]
     return {
         "damage_class": [None if event is None else _grade(event) for event in found],
-        "label": [None if event is None else _LABEL_NAMES[event.label] for event in found],
+        "label": [None if event is None else LABEL_NAMES[event.label] for event in found],
         "label_source": [None if event is None else event.kind for event in found],
         "labeller": [None if event is None else event.analyst for event in found],
         "labelled_at": [None if event is None else event.at for event in found],

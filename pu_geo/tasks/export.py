@@ -1,4 +1,4 @@
-"""Write the damage map: one file, or a whole version with all formats, areas, report and what changed."""
+"""Write the damage map into one file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.geo.exporters import EXPORTERS, write_side_files
 from pu_geo.project import contents, store
 from pu_geo.project.layout import SUFFIX
+from pu_geo.records import DamageMap
 from pu_geo.tasks.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
 
@@ -35,17 +36,27 @@ def export(
     """
     if format not in EXPORTERS:
         raise PuGeoError(f"Format {format!r} is not known; these are: {', '.join(EXPORTERS)}.", "Choose one of them.")
-    if threshold is not None and not 0 <= threshold <= 1:
-        raise PuGeoError(f"The threshold is {threshold}; scores lie between 0 and 1.", "Choose a value in between.")
+    if threshold is not None:
+        check_threshold(threshold)
     target = _checked_target(job, out)
     job.report(0.1, "collecting scores and labels")
     damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit)
     job.report(0.4, f"writing {len(damage_map.building_ids)} buildings")
     EXPORTERS[format](damage_map, target)
     write_side_files(damage_map, target)
+    return {"out": str(target), **counts_of(damage_map)}
+
+
+def check_threshold(threshold: float) -> None:
+    """Refuse what is no score."""
+    if not 0 <= threshold <= 1:
+        raise PuGeoError(f"The threshold is {threshold}; scores lie between 0 and 1.", "Choose a value in between.")
+
+
+def counts_of(damage_map: DamageMap) -> dict[str, Any]:
+    """Return {"n", "flagged", "confirmed", "not_assessed", "run_id", "threshold"} of a map; flagged with the confirmed."""
     binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
     return {
-        "out": str(target),
         "n": len(damage_map.building_ids),
         "flagged": sum(value == "damaged" for value in binary),
         "confirmed": sum(value == "damaged" for value in label),

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from pu_geo import __version__
 from pu_geo.errors import LabelError
 from pu_geo.geo import crs as systems
+from pu_geo.geo.csv_cells import guarded
 from pu_geo.geo.exporters import DECIMALS, write_whole
 from pu_geo.project import contents, history, labels, store
 from pu_geo.project.layout import SUFFIX, Layout
@@ -26,8 +26,6 @@ from pu_geo.records import LabelEvent
 FORMATS = (".csv", ".geojson")
 LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
 ROWS_PER_WRITE = 5000
-_RISKY = re.compile(r"'*[=+\-@\t\r\n]")
-_GUARDED = re.compile(r"'+[=+\-@\t\r\n]")
 
 
 def export_labels(layout: Layout, path: str) -> dict[str, object]:
@@ -111,20 +109,10 @@ def _fields(event: LabelEvent) -> dict[str, object]:
     return {**values, "label": LABEL_NAMES[event.label], "damage_types": list(event.damage_types)}
 
 
-def neutral(text: str) -> str:
-    """Guard a cell that a spreadsheet would take for a formula with an apostrophe; `unguarded` takes it off again."""
-    return f"'{text}" if _RISKY.match(text) else text
-
-
-def unguarded(text: str) -> str:
-    """Return a cell as it was before `neutral`."""
-    return text[1:] if _GUARDED.match(text) else text
-
-
 def _cell(value: object) -> object:
     if isinstance(value, list):
         value = json.dumps(value, ensure_ascii=False) if value else ""
-    return neutral(value) if isinstance(value, str) else value
+    return guarded(value) if isinstance(value, str) else value
 
 
 def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[bytes]:

@@ -12,13 +12,14 @@ from typing import Any
 import shapely
 
 from pu_geo.errors import LabelError
+from pu_geo.geo.csv_cells import unguarded
 from pu_geo.geo.points import read_exported_map, read_points
 from pu_geo.project import analysts, contents, history, labels, store
 from pu_geo.project.history import PastEvent
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelEvent
-from pu_geo.tasks.export_labels import LABEL_NAMES, unguarded
+from pu_geo.tasks.export_labels import LABEL_NAMES
 
 MAX_BYTES = 200_000_000
 _ALIASES = {name: label for label, name in LABEL_NAMES.items()}

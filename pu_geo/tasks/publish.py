@@ -14,6 +14,7 @@ from pu_geo.records import DamageMap
 from pu_geo.tasks import changes
 from pu_geo.tasks.areas import area_tables, write_area_files
 from pu_geo.tasks.damage_map import build_damage_map
+from pu_geo.tasks.export import check_threshold, counts_of
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.report import write_report
 
@@ -55,13 +56,15 @@ def publish(
             EXPORTERS[name](damage_map, folder / FILE_NAMES[name])
         write_side_files(damage_map, folder / "damage_map.geojson")
         job.report(0.82, "summing up by area")
-        write_area_files(job.layout, damage_map, folder)
+        tables = list(area_tables(job.layout, damage_map))
+        write_area_files(damage_map, tables, folder)
         job.report(0.88, "writing the report")
-        _report(job, folder, damage_map, audit)
+        _report(job, folder, damage_map, audit, tables[0].rows)
         past = rounds.read(job.layout)
         if past.number > 1:
             changes.write_history(folder, past, damage_map)
-        facts = _counts(damage_map) | {"version": f"v{number}", "formats": list(formats)}
+        facts = counts_of(damage_map) | {name: damage_map.metadata[name] for name in ("labels_up_to_event", "estimate")}
+        facts |= {"version": f"v{number}", "formats": list(formats)}
         facts |= {"n_changes": _compare(job, folder, number, damage_map)}
         versions.write_facts(folder, facts)
         files = sorted(path.name for path in folder.iterdir())
@@ -75,27 +78,13 @@ def _check(formats: Sequence[str], profiles: Sequence[str], threshold: float) ->
             raise PuGeoError(f"The {what} {wrong[0]!r} is not known; these are: {', '.join(known)}.", "Choose among them.")
     if not formats:
         raise PuGeoError("No format was chosen.", f"Choose at least one of: {', '.join(EXPORTERS)}.")
-    if not 0 <= threshold <= 1:
-        raise PuGeoError(f"The threshold is {threshold}; scores lie between 0 and 1.", "Choose a value in between.")
+    check_threshold(threshold)
 
 
-def _counts(damage_map: DamageMap) -> dict[str, Any]:
-    binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
-    return {
-        "n": len(damage_map.building_ids),
-        "flagged": sum(value == "damaged" for value in binary),
-        "confirmed": sum(value == "damaged" for value in label),
-        "not_assessed": sum(value == "not_assessed" for value in binary),
-        "run_id": damage_map.metadata["run_id"],
-        "threshold": damage_map.metadata["threshold"],
-        "labels_up_to_event": damage_map.metadata["labels_up_to_event"],
-        "estimate": damage_map.metadata["estimate"],
-    }
-
-
-def _report(job: Job, folder: Path, damage_map: DamageMap, audit: Mapping[str, Any] | None) -> None:
+def _report(
+    job: Job, folder: Path, damage_map: DamageMap, audit: Mapping[str, Any] | None, rows: Sequence[Mapping[str, Any]]
+) -> None:
     """Write the report; its areas are those of the first layer that people added, otherwise the square cells."""
-    _, rows, _, _ = next(area_tables(job.layout, damage_map))
     with store.connect(job.layout) as db:
         grid = contents.grid(db)
     tiles = job.layout.quicklooks / "post"

@@ -101,7 +101,8 @@ def test_files_of_all_tables_are_written(job: Job, districts: Path, tmp_path: Pa
     add_areas(job, path=str(districts), layer="adm2")
     out = tmp_path / "out"
     out.mkdir()
-    written = write_area_files(job.layout, damage_map(job.layout), out, cell_m=100)
+    summed = damage_map(job.layout)
+    written = write_area_files(summed, area_tables(job.layout, summed, cell_m=100), out)
     names = {"areas_adm2.csv", "areas_adm2.geojson", "areas_grid100m.csv", "areas_grid100m.geojson"}
     assert {path.name for path in written} == {path.name for path in out.iterdir()} == names
     with (out / "areas_adm2.csv").open(encoding="utf-8-sig", newline="") as file:
