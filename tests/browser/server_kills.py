@@ -148,6 +148,9 @@ class _Scene:
         while all(len(tab.clicks) - len(tab.pending) == n for tab, n in zip(self.tabs, before, strict=True)):
             await asyncio.sleep(0.01)
         await asyncio.sleep(self.rng.uniform(0, LONGEST_LIFE_S))
+        if look:  # in the middle of a click: a quick server would have answered nearly all of them before a kill at any time
+            while not any(each.messages for tab in self.tabs for each in tab.pending):
+                await asyncio.sleep(0)
         await asyncio.to_thread(self.server.end)
         while any(tab.is_connected for tab in self.tabs):  # what it had sent already still arrives
             await asyncio.sleep(0.01)
