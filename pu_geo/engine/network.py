@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from pu_geo.engine.backbones import new_backbone
 from pu_geo.engine.data import PUData
 from pu_geo.engine.heads import Standardize, feature_backbone
+from pu_geo.engine.inference import quick_backbone
 from pu_geo.errors import ShapeError, TrainingError
 
 FEATURES = "features"
@@ -129,10 +130,11 @@ class TrainedModel:
             raise ShapeError(f"inputs must be [M, {', '.join(map(str, shape))}], or such views; got {inputs.shape}.")
         device, parts = self.trunk.standardize.mean.device, []
         step = IMAGES_AT_ONCE if is_image else FEATURES_AT_ONCE
-        for first in range(0, max(views.shape[1], 1), step):
-            blocks = (torch.from_numpy(np.array(view[first : first + step])).to(device) for view in views)
-            total = torch.stack([each(block) for block in blocks]).mean(0)
-            parts.append(finish(total).float().cpu())
+        with quick_backbone(self.trunk):
+            for first in range(0, max(views.shape[1], 1), step):
+                blocks = (torch.from_numpy(np.array(view[first : first + step])).to(device) for view in views)
+                total = torch.stack([each(block) for block in blocks]).mean(0)
+                parts.append(finish(total).float().cpu())
         return torch.cat(parts).numpy()
 
 
