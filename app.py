@@ -40,7 +40,7 @@ CONFIG = {
 # `server.allowedHosts` guards Streamlit's websocket alone; the middleware guards our routes too.
 app = st.App(
     Path(pu_geo.ui.__file__).with_name("shell.py"),
-    routes=routes(frame.resolve, frame.scores, news, store_clicks, frame.story),
+    routes=routes(frame.resolve, frame.scores, news, store_clicks, frame.story, frame.shifts),
     middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
 )
 

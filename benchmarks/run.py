@@ -7,86 +7,34 @@ import os
 import platform
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import rasterio
 import shapely
 import torch
 
+from benchmarks import imagery
 from benchmarks.alignment import bench_alignment
 from benchmarks.answers import bench_answer
 from benchmarks.augmentation import bench_augmentation, bench_augmentation_on_gpu
 from benchmarks.browser_frames import bench_frames, bench_frames_100k
 from benchmarks.contrastive import bench_contrastive
 from benchmarks.exports import bench_geojson
+from benchmarks.guards import bench_footprints_in_child, bench_refusal_memory, bench_refusal_seconds
 from benchmarks.pupl import bench_pupl
 from benchmarks.server_kills import bench_server_kills
 from benchmarks.sessions import bench_sessions
-from benchmarks.training import bench_bf16_step, bench_ncpu_step
+from benchmarks.timing import best_of
+from benchmarks.training import bench_bf16_step, bench_embedding, bench_ncpu_step
 from pu_geo.analysis import estimates, ranker
 from pu_geo.engine import features
-from pu_geo.geo import chips, raster
 from pu_geo.project import contents, labels, store
 from pu_geo.records import FootprintTable
-
-SIDE_PX = 4096
-N_BUILDINGS = 5000
-
-
-def best_of(n: int, work: Callable[[], object]) -> float:
-    """Return the shortest of n times, seconds."""
-    times = []
-    for _ in range(n):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
-def made_up_scene(folder: Path) -> Path:
-    """Write a tiled, compressed scene of smooth noise, SIDE_PX square."""
-    rng = np.random.default_rng(0)
-    small = rng.integers(0, 255, (3, SIDE_PX // 8, SIDE_PX // 8)).astype(np.uint8)
-    picture = small.repeat(8, axis=1).repeat(8, axis=2)
-    picture += rng.integers(0, 8, picture.shape).astype(np.uint8)
-    path = folder / "post.tif"
-    transform = rasterio.transform.from_origin(400_000, 4_100_000, 0.5, 0.5)
-    with rasterio.open(
-        path, "w", driver="GTiff", width=SIDE_PX, height=SIDE_PX, count=3, dtype="uint8", crs="EPSG:32615",
-        transform=transform, tiled=True, compress="deflate",
-    ) as target:  # fmt: skip
-        target.write(picture)
-    return path
-
-
-def decode(path: Path) -> None:
-    with rasterio.open(path) as source:
-        for _, window in source.block_windows(1):
-            source.read(window=window)
 
 
 def squares(n: int, side_m: float, rng: np.random.Generator) -> list[bytes]:
     x, y = 400_000 + rng.random(n) * (side_m - 20), 4_100_000 - rng.random(n) * (side_m - 20)
     return [bytes(wkb) for wkb in shapely.to_wkb(shapely.box(x, y - 12, x + 10, y))]
-
-
-def bench_chips(folder: Path) -> dict[str, float]:
-    """Cut chips in one pass over the scene, against decoding that scene and doing nothing with it."""
-    path = made_up_scene(folder)
-    scene = raster.describe(path, "post", "post-1")
-    grid = raster.project_grid([scene])
-    windows = chips.chip_windows(squares(N_BUILDINGS, SIDE_PX * 0.5, np.random.default_rng(1)), grid)
-    out = np.empty((N_BUILDINGS, 3, 64, 64), np.uint8)
-
-    def cut() -> None:
-        with raster.Mosaic([scene], grid) as mosaic:
-            chips.cut_chips(None, mosaic, windows, 64, out)
-
-    floor = best_of(3, lambda: decode(path))
-    return {"ours_s": best_of(3, cut), "pure_decode_s": floor}
 
 
 def bench_ranker(_: Path) -> dict[str, float]:
@@ -145,9 +93,12 @@ def bench_clicks(folder: Path) -> dict[str, float]:
 
 
 BENCHMARKS = {
-    "chips / pure decode": bench_chips,
+    **imagery.BENCHMARKS,
     "alignment / decode of both scenes": bench_alignment,
     "geojson / geopandas": bench_geojson,
+    "hostile files: slowest refusal / 2 s": bench_refusal_seconds,
+    "hostile files: most memory / 300 MB": bench_refusal_memory,
+    "100,000 footprints: in a child / in this process": bench_footprints_in_child,
     "ranker / scikit-learn": bench_ranker,
     "features / plain convolution": bench_features,
     "click / bare fsync": bench_clicks,
@@ -157,13 +108,14 @@ BENCHMARKS = {
     "augmentation / training step, gpu": bench_augmentation_on_gpu,
     "NcPU step / 2 supervised steps + 1 forward": bench_ncpu_step,
     "float32 step / bf16 step": bench_bf16_step,
+    "float32 embedding / fused bf16 embedding": bench_embedding,
     "PUPL / scikit-learn": bench_pupl,
     "map frame, 20,000 footprints / none": bench_frames,
     "map frame, 100,000 footprints / none": bench_frames_100k,
     "50 sessions: click to stored, p95 / 0.5 s": bench_sessions,
     "200 kills: clicks lost / clicks": bench_server_kills,
 }
-LONG = ("50 sessions", "200 kills")
+LONG = ("50 sessions", "200 kills", "16,384 px")
 """Minutes each; run only when asked for by name."""
 
 

@@ -6,11 +6,9 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from pu_geo import __version__, cli_map, jobs
+from pu_geo import __version__, cli_benchmark, cli_map, cli_outlines, jobs
 from pu_geo.cli_parser import build_parser
 from pu_geo.cli_run import absolute, run_job, say
 from pu_geo.errors import JobCancelled, LabelError, PuGeoError
@@ -45,33 +43,29 @@ def _init(options: argparse.Namespace) -> None:
 
 def _add_scene(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
+    if options.xbd:
+        _add_xbd(layout, options)
+        return
     if not (options.pre or options.post):
-        raise PuGeoError("No scene was named.", "Name GeoTIFF files with --pre and --post.")
-    args = {"pre": absolute(options.pre), "post": absolute(options.post), "crs": options.crs}
+        raise PuGeoError("No scene was named.", "Name GeoTIFF files with --pre and --post, or an xBD folder with --xbd.")
+    args = {"pre": absolute(options.pre), "post": absolute(options.post), "crs": options.crs, "pixel_m": options.pixel_size}
     result = run_job(layout, "add_scenes", {**args, "bands": imagery.bands_in(options.bands)}, options)
     words = f"Added {', '.join(result['added']) or 'nothing new'}; grid {result['width']} x {result['height']} px"
+    system = "local coordinates, without a place on the Earth" if result["is_local"] else result["crs"]
     covered = result["pre_share"]
     pre = "" if covered is None or covered > 0.999 else f"\nPre scenes cover only {covered:.0%} of it."
-    say(options, result, f"{words} of {result['gsd_m']:.3f} m in {result['crs']}.{pre}")
+    say(options, result, f"{words} of {result['gsd_m']:.3f} m in {system}.{pre}")
 
 
-def _add_footprints(options: argparse.Namespace) -> None:
-    layout = projects.find(options.project)
-    args = {"path": absolute([options.file])[0], "crs": options.crs}
-    _say_footprints(run_job(layout, "add_footprints", args, options), options)
-
-
-def _add_grid(options: argparse.Namespace) -> None:
-    layout = projects.find(options.project)
-    _say_footprints(run_job(layout, "add_grid", {"size_m": options.size_m}, options), options)
-
-
-def _say_footprints(result: Mapping[str, Any], options: argparse.Namespace) -> None:
-    words = (
-        f"{result['n_in']} features in the file: {result['added']} added, {result['already_here']} here already, "
-        f"{result['dropped']} left out, {result['repaired']} mended."
-    )
-    say(options, result, "\n".join([words, *result["notes"]]))
+def _add_xbd(layout: Layout, options: argparse.Namespace) -> None:
+    if options.pre or options.post or options.crs or options.bands or options.pixel_size:
+        raise PuGeoError(
+            "--xbd takes its pictures from one folder.", "Leave --pre, --post, --crs, --bands and --pixel-size away."
+        )
+    args = {"folder": absolute([options.xbd])[0], "chosen": options.choose}
+    result = run_job(layout, "add_xbd", args, options)
+    words = f"Added {len(result['added'])} scenes of {result['n_pictures']} pictures; {result['n_left_out']} were left out."
+    say(options, result, "\n".join([words, *result["notes"], cli_outlines.footprint_words(result["footprints"])]))
 
 
 def _chip(options: argparse.Namespace) -> None:
@@ -79,15 +73,18 @@ def _chip(options: argparse.Namespace) -> None:
     result = run_job(layout, "chip", {"size_px": options.size_px, "bands": options.bands}, options)
     words = f"Cut {result['n']} chips of {result['size_px']} px ({result['bands']}), with features."
     beyond = f"\n{result['n_nodata']} of them reach beyond the post scenes or their data." if result["n_nodata"] else ""
-    say(options, result, words + beyond)
+    why = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in result["n_not_assessed"].items())
+    hidden = f"\nNot assessed, unless somebody answers them: {why}." if why else ""
+    say(options, result, words + beyond + hidden)
 
 
 def _align(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
     result = run_job(layout, "align", {}, options)
-    words = (
-        f"Pre must move {result['dx_m']:+.1f} m east and {result['dy_m']:+.1f} m north to fit post (median of the buildings)"
-    )
+    grid = imagery.overview(layout).grid
+    right, up = ("east", "north") if grid is None or grid.has_place else ("to the right", "up")
+    moved = f"{result['dx_m']:+.1f} m {right} and {result['dy_m']:+.1f} m {up}"
+    words = f"Pre must move {moved} to fit post (median of the buildings)"
     failed = f"; {result['n_failed']} of {result['n']} could not be aligned" if result["n_failed"] else ""
     say(options, result, f"{words}{failed}. Cut chips again to use it.")
 
@@ -187,7 +184,7 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 
 def _inspect(options: argparse.Namespace) -> None:
-    from pu_geo.geo.raster import inspect_file
+    from pu_geo.geo.in_child import inspect_file
 
     for path in options.file:
         answer = inspect_file(path)
@@ -240,8 +237,7 @@ def _app(options: argparse.Namespace) -> int:
 COMMANDS = {
     "init": _init,
     "add-scene": _add_scene,
-    "add-footprints": _add_footprints,
-    "add-grid": _add_grid,
+    **cli_outlines.COMMANDS,
     "align": _align,
     "chip": _chip,
     "label": _label,
@@ -250,6 +246,7 @@ COMMANDS = {
     "train": _train,
     "evaluate": _evaluate,
     **cli_map.COMMANDS,
+    **cli_benchmark.COMMANDS,
     "inspect": _inspect,
     "jobs": _jobs,
     "demo": _demo,

@@ -13,14 +13,16 @@ from pu_geo.services import auditing, checking, labeling, mapping, projects
 def _export(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
     args = mapping.map_arguments(layout, options.run, options.threshold)
-    result = run_job(layout, "export", {**args, "format": options.format, "out": absolute([options.out])[0]}, options)
+    result = run_job(layout, "export", {**args, "format": options.format, "out": absolute([options.out])[0],
+                                         "local": options.local_coordinates}, options)  # fmt: skip
     words = f"Wrote {result['n']} buildings to {result['out']}: {result['flagged']} flagged or confirmed damaged."
     say(options, result, words)
 
 
 def _publish(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
-    args = mapping.publish_arguments(layout, options.run, options.threshold, options.formats, options.profile)
+    args = mapping.publish_arguments(layout, options.run, options.threshold, options.formats, options.profile,
+                                     local=options.local_coordinates)  # fmt: skip
     result = run_job(layout, "publish", args, options)
     changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
     words = f"Wrote {result['version']} into {result['out']}: {result['flagged']} of {result['n']} buildings damaged."

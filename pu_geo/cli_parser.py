@@ -50,18 +50,43 @@ def _imagery_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -
     verb.add_argument("--post", action="append", default=[], metavar="TIF", help="a post-event scene; may be repeated")
     verb.add_argument("--bands", default="", metavar="R,G,B", help="numbers of the red, green and blue band, such as 3,2,1")
     verb.add_argument("--crs", metavar="EPSG:N", help="of pictures with a world file")
+    verb.add_argument(
+        "--pixel-size", type=float, metavar="M", help="side of a pixel in meters, to use pictures without any georeference"
+    )
+    verb.add_argument("--xbd", metavar="DIR", help="an xBD folder: its pictures as scenes, its labels as footprints")
+    verb.add_argument(
+        "--choose", default="", metavar="NAME", help="of it, pictures whose names begin so, or match a NAME with *"
+    )
     verb = _verb(
         verbs, "add-footprints", "Add building footprints (GeoJSON, GeoPackage, shapefile, FlatGeobuf, GeoParquet, CSV, xBD).",
         "joplin.pugeo houses.geojson",
     )  # fmt: skip
     verb.add_argument("file", metavar="FILE")
     verb.add_argument("--crs", metavar="EPSG:N", help="where the file names none")
+    _aoi_verb(verbs)
     verb = _verb(verbs, "add-grid", "Lay square cells where nobody mapped buildings.", "joplin.pugeo --size-m 30")
     verb.add_argument("--size-m", type=float, required=True, help="side of a cell in meters")
     _verb(verbs, "align", "Find how far pre and post scenes are apart at each building.", "joplin.pugeo")
     verb = _verb(verbs, "chip", "Cut one chip per footprint and compute its features.", "joplin.pugeo --size-px 64")
     verb.add_argument("--size-px", type=whole(1), default=64, help="side of a chip in pixels (default 64)")
     verb.add_argument("--bands", choices=["pre+post", "post"], default="pre+post")
+
+
+def _aoi_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = _verb(
+        verbs, "add-aoi", "Limit footprints and grids that are added from now on to an area of interest.",
+        "joplin.pugeo aoi.geojson",
+    )  # fmt: skip
+    verb.add_argument("file", metavar="FILE", nargs="?", help="polygons, in any format that footprints may have")
+    verb.add_argument(
+        "--text",
+        default="",
+        metavar="AREA",
+        help="instead of a file: west,south,east,north in degrees or a WKT polygon; --text=-94.5,37,-94.4,37.1",
+    )
+    verb.add_argument("--crs", metavar="EPSG:N", help="where the file names none")
+    verb.add_argument("--remove", action="store_true", help="take the area away; nothing else changes")
+    verb.add_argument("--undo", action="store_true", help="put back the area that was taken away or replaced last")
 
 
 def _label_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -159,6 +184,11 @@ def _map_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def _run_and_threshold(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--run", default="latest", help="id of a run, or latest")
     verb.add_argument("--threshold", type=float, help="flag buildings with at least this score (default: the run's own)")
+    verb.add_argument(
+        "--local-coordinates",
+        action="store_true",
+        help="write a map without a place on the Earth, in local meters (gpkg, csv)",
+    )
 
 
 def _other_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -173,6 +203,19 @@ def _other_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     verb.add_argument("job_id", nargs="?", metavar="ID")
     verb = _verb(verbs, "demo", "Run every step on the sample event.", "--out demo", project=False)
     verb.add_argument("--out", default="pu-geo-demo", metavar="DIR", help="folder for the project and the map")
+    verb = _verb(
+        verbs, "benchmark", "Reproduce rows of papers' tables on their data sets; `list` names the tables.",
+        "fmnist --data fashion_mnist --seeds 5 --keep fmnist.jsonl --out fmnist.md", project=False,
+    )  # fmt: skip
+    verb.add_argument("table", metavar="TABLE", help="fmnist, cifar10, cifar100, stl10, abcd, xbd, harvey, or list")
+    verb.add_argument("--data", metavar="PATH", help="the data set's files")
+    verb.add_argument("--methods", default="", metavar="A,B", help="short names of methods, and ranker (default: all)")
+    verb.add_argument("--preset", default="quick", help="preset of the methods (default quick)")
+    verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, where a method has it")
+    verb.add_argument("--seeds", type=whole(1), default=5, help="draws of positives and unlabeled (default 5)")
+    verb.add_argument("--only", default="", metavar="NAME", help="rows whose name holds this")
+    verb.add_argument("--keep", metavar="FILE", help="file of finished outcomes: they are not done again")
+    verb.add_argument("--out", metavar="FILE.md", help="write the table here, too")
     verb = verbs.add_parser("app", help="Open the app in the browser.", epilog="Example: pu-geo app joplin.pugeo")
     verb.add_argument("project", nargs="?", metavar="P.pugeo", help="open this project first")
     verb.add_argument("--sample", action="store_true", help="open the sample event first")

@@ -35,6 +35,10 @@ class LabelError(PuGeoError):
     """A label, or a file of labels, cannot be used."""
 
 
+class DatasetError(PuGeoError):
+    """The files of a published data set are missing or damaged, or do not allow what a table asks for."""
+
+
 class TrainingError(PuGeoError):
     """A method cannot train on what it was given, or had to stop."""
 

@@ -27,7 +27,7 @@ from pu_geo.project.layout import Layout, checked_id, write_json
 from pu_geo.project.store import now
 
 State = Literal["running", "done", "failed", "cancelled", "interrupted"]
-ONE_AT_A_TIME = ("prepare", "add_scenes", "add_footprints", "add_grid", "align", "chip")
+ONE_AT_A_TIME = ("prepare", "add_scenes", "add_xbd", "add_footprints", "add_aoi", "add_grid", "align", "chip")
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
 JOB_VARIABLE = "PU_GEO_JOB"
 _ENDS: dict[str, State] = {"done": "done", "failed": "failed", "cancelled": "cancelled"}

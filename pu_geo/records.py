@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 Role = Literal["pre", "post"]
 Label = Literal["positive", "not_damaged", "not_assessable", "cleared"]
-MOST_NODATA = 0.5  # share of a chip that may be without data; beyond it the building counts as not assessed
 LABELS: tuple[Label, ...] = ("positive", "not_damaged", "not_assessable", "cleared")
 Reason = Literal["", "cloud", "outside_image", "nodata", "misaligned", "no_building", "unclear"]
 REASONS: tuple[Reason, ...] = ("", "cloud", "outside_image", "nodata", "misaligned", "no_building", "unclear")
@@ -81,6 +80,11 @@ class Grid:
     x_unit_m: float = 1.0
     y_unit_m: float = 1.0
 
+    @property
+    def has_place(self) -> bool:
+        """False for a project without a place on the Earth: its coordinates are local meters, see `geo.local_space`."""
+        return not self.crs.startswith("ENGCRS[")
+
     def to_px(self, xy: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn project-CRS coordinates, float [..., 2], into (column, row) pixels of this grid, float [..., 2]."""
         a, _, c, _, e, f = self.transform
@@ -100,6 +104,8 @@ class FootprintTable:
         n_in, n_repaired, n_dropped: how many features the file had, were mended, were left out.
             n_in = len(building_ids) + n_dropped.
         notes: one sentence for each kind of repair, drop or renaming, with its count.
+        dropped: how many were left out for which reason, such as {"outside the scenes": 3}; sums to `n_dropped`.
+        is_repaired: bool [N], which ones were mended; None where none was.
     """
 
     building_ids: Sequence[str]
@@ -111,6 +117,8 @@ class FootprintTable:
     n_repaired: int
     n_dropped: int
     notes: tuple[str, ...] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    is_repaired: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)

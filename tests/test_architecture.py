@@ -11,13 +11,14 @@ import pytest
 from small_parts import REPOSITORY
 
 ALWAYS = {"errors", "records"}
-BELOW_TASKS = {"engine", "methods", "losses", "analysis", "geo", "project", "jobs", "tasks"}
+BELOW_TASKS = {"datasets", "engine", "methods", "losses", "analysis", "geo", "project", "jobs", "tasks"}
 OURS = {
     "errors": set(),
     "records": set(),
     "losses": {"errors"},
     "analysis": {"errors"},
     "geo": ALWAYS,
+    "datasets": {"geo", *ALWAYS},
     "project": ALWAYS,
     "jobs": {"project", *ALWAYS},
     "engine": {"losses", "project", *ALWAYS},
@@ -36,12 +37,16 @@ OURS = {
         "demo",
         "launch",
         "cli_parser",
+        "cli_benchmark",
         "cli_map",
+        "cli_outlines",
         "cli_run",
         "geo",
         *ALWAYS,
     },
+    "cli_benchmark": {"cli_run", "tasks", *ALWAYS},
     "cli_map": {"cli_run", "services", "tasks", "project", *ALWAYS},
+    "cli_outlines": {"cli_run", "services", *ALWAYS},
     "cli_run": {"jobs", "project", "worker"},
     "cli_parser": set(),
     "demo": {"cli_run", "services", "tasks", "project", *ALWAYS},
@@ -54,6 +59,7 @@ THIRD_PARTY = {
     "losses": {"torch"},
     "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap"},
     "geo": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio"},
+    "datasets": {"numpy", "cv2", "shapely", "orjson"},
     "project": {"numpy", "shapely"},
     "jobs": set(),
     "engine": {"torch", "torchvision", "numpy", "safetensors"},  # the last one late, for weights files alone
@@ -62,7 +68,9 @@ THIRD_PARTY = {
     "ui": {"streamlit", "plotly", "starlette"},
     "pages": {"streamlit", "plotly", "numpy"},
     "app": {"streamlit", "starlette"},
+    "cli_benchmark": set(),
     "cli_map": set(),
+    "cli_outlines": set(),
     "cli_parser": set(),
     "cli_run": set(),
     "launch": set(),

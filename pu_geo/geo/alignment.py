@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled
 from pu_geo.geo import edge_matching, shift_field
-from pu_geo.geo.chips import columns_of, row_order
 from pu_geo.geo.edge_views import EdgeView, HeldEdges
 from pu_geo.geo.mosaic import Mosaic
+from pu_geo.geo.strips import columns_of, row_order
 from pu_geo.records import Grid
 
 Report = Callable[[Mapping[str, object]], None]

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +18,9 @@ from pu_geo.errors import FootprintError, PuGeoError
 from pu_geo.geo.csv_cells import guarded
 from pu_geo.geo.export_geojson import geometry_texts
 from pu_geo.geo.export_geometry import Extent, to_crs84
-from pu_geo.geo.footprints import read_footprints
+from pu_geo.geo.in_child import read_footprints
 from pu_geo.geo.whole_files import write_whole
-from pu_geo.records import Grid
+from pu_geo.records import FootprintTable, Grid
 
 CELL_M = 500.0
 MIN_CELL_M, MAX_CELL_M = 10.0, 100_000.0
@@ -77,14 +77,11 @@ def read_areas(
         FootprintError: as `read_footprints`; kind "field" if a named attribute is not in the file.
     """
     name = Path(path).name
-    try:
-        table = read_footprints(path, grid)
-    except FootprintError as error:
-        raise FootprintError(_of_areas(error.problem, name), _of_areas(error.hint, name), kind=error.kind) from error
+    table = read_polygons(path, grid)
     names, name_note = _column(table.attributes, name_field, _NAME_FIELDS, name)
     level = _level(name_note, _NAME_FIELDS)
     codes, code_note = _column(table.attributes, code_field, _CODE_FIELDS, name, level)
-    notes = [_of_areas(note, name) for note in table.notes if "new ids" not in note]
+    notes = [note for note in table.notes if "new ids" not in note]
     if not name_note:
         fields = ", ".join(sorted({key for row in table.attributes for key in row})[:12]) or "none at all"
         notes.append(f"No attribute looks like a name, so areas go by code or number. The file has: {fields}.")
@@ -96,6 +93,16 @@ def read_areas(
         table.wkb,
         tuple(notes),
     )
+
+
+def read_polygons(path: Path | str, grid: Grid, *, crs: str | None = None) -> FootprintTable:
+    """Read polygons as `read_footprints` does, with notes and refusals that speak of areas."""
+    name = Path(path).name
+    try:
+        table = read_footprints(path, grid, crs=crs)
+    except FootprintError as error:
+        raise FootprintError(_of_areas(error.problem, name), _of_areas(error.hint, name), kind=error.kind) from error
+    return replace(table, notes=tuple(_of_areas(note, name) for note in table.notes))
 
 
 def _of_areas(text: str, name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import cv2
@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled, ShapeError
 from pu_geo.geo.mosaic import Mosaic
+from pu_geo.geo.strips import Ring, panels, passes
 from pu_geo.records import Grid
 
 Report = Callable[[Mapping[str, object]], None]
 MIN_FOOTPRINT_PX = 4.0
-BUFFER_BYTES = 192 * 1024**2  # pixels held back per mosaic for chips that are not yet complete
-PIECE_PIXELS = 16 * 1024**2
-AREA_FROM = 1.5  # windows larger than this many times the chip are area averaged
+HELD_BYTES = 80 * 1024**2  # pixels held back, of all mosaics together, for chips that are not yet complete
+MAX_HELD_PX = 2048  # windows with a longer side are read by themselves
+PIECE_PIXELS = 8 * 1024**2
+AREA_FROM = 2.0  # windows larger than this many times the chip are area averaged
 N_THREADS = 4  # OpenCV lets go of the interpreter lock
 
 
@@ -53,48 +55,6 @@ def whole_pixels(windows: NDArray[np.float64]) -> NDArray[np.int64]:
     start = np.rint(windows[:, :2]).astype(np.int64)
     stop = np.rint(windows[:, :2] + windows[:, 2:]).astype(np.int64)
     return np.concatenate([start, np.maximum(stop, start + 1)], axis=1)
-
-
-@dataclass
-class _Strip:
-    """Rows of a mosaic that chips still need.
-
-    Attributes:
-        col, width: first grid column held, and how many.
-        row: grid row of the first row held.
-        picture: uint8 [rows, width, 3].
-        valid: bool [rows, width].
-        is_full: every held pixel is valid.
-    """
-
-    mosaic: Mosaic
-    col: int
-    width: int
-    row: int = 0
-    picture: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0, 3), dtype=np.uint8))
-    valid: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
-    is_full: bool = False
-
-    def advance(self, keep_from: int, start: int, stop: int) -> None:
-        """Forget rows above `keep_from`, then read rows `start` to `stop`."""
-        bands, valid = self.mosaic.read(self.col, start, self.width, stop - start)
-        picture = np.asarray(cv2.merge(list(bands)), dtype=np.uint8)
-        if keep_from < start and self.row + len(self.valid) == start:
-            held = max(keep_from - self.row, 0)
-            picture, valid = np.concatenate([self.picture[held:], picture]), np.concatenate([self.valid[held:], valid])
-            start = self.row + held
-        self.picture, self.valid, self.row, self.is_full = picture, valid, start, bool(valid.all())
-
-    def cut(self, box: Sequence[int], out: NDArray[np.uint8]) -> float:
-        """Cut a box out of the held rows into `out`, uint8 [3, size, size]; return the box's share without data, 0..1."""
-        inside = _inside(box, self.mosaic.grid)
-        if inside is None:
-            out[:] = 0
-            return 1.0
-        held = np.s_[inside[1] - self.row : inside[3] - self.row, inside[0] - self.col : inside[2] - self.col]
-        _resize(_mirror(self.picture[held], box, inside, 1), out)
-        valid = self.valid[held]
-        return 1.0 - (valid.size if self.is_full else np.count_nonzero(valid)) / ((box[2] - box[0]) * (box[3] - box[1]))
 
 
 def _inside(box: Sequence[int], grid: Grid) -> tuple[int, int, int, int] | None:
@@ -126,7 +86,7 @@ def cut_chips(
     """Cut one square chip per window out of the scene pair, reading each block of the scenes once.
 
     Beyond the grid's border the picture is mirrored, so that chips there do not stand out by a black edge; pixels without
-    data inside the grid are 0. Windows over 1.5 times the chip's size are area averaged, others bilinear
+    data inside the grid are 0. Windows over 2 times the chip's size are area averaged, others bilinear
     (area averaging by factors near 1 takes about twice as long).
 
     Args:
@@ -141,7 +101,8 @@ def cut_chips(
         is_cancelled: asked after each strip.
 
     Returns:
-        Share of each chip's window that no post scene covers, float32 [N], 0..1; mirrored parts count as not covered.
+        Share of each chip's window that no scene covers, float32 [N, 2 or 1], 0..1, pre first, that of the moved window;
+        mirrored parts count as not covered.
 
     Raises:
         JobCancelled: if `is_cancelled()` says so; `out` is then incomplete.
@@ -152,21 +113,62 @@ def cut_chips(
         raise ShapeError(f"out must be {(len(windows), 3 * len(mosaics), size_px, size_px)}; got {out.shape}.")
     boxes = _boxes(windows, len(mosaics), pre_shift_px)
     reach = np.concatenate([boxes[..., :2].min(axis=1), boxes[..., 2:].max(axis=1)], axis=1)
-    nodata_share = np.ones(len(boxes), dtype=np.float32)
-    rows = max(mosaic.preferred_block_rows for mosaic in mosaics)
-    tall = max(4 * rows, BUFFER_BYTES // (4 * post.grid.width) - rows)
-    is_huge = (reach[:, 3] - reach[:, 1] > tall) | ((reach[:, 2:] - reach[:, :2]).prod(axis=1) > PIECE_PIXELS)
+    sides = reach[:, 2:] - reach[:, :2]
+    is_huge = (sides.max(axis=1) > MAX_HELD_PX) | (sides.prod(axis=1) > PIECE_PIXELS)
     out[is_huge] = 0
-    with ThreadPoolExecutor(N_THREADS) as pool:
-        for done, ready, strips in _passes(mosaics, reach, np.flatnonzero(~is_huge), rows):
-            cut = partial(_cut_some, strips, boxes, out, nodata_share)
-            list(pool.map(cut, np.array_split(ready, N_THREADS)))
-            _tell(report, is_cancelled, done, len(boxes))
-    for done, i in enumerate(np.flatnonzero(is_huge), len(boxes) - int(is_huge.sum()) + 1):
-        for k, mosaic in enumerate(mosaics):
-            nodata_share[i] = _cut_huge(mosaic, boxes[i, k].tolist(), out[i, 3 * k : 3 * k + 3])
+    chips = _Chips(boxes, out, np.ones((len(boxes), len(mosaics)), dtype=np.float32))
+    done = 0
+    for n in _cut_in_passes(mosaics, chips, reach, np.flatnonzero(~is_huge)):
+        done += n
         _tell(report, is_cancelled, done, len(boxes))
-    return nodata_share
+    for i in np.flatnonzero(is_huge):
+        for k, mosaic in enumerate(mosaics):
+            chips.nodata_share[i, k] = _cut_huge(mosaic, boxes[i, k].tolist(), out[i, 3 * k : 3 * k + 3])
+        done += 1
+        _tell(report, is_cancelled, done, len(boxes))
+    return chips.nodata_share
+
+
+@dataclass(frozen=True)
+class _Chips:
+    """What is cut and where to: boxes int64 [N, K, 4], out uint8 [N, 3 K, size, size], nodata_share float32 [N, K]."""
+
+    boxes: NDArray[np.int64]
+    out: NDArray[np.uint8]
+    nodata_share: NDArray[np.float32]
+
+    def cut(self, rings: Sequence[Ring], offset: int, rows: NDArray[np.int64]) -> None:
+        """Cut the chips in `rows`, which the rings hold completely."""
+        grid = rings[0].mosaic.grid
+        for k, ring in enumerate(rings):
+            boxes = self.boxes[rows, k]
+            low, high = np.maximum(boxes[:, :2], 0), np.minimum(boxes[:, 2:], [grid.width, grid.height])
+            insides = np.concatenate([low, high], axis=1).tolist()
+            n_valid = np.zeros(len(rows))
+            for j, (i, box, inside) in enumerate(zip(rows.tolist(), boxes.tolist(), insides, strict=True)):
+                out = self.out[i, 3 * k : 3 * k + 3]
+                if inside[0] >= inside[2] or inside[1] >= inside[3]:
+                    out[:] = 0
+                    continue
+                picture, n_valid[j] = ring.cut(inside, offset)
+                _resize(picture if inside == box else _mirror(picture, box, inside, 1), out)
+            self.nodata_share[rows, k] = 1.0 - n_valid / (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+
+
+def _cut_in_passes(
+    mosaics: Sequence[Mosaic], chips: _Chips, reach: NDArray[np.int64], chosen: NDArray[np.int64]
+) -> Iterator[int]:
+    """Cut the chosen chips, panel by panel and strip by strip, while the next strip is read; yield how many after each."""
+    rows = max(mosaic.preferred_block_rows for mosaic in mosaics)
+    columns = max(mosaic.preferred_block_columns for mosaic in mosaics)
+    with ThreadPoolExecutor(N_THREADS + len(mosaics)) as pool:
+        for panel in panels(reach[chosen], mosaics[0].grid, rows, columns, HELD_BYTES // (3 * len(mosaics))):
+            own = chosen[panel]
+            for rings, offset, ready in passes(mosaics, reach[own], rows, pool):
+                own_ready = own[ready]
+                near = own_ready[np.argsort(reach[own_ready, 0])]  # neighbors find each other's pixels in the cache
+                list(pool.map(partial(chips.cut, rings, offset), np.array_split(near, N_THREADS)))
+                yield len(ready)
 
 
 def _boxes(windows: NDArray[np.float64], n_mosaics: int, pre_shift_px: NDArray[np.float64] | None) -> NDArray[np.int64]:
@@ -177,19 +179,6 @@ def _boxes(windows: NDArray[np.float64], n_mosaics: int, pre_shift_px: NDArray[n
     return boxes
 
 
-def _cut_some(
-    strips: Sequence[_Strip],
-    boxes: NDArray[np.int64],
-    out: NDArray[np.uint8],
-    nodata_share: NDArray[np.float32],
-    rows: NDArray[np.int64],
-) -> None:
-    """Cut the chips in `rows`, which the strips hold completely; the last strip, post, gives the share without data."""
-    for i, own in zip(rows.tolist(), boxes[rows].tolist(), strict=True):
-        for k, strip in enumerate(strips):
-            nodata_share[i] = strip.cut(own[k], out[i, 3 * k : 3 * k + 3])
-
-
 def _tell(report: Report | None, is_cancelled: Callable[[], bool] | None, done: int, total: int) -> None:
     if is_cancelled is not None and is_cancelled():
         raise JobCancelled
@@ -197,53 +186,15 @@ def _tell(report: Report | None, is_cancelled: Callable[[], bool] | None, done: 
         report({"stage": "chips", "done": done, "total": total})
 
 
-def _passes(
-    mosaics: Sequence[Mosaic], boxes: NDArray[np.int64], chosen: NDArray[np.int64], rows: int
-) -> Iterator[tuple[int, NDArray[np.int64], list[_Strip]]]:
-    """Go down the grid strip by strip; yield (chips done after this strip, chips complete now, the strips)."""
-    if len(chosen) == 0:
-        return
-    left, right = columns_of(boxes[chosen], mosaics[0].grid)
-    strips = [_Strip(mosaic, left, right - left) for mosaic in mosaics]
-    done = 0
-    for keep_from, start, stop, ready in row_order(boxes[chosen], mosaics[0].grid, rows):
-        for strip in strips:
-            strip.advance(keep_from, start, stop)
-        done += len(ready)
-        yield done, chosen[ready], strips
-
-
-def columns_of(boxes: NDArray[np.int64], grid: Grid) -> tuple[int, int]:
-    """Return the first grid column that boxes, int64 [N, 4], reach, and one past the last."""
-    left = int(np.clip(boxes[:, 0].min(), 0, grid.width - 1))
-    return left, int(np.clip(boxes[:, 2].max(), left + 1, grid.width))
-
-
-def row_order(boxes: NDArray[np.int64], grid: Grid, rows: int) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
-    """Say which rows to read, strip by strip, so that each is read once and those without boxes never.
-
-    Args:
-        boxes: int64 [N, 4] as from `whole_pixels`.
-        rows: height of a strip.
-
-    Yields:
-        (first row still needed, first row to read, one past the last, boxes complete once it is read).
-    """
-    top = np.clip(boxes[:, 1], 0, grid.height - 1)
-    last = (np.clip(boxes[:, 3], 1, grid.height) - 1) // rows
-    for k in range(int((top // rows).min()), int(last.max()) + 1):
-        start, stop = k * rows, min((k + 1) * rows, grid.height)
-        needed = (top < stop) & (last >= k)
-        if needed.any():
-            yield int(top[needed].min()), start, stop, np.flatnonzero(last == k)
-
-
 def _resize(picture: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
-    """Bring a picture [H, W, 3] to the size of `out`, uint8 [3, size, size]."""
+    """Bring a picture [H, W, 3] to the size of `out`, uint8 [3, size, size], whose bands OpenCV writes to in place."""
+    height, width, _ = picture.shape
     size = out.shape[-1]
-    shrink = max(picture.shape[0], picture.shape[1]) / size
-    how = cv2.INTER_AREA if shrink > AREA_FROM else cv2.INTER_LINEAR
-    out[:] = cv2.resize(picture, (size, size), interpolation=how).transpose(2, 0, 1)
+    if height == width == size:
+        cv2.split(picture, tuple(out))
+        return
+    how = cv2.INTER_AREA if max(height, width) > AREA_FROM * size else cv2.INTER_LINEAR
+    cv2.split(cv2.resize(picture, (size, size), interpolation=how), tuple(out))
 
 
 def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> float:
@@ -256,7 +207,8 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> flo
     if inside is None:
         return 1.0
     x0, y0, x1, y1 = inside
-    shrink = max(1, min(x1 - x0, y1 - y0) // (2 * out.shape[-1]))
+    is_whole = (x1 - x0) * (y1 - y0) <= PIECE_PIXELS
+    shrink = 1 if is_whole else max(1, min(x1 - x0, y1 - y0) // (2 * out.shape[-1]))
     width, height = -(-(x1 - x0) // shrink), -(-(y1 - y0) // shrink)
     small = np.zeros((height, width, 3), dtype=np.uint8)
     step = max(1, int(PIECE_PIXELS**0.5) // shrink)
@@ -267,6 +219,6 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> flo
             w, h = min(step, width - col), min(step, height - row)
             piece, valid = mosaic.read(left, top, min(w * shrink, x1 - left), min(h * shrink, y1 - top))
             n_valid += int(np.count_nonzero(valid))
-            small[row : row + h, col : col + w] = cv2.resize(cv2.merge(list(piece)), (w, h), interpolation=cv2.INTER_AREA)
+            small[row : row + h, col : col + w] = cv2.resize(cv2.merge(tuple(piece)), (w, h), interpolation=cv2.INTER_AREA)
     _resize(_mirror(small, box, inside, shrink), out)
     return 1.0 - n_valid / ((box[2] - box[0]) * (box[3] - box[1]))

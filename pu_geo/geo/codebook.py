@@ -116,6 +116,12 @@ _FIELDS = (
         "1; 2; 3; 4; 6",
     ),
 )  # fmt: skip
+_LOCAL_FIELDS = {  # in place of lon and lat, where a project has no place on the Earth
+    "x_m": Field(
+        "x_m", "float", "m", "Footprint's centroid, to the right of the post picture's left edge. No longitude.", ">= 0"
+    ),
+    "y_m": Field("y_m", "float", "m", "Footprint's centroid above the post picture's upper edge. No latitude.", "<= 0"),
+}
 FIELDS: dict[str, Field] = {field.name: field for field in _FIELDS}
 
 
@@ -129,7 +135,7 @@ def fields_of(damage_map: DamageMap) -> list[Field]:
     for name, column in damage_map.columns.items():
         if name == "building_id":
             continue
-        field = FIELDS.get(name, Field(name, "text", "", "Not part of the schema."))
+        field = FIELDS.get(name) or _LOCAL_FIELDS.get(name, Field(name, "text", "", "Not part of the schema."))
         held = _kind_held(column)
         fits = held is None or held == field.kind or (held, field.kind) == ("int", "float") or field.kind == "json"
         known.append(field if fits or held is None else replace(field, kind=held))

@@ -41,7 +41,7 @@ def _pieces(damage_map: DamageMap, folder: Path) -> Iterator[bytes]:
     extent, boxes, lengths = Extent(), list[NDArray[np.float64]](), list[int]()
     fields = fields_of(damage_map)
     with tempfile.TemporaryFile(dir=folder) as spool:
-        for piece in pieces_of(damage_map):
+        for piece in pieces_of(damage_map, "fgb"):
             extent.add(piece.shapes)
             boxes.append(shapely.bounds(piece.shapes))
             features = list(_features(piece, fields))

@@ -36,7 +36,7 @@ def _texts(damage_map: DamageMap) -> Iterator[bytes]:
     head = {"type": "FeatureCollection", "pu_geo": dict(damage_map.metadata)}
     yield orjson.dumps(head, option=_OPTIONS)[:-1] + b',"features":['
     extent = Extent()
-    for piece in pieces_of(damage_map):
+    for piece in pieces_of(damage_map, "geojson"):
         extent.add(piece.shapes)
         yield (b",\n" if piece.start else b"\n") + _features(piece)
     box = extent.box()  # known last, so it stands last

@@ -17,7 +17,7 @@ from pyproj import CRS
 
 from pu_geo.geo.codebook import Field, fields_of
 from pu_geo.geo.export_geometry import Extent
-from pu_geo.geo.export_pieces import Piece, as_text, caption, flat_cells, pieces_of
+from pu_geo.geo.export_pieces import Piece, as_text, caption, flat_cells, is_local_map, pieces_of
 from pu_geo.geo.export_styles import qml, sld
 from pu_geo.geo.whole_files import whole_file
 from pu_geo.records import DamageMap
@@ -26,6 +26,7 @@ LAYER = "damage_map"
 GEOMETRY = "geom"
 _TREE = f"rtree_{LAYER}_{GEOMETRY}"
 _SRS_ID = 4326
+_UNDEFINED_CARTESIAN = -1  # GeoPackage's own number for coordinates without a place on the Earth
 _MULTIPOLYGON = 6
 _SQL_TYPES = {"bool": "BOOLEAN", "int": "INTEGER", "float": "REAL"}
 _HEAD = struct.Struct("<2sBBi4d")
@@ -86,7 +87,8 @@ def export_gpkg(damage_map: DamageMap, out: Path) -> None:
     """Write a damage map as GeoPackage: layer `damage_map`, spatial index, metadata, and a style by `triage` for QGIS.
 
     Multipolygons in EPSG:4326, not in the project CRS: then each format holds the same numbers, and a project CRS without a
-    code needs no definition that another program may not know. Lists are joined by ";", dicts are JSON text.
+    code needs no definition that another program may not know. A map without a place on the Earth is in local meters, in
+    GeoPackage's undefined Cartesian system (-1), and its description says so. Lists are joined by ";", dicts are JSON text.
 
     Args:
         damage_map: its geometry in `grid_crs`.
@@ -116,14 +118,18 @@ def _fill(db: sqlite3.Connection, damage_map: DamageMap) -> None:
     db.execute(f"CREATE TABLE {LAYER} (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, {GEOMETRY} MULTIPOLYGON, {columns})")
     db.execute("BEGIN")
     extent = Extent()
-    for piece in pieces_of(damage_map):
+    for piece in pieces_of(damage_map, "gpkg"):
         extent.add(piece.shapes)
         marks = ", ".join("?" * (len(fields) + 2))
-        db.executemany(f"INSERT INTO {LAYER} VALUES ({marks})", _rows(piece, fields))
+        db.executemany(f"INSERT INTO {LAYER} VALUES ({marks})", _rows(piece, fields, _srs_id(damage_map)))
         db.executemany(f"INSERT INTO {_TREE} VALUES (?, ?, ?, ?, ?)", _boxes(piece))
     _describe(db, damage_map, extent.box(may_cross=False) or [None] * 4)
     db.execute("COMMIT")
     db.executescript(_TRIGGERS)
+
+
+def _srs_id(damage_map: DamageMap) -> int:
+    return _UNDEFINED_CARTESIAN if is_local_map(damage_map) else _SRS_ID
 
 
 def _column_names(fields: Sequence[Field]) -> list[str]:
@@ -138,17 +144,17 @@ def _column_names(fields: Sequence[Field]) -> list[str]:
     return names
 
 
-def _rows(piece: Piece, fields: Sequence[Field]) -> Iterator[tuple[object, ...]]:
+def _rows(piece: Piece, fields: Sequence[Field], srs_id: int) -> Iterator[tuple[object, ...]]:
     fids = range(piece.start + 1, piece.start + 1 + len(piece.ids))
-    return zip(fids, _blobs(piece.shapes), *flat_cells(piece, fields), strict=True)
+    return zip(fids, _blobs(piece.shapes, srs_id), *flat_cells(piece, fields), strict=True)
 
 
-def _blobs(shapes: NDArray[np.object_]) -> Iterator[bytes | None]:
+def _blobs(shapes: NDArray[np.object_], srs_id: int) -> Iterator[bytes | None]:
     multi = shapes.copy()
     rows = np.flatnonzero((shapely.get_type_id(shapes) != _MULTIPOLYGON) & ~shapely.is_missing(shapes))
     multi[rows] = shapely.multipolygons(shapes[rows], indices=np.arange(len(rows)))
     for wkb, (x0, y0, x1, y1) in zip(shapely.to_wkb(multi, byte_order=1), shapely.bounds(shapes), strict=True):
-        yield None if wkb is None else _HEAD.pack(b"GP", 0, _WITH_ENVELOPE, _SRS_ID, x0, x1, y0, y1) + wkb
+        yield None if wkb is None else _HEAD.pack(b"GP", 0, _WITH_ENVELOPE, srs_id, x0, x1, y0, y1) + wkb
 
 
 def _boxes(piece: Piece) -> Iterator[tuple[object, ...]]:
@@ -159,18 +165,19 @@ def _boxes(piece: Piece) -> Iterator[tuple[object, ...]]:
 
 
 def _describe(db: sqlite3.Connection, damage_map: DamageMap, box: Sequence[float | None]) -> None:
-    title, disclaimer = caption(damage_map)
+    srs_id, (title, disclaimer) = _srs_id(damage_map), caption(damage_map)
+    about = [title, disclaimer.rstrip("."), str(damage_map.metadata.get("coordinates", ""))]
     wkt = CRS.from_epsg(_SRS_ID).to_wkt("WKT1_GDAL")
     db.execute("INSERT INTO gpkg_spatial_ref_sys VALUES ('WGS 84 geodetic', ?, 'EPSG', ?, ?, NULL)", (_SRS_ID, _SRS_ID, wkt))
     db.execute(
         "INSERT INTO gpkg_contents (table_name, data_type, identifier, description, min_x, min_y, max_x, max_y, srs_id) "
         "VALUES (?, 'features', ?, ?, ?, ?, ?, ?, ?)",
-        (LAYER, LAYER, f"{title}. {disclaimer}".strip(". "), *box, _SRS_ID),
+        (LAYER, LAYER, ". ".join(part for part in about if part), *box, srs_id),
     )
     db.execute(
         "INSERT INTO gpkg_contents (table_name, data_type, identifier) VALUES ('layer_styles', 'attributes', 'layer_styles')"
     )
-    db.execute("INSERT INTO gpkg_geometry_columns VALUES (?, ?, 'MULTIPOLYGON', ?, 0, 0)", (LAYER, GEOMETRY, _SRS_ID))
+    db.execute("INSERT INTO gpkg_geometry_columns VALUES (?, ?, 'MULTIPOLYGON', ?, 0, 0)", (LAYER, GEOMETRY, srs_id))
     db.execute(
         "INSERT INTO layer_styles (f_table_catalog, f_table_schema, f_table_name, f_geometry_column, styleName, styleQML, "
         "styleSLD, useAsDefault, description, owner, update_time) VALUES ('', '', ?, ?, 'triage', ?, ?, 1, ?, '', ?)",

@@ -16,6 +16,7 @@ from rasterio.shutil import copy
 from pu_geo.errors import PuGeoError
 from pu_geo.geo import crs as systems
 from pu_geo.geo.export_pieces import as_text, caption
+from pu_geo.geo.local_exports import check_format
 from pu_geo.geo.whole_files import write_whole
 from pu_geo.records import DamageMap
 
@@ -59,8 +60,9 @@ def export_heat(damage_map: DamageMap, out: Path, cell_m: float = CELL_M) -> Non
             `CELL_M` says what it came to.
 
     Raises:
-        PuGeoError: if the map has no buildings.
+        PuGeoError: if the map has no buildings, or no place on the Earth.
     """
+    check_format(damage_map.grid_crs, "heat")
     if len(damage_map.wkb) == 0:
         raise PuGeoError("The damage map has no buildings, so there is no heat to draw.", "Add footprints first.")
     xy = shapely.get_coordinates(shapely.centroid(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object))))

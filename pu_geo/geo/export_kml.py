@@ -49,7 +49,7 @@ def _texts(damage_map: DamageMap) -> Iterator[str]:
         f"<name>{_escaped(title)}</name><description>{_escaped(disclaimer)}</description>{kml_styles()}"
         f'<Schema name="{_SCHEMA_ID}" id="{_SCHEMA_ID}">{schema}</Schema>\n'
     )
-    for piece in pieces_of(damage_map):
+    for piece in pieces_of(damage_map, "kml"):
         yield "".join(_placemarks(piece, fields))
     yield "</Document></kml>\n"
 

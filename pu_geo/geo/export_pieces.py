@@ -11,7 +11,9 @@ import orjson
 from numpy.typing import NDArray
 
 from pu_geo.geo.codebook import Field, Kind
+from pu_geo.geo.crs import is_local
 from pu_geo.geo.export_geometry import to_crs84
+from pu_geo.geo.local_exports import check_format, local_shapes
 from pu_geo.records import DamageMap
 
 BUILDINGS_PER_PIECE = 2000  # more is not faster; the lists of one piece stay below what wakes the garbage collector for long
@@ -25,7 +27,8 @@ class Piece:
     Attributes:
         start: number of the first one.
         ids: [n].
-        shapes: shapely [n] as `to_crs84` returns them; None where rounding leaves nothing.
+        shapes: shapely [n] as `to_crs84` returns them; None where rounding leaves nothing. Of a map without a place, as
+            `local_shapes` does.
         columns: plain Python values [n] by field name, `building_id` first.
     """
 
@@ -35,12 +38,17 @@ class Piece:
     columns: dict[str, list[object]]
 
 
-def pieces_of(damage_map: DamageMap, size: int = BUILDINGS_PER_PIECE) -> Iterator[Piece]:
+def pieces_of(damage_map: DamageMap, format: str, size: int = BUILDINGS_PER_PIECE) -> Iterator[Piece]:
     """Cut a damage map into pieces, in the order of its buildings.
 
+    Args:
+        format: the key of `EXPORTERS` that they are for.
+
     Raises:
+        ImageryError: kind "local" if the map has no place on the Earth and the format cannot say so.
         ValueError: if a column is longer or shorter than the list of buildings.
     """
+    check_format(damage_map.grid_crs, format)
     n = len(damage_map.building_ids)
     for name, column in {"wkb": damage_map.wkb, **damage_map.columns}.items():
         if len(column) != n:
@@ -50,7 +58,13 @@ def pieces_of(damage_map: DamageMap, size: int = BUILDINGS_PER_PIECE) -> Iterato
         here = slice(start, start + size)
         ids = list(damage_map.building_ids[here])
         columns = {"building_id": list[object](ids), **{name: _plain(damage_map.columns[name][here]) for name in names}}
-        yield Piece(start, ids, to_crs84(damage_map.wkb[here], damage_map.grid_crs), columns)
+        is_local, wkb = is_local_map(damage_map), damage_map.wkb[here]
+        yield Piece(start, ids, local_shapes(wkb) if is_local else to_crs84(wkb, damage_map.grid_crs), columns)
+
+
+def is_local_map(damage_map: DamageMap) -> bool:
+    """Say whether a map has no place on the Earth."""
+    return is_local(damage_map.grid_crs)
 
 
 def _plain(column: Sequence[object]) -> list[object]:

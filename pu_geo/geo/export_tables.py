@@ -16,7 +16,8 @@ import shapely
 from pu_geo.geo.codebook import Field, fields_of
 from pu_geo.geo.csv_cells import guarded
 from pu_geo.geo.export_geometry import Extent, lonlat
-from pu_geo.geo.export_pieces import Cell, Piece, as_text, flat_cells, flat_column, pieces_of
+from pu_geo.geo.export_pieces import Cell, Piece, as_text, flat_cells, flat_column, is_local_map, pieces_of
+from pu_geo.geo.local_exports import local_xy
 from pu_geo.geo.whole_files import whole_file, write_whole
 from pu_geo.records import DamageMap
 
@@ -26,6 +27,8 @@ _ARROW = {"text": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": p
 
 def export_csv(damage_map: DamageMap, out: Path) -> None:
     """Write a damage map as CSV for spreadsheets: no outlines, `lon` and `lat` of each centroid in degrees WGS 84.
+
+    Of a map without a place on the Earth, `x_m` and `y_m` in local meters.
 
     UTF-8 with a byte order mark, which Excel needs; RFC 4180 otherwise. A text that a spreadsheet could take for a formula
     (after any apostrophes, = + - @ tab or a line break) gets an apostrophe in front, here and in no other format. Null is an
@@ -40,13 +43,16 @@ def export_csv(damage_map: DamageMap, out: Path) -> None:
 
 def _csv_pieces(damage_map: DamageMap) -> Iterator[bytes]:
     fields = fields_of(damage_map)
-    missing = [name for name in ("lon", "lat") if name not in damage_map.columns]
+    names = ("x_m", "y_m") if is_local_map(damage_map) else ("lon", "lat")
+    missing = [name for name in names if name not in damage_map.columns]
     yield "\ufeff".encode() + _lines([[guarded(field.name) for field in fields] + missing])
-    for piece in pieces_of(damage_map):
+    for piece in pieces_of(damage_map, "csv"):
         columns = [_csv_column(piece, field) for field in fields]
         if missing:
             stop = piece.start + len(piece.ids)
-            place = dict(zip(("lon", "lat"), lonlat(damage_map.wkb[piece.start : stop], damage_map.grid_crs), strict=True))
+            wkb = damage_map.wkb[piece.start : stop]
+            found = local_xy(wkb) if is_local_map(damage_map) else lonlat(wkb, damage_map.grid_crs)
+            place = dict(zip(names, found, strict=True))
             columns += [place[name].tolist() for name in missing]
         yield _lines(zip(*columns, strict=True))
 
@@ -82,7 +88,7 @@ def export_parquet(damage_map: DamageMap, out: Path) -> None:
     schema = pa.schema([*((field.name, kind) for field, kind in zip(fields, types, strict=True)), ("geometry", pa.binary())])
     extent, kinds = Extent(), set[int]()
     with whole_file(out) as beside, beside.open("wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for piece in pieces_of(damage_map, ROWS_PER_GROUP):
+        for piece in pieces_of(damage_map, "parquet", ROWS_PER_GROUP):
             extent.add(piece.shapes)
             kinds |= set(shapely.get_type_id(piece.shapes).tolist()) - {-1}
             writer.write_table(_table(piece, fields, schema))

@@ -1,11 +1,13 @@
 """Footprint files as they are: features out of GeoJSON, GeoPackage and others, nothing repaired yet.
 
 GeoPackages are copied and read with Python's sqlite3 alone. GDAL never opens one: it would bring a second SQLite library
-into the process, and it cannot be stopped when a view of the file never ends. Other formats: see `vector_process`.
+into the process, and it cannot be stopped when a view of the file never ends. Other formats are read by `ogr_files` and
+`table_files`. All of this is meant for the child process alone; see `in_child`.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 import shutil
 import sqlite3
@@ -22,24 +24,29 @@ import shapely
 from pu_geo.errors import FootprintError
 from pu_geo.geo import crs as systems
 from pu_geo.geo import wkb, xbd
-from pu_geo.geo.guard import check_footprint_magic, regular_file
+from pu_geo.geo.file_kinds import check_footprint_magic, regular_file
 from pu_geo.geo.raw_footprints import RawFootprints, broken, from_blobs, known_crs
-from pu_geo.geo.vector_process import read_in_process
 
 MAX_GPKG_BYTES = 1_000_000_000
 MAX_JSON_BYTES = 400_000_000  # parsed JSON takes about five times its size in memory
 MAX_TABLE_BYTES = 400_000_000  # CSV, about as JSON
 MAX_SQL_SECONDS = 60.0
+_UNDEFINED_SRS = (-1, 0, 99999)  # the last one is what GDAL and QGIS write
 _ENVELOPE_BYTES = (0, 32, 48, 48, 64)
+_FOREIGN = {"zip": "ogr_files", "shp": "ogr_files", "fgb": "ogr_files", "parquet": "table_files", "csv": "table_files"}
 
 
-def load_features(path: Path | str, crs: str | None = None) -> RawFootprints:
+def load_features(path: Path | str, crs: str | None = None, *, in_pixels: bool = False) -> RawFootprints:
     """Read every feature of a footprint file, of whatever format its content is; it is neither changed nor locked.
+
+    In this very process, into which GDAL or Arrow may be loaded: files of other people go through `in_child`.
 
     Args:
         path: GeoJSON, xBD labels, GeoPackage, shapefile (zipped, or .shp with its side files), FlatGeobuf, GeoParquet, or
             CSV with WKT.
         crs: "EPSG:n" or WKT, for a file that does not name its own. Without it GeoJSON and CSV are in longitude/latitude.
+
+        in_pixels: a file that names none is in pixels of a picture without a place, and its CRS `crs.LOCAL`.
 
     Raises:
         FootprintError: kind missing, link, driver, size, parse, coords, crs, layers, view, open or timeout; of archives
@@ -47,8 +54,10 @@ def load_features(path: Path | str, crs: str | None = None) -> RawFootprints:
     """
     if crs is not None:
         crs = _given_crs(crs)
+    elif in_pixels:
+        crs = systems.LOCAL
     real = regular_file(path, FootprintError, MAX_GPKG_BYTES)
-    if any(folder.name.endswith(".pugeo") for folder in real.parents):
+    if any(folder.name.endswith(".pugeo") and real.relative_to(folder).parts[0] != "sources" for folder in real.parents):
         raise FootprintError(
             f"{real.name} belongs to a PU-Geo project ({real.parent.name}), which is in use.",
             "Export the footprints from that project first, then choose the export.",
@@ -56,10 +65,10 @@ def load_features(path: Path | str, crs: str | None = None) -> RawFootprints:
         )
     kind = check_footprint_magic(real)
     if kind == "gpkg":
-        return _load_gpkg(real)
+        return _load_gpkg(real, crs)
     if kind == "json":
         return _load_json(regular_file(real, FootprintError, MAX_JSON_BYTES), crs)
-    return read_in_process(regular_file(real, FootprintError, MAX_TABLE_BYTES) if kind == "csv" else real, kind, crs)
+    return _load_foreign(regular_file(real, FootprintError, MAX_TABLE_BYTES) if kind == "csv" else real, kind, crs)
 
 
 def _given_crs(text: str) -> str:
@@ -69,6 +78,26 @@ def _given_crs(text: str) -> str:
         raise FootprintError(
             f"{text[:60]!r} is not a known coordinate system.", "Give it as EPSG:n, such as EPSG:32633.", kind="crs"
         ) from cause
+
+
+def _load_foreign(path: Path, kind: str, crs: str | None) -> RawFootprints:
+    """Read a format that needs GDAL or Arrow, neither of which is loaded for the other, or for formats that need none."""
+    reader = importlib.import_module(f"pu_geo.geo.{_FOREIGN[kind]}")
+    with tempfile.TemporaryDirectory(prefix="pu-geo-") as folder:
+        blobs, attributes, found = reader.read(kind, path, Path(folder), crs)
+    try:
+        system = found if found == crs else known_crs(found)
+    except ValueError as cause:
+        raise broken(
+            path.name, f"its coordinate system {found[:60]!r} is not known", "Save it in EPSG:4326.", "crs"
+        ) from cause
+    plain = orjson.loads(orjson.dumps(attributes, default=_plain, option=orjson.OPT_NON_STR_KEYS))
+    return from_blobs(blobs, plain, [None] * len(blobs), system, path.name)
+
+
+def _plain(value: object) -> str | None:
+    """Turn a value that JSON does not have into text; binary becomes null."""
+    return None if isinstance(value, bytes | memoryview) else str(value)
 
 
 # GeoJSON
@@ -84,7 +113,7 @@ def _load_json(path: Path, crs: str | None) -> RawFootprints:
             raise broken(path.name, f"a coordinate or value is not a finite number ({cause})", kind="coords") from cause
         raise broken(path.name, f"it is not valid JSON ({cause})", "Export it again, as UTF-8 GeoJSON.") from cause
     if xbd.is_xbd(root):
-        return xbd.footprints_of(root)
+        return xbd.footprints_of(root, in_pixels=crs == systems.LOCAL)
     features = _features_of(root, path.name)
     shapes = [feature.get("geometry") for feature in features]
     texts = np.array([None if shape is None else orjson.dumps(shape).decode() for shape in shapes], dtype=object)
@@ -133,7 +162,7 @@ def _json_crs(root: Mapping[str, object], name: str, given: str | None) -> str:
 # GeoPackage
 
 
-def _load_gpkg(path: Path) -> RawFootprints:
+def _load_gpkg(path: Path, crs: str | None) -> RawFootprints:
     for side in ("-wal", "-journal"):
         beside = path.with_name(path.name + side)
         if beside.is_file() and beside.stat().st_size > 0:
@@ -147,7 +176,7 @@ def _load_gpkg(path: Path) -> RawFootprints:
         shutil.copyfile(path, copy)
         database = sqlite3.connect(f"file:{copy}?mode=ro&immutable=1", uri=True)
         try:
-            return _read_gpkg(database, path.name)
+            return _read_gpkg(database, path.name, crs)
         except sqlite3.OperationalError as cause:
             if "interrupted" in str(cause):
                 raise broken(path.name, f"reading took over {MAX_SQL_SECONDS:.0f} s", kind="timeout") from cause
@@ -158,12 +187,12 @@ def _load_gpkg(path: Path) -> RawFootprints:
             database.close()
 
 
-def _read_gpkg(database: sqlite3.Connection, name: str) -> RawFootprints:
+def _read_gpkg(database: sqlite3.Connection, name: str, given: str | None) -> RawFootprints:
     stop_at = time.monotonic() + MAX_SQL_SECONDS
     database.set_progress_handler(lambda: int(time.monotonic() > stop_at), 10_000)
     database.execute("PRAGMA trusted_schema = OFF")
     table, column, srs_id = _only_layer(database, name)
-    crs = _gpkg_crs(database, srs_id, name)
+    crs = systems.LOCAL if srs_id in _UNDEFINED_SRS and given == systems.LOCAL else _gpkg_crs(database, srs_id, name)
     found = database.execute(f"SELECT rowid, * FROM {_quoted(table)}")
     fields = [field[0] for field in found.description][1:]
     if column not in fields:

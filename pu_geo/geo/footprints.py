@@ -14,13 +14,23 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError
 from pu_geo.geo import crs as systems
+from pu_geo.geo import local_outlines
 from pu_geo.geo.footprint_files import is_number, load_features
 from pu_geo.geo.raw_footprints import RawFootprints
 from pu_geo.records import FootprintTable, Grid
 
 ID_KEYS = ("building_id", "uid", "id")
 MAX_ID_LENGTH, MAX_DEPTH = 200, 16
+MIN_AREA_PX = 0.01  # a line that was moved into another system has a little area, too
 _POLYGON, _MULTIPOLYGON, _COLLECTION = 3, 6, 7
+_LOST = {  # why a feature is left out, and how that is said of several
+    "empty": "had no geometry or an empty one",
+    "unreadable": "had an unreadable geometry",
+    "not a polygon": "are points or lines",
+    "not finite": "have coordinates that are not finite",
+    "too small": "are smaller than a hundredth of a pixel",
+    "outside the scenes": "lie outside the post scenes",
+}
 _UNWANTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -37,19 +47,25 @@ def read_footprints(path: Path | str, grid: Grid, *, source: str = "user", crs: 
     Raises:
         FootprintError: kind as in `load_features`, or type, coords, bounds, empty, outside.
     """
-    name = Path(path).name
-    raw = load_features(path, crs)
-    geometries, notes, n_repaired = _polygons(raw, name)
-    placed = _place(geometries, raw.crs, grid)
+    raw = load_features(path, crs, in_pixels=systems.is_local(grid.crs))
+    return footprint_table(raw, Path(path).name, grid, source=source)
+
+
+def footprint_table(raw: RawFootprints, name: str, grid: Grid, *, source: str = "user") -> FootprintTable:
+    """Do the same with features that were read already; messages call them `name`."""
+    geometries, notes, taken_out, dropped = _polygons(raw, name)
+    placed = _place(geometries, raw.crs, name, grid)
     mended, is_mended = _make_valid(placed)
-    keep = _on_grid(mended, grid)
-    lost = int((~shapely.is_missing(geometries)).sum() - keep.sum())
+    keep, is_tiny = _on_grid(mended, grid)
+    lost = {"too small": is_tiny, "outside the scenes": ~shapely.is_missing(geometries) & ~keep & ~is_tiny}
+    dropped |= {reason: int(rows.sum()) for reason, rows in lost.items() if rows.any()}
+    if "outside the scenes" not in dropped and not keep.any():
+        raise _nothing_usable(name, dropped)
     if not keep.any():
         raise _all_outside(name, geometries, raw.crs, grid)
     if is_mended[keep].any():
         notes.append(f"{int(is_mended[keep].sum())} footprint(s) crossed themselves and were repaired.")
-    if lost:
-        notes.append(f"{lost} footprint(s) lie outside the post scenes and were left out.")
+    notes += [f"{dropped[reason]} footprint(s) {_LOST[reason]} and were left out." for reason in lost if reason in dropped]
     rows = np.flatnonzero(keep).tolist()
     ids, id_notes = _building_ids([raw.attributes[i] for i in rows], [raw.feature_ids[i] for i in rows])
     kept = mended[rows]
@@ -60,26 +76,29 @@ def read_footprints(path: Path | str, grid: Grid, *, source: str = "user", crs: 
         attributes=[clean_attributes(raw.attributes[i], name) for i in rows],
         source=source,
         n_in=len(raw.geometries),
-        n_repaired=int((is_mended | n_repaired)[keep].sum()),
+        n_repaired=int((is_mended | taken_out)[keep].sum()),
         n_dropped=len(raw.geometries) - len(rows),
         notes=tuple(notes + id_notes),
+        dropped=dropped,
+        is_repaired=(is_mended | taken_out)[keep],
     )
 
 
 def describe_footprints(path: Path | str) -> str:
     """Check a file without a grid and say in one line what it holds; refusals as in `read_footprints`."""
     raw = load_features(path)
-    geometries, notes, _ = _polygons(raw, Path(path).name)
+    geometries, notes, *_ = _polygons(raw, Path(path).name)
     for attributes in raw.attributes:
         clean_attributes(attributes, Path(path).name)
     return " ".join([f"{int((~shapely.is_missing(geometries)).sum())} footprints in {raw.crs[:40]}.", *notes])
 
 
-def _polygons(raw: RawFootprints, name: str) -> tuple[NDArray[np.object_], list[str], NDArray[np.bool_]]:
+def _polygons(raw: RawFootprints, name: str) -> tuple[NDArray[np.object_], list[str], NDArray[np.bool_], dict[str, int]]:
     """Keep polygons only, in two dimensions; everything else becomes None and is counted.
 
     Returns:
-        geometries [N] in the file's CRS; notes; and which rows had their polygons taken out of a collection, bool [N].
+        geometries [N] in the file's CRS; notes; which rows had their polygons taken out of a collection, bool [N]; and how
+        many were left out for which reason.
     """
     geometries = np.asarray(shapely.force_2d(raw.geometries))
     kinds = shapely.get_type_id(geometries)
@@ -93,21 +112,22 @@ def _polygons(raw: RawFootprints, name: str) -> tuple[NDArray[np.object_], list[
     bounds = shapely.bounds(geometries)
     is_infinite = is_polygon & ~np.isfinite(_extremes(geometries, is_polygon))
     keep = is_polygon & ~is_infinite
-    counts = {
-        "had no geometry or an empty one": is_empty,
-        "had an unreadable geometry": raw.is_unreadable,
-        "are points or lines": is_other,
-        "have coordinates that are not finite": is_infinite,
+    found = {
+        "empty": is_empty,
+        "unreadable": raw.is_unreadable,
+        "not a polygon": is_other,
+        "not finite": is_infinite,
     }
+    dropped = {reason: int(rows.sum()) for reason, rows in found.items() if rows.any()}
     if not keep.any():
-        raise _nothing_usable(name, {reason: int(rows.sum()) for reason, rows in counts.items()})
+        raise _nothing_usable(name, dropped)
     _check_domain(bounds[keep], raw.crs, name)
-    notes = [f"{int(rows.sum())} feature(s) {why} and were left out." for why, rows in counts.items() if rows.any()]
+    notes = [f"{n} feature(s) {_LOST[reason]} and were left out." for reason, n in dropped.items()]
     taken_out = is_collection & keep
     if taken_out.any():
         notes.append(f"{int(taken_out.sum())} geometry collection(s) were reduced to their polygons.")
     geometries[~keep] = None
-    return geometries, notes, taken_out
+    return geometries, notes, taken_out, dropped
 
 
 def _extremes(geometries: NDArray[np.object_], rows: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -131,18 +151,12 @@ def _polygons_of(collection: shapely.Geometry) -> shapely.Geometry | None:
 
 
 def _nothing_usable(name: str, counts: Mapping[str, int]) -> FootprintError:
-    kinds = {
-        "had no geometry or an empty one": "empty",
-        "had an unreadable geometry": "parse",
-        "are points or lines": "type",
-        "have coordinates that are not finite": "coords",
-    }
-    worst = max(counts, key=lambda reason: counts[reason])
-    told = "; ".join(f"{n} {reason}" for reason, n in counts.items() if n) or "it has no features"
+    kinds = {"empty": "empty", "unreadable": "parse", "not a polygon": "type", "not finite": "coords", "too small": "type"}
+    told = "; ".join(f"{n} {_LOST[reason]}" for reason, n in counts.items()) or "it has no features"
     return FootprintError(
         f"{name} holds no usable building outline: {told}. Footprints are polygons.",
         "Choose a file with building polygons.",
-        kind=kinds[worst] if any(counts.values()) else "empty",
+        kind=kinds[max(counts, key=lambda reason: counts[reason])] if counts else "empty",
     )
 
 
@@ -162,8 +176,10 @@ def _check_domain(bounds: NDArray[np.float64], crs: str, name: str) -> None:
         )
 
 
-def _place(geometries: NDArray[np.object_], crs: str, grid: Grid) -> NDArray[np.object_]:
+def _place(geometries: NDArray[np.object_], crs: str, name: str, grid: Grid) -> NDArray[np.object_]:
     """Convert to the project CRS; in degrees, also turn longitudes to the grid's side of the antimeridian."""
+    if systems.is_local(grid.crs):
+        return local_outlines.from_pixels(geometries, crs, name, grid)
     is_degrees = systems.load_crs(grid.crs).is_geographic
     center = grid.transform[2] + grid.transform[0] * grid.width / 2
 
@@ -187,13 +203,14 @@ def _make_valid(geometries: NDArray[np.object_]) -> tuple[NDArray[np.object_], N
     return mended, is_broken
 
 
-def _on_grid(geometries: NDArray[np.object_], grid: Grid) -> NDArray[np.bool_]:
-    """Mark polygons whose bounding box shares some area with the grid, bool [N]."""
+def _on_grid(geometries: NDArray[np.object_], grid: Grid) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Mark polygons whose bounding box shares some area with the grid, and those with next to no area; bool [N] each."""
     a, _, c, _, e, f = grid.transform
     x0, y0, x1, y1 = shapely.bounds(geometries).T
     is_polygon = np.isin(shapely.get_type_id(geometries), (_POLYGON, _MULTIPOLYGON))
     touches = (x1 > c) & (x0 < c + a * grid.width) & (y1 > f + e * grid.height) & (y0 < f)
-    return np.asarray(is_polygon & touches & (shapely.area(geometries) > 0))
+    is_tiny = ~shapely.is_missing(geometries) & ~(shapely.area(geometries) > MIN_AREA_PX * abs(a * e))
+    return is_polygon & touches & ~is_tiny, is_tiny
 
 
 def _all_outside(name: str, geometries: NDArray[np.object_], crs: str, grid: Grid) -> FootprintError:
@@ -215,10 +232,11 @@ def _all_outside(name: str, geometries: NDArray[np.object_], crs: str, grid: Gri
 
 def ground_area(geometries: NDArray[np.object_], grid: Grid) -> NDArray[np.float64]:
     """Measure ground areas in square metres, float64 [N], in an equal-area projection centered on the grid."""
+    if systems.is_local(grid.crs):
+        return np.asarray(shapely.area(geometries), dtype=np.float64)
     a, _, c, _, e, f = grid.transform
     middle = np.array([[c + a * grid.width / 2, f + e * grid.height / 2]])
-    lon, lat = systems.to_lonlat(middle, grid.crs)[0]
-    flat = systems.equal_area(float(lon), float(lat))
+    flat = systems.equal_area(*systems.to_lonlat(middle, grid.crs)[0].tolist())
     placed = shapely.transform(geometries, lambda xy: systems.convert(systems.to_lonlat(xy, grid.crs), systems.LONLAT, flat))
     return np.asarray(shapely.area(placed), dtype=np.float64)
 

@@ -58,6 +58,7 @@ def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> Footp
         n_repaired=0,
         n_dropped=n_out,
         notes=(f"{n_out} squares at the border reach out of the post scenes and were left out.",) if n_out else (),
+        dropped={"outside the scenes": n_out} if n_out else {},
     )
 
 

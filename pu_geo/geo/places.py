@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pu_geo.errors import ImageryError
 from pu_geo.geo import xbd
-from pu_geo.geo.guard import head_of, regular_file
+from pu_geo.geo.file_kinds import head_of, regular_file
 from pu_geo.geo.raw_footprints import known_crs
 from pu_geo.records import Affine6
 
@@ -51,6 +51,11 @@ def find_place(path: Path, crs: str | None) -> Place | None:
     fitted = xbd.place_of(regular_file(labels, ImageryError), path.name)
     told = f"xBD labels ({fitted.n_polygons} buildings, off by {fitted.residual_px:.2g} pixels)"
     return Place(fitted.crs, fitted.transform, told, fitted.date)
+
+
+def has_world_file(path: Path) -> bool:
+    """Say whether a world file lies beside a picture."""
+    return _world_file(path) is not None
 
 
 def _world_file(path: Path) -> Path | None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import orjson
-import pyproj
 from numpy.typing import NDArray
 
 from pu_geo.errors import LabelError
+from pu_geo.geo import crs as systems
 
 
 def read_points(path: Path, crs: str) -> tuple[NDArray[np.float64], list[Mapping[str, object]]]:
@@ -46,9 +46,13 @@ def read_points(path: Path, crs: str) -> tuple[NDArray[np.float64], list[Mapping
         raise LabelError(
             f"{path.name} has coordinates that are no longitude and latitude.", "Save it in EPSG:4326.", kind="bounds"
         )
-    to_project = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
-    xy = np.stack(to_project.transform(lonlat[:, 0], lonlat[:, 1]), axis=-1)
-    return xy, [feature.get("properties") or {} for feature in features]
+    if systems.is_local(crs):
+        raise LabelError(
+            f"{path.name} holds points in longitude and latitude, and this project has no place on the Earth.",
+            "Import a CSV with the columns building_id and label.",
+            kind="local",
+        )
+    return systems.convert(lonlat, systems.LONLAT, crs), [feature.get("properties") or {} for feature in features]
 
 
 def read_exported_map(path: Path) -> list[Mapping[str, object]] | None:

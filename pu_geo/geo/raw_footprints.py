@@ -48,6 +48,17 @@ def from_blobs(
     return RawFootprints(geometries, has_blob & shapely.is_missing(geometries), attributes, feature_ids, crs)
 
 
+def joined(parts: Sequence[RawFootprints]) -> RawFootprints:
+    """Join the features of several files of one coordinate system, at least one."""
+    return RawFootprints(
+        np.concatenate([part.geometries for part in parts]),
+        np.concatenate([part.is_unreadable for part in parts]),
+        [row for part in parts for row in part.attributes],
+        [number for part in parts for number in part.feature_ids],
+        parts[0].crs,
+    )
+
+
 def broken(name: str, why: str, hint: str = "Export the file again.", kind: str = "parse") -> FootprintError:
     """Return the error for a footprint file that cannot be read."""
     return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind=kind)

@@ -54,9 +54,9 @@ class MapPicture:
         data: the file, JPEG with a background, PNG without.
         width, height: pixels; the longer is 1,600.
         m_per_px: meters on the ground.
-        north_deg: where true north is at the center, degrees clockwise from up.
+        north_deg: where true north is at the center, degrees clockwise from up; NaN without a place on the Earth.
         corners: (longitude, latitude) in degrees WGS 84: upper left, upper right, lower left, lower right; NaN where the
-            project CRS does not reach.
+            project CRS does not reach; none without a place on the Earth.
         cell_m: side of a cell in meters; None where buildings are drawn one by one.
         has_scene: whether a background was there.
     """
@@ -112,10 +112,8 @@ def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None) -> MapP
     else:
         legend = _draw_buildings(picture, shapes, triage, frame, _DARK if scene is None else _LIGHT)
     data, media_type = _encode(picture, is_photo=scene is not None)
-    return MapPicture(
-        data, media_type, frame.width, frame.height, frame.m_per_px, _north_deg(frame), _corners(grid), legend, cell_m,
-        has_scene=scene is not None,
-    )  # fmt: skip
+    where = (_north_deg(frame), _corners(grid)) if grid.has_place else (math.nan, ())
+    return MapPicture(data, media_type, frame.width, frame.height, frame.m_per_px, *where, legend, cell_m, scene is not None)
 
 
 def _frame(grid: Grid) -> _Frame:

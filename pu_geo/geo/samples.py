@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import rasterio
@@ -38,10 +39,23 @@ def holds_data(samples: NDArray[np.generic], nodata: float | None) -> NDArray[np
     valid = np.ones(samples.shape[1:], dtype=bool)
     if samples.dtype.kind == "f":
         valid &= np.isfinite(samples).all(axis=0)
-    if nodata is not None and not math.isnan(nodata):
-        hole = np.float64(nodata).astype(samples.dtype) if samples.dtype.kind == "f" else nodata
-        valid &= (samples != hole).any(axis=0)
+    hole = _as_sample(nodata, samples.dtype)
+    if hole is not None:
+        differs = samples[0] != hole  # band by band: a mask of all bands would be three times as large
+        for band in samples[1:]:
+            differs |= band != hole
+        valid &= differs
     return valid
+
+
+def _as_sample(nodata: float | None, dtype: np.dtype[Any]) -> Any:
+    """Return nodata as a sample of the given type, so that comparing needs no wider numbers; None if no sample equals it."""
+    if nodata is None or math.isnan(nodata):
+        return None
+    if dtype.kind == "f":
+        return np.float64(nodata).astype(dtype)
+    info = np.iinfo(dtype)
+    return dtype.type(int(nodata)) if info.min <= nodata <= info.max and float(nodata).is_integer() else None
 
 
 def read_samples(
@@ -57,12 +71,15 @@ def read_samples(
     Returns:
         samples [3, H, W] in the file's own type, and valid, bool [H, W].
     """
+    if ColorInterp.alpha in source.colorinterp:  # read as a band: beside a nodata value, GDAL's mask would leave it out
+        shape = None if out_hw is None else (4, *out_hw)
+        alpha = source.colorinterp.index(ColorInterp.alpha) + 1
+        samples = source.read([*rgb, alpha], window=window, out_shape=shape)  # in one go: each block is decoded once
+        return samples[:3], holds_data(samples[:3], source.nodata) & (samples[3] > 0)
     shape = None if out_hw is None else (3, *out_hw)
     samples = source.read(list(rgb), window=window, out_shape=shape)
     valid = holds_data(samples, source.nodata)
-    if ColorInterp.alpha in source.colorinterp:  # read as a band: beside a nodata value, GDAL's mask would leave it out
-        valid &= source.read(source.colorinterp.index(ColorInterp.alpha) + 1, window=window, out_shape=out_hw) > 0
-    elif has_mask(source):
+    if has_mask(source):
         valid &= source.read_masks(1, window=window, out_shape=out_hw) > 0
     return samples, valid
 

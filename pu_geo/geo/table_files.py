@@ -1,4 +1,4 @@
-"""Footprints in tables: GeoParquet, and CSV with a column of WKT. Loaded by `vector_child` alone."""
+"""Footprints in tables: GeoParquet, and CSV with a column of WKT. Loaded by `footprint_files` alone, in the child."""
 
 from __future__ import annotations
 

@@ -92,9 +92,13 @@ def is_xbd(root: object) -> bool:
     return isinstance(features, dict) and isinstance(features.get("lng_lat"), list) and isinstance(features.get("xy"), list)
 
 
-def footprints_of(root: Mapping[str, Mapping[str, Sequence[object]]]) -> RawFootprints:
-    """Return the buildings of an xBD label file, in longitude/latitude; `damage` is their subtype, where they have one."""
-    rows = [row if isinstance(row, dict) else {} for row in root["features"]["lng_lat"]]
+def footprints_of(root: Mapping[str, Mapping[str, Sequence[object]]], *, in_pixels: bool = False) -> RawFootprints:
+    """Return the buildings of an xBD label file; `damage` is their subtype, where they have one.
+
+    Args:
+        in_pixels: in pixels of their picture, `crs.LOCAL`; in longitude/latitude otherwise.
+    """
+    rows = [row if isinstance(row, dict) else {} for row in root["features"]["xy" if in_pixels else "lng_lat"]]
     geometries = _shapes([row.get("wkt") for row in rows])
     attributes = []
     for row in rows:
@@ -103,7 +107,8 @@ def footprints_of(root: Mapping[str, Mapping[str, Sequence[object]]]) -> RawFoot
         if "subtype" in properties:
             properties["damage"] = properties.pop("subtype")
         attributes.append(properties)
-    return RawFootprints(geometries, shapely.is_missing(geometries), attributes, [None] * len(rows), systems.LONLAT)
+    crs = systems.LOCAL if in_pixels else systems.LONLAT
+    return RawFootprints(geometries, shapely.is_missing(geometries), attributes, [None] * len(rows), crs)
 
 
 def place_of(labels: Path, name: str) -> XbdPlace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,19 +19,26 @@ from pu_geo.project.store import now, transaction
 from pu_geo.records import FootprintTable, Grid, Scene
 
 
-def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid) -> None:
-    """Store scenes and the project grid that follows from them, in one transaction."""
+def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_share: float | None = None) -> None:
+    """Store scenes and the project grid that follows from them, in one transaction.
+
+    Args:
+        pre_share: share of the grid, 0..1, that all pre scenes cover; None without one.
+    """
     with transaction(db):
         for scene in scenes:
             facts = json.dumps(asdict(scene))
             db.execute("INSERT INTO scene VALUES (?, ?, ?, ?, ?)", (scene.scene_id, scene.role, scene.path, facts, now()))
         srs_id = _register_srs(db, grid)
         db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('grid', ?)", (json.dumps(asdict(grid)),))
+        db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('pre_share', ?)", (json.dumps(pre_share),))
         for table in ("gpkg_contents", "gpkg_geometry_columns"):
             db.execute(f"UPDATE {table} SET srs_id = ? WHERE table_name IN ('footprints', 'damage_map')", (srs_id,))
 
 
 def _register_srs(db: sqlite3.Connection, grid: Grid) -> int:
+    if not grid.has_place:
+        return schema.UNDEFINED_CARTESIAN
     code = int(grid.crs.removeprefix("EPSG:")) if grid.crs.startswith("EPSG:") else schema.CUSTOM_SRS
     organization = "EPSG" if code != schema.CUSTOM_SRS else "PU-GEO"
     db.execute(
@@ -45,6 +52,23 @@ def scenes(db: sqlite3.Connection) -> list[Scene]:
     """Return every scene, in the order in which they were added."""
     rows = db.execute("SELECT facts FROM scene ORDER BY rowid").fetchall()
     return [_scene(json.loads(row[0])) for row in rows]
+
+
+def pre_share(db: sqlite3.Connection) -> float | None:
+    """Return the share of the grid, 0..1, that pre scenes cover; None where there is none, or it was not measured."""
+    row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'pre_share'").fetchone()
+    return None if row is None else json.loads(row[0])
+
+
+def set_dates(db: sqlite3.Connection, dates: Mapping[str, str | None]) -> None:
+    """Change the dates of acquisition of scenes, given by id: ISO 8601, or None where it is not known."""
+    with transaction(db):
+        for scene_id, date in dates.items():
+            changed = db.execute(
+                "UPDATE scene SET facts = json_set(facts, '$.date', ?) WHERE scene_id = ?", (date, scene_id)
+            ).rowcount
+            if not changed:
+                raise ProjectError(f"This project has no scene {scene_id!r}.", "Load the page anew.")
 
 
 def _scene(facts: dict[str, Any]) -> Scene:
@@ -89,39 +113,45 @@ def wkb_from_blob(blob: bytes) -> bytes:
 def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
     """Add footprints, give ids to those without, and return how many were new.
 
-    A footprint whose id and outline are here already is left as it is.
+    A footprint whose id and outline are here already is left as it is; one without an id also where its outline is.
 
     Raises:
         FootprintError: if an id is here already with another outline.
     """
+    with transaction(db):
+        return len(insert_footprints(db, table))
+
+
+def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int]:
+    """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new."""
     srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
     bounds = shapely.bounds(shapely.from_wkb(list(table.wkb)))
-    with transaction(db):
-        known = dict(db.execute("SELECT building_id, geom FROM footprints"))
-        outlines, taken = set(known.values()), {*known, *table.building_ids}
-        number = len(known)
-        rows = []
-        for i, wkb in enumerate(table.wkb):
-            blob = blob_from_wkb(wkb, bounds[i], srs_id)
-            building_id = table.building_ids[i]
-            if not building_id:
-                if blob in outlines:
-                    continue
-                number += 1
-                while (building_id := f"b{number:06d}") in taken:
-                    number += 1
-            elif building_id in known:
-                _refuse_other_outline(building_id, known[building_id], blob)
+    known = dict(db.execute("SELECT building_id, geom FROM footprints"))
+    outlines, taken = set(known.values()), {*known, *table.building_ids}
+    number = len(known)
+    new, rows = [], []
+    for i, wkb in enumerate(table.wkb):
+        blob = blob_from_wkb(wkb, bounds[i], srs_id)
+        building_id = table.building_ids[i]
+        if not building_id:
+            if blob in outlines:
                 continue
-            known[building_id] = blob
-            attributes = json.dumps(dict(table.attributes[i]), ensure_ascii=False)
-            rows.append((blob, building_id, float(table.area_m2[i]), table.source, attributes))
-        db.executemany(
-            "INSERT INTO footprints (geom, building_id, area_m2, source_footprint, attributes) VALUES (?, ?, ?, ?, ?)",
-            rows,
-        )
-        _widen_extent(db, bounds)
-    return len(rows)
+            number += 1
+            while (building_id := f"b{number:06d}") in taken:
+                number += 1
+        elif building_id in known:
+            _refuse_other_outline(building_id, known[building_id], blob)
+            continue
+        known[building_id] = blob
+        outlines.add(blob)
+        attributes = json.dumps(dict(table.attributes[i]), ensure_ascii=False)
+        new.append(i)
+        rows.append((blob, building_id, float(table.area_m2[i]), table.source, attributes))
+    db.executemany(
+        "INSERT INTO footprints (geom, building_id, area_m2, source_footprint, attributes) VALUES (?, ?, ?, ?, ?)", rows
+    )
+    _widen_extent(db, bounds)
+    return new
 
 
 def _refuse_other_outline(building_id: str, known: bytes, new: bytes) -> None:
@@ -188,6 +218,14 @@ def latest_chip_set(db: sqlite3.Connection) -> str | None:
     """Return the id of the chip set that was made last, or None."""
     row = db.execute("SELECT chip_set FROM chip_set ORDER BY made_at DESC LIMIT 1").fetchone()
     return None if row is None else str(row[0])
+
+
+def age_of_chips(db: sqlite3.Connection) -> tuple[str, int, bool] | None:
+    """Return when the newest chip set was made, of how many buildings, and whether a scene came after it; None without one."""
+    row = db.execute(
+        "SELECT made_at, n, made_at < (SELECT max(added_at) FROM scene) FROM chip_set ORDER BY made_at DESC LIMIT 1"
+    ).fetchone()
+    return None if row is None else (row[0], row[1], bool(row[2]))
 
 
 def chip_count(db: sqlite3.Connection, chip_set: str) -> int:

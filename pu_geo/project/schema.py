@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pu_geo.project import live_style
 
-SCHEMA = 3
+SCHEMA = 4
 APPLICATION_ID = 0x47504B47  # "GPKG"
 USER_VERSION = 10300
+UNDEFINED_CARTESIAN = -1  # GeoPackage's own number for local coordinates
 CUSTOM_SRS = 100000  # a CRS without an EPSG code
 
 _GEOPACKAGE = """
@@ -118,10 +119,29 @@ _AREAS = (
     live_style.insert("areas", live_style.areas_qml(), "Outlines"),
 )
 
-CREATE = _GEOPACKAGE + _TABLES + _REGISTRY + "".join(f"{statement};\n" for statement in _AREAS)
+# The area of interest, and what became of each file of footprints. Came with schema 4. Areas of interest are a log, the layer
+# shows its last entry: taking away is an entry without geometry, and nothing is ever lost.
+_AOI = (
+    "CREATE TABLE aoi_log (step INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom BLOB, source TEXT NOT NULL, at TEXT NOT NULL)",
+    "CREATE VIEW aoi AS SELECT step AS OGC_FID, geom, source, at FROM aoi_log "
+    "WHERE step = (SELECT max(step) FROM aoi_log) AND geom IS NOT NULL",
+    "CREATE TABLE intake (intake INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, file TEXT NOT NULL, at TEXT NOT NULL, "
+    "n_in INTEGER NOT NULL, kept INTEGER NOT NULL, repaired INTEGER NOT NULL, dropped INTEGER NOT NULL, "
+    "dropped_by TEXT NOT NULL, notes TEXT NOT NULL, CHECK (n_in = kept + repaired + dropped))",
+    "INSERT INTO gpkg_contents (table_name, data_type, identifier, description, srs_id) SELECT 'aoi', 'features', 'aoi', "
+    "'area of interest (live view)', srs_id FROM gpkg_contents WHERE table_name = 'footprints'",
+    "INSERT INTO gpkg_contents (table_name, data_type, identifier, description) "
+    "VALUES ('intake', 'attributes', 'intake', 'what became of each file of footprints')",
+    "INSERT INTO gpkg_geometry_columns SELECT 'aoi', 'geom', 'GEOMETRY', srs_id, 0, 0 FROM gpkg_geometry_columns "
+    "WHERE table_name = 'footprints'",
+    live_style.insert("aoi", live_style.areas_qml(), "Outline"),
+)
+
+CREATE = _GEOPACKAGE + _TABLES + _REGISTRY + "".join(f"{statement};\n" for statement in (*_AREAS, *_AOI))
 
 # Schema number -> statements that lead to the next one. Rows of the log are never rewritten.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     1: (*(f"ALTER TABLE label_event ADD COLUMN {column}" for column in _ANSWER_COLUMNS), "DROP VIEW damage_map", _VIEW),
     2: _AREAS,
+    3: _AOI,
 }

@@ -15,11 +15,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis import audit, progress
+from pu_geo.analysis import assessability, audit, progress
 from pu_geo.errors import PuGeoError
 from pu_geo.project import checks, contents, labels, queues, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import MOST_NODATA
 from pu_geo.services import queueing
 from pu_geo.services.imagery import chip_facts
 
@@ -176,8 +175,8 @@ def answers_of(layout: Layout, chip_set: str, since: Check | None = None) -> NDA
             found = [one for one in labels.audits(db) if one.event > since.at_event and one.building_id in drawn]
             said |= {one.building_id: _CODES[one.label] for one in found}
     answers = np.fromiter((said.get(building, audit.OPEN) for building in ids), np.int8, len(ids))
-    nodata = np.array(facts["nodata_share"]) > MOST_NODATA
-    answers[(answers == audit.OPEN) & nodata] = audit.NOT_ASSESSABLE
+    is_hidden = assessability.reasons(facts) != ""
+    answers[(answers == audit.OPEN) & is_hidden] = audit.NOT_ASSESSABLE
     return answers
 
 

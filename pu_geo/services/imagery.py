@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
-from pu_geo.project import alignment, contents, store
+from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Role, Scene
 
@@ -77,17 +75,36 @@ def bands_in(text: str) -> list[int] | None:
 
 
 def start_adding_scenes(
-    layout: Layout, pre: Sequence[str], post: Sequence[str], *, bands: Sequence[int] | None = None, crs: str = ""
-) -> str:
+    layout: Layout, pre: Sequence[str], post: Sequence[str], *, bands: Sequence[int] | None = None, crs: str = "",
+    pixel_m: float | None = None,
+) -> str:  # fmt: skip
     """Start the job that adds scenes; return its id.
+
+    Args:
+        pixel_m: side of a pixel on the ground, meters, stated by a person for pictures that have no place on the Earth; the
+            project then has local coordinates. None for scenes with a place.
 
     Raises:
         PuGeoError: if no path is given.
     """
     if not (pre or post):
         raise PuGeoError("No scene was named.", "Write the path of at least one image file.")
-    more = {"bands": bands, "crs": crs or None}
+    more = {"bands": bands, "crs": crs or None, "pixel_m": pixel_m}
     return jobs.start(layout, "add_scenes", {"pre": list(pre), "post": list(post), **more})
+
+
+def start_adding_xbd(layout: Layout, folder: str, *, chosen: str = "") -> str:
+    """Start the job that adds an xBD folder: its pictures as scenes, its post labels as footprints; return its id.
+
+    Args:
+        chosen: how the names of the wanted pictures begin, or a pattern of them with *; all if empty.
+
+    Raises:
+        PuGeoError: if no folder is given.
+    """
+    if not folder.strip():
+        raise PuGeoError("No xBD folder was named.", "Write the path of the folder that holds images/ and labels/.")
+    return jobs.start(layout, "add_xbd", {"folder": folder.strip(), "chosen": chosen.strip()})
 
 
 def start_adding_footprints(layout: Layout, path: str, *, crs: str = "") -> str:
@@ -114,16 +131,3 @@ def start_chipping(layout: Layout, *, size_px: int, bands: str) -> str:
 def start_aligning(layout: Layout) -> str:
     """Start the job that finds how far pre and post scenes are apart at each building; return its id."""
     return jobs.start(layout, "align", {})
-
-
-def alignment_words(layout: Layout) -> str | None:
-    """Say how pre and post fit, in one line; None where it is not known or not any more."""
-    with store.connect(layout) as db:
-        scenes, ids = contents.scenes(db), contents.building_ids(db)
-    found = alignment.load(layout, ids, scenes)
-    if found is None:
-        return None
-    n_failed = int(found.is_misaligned.sum())
-    failed = f" {n_failed:,} buildings could not be aligned: look at them with care." if n_failed else ""
-    away = float(np.hypot(*found.scene_m))
-    return f"Pre and post are {away:.1f} m apart; chips are cut with that put right, building by building.{failed}"

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from pu_geo import jobs
+from pu_geo.analysis import assessability
 from pu_geo.errors import PuGeoError
 from pu_geo.jobs import JobView
-from pu_geo.project import areas, labels, runs, store, versions
+from pu_geo.project import areas, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout, checked_id
-from pu_geo.records import MOST_NODATA, RunFacts
+from pu_geo.records import RunFacts
 from pu_geo.services import auditing
 from pu_geo.services.imagery import chip_facts
 
@@ -23,6 +24,7 @@ FORMATS = {
     "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet", "fgb": "FlatGeobuf",
     "kml": "KML", "heat": "Heat raster (COG)",
 }  # fmt: skip
+LOCAL_FORMATS = ("gpkg", "csv")  # the formats that can say that a map has no place on the Earth
 PROFILES = {"copernicus": "Copernicus EMS classes", "unosat": "UNOSAT codes"}
 
 
@@ -53,8 +55,8 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
         answers = labels.current_labels(db)
     said = [answers.get(building) for building in runs.building_ids_of(layout, run_id)]
     above = scores.round(4) >= round(threshold, 4)
-    nodata = np.array(chip_facts(layout, run(layout, run_id).chip_set)["nodata_share"]) > MOST_NODATA
-    is_open = np.array([label is None for label in said]) & ~nodata
+    is_hidden = assessability.reasons(chip_facts(layout, run(layout, run_id).chip_set)) != ""
+    is_open = np.array([label is None for label in said]) & ~is_hidden
     return ThresholdView(
         n=len(scores),
         n_flagged=int((above & is_open).sum()),
@@ -70,17 +72,30 @@ def histogram(layout: Layout, run_id: str, n_bins: int = 50) -> tuple[Sequence[f
 
 
 def start_publish(
-    layout: Layout, run_id: str, *, threshold: float, formats: Sequence[str], profiles: Sequence[str] = ()
-) -> str:
-    """Start the job that writes the next version of the damage map into `exports/`; return its id."""
-    return jobs.start(layout, "publish", publish_arguments(layout, run_id, threshold, formats, profiles))
+    layout: Layout, run_id: str, *, threshold: float, formats: Sequence[str], profiles: Sequence[str] = (),
+    local: bool = False,
+) -> str:  # fmt: skip
+    """Start the job that writes the next version of the damage map into `exports/`; return its id.
+
+    Args:
+        local: a person said that the map of a project without a place on the Earth shall be written in local meters.
+    """
+    return jobs.start(layout, "publish", publish_arguments(layout, run_id, threshold, formats, profiles, local=local))
+
+
+def has_place(layout: Layout) -> bool:
+    """Say whether a project lies on the Earth; one of pictures without a georeference has local coordinates."""
+    with store.connect(layout) as db:
+        return contents.grid(db).has_place
 
 
 def publish_arguments(
-    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str]
-) -> dict[str, object]:
+    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str],
+    *, local: bool = False,
+) -> dict[str, object]:  # fmt: skip
     """Return what the job "publish" takes; see `map_arguments`."""
-    return {**map_arguments(layout, run_id, threshold), "formats": list(formats), "profiles": list(profiles)}
+    return {**map_arguments(layout, run_id, threshold), "formats": list(formats), "profiles": list(profiles),
+            "local": local}  # fmt: skip
 
 
 def map_arguments(layout: Layout, run_id: str, threshold: float | None) -> dict[str, object]:

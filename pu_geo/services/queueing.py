@@ -12,14 +12,13 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from pu_geo.analysis import progress
+from pu_geo.analysis import assessability, progress
 from pu_geo.analysis import queue as queues_ahead
 from pu_geo.analysis.queue import DEFAULT_MIX as DEFAULT_MIX
 from pu_geo.analysis.queue import Mix as Mix
 from pu_geo.analysis.queue import QueueState
 from pu_geo.project import contents, labels, queues, rounds, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import MOST_NODATA
 from pu_geo.services import labeling
 from pu_geo.services.imagery import chip_facts
 
@@ -50,7 +49,7 @@ class Standing:
 
     Attributes:
         ids: building ids.
-        is_answered: labeled, or without data; not to be looked at any more.
+        is_answered: labeled, or hidden in the imagery; not to be looked at any more.
         is_positive: called damaged.
         scores: of the instant ranker; None before there is a positive.
     """
@@ -118,10 +117,10 @@ def standing(layout: Layout) -> Standing | None:
     facts = chip_facts(layout, chip_set)
     ids = facts["building_ids"]
     said = [answers.get(building) for building in ids]
-    nodata = np.array(facts["nodata_share"]) > MOST_NODATA
+    is_hidden = assessability.reasons(facts) != ""
     return Standing(
         ids,
-        np.array([label is not None for label in said], np.bool_) | nodata,
+        np.array([label is not None for label in said], np.bool_) | is_hidden,
         np.array([label == "positive" for label in said], np.bool_),
         labeling.scores_now(layout),
     )

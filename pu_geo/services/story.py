@@ -9,6 +9,7 @@ import numpy as np
 from pu_geo.project import contents, history, rounds, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services import labeling
+from pu_geo.services.assessing import imagery_of
 
 N_RUNS, N_ALIKE, N_EVENTS, N_ATTRIBUTES = 8, 6, 40, 12
 
@@ -21,7 +22,8 @@ def story(layout: Layout, place: int) -> dict[str, Any] | None:
 
     Returns:
         {"building_id", "area_m2", "attributes", "events": oldest first, "runs": newest first, "alike": places of the chips
-        that look most like it, "before": answers of earlier rounds}; None if there is no such building.
+        that look most like it, "before": answers of earlier rounds, "imagery": see
+        `assessing.imagery_of`}; None if there is no such building.
     """
     with store.connect(layout) as db:
         table = contents.footprints(db)
@@ -37,6 +39,7 @@ def story(layout: Layout, place: int) -> dict[str, Any] | None:
         "events": events,
         "runs": [one for one in (_scored(layout, run.run_id, run.method, building) for run in found) if one],
         "alike": _alike(layout, place),
+        "imagery": imagery_of(layout, building),
         "before": [
             {"round": one.round, "label": one.label, "damage_binary": one.damage_binary, "labelled_at": one.labelled_at}
             for one in rounds.read(layout).past

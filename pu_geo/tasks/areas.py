@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import shapely
 
 from pu_geo.analysis.area_table import area_rows
+from pu_geo.geo import crs as systems
 from pu_geo.geo.areas import CELL_M, Areas, assign, centroids, grid_cells, read_areas, write_area_csv, write_area_geojson
 from pu_geo.project import areas as stored
 from pu_geo.project import contents, store
@@ -87,7 +88,7 @@ def write_area_files(damage_map: DamageMap, tables: Iterable[AreaTable], folder:
     """Write `areas_<layer>.csv` and `areas_<layer>.geojson` for each table that `area_tables` made of the map; return their paths.
 
     The GeoJSON's member `pu_geo` is the map's own, with the audit's estimate for the whole map, and
-    `areas`: {"layer", "n_areas", "buildings_in_no_area", "assumes"}.
+    `areas`: {"layer", "n_areas", "buildings_in_no_area", "assumes"}. A map without a place on the Earth has no GeoJSON.
     """
     written = []
     for name, rows, areas, n_outside in tables:
@@ -99,8 +100,11 @@ def write_area_files(damage_map: DamageMap, tables: Iterable[AreaTable], folder:
         }
         table, drawing = folder / f"areas_{name}.csv", folder / f"areas_{name}.geojson"
         write_area_csv(rows, table)
+        written.append(table)
+        if systems.is_local(damage_map.grid_crs):
+            continue  # readers would take GeoJSON for longitude and latitude
         write_area_geojson(rows, areas.wkb, damage_map.grid_crs, drawing, {**damage_map.metadata, "areas": about})
-        written += [table, drawing]
+        written.append(drawing)
     return written
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pu_geo.analysis import assessability
 from pu_geo.engine import features
 from pu_geo.engine.run import best_device
 from pu_geo.errors import FootprintError, ImageryError
@@ -21,6 +22,7 @@ from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, store
 from pu_geo.project.layout import Layout, replacing, write_json
 from pu_geo.records import ChipSet, FootprintTable, Grid, Scene
+from pu_geo.tasks.hidden import hidden_shares
 from pu_geo.tasks.job import Job
 
 FEATURE_SEED = 0
@@ -38,7 +40,8 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str,
 
     Returns:
         {"chip_set", "n", "size_px", "bands", "n_nodata": chips that no post scene covers in full,
-        "n_moved": chips of which pre was moved by at least a pixel}
+        "n_moved": chips of which pre was moved by at least a pixel, "n_not_assessed": {reason: buildings that the imagery
+        hides}, "n_pre_cloud": buildings that clouds hide before the event}
 
     Raises:
         ImageryError: if pre bands are wanted and there is no pre scene.
@@ -49,16 +52,20 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str,
     _check(table, scenes, bands, size_px)
     shift_px = _pre_shift(job.layout, table, scenes, grid) if bands == "pre+post" else None
     chip_set = _chip_set_id(table, scenes, bands, size_px, shift_px)
-    nodata_share = _cut(job, chip_set, table, scenes, grid, bands, size_px, shift_px)
+    share = _cut(job, chip_set, table, scenes, grid, bands, size_px, shift_px)
+    nodata_share = share[:, -1]
     n_moved = 0 if shift_px is None else int(shift_px.any(axis=1).sum())
     chips = np.load(job.layout.chips(chip_set), mmap_mode="r")
     sheets = write_chip_sheets(chips, job.layout.sheets(chip_set), report=job.part(0.15, 0.2, "contact sheets of chips"))
     _compute_features(job, chip_set, chips)
-    facts = {
+    facts: dict[str, Any] = {
         "bands": bands,
         "size_px": size_px,
         "building_ids": list(table.building_ids),
-        "nodata_share": [round(float(share), 4) for share in nodata_share],
+        **hidden_shares(
+            job.layout, geo_chips.chip_windows(table.wkb, grid), scenes, grid, nodata_share, pre_shift_px=shift_px
+        ),
+        "pre_nodata_share": [round(float(value), 4) for value in share[:, 0]] if bands == "pre+post" else None,
         "n_moved": n_moved,
         "sheets": sheets,
     }
@@ -67,7 +74,11 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str,
         contents.add_chip_set(db, chip_set, bands, size_px, len(table.building_ids))
     n_nodata = int((nodata_share > 0).sum())
     made = {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": bands}
-    return {**made, "n_nodata": n_nodata, "n_moved": n_moved}
+    hidden = {
+        "n_not_assessed": assessability.counts(assessability.reasons(facts)),
+        "n_pre_cloud": int((np.asarray(facts.get("pre_cloud_share", ())) > assessability.MOST_HIDDEN).sum()),
+    }
+    return {**made, "n_nodata": n_nodata, "n_moved": n_moved, **hidden}
 
 
 def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int) -> None:
@@ -123,9 +134,9 @@ def _cut(
     pre_scenes = [scene for scene in scenes if scene.role == "pre"] if bands == "pre+post" else []
     with replacing(job.layout.chips(chip_set)) as temporary:
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        with Mosaic([scene for scene in scenes if scene.role == "post"], grid) as post:
+        with Mosaic([scene for scene in scenes if scene.role == "post"], grid, decode_threads=1) as post:
             if pre_scenes:
-                with Mosaic(pre_scenes, grid) as pre:
+                with Mosaic(pre_scenes, grid, decode_threads=1) as pre:
                     share = geo_chips.cut_chips(
                         pre, post, windows, size_px, out,
                         pre_shift_px=shift_px, report=report, is_cancelled=job.is_cancelled,
@@ -164,3 +175,9 @@ def load_chip_set(layout: Layout, chip_set: str) -> ChipSet:
     facts = json.loads(layout.chip_facts(chip_set).read_text(encoding="utf-8"))
     share = np.array(facts["nodata_share"], dtype=np.float32)
     return ChipSet(chip_set, facts["bands"], facts["size_px"], facts["building_ids"], share)
+
+
+def why_not_assessed(layout: Layout, chip_set: str) -> dict[str, str]:
+    """Return building id -> why the imagery keeps a chip set's building from being assessed, for those it keeps from it."""
+    facts = json.loads(layout.chip_facts(chip_set).read_text(encoding="utf-8"))
+    return assessability.by_building(facts["building_ids"], assessability.reasons(facts))

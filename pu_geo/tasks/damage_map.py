@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo import __version__
+from pu_geo.geo import crs as systems
 from pu_geo.geo.exporters import lonlat
+from pu_geo.geo.local_exports import COORDINATES, local_xy
 from pu_geo.project import analysts, checks, contents, labels, rounds, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import MOST_NODATA, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
-from pu_geo.tasks.chip import load_chip_set
+from pu_geo.records import DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
+from pu_geo.tasks.chip import why_not_assessed
 from pu_geo.tasks.export_labels import LABEL_NAMES
 from pu_geo.tasks.map_columns import districts, shifts
 
@@ -47,8 +49,8 @@ def build_damage_map(
     limit = facts.threshold if threshold is None else threshold
     rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
-    nodata = load_chip_set(layout, facts.chip_set).nodata_share
-    results = _results(table.building_ids, rows, scores, nodata, events, limit, facts)
+    hidden = why_not_assessed(layout, facts.chip_set)
+    results = _results(table.building_ids, rows, scores, hidden, events, limit, facts)
     columns: dict[str, Sequence[object]] = {
         **_identity(table, sources, grid.crs),
         **results,
@@ -61,28 +63,31 @@ def build_damage_map(
         "source_attributes": list(table.attributes),
     }
     metadata = {**_metadata(name, columns, scenes, facts, limit, audit), "labels_up_to_event": newest}
+    if not grid.has_place:
+        metadata["coordinates"] = COORDINATES
     if version:
         metadata["product_version"] = version
     return DamageMap(table.building_ids, table.wkb, columns, grid.crs, metadata)
 
 
 def _identity(table: FootprintTable, sources: Sequence[str], crs: str) -> dict[str, Sequence[object]]:
-    lon, lat = lonlat(table.wkb, crs)
+    is_local = systems.is_local(crs)
+    x, y = local_xy(table.wkb) if is_local else lonlat(table.wkb, crs)
     return {
         "building_id": list(table.building_ids),
         "source_footprint": list(sources),
         "area_m2": [round(float(area), 1) for area in table.area_m2],
-        "lon": lon.tolist(),
-        "lat": lat.tolist(),
+        "x_m" if is_local else "lon": x.tolist(),
+        "y_m" if is_local else "lat": y.tolist(),
     }
 
 
 def _results(
-    ids: Sequence[str], rows: Mapping[str, int], scores: np.ndarray, nodata: np.ndarray,
+    ids: Sequence[str], rows: Mapping[str, int], scores: np.ndarray, hidden: Mapping[str, str],
     events: Mapping[str, LabelEvent], limit: float, facts: RunFacts,
 ) -> dict[str, Sequence[object]]:  # fmt: skip
     ranks = runs.ranks(scores)
-    reasons = [_why_not_assessed(building, rows, nodata, events) for building in ids]
+    reasons = [_why_not_assessed(building, rows, hidden, events) for building in ids]
     shown = [None if reason else rows.get(building) for building, reason in zip(ids, reasons, strict=True)]
     binary = [
         "not_assessed" if reason else _binary(None if row is None else scores[row], limit, events.get(building))
@@ -101,7 +106,7 @@ def _results(
 
 
 def _why_not_assessed(
-    building: str, rows: Mapping[str, int], nodata: np.ndarray, events: Mapping[str, LabelEvent]
+    building: str, rows: Mapping[str, int], hidden: Mapping[str, str], events: Mapping[str, LabelEvent]
 ) -> str | None:
     """Return why a building has no result, or None if it has one. A person's answer wins over the picture.
 
@@ -110,7 +115,7 @@ def _why_not_assessed(
     event = events.get(building)
     if event is not None:
         return (event.reason or "unclear") if event.label == "not_assessable" else None
-    return "nodata" if building not in rows or nodata[rows[building]] > MOST_NODATA else None
+    return hidden.get(building) if building in rows else "nodata"
 
 
 def _binary(score: float | None, limit: float, event: LabelEvent | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.exporters import EXPORTERS, write_side_files
+from pu_geo.geo.local_exports import check_coordinates
 from pu_geo.project import contents, store
 from pu_geo.project.layout import SUFFIX
 from pu_geo.records import DamageMap
@@ -17,8 +18,9 @@ from pu_geo.tasks.job import Job
 
 
 def export(
-    job: Job, *, run_id: str, format: str, out: str, threshold: float | None = None, audit: Mapping[str, Any] | None = None
-) -> dict[str, object]:
+    job: Job, *, run_id: str, format: str, out: str, threshold: float | None = None, audit: Mapping[str, Any] | None = None,
+    local: bool = False,
+) -> dict[str, object]:  # fmt: skip
     """Write a damage map with one feature per building.
 
     Args:
@@ -27,6 +29,7 @@ def export(
         out: path of the file to write; replaced if it exists.
         threshold: buildings with at least this score are flagged, 0..1; the run's own if None.
         audit: see `build_damage_map`.
+        local: write the map of a project without a place on the Earth, in local meters; see `check_coordinates`.
 
     Returns:
         {"out", "n", "flagged", "confirmed", "not_assessed", "run_id", "threshold"}
@@ -38,6 +41,8 @@ def export(
         raise PuGeoError(f"Format {format!r} is not known; these are: {', '.join(EXPORTERS)}.", "Choose one of them.")
     if threshold is not None:
         check_threshold(threshold)
+    with store.connect(job.layout) as db:
+        check_coordinates(contents.grid(db).crs, [format], local=local)
     target = _checked_target(job, out)
     job.report(0.1, "collecting scores and labels")
     damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit)

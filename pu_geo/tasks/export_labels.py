@@ -41,7 +41,7 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         {"out", "events_out", "n": labelled buildings, "n_events", "labels_up_to_event"}
 
     Raises:
-        LabelError: if the place or the ending is not usable.
+        LabelError: if the place or the ending is not usable; kind "local" for GeoJSON of a project without a place.
     """
     out = checked_target(layout, path)
     events_out = checked_target(layout, str(out.with_name(f"{out.stem}.events.csv")))
@@ -50,17 +50,29 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         current, table, name = labels.current(db, at=newest), contents.footprints(db), store.project_name(db)
         past = list(history.rows(db, at=newest))
         kept = [i for i, building in enumerate(table.building_ids) if building in current]
-        lonlat = points_inside([table.wkb[i] for i in kept], contents.grid(db).crs) if kept else np.empty((0, 2))
+        crs = contents.grid(db).crs if kept else systems.LONLAT
+        _check_place(crs, out)
+        lonlat = points_inside([table.wkb[i] for i in kept], crs) if kept else np.empty((0, 2))
     rows = [_fields(current[table.building_ids[i]]) for i in kept]
     write_whole(events_out, _csv(list(history.COLUMNS), past))
     if out.suffix.lower() == ".csv":
         placed = [[*row.values(), lon, lat] for row, (lon, lat) in zip(rows, lonlat.tolist(), strict=True)]
-        write_whole(out, _csv([*FIELDS, "lon", "lat"], placed))
+        write_whole(out, _csv([*FIELDS, *(("x_m", "y_m") if systems.is_local(crs) else ("lon", "lat"))], placed))
     else:
         head = {"title": f"Labels: {name}", "made_with": f"PU-Geo {__version__}", "labels_up_to_event": newest}
         write_whole(out, _geojson(head, rows, lonlat))
     n = {"n": len(rows), "n_events": len(past), "labels_up_to_event": newest}
     return {"out": str(out), "events_out": str(events_out), **n}
+
+
+def _check_place(crs: str, out: Path) -> None:
+    """Refuse GeoJSON without a place: its readers take every coordinate for longitude and latitude."""
+    if systems.is_local(crs) and out.suffix.lower() != ".csv":
+        raise LabelError(
+            f"This project has no place on the Earth, and {out.name} would be read as longitude and latitude.",
+            f"Write CSV: {out.stem}.csv.",
+            kind="local",
+        )
 
 
 def checked_target(layout: Layout, path: str) -> Path:
@@ -90,10 +102,14 @@ def checked_target(layout: Layout, path: str) -> Path:
 def points_inside(wkb: Sequence[bytes], crs: str) -> NDArray[np.float64]:
     """Return a point inside each footprint, float64 [N, 2]: longitude and latitude of WGS 84, rounded to 7 decimals.
 
+    In a project without a place on the Earth, x and y in local meters.
+
     Args:
         wkb: footprints in `crs`, "EPSG:n" or WKT.
     """
     inside = shapely.point_on_surface(shapely.from_wkb(np.array(list(wkb), dtype=object)))
+    if systems.is_local(crs):
+        return np.round(shapely.get_coordinates(inside), 2)
     lonlat = systems.to_lonlat(shapely.get_coordinates(inside), crs)
     lonlat[:, 0] = systems.near_longitude(lonlat[:, 0], 0.0)
     return np.round(lonlat, DECIMALS)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pu_geo.geo.footprints import read_footprints
+from pu_geo.geo.aoi import limited
+from pu_geo.geo.in_child import read_footprints
 from pu_geo.geo.quicklooks import footprint_geometry
-from pu_geo.project import contents, store
+from pu_geo.project import aoi, contents, intake, store
 from pu_geo.project.layout import replacing
 from pu_geo.records import FootprintTable, Grid
 from pu_geo.tasks.job import Job
@@ -19,33 +20,41 @@ def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, 
         crs: "EPSG:n", for a file that does not name its own coordinate system.
 
     Returns:
-        {"n_in", "added", "already_here", "repaired", "dropped", "notes"}: n_in = added + already_here + dropped.
+        {"file", "n_in", "kept", "repaired", "dropped", "dropped_by": {reason: how many}, "added", "notes"}:
+        n_in = kept as they were + repaired + dropped, added = kept + repaired.
 
     Raises:
         ProjectError: if there is no post scene yet.
-        FootprintError: if the file cannot be used.
+        FootprintError: if the file cannot be used, or no footprint touches the area of interest.
     """
     job.report(0.05, f"reading {path}")
     with store.connect(job.layout) as db:
         grid = contents.grid(db)
     table = read_footprints(path, grid, crs=crs)
-    return store_footprints(job, table, grid)
+    return store_footprints(job, table, grid, Path(path).name)
 
 
-def store_footprints(job: Job, table: FootprintTable, grid: Grid) -> dict[str, object]:
-    """Put footprints into the project and on its map; returns the counts that `add_footprints` does."""
+def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, object]:
+    """Put footprints that touch the area of interest into the project and on its map; returns as `add_footprints` does.
+
+    Args:
+        file: what they come from, to be shown.
+    """
     job.report(0.6, f"storing {len(table.wkb)} footprints")
     with store.connect(job.layout) as db:
-        added = contents.add_footprints(db, table)
+        area = aoi.current(db)
+        found = intake.take_in(db, table if area is None else limited(table, area.wkb), file)
         everything = contents.footprints(db)
     write_geometry(job.layout.geometry, everything, grid)
     return {
-        "n_in": table.n_in,
-        "added": added,
-        "already_here": len(table.wkb) - added,
-        "repaired": table.n_repaired,
-        "dropped": table.n_dropped,
-        "notes": list(table.notes),
+        "file": file,
+        "n_in": found.n_in,
+        "kept": found.kept,
+        "repaired": found.repaired,
+        "dropped": found.n_dropped,
+        "dropped_by": dict(found.dropped),
+        "added": found.kept + found.repaired,
+        "notes": list(found.notes),
     }
 
 

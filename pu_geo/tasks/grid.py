@@ -19,10 +19,10 @@ def add_grid(job: Job, *, size_m: float) -> dict[str, object]:
 
     Raises:
         ProjectError: if there is no post scene yet.
-        FootprintError: if squares of this size cannot be used.
+        FootprintError: if squares of this size cannot be used, or none touches the area of interest.
     """
     job.report(0.05, f"laying squares of {size_m:g} m")
     with store.connect(job.layout) as db:
         grid = contents.grid(db)
         post = [scene for scene in contents.scenes(db) if scene.role == "post"]
-    return store_footprints(job, grid_table(grid, post, size_m), grid)
+    return store_footprints(job, grid_table(grid, post, size_m), grid, f"grid of {size_m:g} m")

@@ -9,6 +9,7 @@ from typing import Any
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.class_profiles import PROFILES, with_classes
 from pu_geo.geo.exporters import EXPORTERS, write_side_files
+from pu_geo.geo.local_exports import check_coordinates
 from pu_geo.project import contents, rounds, store, versions
 from pu_geo.records import DamageMap
 from pu_geo.tasks import changes
@@ -29,6 +30,7 @@ def publish(
     threshold: float,
     audit: Mapping[str, Any] | None = None,
     profiles: Sequence[str] = (),
+    local: bool = False,
 ) -> dict[str, object]:
     """Write the next version into `exports/vN`; there is no such folder until all of it is written.
 
@@ -38,6 +40,7 @@ def publish(
         threshold: buildings with at least this score are flagged, 0..1.
         audit: see `build_damage_map`.
         profiles: keys of `class_profiles.PROFILES` whose columns are added.
+        local: as for `export`.
 
     Returns:
         {"out", "version", "n", "flagged", "confirmed", "not_assessed", "n_changes", "run_id", "threshold", "files"}
@@ -46,6 +49,8 @@ def publish(
         PuGeoError: if a format, a profile or the threshold is not usable.
     """
     _check(formats, profiles, threshold)
+    with store.connect(job.layout) as db:
+        check_coordinates(contents.grid(db).crs, formats, local=local)
     with versions.new_version(job.layout) as (number, folder):
         job.report(0.05, "collecting scores and labels")
         damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit, version=f"v{number}")

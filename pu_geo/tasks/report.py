@@ -22,6 +22,7 @@ _SCORE_TYPES = {
     "rank": "a rank",
     "linear": "a linear ranking",
 }
+_NO_PLACE = "No place on the Earth: local coordinates in meters, from the upper left corner"
 _CSS = """
 @page { size: A4; margin: 12mm 14mm 13mm;
   @bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; } }
@@ -187,7 +188,8 @@ def _numbers(damage_map: DamageMap) -> str:
 
 def _map_figure(picture: MapPicture) -> str:
     width_mm = min(_MAP_WIDTH_MM, _MAP_HEIGHT_MM * picture.width / picture.height)
-    upper_left, upper_right, lower_left, lower_right = (_coordinates(*corner) for corner in picture.corners)
+    places = [_coordinates(*corner) for corner in picture.corners]
+    upper_left, upper_right, lower_left, lower_right = places or (_NO_PLACE, "", "", "")
     encoded = base64.b64encode(picture.data).decode("ascii")
     what = "Buildings" if picture.cell_m is None else f"Buildings confirmed or flagged per cell of {_length(picture.cell_m)}"
     ground = "" if picture.has_scene else " No picture of the scene was at hand."
@@ -213,18 +215,20 @@ def _length(meters: float) -> str:
 
 
 def _bar(picture: MapPicture) -> str:
-    """Return scale bar and north arrow in pixels of the map, so that they keep its scale at every size."""
+    """Return scale bar and north arrow (none without a place) in pixels of the map, so that they keep its scale at every size."""
     meters = round_length(0.1 * max(picture.width, picture.height) * picture.m_per_px)
     length = meters / picture.m_per_px
     half = length / 2
     x = length + 190
+    arrow = (
+        f"<path transform='rotate({picture.north_deg:.1f} {x:.1f} 22)' d='M{x:.1f} 2l13 40l-13 -10l-13 10z' fill='#1a1a1a'/>"
+        f"<text x='{x + 22:.1f}' y='31' font-size='25'>N</text>"
+    )
     return (
         f"<svg class='bar' viewBox='0 0 {picture.width} 48' role='img' aria-label='Scale bar and north arrow'>"
         f"<g stroke='#1a1a1a' stroke-width='2'><rect x='1' y='12' width='{half:.1f}' height='14' fill='#1a1a1a'/>"
         f"<rect x='{half + 1:.1f}' y='12' width='{half:.1f}' height='14' fill='#fff'/></g>"
-        f"<text x='{length + 12:.1f}' y='28' font-size='25'>{_length(meters)}</text>"
-        f"<path transform='rotate({picture.north_deg:.1f} {x:.1f} 22)' d='M{x:.1f} 2l13 40l-13 -10l-13 10z' fill='#1a1a1a'/>"
-        f"<text x='{x + 22:.1f}' y='31' font-size='25'>N</text></svg>"
+        f"<text x='{length + 12:.1f}' y='28' font-size='25'>{_length(meters)}</text>{arrow if picture.corners else ''}</svg>"
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pu_geo.errors import ProjectError
 from pu_geo.geo.placement import moved_to
-from pu_geo.project import contents, labels, rounds, runs, store
+from pu_geo.project import aoi, contents, labels, rounds, runs, store
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.project.rounds import PastAnswer, Round
 from pu_geo.tasks.chip import chip
@@ -22,8 +22,8 @@ def next_round(
 ) -> dict[str, object]:
     """Fill an empty project from the round before it.
 
-    Footprints keep their ids. Answers are carried over as "to be confirmed": they come first in the queue, and count, and
-    are learned from, only once somebody gave them anew on the new image.
+    Footprints keep their ids, and the area of interest stays. Answers are carried over as "to be confirmed": they come first in
+    the queue, and count, and are learned from, only once somebody gave them anew on the new image.
 
     Args:
         previous: project folder of the round before.
@@ -35,12 +35,17 @@ def next_round(
         {"round", "n", "carried": answers to be confirmed, "scenes", "chips"}
 
     Raises:
-        ProjectError: if the project is not empty, or the previous one has no footprints.
+        ProjectError: if the project is not empty, or the previous one has no footprints or no place on the Earth.
     """
     before = find_project(previous)
     with store.connect(before) as db:
-        table, old_grid = contents.footprints(db), contents.grid(db)
+        table, old_grid, area = contents.footprints(db), contents.grid(db), aoi.current(db)
         old_pre = [scene.path for scene in contents.scenes(db) if scene.role == "pre"]
+    if not old_grid.has_place:
+        raise ProjectError(
+            f"{before.folder.name} has no place on the Earth; nothing tells where a new image would lie over it.",
+            "Make a project of the new pictures, and give it the same outlines in pixels.",
+        )
     with store.connect(job.layout) as db:
         if contents.count_footprints(db) or contents.scenes(db):
             raise ProjectError(
@@ -52,6 +57,8 @@ def next_round(
     with store.connect(job.layout) as db:
         grid = contents.grid(db)
         contents.add_footprints(db, replace(table, wkb=moved_to(table.wkb, old_grid.crs, grid.crs)))
+        if area is not None:
+            aoi.put(db, moved_to([area.wkb], old_grid.crs, grid.crs)[0], area.source)
         everything = contents.footprints(db)
     write_geometry(job.layout.geometry, everything, grid)
     bands = "pre+post" if pre or old_pre else "post"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pu_geo.errors import ImageryError, JobCancelled
-from pu_geo.geo import quicklooks, raster
+from pu_geo.geo import in_child, local_space, quicklooks, raster
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene
 from pu_geo.tasks.footprints import write_geometry
@@ -15,17 +16,21 @@ from pu_geo.tasks.job import Job
 
 
 def add_scenes(
-    job: Job, *, pre: Sequence[str], post: Sequence[str], bands: Sequence[int] | None = None, crs: str | None = None
-) -> dict[str, object]:
+    job: Job, *, pre: Sequence[str], post: Sequence[str], bands: Sequence[int] | None = None, crs: str | None = None,
+    pixel_m: float | None = None,
+) -> dict[str, object]:  # fmt: skip
     """Check scenes, put them on the project grid, store them, and make quicklooks.
 
     Args:
         pre, post: paths of images; several of one date form a mosaic. A file that is here already is left as it is.
         bands: which of their bands are red, green and blue, from 1; chosen by what the files say if None.
         crs: of pictures with a world file that name none, "EPSG:n" or WKT.
+        pixel_m: side of a pixel of the post picture on the ground, meters (of the pre picture where it comes alone), for
+            pictures to be used without a place; see `local_space`.
 
     Returns:
-        {"added": ids, "width", "height", "gsd_m", "crs", "pre_share": share of the grid that pre scenes cover or None}
+        {"added": ids, "width", "height", "gsd_m", "crs", "is_local": whether the project has no place on the Earth,
+        "pre_share": share of the grid that pre scenes cover or None}
 
     Raises:
         ImageryError: if a file cannot be used, or pre and post do not overlap.
@@ -34,12 +39,14 @@ def add_scenes(
         known = contents.scenes(db)
     new: list[Scene] = []
     wanted: list[tuple[Role, str]] = [("pre", path) for path in pre] + [("post", path) for path in post]
+    described = in_child.describe_each([path for _, path in wanted], bands=_rgb(bands), crs=crs, pixel_m=pixel_m)
     for i, (role, path) in enumerate(wanted):
         job.report(0.2 * i / len(wanted), f"checking {path}")
         number = sum(scene.role == role for scene in known + new) + 1
-        scene = raster.describe(path, role, f"{role}-{number}", bands=_rgb(bands), crs=crs)
+        scene = replace(next(described), role=role, scene_id=f"{role}-{number}")
         if not any((other.role, other.sha256) == (role, scene.sha256) for other in known + new):
             new.append(scene)
+    new = local_space.laid_over(known, new)
     scenes = known + new
     grid = raster.project_grid([scene for scene in scenes if scene.role == "post"])
     pre_scenes = [scene for scene in scenes if scene.role == "pre"]
@@ -47,13 +54,14 @@ def add_scenes(
     fresh = _build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:
         _exchange(fresh, job.layout.quicklooks)
-        contents.add_scenes(db, new, grid)
+        contents.add_scenes(db, new, grid, pre_share)
     return {
         "added": [scene.scene_id for scene in new],
         "width": grid.width,
         "height": grid.height,
         "gsd_m": grid.gsd_m,
         "crs": grid.crs,
+        "is_local": not grid.has_place,
         "pre_share": pre_share,
     }
 

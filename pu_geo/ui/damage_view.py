@@ -144,6 +144,7 @@ def damage_view(
     details: Mapping[str, Details] | None = None,
     conflicts: Collection[str] | None = None,
     here: Here | None = None,
+    seen: Mapping[str, Any] | None = None,
 ) -> None:
     """Show buildings on a map and a chip wall, and take labels.
 
@@ -169,6 +170,7 @@ def damage_view(
         details: building id to what was said of it, for labelled buildings. Hand in `shown` too: a comment that is added
             to an audit's answer is the audit's answer still.
         conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
+        seen: from `ui.seen.encode_seen`: what the imagery hides, and whether shifts can be shown as arrows.
         here: shows who else is here, where they are and what they answer, without a run of the page; None shows nobody.
     """
     _renderer()(
@@ -192,6 +194,7 @@ def damage_view(
             "types": list(types),
             "details": encode_details(details or {}, positions),
             "conflicts": None if conflicts is None else _steps(positions[each] for each in conflicts if each in positions),
+            "seen": seen,
             **({"here": asdict(here)} if here else {}),
         },
         on_operations_change=lambda: _store(key, on_operations),

@@ -15,16 +15,23 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
     """Draw what an export holds, its button, its progress, and the versions so far."""
     wanted, there = st.columns(2, gap="large")
     with wanted:
+        has_place = mapping.has_place(layout)
         formats = st.multiselect(
-            "Formats", list(mapping.FORMATS), _USUAL, format_func=mapping.FORMATS.__getitem__, key="formats"
+            "Formats",
+            list(mapping.FORMATS if has_place else mapping.LOCAL_FORMATS),
+            _USUAL if has_place else list(mapping.LOCAL_FORMATS),
+            format_func=mapping.FORMATS.__getitem__,
+            key="formats",
         )
         profiles = st.multiselect(
             "Classes of other services", list(mapping.PROFILES), [], format_func=mapping.PROFILES.__getitem__, key="profiles",
             help="Filled from what people said, never from a score: a model gives no grades.",
         )  # fmt: skip
-        if st.button("Export the next version", type="primary", icon=":material/download:", disabled=not formats):
+        local = not has_place and _asked_for_local()
+        is_ready = bool(formats) and (has_place or local)
+        if st.button("Export the next version", type="primary", icon=":material/download:", disabled=not is_ready):
             with frame.telling_errors():
-                mapping.start_publish(layout, run_id, threshold=threshold, formats=formats, profiles=profiles)
+                mapping.start_publish(layout, run_id, threshold=threshold, formats=formats, profiles=profiles, local=local)
                 st.rerun()
         job_card.watch(layout, mapping.EXPORT_TASKS, body=_result)
     with there:
@@ -35,6 +42,12 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
                 f"**{facts['version']}** · {facts['made_at'][:16].replace('T', ' ')} · {facts['flagged']:,} damaged of "
                 f"{facts['n']:,}" + ("" if changed is None else f" · {changed:,} changes, see changes.csv")
             )
+
+
+def _asked_for_local() -> bool:
+    """Ask whether a map without a place on the Earth shall leave the house."""
+    st.caption("The pictures of this project came without a georeference: its map cannot be laid over any other.")
+    return st.checkbox("Local coordinates: export in meters from the picture's corner", key="local_coordinates")
 
 
 def _result(job: job_card.JobView) -> None:

@@ -16,7 +16,7 @@ from streamlit.navigation.page import StreamlitPage
 from pu_geo.errors import PuGeoError
 from pu_geo.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.project.layout import Layout
-from pu_geo.services import labeling, projects
+from pu_geo.services import assessing, labeling, projects
 from pu_geo.services import story as stories
 
 _ADDRESS_KEY = "project"
@@ -39,6 +39,12 @@ def story(token: str, place: int) -> Mapping[str, object] | None:
     """Return what is known of a building of an opened project; for the HTTP routes."""
     layout = projects.resolve(token)
     return None if layout is None else stories.story(layout, place)
+
+
+def shifts(token: str) -> bytes | None:
+    """Return how far pre and post are apart at each building of an opened project; for the HTTP routes."""
+    layout = projects.resolve(token)
+    return None if layout is None else assessing.shifts_for_browser(layout)
 
 
 def plain(text: str) -> str:

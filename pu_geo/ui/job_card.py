@@ -16,7 +16,9 @@ from pu_geo.ui.frame import plain, telling_errors
 TITLES = {
     "prepare": "Loading scenes, footprints and chips",
     "add_scenes": "Adding scenes",
+    "add_xbd": "Adding an xBD folder",
     "add_footprints": "Adding footprints",
+    "add_aoi": "Setting the area of interest",
     "add_grid": "Laying a grid of cells",
     "align": "Aligning pre and post",
     "chip": "Cutting chips and computing features",

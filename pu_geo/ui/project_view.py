@@ -10,11 +10,12 @@ import streamlit as st
 from pu_geo.errors import LabelError
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label
-from pu_geo.services import imagery, labeling, presence, projects
+from pu_geo.services import assessing, imagery, labeling, presence, projects
 from pu_geo.ui.clicks import wish
 from pu_geo.ui.damage_view import Details, Here, MapLayer, Queue, Wall, damage_view
 from pu_geo.ui.frame import analyst
 from pu_geo.ui.operations import Operation
+from pu_geo.ui.seen import encode_seen
 
 
 def project_view(
@@ -53,6 +54,7 @@ def project_view(
     if overview.grid is None or not overview.n_buildings or not overview.layers:
         return
     stamp = str(layout.geometry.stat().st_mtime_ns)
+    positions = _positions(str(layout.folder), stamp)
     damage_view(
         key=key,
         token=projects.token_of(layout),
@@ -61,7 +63,7 @@ def project_view(
         layers=[MapLayer(layer["id"], layer["max_zoom"], v=_tile_stamp(layout, layer["id"])) for layer in overview.layers],
         geometry_v=stamp,
         labels=labels,
-        positions=_positions(str(layout.folder), stamp),
+        positions=positions,
         on_operations=_storer(layout, on_queue, inclusion) if mode == "label" else None,
         panes=panes,
         mode=mode,
@@ -74,6 +76,7 @@ def project_view(
         types=types,
         details=details,
         conflicts=conflicts,
+        seen=encode_seen(assessing.seen(layout), positions, overview.grid),
         here=None if event is None else Here(analyst(), event, presence.color_of(analyst())),
     )
 

@@ -38,6 +38,7 @@ def routes(
     news: Answering | None = None,
     clicks: Answering | None = None,
     story: Callable[[str, int], Mapping[str, Any] | None] | None = None,
+    shifts: Callable[[str], bytes | None] | None = None,
 ) -> list[Route]:
     """Build the routes that `st.App(routes=...)` takes.
 
@@ -51,8 +52,9 @@ def routes(
         clicks: (token, operations of a browser) to how far they are stored, None for a token that nobody handed out; see
             `ui.clicks`. Raises PuGeoError where they cannot be stored now. Called in a worker thread.
         story: (token, place of a building) to what is known of it, None if there is no such building. In a worker thread.
+        shifts: token to the shifts of all buildings, see `services.assessing`; None if there are none. In a worker thread.
     """
-    sent = _Sender(resolve, scores)
+    sent = _Sender(resolve, scores, shifts)
     project = PREFIX + "/{token}"
     return [
         Route(PREFIX + "/assets/damage_view.js", _bundle),
@@ -60,6 +62,7 @@ def routes(
         Route(project + "/geometry.json", sent.geometry),
         Route(project + "/sheets/{chip_set}/{n:int}.jpg", sent.sheet),
         Route(project + "/scores/{score_id}.bin", sent.scores),
+        Route(project + "/shifts.bin", sent.shifts),
         Route(project + "/similar/{building:int}.f32", sent.similar),
         Route(project + "/story/{building:int}.json", _telling(story)),
         Route(project + "/here", _answering(news, _LONGEST_NEWS), methods=["POST"]),
@@ -70,9 +73,15 @@ def routes(
 class _Sender:
     """Answers for projects. Plain methods, not coroutines: Starlette runs them in threads, so a slow disk holds up nobody."""
 
-    def __init__(self, resolve: Callable[[str], Path | None], scores: Callable[[str, str], bytes | None]) -> None:
+    def __init__(
+        self,
+        resolve: Callable[[str], Path | None],
+        scores: Callable[[str, str], bytes | None],
+        shifts: Callable[[str], bytes | None] | None,
+    ) -> None:
         self._resolve = resolve
         self._scores = scores
+        self._shifts = shifts
 
     def tile(self, request: Request) -> Response:
         layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))
@@ -95,13 +104,15 @@ class _Sender:
     def scores(self, request: Request) -> Response:
         return self._numbers(request, request.path_params["score_id"])
 
+    def shifts(self, request: Request) -> Response:
+        if self._shifts is None or self._folder(request) is None:
+            return _nothing()
+        return _bytes(request, self._shifts(request.path_params["token"]))
+
     def _numbers(self, request: Request, score_id: str) -> Response:
         if not _ID.fullmatch(score_id) or self._folder(request) is None:
             return _nothing()
-        content = self._scores(request.path_params["token"], score_id)
-        if content is None:
-            return _nothing()
-        return Response(content, media_type="application/octet-stream", headers=_headers(request))
+        return _bytes(request, self._scores(request.path_params["token"], score_id))
 
     def _folder(self, request: Request) -> Path | None:
         token = request.path_params["token"]
@@ -199,6 +210,12 @@ def _headers(request: Request) -> dict[str, str]:
         "X-Content-Type-Options": "nosniff",
         "Cross-Origin-Resource-Policy": "same-origin",
     }
+
+
+def _bytes(request: Request, content: bytes | None) -> Response:
+    if content is None:
+        return _nothing()
+    return Response(content, media_type="application/octet-stream", headers=_headers(request))
 
 
 def _nothing() -> Response:

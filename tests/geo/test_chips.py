@@ -11,10 +11,10 @@ import pytest
 import shapely
 from rasterio.transform import Affine
 
-from pu_geo.errors import JobCancelled, ShapeError
+from pu_geo.errors import ImageryError, JobCancelled, ShapeError
 from pu_geo.geo import chips as chips_module
 from pu_geo.geo.chips import chip_windows, cut_chips
-from pu_geo.geo.raster import Mosaic, project_grid
+from pu_geo.geo.raster import Mosaic, describe, project_grid
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.records import Grid, Scene
 
@@ -37,7 +37,7 @@ def naive_chip(picture: np.ndarray, window: np.ndarray, size: int) -> tuple[np.n
 
     rows, cols = [mirrored(r, height) for r in range(y0, y1)], [mirrored(c, width) for c in range(x0, x1)]
     crop = np.ascontiguousarray(picture[:, rows][:, :, cols].transpose(1, 2, 0))
-    how = cv2.INTER_AREA if max(crop.shape[:2]) > 1.5 * size else cv2.INTER_LINEAR
+    how = cv2.INTER_AREA if max(crop.shape[:2]) > 2 * size else cv2.INTER_LINEAR
     inside = max(0, min(x1, width) - max(x0, 0)) * max(0, min(y1, height) - max(y0, 0))
     return cv2.resize(crop, (size, size), interpolation=how).transpose(2, 0, 1), 1 - inside / ((x1 - x0) * (y1 - y0))
 
@@ -89,7 +89,7 @@ def test_chips_equal_a_naive_crop_of_each(make_scene: Make, monkeypatch: pytest.
         first, expected_share = naive_chip(before, window, 16)
         np.testing.assert_array_equal(out[i, :3], first)
         np.testing.assert_array_equal(out[i, 3:], naive_chip(after, window, 16)[0])
-        assert share[i] == pytest.approx(expected_share, abs=1e-6)
+        assert share[i].tolist() == pytest.approx([expected_share] * 2, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -105,17 +105,19 @@ def test_a_moved_pre_chip_is_cut_where_its_content_lies(
     out, plain = np.zeros((2, 60, 6, 16, 16), np.uint8)
     with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
         share = cut_chips(p, q, windows, 16, out, pre_shift_px=shift)
-        np.testing.assert_array_equal(share, cut_chips(p, q, windows, 16, plain))
+        np.testing.assert_array_equal(share[:, 1], cut_chips(p, q, windows, 16, plain)[:, 1])
     np.testing.assert_array_equal(out[:, 3:], plain[:, 3:])
     for i, window in enumerate(windows):
         first = np.rint(window[:2]) - np.rint(shift[i])  # content that moves right and down comes from further left and up
         last = np.rint(window[:2] + window[2:]) - np.rint(shift[i])
         middle = (first + last) / 2
         if (middle > 0).all() and (middle < [130, 150]).all():
-            expected, _ = naive_chip(before, np.concatenate([first, last - first]), 16)
+            expected, expected_share = naive_chip(before, np.concatenate([first, last - first]), 16)
             np.testing.assert_array_equal(out[i, :3], expected)
+            assert share[i, 0] == pytest.approx(expected_share, abs=1e-6)
         elif (last <= 0).any() or (first >= [130, 150]).any():
             assert out[i, :3].max() == 0
+            assert share[i, 0] == 1
 
 
 def test_a_shift_brings_pre_and_post_of_a_moved_scene_together(make_scene: Make) -> None:
@@ -144,12 +146,88 @@ def test_each_row_is_read_once_and_rows_without_chips_never(make_scene: Make, mo
     monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
     scene = make_scene("post", pattern(160, 64), tiled=True, blockxsize=16, blockysize=16)
     rows: list[int] = []
-    true_read = Mosaic.read
-    monkeypatch.setattr(Mosaic, "read", lambda self, c, r, w, h: rows.extend(range(r, r + h)) or true_read(self, c, r, w, h))
+    true_read = Mosaic.read_into
+    monkeypatch.setattr(
+        Mosaic, "read_into", lambda self, p, c, r: rows.extend(range(r, r + len(p))) or true_read(self, p, c, r)
+    )
     windows = np.array([[4.0, 2, 20, 25], [8, 4, 10, 10], [9, 140, 8, 12], [2, 10, 5, 30]])
     with Mosaic([scene], project_grid([scene])) as post:
         cut_chips(None, post, windows, 8, np.zeros((4, 3, 8, 8), np.uint8))
     assert sorted(rows) == [*range(48), *range(128, 160)]
+
+
+@pytest.mark.parametrize("held", [1, 16 * 40 * 6 * 6, 10**9], ids=["too little", "some", "plenty"])
+def test_chips_are_the_same_cut_in_panels_of_columns(make_scene: Make, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
+    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
+    monkeypatch.setattr(chips_module, "HELD_BYTES", held)
+    before, after = pattern(100, 330, 3), pattern(100, 330, 4)
+    tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
+    pre, post = make_scene("pre", before, role="pre", **tiles), make_scene("post", after, **tiles)
+    windows = random_windows(80, 330, 100, 5, largest=24)
+    out = np.zeros((80, 6, 16, 16), np.uint8)
+    lefts = set()
+    true_read = Mosaic.read_into
+    monkeypatch.setattr(Mosaic, "read_into", lambda self, p, c, r: lefts.add(c) or true_read(self, p, c, r))
+    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
+        cut_chips(p, q, windows, 16, out)
+    assert (len(lefts) > 1) == (held == 16 * 40 * 6 * 6)
+    for i, window in enumerate(windows):
+        np.testing.assert_array_equal(out[i, :3], naive_chip(before, window, 16)[0])
+        np.testing.assert_array_equal(out[i, 3:], naive_chip(after, window, 16)[0])
+
+
+def test_a_window_too_tall_to_be_held_is_cut_exactly_all_the_same(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chips_module, "MAX_HELD_PX", 20)
+    data = pattern(160, 160)
+    scene = make_scene("post", data)
+    windows = np.array([[3.0, 5, 18, 90], [-8, 100, 60, 90], [10, 10, 20, 20]])
+    out = np.full((3, 3, 8, 8), 7, np.uint8)
+    with Mosaic([scene], project_grid([scene])) as post:
+        share = cut_chips(None, post, windows, 8, out)
+    for i, window in enumerate(windows):
+        expected, expected_share = naive_chip(data, window, 8)
+        np.testing.assert_array_equal(out[i], expected)
+        assert share[i, 0] == pytest.approx(expected_share, abs=1e-6)
+
+
+def test_chips_of_several_scenes_with_holes_equal_a_crop_of_the_whole(
+    make_scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
+    monkeypatch.setattr("pu_geo.geo.mosaic.PIECE_COLUMNS", 32)
+    tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
+    data = pattern(128, 160)
+    data[:, 70:90, 20:60] = 0
+    scenes = [
+        make_scene("holes", data[:, :, :90], nodata=0, **tiles),
+        make_scene("plain", data[:, :50, 80:], Affine(0.5, 0, ORIGIN[0] + 40, 0, -0.5, ORIGIN[1]), **tiles),
+        make_scene("warped", data[:, 60:], Affine(0.5, 0, ORIGIN[0] + 0.1, 0, -0.5, ORIGIN[1] - 30.1), **tiles),
+    ]
+    grid = project_grid(scenes)
+    windows = random_windows(80, grid.width, grid.height, 7)
+    out = np.zeros((80, 3, 16, 16), np.uint8)
+    with Mosaic(scenes, grid) as post:
+        share = cut_chips(None, post, windows, 16, out)
+        picture, valid = post.read(0, 0, grid.width, grid.height)
+    assert 0.5 < valid.mean() < 0.97
+    for i, window in enumerate(windows):
+        np.testing.assert_allclose(out[i], naive_chip(picture, window, 16)[0], atol=1)  # warped in pieces: to a level
+        x0, y0, x1, y1 = chips_module.whole_pixels(window[None])[0].tolist()
+        seen = valid[max(y0, 0) : y1, max(x0, 0) : x1]
+        assert share[i, 0] == pytest.approx(1 - seen.sum() / ((x1 - x0) * (y1 - y0)), abs=0.01)
+
+
+def test_a_block_broken_below_is_told_while_chips_above_are_cut(write_tif: Callable[..., Path]) -> None:
+    path = write_tif("a", pattern(600, 64), compress="deflate", tiled=True, blockxsize=64, blockysize=64)
+    scene = describe(path, "post", "a")
+    content = bytearray(path.read_bytes())
+    start, end = 2 * len(content) // 3, 3 * len(content) // 4
+    content[start:end] = bytes(end - start)
+    path.write_bytes(content)
+    windows, out = random_windows(50, 64, 600, 0), np.zeros((50, 3, 16, 16), np.uint8)
+    with Mosaic([scene], project_grid([scene])) as post, pytest.raises(ImageryError) as refused:
+        cut_chips(None, post, windows, 16, out)
+    assert refused.value.kind == "corrupt"
 
 
 def test_huge_windows_are_averaged_in_pieces(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,22 +240,33 @@ def test_huge_windows_are_averaged_in_pieces(make_scene: Make, monkeypatch: pyte
         share = cut_chips(None, post, windows, 8, out)
     for i in (0, 1):
         assert np.abs(out[i].astype(int) - naive_chip(data, windows[i], 8)[0]).max() <= 6
-    assert share == pytest.approx([0, 1 / 3, 1])
+    assert share[:, 0] == pytest.approx([0, 1 / 3, 1])
     assert out[2].max() == 0
 
 
-def test_share_without_data_is_that_of_the_post_scene(make_scene: Make) -> None:
-    after = pattern(64, 64)
-    after[:, :, 32:] = 0
-    pre, post = make_scene("pre", pattern(64, 64), role="pre"), make_scene("post", after, nodata=0)
+def test_share_without_data_is_told_for_each_date(make_scene: Make) -> None:
+    before, after = pattern(64, 64), pattern(64, 64)
+    before[:, :8] = after[:, :, 32:] = 0
+    pre, post = make_scene("pre", before, role="pre", nodata=0), make_scene("post", after, nodata=0)
     windows = np.array([[20.0, 20, 16, 16], [40, 40, 16, 16], [2, 2, 16, 16], [-90, 0, 10, 10]])
     out = np.zeros((4, 6, 16, 16), np.uint8)
     with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
         share = cut_chips(p, q, windows, 16, out)
-    assert share.tolist() == [0.25, 1.0, 0.0, 1.0]
+    assert share.tolist() == [[0, 0.25], [0, 1], [0.375, 0], [1, 1]]
     assert out[1, 3:].max() == 0
     assert out[1, :3].min() > 0
     assert out[3].max() == 0
+
+
+def test_holes_above_are_forgotten_below(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
+    data = pattern(320, 64)
+    data[:, 8:24] = 0
+    scene = make_scene("post", data, nodata=0, tiled=True, blockxsize=16, blockysize=16)
+    windows = np.array([[4.0, row, 16, 16] for row in range(0, 304, 8)])
+    with Mosaic([scene], project_grid([scene])) as post:
+        share = cut_chips(None, post, windows, 8, np.zeros((len(windows), 3, 8, 8), np.uint8))
+    assert share[:, 0].tolist() == [0.5, 1, 0.5] + [0] * (len(windows) - 3)
 
 
 def test_a_memory_map_can_be_filled(make_scene: Make, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import geopandas
@@ -18,8 +19,8 @@ import pytest
 import shapely
 
 from pu_geo.errors import FootprintError
-from pu_geo.geo import footprint_files, vector_process
-from pu_geo.geo.footprints import read_footprints
+from pu_geo.geo import in_child
+from pu_geo.geo.in_child import read_footprints
 from pu_geo.geo.raw_footprints import from_blobs
 from pu_geo.records import FootprintTable, Grid
 
@@ -324,30 +325,16 @@ def test_a_table_that_unpacks_to_ten_gigabytes_is_refused(tmp_path: Path) -> Non
 
 
 def test_a_reader_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_process, "MAX_SECONDS", 0.01)
+    monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, seconds=0.01))
     assert refusal(write_csv(frame(), tmp_path)).kind == "timeout"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these limits")
-def test_the_child_limits_its_memory_and_its_time() -> None:
-    code = """
-import resource
-from pu_geo.geo import vector_child
-vector_child._limit()
-print(resource.getrlimit(resource.RLIMIT_AS)[0] <= 4 * 1024**3, resource.getrlimit(resource.RLIMIT_CPU)[0] <= 120)
-bytearray(5 * 1024**3)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["True", "True"]
-    assert done.stderr.strip().endswith("MemoryError")
 
 
 @pytest.mark.slow
 def test_gdal_is_never_loaded_by_the_process_that_asks(tmp_path: Path) -> None:
     path = write_shapefile(frame(), tmp_path)
     code = (
-        "import sys; from pu_geo.geo.footprint_files import load_features\n"
-        f"print(len(load_features({str(path)!r}).geometries), [m for m in ('pyogrio', 'pyarrow') if m in sys.modules])"
+        "import sys; from pu_geo.geo.in_child import describe_footprints\n"
+        f"print(describe_footprints({str(path)!r})[:1], [m for m in ('pyogrio', 'pyarrow', 'rasterio') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "3 []"
@@ -358,6 +345,6 @@ def test_no_temporary_file_stays_behind(tmp_path: Path, monkeypatch: pytest.Monk
     path = write_shapefile(frame(), tmp_path)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    footprint_files.load_features(path)
+    in_child.describe_footprints(path)
     refusal(zipped(tmp_path, "nothing", into="empty.zip"))
     assert list((tmp_path / "temporary").iterdir()) == []

@@ -72,6 +72,9 @@ def test_every_drop_and_repair_is_counted(write_json: Write) -> None:
     table = read_footprints(write_json(rows), GRID)
     assert list(table.building_ids) == ["b0", "b1", "b2"]
     assert (table.n_in, table.n_repaired, table.n_dropped) == (8, 2, 5)
+    assert table.dropped == {"empty": 2, "unreadable": 1, "not a polygon": 1, "outside the scenes": 1}
+    assert table.is_repaired is not None
+    assert table.is_repaired.tolist() == [False, True, True]
     assert len(table.notes) == 6
     shapes = shapely.from_wkb(list(table.wkb))
     assert shapely.is_valid(shapes).all()
@@ -117,6 +120,16 @@ def test_attributes_nested_too_deep_are_refused(write_json: Write) -> None:
     with pytest.raises(FootprintError, match="nested") as refused:
         read_footprints(write_json([(lonlat_json(square(1, 1)), {"a": deep})]), GRID)
     assert refused.value.kind == "parse"
+
+
+def test_footprints_with_next_to_no_area_are_counted_apart_and_refused_alone(write_json: Write) -> None:
+    flat = shapely.Polygon([(500_010, 4_594_210), (500_030, 4_594_210), (500_020, 4_594_210)])
+    table = read_footprints(write_json(features([square(10, 20), flat, square(900, 900)])), GRID)
+    assert (table.n_in, len(table.wkb), table.dropped) == (3, 1, {"too small": 1, "outside the scenes": 1})
+    assert table.n_dropped == sum(table.dropped.values())
+    with pytest.raises(FootprintError, match="1 are smaller than a hundredth of a pixel") as refused:
+        read_footprints(write_json(features([flat])), GRID)
+    assert refused.value.kind == "type"
 
 
 def test_swapped_axes_are_named_in_the_hint(write_json: Write) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks import fuzz
-from pu_geo.errors import FootprintError
-from pu_geo.geo import vector_process
+from pu_geo.errors import FootprintError, ImageryError
+from pu_geo.geo import child_process, in_child
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,8 @@ def test_odd_files_of_other_projects_are_read_whole_or_refused(shared: Path, fol
 
 
 def test_a_child_that_cannot_even_start_ends_in_a_refusal(goods: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_process, "_SETTINGS", {"PYTHONMALLOC": "no such allocator"})
+    monkeypatch.setattr(child_process, "_SETTINGS", {"PYTHONMALLOC": "no such allocator"})
     with pytest.raises(FootprintError, match=r"a\.fgb .* damaged"):
-        vector_process.read_in_process(next(path for path in goods if path.suffix == ".fgb"), "fgb")
+        in_child.describe_footprints(next(path for path in goods if path.suffix == ".fgb"))
+    with pytest.raises(ImageryError, match=r"plain\.tif .* damaged"):
+        in_child.describe(next(path for path in goods if path.name == "plain.tif"), "post", "a")

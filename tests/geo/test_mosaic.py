@@ -46,6 +46,41 @@ def test_a_window_over_the_border_is_zero_and_not_valid_there(make_scene: Make) 
         assert not mosaic.read(100, 100, 4, 4)[1].any()
 
 
+@pytest.mark.parametrize("options", [{}, {"nodata": 0}, {"mask": np.tri(40, 100, 20, dtype=np.uint8) * 255}])
+def test_reading_into_an_array_gives_the_same_with_bands_last(
+    make_scene: Make, monkeypatch: pytest.MonkeyPatch, options: dict[str, object]
+) -> None:
+    monkeypatch.setattr("pu_geo.geo.mosaic.PIECE_COLUMNS", 16)
+    data = pattern(40, 100)
+    data[:, 10:20, 30:60] = 0
+    scene = make_scene("a", data, tiled=True, blockxsize=16, blockysize=16, **options)
+    with Mosaic([scene], project_grid([scene])) as mosaic:
+        for col, row, width, height in ((0, 0, 100, 40), (7, 3, 60, 30), (-5, 30, 120, 20)):
+            picture, valid = mosaic.read(col, row, width, height)
+            into = np.full((height + 2, width + 3, 3), 7, dtype=np.uint8)
+            holds = mosaic.read_into(into[1:-1, 2:-1], col, row)
+            np.testing.assert_array_equal(into[1:-1, 2:-1].transpose(2, 0, 1), picture)
+            np.testing.assert_array_equal(np.ones_like(valid) if holds is None else holds, valid)
+            assert (holds is None) == valid.all()
+            assert (into[[0, -1]] == 7).all()
+            assert (into[:, [0, 1, -1]] == 7).all()
+
+
+def test_one_decoding_thread_is_for_that_mosaic_and_not_for_warps(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = make_scene("a", pattern(40, 48))
+    while_opened = []
+    true_open = rasterio.open
+    monkeypatch.setattr(
+        rasterio,
+        "open",
+        lambda *a, **k: while_opened.append(rasterio.env.getenv()["GDAL_NUM_THREADS"]) or true_open(*a, **k),
+    )
+    with Mosaic([scene], grid := project_grid([scene])), Mosaic([scene], grid, decode_threads=1) as mosaic:
+        assert rasterio.env.getenv()["GDAL_NUM_THREADS"] == "ALL_CPUS"
+        np.testing.assert_array_equal(mosaic.read(0, 0, 48, 40)[0], pattern(40, 48))
+    assert while_opened == ["ALL_CPUS", "1"]
+
+
 def test_adjoining_scenes_make_one_picture(make_scene: Make) -> None:
     data = pattern(40, 80)
     left = make_scene("left", data[:, :, :48])

@@ -138,7 +138,8 @@ def test_other_programs_read_areas_and_styles_while_the_project_is_written(proje
     assert {name for name, _ in layers} >= {"areas", "damage_map", "footprints", "layer_styles"}
     assert dict(map(tuple, layers))["layer_styles"] is None
     assert (names, bounds, epsg, n) == (["West", "東"], [499_900, 3_999_000, 501_000, 4_001_000], 32615, 20)
-    assert styles == {"damage_map": live_style.damage_map_qml(), "areas": live_style.areas_qml()}
+    lines = live_style.areas_qml()
+    assert styles == {"damage_map": live_style.damage_map_qml(), "areas": lines, "aoi": lines}
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from pu_geo.project import analysts, contents, labels, live_style, schema, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 
-OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2)}
+OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3)}
 STEPS = [
     (old, number) for old in OLD for number in range(old, schema.SCHEMA)
 ]  # the project's schema, the step that is broken
@@ -119,15 +119,18 @@ def test_migrated_file_has_the_shape_of_a_new_one(old: Layout, project: Layout) 
     assert stamp.stat().st_mtime_ns == made
 
 
-def test_areas_of_a_migrated_project_lie_in_its_coordinate_system(old: Layout) -> None:
+def test_new_layers_of_a_migrated_project_lie_in_its_coordinate_system(old: Layout) -> None:
+    new = ("areas", "aoi") if schema_of(old.gpkg) < 3 else ("aoi",)
     with closing(sqlite3.connect(old.gpkg)) as db, db:
         for table in ("gpkg_contents", "gpkg_geometry_columns"):
             db.execute(f"UPDATE {table} SET srs_id = 32615 WHERE table_name = 'footprints'")
     store.open_project(old.folder)
     for table in ("gpkg_contents", "gpkg_geometry_columns"):
-        assert raw(old.gpkg, f"SELECT srs_id FROM {table} WHERE table_name = 'areas'") == [(32615,)]
+        for layer in new:
+            assert raw(old.gpkg, f"SELECT srs_id FROM {table} WHERE table_name = '{layer}'") == [(32615,)]
 
 
+@pytest.mark.parametrize("old", [1, 2], indirect=True)  # later ones have a style of ours already
 def test_a_style_that_a_person_saved_from_qgis_stays_the_default(old: Layout) -> None:
     with closing(sqlite3.connect(old.gpkg)) as db, db:
         db.execute(live_style.TABLE)
@@ -135,7 +138,7 @@ def test_a_style_that_a_person_saved_from_qgis_stays_the_default(old: Layout) ->
         db.execute("INSERT INTO layer_styles (f_table_name, styleName, useAsDefault) VALUES ('damage_map', 'mine', 1)")
     store.open_project(old.folder)
     found = raw(old.gpkg, "SELECT f_table_name, styleName, useAsDefault FROM layer_styles ORDER BY id")
-    assert found == [("damage_map", "mine", 1), ("damage_map", "PU-Geo", 0), ("areas", "PU-Geo", 1)]
+    assert found == [("damage_map", "mine", 1), ("damage_map", "PU-Geo", 0), ("areas", "PU-Geo", 1), ("aoi", "PU-Geo", 1)]
 
 
 def test_old_events_are_undone_after_the_migration_as_before(old: Layout) -> None:
@@ -255,10 +258,10 @@ def test_without_a_backup_nothing_is_migrated(old: Layout, monkeypatch: pytest.M
 
 def test_a_table_of_another_program_in_the_way_is_named(old: Layout) -> None:
     db = sqlite3.connect(old.gpkg)
-    db.execute("CREATE TABLE areas (mine TEXT)")
+    db.execute("CREATE TABLE aoi (mine TEXT)")
     db.commit()
     db.close()
-    with pytest.raises(ProjectError, match=r"table areas already exists.*Nothing was changed") as caught, store.connect(old):
+    with pytest.raises(ProjectError, match=r"table aoi already exists.*Nothing was changed") as caught, store.connect(old):
         pass
     assert "QGIS" in caught.value.hint
-    assert raw(old.gpkg, "SELECT sql FROM sqlite_master WHERE name = 'areas'") == [("CREATE TABLE areas (mine TEXT)",)]
+    assert raw(old.gpkg, "SELECT sql FROM sqlite_master WHERE name = 'aoi'") == [("CREATE TABLE aoi (mine TEXT)",)]

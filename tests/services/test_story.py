@@ -60,3 +60,11 @@ def test_it_tells_of_the_round_before(layout: Layout) -> None:
 @pytest.mark.parametrize("place", [-1, N])
 def test_nobody_lives_outside_the_list(layout: Layout, place: int) -> None:
     assert story(layout, place) is None
+
+
+def test_it_tells_what_the_imagery_hides(layout: Layout) -> None:
+    for place, hidden in ((0, 0.9), (5, 0.0)):
+        told = story(layout, place)
+        assert told is not None
+        reason = "nodata" if hidden else ""
+        assert told["imagery"] == {"reason": reason, "candidate": reason, "nodata_share": hidden}

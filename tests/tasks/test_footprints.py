@@ -40,7 +40,9 @@ def test_a_zipped_shapefile_without_prj_is_added_in_the_given_system(job: Job, t
     with pytest.raises(FootprintError, match="coordinate system"):
         add_footprints(job, path=str(tmp_path / "shapes.shp"))
     counts = add_footprints(job, path=str(tmp_path / "shapes.shp"), crs="EPSG:32615")
-    assert counts == {"n_in": 4, "added": 4, "already_here": 0, "repaired": 0, "dropped": 0, "notes": []}
+    assert counts == {
+        "file": "shapes.shp", "n_in": 4, "kept": 4, "repaired": 0, "dropped": 0, "dropped_by": {}, "added": 4, "notes": [],
+    }  # fmt: skip
     assert stored(job) == (list("wxyz"), {"user"})
     assert job.layout.geometry.stat().st_size > 0
 
@@ -50,7 +52,7 @@ def test_a_grid_is_added_once_however_often_it_is_asked_for(job: Job) -> None:
     again = add_grid(job, size_m=10.0)
     # x 499,990 to 500,390 is 40 columns, y 3,999,980 to 4,000,020 is 4 rows, all on whole multiples of 10 m.
     assert (first["n_in"], first["added"], first["dropped"]) == (160, 160, 0)
-    assert (again["added"], again["already_here"]) == (0, 160)
+    assert (again["added"], again["dropped_by"]) == (0, {"here already": 160})
     ids, sources = stored(job)
     assert ids[0] == "10mN400001E49999"
     assert sources == {"grid"}
@@ -67,3 +69,13 @@ def test_a_project_without_scenes_is_refused(tmp_path: Path) -> None:
     layout = store.create(tmp_path / "empty.pugeo", "E")
     with pytest.raises(ProjectError):
         add_grid(Job(layout, tmp_path), size_m=20.0)
+
+
+def test_an_upload_in_sources_is_read_and_the_project_file_itself_is_not(job: Job) -> None:
+    square = shapely.box(500_000, 4_000_000, 500_010, 4_000_010)
+    folder = job.layout.folder / "sources" / "abc"
+    folder.mkdir(parents=True)
+    geopandas.GeoDataFrame(geometry=[square], crs=32615).to_file(folder / "houses.geojson")
+    assert add_footprints(job, path=str(folder / "houses.geojson"))["kept"] == 1
+    with pytest.raises(FootprintError, match="belongs to a PU-Geo project"):
+        add_footprints(job, path=str(job.layout.folder / "project.gpkg"))

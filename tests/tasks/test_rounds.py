@@ -11,7 +11,7 @@ import rasterio
 from small_parts import REPOSITORY
 
 from pu_geo import cli
-from pu_geo.project import contents, labels, store
+from pu_geo.project import aoi, contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.services import queueing
@@ -66,13 +66,17 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_the_next_round_carries_answers_to_be_confirmed(first: Layout, event: Path) -> None:
     second = store.create(event / "two.pugeo", "Town")
+    with store.connect(first) as db:
+        aoi.put(db, contents.footprints(db).wkb[0], "one house")
     made = next_round(job(second), previous=str(first.folder), post=[str(event / "later.tif")])
     assert (made["round"], made["carried"]) == (2, 6)
     with store.connect(first) as db, store.connect(second) as other:
         old, new = contents.footprints(db), contents.footprints(other)
+        areas = aoi.current(db), aoi.current(other)
         assert labels.current(other) == {}  # nothing counts before somebody has looked
     assert list(new.building_ids) == list(old.building_ids)
     assert list(new.wkb) == list(old.wkb)
+    assert [(area.wkb, area.source) for area in areas if area] == [(old.wkb[0], "one house")] * 2
     queue = queueing.current(second, "bob")
     assert queue is not None
     told = [(item.building_id, item.why) for item in queue.items[:6]]

@@ -201,3 +201,21 @@ def test_what_cannot_be_stored_now_says_why(project: Path) -> None:
     app = Starlette(routes=routes(lambda token: project, lambda token, score_id: None, clicks=full))
     status, _, body = get(app, "/pugeo/p-1/operations", "POST", b"{}", JSON)
     assert (status, json.loads(body)["problem"]) == (503, "The disk is full.")
+
+
+def test_shifts_are_sent_for_known_projects_alone(project: Path) -> None:
+    app = Starlette(
+        routes=routes(
+            lambda token: project if token == TOKEN else None, lambda token, score_id: None, shifts=lambda _: b"12345"
+        )
+    )
+    status, headers, body = get(app, f"/pugeo/{TOKEN}/shifts.bin?v=1")
+    assert (status, body) == (200, b"12345")
+    assert "immutable" in headers["cache-control"]
+    assert get(app, "/pugeo/other/shifts.bin")[0] == 404
+
+
+def test_a_project_that_is_not_aligned_has_no_shifts(app: Starlette, project: Path) -> None:
+    assert get(app, f"/pugeo/{TOKEN}/shifts.bin")[0] == 404
+    without = Starlette(routes=routes(lambda _: project, lambda token, score_id: None, shifts=lambda _: None))
+    assert get(without, f"/pugeo/{TOKEN}/shifts.bin")[0] == 404

@@ -1,9 +1,10 @@
 // All about the selected building; what is changed here is an operation like a click.
 
 import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
-import { areaText, labelText, scoreText, swatch } from "./describe.js";
+import { areaText, labelText, scoreText, swatchOf } from "./describe.js";
 import { REASONS } from "./details.js";
 import { h } from "./dom.js";
+import { seenLines } from "./seen.js";
 import { Story } from "./story.js";
 
 const LONGEST_COMMENT = 500;
@@ -25,7 +26,7 @@ export class Card {
     this.root = h("aside.card", { hidden: true, "aria-label": "Building" },
       h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: "Close (I)", onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint, this.story.root);
     store.on("selected", () => this.#follow());
-    for (const event of ["details", "scores", "blind", "mode"]) store.on(event, () => this.draw());
+    for (const event of ["details", "scores", "blind", "mode", "seen", "shifts"]) store.on(event, () => this.draw());
     this.leaving = () => this.commit();
     window.addEventListener("pagehide", this.leaving);
   }
@@ -81,9 +82,10 @@ export class Card {
   }
 
   #facts(i, said) {
-    const rows = [h("span", {}, swatch(this.store.labels[i]), labelText(this.store, i), said.by ? h("span.soft", {}, ` by ${said.by}`) : null)];
-    rows.push(h("span.num", {}, this.store.blind.has(i) ? "score hidden: a random check" : (scoreText(this.store, i) ?? "not ranked yet")));
+    const rows = [h("span", {}, swatchOf(this.store, i), labelText(this.store, i), said.by ? h("span.soft", {}, ` by ${said.by}`) : null)];
+    rows.push(h("span.num", {}, this.store.blind.has(i) ? "score hidden: a random check" : (scoreText(this.store, i) ?? (this.store.isHidden(i) ? "no score" : "not ranked yet"))));
     rows.push(h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
+    rows.push(...seenLines(this.store, i));
     if (said.damage_types.length && this.store.mode !== "label") rows.push(h("span", {}, said.damage_types.join(", ")));
     return rows;
   }

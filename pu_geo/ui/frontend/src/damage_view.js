@@ -49,10 +49,10 @@ export class DamageView {
     this.#build(style);
     this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
     this.logChanged = () => this.#showLog();
-    for (const event of ["geometry", "labels"]) store.on(event, () => this.toolbar.showCounts());
+    for (const event of ["geometry", "labels", "seen"]) store.on(event, () => this.toolbar.showCounts());
     store.on("selected", () => this.presence.moved());
     store.on("others", () => this.toolbar.showOthers(this.data.here));
-    for (const event of ["scores", "view", "colorBy", "outlines"]) store.on(event, () => this.data && this.toolbar.show(this.data));
+    for (const event of ["scores", "view", "colorBy", "outlines", "shifts", "arrows"]) store.on(event, () => this.data && this.toolbar.show(this.data));
   }
 
   #build(style) {
@@ -60,7 +60,7 @@ export class DamageView {
     this.toolbar = new Toolbar(store, {
       view: (view) => this.#setView(view),
       colors: (by) => this.#setColors(by),
-      outlines: () => store.set("outlines", !store.outlines),
+      toggle: (name) => this.#toggle(name),
       step: (which) => this.#step(which),
       card: () => this.card.toggle(),
       dismiss: () => this.log.dismiss(),
@@ -76,8 +76,7 @@ export class DamageView {
 
   /** Called on each run of the page. */
   update({ data, setStateValue }) {
-    this.data = data;
-    this.setStateValue = setStateValue;
+    Object.assign(this, { data, setStateValue });
     this.store.set("mode", data.mode);
     if (data.token !== this.token) this.#openProject(data);
     if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value), data);
@@ -112,6 +111,7 @@ export class DamageView {
     const saved = remembered(`pugeo:look:${token}`, {});
     this.store.set("view", saved.view ?? "post");
     this.store.set("colorBy", saved.colorBy ?? color_by ?? "labels");
+    this.store.set("arrows", saved.arrows ?? false);
     this.tab = saved.tab ?? "queue";
     this.#split(saved.split ?? 0.6);
     this.givenColor = color_by;
@@ -124,8 +124,8 @@ export class DamageView {
   }
 
   #sayNotLoaded(error) {
-    this.map.notice.hidden = false;
-    this.map.notice.textContent = `The server did not send the buildings or their scores (${error.message}). Reload the page.`;
+    const textContent = `The server did not send the buildings or their scores (${error.message}). Reload the page.`;
+    Object.assign(this.map.notice, { hidden: false, textContent });
   }
 
   // ---- labelling ----
@@ -182,7 +182,7 @@ export class DamageView {
     const canMark = this.labeler.usable && target >= 0;
     if (name in MARK_KEYS) return canMark && (this.labeler.toggle(target, MARK_KEYS[name], "keys"), true);
     switch (name) {
-      case "0": case "Backspace": return canMark && (this.#clear(target), true);
+      case "0": case "Backspace": return canMark && (store.labels[target] !== UNLABELED && this.labeler.give([target], UNLABELED, "keys"), true);
       case "Enter": return this.labeler.usable && store.selected >= 0 && (this.labeler.toggle(store.selected, "toggle", "keys"), true);
       case "k": return target >= 0 && !this.side.hidden && Boolean(this.data.wall) && (this.#setTab("wall"), this.wall.sortLike(target), true);
       case "l": return target >= 0 && (this.locate(target), true);
@@ -205,16 +205,13 @@ export class DamageView {
     const mapShown = !this.map.root.hidden;
     if (name in VIEW_KEYS) return mapShown && (this.#setView(VIEW_KEYS[name]), true);
     switch (name) {
-      case "space": return mapShown && (store.set("outlines", !store.outlines), true);
+      case "space": return mapShown && (this.#toggle("outlines"), true);
+      case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
       case "p": return Boolean(store.scores) && (this.#setColors(store.colorBy === "labels" ? "scores" : "labels"), true);
       case "i": return this.card.toggle(), true;
       case "?": return this.toolbar.toggleHelp(), true;
       default: return false;
     }
-  }
-
-  #clear(i) {
-    if (this.store.labels[i] !== UNLABELED) this.labeler.give([i], UNLABELED, "keys");
   }
 
   #escape() {
@@ -257,8 +254,8 @@ export class DamageView {
   }
 
   #look(change) {
-    const { view, colorBy } = this.store;
-    remember(`pugeo:look:${this.token}`, { view, colorBy, split: this.share, tab: this.tab, ...change });
+    const { view, colorBy, arrows } = this.store;
+    remember(`pugeo:look:${this.token}`, { view, colorBy, arrows, split: this.share, tab: this.tab, ...change });
   }
 
   #setView(view) {
@@ -270,6 +267,11 @@ export class DamageView {
   #setColors(by) {
     if (by === "scores" && !this.store.scores) return;
     this.store.set("colorBy", by);
+    this.#look({});
+  }
+
+  #toggle(name) {
+    this.store.set(name, !this.store[name]);
     this.#look({});
   }
 

@@ -3,6 +3,7 @@
 import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE } from "./colors.js";
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
+import { seenLines } from "./seen.js";
 
 export function swatch(code, hollow = false) {
   return h(`span.swatch.label${code}${hollow ? ".hollow" : ""}`, { style: `--c:${LABEL_COLORS[code]}` });
@@ -15,7 +16,13 @@ export function markHere(mark, others) {
   mark.style.setProperty("--who", others[0]?.color ?? "");
 }
 
+/** The swatch of building i as the map shows it. */
+export function swatchOf(store, i) {
+  return store.isHidden(i) ? h("span.swatch.unseen") : swatch(store.labels[i]);
+}
+
 export function labelText(store, i) {
+  if (store.isHidden(i)) return `Not assessed: ${REASON_TEXTS[store.hidden.get(i)]}`;
   const reason = store.labels[i] === NOT_ASSESSABLE && REASON_TEXTS[store.detail(i).reason];
   return LABEL_TEXTS[store.labels[i]] + (reason ? `: ${reason}` : "");
 }
@@ -30,9 +37,10 @@ export function areaText(store, i, gsd) {
 }
 
 export function describe(store, i, gsd) {
-  const lines = [h("b", {}, store.ids[i]), h("div", {}, swatch(store.labels[i]), labelText(store, i))];
+  const lines = [h("b", {}, store.ids[i]), h("div", {}, swatchOf(store, i), labelText(store, i))];
   const score = scoreText(store, i);
   if (score) lines.push(h("div.num", {}, score));
   lines.push(h("div.num.soft", {}, areaText(store, i, gsd)));
+  lines.push(...seenLines(store, i));
   return lines;
 }

@@ -25,6 +25,7 @@ const ICONS = {
   card: '<rect x="3" y="3.5" width="14" height="13" rx="2"/><path d="M6 8h8M6 12h5"/>',
   help: '<circle cx="10" cy="10" r="7.5"/><path d="M7.8 7.8a2.3 2.3 0 1 1 3.2 2.1c-.7.3-1 .8-1 1.6M10 14.2v.1"/>',
   alike: '<rect x="3" y="3" width="6" height="6" rx="1"/><rect x="11" y="11" width="6" height="6" rx="1"/><path d="M12.5 6h2.5v2.5M5 12.5V15h2.5"/>',
+  shift: '<path d="M3 16 13 6M7 6h6v6"/><circle cx="16.2" cy="3.6" r="1"/>',
   arrows: '<path d="m7 6-4 4 4 4M13 6l4 4-4 4"/>',
 };
 

@@ -22,4 +22,5 @@ export class Files {
 }
 
 export const asJson = (response) => response.json();
+export const asBytes = (response) => response.arrayBuffer();
 export const asFloats = async (response) => new Float32Array(await response.arrayBuffer());

@@ -30,7 +30,16 @@ export function hooks(view) {
     pixelOf: (id, twin = false) => map.clientPixelOf(store.index.get(id), twin),
     chipOf: (id) => wall.clientPixelOf(store.index.get(id)),
     wallIds: () => wall.items.map((i) => store.ids[i]),
-    look: () => ({ view: store.view, colorBy: store.colorBy, outlines: store.outlines, tab: view.tab, center: map.map?.getView().getCenter(), resolution: map.map?.getView().getResolution() }),
+    look: () => ({ view: store.view, colorBy: store.colorBy, outlines: store.outlines, arrows: store.arrows, tab: view.tab, center: map.map?.getView().getCenter(), resolution: map.map?.getView().getResolution() }),
+    /** The arrows on the map: tail and head in pixels of the window, and how many times too long they are. */
+    arrows: () => {
+      const { times, arrows } = map.footprints.drawnArrows;
+      return { times, arrows: arrows.map(({ x, y, dx, dy, quality, n }) => ({ tail: map.toClient(x - times * dx, y - times * dy), head: map.toClient(x, y), quality, n })) };
+    },
+    /** The middle of a building's box, in grid pixels and in pixels of the window. */
+    gridCenter: (id) => store.center(store.index.get(id)),
+    centerOf: (id) => map.toClient(...store.center(store.index.get(id))),
+    seen: (id) => ({ hidden: store.isHidden(store.index.get(id)), candidate: store.candidates.get(store.index.get(id)) ?? null }),
     order: () => ({ order: wall.effectiveOrder, filter: wall.effectiveFilter }),
     details: (id) => store.detail(store.index.get(id)),
     queue: () => ({ id: queue.id, current: queue.current && store.ids[queue.current.i], kind: queue.current?.kind, ids: queue.items.map(({ i }) => store.ids[i]), skipped: [...queue.skipped].map((at) => store.ids[queue.items[at].i]) }),

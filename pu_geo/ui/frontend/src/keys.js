@@ -27,12 +27,13 @@ export const HELP = [
   ["After 3: why not assessable", [
     ["4  5  6", "cloud, outside the image, no data"],
     ["7  8  9", "misaligned, no building, unclear"],
-    ["1  2  3  N, arrows", "go on; it stays at unclear"],
+    ["1  2  3  N, arrows", "go on; it stays as marked, else unclear"],
   ]],
   ["Always", [
     ["Ctrl/⌘ Z", "undo; with Shift: redo"],
     ["A  S  D  F", "pre, swipe, post, side by side"],
     ["Space", "hide or show outlines"],
+    ["V", "arrows: how far pre and post are apart"],
     ["P", "colour by labels or scores"],
     ["I", "card of the selected building"],
     ["Esc", "close what is open, let go of the selection"],

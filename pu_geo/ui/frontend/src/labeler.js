@@ -33,9 +33,15 @@ export class Labeler {
     this.log().addMany(numbers.map((i) => {
       const shown = numbers.length === 1 && current?.i === i ? { shown: current.kind, queue: id } : {};
       this.shownFor.set(this.store.ids[i], shown);
-      return this.#operation(i, code, screen, act, detailsFor(code, this.store.detail(i)), shown);
+      return this.#operation(i, code, screen, act, detailsFor(code, this.store.detail(i), this.#likeliest(i, code)), shown);
     }));
     this.answered(numbers, code, act, screen);
+  }
+
+  // A wish for another reason comes after it, if it does; without one, this is what the imagery says.
+  #likeliest(i, code) {
+    const reason = code === NOT_ASSESSABLE && this.store.candidates.get(i);
+    return reason ? { reason } : {};
   }
 
   /** Say why buildings are not assessable, as part of the act that said so. */

@@ -1,14 +1,22 @@
 // What the colours on the map mean.
 
 import { LABEL_TEXTS, RAMP_CSS } from "./colors.js";
+import { REASON_TEXTS } from "./details.js";
 import { swatch } from "./describe.js";
 import { h } from "./dom.js";
+import { arrowLegend } from "./shift_arrows.js";
 
-export function legendRows(store) {
+/** @param resolution grid pixels per screen pixel */
+export function legendRows(store, resolution) {
   const entry = (code, hollow) => h("div.entry", {}, swatch(code, hollow), LABEL_TEXTS[code]);
   const rows = [];
   if (store.colorBy === "scores" && store.scores) rows.push(ramp(store.threshold), ...[1, 2].map((code) => entry(code, true)));
   else rows.push(...[1, 2, 3, 0].map((code) => entry(code)));
+  if (store.hidden.size) {
+    const why = [...new Set(store.hidden.values())].map((reason) => REASON_TEXTS[reason]).sort();
+    rows.push(h("div.entry", {}, h("span.swatch.unseen"), `Not assessed: ${why.join(", ")}`));
+  }
+  rows.push(...arrowLegend(store, resolution));
   if (!store.outlines) rows.push(h("div.hint", {}, "Outlines hidden — press Space"));
   return rows;
 }

@@ -1,6 +1,7 @@
 // Brings geometry and scores from the server into the store, each address once.
 
-import { Files, asFloats, asJson } from "./files.js";
+import { Files, asBytes, asFloats, asJson } from "./files.js";
+import { decodeShifts } from "./shifts.js";
 
 const files = new Files(6); // they outlive a change of page; each answer may bring new scores
 
@@ -8,10 +9,10 @@ export class Loader {
   /** @param failed (error) */
   constructor(store, failed) {
     Object.assign(this, { store, failed });
-    this.geometry = this.scores = null; // addresses of what is shown, or on its way
+    this.geometry = this.scores = this.shifts = null; // addresses of what is shown, or on its way
   }
 
-  load({ base, token, geometry_v, score_id }) {
+  load({ base, token, geometry_v, score_id, seen }) {
     const geometry = `${base}/${token}/geometry.json?v=${geometry_v}`;
     if (geometry !== this.geometry) {
       this.geometry = geometry;
@@ -22,6 +23,13 @@ export class Loader {
       this.scores = scores;
       if (!scores) this.store.setScores(null);
       else this.#fetch(scores, asFloats, (found) => scores === this.scores && this.store.setScores(found));
+    }
+    this.store.setSeen(seen);
+    const shifts = seen?.shifts ? `${base}/${token}/shifts.bin?v=${seen.shifts.v}` : null;
+    if (shifts !== this.shifts) {
+      this.shifts = shifts;
+      if (!shifts) this.store.set("shifts", null);
+      else this.#fetch(shifts, asBytes, (found) => shifts === this.shifts && this.store.set("shifts", decodeShifts(found, seen.shifts.m_per_px)));
     }
   }
 

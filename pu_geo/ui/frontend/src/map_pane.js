@@ -44,8 +44,8 @@ export class MapPane {
   #listen() {
     const { store } = this;
     store.on("view", () => this.#showView());
-    for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines"]) store.on(event, () => this.#drawLegend());
-    for (const event of ["details", "scores", "blind"]) store.on(event, () => this.#fillTooltip());
+    for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines", "seen", "shifts", "arrows"]) store.on(event, () => this.#drawLegend());
+    for (const event of ["details", "scores", "blind", "seen", "shifts"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     draggable(this.divider, this.root, (share) => {
       this.swipeAt = Math.max(0.02, Math.min(0.98, share));
@@ -273,8 +273,15 @@ export class MapPane {
     return pixel && [box.left + pixel[0], box.top + pixel[1]];
   }
 
+  /** A point of the grid in pixels of the browser's window. */
+  toClient(x, y) {
+    const { left, top } = this.target.getBoundingClientRect();
+    const pixel = this.map.getPixelFromCoordinate([x, -y]);
+    return [left + pixel[0], top + pixel[1]];
+  }
+
   #drawLegend() {
-    if (this.store.ready) this.legend.replaceChildren(...legendRows(this.store));
+    if (this.store.ready && this.map) this.legend.replaceChildren(...legendRows(this.store, this.map.getView().getResolution()));
   }
 
   dispose() {

@@ -19,7 +19,8 @@ export function makeFrame(center, resolution, width, height, pixelRatio) {
   };
 }
 
-function begin(canvas, frame) {
+/** An empty canvas of the frame's size, to be drawn on in screen pixels. */
+export function begin(canvas, frame) {
   const [width, height] = [Math.round(frame.width * frame.pixelRatio), Math.round(frame.height * frame.pixelRatio)];
   if (canvas.width !== width || canvas.height !== height) {
     canvas.width = width;
@@ -169,8 +170,29 @@ function repaintAround(context, store, frame, i) {
 
 function paintLabelled(context, store, frame, box) {
   const members = [[], [], [], []];
-  for (const i of within(store, box)) if (store.labels[i] !== UNLABELED) members[store.labels[i]].push(i);
+  for (const i of within(store, box)) if (store.labels[i] !== UNLABELED || store.isHidden(i)) members[store.labels[i]].push(i);
+  paintUnseen(context, store, frame, members[UNLABELED]);
   for (const code of [NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE]) paintOutlines(context, store, frame, members[code], code, store.colorBy === "labels");
+}
+
+// What the imagery hides and nobody answered: gray, less than an answer would be.
+function paintUnseen(context, store, frame, members) {
+  const small = isSmall(store, frame);
+  inChunks(context, store, frame, members, () => {
+    context.fillStyle = "rgba(70,74,82,0.55)";
+    context.fill("evenodd");
+    if (!small) {
+      context.globalAlpha = 0.5;
+      context.fillStyle = hatchPattern(context);
+      context.fill("evenodd");
+      context.globalAlpha = 1;
+      context.setLineDash([2, 3]);
+    }
+    context.lineWidth = 1.6;
+    context.strokeStyle = "#c4c7cc";
+    context.stroke();
+    context.setLineDash([]);
+  });
 }
 
 function paintOutlines(context, store, frame, members, code, filled) {

@@ -1,7 +1,7 @@
 // "Next 20": one building large, the others small, answers by single keys.
 
 import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
-import { areaText, labelText, markHere, scoreText, swatch } from "./describe.js";
+import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
 import { h } from "./dom.js";
 
 const KINDS = {
@@ -131,7 +131,7 @@ export class QueuePane {
     }
     const [word, meaning] = KINDS[kind] ?? [kind, ""];
     this.reason.replaceChildren(h(`span.kind.${kind in KINDS ? kind : "other"}`, {}, word), h("span", {}, (kind !== "audit" && why) || meaning));
-    const facts = [h("b.who", {}, this.store.ids[i]), h("span", {}, swatch(this.store.labels[i]), labelText(this.store, i))];
+    const facts = [h("b.who", {}, this.store.ids[i]), h("span", {}, swatchOf(this.store, i), labelText(this.store, i))];
     const score = scoreText(this.store, i);
     if (score) facts.push(h("span.num", {}, score));
     const others = this.store.othersAt(i).map(({ name }) => name);

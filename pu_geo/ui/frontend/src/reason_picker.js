@@ -21,9 +21,11 @@ export class ReasonPicker {
   open(numbers, act) {
     Object.assign(this, { numbers, act });
     const who = numbers.length > 1 ? `${numbers.length.toLocaleString("en")} buildings` : this.store.ids[numbers[0]];
-    const buttons = REASONS.map(([value, text, key]) => h("button.choice", { type: "button", "data-reason": value, onclick: () => this.#choose(value) }, h("kbd", {}, key), text));
+    const likely = new Set(numbers.map((i) => this.store.candidates.get(i)));
+    const marked = likely.size === 1 ? [...likely][0] : undefined; // what the answer says already
+    const buttons = REASONS.map(([value, text, key]) => h(`button.choice${value === marked ? ".on" : ""}`, { type: "button", "data-reason": value, onclick: () => this.#choose(value) }, h("kbd", {}, key), text));
     this.root.replaceChildren(...this.#picture(), h("b.who", {}, who), "why not assessable?", ...buttons,
-      h("button.flat", { type: "button", title: "Unclear (Esc)", onclick: () => this.close() }, "✕"));
+      h("button.flat", { type: "button", title: marked ? "As marked (Esc)" : "Unclear (Esc)", onclick: () => this.close() }, "✕"));
     this.root.hidden = false;
   }
 

@@ -28,6 +28,10 @@ export class Store {
     this.heard = new Map(); // building number to {code, event}: labels of others that the page's data do not hold yet
     this.others = []; // {name, color, building}: who else is here, building -1 where nobody knows
     this.conflicts = null;
+    this.hidden = new Map(); // building number to why the imagery keeps it from being assessed
+    this.candidates = new Map(); // and to the reason it would likely be called not assessable for
+    this.shifts = null; // see shifts.js
+    this.arrows = false;
     this.selected = -1;
     this.hovered = -1;
     this.threshold = null;
@@ -168,7 +172,23 @@ export class Store {
   /** What the analyst may see of a building's score. */
   score(i) {
     const score = this.scores?.[i];
-    return score === undefined || Number.isNaN(score) || this.blind.has(i) ? null : score;
+    return score === undefined || Number.isNaN(score) || this.blind.has(i) || this.isHidden(i) ? null : score;
+  }
+
+  /** Whether the imagery hides building i and nobody said otherwise: any answer counts more. */
+  isHidden(i) {
+    return this.labels[i] === UNLABELED && this.hidden.has(i);
+  }
+
+  /** @param seen {reasons, candidates}: per reason, differences of positions in base 36 */
+  setSeen(seen) {
+    const encoded = JSON.stringify([seen?.reasons, seen?.candidates]);
+    if (encoded === this.encodedSeen) return;
+    this.encodedSeen = encoded;
+    const decode = (texts) => Object.entries(texts ?? {}).flatMap(([reason, places]) => Array.from(placesOf(places), (i) => [i, reason]));
+    this.hidden = new Map(decode(seen?.reasons));
+    this.candidates = new Map([...this.hidden, ...decode(seen?.candidates)]);
+    this.emit("seen");
   }
 
   setBlind(numbers) {

@@ -4,6 +4,7 @@
 import { h } from "./dom.js";
 
 const WORDS = { positive: "damaged", not_damaged: "not damaged", not_assessable: "not assessable", cleared: "cleared" };
+const SHARES = [["cloud_share", "cloud"], ["nodata_share", "no data"], ["outside_share", "beyond the image"], ["pre_cloud_share", "cloud on pre"]];
 const PICTURE_PX = 64;
 const WAIT_MS = 150; // walking along with the arrows asks for none of those in between
 
@@ -39,7 +40,7 @@ export class Story {
     }
   }
 
-  #draw({ events, runs, alike, before, attributes }) {
+  #draw({ events, runs, alike, before, attributes, imagery }) {
     const list = (title, rows) => (rows.length ? [h("b", {}, title), h("ul", {}, ...rows.map((row) => h("li", {}, row)))] : []);
     const said = events.map((one) => `${when(one.at)} ${one.analyst}: ${WORDS[one.label] ?? one.label}${one.kind === "set" ? "" : ` (${one.kind})`}${one.reason ? `, ${one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
     const scored = runs.map((run) => `${run.run_id}: ${run.score.toFixed(2)}, rank ${run.rank.toLocaleString("en")} of ${run.n.toLocaleString("en")}`);
@@ -47,7 +48,7 @@ export class Story {
     const known = Object.entries(attributes).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
     return [
       ...this.#pictures([this.i], "Pre and post", this.pictures.wall ? this.pictures.parts : []),
-      ...list("People said", said), ...list("Earlier rounds", earlier), ...list("Scores", scored),
+      ...list("Imagery", imageryRows(imagery)), ...list("People said", said), ...list("Earlier rounds", earlier), ...list("Scores", scored),
       ...this.#pictures(alike, "Looks like", ["post"]), ...list("From the footprint file", known),
     ];
   }
@@ -58,6 +59,12 @@ export class Story {
     const picture = (i, half) => h("button.picture", { type: "button", title: this.store.ids[i], style: this.pictures.style(i, PICTURE_PX, half), onclick: () => this.store.set("selected", i) });
     return [h("b", {}, title), h("div.pictures", {}, ...shown.flatMap((i) => halves.map((half) => picture(i, half))))];
   }
+}
+
+// The shift stands above, among the facts.
+function imageryRows(said = {}) {
+  const hidden = SHARES.filter(([key]) => said[key] > 0).map(([key, text]) => `${text} ${Math.max(1, Math.round(said[key] * 100))} %`);
+  return hidden.length ? [`hidden of its surroundings: ${hidden.join(", ")}`] : [];
 }
 
 function when(at) {

@@ -3,24 +3,26 @@
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE } from "./colors.js";
 import { h, icon, segmented } from "./dom.js";
 import { HELP } from "./keys.js";
+import { countHidden } from "./seen.js";
 
 const VIEWS = [["pre", "Pre", "Pre-event image (A)"], ["swipe", "Swipe", "Swipe between pre and post (S)"], ["post", "Post", "Post-event image (D)"], ["side", "Both", "Pre and post side by side (F)"]];
 const COLORS = [["labels", "Labels", "Colour by label (P)"], ["scores", "Scores", "Colour by score (P)"]];
 
 export class Toolbar {
-  /** @param actions {view(name), colors(by), outlines(), step(which), card(), dismiss()} */
+  /** @param actions {view(name), colors(by), toggle(name), step(which), card(), dismiss()} */
   constructor(store, actions) {
     this.store = store;
     const button = (name, title, act) => h("button.flat", { type: "button", title, "aria-label": title, onclick: act }, icon(name));
     this.views = segmented("Image", VIEWS, actions.view);
     this.colors = segmented("Colours", COLORS, actions.colors);
-    this.eye = button("eye", "Hide or show outlines (Space)", actions.outlines);
+    this.eye = button("eye", "Hide or show outlines (Space)", () => actions.toggle("outlines"));
+    this.arrows = button("shift", "Arrows: how far pre and post are apart (V)", () => actions.toggle("arrows"));
     this.counts = h("div.counts", { "aria-live": "polite" });
     this.others = h("div.others", { hidden: true, "aria-live": "polite" });
     this.status = h("div.status", { role: "status" });
     this.refusedText = h("span");
     this.refused = h("div.refused", { role: "alert", hidden: true }, this.refusedText, h("button.flat", { type: "button", title: "Dismiss", "aria-label": "Dismiss", onclick: actions.dismiss }, "✕"));
-    this.mapTools = h("div.group", {}, this.views, this.colors, this.eye);
+    this.mapTools = h("div.group", {}, this.views, this.colors, this.eye, this.arrows);
     this.labelTools = h("div.group", {}, button("undo", "Undo (Ctrl/⌘ Z)", () => actions.step("undo")), button("redo", "Redo (Ctrl/⌘ Shift Z)", () => actions.step("redo")));
     const more = h("div.group", {}, button("card", "About the selected building (I)", actions.card), button("help", "All shortcuts (?)", () => this.toggleHelp()));
     this.root = h("header", {}, this.mapTools, this.labelTools, this.counts, h("div.push"), this.others, this.refused, this.status, more);
@@ -41,6 +43,9 @@ export class Toolbar {
     this.colors.hidden = !data.score_id;
     this.colors.choose(store.scores ? store.colorBy : "labels");
     this.eye.classList.toggle("off", !store.outlines);
+    this.arrows.hidden = !store.shifts;
+    this.arrows.classList.toggle("on", store.arrows);
+    this.arrows.setAttribute("aria-pressed", String(store.arrows));
     this.showCounts();
   }
 
@@ -49,6 +54,8 @@ export class Toolbar {
     const counts = this.store.counts();
     const entries = [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].filter((code) => counts[code] || code === POSITIVE)
       .map((code) => h("span", { title: LABEL_TEXTS[code] }, h(`i.dot.label${code}`), h("b", {}, counts[code].toLocaleString("en")), ` ${LABEL_TEXTS[code].toLowerCase()}`));
+    const unseen = countHidden(this.store);
+    if (unseen) entries.push(h("span", { title: "Not assessed: the imagery hides them (cloud, no data, or beyond its border)" }, h("i.dot.unseen"), h("b", {}, unseen.toLocaleString("en")), " hidden"));
     this.counts.replaceChildren(...entries, h("span.soft", {}, `of ${this.store.n.toLocaleString("en")} buildings`));
   }
 

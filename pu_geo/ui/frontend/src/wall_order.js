@@ -4,7 +4,7 @@ import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { Files, asFloats } from "./files.js";
 
 export const ORDERS = [["score", "Score, high first"], ["uncertain", "Most uncertain"], ["like", "Like the chosen chip"], ["area", "Area, large first"], ["id", "Building id"]];
-export const FILTERS = [["all", "All"], ["unlabeled", "Unlabeled"], ["positive", "Positive"], ["not_damaged", "Not damaged"], ["not_assessable", "Not assessable"], ["conflicts", "Conflicts"]];
+export const FILTERS = [["all", "All"], ["unlabeled", "Unlabeled"], ["positive", "Positive"], ["not_damaged", "Not damaged"], ["not_assessable", "Not assessable"], ["conflicts", "Conflicts"], ["hidden", "Not assessed"], ["misaligned", "Could not be aligned"]];
 const CODES = { unlabeled: UNLABELED, positive: POSITIVE, not_damaged: NOT_DAMAGED, not_assessable: NOT_ASSESSABLE };
 const OF_SCORES = ["score", "uncertain"];
 const HALF = 0.5; // the least certain score where no threshold is set
@@ -29,13 +29,17 @@ export function usableOrders(store, like) {
 }
 
 export function usableFilters(store) {
-  return FILTERS.filter(([value]) => value !== "conflicts" || store.conflicts);
+  const reasons = new Set(store.candidates.values());
+  const has = { conflicts: Boolean(store.conflicts), hidden: store.hidden.size > 0, misaligned: reasons.has("misaligned") };
+  return FILTERS.filter(([value]) => has[value] ?? true);
 }
 
 /** Building numbers below n that pass the filter, sorted. */
 export function arrange(store, n, { order, filter, like }) {
   let items = Array.from({ length: n }, (_, i) => i);
   if (filter === "conflicts") items = items.filter((i) => store.conflicts?.has(i));
+  else if (filter === "hidden") items = items.filter((i) => store.isHidden(i));
+  else if (filter === "misaligned") items = items.filter((i) => store.candidates.get(i) === "misaligned");
   else if (filter !== "all") items = items.filter((i) => store.labels[i] === CODES[filter]);
   if (order === "id") return items.sort((a, b) => (store.ids[a] < store.ids[b] ? -1 : 1));
   const by = {

@@ -46,6 +46,7 @@ export class WallPane {
     store.on("labels", () => this.#later());
     store.on("blind", () => this.#sortWhenSafe()); // a place in the order tells of the score
     store.on("conflicts", () => (this.filter === "conflicts" ? this.#sortWhenSafe() : this.#showTools()));
+    store.on("seen", () => this.#sortWhenSafe());
     store.on("selected", () => this.#follow(!this.clicking));
     for (const event of ["hovered", "others"]) store.on(event, () => this.#later());
     const on = (name, act) => this.runway.addEventListener(name, (event) => {
@@ -123,7 +124,7 @@ export class WallPane {
   }
 
   get effectiveFilter() {
-    return this.filter === "conflicts" && !this.store.conflicts ? "all" : this.filter;
+    return usableFilters(this.store).some(([value]) => value === this.filter) ? this.filter : "all";
   }
 
   /** Put the chips that look like chip i first. Where the server cannot tell, everything stays as it is. */
@@ -223,6 +224,7 @@ export class WallPane {
     const score = store.score(i);
     cell.dataset.label = code;
     cell.style.setProperty("--c", LABEL_COLORS[code]);
+    cell.classList.toggle("unseen", store.isHidden(i));
     cell.classList.toggle("selected", i === store.selected);
     cell.classList.toggle("hovered", i === store.hovered);
     markHere(cell.querySelector(".here"), store.othersAt(i));

@@ -13,7 +13,7 @@ export class WallPreview {
     this.root = h("div.preview", { hidden: true });
     this.facts = h("div.facts");
     store.on("details", () => this.#fill());
-    store.on("blind", () => this.#fill());
+    for (const event of ["blind", "seen", "shifts"]) store.on(event, () => this.#fill());
   }
 
   /** Show building i beside its cell, in a moment. */

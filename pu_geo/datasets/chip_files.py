@@ -1,0 +1,177 @@
+"""Data sets of small pictures: any folder or zip file of chips, and ABCD."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.datasets.classified import ClassifiedChips
+from pu_geo.errors import DatasetError, ImageryError, PuGeoError
+from pu_geo.geo.guard import GDAL_ERRORS, gdal_env, quiet_open, regular_file, scene_driver
+
+PICTURES = (".jpeg", ".jpg", ".png")
+MAX_PICTURE_BYTES, MAX_SIDE_PX = 20_000_000, 4096
+PLACE_DEGREES = 0.01  # chips within about a kilometer count as one place
+ABCD = ("surviving", "washed-away")
+N_ABCD_TEST_FOLDS = 2  # of five: 3,377 chips, as NcPU, Table 4, tests on
+
+
+def read_chips(path: Path, size_px: int = 64) -> ClassifiedChips:
+    """Read a folder, or a zip file of one, that holds chips as PNG or JPEG pictures.
+
+    Either index.csv tells of each chip its `path` and `label`, and if it likes its `lon` and `lat` in degrees, from which
+    places are made, and `split` ("test" or else); or the name of the folder that a chip lies in is its class, and there is
+    neither place nor test set.
+
+    Args:
+        size_px: side that all chips are brought to.
+
+    Returns:
+        chips [N, 3, size_px, size_px].
+
+    Raises:
+        DatasetError: kind "missing", "corrupt" or "size".
+    """
+    with _Source(path) as source:
+        index = source.index()
+        chips = np.empty((len(index), 3, size_px, size_px), np.uint8)
+        for row, out in zip(index, chips, strict=True):
+            out[:] = _picture(source.read(row["path"]), row["path"], size_px)
+    names = tuple(sorted({row["label"] for row in index}))
+    classes = np.array([names.index(row["label"]) for row in index], np.int64)
+    is_test = np.array([row.get("split") == "test" for row in index], np.bool_)
+    return ClassifiedChips(chips, classes, names, is_test, _places(index))
+
+
+def read_abcd(folder: Path) -> ClassifiedChips:
+    """Read one scale of ABCD: pre and post pairs, six bands; folds 1 and 2 are for testing.
+
+    Source: Fujita et al. 2017, "Damage Detection from Aerial Images via Convolutional Neural Networks".
+
+    Args:
+        folder: `resized` (128 x 128 px) or `fixed-scale` (160 x 160 px); holds patch-pairs/ and 5fold-list/.
+
+    Raises:
+        DatasetError: kind "missing" or "corrupt".
+    """
+    folds: dict[str, tuple[int, int]] = {}
+    for fold in range(1, 6):
+        listed = folder / "5fold-list" / f"cv{fold}-test.csv"
+        if not listed.is_file():
+            raise DatasetError(f"{folder} does not hold 5fold-list/{listed.name}.", "Choose ABCD's folder `resized`.",
+                               kind="missing")  # fmt: skip
+        for line in csv.reader(listed.read_text(encoding="utf-8").splitlines()):
+            if len(line) != 2 or line[1].strip() not in ("0", "1"):
+                raise DatasetError(f"{listed.name} has a line {line!r}; it must be NAME,0 or NAME,1.", "Download it again.",
+                                   kind="corrupt")  # fmt: skip
+            folds[line[0].strip()] = (int(line[1]), fold)
+    names = sorted(folds)
+    chips = np.stack([_pair(folder / "patch-pairs" / PurePosixPath(name).name) for name in names])
+    classes, of_fold = np.array([folds[name] for name in names], np.int64).T
+    return ClassifiedChips(chips, np.ascontiguousarray(classes), ABCD, of_fold <= N_ABCD_TEST_FOLDS)
+
+
+def _pair(path: Path) -> NDArray[np.uint8]:
+    try:
+        real = regular_file(path, ImageryError)
+        with gdal_env(), quiet_open(real, scene_driver(real)) as source:
+            if source.count != 6 or set(source.dtypes) != {"uint8"} or max(source.shape) > MAX_SIDE_PX:
+                raise DatasetError(f"{path.name} has {source.count} bands; pairs have 6 of 8 bits.", "Download it again.",
+                                   kind="corrupt")  # fmt: skip
+            return np.asarray(source.read())
+    except (ImageryError, *GDAL_ERRORS) as cause:
+        said = cause.problem if isinstance(cause, PuGeoError) else str(cause)
+        raise DatasetError(f"{path.name} cannot be read: {said}", "Download the data set again.", kind="corrupt") from cause
+
+
+class _Source:
+    """A folder or a zip file; use it as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise DatasetError(f"{path} does not exist.", "Check the path.", kind="missing")
+        self.path = path
+        self._pack: zipfile.ZipFile | None = None
+
+    def __enter__(self) -> _Source:
+        if self.path.is_file():
+            try:
+                self._pack = zipfile.ZipFile(self.path)
+            except (zipfile.BadZipFile, OSError) as cause:
+                raise DatasetError(f"{self.path.name} is no zip file.", "Choose a zip file or a folder.",
+                                   kind="corrupt") from cause  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pack is not None:
+            self._pack.close()
+
+    def index(self) -> Sequence[dict[str, str]]:
+        """Return a row for each chip: what index.csv says, or its path and the folder it lies in."""
+        names = self._names()
+        if "index.csv" in names:
+            reader = csv.DictReader(io.StringIO(self.read("index.csv").decode("utf-8-sig", errors="replace")))
+            rows = [{key: value or "" for key, value in row.items() if key} for row in reader]
+            if not {"path", "label"} <= set(reader.fieldnames or ()):
+                raise DatasetError("index.csv has no columns path and label.", "Add them.", kind="corrupt")
+        else:
+            found = [PurePosixPath(name) for name in sorted(names) if name.lower().endswith(PICTURES)]
+            rows = [{"path": str(name), "label": name.parent.name} for name in found if name.parent.name]
+        if not rows:
+            raise DatasetError(f"{self.path.name} holds no chips in folders named after their class.",
+                               "Put PNG or JPEG chips into one folder per class.", kind="missing")  # fmt: skip
+        return rows
+
+    def _names(self) -> set[str]:
+        if self._pack is not None:
+            return set(self._pack.namelist())
+        found: Iterable[Path] = (path for path in self.path.rglob("*") if path.is_file())
+        return {path.relative_to(self.path).as_posix() for path in found}
+
+    def read(self, name: str) -> bytes:
+        """Read one file of it, at most 20 MB (index.csv too); nothing outside of it."""
+        try:
+            if self._pack is not None:
+                with self._pack.open(name) as stream:
+                    return stream.read(MAX_PICTURE_BYTES)
+            inside = self.path.resolve()
+            real = (inside / name).resolve(strict=True)
+            if not real.is_relative_to(inside):
+                raise DatasetError(f"{name} lies outside {self.path.name}.", "Correct index.csv.", kind="link")
+            with real.open("rb") as stream:
+                return stream.read(MAX_PICTURE_BYTES)
+        except (KeyError, OSError, zipfile.BadZipFile, RuntimeError) as cause:  # RuntimeError: packed with a password
+            raise DatasetError(f"{name} of {self.path.name} cannot be read: {cause}.", "Download it again.",
+                               kind="corrupt") from cause  # fmt: skip
+
+
+def _picture(data: bytes, name: str, size_px: int) -> NDArray[np.uint8]:
+    """Decode a picture and bring it to size, uint8 [3, size_px, size_px], red first."""
+    try:
+        picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if data else None
+    except cv2.error:
+        picture = None
+    if picture is None or max(picture.shape[:2]) > MAX_SIDE_PX:
+        raise DatasetError(f"{name} is no picture that can be read.", "Download the data set again.", kind="corrupt")
+    how = cv2.INTER_AREA if max(picture.shape[:2]) > size_px else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(picture, (size_px, size_px), interpolation=how)[:, :, ::-1].transpose(2, 0, 1), np.uint8)
+
+
+def _places(index: Sequence[dict[str, str]]) -> NDArray[np.int64] | None:
+    """Number the squares of 0.01 degrees that chips lie in, int64 [N]; None where a chip has no lon and lat."""
+    try:
+        lonlat = np.array([[float(row["lon"]), float(row["lat"])] for row in index])
+    except (KeyError, ValueError):
+        return None
+    if not all(math.isfinite(value) for value in lonlat.ravel()):
+        return None
+    _, place = np.unique(np.floor(lonlat / PLACE_DEGREES), axis=0, return_inverse=True)
+    return place.ravel().astype(np.int64)

@@ -1,0 +1,84 @@
+"""The area of interest: one polygon in the project CRS that footprints added from then on have to touch.
+
+What was drawn is never lost: a log keeps every area, and the layer `aoi` of the GeoPackage shows its last entry.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+import shapely
+
+from pu_geo.project.contents import blob_from_wkb, wkb_from_blob
+from pu_geo.project.store import now, transaction
+
+
+@dataclass(frozen=True)
+class Aoi:
+    """An area of interest.
+
+    Attributes:
+        wkb: polygon or multipolygon, project CRS.
+        source: the file it came from, or what a person typed.
+        at: when it was put in, RFC 3339 UTC.
+    """
+
+    wkb: bytes
+    source: str
+    at: str
+
+
+def current(db: sqlite3.Connection) -> Aoi | None:
+    """Return the area of interest, or None where there is none."""
+    row = db.execute("SELECT geom, source, at FROM aoi").fetchone()
+    return None if row is None else Aoi(wkb_from_blob(row[0]), row[1], row[2])
+
+
+def put(db: sqlite3.Connection, wkb: bytes, source: str) -> bool:
+    """Make a polygon the area of interest; returns whether it took the place of another."""
+    with transaction(db):
+        replaced = current(db) is not None
+        _append(db, wkb, source)
+    return replaced
+
+
+def remove(db: sqlite3.Connection) -> bool:
+    """Take the area of interest away, and nothing else; returns whether there was one."""
+    with transaction(db):
+        if current(db) is None:
+            return False
+        _append(db, None, "taken away")
+    return True
+
+
+def before(db: sqlite3.Connection) -> Aoi | None:
+    """Return the area that stood before the last change, which `put_back` brings back; None where there was none."""
+    row = db.execute(
+        "SELECT geom, source, at FROM aoi_log WHERE geom IS NOT NULL "
+        "AND geom IS NOT (SELECT geom FROM aoi_log ORDER BY step DESC LIMIT 1) ORDER BY step DESC LIMIT 1"
+    ).fetchone()
+    return None if row is None else Aoi(wkb_from_blob(row[0]), row[1], row[2])
+
+
+def put_back(db: sqlite3.Connection) -> Aoi | None:
+    """Undo the last change that took an area away or replaced it; returns the area that stands again, None if none does."""
+    with transaction(db):
+        found = before(db)
+        if found is not None:
+            _append(db, found.wkb, found.source)
+        return current(db) if found is not None else None
+
+
+def _append(db: sqlite3.Connection, wkb: bytes | None, source: str) -> None:
+    """Write an entry, and keep the GeoPackage's own registry true: coordinate system and extent."""
+    (srs_id,) = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()
+    box = None if wkb is None else shapely.bounds(shapely.from_wkb(wkb))
+    blob = None if wkb is None or box is None else blob_from_wkb(wkb, box, srs_id)
+    db.execute("INSERT INTO aoi_log (geom, source, at) VALUES (?, ?, ?)", (blob, source, now()))
+    db.execute("UPDATE gpkg_geometry_columns SET srs_id = ? WHERE table_name = 'aoi'", (srs_id,))
+    db.execute(
+        "UPDATE gpkg_contents SET srs_id = ?, min_x = ?, min_y = ?, max_x = ?, max_y = ?, "
+        "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name = 'aoi'",
+        (srs_id, *([None] * 4 if box is None else box.tolist())),
+    )

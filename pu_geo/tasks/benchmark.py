@@ -1,0 +1,229 @@
+"""Reproduce rows of tables: train methods on positives and unlabeled of a data set, test them on chips set aside."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.analysis import estimates, metrics, ranker
+from pu_geo.datasets.classified import ClassifiedChips
+from pu_geo.datasets.splits import PUSplit
+from pu_geo.engine import augment, features
+from pu_geo.engine.data import ChipImages, FeatureViews, PUData
+from pu_geo.engine.run import Run, best_device
+from pu_geo.errors import TrainingError
+from pu_geo.methods import catalog
+from pu_geo.tasks.tables import TABLES, Setting, is_positive, split
+
+RANKER = "ranker"
+ALL_METHODS = (RANKER, *catalog.METHODS)
+ORACLE = "supervised"
+N_FILTERS = 256
+_VIEWS = {"natural": augment.NATURAL, "aerial": augment.AERIAL}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One method on one setting with one seed; figures are of the test chips.
+
+    Attributes:
+        n_test_positive: positives among the `n_test`.
+        auc, ap, oa, f1: in [0, 1]; the last two at the method's own threshold, 0.5.
+        seconds: of training and scoring, features not counted.
+    """
+
+    setting: str
+    method: str
+    preset: str
+    seed: int
+    n_positive: int
+    n_unlabeled: int
+    n_test: int
+    n_test_positive: int
+    auc: float
+    ap: float
+    oa: float
+    f1: float
+    seconds: float
+
+
+def run_table(
+    name: str, path: Path, *, methods: Sequence[str] = (), preset: str = "quick", seeds: int = 5, only: str = "",
+    overrides: Mapping[str, str | float] | None = None, kept: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Outcome]:  # fmt: skip
+    """Do all methods on all settings of a table.
+
+    Args:
+        name: a key of `TABLES`.
+        path: the data set's files.
+        methods: short names and "ranker"; all of them if empty.
+        seeds: how many draws of positives and unlabeled, 0 .. seeds - 1.
+        only: a part of the names of the settings to be done.
+        overrides: settings of methods that differ from the preset, where a method has them.
+        kept: file of finished outcomes, one JSON line each: they are not done again, and new ones are added to it.
+
+    Returns:
+        The outcomes, those kept before included.
+
+    Raises:
+        DatasetError: if the files cannot be used.
+        TrainingError: for an unknown method, preset or setting.
+    """
+    chosen = [each for each in TABLES[name].settings if only.lower() in each.name.lower()]
+    for method in methods:
+        if method not in ALL_METHODS:
+            catalog.card(method)
+    done = _read_kept(kept, {each.name for each in chosen})
+    data = TABLES[name].read(path)
+    for setting in chosen:
+        for seed in range(seeds):
+            known = {(each.setting, each.method, each.preset, each.seed) for each in done}
+            wanted = [m for m in methods or ALL_METHODS if (setting.name, m, _preset(m, preset), seed) not in known]
+            for outcome in _one_draw(data, setting, wanted, preset, seed, overrides or {}):
+                done.append(outcome)
+                say(f"{setting.name}, seed {seed}, {outcome.method}: AUC {outcome.auc:.3f}, OA {outcome.oa:.3f}")
+                if kept is not None:
+                    with kept.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(asdict(outcome)) + "\n")
+    return done
+
+
+def _read_kept(kept: Path | None, settings: set[str]) -> list[Outcome]:
+    if kept is None or not kept.exists():
+        return []
+    rows = [Outcome(**json.loads(line)) for line in kept.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [row for row in rows if row.setting in settings]
+
+
+def _preset(method: str, preset: str) -> str:
+    return "instant" if method == RANKER else preset
+
+
+def _one_draw(
+    data: ClassifiedChips, setting: Setting, methods: Sequence[str], preset: str, seed: int,
+    overrides: Mapping[str, str | float],
+) -> Iterator[Outcome]:  # fmt: skip
+    """Do methods on one draw, on the same features."""
+    if not methods:
+        return
+    drawn = split(data, setting, seed)
+    scene = _Draw(data, drawn, is_positive(data, setting), setting.augmentation, seed)
+    for method in methods:
+        began = time.monotonic()
+        scores, called = scene.ranked() if method == RANKER else scene.trained(method, preset, overrides)
+        truth = scene.truth[drawn.test]
+        yield Outcome(
+            setting.name, method, _preset(method, preset), seed, len(drawn.positive), len(drawn.unlabeled), len(truth),
+            int(truth.sum()), metrics.auc(scores, truth), metrics.average_precision(scores, truth),
+            metrics.overall_accuracy(called, truth), metrics.f1(called, truth), round(time.monotonic() - began, 2),
+        )  # fmt: skip
+
+
+class _Draw:
+    """Chips of one draw: those learned from, positives first, and those tested on."""
+
+    def __init__(
+        self, data: ClassifiedChips, drawn: PUSplit, truth: NDArray[np.bool_], augmentation: str, seed: int
+    ) -> None:
+        self.data, self.drawn, self.truth, self.augmentation, self.seed = data, drawn, truth, augmentation, seed
+        self.rows = np.concatenate([drawn.positive, drawn.unlabeled])
+        self.is_labeled = np.arange(len(self.rows)) < len(drawn.positive)
+        self.device = best_device()
+        self._features: tuple[NDArray[np.float16], NDArray[np.float16]] | None = None
+
+    def features(self) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
+        """Frozen features of 17 views of the chips learned from, and of the test chips as they are; made once."""
+        if self._features is None:
+            learned = np.ascontiguousarray(self.data.chips[self.rows])
+            bank = features.fit_rcf(learned, N_FILTERS, torch.Generator().manual_seed(self.seed))
+            common: Any = {"seed": self.seed, "device": self.device}
+            views = features.extract_views(
+                learned, bank, features.RcfSettings().n_views, augmentation=_VIEWS[self.augmentation], **common
+            )
+            self._features = views, features.extract_views(self.data.chips[self.drawn.test], bank, 1, **common)
+        return self._features
+
+    def ranked(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Scores of the test chips by the instant ranker, and the ones called positive: as many as are estimated."""
+        views, test = self.features()
+        n = len(self.rows)
+        mask = np.concatenate([self.is_labeled, np.zeros(test.shape[1], np.bool_)])
+        prepared = ranker.prepare(np.concatenate([views[0], test[0]]))
+        scores, share = estimates.rank_with_estimate(prepared, mask, is_left_out=np.arange(len(mask)) >= n)
+        below = np.sort(scores[:n][~self.is_labeled])
+        limit = 0.5 if share is None else below[min(len(below) - 1, int((1 - share) * len(below)))]
+        return scores[n:], scores[n:] >= limit
+
+    def trained(
+        self, method: str, preset: str, overrides: Mapping[str, str | float]
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Scores of the test chips by a method of the catalog, and the ones it calls positive."""
+        known = set(catalog.card(method).settings.__dataclass_fields__)
+        settings = catalog.settings_for(method, preset, {k: v for k, v in overrides.items() if k in known})
+        inputs: FeatureViews | ChipImages
+        if settings.backbone == "features":
+            inputs, test = FeatureViews(self.features()[0]), self.features()[1]
+            torch.set_num_threads(1)
+        else:
+            chips = self.data.chips
+            inputs = ChipImages(np.ascontiguousarray(chips[self.rows]), self.augmentation)
+            test = np.ascontiguousarray(chips[self.drawn.test])
+            torch.set_num_threads(os.cpu_count() or 1)
+        model = catalog.load_fit(method)(self._pu_data(inputs, method), settings, Run(self.device, self.seed))
+        scores = model.score(test)
+        return scores, scores >= 0.5
+
+    def _pu_data(self, inputs: FeatureViews | ChipImages, method: str) -> PUData:
+        """Positives and unlabeled; the supervised yardstick alone is told the class of every chip."""
+        nobody = np.zeros(len(self.rows), np.bool_)
+        if method != ORACLE:
+            return PUData(inputs, self.is_labeled, nobody)
+        truth = self.truth[self.rows]
+        if (self.data.classes[self.rows] < 0).any():
+            raise TrainingError("The supervised row needs the class of every chip; this data set does not tell them all.",
+                                "Leave this method out.", kind="few_labels")  # fmt: skip
+        return PUData(inputs, truth, nobody, truth.astype(np.int64))
+
+
+def as_markdown(name: str, outcomes: Sequence[Outcome], command: str, published: bool = True) -> str:
+    """Write outcomes as a table: mean ± standard deviation over seeds, with what papers report beside."""
+    lines = [f"### {TABLES[name].title}", "", f"`{command}`", "", f"{dt.date.today().isoformat()}; {hardware()}.", ""]
+    lines += ["| setting | method | preset | seeds | AUC | AP | OA | F1 | s | published |", "|" + "---|" * 10]
+    for setting in TABLES[name].settings:
+        own = [each for each in outcomes if each.setting == setting.name]
+        for method, preset in dict.fromkeys((each.method, each.preset) for each in own):
+            same = [each for each in own if (each.method, each.preset) == (method, preset)]
+            cells = [_spread([getattr(each, figure) for each in same]) for figure in ("auc", "ap", "oa", "f1")]
+            seconds = f"{np.mean([each.seconds for each in same]):.0f}"
+            said = setting.published.get(method, "") if published else ""
+            lines.append(
+                f"| {setting.name} | {method} | {preset} | {len(same)} | {' | '.join(cells)} | {seconds} | {said} |"
+            )
+    sizes = dict.fromkeys((each.setting, each.n_positive, each.n_unlabeled, each.n_test, each.n_test_positive)
+                          for each in outcomes)  # fmt: skip
+    lines += ["", *(f"{s}: n_P = {p:,}, n_U = {u:,}, tested on {t:,} ({g:,} positive)." for s, p, u, t, g in sizes)]
+    return "\n".join(lines) + "\n"
+
+
+def _spread(values: Sequence[float]) -> str:
+    mean = f"{np.mean(values):.3f}"
+    return f"{mean} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else mean
+
+
+def hardware() -> str:
+    """Name what this runs on, in words."""
+    device = best_device()
+    name = torch.cuda.get_device_name() if device.type == "cuda" else f"{platform.machine()}, {os.cpu_count()} cores"
+    return f"{name}, torch {torch.__version__}"

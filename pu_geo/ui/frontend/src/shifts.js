@@ -1,0 +1,88 @@
+// How far pre and post are apart at each building, and the arrows that say so: from where pre shows it to where it is in post.
+
+const NOT_MEASURED = -32768; // one date does not show the building
+const CELL_PX = 48; // zoomed out, all arrows within a cell of so many screen pixels are one
+const APART_PX = 24; // buildings larger than this on the screen have an arrow each
+const USUAL_PX = 60; // most arrows are drawn about so long
+const LEAST_TYPICAL_M = 0.1;
+
+/**
+ * @param buffer int16 [n, 2] centimetres to the east and north, then uint8 [n] quality in hundredths
+ * @param perPx metres to the east per column, to the north per row
+ */
+export function decodeShifts(buffer, perPx) {
+  const n = buffer.byteLength / 5;
+  const shifts = { n, perPx, cm: new Int16Array(buffer, 0, 2 * n), quality: new Uint8Array(buffer, 4 * n, n), longest: 0, typical: LEAST_TYPICAL_M };
+  const lengths = [];
+  for (let i = 0; i < n; i++) if (shifts.quality[i]) lengths.push(lengthOf(shifts, i));
+  lengths.sort((a, b) => a - b);
+  if (lengths.length) {
+    shifts.longest = lengths.at(-1);
+    shifts.typical = Math.max(LEAST_TYPICAL_M, lengths[Math.floor(0.95 * (lengths.length - 1))]);
+  }
+  return shifts;
+}
+
+function isMeasured({ cm }, i) {
+  return cm[2 * i] !== NOT_MEASURED;
+}
+
+/** Metres. */
+function lengthOf({ cm }, i) {
+  return Math.hypot(cm[2 * i], cm[2 * i + 1]) / 100;
+}
+
+/** In words; null where nothing is known. */
+export function shiftText(shifts, i) {
+  if (!shifts || i >= shifts.n || !isMeasured(shifts, i)) return null;
+  if (!shifts.quality[i]) return "pre and post could not be aligned here";
+  const [east, north] = [shifts.cm[2 * i] / 100, shifts.cm[2 * i + 1] / 100];
+  const way = `${Math.abs(east).toFixed(1)} m ${east < 0 ? "west" : "east"}, ${Math.abs(north).toFixed(1)} m ${north < 0 ? "south" : "north"}`;
+  return `shift ${lengthOf(shifts, i).toFixed(1)} m (${way}) · quality ${(shifts.quality[i] / 100).toFixed(2)}`;
+}
+
+/** How many times too long arrows are drawn, so that they can be seen: 1, 2, 5, 10, 20 … */
+export function exaggeration({ typical, perPx }, resolution) {
+  const wanted = (USUAL_PX * resolution * Math.abs(perPx[0])) / typical;
+  if (!(wanted > 1)) return 1;
+  const unit = 10 ** Math.floor(Math.log10(wanted));
+  return [5, 2, 1].map((times) => times * unit).find((each) => each <= wanted);
+}
+
+/**
+ * The arrows of a frame (see `makeFrame`).
+ * @returns [{x, y: where the building is, dx, dy: the shift, all in grid pixels, quality: 0 to 1 (0 where it failed), n: of so many buildings}]
+ */
+export function arrowsIn(store, frame) {
+  const { shifts } = store;
+  const side = store.medianSize / frame.resolution >= APART_PX ? 0 : CELL_PX * frame.resolution;
+  const [minX, minY, maxX, maxY] = frame.box;
+  const [column0, row0] = side ? [Math.floor(minX / side), Math.floor(minY / side)] : [0, 0];
+  const columns = side ? Math.floor(maxX / side) - column0 + 1 : 0;
+  const sums = new Map(); // per cell: x, y, dx, dy, quality of those that were aligned, how many; x, y of the others, how many
+  const b = store.boxes;
+  for (let i = 0, k = 0; i < Math.min(store.n, shifts.n); i++, k += 4) {
+    const [x, y] = [(b[k] + b[k + 2]) / 2, (b[k + 1] + b[k + 3]) / 2];
+    if (x < minX || y < minY || x > maxX || y > maxY || !isMeasured(shifts, i)) continue;
+    const cell = side ? Math.floor(x / side) - column0 + columns * (Math.floor(y / side) - row0) : i;
+    let sum = sums.get(cell);
+    if (!sum) sums.set(cell, (sum = new Float64Array(9)));
+    add(sum, shifts, i, x, y);
+  }
+  return Array.from(sums.values(), (sum) => meanOf(sum, shifts.perPx));
+}
+
+function add(sum, { cm, quality }, i, x, y) {
+  if (!quality[i]) {
+    sum[6] += x;
+    sum[7] += y;
+    sum[8] += 1;
+    return;
+  }
+  [x, y, cm[2 * i], cm[2 * i + 1], quality[i], 1].forEach((value, at) => (sum[at] += value));
+}
+
+function meanOf([x, y, east, north, quality, known, failedX, failedY, failed], perPx) {
+  if (!known) return { x: failedX / failed, y: failedY / failed, dx: 0, dy: 0, quality: 0, n: failed };
+  return { x: x / known, y: y / known, dx: east / known / 100 / perPx[0], dy: north / known / 100 / perPx[1], quality: quality / known / 100, n: known };
+}

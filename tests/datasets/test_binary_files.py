@@ -1,0 +1,141 @@
+"""FMNIST, CIFAR and STL-10: small made-up copies of the real layouts, and the real FMNIST where it is."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pu_geo.datasets import binary_files
+from pu_geo.datasets.classified import ClassifiedChips
+from pu_geo.errors import DatasetError
+
+Pictures = NDArray[np.uint8]
+
+
+def idx(values: Pictures) -> bytes:
+    return np.array([0x800 + values.ndim, *values.shape], ">u4").tobytes() + values.tobytes()
+
+
+def write_fmnist(folder: Path, *, packed: bool) -> tuple[Pictures, Pictures]:
+    draw = np.random.default_rng(0)
+    pictures, labels = draw.integers(0, 256, (7, 28, 28)).astype(np.uint8), np.array([9, 0, 3, 3, 1, 7, 2], np.uint8)
+    for name, rows in (("train", slice(0, 5)), ("t10k", slice(5, 7))):
+        for kind, values in (("images-idx3", pictures), ("labels-idx1", labels)):
+            data = idx(values[rows])
+            path = folder / f"{name}-{kind}-ubyte{'.gz' if packed else ''}"
+            path.write_bytes(gzip.compress(data) if packed else data)
+    return pictures, labels
+
+
+def write_cifar(folder: Path, names: list[str], n_labels: int) -> tuple[Pictures, Pictures]:
+    draw = np.random.default_rng(1)
+    pictures = draw.integers(0, 256, (2 * len(names), 3, 32, 32)).astype(np.uint8)
+    labels = draw.integers(0, 10, (2 * len(names), n_labels)).astype(np.uint8)
+    rows = np.concatenate([labels, pictures.reshape(len(pictures), -1)], axis=1)
+    for i, name in enumerate(names):
+        (folder / name).write_bytes(rows[2 * i : 2 * i + 2].tobytes())
+    return pictures, labels[:, 0]
+
+
+def write_stl10(folder: Path) -> Pictures:
+    draw = np.random.default_rng(2)
+    pictures = draw.integers(0, 256, (6, 3, 96, 96)).astype(np.uint8)
+    for name, rows in (("train", slice(0, 2)), ("test", slice(2, 4)), ("unlabeled", slice(4, 6))):
+        (folder / f"{name}_X.bin").write_bytes(pictures[rows].transpose(0, 1, 3, 2).tobytes())
+    (folder / "train_y.bin").write_bytes(bytes([1, 10]))
+    (folder / "test_y.bin").write_bytes(bytes([3, 4]))
+    return pictures
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_fmnist(tmp_path: Path, packed: bool) -> None:
+    pictures, labels = write_fmnist(tmp_path, packed=packed)
+    read = binary_files.read_fmnist(tmp_path)
+    np.testing.assert_array_equal(read.chips[:, 0], pictures)
+    np.testing.assert_array_equal(read.classes, labels)
+    assert read.is_test.tolist() == [False] * 5 + [True] * 2
+    assert read.is_one_of(["trouser", "sneaker"]).tolist() == [False, False, False, False, True, True, False]
+
+
+def test_cifar10_and_100(tmp_path: Path) -> None:
+    pictures, labels = write_cifar(tmp_path, [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"], 1)
+    read = binary_files.read_cifar10(tmp_path)
+    np.testing.assert_array_equal(read.chips, pictures)
+    np.testing.assert_array_equal(read.classes, labels)
+    assert read.is_test.tolist() == [False] * 10 + [True] * 2
+    pictures, labels = write_cifar(tmp_path, ["train.bin", "test.bin"], 2)
+    read = binary_files.read_cifar100(tmp_path)
+    np.testing.assert_array_equal(read.chips, pictures)
+    np.testing.assert_array_equal(read.classes, labels)
+
+
+def test_stl10_stands_upright_and_has_chips_without_a_class(tmp_path: Path) -> None:
+    pictures = write_stl10(tmp_path)
+    read = binary_files.read_stl10(tmp_path)
+    np.testing.assert_array_equal(read.chips, pictures)
+    assert read.classes.tolist() == [0, 9, 2, 3, -1, -1]
+    assert read.is_test.tolist() == [False, False, True, True, False, False]
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def lie(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:4] + b"\xff\xff\xff\xff" + path.read_bytes()[8:])
+
+
+@pytest.mark.parametrize(
+    ("name", "harm", "kind"),
+    [
+        ("train-images-idx3-ubyte", cut, "corrupt"),
+        ("train-images-idx3-ubyte", lie, "corrupt"),
+        ("t10k-labels-idx1-ubyte", Path.unlink, "missing"),
+        ("t10k-labels-idx1-ubyte", lambda path: path.write_bytes(b""), "corrupt"),
+        ("train-labels-idx1-ubyte", lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x0b"), "corrupt"),
+    ],
+)
+def test_damaged_fmnist_is_refused(tmp_path: Path, name: str, harm: Callable[[Path], object], kind: str) -> None:
+    write_fmnist(tmp_path, packed=False)
+    harm(tmp_path / name)
+    with pytest.raises(DatasetError) as refusal:
+        binary_files.read_fmnist(tmp_path)
+    assert refusal.value.kind == kind
+
+
+def test_gzip_cut_short_is_refused(tmp_path: Path) -> None:
+    write_fmnist(tmp_path, packed=True)
+    cut(tmp_path / "train-images-idx3-ubyte.gz")
+    with pytest.raises(DatasetError, match="damaged"):
+        binary_files.read_fmnist(tmp_path)
+
+
+@pytest.mark.parametrize("read", [binary_files.read_cifar10, binary_files.read_cifar100, binary_files.read_stl10])
+def test_the_wrong_folder_is_refused(tmp_path: Path, read: Callable[[Path], ClassifiedChips]) -> None:
+    with pytest.raises(DatasetError) as refusal:
+        read(tmp_path)
+    assert refusal.value.kind == "missing"
+    (tmp_path / "train.bin").write_bytes(b"12345")
+    (tmp_path / "data_batch_1.bin").write_bytes(b"12345")
+    (tmp_path / "train_X.bin").write_bytes(b"12345")
+    with pytest.raises(DatasetError) as refusal:
+        read(tmp_path)
+    assert refusal.value.kind == "corrupt"
+
+
+def test_unknown_class_is_refused(tmp_path: Path) -> None:
+    write_fmnist(tmp_path, packed=False)
+    with pytest.raises(DatasetError, match="no class 'cat'"):
+        binary_files.read_fmnist(tmp_path).is_one_of(["cat"])
+
+
+def test_real_fmnist(shared: Path) -> None:
+    read = binary_files.read_fmnist(shared / "data" / "fashion_mnist")
+    assert read.chips.shape == (70_000, 1, 28, 28)
+    assert np.bincount(read.classes[~read.is_test]).tolist() == [6000] * 10
+    assert read.is_test.sum() == 10_000

@@ -1,0 +1,133 @@
+"""Folders and zip files of chips, and ABCD: made-up copies of the layouts, and the real Harvey chips where they are."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import rasterio
+
+from pu_geo.datasets import chip_files
+from pu_geo.errors import DatasetError
+
+pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+
+
+def write_chips(folder: Path) -> None:
+    for i, label in enumerate(["damage", "damage", "no_damage"]):
+        (folder / label).mkdir(parents=True, exist_ok=True)
+        picture = np.zeros((40, 40, 3), np.uint8)
+        picture[..., 2] = 80 * (i + 1)  # red, as OpenCV orders it
+        cv2.imwrite(str(folder / label / f"{i}.png"), picture)
+
+
+def pack(folder: Path, target: Path) -> Path:
+    with zipfile.ZipFile(target, "w") as archive:
+        for path in folder.rglob("*"):
+            archive.write(path, path.relative_to(folder).as_posix())
+    return target
+
+
+@pytest.mark.parametrize("as_zip", [True, False])
+def test_folders_are_classes(tmp_path: Path, as_zip: bool) -> None:
+    folder = tmp_path / "chips"
+    write_chips(folder)
+    read = chip_files.read_chips(pack(folder, tmp_path / "chips.zip") if as_zip else folder, 32)
+    assert read.chips.shape == (3, 3, 32, 32)
+    assert read.chips[:, 0, 5, 5].tolist() == [80, 160, 240]
+    assert not read.chips[:, 1:].any()
+    assert (read.class_names, read.classes.tolist(), read.place) == (("damage", "no_damage"), [0, 0, 1], None)
+
+
+def test_index_tells_class_place_and_split(tmp_path: Path) -> None:
+    write_chips(tmp_path)
+    rows = ["path,label,lon,lat,split", "damage/0.png,wet,-95.1,29.1,train", "damage/1.png,wet,-95.1001,29.1001,test",
+            "no_damage/2.png,dry,-95.5,29.1,"]  # fmt: skip
+    (tmp_path / "index.csv").write_text("\r\n".join(rows))
+    read = chip_files.read_chips(tmp_path)
+    assert read.class_names == ("dry", "wet")
+    assert read.is_test.tolist() == [False, True, False]
+    assert read.place is not None
+    assert len(set(read.place.tolist())) in (2, 3)
+    assert read.place[2] != read.place[0]
+
+
+def test_nothing_outside_the_folder_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "chips"
+    write_chips(folder)
+    cv2.imwrite(str(tmp_path / "secret.png"), np.zeros((9, 9, 3), np.uint8))
+    (folder / "index.csv").write_text("path,label\n../secret.png,x\n")
+    with pytest.raises(DatasetError) as refusal:
+        chip_files.read_chips(folder)
+    assert refusal.value.kind == "link"
+    (folder / "index.csv").unlink()
+    (folder / "damage" / "link.png").symlink_to(tmp_path / "secret.png")
+    with pytest.raises(DatasetError) as refusal:
+        chip_files.read_chips(folder)
+    assert refusal.value.kind == "link"
+
+
+@pytest.mark.parametrize("content", [b"", b"no picture", b"\x89PNG\r\n\x1a\n"])
+def test_bad_picture_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    write_chips(tmp_path)
+    (tmp_path / "damage" / "1.png").write_bytes(content)
+    with pytest.raises(DatasetError, match=r"1\.png"):
+        chip_files.read_chips(tmp_path)
+
+
+def test_bad_sources_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "no.zip").write_bytes(b"no zip")
+    (tmp_path / "empty").mkdir()
+    for name, kind in (("nowhere", "missing"), ("no.zip", "corrupt"), ("empty", "missing")):
+        with pytest.raises(DatasetError) as refusal:
+            chip_files.read_chips(tmp_path / name)
+        assert refusal.value.kind == kind
+
+
+def write_abcd(folder: Path) -> None:
+    (folder / "patch-pairs").mkdir(parents=True)
+    (folder / "5fold-list").mkdir()
+    for i in range(10):
+        name = f"patch-pair_{i + 1}.tif"
+        with rasterio.open(
+            folder / "patch-pairs" / name, "w", driver="GTiff", width=128, height=128, count=6, dtype="uint8"
+        ) as target:
+            target.write(np.full((6, 128, 128), 10 * i, np.uint8))
+        with (folder / "5fold-list" / f"cv{i % 5 + 1}-test.csv").open("a") as file:
+            file.write(f"{name},{i % 2}\n")
+
+
+def test_abcd(tmp_path: Path) -> None:
+    write_abcd(tmp_path)
+    read = chip_files.read_abcd(tmp_path)
+    assert read.chips.shape == (10, 6, 128, 128)
+    number = read.chips[:, 0, 0, 0] // 10
+    np.testing.assert_array_equal(read.classes, number % 2)
+    np.testing.assert_array_equal(read.is_test, number % 5 < 2)
+
+
+def test_damaged_abcd_is_refused(tmp_path: Path) -> None:
+    write_abcd(tmp_path)
+    pair = tmp_path / "patch-pairs" / "patch-pair_3.tif"
+    whole = pair.read_bytes()
+    for data in (b"", whole[:100], b"<VRTDataset/>"):
+        pair.write_bytes(data)
+        with pytest.raises(DatasetError, match="patch-pair_3"):
+            chip_files.read_abcd(tmp_path)
+    pair.write_bytes(whole)
+    (tmp_path / "5fold-list" / "cv2-test.csv").write_text("patch-pair_2.tif,maybe\n")
+    with pytest.raises(DatasetError, match="maybe"):
+        chip_files.read_abcd(tmp_path)
+    with pytest.raises(DatasetError) as refusal:
+        chip_files.read_abcd(tmp_path / "patch-pairs")
+    assert refusal.value.kind == "missing"
+
+
+def test_real_harvey_chips(shared: Path) -> None:
+    read = chip_files.read_chips(shared / "data" / "harvey_chips" / "region_A.zip", 16)
+    assert np.bincount(read.classes).tolist() == [7370, 3960]
+    assert read.place is not None
+    assert len(np.unique(read.place)) > 50

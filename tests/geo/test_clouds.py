@@ -1,0 +1,128 @@
+"""Thick clouds are found, and nothing that only looks like one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import rasterio
+from cloud_parts import Picture, disc, town, under_clouds
+
+from pu_geo.geo import clouds
+from pu_geo.geo.clouds import CloudCells, cloud_cells
+from pu_geo.geo.quicklooks import build_pyramid
+from pu_geo.geo.raster import Mosaic, describe, project_grid
+from pu_geo.records import Scene
+
+SIDE, GSD_M = 1024, 0.5  # 512 m; a cell of 8 m is 16 pixels
+MIDDLE = (512.0, 512.0)
+Make = Callable[..., Scene]
+Look = Callable[..., CloudCells]
+
+
+@pytest.fixture
+def look(make_scene: Make, tmp_path: Path) -> Look:
+    def look(picture: Picture, valid: np.ndarray | None = None) -> CloudCells:
+        data = picture if valid is None else np.where(valid[..., None], picture, 0)
+        scene = make_scene("post", data.transpose(2, 0, 1), nodata=None if valid is None else 0)
+        with Mosaic([scene], project_grid([scene])) as mosaic:
+            build_pyramid(mosaic, tmp_path / "tiles")
+        found = cloud_cells(tmp_path / "tiles", GSD_M)
+        assert found is not None
+        return found
+
+    return look
+
+
+def share_of_cells(thick: np.ndarray) -> np.ndarray:
+    return np.asarray(cv2.resize(thick, (SIDE // 16, SIDE // 16), interpolation=cv2.INTER_AREA))
+
+
+@pytest.mark.parametrize("soft", [60, 120])
+def test_a_thick_cloud_is_found_where_it_is_thick_and_nowhere_else(look: Look, soft: int) -> None:
+    thick = disc(SIDE, MIDDLE, 220, soft)
+    found = look(under_clouds(town(SIDE), thick))
+    share = share_of_cells(thick)
+    assert found.cell_px == 16
+    assert found.is_cloud[share > 0.97].mean() > 0.95
+    assert not found.is_cloud[share < 0.6].any()
+
+
+@pytest.mark.parametrize("thick", [0.5, 0.7])
+def test_a_thin_cloud_through_which_buildings_show_is_none(look: Look, thick: float) -> None:
+    assert not look(under_clouds(town(SIDE), disc(SIDE, MIDDLE, 300, 60, thick))).is_cloud.any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_town_with_bright_roofs_has_no_clouds(look: Look, seed: int) -> None:
+    assert not look(town(SIDE, seed, white_roofs=0.8)).is_cloud.any()
+
+
+@pytest.mark.parametrize(("width_m", "height_m", "turned"), [(60, 60, 0), (150, 100, 25), (250, 180, 40)])
+def test_a_huge_white_roof_is_no_cloud_for_it_ends_at_its_edge(look: Look, width_m: int, height_m: int, turned: int) -> None:
+    corners = cv2.boxPoints((MIDDLE, (width_m / GSD_M, height_m / GSD_M), turned)).astype(int)
+    roof = np.zeros((SIDE, SIDE))
+    cv2.fillPoly(roof, [corners], 1.0)
+    assert not look(under_clouds(town(SIDE), cv2.GaussianBlur(roof, (0, 0), 1.0))).is_cloud.any()
+
+
+def test_a_scene_that_is_all_cloud_is_all_cloud(look: Look) -> None:
+    assert look(under_clouds(town(SIDE), np.full((SIDE, SIDE), 0.98))).is_cloud.all()
+
+
+def test_where_a_cloud_meets_the_border_or_missing_data_it_does_not_end(look: Look) -> None:
+    thick = disc(SIDE, (0.0, 512.0), 300, 80)
+    valid = np.ones((SIDE, SIDE), dtype=bool)
+    valid[:, 160:] = False  # most of its rim lies there
+    valid[800:] = valid[:200] = True
+    found = look(under_clouds(town(SIDE), thick), valid).is_cloud
+    share = np.where(share_of_cells(valid.astype(float)) == 1, share_of_cells(thick), 0)
+    assert found[share > 0.97].mean() > 0.9
+    assert not found[13:50, 10:].any()
+
+
+def test_shares_of_windows_are_interpolated_between_cells() -> None:
+    cells = np.zeros((4, 4), dtype=bool)
+    cells[1, 2] = True  # grid pixels 20..30 across, 10..20 down
+    windows = np.array(
+        [[20, 10, 10, 10], [15, 10, 10, 10], [0, 0, 40, 40], [25, 15, 10, 10], [-30, 0, 20, 20], [35, 35, 20, 20]]
+    )
+    # by hand: all; the right half; 100 of 1600; a quarter; outside twice
+    np.testing.assert_allclose(CloudCells(cells, 10).shares(windows.astype(float)), [1, 0.5, 1 / 16, 0.25, 0, 0], atol=1e-6)
+
+
+def test_pixels_too_coarse_for_texture_are_not_judged(look: Look, tmp_path: Path) -> None:
+    look(town(SIDE))
+    assert cloud_cells(tmp_path / "tiles", clouds.COARSEST_M + 0.1) is None
+    assert cloud_cells(tmp_path / "nowhere", GSD_M) is None
+
+
+def test_real_scenes_without_clouds_have_none(shared: Path, tmp_path: Path) -> None:
+    joplin = sorted((shared / "data" / "joplin_xbd").glob("*/p*.tif"))
+    others = sorted((shared / "data" / "puerto_rico_maria").glob("*.tif"))
+    tile = shared / "data" / "open_cities" / "665946_tile_920.tif"
+    for k, path in enumerate([*joplin, *others, tile]):
+        scene = describe(path, "post", "post-1")
+        with Mosaic([scene], project_grid([scene])) as mosaic:
+            build_pyramid(mosaic, tmp_path / str(k))
+        found = cloud_cells(tmp_path / str(k), scene.gsd_m)
+        assert found is not None
+        assert not found.is_cloud.any(), path.name
+
+
+def test_clouds_over_a_real_scene_are_found(joplin: Path, tmp_path: Path, make_scene: Make) -> None:
+    with rasterio.open(joplin / "joplin-tornado_00000000" / "post.tif") as source:
+        picture = source.read().transpose(1, 2, 0)
+    thick = np.maximum(disc(SIDE, (300, 400), 180, 80), disc(SIDE, (750, 650), 160, 60, 0.95))
+    thin = disc(SIDE, (800, 150), 140, 60, 0.6)
+    scene = make_scene("post", under_clouds(picture, np.maximum(thick, thin)).transpose(2, 0, 1))
+    with Mosaic([scene], project_grid([scene])) as mosaic:
+        build_pyramid(mosaic, tmp_path / "tiles")
+    found = cloud_cells(tmp_path / "tiles", 0.45128)
+    assert found is not None
+    share = share_of_cells(thick)
+    assert found.is_cloud[share > 0.94].mean() > 0.9
+    assert not found.is_cloud[share < 0.5].any()

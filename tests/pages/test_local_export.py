@@ -1,0 +1,70 @@
+"""The export panel of a project without a place on the Earth: nothing leaves unless it is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import shapely
+from small_parts import REPOSITORY
+from streamlit.testing.v1 import AppTest
+
+from pu_geo import jobs
+from pu_geo.geo.crs import LOCAL
+from pu_geo.project import contents, runs, store
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.records import FootprintTable, Grid, RunFacts, Scene
+
+N = 12
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    """A project of 100 x 80 pixels in local meters, with a run over twelve squares."""
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    layout = store.create(tmp_path / "nowhere.pugeo", "Nowhere")
+    grid = Grid(LOCAL, LOCAL, (0.5, 0.0, 0.0, 0.0, -0.5, 0.0), 100, 80, 0.5)
+    scene = Scene("post-1", "post", "/nowhere/x.png", LOCAL, grid.transform, 100, 80, 3, "uint8", 0.5, place="no place")
+    ids = [f"b{i}" for i in range(N)]
+    wkb = [shapely.to_wkb(shapely.box(4 * i, -8, 4 * i + 3, -5)) for i in range(N)]
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [scene], grid)
+        contents.add_footprints(db, FootprintTable(ids, wkb, np.full(N, 9.0), [{} for _ in ids], "user", N, 0, 0))
+    write_array(layout.chips("set"), np.zeros((N, 3, 16, 16), np.uint8))
+    sheets = {"per_sheet": 64, "columns": 8, "cell_w": 64, "cell_h": 64, "n": N, "n_sheets": 1, "has_pre": False}
+    facts = {"building_ids": ids, "nodata_share": [0.0] * N, "bands": "post", "size_px": 16, "sheets": sheets}
+    write_json(layout.chip_facts("set"), facts)
+    run = RunFacts("ranker-1", "ranker", "instant", 0, {}, "set", 0, 2, N - 2, store.now(), 0.1, "cpu", "linear", 0.5)
+    with store.connect(layout) as db:
+        contents.add_chip_set(db, "set", "post", 16, N)
+        runs.finish(db, layout, run, ids=ids, scores=np.linspace(0, 1, N, dtype=np.float32), arrays={})
+    return layout
+
+
+def show(layout: Layout) -> AppTest:
+    app = AppTest.from_file(REPOSITORY / "pages" / "damage_map.py", default_timeout=20)
+    app.session_state["project"] = str(layout.folder)
+    return app.run()
+
+
+def test_the_map_is_exported_once_the_box_is_ticked(nowhere: Layout) -> None:
+    app = show(nowhere)
+    assert not app.exception
+    formats = next(field for field in app.multiselect if field.key == "formats")
+    assert formats.options == ["GeoPackage (opens colored in QGIS)", "CSV"]
+    button = next(button for button in app.button if button.label == "Export the next version")
+    assert button.disabled
+    app.checkbox(key="local_coordinates").check().run()
+    button = next(button for button in app.button if button.label == "Export the next version")
+    assert not button.disabled
+    button.click().run()
+    assert not app.exception
+    job = jobs.all_jobs(nowhere)[0]
+    assert jobs.wait(nowhere, job.job_id, seconds=60).state == "done"
+    assert (nowhere.exports / "v1" / "damage_map.gpkg").is_file()
+
+
+def test_a_project_with_a_place_is_not_asked(project: Layout, nowhere: Layout) -> None:
+    app = show(project)
+    assert not [box for box in app.checkbox if box.key == "local_coordinates"]
