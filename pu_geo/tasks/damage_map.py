@@ -17,7 +17,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.tasks.chip import why_not_assessed
 from pu_geo.tasks.export_labels import LABEL_NAMES
-from pu_geo.tasks.map_columns import districts, shifts
+from pu_geo.tasks.map_columns import districts, interest, shifts
 
 SCHEMA_VERSION = "1.0"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
@@ -63,6 +63,7 @@ def build_damage_map(
         "source_attributes": list(table.attributes),
     }
     metadata = {**_metadata(name, columns, scenes, facts, limit, audit), "labels_up_to_event": newest}
+    metadata |= interest(layout, grid.crs)
     if not grid.has_place:
         metadata["coordinates"] = COORDINATES
     if version:

@@ -1,14 +1,17 @@
-"""Columns of the damage map that come from where a building lies: its districts, and how far pre and post are apart there."""
+"""What the damage map says of where buildings lie: districts, the area of interest, how far pre and post are apart there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 
+from pu_geo.geo import crs as systems
 from pu_geo.geo.areas import assign, centroids
-from pu_geo.project import alignment, areas, store
+from pu_geo.geo.placement import moved_to
+from pu_geo.project import alignment, aoi, areas, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable, Scene
 
@@ -41,3 +44,14 @@ def shifts(layout: Layout, table: FootprintTable, scenes: Sequence[Scene]) -> di
         "shift_dy_m": column(found.dy_m),
         "shift_quality": [round(float(one), 2) for one in found.quality],
     }
+
+
+def interest(layout: Layout, crs: str) -> dict[str, object]:
+    """Return {"aoi": {"source", "since", "wkt"}}, longitude/latitude or local meters; nothing where no area was set."""
+    with store.connect(layout) as db:
+        found = aoi.current(db)
+    if found is None:
+        return {}
+    (wkb,) = [found.wkb] if systems.is_local(crs) else moved_to([found.wkb], crs, systems.LONLAT)
+    wkt = shapely.to_wkt(shapely.from_wkb(wkb), rounding_precision=7)
+    return {"aoi": {"source": found.source, "since": found.at, "wkt": wkt}}

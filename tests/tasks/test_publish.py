@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pyogrio
 import pytest
+import shapely
 from mapped_parts import RUN, N, answer_audit, mapped_project, say
 from numpy.typing import NDArray
 
 from pu_geo.errors import PuGeoError
 from pu_geo.geo import exporters
-from pu_geo.project import labels, runs, store, versions
+from pu_geo.project import aoi, contents, labels, runs, store, versions
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.services import mapping
@@ -151,6 +152,22 @@ def test_without_an_audit_nothing_is_a_probability(mapped: tuple[Layout, NDArray
     assert isinstance(estimate, dict)
     assert estimate["low"] is None
     assert "guess" in estimate["method"]
+
+
+def test_the_area_of_interest_travels_with_the_map(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, _ = mapped
+    assert "aoi" not in build_damage_map(layout, RUN, 0.5).metadata
+    with store.connect(layout) as db:
+        bounds = shapely.total_bounds(shapely.from_wkb(contents.footprints(db).wkb))
+        aoi.put(db, shapely.to_wkb(shapely.box(*bounds)), "typed")
+    told = build_damage_map(layout, RUN, 0.5).metadata
+    found = told["aoi"]
+    assert isinstance(found, dict)
+    assert found["source"] == "typed"
+    columns = build_damage_map(layout, RUN, 0.5).columns
+    places = shapely.points(np.array([columns["lon"], columns["lat"]], np.float64).T)
+    assert shapely.contains(shapely.from_wkt(found["wkt"]), places).all()
+    json.dumps(told)
 
 
 def test_an_audit_fills_chances_weights_and_bands(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
