@@ -22,7 +22,7 @@ GIB = 1024**3
 FOOTPRINTS = Limits(180.0, 120, 4 * GIB, 3 * GIB, 1 * GIB)  # 100,000 buildings take under 0.6 GiB of memory
 SCENES = Limits(180.0, 120, 4 * GIB, 1 * GIB, 1_000_000)
 SLOWEST_DISK, SLOWEST_SEARCH = 10_000_000, 5_000_000  # bytes a second of a network disk, and of decoding a scene
-MAX_TOGETHER, MAX_TOGETHER_BYTES = 16, 200_000_000  # scenes that share a child
+MAX_TOGETHER, MAX_TOGETHER_BYTES = 64, 200_000_000  # scenes that share a child
 MAX_LABELS = 64  # xBD label files that do
 
 
@@ -63,7 +63,7 @@ def describe_each(
 
 
 def _in_groups(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Cut a list of files into runs of at most 16 files and 200 MB; a larger file is a run of its own."""
+    """Cut a list of files into runs of at most 64 files and 200 MB; a larger file is a run of its own."""
     group: list[Path] = []
     for path in paths:
         together = sum(other.stat().st_size for other in (*group, path))
