@@ -26,7 +26,7 @@ with recent.container(border=True):
     path = st.text_input("or the path of a .pugeo folder", key="open_path")
     if st.button("Open", disabled=not (path or chosen)):
         with frame.telling_errors():
-            frame.use(projects.open_project(path or str(chosen)))
+            frame.use(projects.open_project(path.strip().strip("\"'") or str(chosen)))
             st.rerun()
 
 with new.container(border=True):

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -17,6 +18,7 @@ from pu_geo.datasets.classified import ClassifiedChips
 from pu_geo.errors import DatasetError, ImageryError, PuGeoError
 from pu_geo.geo.guard import GDAL_ERRORS, gdal_env, quiet_open, regular_file, scene_driver
 
+_UNREADABLE = (KeyError, ValueError, OSError, RuntimeError, zlib.error, zipfile.BadZipFile)  # RuntimeError: a password
 PICTURES = (".jpeg", ".jpg", ".png")
 MAX_PICTURE_BYTES, MAX_SIDE_PX = 20_000_000, 4096
 PLACE_DEGREES = 0.01  # chips within about a kilometer count as one place
@@ -118,13 +120,11 @@ class _Source:
         """Return a row for each chip: what index.csv says, or its path and the folder it lies in."""
         names = self._names()
         if "index.csv" in names:
-            reader = csv.DictReader(io.StringIO(self.read("index.csv").decode("utf-8-sig", errors="replace")))
-            rows = [{key: value or "" for key, value in row.items() if key} for row in reader]
-            if not {"path", "label"} <= set(reader.fieldnames or ()):
-                raise DatasetError("index.csv has no columns path and label.", "Add them.", kind="corrupt")
+            rows = _read_index(self.read("index.csv").decode("utf-8-sig", errors="replace"))
         else:
             found = [PurePosixPath(name) for name in sorted(names) if name.lower().endswith(PICTURES)]
-            rows = [{"path": str(name), "label": name.parent.name} for name in found if name.parent.name]
+            own = [name for name in found if name.parent.name and not name.name.startswith("._")]  # not macOS's
+            rows = [{"path": str(name), "label": name.parent.name} for name in own]
         if not rows:
             raise DatasetError(f"{self.path.name} holds no chips in folders named after their class.",
                                "Put PNG or JPEG chips into one folder per class.", kind="missing")  # fmt: skip
@@ -148,9 +148,20 @@ class _Source:
                 raise DatasetError(f"{name} lies outside {self.path.name}.", "Correct index.csv.", kind="link")
             with real.open("rb") as stream:
                 return stream.read(MAX_PICTURE_BYTES)
-        except (KeyError, OSError, zipfile.BadZipFile, RuntimeError) as cause:  # RuntimeError: packed with a password
+        except _UNREADABLE as cause:
             raise DatasetError(f"{name} of {self.path.name} cannot be read: {cause}.", "Download it again.",
                                kind="corrupt") from cause  # fmt: skip
+
+
+def _read_index(text: str) -> list[dict[str, str]]:
+    try:
+        reader = csv.DictReader(io.StringIO(text))
+        rows = [{key: value or "" for key, value in row.items() if isinstance(key, str)} for row in reader]
+    except csv.Error as cause:
+        raise DatasetError(f"index.csv cannot be read: {cause}.", "Export it again.", kind="corrupt") from cause
+    if not {"path", "label"} <= set(reader.fieldnames or ()) or not all(row["label"].strip() for row in rows):
+        raise DatasetError("index.csv lacks a column path or label, or a chip's label.", "Add them.", kind="corrupt")
+    return rows
 
 
 def _picture(data: bytes, name: str, size_px: int) -> NDArray[np.uint8]:

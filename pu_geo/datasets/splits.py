@@ -95,5 +95,6 @@ def apart_by_place(place: NDArray[np.int64], share: float, generator: np.random.
     """Set whole places aside for testing until they hold a share of the chips; bool [N]. Neighbors would leak otherwise."""
     order = generator.permutation(np.unique(place))
     sizes = np.array([(place == each).sum() for each in order])
-    chosen = order[: int(np.searchsorted(np.cumsum(sizes), share * len(place))) + 1]
+    n_chosen = int(np.searchsorted(np.cumsum(sizes), share * len(place))) + 1
+    chosen = order[: min(n_chosen, len(order) - 1)]  # something must be left to learn from
     return np.isin(place, chosen)

@@ -17,9 +17,12 @@ from pu_geo.geo.footprints import ground_area
 from pu_geo.records import FootprintTable, Grid
 
 OUTSIDE = "outside the AOI"
+FARTHEST = 1e8  # no projected system has coordinates beyond
+NEAR_DEGREES, NEAR_M = 3.0, 300_000.0
 MAX_TEXT = 100_000  # characters; larger outlines come as a file
 _SYSTEM = re.compile(r"\s*(?:SRID=|EPSG:)(\d{1,7})\s*;(.*)", re.IGNORECASE | re.DOTALL)
 _BOX = re.compile(r"[\s\[(]*" + r"[\s,;]+".join([r"([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)"] * 4) + r"[\s\])]*")
+_INVISIBLE = re.compile("[\u200b-\u200d\u2060\ufeff]")
 _POLYGON = re.compile(r"\s*(?:MULTI)?POLYGON\s*\(", re.IGNORECASE)  # no collections: they may be nested without end
 _EXAMPLE = "Write west, south, east, north in degrees, such as -94.53, 37.04, -94.47, 37.09, or a WKT POLYGON."
 
@@ -62,6 +65,7 @@ def typed_aoi(text: str, grid: Grid) -> bytes:
             "Name a GeoJSON file with the area in pixels of the post picture.",
             kind="local",
         )
+    text = _INVISIBLE.sub("", text)  # pages put such signs into text that is copied from them
     found = _SYSTEM.fullmatch(text)
     system, rest = (f"EPSG:{found[1]}", found[2]) if found else (systems.LONLAT, text)
     try:
@@ -70,14 +74,48 @@ def typed_aoi(text: str, grid: Grid) -> bytes:
         raise FootprintError(f"{system} is not a known coordinate system.", "Check its number.", kind="crs") from cause
     shape = _shape_of(rest, is_degrees)
     x0, y0, x1, y1 = shape.bounds
+    if is_degrees and -90 <= x0 <= x1 <= 90 and -180 <= y0 <= y1 <= 180 and not -90 <= y0 <= y1 <= 90:
+        raise FootprintError(
+            f"The area reaches from y {y0:g} to y {y1:g}, which is no latitude.",
+            f"Longitude comes first: west, south, east, north. Did you mean {y0:g}, {x0:g}, {y1:g}, {x1:g}?",
+            kind="bounds",
+        )
     if is_degrees and (x0 < -360 or x1 > 540 or y0 < -90 or y1 > 90):
         raise FootprintError(
             f"The area reaches from x {x0:g}, y {y0:g} to x {x1:g}, y {y1:g}, which are not degrees of longitude and latitude.",
             f"If these are meters, name their system first, such as {grid.crs[:12]};{rest.strip()[:40]}",
             kind="bounds",
         )
-    placed = shapely.transform(shapely.segmentize(shape, max(x1 - x0, y1 - y0) / 20), lambda xy: _into(xy, system, grid))
+    if max(abs(x0), abs(y0), abs(x1), abs(y1)) > FARTHEST:
+        raise FootprintError(
+            f"The area reaches from x {x0:g}, y {y0:g} to x {x1:g}, y {y1:g}, which lies off the Earth.",
+            _EXAMPLE,
+            kind="bounds",
+        )
+    near = _near_scenes(shape, system, is_degrees, grid)
+    w, s, e, n = near.bounds if not near.is_empty else shape.bounds
+    placed = shapely.transform(shapely.segmentize(near, max(e - w, n - s) / 20), lambda xy: _into(xy, system, grid))
     return _joined(np.array([_on_grid(placed, shape, grid)], dtype=object))
+
+
+def _near_scenes(shape: shapely.Geometry, system: str, is_degrees: bool, grid: Grid) -> shapely.Geometry:
+    """Return the part of a typed area within about 300 km of the scenes: projected systems fold what lies far away back in."""
+    a, _, c, _, e, f = grid.transform
+    corners = np.array(
+        [[c, f], [c + a * grid.width, f], [c + a * grid.width, f + e * grid.height], [c, f + e * grid.height]]
+    )
+    seen = systems.convert(systems.outline(corners), grid.crs, system)
+    if not np.isfinite(seen).all():
+        return shapely.Polygon()
+    if is_degrees:
+        seen[:, 0] = systems.near_longitude(seen[:, 0], float(seen[0, 0]))
+    margin = NEAR_DEGREES if is_degrees else NEAR_M
+    (w, s), (east, n) = seen.min(axis=0) - margin, seen.max(axis=0) + margin
+    turns = (-720, -360, 0, 360, 720) if is_degrees else (0,)
+    parts = [shapely.intersection(shape, shapely.box(w + turn, s, east + turn, n)) for turn in turns]
+    moved = [shapely.transform(part, lambda xy, t=turn: xy - [t, 0]) for part, turn in zip(parts, turns, strict=True)]
+    polygons = [one for part in moved for one in shapely.get_parts(part) if one.geom_type == "Polygon"]
+    return shapely.union_all(polygons)
 
 
 def _shape_of(text: str, is_degrees: bool) -> shapely.Geometry:

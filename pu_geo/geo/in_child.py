@@ -139,6 +139,8 @@ def place_each(labels: Sequence[Path], names: Sequence[str]) -> Iterator[XbdPlac
                 raise _scene_ended(about["name"], answer)
             elif isinstance(answer, ImageryError):
                 yield answer
+            else:
+                raise answer
 
 
 def _table(answer: Answer) -> FootprintTable:

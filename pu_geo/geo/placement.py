@@ -40,7 +40,7 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
         raise ImageryError(
             f"Together the post scenes span {width:,} x {height:,} pixels; up to {MAX_PIXELS:,} pixels fit in a project. "
             "They lie far apart.",
-            "Remove the scene that does not belong here, or make a project for each place.",
+            "Leave out the scene that does not belong here, or make a project for each place.",
             kind="size",
         )
     transform: Affine6 = (a, 0.0, x0 + left * a, 0.0, e, y1 + top * e)

@@ -78,7 +78,7 @@ def _place_of(source: rasterio.DatasetReader, path: Path, crs: str | None) -> Pl
             raise ImageryError(
                 f"{path.name} is a {source.driver} picture, which has no place on the map.",
                 "Put its world file beside it (.pgw or .jgw, with .prj), or convert it to GeoTIFF; or state the size of its pixels "
-                "to work without a place.",
+                "(in `Bands and coordinate system`, or with --pixel-size) to work without a place.",
                 kind="geotransform",
             )
         a, b, c, d, e, f, *_ = source.transform

@@ -31,6 +31,12 @@ def choose_xbd(folder: Path, chosen: str = "") -> XbdFolder:
     Raises:
         ImageryError: kind "empty" if there is no post picture with labels, "size" if there are over 5,000 of a date.
     """
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError as cause:
+        raise ImageryError(f"{str(folder)!r} is no name in UTF-8.", "Rename the folder.", kind="missing") from cause
+    if not folder.is_dir():
+        raise ImageryError(f"{folder} is no folder.", "Choose the folder that holds images/ and labels/.", kind="missing")
     pattern = chosen if set(chosen) & set("*?[") else f"{chosen}*"
     found = [part for inner in (folder, *sorted(folder.glob("*/"))) if (part := _found_in(inner))]
     every = {picture: labels for part in found for picture, labels in zip(part.post, part.labels, strict=True)}

@@ -11,14 +11,15 @@ from pu_geo.errors import ProjectError
 from pu_geo.project.layout import Layout, replacing
 
 MAX_BYTES = 50 * 1024**2
-_MAX_STEM, _MAX_SUFFIX = 80, 12
+_MAX_STEM_BYTES, _MAX_SUFFIX_BYTES = 120, 24  # of UTF-8; file systems take 255
 
 
 def safe_name(name: str) -> str:
     """Return a file name without folders, blanks or signs; letters of every script stay."""
     last = re.split(r"[/\\]", name)[-1]
     path = Path(re.sub(r"[^\w.-]", "_", last).strip(".-_") or "file")
-    return path.stem[:_MAX_STEM] + path.suffix[:_MAX_SUFFIX]
+    stem = path.stem.encode()[:_MAX_STEM_BYTES].decode(errors="ignore")
+    return stem + path.suffix.encode()[:_MAX_SUFFIX_BYTES].decode(errors="ignore")
 
 
 def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[Path]:
@@ -28,7 +29,7 @@ def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> lis
         files: name as the browser gave it, and content.
 
     Raises:
-        ProjectError: if one is empty or over 50 MB, or two have the same name.
+        ProjectError: if one is empty or over 50 MB, two have the same name, or the disk is full.
     """
     names = [safe_name(name) for name, _ in files]
     for (given, content), name in zip(files, names, strict=True):
@@ -45,7 +46,13 @@ def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> lis
         digest.update(content)
     folder = layout.folder / "sources" / digest.hexdigest()[:12]
     for name, (_, content) in zip(names, files, strict=True):
-        if not (folder / name).exists():
-            with replacing(folder / name) as temporary:
-                temporary.write_bytes(content)
+        try:
+            if not (folder / name).exists():
+                with replacing(folder / name) as temporary:
+                    temporary.write_bytes(content)
+        except OSError as cause:
+            raise ProjectError(
+                f"{name} cannot be stored in the project: {cause.strerror or cause}.",
+                "Make room on the disk, or name the file by its path.",
+            ) from cause
     return [folder / name for name in names]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,15 @@ def seen(layout: Layout) -> Seen:
     """Say what the imagery says; nothing before there are footprints."""
     with store.connect(layout) as db:
         chip_set, stamp = contents.latest_chip_set(db), contents.count_footprints(db)
-    changed = [path.stat().st_mtime_ns if path.is_file() else 0 for path in _files(layout, chip_set)]
+    changed = [_changed_at(path) for path in _files(layout, chip_set)]
     return _seen(layout, chip_set, f"{stamp}-" + "-".join(str(one) for one in changed))
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:  # not there, or just being exchanged
+        return 0
 
 
 def _files(layout: Layout, chip_set: str | None) -> list[Any]:

@@ -52,7 +52,8 @@ def start_adding_aoi(layout: Layout, *, path: str = "", text: str = "") -> str:
 
 def aoi_words(result: Mapping[str, Any]) -> str:
     """Say what `add_aoi` returned: the area, and what of the project lies outside it."""
-    words = f"{result['source']} is the area of interest, {result['area_km2']:,.2f} km2"
+    km2 = result["area_km2"]
+    words = f"{result['source']} is the area of interest, " + (f"{km2:,.2f} km2" if km2 >= 0.1 else f"{km2 * 1e6:,.0f} m2")
     if not result["n"]:
         return f"{words}. Footprints added from now on are limited to it."
     return (

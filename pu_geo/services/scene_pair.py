@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,6 +79,7 @@ def look(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         *([_cover(share)] if pre and share is not None else []),
         _pixels(pre, post),
         _dates(pre, post),
+        *_exchanged(pre, post),
         *([] if has_place else [_NO_PLACE]),
         *([] if shifts is None else _shifts(shifts)),
         *([] if chips is None else _hidden_parts(chips)),
@@ -115,6 +118,21 @@ def _dates(pre: Sequence[Scene], post: Sequence[Scene]) -> Check:
     worry = "Pre is dated after post: were they exchanged? Dates can be changed in the table of scenes." if is_late else ""
     words = "" if after else "The files name no date. Write it into the table of scenes: exports carry it."
     return Check("Dates, pre / post" if pre else "Date", value, worry, words)
+
+
+def _exchanged(pre: Sequence[Scene], post: Sequence[Scene]) -> list[Check]:
+    """Take the files' own names as a hint that before and after were exchanged."""
+    odd = [Path(scene.path).name for scenes, other in ((pre, "post"), (post, "pre")) for scene in scenes
+           if _says(scene, other) and not _says(scene, scene.role)]  # fmt: skip
+    if not odd:
+        return []
+    return [
+        Check("Names of files", odd[0], "Were pre and post exchanged? Then begin a new project with them the other way.")
+    ]
+
+
+def _says(scene: Scene, role: str) -> bool:
+    return re.search(rf"(?<![a-z]){role}(?![a-z])", Path(scene.path).stem.lower()) is not None
 
 
 def _span(dates: Sequence[str]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from pu_geo.datasets.splits import PUSplit
 from pu_geo.engine import augment, features
 from pu_geo.engine.data import ChipImages, FeatureViews, PUData
 from pu_geo.engine.run import Run, best_device
-from pu_geo.errors import TrainingError
+from pu_geo.errors import DatasetError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.tasks.tables import TABLES, Setting, is_positive, split
 
@@ -40,7 +41,8 @@ class Outcome:
     Attributes:
         n_test_positive: positives among the `n_test`.
         auc, ap, oa, f1: in [0, 1]; the last two at the method's own threshold, 0.5.
-        seconds: of training and scoring, features not counted.
+        seconds: of training and scoring; the first method of a draw also waits for its features.
+        made_with: names the data and the settings that differ from the preset.
     """
 
     setting: str
@@ -56,6 +58,7 @@ class Outcome:
     oa: float
     f1: float
     seconds: float
+    made_with: str = ""
 
 
 def run_table(
@@ -85,13 +88,16 @@ def run_table(
     for method in methods:
         if method not in ALL_METHODS:
             catalog.card(method)
-    done = _read_kept(kept, {each.name for each in chosen})
     data = TABLES[name].read(path)
+    made_with, every = _made_with(data, overrides or {}), methods or ALL_METHODS
+    asked = {(each.name, m, _preset(m, preset), seed, made_with) for each in chosen for m in every for seed in range(seeds)}
+    done = [each for each in _read_kept(kept) if _key(each) in asked]
+    known = {_key(each) for each in done}
     for setting in chosen:
         for seed in range(seeds):
-            known = {(each.setting, each.method, each.preset, each.seed) for each in done}
-            wanted = [m for m in methods or ALL_METHODS if (setting.name, m, _preset(m, preset), seed) not in known]
-            for outcome in _one_draw(data, setting, wanted, preset, seed, overrides or {}):
+            wanted = [m for m in every if (setting.name, m, _preset(m, preset), seed, made_with) not in known]
+            for made in _one_draw(data, setting, wanted, preset, seed, overrides or {}):
+                outcome = replace(made, made_with=made_with)
                 done.append(outcome)
                 say(f"{setting.name}, seed {seed}, {outcome.method}: AUC {outcome.auc:.3f}, OA {outcome.oa:.3f}")
                 if kept is not None:
@@ -100,11 +106,33 @@ def run_table(
     return done
 
 
-def _read_kept(kept: Path | None, settings: set[str]) -> list[Outcome]:
+def _key(outcome: Outcome) -> tuple[str, str, str, int, str]:
+    return outcome.setting, outcome.method, outcome.preset, outcome.seed, outcome.made_with
+
+
+def _made_with(data: ClassifiedChips, overrides: Mapping[str, str | float]) -> str:
+    """Name the data and the settings that outcomes depend on beside what they say themselves; of the chips some are looked at."""
+    digest = hashlib.sha256(json.dumps(sorted((name, str(value)) for name, value in overrides.items())).encode())
+    digest.update(f"{data.chips.shape}".encode() + data.classes.tobytes() + data.is_test.tobytes())
+    digest.update(np.ascontiguousarray(data.chips[:: max(1, len(data.chips) // 100)]).tobytes())
+    return digest.hexdigest()[:12]
+
+
+def _read_kept(kept: Path | None) -> list[Outcome]:
+    """Read finished outcomes; a last line that a kill cut off is taken out of the file."""
     if kept is None or not kept.exists():
         return []
-    rows = [Outcome(**json.loads(line)) for line in kept.read_text(encoding="utf-8").splitlines() if line.strip()]
-    return [row for row in rows if row.setting in settings]
+    lines = [line for line in kept.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            rows.append(Outcome(**json.loads(line)))
+        except (ValueError, TypeError) as cause:
+            if number < len(lines):
+                raise DatasetError(f"Line {number} of {kept.name} is no outcome.", "Keep outcomes in another file.",
+                                   kind="corrupt") from cause  # fmt: skip
+            kept.write_text("".join(f"{each}\n" for each in lines[:-1]), encoding="utf-8")
+    return rows
 
 
 def _preset(method: str, preset: str) -> str:

@@ -22,8 +22,9 @@ from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, store
 from pu_geo.project.layout import Layout, replacing, write_json
 from pu_geo.records import ChipSet, FootprintTable, Grid, Scene
+from pu_geo.tasks.align import align
 from pu_geo.tasks.hidden import hidden_shares
-from pu_geo.tasks.job import Job
+from pu_geo.tasks.job import Job, Part
 
 FEATURE_SEED = 0
 Bands = Literal["pre+post", "post"]
@@ -32,7 +33,8 @@ Bands = Literal["pre+post", "post"]
 def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str, object]:
     """Cut chips, write their contact sheets, and compute features of 17 augmented views.
 
-    Where the scenes have been aligned, each pre chip is cut from where the post chip's place lies in the pre scenes.
+    Where the scenes have been aligned, each pre chip is cut from where the post chip's place lies in the pre scenes; they are
+    aligned again where scenes or footprints came since.
 
     Args:
         size_px: side of a chip, pixels.
@@ -50,6 +52,8 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str,
     with store.connect(job.layout) as db:
         grid, scenes, table = contents.grid(db), contents.scenes(db), contents.footprints(db)
     _check(table, scenes, bands, size_px)
+    if bands == "pre+post" and alignment.is_out_of_date(job.layout, table.building_ids, scenes):
+        align(Part(job, 0.0, 0.05))
     shift_px = _pre_shift(job.layout, table, scenes, grid) if bands == "pre+post" else None
     chip_set = _chip_set_id(table, scenes, bands, size_px, shift_px)
     share = _cut(job, chip_set, table, scenes, grid, bands, size_px, shift_px)

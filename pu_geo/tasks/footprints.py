@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pu_geo.geo.aoi import limited
 from pu_geo.geo.in_child import read_footprints
@@ -11,6 +12,8 @@ from pu_geo.project import aoi, contents, intake, store
 from pu_geo.project.layout import replacing
 from pu_geo.records import FootprintTable, Grid
 from pu_geo.tasks.job import Job
+
+OUTSIDE_SCENES = "outside the scenes"
 
 
 def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, object]:
@@ -31,10 +34,11 @@ def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, 
     with store.connect(job.layout) as db:
         grid = contents.grid(db)
     table = read_footprints(path, grid, crs=crs)
-    return store_footprints(job, table, grid, Path(path).name)
+    told = store_footprints(job, table, grid, Path(path).name)
+    return {**told, "notes": [*told["notes"], *_warnings(table)]}
 
 
-def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, object]:
+def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, Any]:
     """Put footprints that touch the area of interest into the project and on its map; returns as `add_footprints` does.
 
     Args:
@@ -56,6 +60,14 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
         "added": found.kept + found.repaired,
         "notes": list(found.notes),
     }
+
+
+def _warnings(table: FootprintTable) -> list[str]:
+    """Say so where the file looks like that of another place."""
+    n_outside = table.dropped.get(OUTSIDE_SCENES, 0)
+    if n_outside <= table.n_in / 2:
+        return []
+    return [f"Most of this file lies outside the scenes ({n_outside:,} of {table.n_in:,}): is it of another place?"]
 
 
 def write_geometry(path: Path, table: FootprintTable, grid: Grid) -> None:

@@ -131,3 +131,32 @@ def test_real_harvey_chips(shared: Path) -> None:
     assert np.bincount(read.classes).tolist() == [7370, 3960]
     assert read.place is not None
     assert len(np.unique(read.place)) > 50
+
+
+def test_damaged_and_foreign_parts_of_archives(tmp_path: Path) -> None:
+    folder = tmp_path / "chips"
+    write_chips(folder)
+    (folder / "__MACOSX" / "damage").mkdir(parents=True)
+    (folder / "__MACOSX" / "damage" / "._0.png").write_bytes(b"resource fork")
+    packed = pack(folder, tmp_path / "mac.zip")
+    assert len(chip_files.read_chips(packed).chips) == 3
+    with zipfile.ZipFile(tmp_path / "deflated.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("damage/1.png", (folder / "damage" / "0.png").read_bytes() * 3)
+    data = bytearray((tmp_path / "deflated.zip").read_bytes())
+    data[45:60] = bytes(15)
+    (tmp_path / "deflated.zip").write_bytes(data)
+    with pytest.raises(DatasetError):
+        chip_files.read_chips(tmp_path / "deflated.zip")
+
+
+@pytest.mark.parametrize(
+    "row", ["damage/0.png,", "damage/0.png,\x00", "dam\x00age/0.png,x", "damage/0.png," + "x" * 200_000]
+)
+def test_odd_index_is_refused_or_read_but_never_a_fault(tmp_path: Path, row: str) -> None:
+    write_chips(tmp_path)
+    (tmp_path / "index.csv").write_text(f"path,label\n{row}\n")
+    if row.endswith("\x00"):
+        assert chip_files.read_chips(tmp_path).class_names == ("\x00",)
+        return
+    with pytest.raises(DatasetError):
+        chip_files.read_chips(tmp_path)

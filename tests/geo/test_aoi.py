@@ -27,6 +27,7 @@ def typed() -> list[str]:
         DEGREES.wkt,
         f"srid=4326;{shapely.MultiPolygon([DEGREES]).wkt}",
         "EPSG:32615; 499900, 3999900, 500070, 4000100",
+        "EPSG:\u206032615; 499900, 3999900, 500070, 4000100",  # as copied from the page
         f"SRID=32615;{BOX.wkt}",
     ]
 
@@ -55,7 +56,7 @@ def test_the_same_area_comes_of_every_way_to_type_it(text: str) -> None:
         ("EPSG:32615; 5, 4, 3, 6", "empty", "no inside"),
         ("EPSG:999999; 1, 2, 3, 4", "crs", "EPSG:999999"),
         ("499900, 3999900, 500070, 4000100", "bounds", "EPSG:32615;499900"),
-        ("36.14, -93.01, 36.15, -92.99", "bounds", "not degrees"),
+        ("36.14, -93.01, 36.15, -92.99", "bounds", "Did you mean -93.01, 36.14, -92.99, 36.15"),
         ("10, 50, 11, 51", "outside", "longitude -92.9979"),
         ("1 " * 60_000, "size", "as a file"),
     ],
@@ -86,3 +87,33 @@ def test_footprints_that_do_not_touch_it_are_left_out_and_counted() -> None:
 def test_an_area_without_any_of_the_footprints_is_refused() -> None:
     with pytest.raises(FootprintError, match="None of these 20 footprints touches"):
         limited(square_table(20), shapely.to_wkb(shapely.box(0, 0, 1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("-180, -90, 180, 90", True),
+        ("-180, -60, 180, 75", True),
+        ("-120, 20, -60, 50", True),
+        ("240, 20, 300, 50", True),  # the same, a turn further east
+        ("-20, -40, 140, 70", False),
+        ("25, -10, 120, 60", False),
+    ],
+)
+def test_areas_as_large_as_continents_are_judged_where_they_lie(text: str, holds: bool) -> None:
+    a, _, c, _, e, f = GRID.transform
+    scenes = shapely.box(c, f + e * GRID.height, c + a * GRID.width, f)
+    if holds:
+        assert shapely.from_wkb(typed_aoi(text, GRID)).contains(scenes)
+        assert np.isfinite(area_km2(typed_aoi(text, GRID), GRID))
+        return
+    with pytest.raises(FootprintError) as refusal:
+        typed_aoi(text, GRID)
+    assert refusal.value.kind == "outside"
+
+
+@pytest.mark.parametrize("size", ["1e9", "1e300"])
+def test_areas_off_the_earth_are_refused(size: str) -> None:
+    with pytest.raises(FootprintError) as refusal:
+        typed_aoi(f"EPSG:32615;-{size},-{size},{size},{size}", GRID)
+    assert refusal.value.kind == "bounds"

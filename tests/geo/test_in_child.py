@@ -247,9 +247,10 @@ def test_a_child_that_is_stopped_leaves_no_file_behind(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     path = write_json(outlines(3), crs=CRS_MEMBER)
     in_child.read_footprints(path, GRID)
-    monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, seconds=0.1))
-    with pytest.raises(FootprintError):
+    monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, seconds=0.001))
+    with pytest.raises(FootprintError) as refusal:
         in_child.read_footprints(path, GRID)
+    assert refusal.value.kind == "timeout"
     assert list((tmp_path / "temporary").iterdir()) == []
 
 

@@ -83,7 +83,7 @@ def test_an_area_is_typed_taken_away_and_put_back(project: Layout) -> None:
     press(app, "Set the area")
     assert wait(project, "add_aoi").state == "done"
     app = show(project)
-    assert f"{WEST} is the area of interest, 0.03 km2." in words(app)
+    assert f"{WEST} is the area of interest, 34,000 m2." in words(app)
     assert "15 of the 20 footprints that are here lie outside it and stay" in words(app)
     press(app, "Take it away")
     with store.connect(project) as db:

@@ -23,7 +23,7 @@ from pu_geo.project.layout import Layout
         ("a\0b\n.tif", "a_b_.tif"),
         ("家屋.gpkg", "家屋.gpkg"),
         ("-rf.tif", "rf.tif"),
-        ("x" * 300 + ".tif", "x" * 80 + ".tif"),
+        ("x" * 300 + ".tif", "x" * 120 + ".tif"),
     ],
 )
 def test_names_lead_nowhere_else(given: str, expected: str) -> None:
@@ -47,3 +47,19 @@ def test_empty_large_and_ambiguous_files_are_refused(project: Layout, monkeypatc
         with pytest.raises(ProjectError):
             sources.keep(project, files)
     assert not Path(project.folder / "sources").exists()
+
+
+def test_long_names_of_every_script_can_be_stored(project: Layout) -> None:
+    name = "建" * 90 + ".geojson"
+    (path,) = sources.keep(project, [(name, b"{}")])
+    assert path.read_bytes() == b"{}"
+    assert path.suffix == ".geojson"
+
+
+def test_a_disk_that_takes_nothing_is_a_refusal(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sources, "replacing", full)
+    with pytest.raises(ProjectError, match="No space left"):
+        sources.keep(project, [("a.geojson", b"{}")])

@@ -138,3 +138,20 @@ def test_chips_are_out_of_date_after_footprints_and_alignment(pair: Layout) -> N
     with store.connect(pair) as db:
         contents.add_chip_set(db, "set2", "post", 64, N - 1)
     assert "1 footprints came after" in look(pair, None).stale
+
+
+@pytest.mark.parametrize(
+    ("pre", "post", "is_odd"),
+    [
+        ("post.tif", "pre.tif", True),
+        ("x_post_disaster.png", "x_pre_disaster.png", True),
+        ("pre.tif", "post.tif", False),
+        ("prepared.tif", "postal.tif", False),
+        ("pre_and_post_1.tif", "pre_and_post_2.tif", False),
+        ("a.tif", "b.tif", False),
+    ],
+)
+def test_names_of_files_are_a_hint_that_dates_were_exchanged(pre: str, post: str, is_odd: bool) -> None:
+    found = scene_pair._exchanged([replace(PRE, path=f"/a/{pre}")], [replace(POST, path=f"/post/{post}")])
+    assert [check.name for check in found] == ["Names of files"] * is_odd
+    assert all("exchanged" in check.worry for check in found)

@@ -201,3 +201,15 @@ def test_it_refuses_what_cannot_be_aligned_and_stops_when_told(tmp_path: Path, m
     with pytest.raises(JobCancelled):
         align(stopped)
     assert stored(moved) is None
+
+
+def test_chips_are_aligned_again_where_footprints_came_since(moved: Layout) -> None:
+    align(job(moved))
+    wkb = [bytes(shapely.to_wkb(shapely.box(WEST + 160, NORTH - 100, WEST + 170, NORTH - 90)))]
+    with store.connect(moved) as db:
+        contents.add_footprints(db, FootprintTable(["late"], wkb, np.full(1, 100.0), [{}], "user", 1, 0, 0))
+    assert stored(moved) is None, "of other buildings"
+    assert chip(job(moved))["n_moved"] == N + 1
+    found = stored(moved)
+    assert found is not None
+    assert found.dx_m[-1] == pytest.approx(4, abs=0.3)

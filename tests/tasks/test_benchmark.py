@@ -63,6 +63,24 @@ def test_kept_outcomes_are_not_done_again(made_up_table: str, tmp_path: Path) ->
     again = benchmark.run_table(made_up_table, tmp_path, methods=["ranker"], seeds=1, kept=kept, say=said.append)
     assert [each.auc for each in again] == [0.125, first[1].auc]
     assert len(said) == 1
+    assert len(benchmark.run_table(made_up_table, tmp_path, methods=["linear"], seeds=1, kept=kept)) == 2, (
+        "what is asked for"
+    )
+    other: dict[str, str | float] = {"epochs": 2}
+    anew = benchmark.run_table(made_up_table, tmp_path, methods=["ranker"], seeds=1, kept=kept, overrides=other)
+    assert anew[0].auc != 0.125, "other settings are another outcome"
+
+
+def test_an_outcome_cut_off_by_a_kill_is_done_again(made_up_table: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.jsonl"
+    first = benchmark.run_table(made_up_table, tmp_path, methods=["ranker"], seeds=1, kept=kept)
+    kept.write_text(kept.read_text()[:-20])
+    again = benchmark.run_table(made_up_table, tmp_path, methods=["ranker"], seeds=1, kept=kept)
+    assert [each.auc for each in again] == [each.auc for each in first]
+    assert len(kept.read_text().splitlines()) == 2
+    kept.write_text("nonsense\n" + kept.read_text())
+    with pytest.raises(DatasetError, match="Line 1"):
+        benchmark.run_table(made_up_table, tmp_path, methods=["ranker"], seeds=1, kept=kept)
 
 
 def test_a_network_from_the_chips_and_settings_that_only_some_methods_have(made_up_table: str, tmp_path: Path) -> None:

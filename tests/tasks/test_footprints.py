@@ -79,3 +79,13 @@ def test_an_upload_in_sources_is_read_and_the_project_file_itself_is_not(job: Jo
     assert add_footprints(job, path=str(folder / "houses.geojson"))["kept"] == 1
     with pytest.raises(FootprintError, match="belongs to a PU-Geo project"):
         add_footprints(job, path=str(job.layout.folder / "project.gpkg"))
+
+
+@pytest.mark.parametrize(("n_outside", "is_odd"), [(9, True), (1, False)])
+def test_a_file_of_another_place_is_said_to_look_so(job: Job, tmp_path: Path, n_outside: int, is_odd: bool) -> None:
+    x = [500_000 + 20 * i for i in range(4)] + [700_000 + 20 * i for i in range(n_outside)]
+    table = geopandas.GeoDataFrame(geometry=[shapely.box(one, 4_000_000, one + 10, 4_000_010) for one in x], crs=32615)
+    table.to_file(tmp_path / "houses.gpkg")
+    counts = add_footprints(job, path=str(tmp_path / "houses.gpkg"))
+    assert counts["dropped_by"] == {"outside the scenes": n_outside}
+    assert any("of another place" in note for note in counts["notes"]) is is_odd

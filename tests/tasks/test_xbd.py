@@ -125,8 +125,8 @@ def test_a_building_in_two_pictures_is_one_file_of_footprints_with_new_ids(job: 
 
 
 def test_a_folder_without_xbd_is_refused(job: Job, tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(ImageryError, match="no xBD picture"):
+    for folder, words in ((tmp_path, "no xBD picture"), (tmp_path / "missing", "is no folder")):
+        with pytest.raises(ImageryError, match=words):
             add_xbd(job, folder=str(folder))
     with pytest.raises(PuGeoError, match="No xBD folder"):
         imagery.start_adding_xbd(job.layout, " ")
