@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.datasets.classified import ClassifiedChips
+from pu_geo.datasets.classified import ClassifiedChips, as_chip
 from pu_geo.errors import DatasetError, ImageryError, PuGeoError
 from pu_geo.geo.guard import GDAL_ERRORS, gdal_env, quiet_open, regular_file, scene_driver
 
@@ -172,8 +172,7 @@ def _picture(data: bytes, name: str, size_px: int) -> NDArray[np.uint8]:
         picture = None
     if picture is None or max(picture.shape[:2]) > MAX_SIDE_PX:
         raise DatasetError(f"{name} is no picture that can be read.", "Download the data set again.", kind="corrupt")
-    how = cv2.INTER_AREA if max(picture.shape[:2]) > size_px else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(picture, (size_px, size_px), interpolation=how)[:, :, ::-1].transpose(2, 0, 1), np.uint8)
+    return as_chip(np.asarray(picture, np.uint8), size_px)
 
 
 def _places(index: Sequence[dict[str, str]]) -> NDArray[np.int64] | None:

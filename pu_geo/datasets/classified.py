@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import DatasetError, ShapeError
 
 UNKNOWN_CLASS = -1
+
+
+def as_chip(picture: NDArray[np.uint8], size_px: int) -> NDArray[np.uint8]:
+    """Bring a picture as OpenCV reads it, uint8 [H, W, 3], blue first, to size: uint8 [3, size_px, size_px], red first."""
+    how = cv2.INTER_AREA if max(picture.shape[:2]) > size_px else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(picture, (size_px, size_px), interpolation=how)[:, :, ::-1].transpose(2, 0, 1), np.uint8)
 
 
 @dataclass(frozen=True)

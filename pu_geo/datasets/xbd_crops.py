@@ -10,7 +10,7 @@ import orjson
 import shapely
 from numpy.typing import NDArray
 
-from pu_geo.datasets.classified import ClassifiedChips
+from pu_geo.datasets.classified import ClassifiedChips, as_chip
 from pu_geo.errors import DatasetError, ImageryError
 from pu_geo.geo import xbd
 from pu_geo.geo.chips import chip_windows, whole_pixels
@@ -74,7 +74,5 @@ def _crops(picture: Path, labels: Path, size_px: int) -> tuple[NDArray[np.uint8]
     height, width = pixels.shape[:2]
     for (left, top, right, bottom), out in zip(boxes.tolist(), chips, strict=True):
         columns = np.clip(np.arange(left, right), 0, width - 1)  # buildings at the border overshoot it by a fraction
-        crop = pixels[np.clip(np.arange(top, bottom), 0, height - 1)][:, columns]
-        how = cv2.INTER_AREA if max(crop.shape[:2]) > size_px else cv2.INTER_LINEAR
-        out[:] = cv2.resize(crop, (size_px, size_px), interpolation=how)[:, :, ::-1].transpose(2, 0, 1)
+        out[:] = as_chip(np.asarray(pixels[np.clip(np.arange(top, bottom), 0, height - 1)][:, columns], np.uint8), size_px)
     return chips, damage

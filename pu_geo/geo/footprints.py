@@ -16,7 +16,7 @@ from pu_geo.errors import FootprintError
 from pu_geo.geo import crs as systems
 from pu_geo.geo import local_outlines
 from pu_geo.geo.footprint_files import is_number, load_features
-from pu_geo.geo.raw_footprints import RawFootprints
+from pu_geo.geo.raw_footprints import OUTSIDE_SCENES, RawFootprints
 from pu_geo.records import FootprintTable, Grid
 
 ID_KEYS = ("building_id", "uid", "id")
@@ -29,7 +29,7 @@ _LOST = {  # why a feature is left out, and how that is said of several
     "not a polygon": "are points or lines",
     "not finite": "have coordinates that are not finite",
     "too small": "are smaller than a hundredth of a pixel",
-    "outside the scenes": "lie outside the post scenes",
+    OUTSIDE_SCENES: "lie outside the post scenes",
 }
 _UNWANTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -57,9 +57,9 @@ def footprint_table(raw: RawFootprints, name: str, grid: Grid, *, source: str = 
     placed = _place(geometries, raw.crs, name, grid)
     mended, is_mended = _make_valid(placed)
     keep, is_tiny = _on_grid(mended, grid)
-    lost = {"too small": is_tiny, "outside the scenes": ~shapely.is_missing(geometries) & ~keep & ~is_tiny}
+    lost = {"too small": is_tiny, OUTSIDE_SCENES: ~shapely.is_missing(geometries) & ~keep & ~is_tiny}
     dropped |= {reason: int(rows.sum()) for reason, rows in lost.items() if rows.any()}
-    if "outside the scenes" not in dropped and not keep.any():
+    if OUTSIDE_SCENES not in dropped and not keep.any():
         raise _nothing_usable(name, dropped)
     if not keep.any():
         raise _all_outside(name, geometries, raw.crs, grid)

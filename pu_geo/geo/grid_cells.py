@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo.footprints import ground_area
 from pu_geo.geo.placement import border_in
+from pu_geo.geo.raw_footprints import OUTSIDE_SCENES
 from pu_geo.records import FootprintTable, Grid, Scene
 
 MIN_CELL_PX = 8  # a smaller square shows nothing that could be judged
@@ -58,7 +59,7 @@ def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> Footp
         n_repaired=0,
         n_dropped=n_out,
         notes=(f"{n_out} squares at the border reach out of the post scenes and were left out.",) if n_out else (),
-        dropped={"outside the scenes": n_out} if n_out else {},
+        dropped={OUTSIDE_SCENES: n_out} if n_out else {},
     )
 
 

@@ -13,6 +13,8 @@ from pu_geo.errors import FootprintError
 from pu_geo.geo import crs as systems
 from pu_geo.geo import wkb
 
+OUTSIDE_SCENES = "outside the scenes"  # why a footprint was left out, as accounts of files name it
+
 
 @dataclass(frozen=True)
 class RawFootprints:

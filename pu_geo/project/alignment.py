@@ -80,11 +80,6 @@ def load(layout: Layout, building_ids: Sequence[str], scenes: Sequence[Scene]) -
         return Alignment(building_ids=list(building_ids), scene_m=stored["scene_m"], **columns)
 
 
-def is_out_of_date(layout: Layout, building_ids: Sequence[str], scenes: Sequence[Scene]) -> bool:
-    """Say whether the project was aligned once, but scenes or buildings came since."""
-    return path_of(layout).is_file() and load(layout, building_ids, scenes) is None
-
-
 def _name_of(scenes: Sequence[Scene]) -> str:
     """Name scenes by their content and order; where two overlap, the first one is shown."""
     text = "\n".join(f"{scene.role} {scene.sha256}" for scene in scenes)

@@ -52,9 +52,7 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str,
     with store.connect(job.layout) as db:
         grid, scenes, table = contents.grid(db), contents.scenes(db), contents.footprints(db)
     _check(table, scenes, bands, size_px)
-    if bands == "pre+post" and alignment.is_out_of_date(job.layout, table.building_ids, scenes):
-        align(Part(job, 0.0, 0.05))
-    shift_px = _pre_shift(job.layout, table, scenes, grid) if bands == "pre+post" else None
+    shift_px = _pre_shift(job, table, scenes, grid) if bands == "pre+post" else None
     chip_set = _chip_set_id(table, scenes, bands, size_px, shift_px)
     share = _cut(job, chip_set, table, scenes, grid, bands, size_px, shift_px)
     nodata_share = share[:, -1]
@@ -100,9 +98,15 @@ def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px
         raise ImageryError(f"Chips of {size_px} px were asked for; 16 to 256 px work.", "Choose 64 px if in doubt.")
 
 
-def _pre_shift(layout: Layout, table: FootprintTable, scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float64] | None:
-    """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if the scenes are not aligned."""
-    found = alignment.load(layout, table.building_ids, scenes)
+def _pre_shift(job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float64] | None:
+    """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if nobody had the scenes aligned.
+
+    An alignment that scenes or footprints came after is made anew.
+    """
+    found = alignment.load(job.layout, table.building_ids, scenes)
+    if found is None and alignment.path_of(job.layout).is_file():
+        align(Part(job, 0.0, 0.05))
+        found = alignment.load(job.layout, table.building_ids, scenes)
     if found is None:
         return None
     return np.asarray(np.rint(np.stack([found.dx_m, found.dy_m], axis=1) / metres_per_px(grid)), dtype=np.float64)

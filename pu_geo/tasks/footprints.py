@@ -8,12 +8,11 @@ from typing import Any
 from pu_geo.geo.aoi import limited
 from pu_geo.geo.in_child import read_footprints
 from pu_geo.geo.quicklooks import footprint_geometry
+from pu_geo.geo.raw_footprints import OUTSIDE_SCENES
 from pu_geo.project import aoi, contents, intake, store
 from pu_geo.project.layout import replacing
 from pu_geo.records import FootprintTable, Grid
 from pu_geo.tasks.job import Job
-
-OUTSIDE_SCENES = "outside the scenes"
 
 
 def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, object]:
