@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pu_geo.geo.aoi import limited
 from pu_geo.geo.in_child import read_footprints
@@ -33,11 +33,10 @@ def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, 
     with store.connect(job.layout) as db:
         grid = contents.grid(db)
     table = read_footprints(path, grid, crs=crs)
-    told = store_footprints(job, table, grid, Path(path).name)
-    return {**told, "notes": [*told["notes"], *_warnings(table)]}
+    return store_footprints(job, replace(table, notes=(*table.notes, *_warnings(table))), grid, Path(path).name)
 
 
-def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, Any]:
+def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, object]:
     """Put footprints that touch the area of interest into the project and on its map; returns as `add_footprints` does.
 
     Args:
