@@ -17,7 +17,8 @@ from pu_geo.services import auditing, checking
 
 
 @pytest.fixture
-def mapped(tmp_path: Path) -> tuple[Layout, NDArray[np.bool_]]:
+def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Layout, NDArray[np.bool_]]:
+    monkeypatch.setattr(checking, "_seed", lambda: 1)  # an interval misses the truth in one draw of twenty
     return mapped_project(tmp_path)
 
 

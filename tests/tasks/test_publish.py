@@ -21,7 +21,7 @@ from pu_geo.geo import exporters
 from pu_geo.project import aoi, contents, labels, runs, store, versions
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.services import mapping
+from pu_geo.services import checking, mapping
 from pu_geo.tasks.damage_map import build_damage_map
 from pu_geo.tasks.import_labels import import_labels
 from pu_geo.tasks.job import Job
@@ -29,7 +29,8 @@ from pu_geo.tasks.publish import publish
 
 
 @pytest.fixture
-def mapped(tmp_path: Path) -> tuple[Layout, NDArray[np.bool_]]:
+def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Layout, NDArray[np.bool_]]:
+    monkeypatch.setattr(checking, "_seed", lambda: 1)  # an interval misses the truth in one draw of twenty
     return mapped_project(tmp_path)
 
 
