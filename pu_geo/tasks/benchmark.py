@@ -41,7 +41,7 @@ class Outcome:
     Attributes:
         n_test_positive: positives among the `n_test`.
         auc, ap, oa, f1: in [0, 1]; the last two at the method's own threshold, 0.5.
-        seconds: of training and scoring; the first method of a draw also waits for its features.
+        seconds: of processor time in training and scoring; the first method of a draw also makes its features.
         made_with: names the data and the settings that differ from the preset.
     """
 
@@ -149,13 +149,13 @@ def _one_draw(
     drawn = split(data, setting, seed)
     scene = _Draw(data, drawn, is_positive(data, setting), setting.augmentation, seed)
     for method in methods:
-        began = time.monotonic()
+        began = time.process_time()
         scores, called = scene.ranked() if method == RANKER else scene.trained(method, preset, overrides)
         truth = scene.truth[drawn.test]
         yield Outcome(
             setting.name, method, _preset(method, preset), seed, len(drawn.positive), len(drawn.unlabeled), len(truth),
             int(truth.sum()), metrics.auc(scores, truth), metrics.average_precision(scores, truth),
-            metrics.overall_accuracy(called, truth), metrics.f1(called, truth), round(time.monotonic() - began, 2),
+            metrics.overall_accuracy(called, truth), metrics.f1(called, truth), round(time.process_time() - began, 2),
         )  # fmt: skip
 
 
@@ -228,7 +228,7 @@ class _Draw:
 def as_markdown(name: str, outcomes: Sequence[Outcome], command: str, published: bool = True) -> str:
     """Write outcomes as a table: mean ± standard deviation over seeds, with what papers report beside."""
     lines = [f"### {TABLES[name].title}", "", f"`{command}`", "", f"{dt.date.today().isoformat()}; {hardware()}.", ""]
-    lines += ["| setting | method | preset | seeds | AUC | AP | OA | F1 | s | published |", "|" + "---|" * 10]
+    lines += ["| setting | method | preset | seeds | AUC | AP | OA | F1 | CPU s | published |", "|" + "---|" * 10]
     for setting in TABLES[name].settings:
         own = [each for each in outcomes if each.setting == setting.name]
         for method, preset in dict.fromkeys((each.method, each.preset) for each in own):
