@@ -207,13 +207,17 @@ def _other_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         verbs, "benchmark", "Reproduce rows of papers' tables on their data sets; `list` names the tables.",
         "fmnist --data fashion_mnist --seeds 5 --keep fmnist.jsonl --out fmnist.md", project=False,
     )  # fmt: skip
-    verb.add_argument("table", metavar="TABLE", help="fmnist, cifar10, cifar100, stl10, abcd, xbd, harvey, or list")
+    verb.add_argument("table", metavar="TABLE", help="fmnist, cifar10, cifar100, stl10, abcd, xbd, harvey, project, or list")
     verb.add_argument("--data", metavar="PATH", help="the data set's files")
     verb.add_argument("--methods", default="", metavar="A,B", help="short names of methods, and ranker (default: all)")
     verb.add_argument("--preset", default="quick", help="preset of the methods (default quick)")
     verb.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, where a method has it")
     verb.add_argument("--seeds", type=whole(1), default=5, help="draws of positives and unlabeled (default 5)")
     verb.add_argument("--only", default="", metavar="NAME", help="rows whose name holds this")
+    verb.add_argument("--field", default="", help="of a project: attribute of the footprints that holds the truth")
+    for name, words in (("--positive", "value that means damaged"), ("--exclude", "value that says nothing")):
+        verb.add_argument(name, action="append", default=[], metavar="VALUE", help=f"of a project: {words}")
+    verb.add_argument("--clicks", default="10,30", metavar="N,M", help="of a project: clicked buildings (default 10,30)")
     verb.add_argument("--keep", metavar="FILE", help="file of finished outcomes: they are not done again")
     verb.add_argument("--out", metavar="FILE.md", help="write the table here, too")
     verb = verbs.add_parser("app", help="Open the app in the browser.", epilog="Example: pu-geo app joplin.pugeo")

@@ -25,12 +25,13 @@ from pu_geo.engine.data import ChipImages, FeatureViews, PUData
 from pu_geo.engine.run import Run, best_device
 from pu_geo.errors import DatasetError, TrainingError
 from pu_geo.methods import catalog
-from pu_geo.tasks.tables import TABLES, Setting, is_positive, split
+from pu_geo.tasks.tables import Setting, Table, is_positive, split
 
 RANKER = "ranker"
 ALL_METHODS = (RANKER, *catalog.METHODS)
 ORACLE = "supervised"
 N_FILTERS = 256
+_THREADS = torch.get_num_threads()
 _VIEWS = {"natural": augment.NATURAL, "aerial": augment.AERIAL}
 
 
@@ -62,34 +63,35 @@ class Outcome:
 
 
 def run_table(
-    name: str, path: Path, *, methods: Sequence[str] = (), preset: str = "quick", seeds: int = 5, only: str = "",
+    table: Table, path: Path, *, methods: Sequence[str] = (), preset: str = "quick", seeds: int = 5, only: str = "",
     overrides: Mapping[str, str | float] | None = None, kept: Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Outcome]:  # fmt: skip
     """Do all methods on all settings of a table.
 
     Args:
-        name: a key of `TABLES`.
+        table: one of `tables.TABLES`, or one of a project of one's own.
         path: the data set's files.
-        methods: short names and "ranker"; all of them if empty.
+        methods: short names and "ranker"; all that have the preset if empty.
         seeds: how many draws of positives and unlabeled, 0 .. seeds - 1.
         only: a part of the names of the settings to be done.
         overrides: settings of methods that differ from the preset, where a method has them.
         kept: file of finished outcomes, one JSON line each: they are not done again, and new ones are added to it.
 
     Returns:
-        The outcomes, those kept before included.
+        The outcomes, those kept before included. The supervised method has none where no chips are set aside for testing.
 
     Raises:
         DatasetError: if the files cannot be used.
         TrainingError: for an unknown method, preset or setting.
     """
-    chosen = [each for each in TABLES[name].settings if only.lower() in each.name.lower()]
+    chosen = [each for each in table.settings if only.lower() in each.name.lower()]
     for method in methods:
-        if method not in ALL_METHODS:
-            catalog.card(method)
-    data = TABLES[name].read(path)
-    made_with, every = _made_with(data, overrides or {}), methods or ALL_METHODS
+        if method != RANKER:
+            catalog.settings_for(method, preset)
+    every = methods or [name for name in ALL_METHODS if name == RANKER or preset in catalog.card(name).presets]
+    data = table.read(path)
+    made_with = _made_with(data, overrides or {})
     asked = {(each.name, m, _preset(m, preset), seed, made_with) for each in chosen for m in every for seed in range(seeds)}
     done = [each for each in _read_kept(kept) if _key(each) in asked]
     known = {_key(each) for each in done}
@@ -147,6 +149,8 @@ def _one_draw(
     if not methods:
         return
     drawn = split(data, setting, seed)
+    if np.isin(drawn.test, drawn.unlabeled).any():
+        methods = [m for m in methods if m != ORACLE]  # it would be told the answers that it is asked for
     scene = _Draw(data, drawn, is_positive(data, setting), setting.augmentation, seed)
     for method in methods:
         began = time.process_time()
@@ -208,7 +212,7 @@ class _Draw:
             chips = self.data.chips
             inputs = ChipImages(np.ascontiguousarray(chips[self.rows]), self.augmentation)
             test = np.ascontiguousarray(chips[self.drawn.test])
-            torch.set_num_threads(os.cpu_count() or 1)
+            torch.set_num_threads(_THREADS)
         model = catalog.load_fit(method)(self._pu_data(inputs, method), settings, Run(self.device, self.seed))
         scores = model.score(test)
         return scores, scores >= 0.5
@@ -225,11 +229,11 @@ class _Draw:
         return PUData(inputs, truth, nobody, truth.astype(np.int64))
 
 
-def as_markdown(name: str, outcomes: Sequence[Outcome], command: str, published: bool = True) -> str:
+def as_markdown(table: Table, outcomes: Sequence[Outcome], command: str, published: bool = True) -> str:
     """Write outcomes as a table: mean ± standard deviation over seeds, with what papers report beside."""
-    lines = [f"### {TABLES[name].title}", "", f"`{command}`", "", f"{dt.date.today().isoformat()}; {hardware()}.", ""]
+    lines = [f"### {table.title}", "", f"`{command}`", "", f"{dt.date.today().isoformat()}; {hardware()}.", ""]
     lines += ["| setting | method | preset | seeds | AUC | AP | OA | F1 | CPU s | published |", "|" + "---|" * 10]
-    for setting in TABLES[name].settings:
+    for setting in table.settings:
         own = [each for each in outcomes if each.setting == setting.name]
         for method, preset in dict.fromkeys((each.method, each.preset) for each in own):
             same = [each for each in own if (each.method, each.preset) == (method, preset)]

@@ -43,12 +43,12 @@ def made_up_table(monkeypatch: pytest.MonkeyPatch) -> str:
 def test_methods_learn_what_is_easy_and_the_table_says_so(made_up_table: str, tmp_path: Path) -> None:
     kept, said = tmp_path / "kept.jsonl", list[str]()
     methods = ["ranker", "ncpu", "supervised"]
-    done = benchmark.run_table(made_up_table, tmp_path, methods=methods, seeds=2, kept=kept, say=said.append)
+    done = benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=methods, seeds=2, kept=kept, say=said.append)
     assert len(done) == len(said) == len(kept.read_text().splitlines()) == 12
     assert all(each.auc > 0.95 for each in done)
     apart = [each for each in done if each.setting == "apart"]
     assert {(each.n_positive, each.n_unlabeled, each.n_test) for each in apart} == {(20, 100, 100)}
-    text = benchmark.as_markdown(made_up_table, done, "pu-geo benchmark made-up")
+    text = benchmark.as_markdown(tables.TABLES[made_up_table], done, "pu-geo benchmark made-up")
     assert text.count("\n| apart ") == text.count("\n| one set ") == 3
     assert "| apart | ncpu | quick | 2 | " in text
     assert "| OA 97 |" in text
@@ -57,44 +57,50 @@ def test_methods_learn_what_is_easy_and_the_table_says_so(made_up_table: str, tm
 
 def test_kept_outcomes_are_not_done_again(made_up_table: str, tmp_path: Path) -> None:
     kept, said = tmp_path / "kept.jsonl", list[str]()
-    first = benchmark.run_table(made_up_table, tmp_path, methods=["ranker"], seeds=1, kept=kept)
+    first = benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept)
     lines = kept.read_text().splitlines()
     kept.write_text(json.dumps({**json.loads(lines[0]), "auc": 0.125}) + "\n")
-    again = benchmark.run_table(made_up_table, tmp_path, methods=["ranker"], seeds=1, kept=kept, say=said.append)
+    again = benchmark.run_table(
+        tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept, say=said.append
+    )
     assert [each.auc for each in again] == [0.125, first[1].auc]
     assert len(said) == 1
-    assert len(benchmark.run_table(made_up_table, tmp_path, methods=["linear"], seeds=1, kept=kept)) == 2, (
+    assert len(benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["linear"], seeds=1, kept=kept)) == 2, (
         "what is asked for"
     )
     other: dict[str, str | float] = {"epochs": 2}
-    anew = benchmark.run_table(made_up_table, tmp_path, methods=["ranker"], seeds=1, kept=kept, overrides=other)
+    anew = benchmark.run_table(
+        tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept, overrides=other
+    )
     assert anew[0].auc != 0.125, "other settings are another outcome"
 
 
 def test_an_outcome_cut_off_by_a_kill_is_done_again(made_up_table: str, tmp_path: Path) -> None:
     kept = tmp_path / "kept.jsonl"
-    first = benchmark.run_table(made_up_table, tmp_path, methods=["ranker"], seeds=1, kept=kept)
+    first = benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept)
     kept.write_text(kept.read_text()[:-20])
-    again = benchmark.run_table(made_up_table, tmp_path, methods=["ranker"], seeds=1, kept=kept)
+    again = benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept)
     assert [each.auc for each in again] == [each.auc for each in first]
     assert len(kept.read_text().splitlines()) == 2
     kept.write_text("nonsense\n" + kept.read_text())
     with pytest.raises(DatasetError, match="Line 1"):
-        benchmark.run_table(made_up_table, tmp_path, methods=["ranker"], seeds=1, kept=kept)
+        benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept)
 
 
 def test_a_network_from_the_chips_and_settings_that_only_some_methods_have(made_up_table: str, tmp_path: Path) -> None:
     more: dict[str, str | float] = {"backbone": "small", "width": 16, **SHORT}
-    done = benchmark.run_table(made_up_table, tmp_path, methods=["ncpu", "ce"], seeds=1, only="one", overrides=more)
+    done = benchmark.run_table(
+        tables.TABLES[made_up_table], tmp_path, methods=["ncpu", "ce"], seeds=1, only="one", overrides=more
+    )
     assert [each.method for each in done] == ["ncpu", "ce"]
     assert all(0 <= each.auc <= 1 for each in done)
 
 
 def test_unknown_methods_and_settings_are_refused_before_files_are_read(made_up_table: str, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="no method 'nope'"):
-        benchmark.run_table(made_up_table, tmp_path, methods=["nope"])
+        benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["nope"])
     with pytest.raises(DatasetError):
-        benchmark.run_table("cifar10", tmp_path, methods=["ranker"], seeds=1)
+        benchmark.run_table(tables.TABLES["cifar10"], tmp_path, methods=["ranker"], seeds=1)
 
 
 def test_places_are_set_aside_alike_for_every_seed() -> None:
