@@ -79,8 +79,7 @@ def single_set(
     """
     good, other = (generator.permutation(pool[is_positive[pool] == wanted]) for wanted in (True, False))
     if prior is not None:
-        n_good = min(len(good), round(len(other) * prior / (1 - prior)))
-        good, other = good[:n_good], other[: min(len(other), round(n_good * (1 - prior) / prior))]
+        good, other = _with_share(good, other, prior)
     if n_positive >= len(good):
         raise DatasetError(
             f"{n_positive} positives shall be labeled; the set has {len(good)}, and some must stay hidden.",
@@ -89,6 +88,18 @@ def single_set(
         )
     unlabeled = np.sort(np.concatenate([good[n_positive:], other]))
     return PUSplit(np.sort(good[:n_positive]), unlabeled, unlabeled if test is None else test)
+
+
+def thinned(is_positive: NDArray[np.bool_], rows: Rows, prior: float, generator: np.random.Generator) -> Rows:
+    """Leave out chips of one class until a share `prior` is positive; rows in rising order."""
+    good, other = (generator.permutation(rows[is_positive[rows] == wanted]) for wanted in (True, False))
+    return np.sort(np.concatenate(_with_share(good, other, prior)))
+
+
+def _with_share(good: Rows, other: Rows, prior: float) -> tuple[Rows, Rows]:
+    """Cut the longer of two lists so that a share `prior` of both together is from the first."""
+    n_good = min(len(good), round(len(other) * prior / (1 - prior)))
+    return good[:n_good], other[: min(len(other), round(n_good * (1 - prior) / prior))]
 
 
 def apart_by_place(place: NDArray[np.int64], share: float, generator: np.random.Generator) -> NDArray[np.bool_]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.analysis.pupl import pupl
+from pu_geo.analysis.cluster_labels import cluster_labels, two_means_miss
+from pu_geo.analysis.pupl import PuplResult, pupl
 from pu_geo.engine.data import FeatureViews, PUData, n_batches
 from pu_geo.engine.heads import linear, projection_head
 from pu_geo.engine.network import TrainedModel, Trunk, require_positives
@@ -22,6 +23,8 @@ from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.pretraining import PairLoss, contrast, contrastive_learner, empty_trunk, new_trunk, training_span
 
+FAR_BETTER = 2.0
+"""How many times higher the criterion of small clusters must be; Joplin (two means are right) gives 1.0 to 1.8, Harvey 2.4 to 2.9."""
 _LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor, float], Tensor]] = {
     "pucl": lambda z1, z2, positive, temperature: pucl_loss(z1, z2, positive, temperature=temperature),
     "scl_pu": lambda z1, z2, positive, temperature: scl_pu_loss(z1, z2, positive, temperature=temperature),
@@ -58,8 +61,8 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
         run: each epoch reports loss.
 
     Returns:
-        The model; findings: "pupl", the `PuplResult` of the trained rows. Its `oriented` is False where the pseudo labels
-        do not follow the positives.
+        The model; findings: "pupl", the `PuplResult` of the trained rows, whose `oriented` is False where two clusters do
+        not follow the positives; "pseudo_labels", float32 [M], what the classifier was taught.
 
     Raises:
         TrainingError: with fewer than 2 views, without positives or unlabeled chips, or if training diverged.
@@ -67,7 +70,8 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
 
     Departs from the source: PUPL and the classifier work on unit-length embeddings, averaged over the views where
     features are cached. The classifier is L2-regularised: pseudo labels from two means are linearly separable, and
-    without it cross-entropy has no minimum. Preset quick trains a small network on frozen features, with AdamW.
+    without it cross-entropy has no minimum. Where two means do not follow the positives and many small clusters do,
+    these give the pseudo labels (`pseudo_labels`; preset paper keeps two means). Preset quick trains a small network on frozen features, with AdamW.
     """
     rows = data.trained_rows
     _require_views(data)
@@ -83,9 +87,27 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
     clusters = pupl(embeddings, data.is_positive[rows], seed=run.seed, n_seedings=settings.n_seedings)
 
     # C. The linear classifier.
-    inputs, labels = (torch.from_numpy(array).to(run.device) for array in (embeddings, clusters.labels))
-    fit_classifier(network.classifier, inputs, labels.float(), settings.classifier_l2)
-    return TrainedModel(network, network.trunk, {"pupl": clusters})
+    labels = _pseudo_labels(clusters, embeddings, data.is_positive[rows], settings.pseudo_labels, run)
+    inputs, targets = (torch.from_numpy(array).to(run.device) for array in (embeddings, labels))
+    fit_classifier(network.classifier, inputs, targets, settings.classifier_l2)
+    return TrainedModel(network, network.trunk, {"pupl": clusters, "pseudo_labels": labels})
+
+
+def _pseudo_labels(
+    clusters: PuplResult, embeddings: NDArray[np.float32], positive: NDArray[np.bool_], kind: str, run: Run
+) -> NDArray[np.float32]:
+    """Return what the classifier is taught, float32 [M]: two means' labels, or the chances that small clusters give."""
+    hard = clusters.labels.astype(np.float32)
+    if kind == "two_means":
+        return hard
+    many = cluster_labels(embeddings, positive, seed=run.seed)
+    if kind == "auto":
+        if not two_means_miss(embeddings, positive, many, seed=run.seed, factor=FAR_BETTER):
+            return hard
+        run.warnings.append(
+            f"Two clusters do not follow your positives; {many.n_clusters} small ones do, and gave the pseudo labels."
+        )
+    return many.labels
 
 
 def restored(state: Mapping[str, Tensor], settings: PuclSettings, device: torch.device) -> TrainedModel:
@@ -127,7 +149,7 @@ def fit_classifier(classifier: nn.Linear, embeddings: Tensor, labels: Tensor, l2
     Args:
         classifier: one output.
         embeddings: float32 [M, E].
-        labels: float32 [M] of 0 and 1.
+        labels: float32 [M], 0..1.
         l2: weight of half the squared length of the coefficients, against a mean loss.
     """
     nn.init.zeros_(classifier.weight)

@@ -120,8 +120,9 @@ def is_positive(data: ClassifiedChips, setting: Setting) -> NDArray[np.bool_]:
 def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
     """Draw positives, unlabeled and test chips of one seed.
 
-    What the makers set aside is tested on; else 30 % of the places; else the unlabeled themselves. Chips without a class
-    serve as unlabeled alone, where the setting names no share.
+    What the makers set aside is tested on; else 30 % of the places; else the unlabeled themselves. Of one set with a given
+    share of positives, the test chips have that share, too. Chips without a class serve as unlabeled alone, where the
+    setting names no share.
 
     Raises:
         DatasetError: if there are too few chips, or places to set aside.
@@ -145,4 +146,6 @@ def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
             raise DatasetError(f"{setting.name} has no chips to test on.", "Use the whole data set.", kind="few")
         drawn = (truth, pool, test, setting.n_positive, setting.n_unlabeled, setting.prior, generator)
         return splits.case_control(*drawn)
+    if setting.prior is not None and len(test):
+        test = splits.thinned(truth, test, setting.prior, np.random.default_rng(0))
     return splits.single_set(truth, pool, test if len(test) else None, setting.n_positive, setting.prior, generator)

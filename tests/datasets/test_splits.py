@@ -65,3 +65,14 @@ def test_something_is_left_to_learn_from() -> None:
     for seed in range(6):
         is_test = splits.apart_by_place(place, 0.3, np.random.default_rng(seed))
         assert 0 < is_test.sum() < 100
+
+
+@pytest.mark.parametrize("prior", [0.05, 0.3, 0.7])
+def test_thinned_rows_have_the_asked_share_and_are_the_same_each_time(prior: float) -> None:
+    truth = np.arange(1000) % 2 == 0
+    rows = np.arange(100, 900)
+    first, second = (splits.thinned(truth, rows, prior, np.random.default_rng(0)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert abs(truth[first].mean() - prior) < 0.005
+    assert set(first.tolist()) <= set(rows.tolist())
+    assert (truth[first].sum() == 400) == (prior > 0.5)

@@ -28,6 +28,12 @@ class PuclSettings(NetworkSettings):
     projection_hidden: int = setting(128, "Hidden units of the projection head, which only training uses.", min=2, max=8192)
     projection_dim: int = setting(64, "Output of the projection head (p).", min=2, max=2048)
     projection_norm: bool = setting(False, "Batch normalisation in the projection head, as in the paper.")
+    pseudo_labels: str = setting(
+        "auto",
+        "What the classifier is taught: two clusters (the paper), the chances that many small ones give, or small ones only "
+        "where they follow the positives far better (auto).",
+        choices=("auto", "two_means", "clusters"),
+    )
     n_seedings: int = setting(8, "Starts of the pseudo labelling; the best one counts.", min=1, max=256)
     classifier_l2: float = setting(1e-3, "Pull of the linear classifier towards zero.", min=1e-8, max=10.0)
 
@@ -53,7 +59,7 @@ CARD = MethodCard(
         "paper": {
             "backbone": "resnet18", "epochs": 200, "max_steps": NO_LIMIT, "batch_size": 1024, "optimizer": "lars", "lr": 1.2,
             "augmentation": "natural", "embedding_dim": 0, "projection_hidden": 512, "projection_dim": 128,
-            "projection_norm": True,
+            "projection_norm": True, "pseudo_labels": "two_means",
         },
     },
     entry="pu_geo.methods.pucl:fit",
