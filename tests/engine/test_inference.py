@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from pu_geo.engine.backbones import BACKBONES
-from pu_geo.engine.inference import fused, quick_backbone
+from pu_geo.engine.inference import SmallMaps, fused, quick_backbone
 from pu_geo.engine.network import Trunk
 
 SHAPE = (6, 32, 32)
@@ -46,8 +48,56 @@ def test_embeddings_hardly_drift(name: str) -> None:
 
 def test_convolutions_take_in_their_normalization() -> None:
     whole = trained("small", "bf16")
-    assert not any(isinstance(layer, nn.BatchNorm2d) for layer in fused(whole.backbone).modules())  # type: ignore[arg-type]
+    assert not any(isinstance(layer, nn.BatchNorm2d) for layer in fused(whole.backbone, SHAPE).modules())  # type: ignore[arg-type]
     assert any(isinstance(layer, nn.BatchNorm2d) for layer in whole.backbone.modules())
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding"),
+    [
+        *[((2, 2), 3, 1, 1), ((1, 1), 3, 1, 1), ((2, 2), 3, 2, 1), ((2, 1), 5, 2, 2)],
+        *[((3, 2), (3, 5), (2, 1), (1, 2)), ((2, 3), 2, 1, 0), ((2, 3), 7, 2, 3)],
+    ],
+)
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_one_product_equals_the_convolution(
+    size: tuple[int, int], kernel: Any, stride: Any, padding: Any, has_bias: bool
+) -> None:
+    torch.manual_seed(0)
+    convolution = nn.Conv2d(3, 5, kernel, stride, padding, bias=has_bias)
+    maps = torch.randn(4, 3, *size)
+    with torch.no_grad():
+        for some in (maps, maps[:1], maps[:0]):
+            torch.testing.assert_close(SmallMaps(convolution, *size)(some), convolution(some))
+
+
+def test_a_chip_alone_is_summed_as_among_others() -> None:
+    torch.manual_seed(0)
+    product = SmallMaps(nn.Conv2d(256, 256, 3, padding=1, bias=False), 2, 2).bfloat16()
+    maps = torch.randn(64, 256, 2, 2).bfloat16()
+    with torch.inference_mode():
+        alone, paired = (torch.cat([product(some) for some in maps.split(n)]) for n in (1, 2))
+    assert torch.equal(alone, paired)
+
+
+def test_only_convolutions_over_small_maps_become_products() -> None:
+    backbone = trained("resnet18", "bf16").backbone
+    names = [name for name, layer in fused(backbone, SHAPE).named_modules() if isinstance(layer, SmallMaps)]  # type: ignore[arg-type]
+    assert names == [
+        *["layer3.0.conv2", "layer3.1.conv1", "layer3.1.conv2"],
+        *["layer4.0.conv1", "layer4.0.conv2", "layer4.1.conv1", "layer4.1.conv2"],
+    ]
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_embeddings_do_not_depend_on_how_chips_are_batched(name: str) -> None:
+    trunk = trained(name, "bf16")
+    with torch.inference_mode(), quick_backbone(trunk):
+        whole = trunk(chips(9))
+        for at_once in (1, 5):
+            parts = [trunk(some) for some in chips(9).split(at_once)]
+            torch.testing.assert_close(torch.cat(parts), whole, rtol=2**-7, atol=1e-5)
+        assert trunk(chips(9)[:0]).shape == (0, trunk.out_dim)
 
 
 @pytest.mark.parametrize("why", ["float32", "training", "features"])
