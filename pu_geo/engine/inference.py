@@ -60,7 +60,7 @@ def fused(backbone: nn.Sequential, shape: tuple[int, ...]) -> nn.Module:
 
     Args:
         backbone: in evaluation mode: a BatchNorm that follows a convolution becomes part of its weights.
-        shape: (C, H, W) of the chips, the only shape that the copy takes.
+        shape: (..., H, W) of the chips, the only size that the copy takes.
     """
     plain = nn.Sequential(OrderedDict(copy.deepcopy(backbone).named_children()))  # `Backbone.forward` looks at shapes
     found = cast(fx.GraphModule, fuse(plain.eval()))
@@ -72,7 +72,8 @@ def fused(backbone: nn.Sequential, shape: tuple[int, ...]) -> nn.Module:
 @torch.no_grad()
 def _replace_on_small_maps(network: fx.GraphModule, shape: tuple[int, ...]) -> None:
     """Put `SmallMaps` in the place of each convolution that has more taps than its maps have pixels."""
-    ShapeProp(network).propagate(torch.zeros(1, *shape))
+    first = next(layer for layer in network.modules() if isinstance(layer, nn.Conv2d))
+    ShapeProp(network).propagate(torch.zeros(1, first.in_channels, *shape[-2:]))  # some trunks look at dates one by one
     for node in network.graph.nodes:
         layer = network.get_submodule(node.target) if node.op == "call_module" else None
         if not isinstance(layer, nn.Conv2d) or layer.groups > 1 or layer.dilation != (1, 1):

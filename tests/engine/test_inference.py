@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from pu_geo.engine.backbones import BACKBONES
 from pu_geo.engine.inference import SmallMaps, fused, quick_backbone
 from pu_geo.engine.network import Trunk
+from pu_geo.methods.cards.herocon import HeroconSettings
+from pu_geo.methods.pair_trunk import PairTrunk
 
 SHAPE = (6, 32, 32)
 
@@ -98,6 +100,18 @@ def test_embeddings_do_not_depend_on_how_chips_are_batched(name: str) -> None:
             parts = [trunk(some) for some in chips(9).split(at_once)]
             torch.testing.assert_close(torch.cat(parts), whole, rtol=2**-7, atol=1e-5)
         assert trunk(chips(9)[:0]).shape == (0, trunk.out_dim)
+
+
+def test_a_trunk_that_looks_at_the_dates_one_by_one() -> None:
+    settings = HeroconSettings(backbone="resnet18", precision="bf16")
+    trunk = PairTrunk((6, 32, 32), settings, torch.Generator().manual_seed(0)).eval()
+    chips = torch.randint(0, 256, (3, 6, 32, 32), generator=torch.Generator().manual_seed(1)).float()
+    chips[1, :3] = 0  # no pre image
+    with torch.inference_mode():
+        plain = trunk(chips)
+        with quick_backbone(trunk):
+            quick = trunk(chips)
+    assert torch.cosine_similarity(plain, quick).min() > 0.99
 
 
 @pytest.mark.parametrize("why", ["float32", "training", "features"])
