@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.services import training
-from pu_geo.ui import frame, job_card
+from pu_geo.ui import frame, job_card, model_panel, time_panel
 from pu_geo.ui.job_card import JobView
 
 CARDS_A_ROW = 3
@@ -17,7 +17,7 @@ frame.header(
     "Train", "Learn from the positives and the unlabeled, in the background. Closing this tab does not stop a training."
 )
 
-data, found = training.data_summary(layout), training.all_runs(layout)
+data, found, times = training.data_summary(layout), training.all_runs(layout), time_panel.Times(layout)
 for column, (label, value) in zip(
     st.columns(4),
     (
@@ -81,8 +81,12 @@ def draw_card(card: training.MethodCard) -> None:
     st.markdown(f"**{card.title}**")
     st.caption(card.summary)
     with st.expander("Details and settings"):
-        st.caption(f"Source: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}")
-        preset = st.selectbox("Preset", list(card.presets), key=f"preset-{card.name}")
+        st.caption(
+            f"Source: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}  \n{training.figures_of(card.name)}"
+        )
+        preset = st.selectbox(
+            "Preset", list(card.presets), key=f"preset-{card.name}", format_func=lambda name: times.preset_words(card, name)
+        )
         seed = st.number_input("Seed", 0, 10_000, 0, key=f"seed-{card.name}")
         types_from = None
         if card.uses_types:
@@ -91,6 +95,7 @@ def draw_card(card: training.MethodCard) -> None:
                 placeholder="one kind for all", help="Attribute of the footprints that names it; read for your positives alone.",
             )  # fmt: skip
         changed = settings_form(card, preset)
+    times.tell(card, preset, changed)
     reason = training.why_not(layout, card.name)
     if reason:
         st.caption(f":orange[{reason}]")
@@ -108,7 +113,9 @@ for number, (heading, cards) in enumerate(training.cards_by_group().items()):
             with columns[place % len(columns)].container(border=True):
                 draw_card(card)
 
+time_panel.machine(layout)
 job_card.watch(layout, training.TRAINING_TASKS, body=curves, most=3)
+model_panel.draw(layout)
 
 if found:
     st.markdown("#### Runs")

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from pu_geo import __version__, cli_benchmark, cli_map, cli_outlines, jobs
+from pu_geo import __version__, cli_benchmark, cli_map, cli_models, cli_outlines, jobs
 from pu_geo.cli_parser import build_parser
 from pu_geo.cli_run import absolute, run_job, say
 from pu_geo.errors import JobCancelled, LabelError, PuGeoError
@@ -137,13 +137,26 @@ def _rank(options: argparse.Namespace) -> None:
 def _methods(options: argparse.Namespace) -> None:
     from pu_geo.services import training
 
+    if options.probe:
+        from pu_geo.tasks import probe
+
+        probe.keep(probe.measure(), training.speed_file())
+    known = training.speed()
     found = [
-        {"name": card.name, "title": card.title, "group": group, "presets": list(card.presets), "needs": card.needs}
+        {
+            "name": card.name, "title": card.title, "group": group, "presets": list(card.presets), "needs": card.needs,
+            "figures": training.figures_of(card.name),
+            "expected_seconds": {preset: {str(n): round(seconds, 1) for n, seconds in times.items()}
+                                 for preset, times in training.usual_times(card, known).items()},
+        }
         for group, cards in training.cards_by_group().items()
         for card in cards
-    ]
-    lines = [f"{row['name']:15} {row['title']}: {', '.join(row['presets'])}. {row['needs']}" for row in found]
-    say(options, {"methods": found}, "\n".join(lines))
+    ]  # fmt: skip
+    lines = [f"{card.name:15} {card.title}. {card.needs}\n{training.usual_words(card, known)}"
+             for cards in training.cards_by_group().values() for card in cards]  # fmt: skip
+    lines.append(f"{training.measured_words(known)} They are for chips of 64 px and 30 positives.")
+    measured = {"device": known.device, "is_shipped": known.is_shipped, "measured_at": known.measured_at}
+    say(options, {"methods": found, "measured": measured}, "\n".join(lines))
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -245,6 +258,7 @@ COMMANDS = {
     "methods": _methods,
     "train": _train,
     "evaluate": _evaluate,
+    **cli_models.COMMANDS,
     **cli_map.COMMANDS,
     **cli_benchmark.COMMANDS,
     "inspect": _inspect,

@@ -27,15 +27,22 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     _imagery_verbs(verbs)
     _label_verb(verbs)
     _run_verbs(verbs)
+    _model_verb(verbs)
     _map_verbs(verbs)
     _other_verbs(verbs)
     return parser
 
 
 def _verb(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help: str, example: str, *, project: bool = True
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    help: str,
+    example: str,
+    *,
+    project: bool = True,
+    group: str = "",
 ) -> argparse.ArgumentParser:
-    verb = verbs.add_parser(name, help=help, description=help, epilog=f"Example: pu-geo {name} {example}")
+    verb = verbs.add_parser(name, help=help, description=help, epilog=f"Example: pu-geo {group}{name} {example}")
     if project:
         verb.add_argument("project", metavar="P.pugeo", help="the project folder")
     verb.add_argument("--json", action="store_true", help="print JSON for machines")
@@ -118,7 +125,10 @@ def _label_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     _verb(verbs, "rank", "Rank all buildings with the instant ranker; makes a run.", "joplin.pugeo")
-    _verb(verbs, "methods", "List the methods, their presets, and what they need.", "--json", project=False)
+    verb = _verb(
+        verbs, "methods", "List the methods, what they need, and how long presets take.", "--probe --json", project=False
+    )  # fmt: skip
+    verb.add_argument("--probe", action="store_true", help="measure this machine before, which takes about 15 seconds")
     verb = _verb(verbs, "train", "Train a method and score all buildings; makes a run.", "joplin.pugeo --method ncpu")
     verb.add_argument("--method", required=True, help="ncpu, pucl, ...: `pu-geo methods` lists them")
     verb.add_argument("--preset", default="quick")
@@ -136,6 +146,29 @@ def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     verb.add_argument("--field", required=True, help="attribute of the footprints that holds the truth")
     verb.add_argument("--positive", action="append", required=True, metavar="VALUE", help="value that means damaged")
     verb.add_argument("--exclude", action="append", default=[], metavar="VALUE", help="value to leave out")
+
+
+def _model_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    words = "Hand a trained model on, check one that came, or score all buildings by it."
+    actions = verbs.add_parser("model", help=words, description=words).add_subparsers(
+        dest="action", required=True, metavar="ACTION"
+    )
+    verb = _verb(
+        actions, "export", "Write the model of a run into one file.", "joplin.pugeo latest --out joplin.pugeo-model.zip",
+        group="model ",
+    )  # fmt: skip
+    verb.add_argument("run", metavar="RUN", help="id of a run, or latest")
+    verb.add_argument("--out", required=True, metavar="FILE.pugeo-model.zip", help="a file, or a folder to put it in")
+    verb = _verb(
+        actions, "check", "Say whether a model file can be used, and for which chips.", "joplin.pugeo-model.zip",
+        project=False, group="model ",
+    )  # fmt: skip
+    verb.add_argument("file", metavar="FILE")
+    verb = _verb(
+        actions, "apply", "Score all buildings of a project by a model that was trained elsewhere.",
+        "moore.pugeo joplin.pugeo-model.zip", group="model ",
+    )  # fmt: skip
+    verb.add_argument("file", metavar="FILE")
 
 
 def _map_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -39,6 +39,10 @@ class DatasetError(PuGeoError):
     """The files of a published data set are missing or damaged, or do not allow what a table asks for."""
 
 
+class ModelError(PuGeoError):
+    """A model file cannot be made or used."""
+
+
 class TrainingError(PuGeoError):
     """A method cannot train on what it was given, or had to stop."""
 

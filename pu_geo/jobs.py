@@ -16,7 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -61,11 +62,25 @@ class JobView:
     hint: str = ""
 
 
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say in words why a job cannot be started: a full disk, or a folder that may not be written to."""
+    try:
+        yield
+    except OSError as error:
+        raise JobError(
+            f"The job cannot be started: {error.strerror}.",
+            "Make room on the disk of the project, and its folder writable; then try again.",
+            kind="disk",
+        ) from error
+
+
+@_told()
 def create(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
     """Write a new job's folder and return it; nothing runs yet.
 
     Raises:
-        JobError: if the task changes what the project is made of and another such job is running.
+        JobError: if the task changes what the project is made of and another such job is running, or the disk is full.
     """
     busy = [job.job_id for job in all_jobs(layout) if job.state == "running" and job.task in ONE_AT_A_TIME]
     if task in ONE_AT_A_TIME and busy:
@@ -86,11 +101,12 @@ def start(layout: Layout, task: str, args: Mapping[str, Any]) -> str:
     return folder.name
 
 
+@_told()
 def launch(folder: Path) -> None:
     """Start the worker of a job that is not running.
 
     Raises:
-        JobError: if its worker is alive.
+        JobError: if its worker is alive, or the disk is full.
     """
     lock = take_lock(folder)
     try:
@@ -210,7 +226,7 @@ def cancel(layout: Layout, job_id: str) -> None:
 
 
 def resume(layout: Layout, job_id: str) -> None:
-    """Start an interrupted, failed or cancelled job again, from its beginning.
+    """Start an interrupted, failed or cancelled job again: a training after its last checkpoint, others from their beginning.
 
     Raises:
         JobError: if it is running, or done.

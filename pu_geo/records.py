@@ -202,6 +202,8 @@ class RunFacts:
         threshold: where to start looking, 0..1, from positives and unlabeled alone; not calibrated.
         warnings: what a person should know before trusting the run, one sentence each.
         estimated_share: Elkan-Noto estimate of the damaged share of the unlabeled, 0..1; None where it cannot be made.
+        from_model: where a model that was trained elsewhere gave the scores: {"file", "sha256", "run_id", "at_event",
+            "n_positive"} of its training. Then `n_positive` and `at_event` tell of labels that nothing was learned from.
     """
 
     run_id: str
@@ -221,6 +223,7 @@ class RunFacts:
     estimated_share: float | None = None
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    from_model: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
+import shutil
 import sys
 import time
 import traceback
@@ -32,10 +34,13 @@ TASKS = {
     "chip": "pu_geo.tasks.chip:chip",
     "rank": "pu_geo.tasks.train:rank",
     "train": "pu_geo.tasks.train:train",
+    "apply_model": "pu_geo.tasks.apply_model:apply_model",
     "embed": "pu_geo.tasks.embed:embed",
+    "probe": "pu_geo.tasks.probe:probe",
     "export": "pu_geo.tasks.export:export",
     "publish": "pu_geo.tasks.publish:publish",
 }
+_ROOM = "room"  # a file of some bytes: what is freed for the last words of a job whose disk is full
 
 
 def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[str, Any]:
@@ -51,6 +56,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
     events.append(folder, "started", {"pid": os.getpid()})
     began = time.monotonic()
     try:
+        (folder / _ROOM).write_bytes(bytes(1 << 14))
         job = Job(open_project(spec["project"]), folder, echo)
         module, _, function = TASKS[spec["task"]].partition(":")
         result: Mapping[str, Any] = getattr(importlib.import_module(module), function)(job, **spec["args"])
@@ -58,22 +64,50 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
         events.append(folder, "cancelled", {"seconds": time.monotonic() - began})
         raise
     except PuGeoError as error:
-        events.append(folder, "failed", {"problem": error.problem, "hint": error.hint})
+        _record(folder, error)
         raise
     except Exception as error:
-        raise _recorded_fault(folder, error) from error
+        told = _disk_full(folder) if _is_disk_full(error) else _fault(folder, error)
+        _record(folder, told)
+        raise told from error
+    finally:
+        (folder / _ROOM).unlink(missing_ok=True)
     events.append(folder, "done", {"result": dict(result), "seconds": round(time.monotonic() - began, 3)})
     return result
 
 
-def _recorded_fault(folder: Path, error: Exception) -> JobError:
+def _record(folder: Path, error: PuGeoError) -> None:
+    """Note how a job failed."""
+    (folder / _ROOM).unlink(missing_ok=True)
+    events.append(folder, "failed", {"problem": error.problem, "hint": error.hint})
+
+
+def _is_disk_full(error: BaseException) -> bool:
+    """Tell a full disk, or a used-up share of it; libraries in other languages say it in words alone."""
+    full = (errno.ENOSPC, errno.EDQUOT)
+    return (isinstance(error, OSError) and error.errno in full) or os.strerror(errno.ENOSPC) in str(error)
+
+
+def _disk_full(folder: Path) -> JobError:
+    """Say that a disk is full, and that nothing is lost."""
+    left = shutil.disk_usage(folder).free / 1e6
+    return JobError(
+        f"The disk that holds {folder.parent.parent} is full ({left:.1f} MB are free), so the job had to stop.",
+        "Make room there, then start this job again: a training goes on after its last checkpoint. Your labels and "
+        "finished runs are safe.",
+        kind="disk_full",
+    )
+
+
+def _fault(folder: Path, error: Exception) -> JobError:
     """Write a fault of ours, with its traceback, into the job's log; return it as people are told of it."""
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)
-    problem = f"The job stopped on a fault in PU-Geo: {type(error).__name__}: {error}."
-    hint = f"Your labels are safe. Please report it with the log of this job (`pu-geo jobs PROJECT log {folder.name}`)."
-    events.append(folder, "failed", {"problem": problem, "hint": hint})
-    return JobError(problem, hint, kind="fault")
+    return JobError(
+        f"The job stopped on a fault in PU-Geo: {type(error).__name__}: {error}.",
+        f"Your labels are safe. Please report it with the log of this job (`pu-geo jobs PROJECT log {folder.name}`).",
+        kind="fault",
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -186,3 +186,29 @@ def test_every_verb_of_the_parser_does_something() -> None:
     subparsers = build_parser("0")._subparsers
     assert subparsers is not None
     assert set(subparsers._group_actions[0].choices or ()) == set(cli.COMMANDS)
+
+
+def test_methods_tell_how_long_presets_take(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "methods", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["measured"]["is_shipped"] is True
+    ncpu = next(row for row in told["methods"] if row["name"] == "ncpu")
+    assert list(ncpu["expected_seconds"]) == ncpu["presets"] == ["quick", "standard", "paper"]
+    assert all(0 < times["1000"] < times["20000"] for times in ncpu["expected_seconds"].values())
+    words = run(capsys, "methods")[1]
+    assert "for 20,000 chips" in words
+    assert "this machine was not measured yet" in words
+
+
+def test_methods_can_measure_this_machine_before(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    from pu_geo.methods.expected_time import REFERENCE, machine_name
+    from pu_geo.tasks import probe
+
+    monkeypatch.setattr(probe, "measure", lambda: replace(REFERENCE, machine=machine_name(), device="a slow machine"))
+    assert json.loads(run(capsys, "methods", "--probe", "--json")[1])["measured"]["device"] == "a slow machine"
+    assert "a slow machine" in run(capsys, "methods")[1]  # it is kept

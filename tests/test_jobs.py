@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import signal
 import sys
 import time
@@ -161,6 +163,36 @@ def test_half_a_line_at_the_end_of_the_log_is_left_out(tmp_path: Path) -> None:
     with (tmp_path / "events.jsonl").open("a") as log:
         log.write('{"event": "pro')
     assert [event["event"] for event in events.read(tmp_path)] == ["progress"]
+
+
+def test_an_event_after_half_a_line_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text('{"event": "pro')
+    events.append(tmp_path, "failed", {"problem": "The disk is full."})
+    events.append(tmp_path, "launched")
+    assert [event["event"] for event in events.read(tmp_path)] == ["failed", "launched"]
+    assert (tmp_path / "events.jsonl").read_bytes().count(b"\n") == 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)),
+        RuntimeError("I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_full_disk_is_no_fault_of_ours(project: Layout, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    seen = run_here(project, monkeypatch, error)
+    assert seen.state == "failed"
+    assert re.match(rf"The disk that holds {project.folder} is full \(\d+\.\d MB are free\)", seen.problem)
+    assert "start this job again" in seen.hint
+    assert not (project.jobs / seen.job_id / "room").exists()
+
+
+def test_a_job_in_a_folder_that_cannot_be_written_is_refused_in_words(project: Layout) -> None:
+    project.jobs.write_text("in the way")
+    with pytest.raises(JobError, match="cannot be started: "):
+        jobs.start(project, "sleep", {})
 
 
 def test_curve_goes_on_over_launches(project: Layout) -> None:

@@ -14,11 +14,12 @@ import torchvision
 from torch import Tensor, nn
 
 from pu_geo.errors import ShapeError, TrainingError
+from pu_geo.project import model_files
 
 MAX_BYTES = 2**30
 """Larger files are not read: ResNet-18 needs 45 MB, and 135 MB with the state of its optimizer."""
 
-SUFFIXES = (".safetensors", ".pt", ".pth")
+SUFFIXES = (".safetensors", ".pt", ".pth", ".zip")
 UNREADABLE = (
     *(pickle.UnpicklingError, struct.error, RuntimeError, ValueError, LookupError, TypeError, AttributeError),
     *(AssertionError, EOFError, MemoryError, OverflowError),
@@ -142,14 +143,14 @@ def new_backbone(name: str, n_bands: int, generator: torch.Generator, weights_fi
         name: a key of `BACKBONES`.
         n_bands: C >= 1.
         generator: on the CPU. Torch's global random state is neither used nor moved.
-        weights_file: a local .safetensors, .pt or .pth file to start from; see `_load_weights`.
+        weights_file: a local .safetensors, .pt or .pth file, or a model file, to start from; see `_load_weights`.
 
     Returns:
         The backbone, in training mode, float32.
 
     Raises:
         ValueError: for another name or number of bands.
-        TrainingError: if the weights file cannot be used.
+        TrainingError, ModelError: if the weights file cannot be used.
     """
     if name not in BACKBONES or n_bands < 1:
         raise ValueError(f"a backbone is one of {', '.join(BACKBONES)} with 1 band or more; got {name!r}, {n_bands} bands.")
@@ -169,13 +170,13 @@ def new_backbone(name: str, n_bands: int, generator: torch.Generator, weights_fi
 def _load_weights(backbone: Backbone, path: Path) -> None:
     """Start a backbone from a state dict, such as torchvision's ResNet-18 or an earlier run's backbone.
 
-    The state dict may lie under "state_dict" or "model", and its names begin with "module." or "backbone.": then the
-    tensors beside those are left out. A classifier `fc` is left out too. All other tensors must fit. A first layer
-    of three bands is spread over the backbone's bands. `weights_note` says how many tensors were taken.
+    The state dict may lie under "state_dict" or "model", and its names begin with "module.", "backbone." or, as in a
+    run's model, "trunk.backbone.": then the tensors beside those are left out. A classifier `fc` is left out too. All other
+    tensors must fit. A first layer of three bands is spread over the backbone's bands. `weights_note` says how many tensors were taken.
 
     Args:
         backbone: to be changed; on any device.
-        path: a local .safetensors, .pt or .pth file. Code in it is not run.
+        path: a local .safetensors, .pt or .pth file, or a model file. Code in it is not run.
 
     Raises:
         TrainingError: if the file is missing, too large, unreadable, does not fit, or holds numbers that are not finite.
@@ -239,7 +240,7 @@ def _state_dict(path: Path) -> Mapping[str, object]:
 
 def _tensors_of_backbone(found: Mapping[str, object], path: Path) -> dict[str, Tensor]:
     """Pick the backbone's tensors out of a state dict, under plain names; BatchNorm's counters are of no use to us."""
-    for prefix in ("module.", "backbone."):
+    for prefix in ("module.", "trunk.backbone.", "backbone."):
         if any(name.startswith(prefix) for name in found):
             found = {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
     tensors: dict[str, Tensor] = {}
@@ -260,6 +261,9 @@ def _read(path: Path) -> object:
         raise _refusal(path, f"ends in {path.suffix!r}; it must end in {', '.join(SUFFIXES)}")
     if (size := path.stat().st_size) > MAX_BYTES:
         raise _refusal(path, f"has {size / 1e6:.0f} MB; the weights of a backbone have {MAX_BYTES / 1e6:.0f} MB at most")
+    if path.suffix == ".zip":
+        tensors = model_files.read(path).tensors.items()
+        return {name: torch.from_numpy(array.copy()) for name, array in tensors if name.startswith("trunk.backbone.")}
     try:
         return _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
     except OSError as error:
@@ -288,6 +292,7 @@ def _read_safetensors(path: Path) -> object:
 def _refusal(path: Path, problem: str) -> TrainingError:
     return TrainingError(
         f"The weights file {path} {problem}.",
-        "Choose a .safetensors, .pt or .pth file with the state dict of this backbone, or start without a weights file.",
+        "Choose a .safetensors, .pt or .pth file with the state dict of this backbone, a model file (.pugeo-model.zip) of a "
+        "network from chips, or start without a weights file.",
         kind="weights",
     )

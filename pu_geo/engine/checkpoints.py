@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import time
 from collections.abc import Mapping
@@ -13,13 +14,14 @@ from typing import Any
 import torch
 
 SECONDS_BETWEEN = 5.0
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 @dataclass
 class Checkpoints:
     """A folder with the newest state of each stage of one training, and the one before it.
 
-    A file is written beside, flushed and renamed; its sha256 lies in a file of its own. What is damaged is not read.
+    A file is written beside, flushed and renamed; it begins with the sha256 of the rest. What is damaged is not read.
 
     Attributes:
         folder: of one training; made where it is missing.
@@ -62,39 +64,30 @@ class Checkpoints:
     def _write(self, stage: str, content: Mapping[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         temporary, newest = self._path(stage, "unfinished"), self._path(stage)
-        with temporary.open("wb") as stream:
-            torch.save(content, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        _seal(temporary)
+        buffer = io.BytesIO()  # torch's own writer does not say that a disk is full
+        torch.save(content, buffer)
+        try:
+            with temporary.open("wb") as stream:
+                stream.write(hashlib.sha256(buffer.getbuffer()).digest())
+                stream.write(buffer.getbuffer())
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError:
+            temporary.unlink(missing_ok=True)  # gives the room back, so that there is some to say so
+            raise
         if newest.exists():
-            _move(newest, self._path(stage, "previous"))
-        _move(temporary, newest)
-
-
-def _digest(path: Path) -> Path:
-    return path.with_suffix(".sha256")
-
-
-def _seal(path: Path) -> None:
-    with path.open("rb") as stream:
-        _digest(path).write_text(hashlib.file_digest(stream, "sha256").hexdigest(), encoding="ascii")
-
-
-def _move(source: Path, target: Path) -> None:
-    """Rename a file and its digest; killed between the two, the file counts as damaged and the other one is read."""
-    source.replace(target)
-    _digest(source).replace(_digest(target))
+            newest.replace(self._path(stage, "previous"))
+        temporary.replace(newest)
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     """Read a file if it is there and is what was written."""
     try:
-        expected = _digest(path).read_text(encoding="ascii")
-        with path.open("rb") as stream:
-            if hashlib.file_digest(stream, "sha256").hexdigest() != expected:
-                return None
-    except (OSError, UnicodeDecodeError):
+        content = memoryview(path.read_bytes())
+    except OSError:
         return None
-    found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    digest, saved = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if hashlib.sha256(saved).digest() != digest:
+        return None
+    found: dict[str, Any] = torch.load(io.BytesIO(saved), map_location="cpu", weights_only=True)
     return found

@@ -158,9 +158,6 @@ class Training:
         """Keep the state after a good epoch and report it."""
         start, end = self._span
         self._good = snapshot(self.learner)
-        if self.run.checkpoints:
-            is_last = epoch.number == self.n_epochs
-            self.run.checkpoints.offer(self.stage, epoch.number, self._good, is_last=is_last)
         self.run.report(
             {
                 "stage": self.stage,
@@ -171,6 +168,9 @@ class Training:
                 "seconds": time.monotonic() - self._began,
             }
         )
+        if self.run.checkpoints:  # after the report: killed between the two, an epoch is told twice rather than never
+            is_last = epoch.number == self.n_epochs
+            self.run.checkpoints.offer(self.stage, epoch.number, self._good, is_last=is_last)
 
     def stop(self, number: int, where: str) -> None:
         """Go back to the last good epoch and say so.

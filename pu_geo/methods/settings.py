@@ -78,7 +78,9 @@ class NetworkSettings:
         choices=("features", "small", "resnet18", "preact_resnet18"),
     )
     width: int = setting(0, "Hidden units on cached features; 0 looks straight at them.", min=0, max=4096)
-    weights_file: str = setting("", "Path of a local file of resnet18 weights to start from; empty starts at random.")
+    weights_file: str = setting(
+        "", "Path of weights, or of a model file, that the network starts from; empty starts at random."
+    )
     augmentation: str = setting(
         "aerial",
         "Views of chips: flips, rotation and crop (aerial), or mirror, crop and colour (natural). Cached features are aerial.",

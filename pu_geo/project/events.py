@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,10 +15,24 @@ FILE_NAME = "events.jsonl"
 
 
 def append(folder: Path, kind: str, values: Mapping[str, object] | None = None) -> None:
-    """Append one event. Whole lines only: the line is written in one call, so that a reader never sees half of two."""
+    """Append one event. Whole lines only: the line is written in one call, so that a reader never sees half of two.
+
+    Raises:
+        OSError: if it did not fit on the disk; a half of it is left, and ended by whoever appends next.
+    """
     line = json.dumps({"at": now(), "event": kind, **(values or {})}, ensure_ascii=False) + "\n"
-    with (folder / FILE_NAME).open("ab", buffering=0) as stream:
-        stream.write(line.encode("utf-8"))
+    with (folder / FILE_NAME).open("ab+", buffering=0) as stream:
+        content = (_end_of_half_line(stream) + line).encode("utf-8")
+        if stream.write(content) != len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder / FILE_NAME))
+
+
+def _end_of_half_line(stream: io.FileIO) -> str:
+    """Return what is missing at the end of the log where a write was cut off."""
+    if stream.seek(0, os.SEEK_END) == 0:
+        return ""
+    stream.seek(-1, os.SEEK_END)
+    return "" if stream.read(1) == b"\n" else "\n"
 
 
 def read(folder: Path) -> list[dict[str, object]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,10 +113,21 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+class _Blocks:
+    """A file that numpy can only write to block by block."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.write = stream.write
+
+
 def write_array(path: Path, array: NDArray[np.generic]) -> None:
-    """Write a .npy file atomically."""
+    """Write a .npy file atomically.
+
+    Raises:
+        OSError: if it cannot be written; its errno says why, which numpy does not tell of the files that it writes itself.
+    """
     with replacing(path) as temporary, temporary.open("wb") as stream:
-        np.save(stream, array, allow_pickle=False)
+        np.save(_Blocks(stream), array, allow_pickle=False)
 
 
 def write_json(path: Path, value: object) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -58,22 +60,33 @@ def finish(
         files: files written into the run's folder already (weights).
     """
     folder = layout.run(facts.run_id)
-    written = list(files)
-    for name, array in {"scores": scores, **arrays}.items():
-        written.append(folder / f"{checked_id(name)}.npy")
-        write_array(written[-1], array)
-    written.append(folder / "building_ids.json")
-    write_json(written[-1], list(ids))
-    manifest = {"facts": asdict(facts), "sha256": {path.name: sha256_of(path) for path in written}}
-    write_json(folder / "manifest.json", manifest)
-    with transaction(db):
-        db.execute(
-            "INSERT INTO run VALUES (?, ?, ?, ?)",
-            (facts.run_id, facts.method, facts.created_at, json.dumps(asdict(facts))),
-        )
-        last = db.execute("SELECT by_person FROM pinned_run ORDER BY pin DESC LIMIT 1").fetchone()
-        if last is None or not last[0]:
-            _pin(db, facts.run_id, ids, scores, by_person=False)
+    with whole_or_not_at_all(folder):
+        written = list(files)
+        for name, array in {"scores": scores, **arrays}.items():
+            written.append(folder / f"{checked_id(name)}.npy")
+            write_array(written[-1], array)
+        written.append(folder / "building_ids.json")
+        write_json(written[-1], list(ids))
+        manifest = {"facts": asdict(facts), "sha256": {path.name: sha256_of(path) for path in written}}
+        write_json(folder / "manifest.json", manifest)
+        with transaction(db):
+            db.execute(
+                "INSERT INTO run VALUES (?, ?, ?, ?)",
+                (facts.run_id, facts.method, facts.created_at, json.dumps(asdict(facts))),
+            )
+            last = db.execute("SELECT by_person FROM pinned_run ORDER BY pin DESC LIMIT 1").fetchone()
+            if last is None or not last[0]:
+                _pin(db, facts.run_id, ids, scores, by_person=False)
+
+
+@contextmanager
+def whole_or_not_at_all(folder: Path) -> Iterator[None]:
+    """Take the folder of a run away again if what belongs into it cannot be written."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def pin(db: sqlite3.Connection, layout: Layout, run_id: str) -> None:

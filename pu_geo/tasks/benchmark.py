@@ -93,7 +93,7 @@ def run_table(
     data = table.read(path)
     made_with = _made_with(data, overrides or {})
     asked = {(each.name, m, _preset(m, preset), seed, made_with) for each in chosen for m in every for seed in range(seeds)}
-    done = [each for each in _read_kept(kept) if _key(each) in asked]
+    done = [each for each in read_kept(kept) if _key(each) in asked]
     known = {_key(each) for each in done}
     for setting in chosen:
         for seed in range(seeds):
@@ -120,7 +120,7 @@ def _made_with(data: ClassifiedChips, overrides: Mapping[str, str | float]) -> s
     return digest.hexdigest()[:12]
 
 
-def _read_kept(kept: Path | None) -> list[Outcome]:
+def read_kept(kept: Path | None) -> list[Outcome]:
     """Read finished outcomes; a last line that a kill cut off is taken out of the file."""
     if kept is None or not kept.exists():
         return []
@@ -229,9 +229,15 @@ class _Draw:
         return PUData(inputs, truth, nobody, truth.astype(np.int64))
 
 
-def as_markdown(table: Table, outcomes: Sequence[Outcome], command: str, published: bool = True) -> str:
-    """Write outcomes as a table: mean ± standard deviation over seeds, with what papers report beside."""
-    lines = [f"### {table.title}", "", f"`{command}`", "", f"{dt.date.today().isoformat()}; {hardware()}.", ""]
+def as_markdown(table: Table, outcomes: Sequence[Outcome], command: str, published: bool = True, made: str = "") -> str:
+    """Write outcomes as a table: mean ± standard deviation over seeds, with what papers report beside.
+
+    Args:
+        command: what gives these outcomes.
+        published: whether the papers' figures are of such a training.
+        made: date and hardware; of this moment if empty.
+    """
+    lines = [f"### {table.title}", "", f"`{command}`", "", made or f"{dt.date.today().isoformat()}; {hardware()}.", ""]
     lines += ["| setting | method | preset | seeds | AUC | AP | OA | F1 | CPU s | published |", "|" + "---|" * 10]
     for setting in table.settings:
         own = [each for each in outcomes if each.setting == setting.name]

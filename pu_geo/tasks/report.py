@@ -254,15 +254,18 @@ def _method(damage_map: DamageMap) -> str:
     title = "the instant ranker, a linear ranking of frozen features" if name == "ranker" else name
     answers = parts.count(columns.get("label", ()))
     preset, seed, run_id, made_with = (text(told.get(key), 60) for key in ("preset", "seed", "run_id", "made_with"))
-    numbers = ("n_positive_clicks", "trained_on_labels_up_to_event", "labels_up_to_event")
-    positives, trained, newest = (text(told.get(key), 20) for key in numbers)
+    learned = parts.learned_from(told)
+    positives, trained, newest = (
+        text(value, 20) for value in (learned.get("n_positive"), learned.get("at_event"), told.get("labels_up_to_event"))
+    )
+    where = ", in another project: a model from there gave the scores" if "from_model" in told else ""
     kind = str(next((value for value in columns.get("score_type", ()) if value is not None), ""))
     calibrated = any(value is not None for value in columns.get("p_damaged", ()))
     scores = "chances of damage were calibrated on the audit" if calibrated else "a rank, not a probability"
     rows = (
         ("Method", text(title if card is None else f"{card.title}. {card.paper}")),
         ("Settings", f"preset {preset}, seed {seed}, run {run_id}, {made_with}"),
-        ("Learned from", f"{positives} positives and the unlabeled, answers up to number {trained}; it gives no grades"),
+        ("Learned from", f"{positives} positives and the unlabeled, answers up to number {trained}{where}; it gives no grades"),
         (
             "Answers on the map",
             f"{number(answers['damaged'])} damaged, {number(answers['no_visible_damage'])} no visible damage, "

@@ -194,9 +194,17 @@ def _limits_of_coverage(damage_map: DamageMap) -> list[str]:
     return told
 
 
+def learned_from(metadata: Mapping[str, object]) -> Mapping[str, object]:
+    """Return {"n_positive", "at_event"} of what the scores were learned from: in this project, or where their model was made."""
+    there = metadata.get("from_model")
+    if isinstance(there, Mapping):
+        return there
+    return {"n_positive": metadata.get("n_positive_clicks"), "at_event": metadata.get("trained_on_labels_up_to_event")}
+
+
 def _limits_of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> list[str]:
     columns, told = damage_map.columns, []
-    positives = damage_map.metadata.get("n_positive_clicks")
+    positives = learned_from(damage_map.metadata).get("n_positive")
     if isinstance(positives, int) and positives < FEW_POSITIVES:
         told.append(
             f"The method learned from {positives} positives only; kinds of damage that are not among them may be missed."

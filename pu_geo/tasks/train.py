@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
 import time
@@ -13,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
 
 from pu_geo.analysis import estimates, pupl, ranker
 from pu_geo.engine.checkpoints import Checkpoints
@@ -23,21 +23,27 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import runs, store
-from pu_geo.project.layout import Layout, replacing
+from pu_geo.project.layout import write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.tasks.inputs import RunInputs, read_inputs
 from pu_geo.tasks.job import Job
+from pu_geo.tasks.model_card import Learned, write_model
 
 RANKER_NAME = "ranker"
+_RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
 RANKER_EMBEDDING_DIM = 64
 FAR_ABOVE = 3.0  # times the estimated share, from which the share called damaged looks wrong
 MOST_CALLED, FEWEST_CALLED = 0.5, 0.001  # shares of the unlabeled beyond which a run looks collapsed
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    """What a method made of it. The other fields are those of `RunFacts`."""
+class Outcome:
+    """What a method made of it. The other fields are those of `RunFacts`.
+
+    Attributes:
+        write_files: writes what else belongs into the run's folder, and returns the paths.
+    """
 
     method: str
     preset: str
@@ -49,8 +55,9 @@ class _Outcome:
     seed: int = 0
     settings: Mapping[str, object] = field(default_factory=dict)
     device: str = "cpu"
-    weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    write_files: Callable[[RunFacts], Sequence[Path]] = lambda _: ()
     warnings: Sequence[str] = ()
+    from_model: Mapping[str, object] | None = None
 
 
 def rank(job: Job) -> dict[str, object]:
@@ -62,16 +69,18 @@ def rank(job: Job) -> dict[str, object]:
     Raises:
         TrainingError: if there are no positives.
     """
-    began = time.monotonic()
+    began, stored = time.monotonic(), stored_before(job)
+    if stored:
+        return stored
     inputs = read_inputs(job.layout)
     job.report(0.1, "ranking all buildings")
     prepared, pu = ranker.prepare(inputs.plain), inputs.pu
     scores, share = estimates.rank_with_estimate(
         prepared, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged
     )
-    threshold = _first_threshold(scores, pu, share, 1.0)
+    threshold = first_threshold(scores, pu, share, 1.0)
     embeddings = _ranker_embeddings(prepared.values)
-    return _finish(job, inputs, began, _Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
+    return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
 
 
 def train(
@@ -92,7 +101,9 @@ def train(
     Raises:
         TrainingError: if there are too few labels, a setting is wrong, or the training diverged.
     """
-    began = time.monotonic()
+    began, stored = time.monotonic(), stored_before(job)
+    if stored:
+        return stored
     card = catalog.card(method)
     settings = catalog.settings_for(method, preset, overrides or {})
     kept = job.folder / "checkpoints"
@@ -114,12 +125,13 @@ def train(
     model = catalog.load_fit(method)(data, settings, run)
     job.report(0.95, "scoring all buildings")
     scores = model.score(data.inputs.array)
-    threshold = _first_threshold(scores, pu, share, estimates.NCPU_FROM_SHARE)
-    outcome = _Outcome(
+    threshold = first_threshold(scores, pu, share, estimates.NCPU_FROM_SHARE)
+    outcome = Outcome(
         method, preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
-        settings=asdict(settings), device=str(run.device), weights=model.state(), warnings=run.warnings,
+        settings=asdict(settings), device=str(run.device), warnings=run.warnings,
+        write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from)),
     )  # fmt: skip
-    result = _finish(job, inputs, began, outcome)
+    result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
     return result
 
@@ -136,7 +148,7 @@ def _with_class_prior(settings: NetworkSettings, share: float, run: Run) -> Netw
     return replace(settings, class_prior=prior)  # type: ignore[call-arg]  # not every settings class has it
 
 
-def _first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None, below: float) -> float:
+def first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None, below: float) -> float:
     """Return where to start looking: the score that as many unlabeled exceed as the estimate says are damaged.
 
     From an estimated share of `below` on, and without an estimate, 0.5: PU methods place their own boundary well where
@@ -175,7 +187,7 @@ def _ranker_embeddings(standardised: NDArray[np.float32]) -> NDArray[np.float32]
     return unit.astype(np.float32)
 
 
-def _warnings(outcome: _Outcome, pu: PUSet, clusters: pupl.PuplResult) -> tuple[str, ...]:
+def _warnings(outcome: Outcome, pu: PUSet, clusters: pupl.PuplResult | None) -> tuple[str, ...]:
     """Say what looks wrong from positives and unlabeled alone."""
     called = float((outcome.scores[~pu.is_positive & ~pu.is_left_out] >= 0.5).mean())
     found = []
@@ -186,18 +198,22 @@ def _warnings(outcome: _Outcome, pu: PUSet, clusters: pupl.PuplResult) -> tuple[
             f"{called:.0%} of the unlabeled score 0.5 or more, while your clicks speak for about {outcome.share:.1%}: "
             "compare the top of this ranking with the instant ranker's before you use it."
         )
-    if not clusters.oriented:
+    if clusters is not None and not clusters.oriented:
         found.append("The two PUPL clusters do not follow your positives: do not trust them.")
     return tuple(found)
 
 
-def _finish(job: Job, inputs: RunInputs, began: float, outcome: _Outcome) -> dict[str, object]:
-    """Store a run with its clusters and weights, and make it the one that the live map shows."""
+def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[str, object]:
+    """Store a run with its clusters and files, and make it the one that the live map shows.
+
+    Returns:
+        {"run_id", "n_positive", "n_unlabeled", "seconds"}
+    """
     pu = inputs.pu
-    stamp = now()[5:16].replace("-", "").replace("T", "-").replace(":", "")
-    clusters = pupl.pupl(outcome.embeddings, pu.is_positive, seed=outcome.seed)
+    clusters = pupl.pupl(outcome.embeddings, pu.is_positive, seed=outcome.seed) if pu.is_positive.any() else None
+    labels = np.zeros(len(outcome.scores)) if clusters is None else clusters.labels
     facts = RunFacts(
-        run_id=f"{outcome.method.replace('+', '-')}-{stamp}-{secrets.token_hex(2)}",
+        run_id=_run_id(job, outcome.method),
         method=outcome.method,
         preset=outcome.preset,
         seed=outcome.seed,
@@ -214,24 +230,44 @@ def _finish(job: Job, inputs: RunInputs, began: float, outcome: _Outcome) -> dic
         estimated_share=outcome.share,
         warnings=(*outcome.warnings, *_warnings(outcome, pu, clusters)),
         versions={name: metadata.version(name) for name in ("torch", "numpy")},
+        from_model=outcome.from_model,
     )
-    arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": clusters.labels.astype(np.int8)}
-    files = _write_weights(job.layout, facts.run_id, outcome.weights)
+    arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     scores = outcome.scores.astype(np.float32)
+    with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
+        files = outcome.write_files(facts)
     with store.connect(job.layout) as db:
         runs.finish(db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files)
-    return {
-        "run_id": facts.run_id,
-        "n_positive": facts.n_positive,
-        "n_unlabeled": facts.n_unlabeled,
-        "seconds": facts.seconds,
-    }
+    return _result(facts)
 
 
-def _write_weights(layout: Layout, run_id: str, weights: Mapping[str, torch.Tensor]) -> list[Path]:
-    if not weights:
-        return []
-    path = layout.run(run_id) / "model.safetensors"
-    with replacing(path) as temporary:
-        save_file({name: tensor.contiguous().cpu() for name, tensor in weights.items()}, temporary)
-    return [path]
+def _result(facts: RunFacts) -> dict[str, object]:
+    return {name: getattr(facts, name) for name in ("run_id", "n_positive", "n_unlabeled", "seconds")}
+
+
+def _run_id(job: Job, method: str) -> str:
+    """Give the job's run an id, the same one after a restart, so that halves of it are written over."""
+    if known := _noted_run_id(job):
+        return known
+    stamp = now()[5:16].replace("-", "").replace("T", "-").replace(":", "")
+    run_id = f"{method.replace('+', '-')}-{stamp}-{secrets.token_hex(2)}"
+    write_json(job.folder / _RUN_NOTE, {"run_id": run_id})
+    return run_id
+
+
+def _noted_run_id(job: Job) -> str | None:
+    note = job.folder / _RUN_NOTE
+    return str(json.loads(note.read_text(encoding="utf-8"))["run_id"]) if note.exists() else None
+
+
+def stored_before(job: Job) -> dict[str, object] | None:
+    """Return the job's result if it was killed after its run was stored."""
+    run_id = _noted_run_id(job)
+    if run_id is None:
+        return None
+    with store.connect(job.layout) as db:
+        found = [facts for facts in runs.all_runs(db) if facts.run_id == run_id]
+    if not found:
+        return None
+    shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)
+    return _result(found[0])

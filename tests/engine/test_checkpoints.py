@@ -36,7 +36,7 @@ def test_the_newest_state_comes_back(tmp_path: Path) -> None:
     assert checkpoints.newest("pretraining") is None
 
 
-@pytest.mark.parametrize("damage", ["cut", "bit", "digest", "gone"])
+@pytest.mark.parametrize("damage", ["cut", "bit", "digest", "empty", "gone"])
 def test_a_damaged_state_gives_way_to_the_one_before(tmp_path: Path, damage: str) -> None:
     checkpoints = kept(tmp_path, 1.0, 2.0)
     newest = tmp_path / "training-newest.pt"
@@ -47,7 +47,9 @@ def test_a_damaged_state_gives_way_to_the_one_before(tmp_path: Path, damage: str
         content[len(content) // 2] ^= 1
         newest.write_bytes(content)
     elif damage == "digest":
-        newest.with_suffix(".sha256").write_text("0" * 64)
+        newest.write_bytes(bytes(32) + content[32:])
+    elif damage == "empty":
+        newest.write_bytes(b"")
     else:
         newest.unlink()
     assert value_of(checkpoints) == (1, 1.0)

@@ -43,11 +43,14 @@ CARD = MethodCard(
     title="PUCL + PUPL",
     paper="Contrastive Positive Unlabeled Learning (PUCL and PUPL)",
     summary=(
-        "Learns embeddings in which positives lie together, splits them into two clusters, and trains a linear "
-        "classifier on the result. Its embeddings suit the Explore page."
+        "Learns embeddings in which positives lie together, splits them into clusters, and trains a linear classifier on "
+        "the result. Its embeddings suit the Explore page."
     ),
     needs="At least 5 positives, better 30.",
-    cannot="Its two clusters follow what splits the scene most, which need not be damage. Compare with the instant ranking.",
+    cannot=(
+        "Two clusters follow what splits the scene most, which need not be damage; small ones stand in where they do not follow "
+        "the positives, and the run says so. Its scores order buildings; they are no probabilities."
+    ),
     min_positives=5,
     settings=PuclSettings,
     presets={

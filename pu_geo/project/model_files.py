@@ -1,0 +1,215 @@
+"""Trained models: the two files of a run that are one, and the one file in which people hand them on.
+
+`model.safetensors` holds numbers alone, `model.json` (the card) says what they are, what they were learned from and which
+sha256 they have. A model file is a zip of the two, not compressed. Nothing here runs code from a file or unpacks to disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from pu_geo.errors import ModelError
+from pu_geo.project.layout import Layout, replacing
+from pu_geo.project.safe_tensors import BadTensors, read_tensors
+from pu_geo.project.strict_json import MAX_BYTES, BadJson, parse_object
+
+FORMAT, VERSION = "pu-geo model", 1
+CARD, WEIGHTS = "model.json", "model.safetensors"
+SUFFIX = ".pugeo-model.zip"
+MAX_FILE = 2**29
+"""Larger files are not read; a network with ResNet-18 takes 50 MB, the largest that settings allow 270 MB."""
+FILTERS = "random_filters."
+"""Names of tensors that begin so are no part of the network: they turn chips into the features that it looks at."""
+_END = struct.Struct("<4s4H2LH")  # end of a zip: signature, disk numbers, entries here and in all, size and place, comment
+_MAX_DIRECTORY = 1_000
+_BROKEN = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, ValueError, OverflowError, RuntimeError,
+)  # fmt: skip
+_NEXT = "Ask for it to be exported again, on the Train page or with `pu-geo model export`, and copied as a whole."
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model as it was read: checked by itself, not yet against the method that it says it is of.
+
+    Attributes:
+        card: what `tasks.model_card` wrote.
+        tensors: name -> array, read-only.
+        name: of the file it came from, for messages.
+        card_bytes, weights: both parts as they came.
+    """
+
+    card: Mapping[str, Any]
+    tensors: Mapping[str, NDArray[Any]]
+    name: str
+    card_bytes: bytes
+    weights: bytes
+
+
+def refusal(name: str, problem: str, hint: str = _NEXT, *, kind: str = "model") -> ModelError:
+    """Return the error that says why a model file is not used; `problem` goes on after its name."""
+    return ModelError(f"{name} {problem}.", hint, kind=kind)
+
+
+def is_there(layout: Layout, run_id: str) -> bool:
+    """Say whether a run has a model with a card."""
+    return all((layout.run(run_id) / name).is_file() for name in (CARD, WEIGHTS))
+
+
+def of_run(layout: Layout, run_id: str) -> tuple[bytes, bytes]:
+    """Return card and weights of a run, as they lie in its folder.
+
+    Raises:
+        ModelError: if the run has none, or they do not belong together.
+    """
+    folder = layout.run(run_id)
+    if not is_there(layout, run_id):
+        raise ModelError(
+            f"Run {run_id} has no model: the instant ranker has none, and runs of older versions kept no card of theirs.",
+            "Choose a run of a method, or train it again.",
+            kind="no_model",
+        )
+    card, weights = (folder / CARD).read_bytes(), (folder / WEIGHTS).read_bytes()
+    if _card(card, run_id)["sha256"] != hashlib.sha256(weights).hexdigest():
+        raise refusal(f"Run {run_id}", "has weights that are damaged: their sha256 is not the card's", "Train again.")
+    return card, weights
+
+
+def write(path: Path, card: bytes, weights: bytes) -> None:
+    """Write a model file atomically; the same model gives the same bytes."""
+    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in ((CARD, card), (WEIGHTS, weights)):
+            archive.writestr(zipfile.ZipInfo(name), content)
+
+
+def read(path: Path) -> Model:
+    """Read a model file of somebody else's.
+
+    Raises:
+        ModelError: if it is not a model file of ours, too large, damaged, or its parts do not fit each other.
+    """
+    content = _content(path)
+    card, weights = _members(content, path)
+    return from_parts(card, weights, path.name)
+
+
+def from_parts(card: bytes, weights: bytes, name: str) -> Model:
+    """Check card and weights against each other.
+
+    Raises:
+        ModelError: see `read`.
+    """
+    told = _card(card, name)
+    if hashlib.sha256(weights).hexdigest() != told["sha256"]:
+        raise refusal(name, "is damaged: its weights have another sha256 than its card says")
+    try:
+        tensors = read_tensors(weights)
+    except BadTensors as error:
+        raise refusal(name, f"has weights in a file that {error}") from error
+    there = {key: {"shape": list(array.shape), "dtype": array.dtype.name} for key, array in tensors.items()}
+    if there != told["tensors"]:
+        odd = sorted(key for key in {*there, *told["tensors"]} if there.get(key) != told["tensors"].get(key))
+        raise refusal(name, f"does not hold the tensors that its card lists: {', '.join(map(_short, odd[:3]))}")
+    return Model(told, tensors, name, card, weights)
+
+
+def _card(text: bytes, name: str) -> dict[str, Any]:
+    """Read a card and check its form."""
+    try:
+        told = parse_object(text)
+    except BadJson as error:
+        raise refusal(name, f"has a card ({CARD}) that {error}") from error
+    if told.get("format") != FORMAT:
+        raise refusal(name, f"has a card that is not of a {FORMAT}: its format is {_short(told.get('format'))}")
+    version = told.get("format_version")
+    if type(version) is not int or version != VERSION:
+        raise refusal(
+            name, f"is written in version {_short(version)} of the format; this program reads version {VERSION}",
+            "Install the PU-Geo version that wrote it, or export it from one that is as old as this.",
+        )  # fmt: skip
+    texts, objects = ("method", "preset", "sha256"), ("settings", "tensors", "input", "learned_from")
+    for key, kind in {**dict.fromkeys(texts, str), **dict.fromkeys(objects, dict)}.items():
+        if not isinstance(told.get(key), kind):
+            raise refusal(name, f"has a card without a proper {key!r}")
+    return told
+
+
+def _short(value: object) -> str:
+    return repr(value)[:60]
+
+
+def _content(path: Path) -> bytes:
+    if not path.is_file():
+        raise refusal(str(path), "is not there, or not a regular file", "Check the path.")
+    if path.stat().st_size > MAX_FILE:
+        raise refusal(path.name, f"is larger than the {MAX_FILE / 1e6:,.0f} MB that a model file may have")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise refusal(path.name, f"cannot be read: {error.strerror or error}", "Check the disk and your rights.") from error
+
+
+def _members(content: bytes, path: Path) -> tuple[bytes, bytes]:
+    """Take card and weights out of a zip that holds these two and nothing else."""
+    if not content.startswith(b"PK\x03\x04") or not _has_two_members(content):
+        raise refusal(path.name, _what_else(content, path.suffix))
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for info in archive.infolist():
+                if info.filename not in (CARD, WEIGHTS):
+                    raise refusal(path.name, _foreign(info.filename))
+                is_odd = info.flag_bits & 1 or stat.S_ISLNK(info.external_attr >> 16) or info.is_dir()
+                if is_odd or info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+                    raise refusal(path.name, f"was packed by another program: {info.filename} is compressed or a link")
+                if info.file_size > (MAX_BYTES if info.filename == CARD else MAX_FILE):
+                    raise refusal(path.name, f"has a {info.filename} of {info.file_size:,} bytes, which is too large")
+            return archive.read(CARD), archive.read(WEIGHTS)
+    except _BROKEN as error:
+        raise refusal(path.name, "is a damaged zip file") from error
+
+
+def _has_two_members(content: bytes) -> bool:
+    """Look at the end of a zip before anything reads its table of contents, which may be as long as it likes."""
+    if len(content) < _END.size:
+        return False
+    signature, disk, first_disk, n_here, n_all, n_bytes, _, n_comment = _END.unpack_from(content, len(content) - _END.size)
+    is_whole = signature == b"PK\x05\x06" and disk == first_disk == 0 and n_comment == 0
+    return bool(is_whole and n_here == n_all == 2 and n_bytes <= _MAX_DIRECTORY)
+
+
+def _foreign(name: str) -> str:
+    return f"is not a model file of PU-Geo: it holds {_short(name)}, while a model file holds {CARD} and {WEIGHTS} alone"
+
+
+def _what_else(content: bytes, suffix: str) -> str:
+    """Say what a file is that is no model file of ours."""
+    if not content:
+        return "is empty"
+    if b"/data.pkl" in content[:4096] and content.startswith(b"PK"):
+        return "is a PyTorch checkpoint; such files can run code when they are opened, so PU-Geo never opens them"
+    if content.startswith(b"PK"):
+        return f"is a zip file that is cut off, or holds something else than {CARD} and {WEIGHTS}"
+    if content[:1] == b"\x80" or content[:2] in (b"c_", b"cp", b"co", b"(d", b"(l", b"(S"):
+        return "is a Python pickle; such files can run code when they are opened, so PU-Geo never opens them"
+    if suffix == ".safetensors":
+        return _bare_weights(content)
+    return "is not a model file of PU-Geo: it is no zip file"
+
+
+def _bare_weights(content: bytes) -> str:
+    try:
+        n = len(read_tensors(content))
+    except BadTensors as error:
+        return f"{error}"
+    return f"holds {n} tensors without the card that says what they are"

@@ -1,0 +1,119 @@
+"""Our own reader of safetensors files: every claim of the header is checked before a number is looked at."""
+
+from __future__ import annotations
+
+import math
+import struct
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.project.strict_json import BadJson, parse_object
+
+DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8"}
+"""What our models are made of."""
+MAX_HEADER, MAX_TENSORS, MAX_AXES, MAX_NAME, MAX_SIZE = 1_000_000, 2_000, 6, 200, 2**40
+_LENGTH = struct.Struct("<Q")
+
+
+class BadTensors(ValueError):
+    """Why a file is refused, as the end of a sentence that begins with its name."""
+
+
+class _Place(NamedTuple):
+    """Where a tensor lies in the bytes after the header."""
+
+    begin: int
+    end: int
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def read_tensors(content: bytes) -> dict[str, NDArray[Any]]:
+    """Read a whole safetensors file.
+
+    Args:
+        content: the file.
+
+    Returns:
+        name -> array, float or int, C order, at least one value each, all of them finite. They share the memory of
+        `content` and cannot be written to.
+
+    Raises:
+        BadTensors: if the header is too long, is no JSON of the right form or names one tensor twice; if a tensor has an
+            unknown type or a size below 1; if tensors overlap, leave a gap or do not end where the file ends; if a value
+            is not finite.
+    """
+    places, first = _places(content)
+    found = {}
+    for place in places:
+        dtype = np.dtype(place.dtype)
+        n = math.prod(place.shape)
+        array = np.frombuffer(content, dtype, count=n, offset=first + place.begin).reshape(place.shape)
+        if dtype.kind == "f" and not np.isfinite(array).all():
+            n_bad = int((~np.isfinite(array)).sum())
+            raise BadTensors(f"holds {n_bad} values in {place.name!r} that are not finite numbers")
+        found[place.name] = array
+    return found
+
+
+def _places(content: bytes) -> tuple[list[_Place], int]:
+    """Return the tensors in the order in which they lie in the file, and where the bytes after the header begin."""
+    header, first = _header(content)
+    places = sorted(_place(name, told) for name, told in header.items() if name != "__metadata__")
+    if not 1 <= len(places) <= MAX_TENSORS:
+        raise BadTensors(f"has {len(places)} tensors; 1 to {MAX_TENSORS:,} are read")
+    n_data = len(content) - first
+    n_needed = max(place.end for place in places)
+    if n_needed > n_data:
+        raise BadTensors(f"is cut off: its tensors need {n_needed:,} bytes, and {n_data:,} are there")
+    for before, after in pairwise(places):
+        if after.begin != before.end:
+            what = "overlap" if after.begin < before.end else "leave a gap of unnamed bytes between them"
+            raise BadTensors(f"is damaged: the tensors {before.name!r} and {after.name!r} {what}")
+    if places[0].begin != 0 or places[-1].end != n_data:
+        raise BadTensors(f"holds {n_data - places[-1].end + places[0].begin:,} bytes that belong to no tensor")
+    return places, first
+
+
+def _header(content: bytes) -> tuple[dict[str, Any], int]:
+    if len(content) < _LENGTH.size:
+        raise BadTensors(f"has {len(content)} bytes, too few for a safetensors file")
+    (length,) = _LENGTH.unpack_from(content)
+    if length > min(MAX_HEADER, len(content) - _LENGTH.size):
+        raise BadTensors(f"claims a header of {length:,} bytes, more than it has or than the {MAX_HEADER:,} that are read")
+    first = _LENGTH.size + length
+    try:
+        return parse_object(content[_LENGTH.size : first]), first
+    except BadJson as error:
+        raise BadTensors(f"has a header that {error}") from error
+
+
+def _place(name: str, told: object) -> _Place:
+    """Check what the header says of one tensor by itself."""
+    if not name or len(name) > MAX_NAME or not name.isascii() or not name.isprintable():
+        raise BadTensors(f"names a tensor {name[:60]!r}; names are short plain texts")
+    if not isinstance(told, dict) or set(told) != {"dtype", "shape", "data_offsets"}:
+        raise BadTensors(f"must say type, shape and place of {name!r}, and nothing else")
+    dtype, shape, offsets = told["dtype"], told["shape"], told["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise BadTensors(f"says that {name!r} is of type {str(dtype)[:20]!r}; models are made of {', '.join(DTYPES)}")
+    if not _are_whole(shape, 1) or len(shape) > MAX_AXES:
+        raise BadTensors(
+            f"gives {name!r} the shape {str(shape)[:80]}; sizes are whole numbers from 1 on, {MAX_AXES} at most"
+        )
+    if not _are_whole(offsets, 0) or len(offsets) != 2:
+        raise BadTensors(f"does not say where {name!r} begins and ends")
+    begin, end = offsets
+    needed = math.prod(shape) * np.dtype(DTYPES[dtype]).itemsize
+    if end - begin != needed:
+        raise BadTensors(f"gives {name!r} {end - begin:,} bytes, while its shape {shape} needs {needed:,}")
+    return _Place(begin, end, name, DTYPES[dtype], tuple(shape))
+
+
+def _are_whole(values: object, least: int) -> bool:
+    """Say whether this is a list of whole numbers; True and False are none."""
+    return isinstance(values, list) and all(type(value) is int and least <= value <= MAX_SIZE for value in values)

@@ -1,0 +1,62 @@
+"""Small projects with real features, on which methods are trained for models that are handed on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pu_geo.engine import features
+from pu_geo.methods import catalog
+from pu_geo.project import contents, labels, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.tasks import train as train_task
+from pu_geo.tasks.job import Job
+
+N, SIDE_PX, N_VIEWS = 20, 16, 3
+SHORT = {"epochs": "2", "batch_size": "10", "rounds": "3", "max_steps": "4"}
+
+
+def with_chips(layout: Layout, *, seed: int = 0, n_bands: int = 6, n_filters: int = 8, is_clicked: bool = True) -> Layout:
+    """Give a project of 20 buildings chips, random filters and their features, six positives and six undamaged."""
+    rng = np.random.default_rng(seed)
+    chips = rng.integers(60, 120, (N, n_bands, SIDE_PX, SIDE_PX)).astype(np.uint8)
+    chips[:8, -3:, 3:9, 3:9] = 220
+    bank = features.fit_rcf(chips, n_filters, torch.Generator().manual_seed(0))
+    views = features.extract_views(chips, bank, N_VIEWS, seed=0, device=torch.device("cpu"))
+    write_array(layout.chips("set"), chips)
+    write_array(layout.features("set"), views)
+    np.savez(layout.filters("set"), allow_pickle=False, **bank.to_arrays())
+    ids, bands = [f"b{i}" for i in range(N)], "pre+post" if n_bands == 6 else "post"
+    facts = {"building_ids": ids, "nodata_share": [0.0] * N, "bands": bands, "size_px": SIDE_PX, "sheets": {}}
+    write_json(layout.chip_facts("set"), facts)
+    said = {**dict.fromkeys(ids[:6], "positive"), **dict.fromkeys(ids[-6:], "not_damaged")}
+    with store.connect(layout) as db:
+        contents.add_chip_set(db, "set", bands, SIDE_PX, N)
+        if is_clicked:
+            labels.append(db, [LabelOp(f"op-{b}", b, said[b]) for b in said], analyst="ann", screen="map")  # type: ignore[arg-type]
+    return layout
+
+
+def job_of(layout: Layout, name: str) -> Job:
+    folder = layout.jobs / name
+    folder.mkdir(parents=True)
+    return Job(layout, folder)
+
+
+def trained(layout: Layout, method: str, **settings: object) -> str:
+    """Train a method for a moment, and return its run."""
+    known = set(catalog.card(method).settings.__dataclass_fields__)
+    short: dict[str, Any] = {name: value for name, value in SHORT.items() if name in known}
+    chosen = {**short, **{name: str(value) for name, value in settings.items()}}
+    job = job_of(layout, f"train-{method.replace('+', '-')}-{len(list(layout.jobs.glob('*')))}")
+    return str(train_task.train(job, method=method, preset="quick", overrides=chosen)["run_id"])
+
+
+def parts(layout: Layout, run_id: str) -> tuple[bytes, bytes]:
+    """Return `model.json` and `model.safetensors` of a run."""
+    folder: Path = layout.run(run_id)
+    return (folder / "model.json").read_bytes(), (folder / "model.safetensors").read_bytes()

@@ -1,0 +1,365 @@
+"""Workers that were killed with SIGKILL, and started again as a person does it, end to the bit as those that were not."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_parts import small_grid, small_scene, square_table
+from tasks import kill_driver
+
+from pu_geo import jobs, worker
+from pu_geo.engine import checkpoints
+from pu_geo.errors import JobError
+from pu_geo.methods import catalog
+from pu_geo.project import contents, events, labels, runs, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.tasks import train
+
+pytestmark = pytest.mark.slow
+
+PYTHON, DRIVER = sys.executable, Path(kill_driver.__file__)
+N_CHIPS, N_EPOCHS = 40, 60
+FILES = ("model.safetensors", "scores.npy", "embeddings.npy", "clusters.npy", "building_ids.json")
+OF_THE_CLOCK = {"at", "seconds"}
+SHORT = {"epochs": N_EPOCHS, "rounds": N_EPOCHS, "max_steps": 5 * N_EPOCHS, "batch_size": 16, "warmup_epochs": 5}
+CHIPS_ALONE = {"backbone": "small", "pretrain_epochs": 2, "epochs": 6, "warmup_epochs": 2, "embedding_dim": 16}
+
+
+@pytest.fixture(scope="module")
+def clicked(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    return made_up(tmp_path_factory.mktemp("kills") / "event.pugeo")
+
+
+def made_up(folder: Path) -> Layout:
+    """A project with 40 made-up chips and their features; twelve are clicked, half of them as not damaged."""
+    layout, rng = store.create(folder, "Event"), np.random.default_rng(0)
+    facts = {"building_ids": [f"b{i}" for i in range(N_CHIPS)], "nodata_share": [0.0] * N_CHIPS, "bands": "pre+post"}
+    write_array(layout.features("set"), rng.normal(size=(4, N_CHIPS, 8)).astype(np.float16))
+    write_array(layout.chips("set"), rng.integers(0, 255, (N_CHIPS, 6, 16, 16)).astype(np.uint8))
+    write_json(layout.chip_facts("set"), {**facts, "size_px": 16, "sheets": {}})
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [small_scene()], small_grid())
+        contents.add_footprints(db, square_table(N_CHIPS))
+        contents.add_chip_set(db, "set", "pre+post", 16, N_CHIPS)
+        clicks = [LabelOp(f"op{i}", f"b{i}", "positive" if i < 6 else "not_damaged") for i in range(12)]
+        labels.append(db, clicks, analyst="ann", screen="map")
+    return layout
+
+
+def launcher(folder: Path, words: str) -> Path:
+    """Write a stand-in for the interpreter that `jobs` starts; it gets `-P -m pu_geo.worker FOLDER`."""
+    path = folder / "python"
+    path.write_text(f'#!/bin/sh\nexec "{PYTHON}" {words} "$4"\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(scope="module")
+def warm_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Starts workers, each a process and a session of its own, without the seconds in which torch is imported."""
+    folder = tmp_path_factory.mktemp("warm")
+    address = folder / "socket"
+    command = [PYTHON, str(DRIVER), "warm", str(address)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout
+    assert process.stdout.readline() == b"ready\n"
+    yield launcher(folder, f'-I -S "{DRIVER}" ask "{address}"')
+    process.kill()
+    process.communicate()
+
+
+@pytest.fixture
+def warm(warm_launcher: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(warm_launcher))
+
+
+@pytest.fixture
+def fresh_launcher(tmp_path: Path) -> Path:
+    """Starts each worker in an interpreter of its own."""
+    return launcher(tmp_path, f'-P "{DRIVER}" worker')
+
+
+def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.001)
+
+
+def arguments(method: str, **others: object) -> dict[str, Any]:
+    known = {item.name for item in fields(catalog.card(method).settings)}
+    chosen = {name: str(value) for name, value in {**SHORT, **others}.items() if name in known}
+    return {"method": method, "preset": "quick", "seed": 3, "overrides": chosen}
+
+
+def of_kind(folder: Path, *kinds: str) -> list[dict[str, Any]]:
+    return [event for event in events.read(folder) if event["event"] in kinds]
+
+
+def begin(layout: Layout, args: Mapping[str, Any], kill_at: str = "", fill_at: str = "") -> Path:
+    """Start a training that is killed, or has its disk filled, at a moment as `kill_driver` knows them."""
+    folder = jobs.create(layout, "train", args)
+    for name, text in ((kill_driver.KILL_AT, kill_at), (kill_driver.FILL_AT, fill_at)):
+        if text:
+            (folder / name).write_text(text)
+    jobs.launch(folder)
+    return folder
+
+
+def ended(layout: Layout, folder: Path) -> jobs.JobView:
+    """Wait until a worker has ended, however it did."""
+    jobs.wait(layout, folder.name, seconds=120)
+    until(lambda: not jobs.is_alive(folder))
+    return jobs.view(folder)
+
+
+def finished(layout: Layout, folder: Path) -> str:
+    """Wait for a job's end and return its run."""
+    seen = ended(layout, folder)
+    assert seen.state == "done", (seen.problem, (folder / "log.txt").read_text())
+    return str(seen.result["run_id"])
+
+
+def kill(layout: Layout, folder: Path, chance: random.Random, *, after: int, within_s: float) -> None:
+    """Kill a worker's process group some moment after as many more epochs were reported."""
+    n_before = len(of_kind(folder, "epoch"))
+    n_starts = len(of_kind(folder, "launched"))
+    until(lambda: len(of_kind(folder, "started")) == n_starts)
+    until(lambda: len(of_kind(folder, "epoch")) >= n_before + after)
+    time.sleep(chance.uniform(0, within_s))
+    os.killpg(of_kind(folder, "started")[-1]["pid"], signal.SIGKILL)
+    assert ended(layout, folder).state == "interrupted", "it was over before it was killed"
+
+
+def told(folder: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    """Every epoch's report in the order of the first ones; one that was repeated must say the same each time."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for event in of_kind(folder, "epoch"):
+        values = {name: value for name, value in event.items() if name not in OF_THE_CLOCK}
+        assert found.setdefault((event["stage"], event["epoch"]), values) == values
+    return found
+
+
+def facts_of(layout: Layout, run_id: str) -> dict[str, Any]:
+    with store.connect(layout) as db:
+        facts = asdict(runs.find(db, run_id))
+    return {name: value for name, value in facts.items() if name not in {"run_id", "created_at", "seconds"}}
+
+
+def assert_same_files(first: Path, second: Path) -> None:
+    for name in FILES:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+def n_runs(layout: Layout) -> int:
+    with store.connect(layout) as db:
+        return len(runs.all_runs(db))
+
+
+def assert_same(layout: Layout, cut: Path, straight: Path) -> None:
+    """Compare two jobs: files to the byte, facts, and what was reported of each epoch."""
+    ids = [finished(layout, folder) for folder in (cut, straight)]
+    assert_same_files(*(layout.run(run_id) for run_id in ids))
+    assert facts_of(layout, ids[0]) == facts_of(layout, ids[1])
+    assert list(told(cut).items()) == list(told(straight).items())
+    assert not (cut / "checkpoints").exists()
+
+
+@pytest.fixture(scope="module")
+def straight_jobs() -> dict[str, Path]:
+    return {}
+
+
+@pytest.fixture
+def straight(clicked: Layout, warm: None, straight_jobs: dict[str, Path]) -> Callable[[str], Path]:
+    """Gives a job that nobody disturbed; one a method."""
+
+    def job_of(method: str) -> Path:
+        if method not in straight_jobs:
+            straight_jobs[method] = begin(clicked, arguments(method))
+            finished(clicked, straight_jobs[method])
+        return straight_jobs[method]
+
+    return job_of
+
+
+@pytest.mark.parametrize("method", catalog.METHODS)
+def test_a_training_killed_again_and_again_ends_as_if_nothing_had_been(
+    method: str, clicked: Layout, straight: Callable[[str], Path]
+) -> None:
+    chance, expected, n_before = random.Random(method), straight(method), n_runs(clicked)
+    folder = jobs.create(clicked, "train", arguments(method))
+    for _ in range(0 if method == "linear" else 2):  # the linear ranking is done in an instant
+        jobs.resume(clicked, folder.name)
+        kill(clicked, folder, chance, after=chance.randint(1, 6), within_s=0.03)
+    (folder / kill_driver.KILL_AT).write_text("manifest.json 1")
+    jobs.resume(clicked, folder.name)
+    assert ended(clicked, folder).state == "interrupted"
+    assert n_runs(clicked) == n_before
+    jobs.resume(clicked, folder.name)
+    assert_same(clicked, folder, expected)
+    assert len(told(folder)) == (1 if method == "linear" else N_EPOCHS)
+    assert n_runs(clicked) == n_before + 1
+
+
+@pytest.mark.parametrize("moment", ["model.safetensors 1", "done 1"])
+def test_a_run_is_stored_once_whenever_its_worker_is_killed(
+    moment: str, clicked: Layout, straight: Callable[[str], Path]
+) -> None:
+    expected, n_before = straight("linear"), n_runs(clicked)
+    folder = begin(clicked, arguments("linear"), kill_at=moment)
+    assert ended(clicked, folder).state == "interrupted"
+    jobs.resume(clicked, folder.name)
+    assert_same(clicked, folder, expected)
+    assert n_runs(clicked) == n_before + 1
+    assert len(list(clicked.run("any").parent.iterdir())) == n_before + 1
+
+
+@pytest.mark.parametrize("moment", ["training-previous.pt", "training-newest.pt", "epoch"])
+def test_a_kill_amid_a_checkpoint_leaves_one_to_go_on_from(
+    moment: str, clicked: Layout, straight: Callable[[str], Path]
+) -> None:
+    folder = begin(clicked, arguments("ncpu"), kill_at=f"{moment} 8")
+    assert ended(clicked, folder).state == "interrupted"
+    n_before = len(told(folder))
+    assert n_before >= 7
+    jobs.resume(clicked, folder.name)
+    assert_same(clicked, folder, straight("ncpu"))
+    assert of_kind(folder, "epoch")[n_before]["epoch"] >= 8, "it went further back than it had to"
+
+
+@pytest.mark.parametrize("damage", ["cut", "bit", "empty"])
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(
+    damage: str, clicked: Layout, straight: Callable[[str], Path]
+) -> None:
+    folder = begin(clicked, arguments("ncpu"), kill_at="epoch 10")
+    assert ended(clicked, folder).state == "interrupted"
+    newest = folder / "checkpoints" / "training-newest.pt"
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes({"cut": content[:-9], "bit": content, "empty": b""}[damage])
+    jobs.resume(clicked, folder.name)
+    assert_same(clicked, folder, straight("ncpu"))
+    assert [event["epoch"] for event in of_kind(folder, "epoch")][8:11] == [9, 9, 10]
+
+
+@pytest.mark.parametrize(("method", "is_fresh"), [("ncpu", True), ("pucl", False)])
+def test_kills_in_both_stages_of_a_training_from_chips(
+    method: str, is_fresh: bool, clicked: Layout, warm: None, fresh_launcher: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args, chance = arguments(method, **CHIPS_ALONE), random.Random(method)
+    expected = begin(clicked, args)
+    finished(clicked, expected)
+    if is_fresh:
+        monkeypatch.setattr(sys, "executable", str(fresh_launcher))
+    folder = begin(clicked, args)
+    kill(clicked, folder, chance, after=1, within_s=0.2)
+    assert {stage for stage, _ in told(folder)} == {"pretraining"}
+    jobs.resume(clicked, folder.name)
+    kill(clicked, folder, chance, after=3, within_s=0.1)
+    jobs.resume(clicked, folder.name)
+    assert_same(clicked, folder, expected)
+    assert {stage for stage, _ in told(folder)} == {"pretraining", "training"}
+
+
+@pytest.mark.parametrize("n_written", [1, 7])
+def test_a_checkpoint_that_does_not_fit_ends_the_job_in_words(
+    n_written: int, clicked: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, folder = [n_written], jobs.create(clicked, "train", arguments("ncpu"))
+
+    def flush_until_full(_: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(train, "Checkpoints", partial(checkpoints.Checkpoints, seconds_between=0.0))
+    monkeypatch.setattr(train, "best_device", partial(torch.device, "cpu"))
+    monkeypatch.setattr(checkpoints, "os", SimpleNamespace(fsync=flush_until_full))
+    with pytest.raises(JobError, match="is full") as caught:
+        worker.run(folder)
+    assert "Make room" in caught.value.hint
+    assert jobs.view(folder).state == "failed"
+    assert not list(folder.rglob("*unfinished*"))
+    left[0] = 1000
+    run_ids = [worker.run(each)["run_id"] for each in (folder, jobs.create(clicked, "train", arguments("ncpu")))]
+    assert_same_files(*(clicked.run(str(run_id)) for run_id in run_ids))
+    assert [epoch for _, epoch in told(folder)] == list(range(1, N_EPOCHS + 1))
+    assert len(of_kind(folder, "epoch")) == N_EPOCHS + 1
+
+
+@pytest.fixture(scope="module")
+def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A disk of 4 MB."""
+    place = tmp_path_factory.mktemp("disk")
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)]
+    if not shutil.which("mount") or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no small disk can be mounted here: that needs Linux and root")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture
+def on_small_disk(small_disk: Path) -> Iterator[Layout]:
+    layout = made_up(small_disk / "event.pugeo")
+    yield layout
+    shutil.rmtree(layout.folder)
+
+
+FULL = ["started 1", "training-newest.pt 5", "epoch 9", "model.safetensors 1", "scores.npy 1", "manifest.json 1"]
+
+
+@pytest.mark.parametrize("moment", FULL)
+def test_a_job_on_a_full_disk_says_so_and_goes_on_once_there_is_room(
+    moment: str, on_small_disk: Layout, straight: Callable[[str], Path], clicked: Layout
+) -> None:
+    folder = begin(on_small_disk, arguments("ncpu"), fill_at=moment)
+    seen = ended(on_small_disk, folder)
+    assert seen.state == "failed"
+    assert re.search("disk .* full", f"{seen.problem} {seen.hint}")
+    assert "PU-Geo" not in seen.problem, "it is no fault of ours"
+    (folder / "filler").unlink()
+    assert n_runs(on_small_disk) == 0
+    assert not list(on_small_disk.folder.glob("runs/*"))
+    assert not list(folder.rglob("*unfinished*"))
+    jobs.resume(on_small_disk, folder.name)
+    run_id = finished(on_small_disk, folder)
+    assert_same_files(on_small_disk.run(run_id), clicked.run(finished(clicked, straight("ncpu"))))
+    assert list(told(folder)) == list(told(straight("ncpu")))
+    assert n_runs(on_small_disk) == 1
+
+
+def test_an_array_that_does_not_fit_says_why(on_small_disk: Layout) -> None:
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_array(on_small_disk.features("large"), np.zeros(5_000_000, np.uint8))
+    assert caught.value.errno == errno.ENOSPC
+    assert not on_small_disk.features("large").exists()
+
+
+def test_a_job_that_is_done_says_so_on_a_full_disk(on_small_disk: Layout, warm: None) -> None:
+    folder = begin(on_small_disk, arguments("linear"), fill_at="done 1")
+    assert ended(on_small_disk, folder).state == "done"
+
+
+def test_a_job_is_not_started_on_a_full_disk(on_small_disk: Layout) -> None:
+    kill_driver.fill(on_small_disk.folder)
+    with pytest.raises(JobError, match="cannot be started: No space left"):
+        jobs.start(on_small_disk, "train", arguments("ncpu"))
