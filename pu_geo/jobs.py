@@ -70,7 +70,7 @@ def _told() -> Iterator[None]:
     except OSError as error:
         raise JobError(
             f"The job cannot be started: {error.strerror}.",
-            "Make room on the disk of the project, and its folder writable; then try again.",
+            "See that the project's disk has room and that its folder may be written to; then try again.",
             kind="disk",
         ) from error
 

@@ -61,6 +61,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
         module, _, function = TASKS[spec["task"]].partition(":")
         result: Mapping[str, Any] = getattr(importlib.import_module(module), function)(job, **spec["args"])
     except (JobCancelled, KeyboardInterrupt):
+        (folder / _ROOM).unlink(missing_ok=True)
         events.append(folder, "cancelled", {"seconds": time.monotonic() - began})
         raise
     except PuGeoError as error:

@@ -84,7 +84,7 @@ def whole_or_not_at_all(folder: Path) -> Iterator[None]:
     """Take the folder of a run away again if what belongs into it cannot be written."""
     try:
         yield
-    except BaseException:
+    except Exception:  # not where a person interrupts: the run may be stored already
         shutil.rmtree(folder, ignore_errors=True)
         raise
 

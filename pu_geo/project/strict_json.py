@@ -24,7 +24,7 @@ def parse_object(text: bytes) -> dict[str, Any]:
         The object: dicts, lists, texts, whole numbers, finite floats, bools and None, nested at most `MAX_DEPTH` deep.
 
     Raises:
-        BadJson: if it is larger or deeper, no object, names one thing twice, or holds NaN or Infinity.
+        BadJson: if it is larger or deeper, no object, names one thing twice, or holds NaN, Infinity or a text that cannot be written down.
     """
     if len(text) > MAX_BYTES:
         raise BadJson(f"has {len(text):,} bytes; at most {MAX_BYTES:,} are read")
@@ -40,14 +40,18 @@ def parse_object(text: bytes) -> dict[str, Any]:
         raise BadJson("is no JSON object")
     if _is_deeper(found, MAX_DEPTH):
         raise BadJson(f"is nested more than {MAX_DEPTH} deep")
+    try:
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise BadJson("holds half of a sign that takes two (a surrogate)") from error
     return found
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        seen = set[str]()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise BadJson(f"names {twice[:60]!r} twice")
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     threshold = _own_threshold(card) if share is None else first_threshold(scores, pu, share, estimates.NCPU_FROM_SHARE)
     outcome = Outcome(
         card["method"], card["preset"], scores, embeddings, catalog.card(card["method"]).score_type, threshold, share,
-        settings=card["settings"], device=str(best_device()), warnings=_warnings(job, restored, chips, inputs),
+        settings=asdict(restored.settings), device=str(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found),
     )  # fmt: skip
     return finish(job, inputs, began, outcome)

@@ -9,7 +9,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ class Outcome:
         n_test_positive: positives among the `n_test`.
         auc, ap, oa, f1: in [0, 1]; the last two at the method's own threshold, 0.5.
         seconds: of processor time in training and scoring; the first method of a draw also makes its features.
-        made_with: names the data and the settings that differ from the preset.
+        made_with: names all that the figures depend on: data, what counts as positive, split, settings of the method.
     """
 
     setting: str
@@ -90,16 +90,20 @@ def run_table(
         if method != RANKER:
             catalog.settings_for(method, preset)
     every = methods or [name for name in ALL_METHODS if name == RANKER or preset in catalog.card(name).presets]
+    _require_known(overrides or {}, every)
     data = table.read(path)
-    made_with = _made_with(data, overrides or {})
-    asked = {(each.name, m, _preset(m, preset), seed, made_with) for each in chosen for m in every for seed in range(seeds)}
+    digest = _digest_of(data)
+    made_with = {(each.name, m): _made_with(digest, each, m, preset, overrides or {}) for each in chosen for m in every}
+    asked = {(name, m, _preset(m, preset), seed, key) for (name, m), key in made_with.items() for seed in range(seeds)}
     done = [each for each in read_kept(kept) if _key(each) in asked]
     known = {_key(each) for each in done}
     for setting in chosen:
         for seed in range(seeds):
-            wanted = [m for m in every if (setting.name, m, _preset(m, preset), seed, made_with) not in known]
+            wanted = [
+                m for m in every if (setting.name, m, _preset(m, preset), seed, made_with[setting.name, m]) not in known
+            ]
             for made in _one_draw(data, setting, wanted, preset, seed, overrides or {}):
-                outcome = replace(made, made_with=made_with)
+                outcome = replace(made, made_with=made_with[setting.name, made.method])
                 done.append(outcome)
                 say(f"{setting.name}, seed {seed}, {outcome.method}: AUC {outcome.auc:.3f}, OA {outcome.oa:.3f}")
                 if kept is not None:
@@ -112,25 +116,50 @@ def _key(outcome: Outcome) -> tuple[str, str, str, int, str]:
     return outcome.setting, outcome.method, outcome.preset, outcome.seed, outcome.made_with
 
 
-def _made_with(data: ClassifiedChips, overrides: Mapping[str, str | float]) -> str:
-    """Name the data and the settings that outcomes depend on beside what they say themselves; of the chips some are looked at."""
-    digest = hashlib.sha256(json.dumps(sorted((name, str(value)) for name, value in overrides.items())).encode())
-    digest.update(f"{data.chips.shape}".encode() + data.classes.tobytes() + data.is_test.tobytes())
+def _require_known(overrides: Mapping[str, str | float], methods: Sequence[str]) -> None:
+    """Refuse a setting that no method has: it would stand in the command of a table that knows nothing of it."""
+    known = {item.name for method in methods if method != RANKER for item in fields(catalog.card(method).settings)}
+    for name in overrides:
+        if name not in known:
+            raise TrainingError(f"None of these methods has a setting {name!r}; they have {', '.join(sorted(known))}.",
+                                "Correct the name, or leave it out.", kind="settings")  # fmt: skip
+
+
+def _digest_of(data: ClassifiedChips) -> str:
+    """Name the data; of the chips some are looked at."""
+    digest = hashlib.sha256(f"{data.chips.shape} {data.class_names}".encode())
+    digest.update(data.classes.tobytes() + data.is_test.tobytes())
+    digest.update(b"" if data.place is None else data.place.tobytes())
     digest.update(np.ascontiguousarray(data.chips[:: max(1, len(data.chips) // 100)]).tobytes())
-    return digest.hexdigest()[:12]
+    return digest.hexdigest()
+
+
+def _made_with(digest: str, setting: Setting, method: str, preset: str, overrides: Mapping[str, str | float]) -> str:
+    """Name what an outcome depends on beside method, preset and seed."""
+    asked = {name: value for name, value in asdict(setting).items() if name != "published"}
+    settings = {} if method == RANKER else asdict(_settings_of(method, preset, overrides))
+    text = json.dumps([digest, asked, settings], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _settings_of(method: str, preset: str, overrides: Mapping[str, str | float]) -> Any:
+    """Return a method's settings, with those of the overrides that it has."""
+    known = {item.name for item in fields(catalog.card(method).settings)}
+    return catalog.settings_for(method, preset, {name: value for name, value in overrides.items() if name in known})
 
 
 def read_kept(kept: Path | None) -> list[Outcome]:
     """Read finished outcomes; a last line that a kill cut off is taken out of the file."""
     if kept is None or not kept.exists():
         return []
-    lines = [line for line in kept.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    text = kept.read_text(encoding="utf-8", errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()]
     rows = []
     for number, line in enumerate(lines, 1):
         try:
             rows.append(Outcome(**json.loads(line)))
         except (ValueError, TypeError) as cause:
-            if number < len(lines):
+            if number < len(lines) or text.endswith("\n") or not line.startswith("{"):
                 raise DatasetError(f"Line {number} of {kept.name} is no outcome.", "Keep outcomes in another file.",
                                    kind="corrupt") from cause  # fmt: skip
             kept.write_text("".join(f"{each}\n" for each in lines[:-1]), encoding="utf-8")
@@ -202,8 +231,7 @@ class _Draw:
         self, method: str, preset: str, overrides: Mapping[str, str | float]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Scores of the test chips by a method of the catalog, and the ones it calls positive."""
-        known = set(catalog.card(method).settings.__dataclass_fields__)
-        settings = catalog.settings_for(method, preset, {k: v for k, v in overrides.items() if k in known})
+        settings = _settings_of(method, preset, overrides)
         inputs: FeatureViews | ChipImages
         if settings.backbone == "features":
             inputs, test = FeatureViews(self.features()[0]), self.features()[1]

@@ -54,7 +54,11 @@ def _read_project(folder: Path, field: str, exclude: frozenset[str]) -> Classifi
         raise DatasetError(f"{folder.name} has no chips yet.", "Cut them with `pu-geo chip`.", kind="missing")
     truth = dict(zip(table.building_ids, (row.get(field) for row in table.attributes), strict=True))
     values = [truth.get(building) for building in load_chip_set(layout, chip_set).building_ids]
-    names = tuple(sorted({str(value) for value in values if value is not None} - exclude))
+    found = {str(value) for value in values if value is not None}
+    if unknown := sorted(exclude - found):
+        raise DatasetError(f"No footprint says {unknown[0]!r} in {field!r}; they say {', '.join(sorted(found)) or 'nothing'}.",
+                           "Correct --exclude, or leave it out.")  # fmt: skip
+    names = tuple(sorted(found - exclude))
     if not names:
         there = ", ".join(sorted({name for row in table.attributes for name in row})) or "none"
         raise DatasetError(f"No footprint says anything in {field!r}; there are {there}.", "Name one of them with --field.")

@@ -16,11 +16,14 @@ from pu_geo.engine.features import RcfBank
 from pu_geo.engine.network import TrainedModel
 from pu_geo.errors import ModelError, PuGeoError
 from pu_geo.methods import catalog
+from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project.model_files import FILTERS, Model, refusal
 
 MAX_BANDS, SIDES_PX, MAX_SIZE, MAX_FILTER_PX = 12, (16, 256), 8192, 15
 MAX_VALUES = 65_536
 """Features times views of a chip; ours are 512 in 17 views. 20,000 chips then take 2.6 GB of disk at most."""
+MAX_WORK = 3 * 10**9
+"""Products that the features of one chip may take; ours take 3 * 10**9 at 256 px, and a twentieth of that at 64 px."""
 MAX_LISTED = 256
 """Longest list of whole numbers in a network: kinds of damage, known classes. A network is built by them before it is compared."""
 _WORD = re.compile(r"[a-z0-9_-]{1,40}")
@@ -37,6 +40,7 @@ class RestoredModel:
         n_views, seed: of these features.
         chip_shape: [C, H, W] of the chips it was made for.
         card: see `tasks.model_card`.
+        settings: of its method, checked; without a name of a weights file.
     """
 
     model: TrainedModel
@@ -45,6 +49,7 @@ class RestoredModel:
     seed: int
     chip_shape: tuple[int, int, int]
     card: Mapping[str, Any]
+    settings: NetworkSettings
 
     @property
     def bands(self) -> str:
@@ -63,18 +68,27 @@ def restore(found: Model, device: torch.device) -> RestoredModel:
     filters = {name.removeprefix(FILTERS): array for name, array in found.tensors.items() if name.startswith(FILTERS)}
     _check_numbers(found, state)
     bank = _bank(found, filters, chip_shape, shape)
-    model = _network(found, state, device)
+    settings = _settings(found)
+    model = _network(found, state, settings, device)
     _try(found, model, shape)
     told = found.card["input"]
     n_views, seed = (told.get("n_views"), told.get("seed")) if bank else (1, 0)
     if not _is_within(n_views, 1, MAX_VALUES // shape[0]) or not _is_within(seed, 0, 2**31):
         raise refusal(found.name, f"asks for {str(n_views)[:20]} views of each chip with seed {str(seed)[:20]}")
-    return RestoredModel(model, bank, n_views, seed, chip_shape, found.card)
+    if bank and _work(bank, chip_shape) * n_views > MAX_WORK:
+        raise refusal(found.name, "holds filters that take too long on every chip")
+    return RestoredModel(model, bank, n_views, seed, chip_shape, found.card, settings)
 
 
-def _network(found: Model, state: Mapping[str, NDArray[Any]], device: torch.device) -> TrainedModel:
+def _work(bank: RcfBank, chip_shape: tuple[int, int, int]) -> int:
+    """Return the products that the features of one view of a chip take."""
+    side, stride = bank.filters.shape[-1], bank.stride_px
+    return bank.filters.numel() * (-(-(chip_shape[1] - side + 1) // stride)) ** 2
+
+
+def _network(found: Model, state: Mapping[str, NDArray[Any]], settings: Any, device: torch.device) -> TrainedModel:
     """Build the network that method and settings ask for, and see that it is the file's to the last name, shape and type."""
-    method, settings = str(found.card["method"]), _settings(found)
+    method = str(found.card["method"])
     tensors = {name: torch.from_numpy(array.copy()) for name, array in state.items()}
     try:
         model: TrainedModel = catalog.load_restored(method)(tensors, settings, device)

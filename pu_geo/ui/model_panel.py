@@ -39,7 +39,10 @@ def export_button(layout: Layout) -> None:
         "Export model", partial(models.model_file, layout, run.run_id), models.file_name(run.run_id), "application/zip",
         key="export-model", icon=":material/download:", on_click="ignore",
     )  # fmt: skip
-    st.caption("One file: weights, settings, and what it learned from. No image, no outline and no label is in it.")
+    st.caption(
+        "One file: weights, settings, and what it learned from. No picture, outline or answer is in it; models on cached features "
+        "hold 256 patches of 5 x 5 pixels of your chips, as filters, and all name the kinds of damage that they know."
+    )
 
 
 def _name(run: RunFacts) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,11 +69,33 @@ def test_kept_outcomes_are_not_done_again(made_up_table: str, tmp_path: Path) ->
     assert len(benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["linear"], seeds=1, kept=kept)) == 2, (
         "what is asked for"
     )
-    other: dict[str, str | float] = {"epochs": 2}
-    anew = benchmark.run_table(
-        tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept, overrides=other
-    )
-    assert anew[0].auc != 0.125, "other settings are another outcome"
+
+
+def test_an_outcome_is_kept_for_all_that_it_depends_on(made_up_table: str, tmp_path: Path) -> None:
+    kept, table = tmp_path / "kept.jsonl", tables.TABLES[made_up_table]
+
+    def runs_anew(asked: tables.Table, **more: Any) -> int:
+        said = list[str]()
+        benchmark.run_table(asked, tmp_path, methods=["linear"], seeds=1, only="one", kept=kept, say=said.append, **more)
+        return len(said)
+
+    assert runs_anew(table) == 1
+    assert runs_anew(table) == 0
+    assert runs_anew(table, overrides={"l2": 2.0}) == 1
+    assert runs_anew(replace(table, settings=tuple(replace(each, positive=("intact",)) for each in table.settings))) == 1
+    assert runs_anew(replace(table, read=lambda path: easy(404))) == 1
+    assert runs_anew(table) == 0
+
+
+def test_settings_that_no_method_has_and_files_of_others_are_refused(made_up_table: str, tmp_path: Path) -> None:
+    table, notes = tables.TABLES[made_up_table], tmp_path / "notes.txt"
+    with pytest.raises(TrainingError, match="has a setting 'epoch'"):
+        benchmark.run_table(table, tmp_path, methods=["ranker", "ncpu"], seeds=1, overrides={"epoch": 2})
+    for text in ("buy milk\n", "buy milk", '{"milk": 2}\n'):
+        notes.write_text(text)
+        with pytest.raises(DatasetError, match=r"Line 1 of notes\.txt"):
+            benchmark.run_table(table, tmp_path, methods=["linear"], seeds=1, kept=notes)
+        assert notes.read_text() == text
 
 
 def test_an_outcome_cut_off_by_a_kill_is_done_again(made_up_table: str, tmp_path: Path) -> None:
@@ -146,7 +169,7 @@ def test_command_lists_tables_writes_one_and_refuses(
     assert "fmnist: Fashion-MNIST" in capsys.readouterr().out
     out = tmp_path / "table.md"
     words = ["benchmark", made_up_table, "--data", str(tmp_path), "--methods", "ranker,linear", "--seeds", "1"]
-    assert cli.main([*words, "--only", "apart", "--set", "epochs=2", "--out", str(out)]) == 0
+    assert cli.main([*words, "--only", "apart", "--set", "l2=0.7", "--out", str(out)]) == 0
     text = capsys.readouterr().out
     assert out.read_text().rstrip() == text.rstrip()
     assert "| apart | linear | quick | 1 |" in text

@@ -22,6 +22,7 @@ from pu_geo.errors import ModelError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.project import contents, model_files, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.tasks import restored_model
 from pu_geo.tasks.apply_model import apply_model, check_model
 from pu_geo.tasks.restored_model import RestoredModel, restore
 
@@ -239,6 +240,7 @@ def without(name: str) -> Change:
 LIES: dict[str, tuple[str, Change, str]] = {
     "method": ("ncpu", lambda card, _: card.update(method="resnet"), "no method 'resnet'"),
     "preset": ("ncpu", lambda card, _: card.update(preset="a\nb"), "that is no word"),
+    "half a sign": ("ncpu", lambda card, _: card.update(title="\ud800"), "half of a sign"),
     "unknown setting": ("ncpu", setting("evil", 1), "no setting 'evil'"),
     "setting out of bounds": ("ncpu", setting("embedding_dim", 10**9), "between 2 and 2048"),
     "setting of another kind": ("ncpu", setting("lr", {"a": 1}), "neither a word nor a number"),
@@ -321,8 +323,22 @@ def test_a_path_in_the_settings_is_not_looked_at(
         return restored(state, settings, device)
 
     monkeypatch.setattr(catalog, "load_restored", lambda _: noting)
-    restored_from(json.dumps(card).encode(), honest["chips"][1])
+    made = restored_from(json.dumps(card).encode(), honest["chips"][1])
     assert [(one.weights_file, one.compiled) for one in chosen] == [("", False)]
+    assert (made.settings.weights_file, made.settings.compiled) == ("", False), "what a run by this model will say"
+
+
+def test_filters_that_take_too_long_are_refused(
+    honest: dict[str, tuple[bytes, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = restored_from(*honest["ncpu"])
+    assert made.bank is not None
+    products = made.bank.filters.numel() * 3**2 * N_VIEWS  # a filter of 5 px takes 3 steps of 4 along 16 px
+    monkeypatch.setattr(restored_model, "MAX_WORK", products)
+    restored_from(*honest["ncpu"])
+    monkeypatch.setattr(restored_model, "MAX_WORK", products - 1)
+    with pytest.raises(ModelError, match="take too long"):
+        restored_from(*honest["ncpu"])
 
 
 def damaged(content: bytes, draw: random.Random) -> bytes:

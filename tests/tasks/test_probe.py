@@ -50,7 +50,6 @@ def test_all_figures_are_times_and_threads_are_as_before() -> None:
     times = [found.start, *found.trained.values(), *found.seen.values(), *(sum(each) for each in found.steps.values())]
     assert all(math.isfinite(each) and each > 0 for each in times)
     assert all(part >= 0 for each in found.steps.values() for part in each)
-    assert found.seen["small float32"] < found.trained["small float32"]
 
 
 @pytest.mark.usefixtures("fewer")

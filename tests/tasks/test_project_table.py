@@ -82,7 +82,8 @@ def test_command_names_all_that_the_figures_depend_on(told: Layout, capsys: pyte
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"field": "roof"}, "No footprint says anything in 'roof'; there are grade"),
+        ({"field": "roof", "exclude": []}, "No footprint says anything in 'roof'; there are grade"),
+        ({"exclude": ["un-clear"]}, "No footprint says 'un-clear' in 'grade'; they say destroyed, major, none, unclear"),
         ({"positive": []}, "Nothing says which buildings are damaged"),
         ({"positive": ["burnt"]}, "no class 'burnt'; there are destroyed, major, none"),
         ({"clicks": [0]}, "no numbers of clicks"),
