@@ -80,8 +80,8 @@ def card(layout: Layout, job: JobView, body: Callable[[JobView], None] | None = 
 
 
 def _title(job: JobView) -> str:
-    title, method = TITLES.get(job.task, job.task), job.args.get("method")
-    return f"{title} {training.method_title(method)}" if method else title
+    title, method, preset = TITLES.get(job.task, job.task), job.args.get("method"), job.args.get("preset")
+    return f"{title} {training.method_title(method)}" + (f", {preset}" if preset else "") if method else title
 
 
 def _draw_end(layout: Layout, job: JobView) -> None:
@@ -89,7 +89,12 @@ def _draw_end(layout: Layout, job: JobView) -> None:
         st.error(f"{plain(job.problem)}\n\n{plain(job.hint)}")
     if job.state == "interrupted":
         st.warning("Its process ended without a word: the machine was restarted, or it was killed. Nothing else is lost.")
-    if st.button("Start again", key=f"resume-{job.job_id}", icon=":material/restart_alt:"):
+    done = job.curve[-1]["epoch"] if job.task == "train" and job.curve else None
+    if done:
+        st.caption(
+            f"{done} epochs of {job.curve[-1].get('stage', 'training')} are done; it goes on after the last one kept on disk."
+        )
+    if st.button("Go on" if done else "Start again", key=f"resume-{job.job_id}", icon=":material/restart_alt:"):
         with telling_errors():
             jobs.resume(layout, job.job_id)
             st.rerun(scope="app")
