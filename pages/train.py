@@ -81,9 +81,8 @@ def draw_card(card: training.MethodCard) -> None:
     st.markdown(f"**{card.title}**")
     st.caption(card.summary)
     with st.expander("Details and settings"):
-        st.caption(
-            f"Source: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}  \n{training.figures_of(card.name)}"
-        )
+        st.caption(f"Source: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}")
+        time_panel.figures(training.figures_of(card.name))
         preset = st.selectbox(
             "Preset", list(card.presets), key=f"preset-{card.name}", format_func=lambda name: times.preset_words(card, name)
         )

@@ -16,6 +16,9 @@ from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.services import imagery, labeling, projects
 
+TELL_FROM_S = 60.0
+"""Trainings that take longer say so before they start."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit code: 0 done, 1 cancelled, 2 refused."""
@@ -165,6 +168,16 @@ def _train(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
     overrides = _overrides(options.set)
     training.settings_for(options.method, options.preset, overrides)
+    amount = training.amount_of(layout)
+    if amount and not options.json:
+        expected = training.expected_time(options.method, options.preset, amount, training.speed(), overrides)
+        if expected.seconds > TELL_FROM_S:
+            more = (
+                ""
+                if options.detach
+                else f" Ctrl-C stops it; `pu-geo jobs {options.project}` names it, `... resume ID` goes on."
+            )
+            print(f"Takes {expected.words}{more}", file=sys.stderr, flush=True)
     if options.detach:
         job_id = training.start(
             layout, options.method, preset=options.preset, seed=options.seed, overrides=overrides,

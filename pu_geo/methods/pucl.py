@@ -23,8 +23,6 @@ from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.pretraining import PairLoss, contrast, contrastive_learner, empty_trunk, new_trunk, training_span
 
-FAR_BETTER = 2.0
-"""How many times higher the criterion of small clusters must be; Joplin (two means are right) gives 1.0 to 1.8, Harvey 2.4 to 2.9."""
 _LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor, float], Tensor]] = {
     "pucl": lambda z1, z2, positive, temperature: pucl_loss(z1, z2, positive, temperature=temperature),
     "scl_pu": lambda z1, z2, positive, temperature: scl_pu_loss(z1, z2, positive, temperature=temperature),
@@ -102,7 +100,7 @@ def _pseudo_labels(
         return hard
     many = cluster_labels(embeddings, positive, seed=run.seed)
     if kind == "auto":
-        if not two_means_miss(embeddings, positive, many, seed=run.seed, factor=FAR_BETTER):
+        if not two_means_miss(embeddings, positive, many, seed=run.seed):
             return hard
         run.warnings.append(
             f"Two clusters do not follow your positives; {many.n_clusters} small ones do, and gave the pseudo labels."

@@ -67,9 +67,9 @@ def cards_by_group() -> dict[str, list[catalog.MethodCard]]:
     }
 
 
-def figures_of(method: str) -> str:
-    """Return what a method's quick preset reached where the truth is known, in words; "" if it was never measured."""
-    return measured.in_words(method)
+def figures_of(method: str) -> list[str]:
+    """Return what a method's quick preset reached where the truth is known, a line an event; [] if it was never measured."""
+    return measured.in_lines(method)
 
 
 def type_fields(layout: Layout) -> list[str]:

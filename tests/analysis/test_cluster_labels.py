@@ -29,26 +29,24 @@ def scene(
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32), clicked, truth
 
 
-@pytest.mark.parametrize("share", [0.05, 0.3, 0.6])
-def test_damage_is_found_where_roofs_split_the_scene(share: float) -> None:
-    rows, clicked, truth = scene(share)
+@pytest.mark.parametrize(("share", "n_clicks"), [(0.05, 30), (0.3, 30), (0.6, 200), (0.8, 300)])
+def test_damage_is_found_where_roofs_split_the_scene(share: float, n_clicks: int) -> None:
+    rows, clicked, truth = scene(share, n_clicks=n_clicks)
     many = cluster_labels(rows, clicked, seed=0)
     rest = ~clicked
     assert many.labels.dtype == np.float32
     assert (many.labels[clicked] == 1).all()
     assert ((many.labels >= 0) & (many.labels <= 1)).all()
-    assert metrics.auc(many.labels[rest], truth[rest]) > 0.95
+    assert metrics.auc(many.labels[rest], truth[rest]) > 0.9
     assert metrics.auc(pupl(rows, clicked, seed=0).labels[rest].astype(np.float32), truth[rest]) < 0.7
-    assert two_means_miss(rows, clicked, many, seed=0, factor=2.0) == (
-        share < 0.5
-    )  # above, there is less to gain than twice
+    assert two_means_miss(rows, clicked, many, seed=0)
 
 
 def test_two_means_stay_where_they_follow_the_damage() -> None:
     rows, clicked, truth = scene(0.4, roofs=0.0)
     many = cluster_labels(rows, clicked, seed=0)
     assert abs(many.share - truth[~clicked].mean()) < 0.15
-    assert not two_means_miss(rows, clicked, many, seed=0, factor=2.0)
+    assert not two_means_miss(rows, clicked, many, seed=0)
 
 
 def test_no_positive_speaks_for_itself() -> None:
@@ -56,6 +54,7 @@ def test_no_positive_speaks_for_itself() -> None:
     rows, clicked, _ = scene(0.5)
     clicked = np.random.default_rng(1).permutation(clicked)
     many = cluster_labels(rows, clicked, seed=0)
+    assert not two_means_miss(rows, clicked, many, seed=0), "small clusters follow such clicks no better"
     alone = many.labels[~clicked].mean()
     assert abs(many.recall - alone) < 0.15
 
