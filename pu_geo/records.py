@@ -120,6 +120,11 @@ class FootprintTable:
     dropped: Mapping[str, int] = field(default_factory=dict)
     is_repaired: NDArray[np.bool_] | None = None
 
+    def values(self, field_name: str) -> dict[str, object]:
+        """Return building id -> its value of an attribute, None where it has none."""
+        rows = zip(self.building_ids, self.attributes, strict=True)
+        return {building: attributes.get(field_name) for building, attributes in rows}
+
 
 @dataclass(frozen=True)
 class ChipSet:

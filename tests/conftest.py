@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from small_parts import REPOSITORY, small_grid, small_scene, square_table
+from small_parts import REPOSITORY, small_project
 
-from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 
 
@@ -30,8 +29,4 @@ def joplin(shared: Path) -> Path:
 @pytest.fixture
 def project(tmp_path: Path) -> Layout:
     """A project with a grid and twenty footprints, b0 to b19."""
-    layout = store.create(tmp_path / "event.pugeo", "Event")
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, square_table(20))
-    return layout
+    return small_project(tmp_path / "event.pugeo")

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import shapely
 
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable, Grid, Role, Scene
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -31,6 +33,15 @@ def square_table(n: int, *, prefix: str = "b") -> FootprintTable:
         n_repaired=0,
         n_dropped=0,
     )
+
+
+def small_project(folder: Path, n: int = 20, name: str = "Event") -> Layout:
+    """A project with a grid, a scene and n footprints, b0, b1, ..."""
+    layout = store.create(folder, name)
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [small_scene()], small_grid())
+        contents.add_footprints(db, square_table(n))
+    return layout
 
 
 def small_grid() -> Grid:

@@ -33,7 +33,7 @@ def evaluate(
         facts = runs.find(db, run_id)
         table = contents.footprints(db)
         pu = labels.pu_set(db, at=facts.at_event, ids=runs.building_ids_of(layout, facts.run_id))
-    truth = dict(zip(table.building_ids, (row.get(field) for row in table.attributes), strict=True))
+    truth = table.values(field)
     values = [truth.get(building) for building in pu.building_ids]
     if all(value is None for value in values):
         raise PuGeoError(

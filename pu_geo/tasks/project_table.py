@@ -52,7 +52,7 @@ def _read_project(folder: Path, field: str, exclude: frozenset[str]) -> Classifi
         chip_set, table = contents.latest_chip_set(db), contents.footprints(db)
     if chip_set is None:
         raise DatasetError(f"{folder.name} has no chips yet.", "Cut them with `pu-geo chip`.", kind="missing")
-    truth = dict(zip(table.building_ids, (row.get(field) for row in table.attributes), strict=True))
+    truth = table.values(field)
     values = [truth.get(building) for building in load_chip_set(layout, chip_set).building_ids]
     found = {str(value) for value in values if value is not None}
     if unknown := sorted(exclude - found):

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_parts import small_grid, small_scene, square_table
+from small_parts import small_project
 
-from pu_geo.project import analysts, contents, history, labels, store
+from pu_geo.project import analysts, history, labels, store
 from pu_geo.project.history import PastEvent
 from pu_geo.project.label_log import Ack
 from pu_geo.project.labels import LabelOp
@@ -30,11 +30,7 @@ def replay(db: object, *events: PastEvent, act: str = "import-1") -> list[Ack]:
 @pytest.fixture
 def other(tmp_path: Path) -> Layout:
     """A second project with the same footprints."""
-    layout = store.create(tmp_path / "other.pugeo", "Other")
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, square_table(20))
-    return layout
+    return small_project(tmp_path / "other.pugeo", name="Other")
 
 
 def test_replayed_event_is_an_import_that_keeps_name_time_and_kind(project: Layout) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_parts import small_grid, small_scene, square_table
+from small_parts import small_project
 
 from pu_geo.analysis import audit
 from pu_geo.errors import PuGeoError
@@ -23,10 +23,7 @@ _NUMBERS = itertools.count()
 @pytest.fixture
 def chipped(tmp_path: Path) -> Layout:
     """60 buildings; two have no data, b0 is positive, b1 not damaged."""
-    layout = store.create(tmp_path / "event.pugeo", "Event")
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, square_table(N))
+    layout = small_project(tmp_path / "event.pugeo", N)
     ids = [f"b{i}" for i in range(N)]
     write_array(layout.features("set"), np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16))
     nodata = [0.9 if i in (3, 4) else 0.0 for i in range(N)]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_parts import small_grid, small_scene, square_table
+from small_parts import small_project
 from tasks import kill_driver
 
 from pu_geo import jobs, worker
@@ -51,14 +51,12 @@ def clicked(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 def made_up(folder: Path) -> Layout:
     """A project with 40 made-up chips and their features; twelve are clicked, half of them as not damaged."""
-    layout, rng = store.create(folder, "Event"), np.random.default_rng(0)
+    layout, rng = small_project(folder, N_CHIPS), np.random.default_rng(0)
     facts = {"building_ids": [f"b{i}" for i in range(N_CHIPS)], "nodata_share": [0.0] * N_CHIPS, "bands": "pre+post"}
     write_array(layout.features("set"), rng.normal(size=(4, N_CHIPS, 8)).astype(np.float16))
     write_array(layout.chips("set"), rng.integers(0, 255, (N_CHIPS, 6, 16, 16)).astype(np.uint8))
     write_json(layout.chip_facts("set"), {**facts, "size_px": 16, "sheets": {}})
     with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, square_table(N_CHIPS))
         contents.add_chip_set(db, "set", "pre+post", 16, N_CHIPS)
         clicks = [LabelOp(f"op{i}", f"b{i}", "positive" if i < 6 else "not_damaged") for i in range(12)]
         labels.append(db, clicks, analyst="ann", screen="map")

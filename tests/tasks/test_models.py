@@ -14,13 +14,13 @@ import pytest
 import torch
 from model_parts import N_VIEWS, SIDE_PX, N, job_of, parts, trained, with_chips
 from safetensors.numpy import load, save
-from small_parts import small_grid, small_scene, square_table
+from small_parts import small_project
 
 from pu_geo.engine import features
 from pu_geo.engine.backbones import new_backbone
 from pu_geo.errors import ModelError, TrainingError
 from pu_geo.methods import catalog
-from pu_geo.project import contents, model_files, runs, store
+from pu_geo.project import model_files, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.tasks import restored_model
 from pu_geo.tasks.apply_model import apply_model, check_model
@@ -43,11 +43,7 @@ def chipped(project: Layout) -> Layout:
 @pytest.fixture
 def other(tmp_path: Path) -> Layout:
     """Another project of 20 buildings, without chips."""
-    layout = store.create(tmp_path / "other.pugeo", "Other")
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, square_table(N))
-    return layout
+    return small_project(tmp_path / "other.pugeo", N, "Other")
 
 
 def restored_from(card: bytes, weights: bytes) -> RestoredModel:
@@ -287,10 +283,7 @@ LIES: dict[str, tuple[str, Change, str]] = {
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bytes, bytes]]:
     """Card and weights of one model of each method that lies are told about."""
-    layout = store.create(tmp_path_factory.mktemp("honest") / "event.pugeo", "Event")
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, square_table(N))
+    layout = small_project(tmp_path_factory.mktemp("honest") / "event.pugeo", N)
     with_chips(layout)
     found = {method: parts(layout, trained(layout, method)) for method in ("ncpu", "linear", "herocon", "ncl", "fedaws")}
     return {**found, "chips": parts(layout, trained(layout, "ce", backbone="small"))}
