@@ -172,12 +172,8 @@ def _train(options: argparse.Namespace) -> None:
     if amount and not options.json:
         expected = training.expected_time(options.method, options.preset, amount, training.speed(), overrides)
         if expected.seconds > TELL_FROM_S:
-            more = (
-                ""
-                if options.detach
-                else f" Ctrl-C stops it; `pu-geo jobs {options.project}` names it, `... resume ID` goes on."
-            )
-            print(f"Takes {expected.words}{more}", file=sys.stderr, flush=True)
+            more = f" Ctrl-C stops it; `pu-geo jobs {options.project}` names it, `... resume ID` goes on."
+            print(f"Takes {expected.words}{'' if options.detach else more}", file=sys.stderr, flush=True)
     if options.detach:
         job_id = training.start(
             layout, options.method, preset=options.preset, seed=options.seed, overrides=overrides,

@@ -64,9 +64,7 @@ def cluster_labels(
     base = float(is_positive.mean())
     total, met = np.zeros(n), np.zeros(n)
     for number in range(n_clusterings):
-        found = over_cluster(
-            embeddings, is_positive, k=k, seed=seed + number, n_seedings=1, max_iterations=_PASSES
-        )  # fmt: skip
+        found = over_cluster(embeddings, is_positive, k=k, seed=seed + number, n_seedings=1, max_iterations=_PASSES)
         counts, sizes = found.positive_counts, np.maximum(found.sizes, 1)
         without_itself = np.clip((counts - 1 + base) / sizes, _LEAST, None)
         c = float(np.average(without_itself, weights=counts))

@@ -205,8 +205,3 @@ def batches(n: int, batch_size: int, generator: torch.Generator) -> list[NDArray
     """
     order = torch.randperm(n, generator=generator)
     return [part.numpy() for part in torch.tensor_split(order, list(range(batch_size, n - 1, batch_size)))]
-
-
-def n_batches(n: int, batch_size: int) -> int:
-    """Say how many batches `batches` makes."""
-    return len(range(batch_size, n - 1, batch_size)) + 1

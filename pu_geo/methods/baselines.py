@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.engine.data import NOT_DAMAGED, PUData, Strength, batches, n_batches
+from pu_geo.engine.batching import epochs_within, n_batches
+from pu_geo.engine.data import NOT_DAMAGED, PUData, Strength, batches
 from pu_geo.engine.heads import linear, move_slow_copy, projection_head, slow_copy
 from pu_geo.engine.network import TrainedModel, Trunk, require_positives
 from pu_geo.engine.optim import new_optimizer, warmup_cosine
@@ -163,7 +164,7 @@ def _train(data: PUData, groups: Groups, trunk: Trunk, settings: cards.BatchSett
     n_positive = max(1, round(settings.positive_share * settings.batch_size))
     n_others = max(2, settings.batch_size - n_positive)
     n_steps = n_batches(len(groups.others), n_others)
-    n_epochs = max(1, min(settings.epochs, settings.max_steps // n_steps))
+    n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
     learner, pieces = _new_learner(data, groups, trunk, settings, run, n_epochs * n_steps), Pieces(run)
     strengths: tuple[Strength, ...] = ("weak", "strong", "strong") if isinstance(settings, cards.PairSettings) else ("weak",)
     for epoch in Training(run, learner, n_epochs, span=training_span(settings)).epochs():

@@ -28,7 +28,7 @@ from pu_geo.engine.network import TrainedModel, Trunk, require_positives
 from pu_geo.engine.run import Run
 from pu_geo.engine.training import Epoch, Pieces, Training
 from pu_geo.losses import spreadout as formulas
-from pu_geo.methods.cards.fedaws import FedawsSettings
+from pu_geo.methods.cards.fedaws import SETTLING_BATCH, SETTLING_BATCHES, FedawsSettings
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
 
 Theta = dict[str, Tensor]  # weights and buffers of an `Embedder`, by name
@@ -252,7 +252,7 @@ def _settle_statistics(trunk: Trunk, data: PUData, rest: NDArray[np.int64], run:
         norm.reset_running_stats()
         norm.momentum = None  # running statistics become plain means
     generator = run.generator(10)
-    for numbers in batches(len(rest), 64, generator)[:64]:
+    for numbers in batches(len(rest), SETTLING_BATCH, generator)[:SETTLING_BATCHES]:
         trunk.train()(*data.inputs.draw(rest[numbers], VIEWS, generator, run.device))
 
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.engine.data import UNKNOWN, FeatureViews, PUData, batches, n_batches
+from pu_geo.engine.batching import epochs_within, n_batches
+from pu_geo.engine.data import UNKNOWN, FeatureViews, PUData, batches
 from pu_geo.engine.heads import linear
 from pu_geo.engine.network import TrainedModel, Trunk, require_positives
 from pu_geo.engine.optim import new_optimizer, warmup_cosine
@@ -147,7 +148,7 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
     kinds, is_labeled = np.unique(known[data.is_positive[rows]]), known != UNKNOWN
     _check(data, known, settings, run)
     n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
-    n_epochs = max(1, min(settings.epochs, settings.max_steps // n_steps))
+    n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
     learner, pieces = _new_learner(data, rows, kinds, settings, run, n_epochs * n_steps), Pieces(run)
     for epoch in Training(run, learner, n_epochs, span=training_span(settings)).epochs():
         drawing = epoch.generator(4)
@@ -155,8 +156,7 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
             for numbers in _steps(is_labeled, settings, epoch.generator(3)):
                 batch = _draw(data, rows[numbers], known[numbers], learner.network, settings, drawing)
                 epoch.add(_step(learner, pieces, batch, settings))
-    findings = {"kinds": tuple(data.class_names[kind] for kind in kinds)}
-    return TrainedModel(learner.network.eval(), learner.network.trunk, findings)
+    return TrainedModel(learner.network.eval(), learner.network.trunk, {"kinds": tuple(data.class_names[k] for k in kinds)})
 
 
 def restored(state: Mapping[str, Tensor], settings: HeroconSettings, device: torch.device) -> TrainedModel:

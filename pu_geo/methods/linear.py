@@ -19,12 +19,12 @@ from pu_geo.engine.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, TrainedModel
 from pu_geo.engine.run import Run
 from pu_geo.engine.training import Training
 from pu_geo.errors import JobCancelled, TrainingError
-from pu_geo.methods.cards.baselines import LinearSettings
+from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
 
 Look = Callable[[Tensor], Tensor]
 MAX_ITERATIONS = 200
-N_FOLDS, PRIOR_L2, PRIOR_UNLABELED = 5, 0.5, 3000
+N_FOLDS, PRIOR_L2 = 5, 0.5
 
 
 class LinearNetwork(nn.Module):

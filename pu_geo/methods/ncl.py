@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pu_geo.engine.data import UNKNOWN, FeatureViews, PUData, Strength, batches, n_batches
+from pu_geo.engine.batching import epochs_within, n_batches
+from pu_geo.engine.data import UNKNOWN, FeatureViews, PUData, Strength, batches
 from pu_geo.engine.network import TrainedModel, require_positives
 from pu_geo.engine.optim import new_optimizer, warmup_cosine
 from pu_geo.engine.run import Run
@@ -61,7 +62,7 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
     is_labeled = data.classes[rows] != UNKNOWN
     _require_contrast(data, is_labeled)
     n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
-    n_epochs = max(1, min(settings.epochs, settings.max_steps // n_steps))
+    n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
     learner, pieces = _new_learner(data, rows, settings, run, n_epochs * n_steps), Pieces(run)
     share_pairs = 0.0
     for epoch in Training(run, learner, n_epochs, span=training_span(settings)).epochs():

@@ -9,17 +9,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pu_geo.engine.data import PUData, n_batches
+from pu_geo.engine.batching import n_batches
+from pu_geo.engine.data import PUData
 from pu_geo.engine.heads import Standardize, projection_head
 from pu_geo.engine.network import ROWS_FOR_STATISTICS, Trunk
 from pu_geo.engine.run import Run
 from pu_geo.engine.training import Training
 from pu_geo.losses.contrastive import sscl_loss
 from pu_geo.methods.pretraining import PRETRAINING_SPAN, contrast, contrastive_learner
-from pu_geo.methods.settings import NetworkSettings
+from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
 
 N_DATES, N_BANDS = 2, 3
-_BATCH, _LR, _WEIGHT_DECAY, _TEMPERATURE, _HIDDEN, _DIM = 256, 1e-3, 1e-4, 0.5, 512, 128
+_LR, _WEIGHT_DECAY, _TEMPERATURE, _HIDDEN, _DIM = 1e-3, 1e-4, 0.5, 512, 128
 
 
 class PairTrunk(Trunk):
@@ -107,12 +108,12 @@ def new_pair_trunk(data: PUData, rows: NDArray[np.int64], settings: NetworkSetti
     trunk.fit_statistics(data, rows, run.generator(2))
     if settings.pretrain_epochs:
         head = projection_head(trunk.out_dim, _HIDDEN, _DIM, run.generator(6)).to(run.device)
-        n_steps = settings.pretrain_epochs * n_batches(len(rows), _BATCH)
+        n_steps = settings.pretrain_epochs * n_batches(len(rows), PRETRAINING_BATCH)
         learner = contrastive_learner(trunk, head, "adamw", _LR, _WEIGHT_DECAY, n_steps)
         training = Training(run, learner, settings.pretrain_epochs, stage="pretraining", span=PRETRAINING_SPAN)
 
         def loss_of(z1: Tensor, z2: Tensor, _: Tensor) -> Tensor:
             return sscl_loss(z1, z2, temperature=_TEMPERATURE)
 
-        contrast(training, learner, data, rows, loss_of, batch_size=_BATCH, stream=7)
+        contrast(training, learner, data, rows, loss_of, batch_size=PRETRAINING_BATCH, stream=7)
     return trunk

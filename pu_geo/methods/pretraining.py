@@ -10,14 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pu_geo.engine.data import PUData, Strength, batches, n_batches
+from pu_geo.engine.batching import n_batches
+from pu_geo.engine.data import PUData, Strength, batches
 from pu_geo.engine.heads import projection_head
 from pu_geo.engine.network import Trunk
 from pu_geo.engine.optim import new_optimizer, warmup_cosine
 from pu_geo.engine.run import Run
 from pu_geo.engine.training import Pieces, Training
 from pu_geo.losses.contrastive import sscl_loss
-from pu_geo.methods.settings import NetworkSettings
+from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
 
 PairLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Loss of two views' projections, float [B, p] each, and is_positive, bool [B]."""
@@ -25,7 +26,7 @@ VIEWS: tuple[Strength, ...] = ("strong", "strong")
 WARMUP_SHARE = 0.1
 PRETRAINING_SPAN = (0.0, 0.5)
 """Part of the progress bar that pretraining takes where there is one."""
-_BATCH, _LR, _WEIGHT_DECAY, _TEMPERATURE, _HIDDEN, _DIM = 256, 1e-3, 1e-4, 0.5, 512, 128
+_LR, _WEIGHT_DECAY, _TEMPERATURE, _HIDDEN, _DIM = 1e-3, 1e-4, 0.5, 512, 128
 
 
 @dataclass
@@ -75,13 +76,15 @@ def _pretrain(trunk: Trunk, data: PUData, rows: NDArray[np.int64], n_epochs: int
     if not any(True for _ in trunk.parameters()):
         return
     head = projection_head(trunk.out_dim, _HIDDEN, _DIM, run.generator(6)).to(run.device)
-    learner = contrastive_learner(trunk, head, "adamw", _LR, _WEIGHT_DECAY, n_epochs * n_batches(len(rows), _BATCH))
+    learner = contrastive_learner(
+        trunk, head, "adamw", _LR, _WEIGHT_DECAY, n_epochs * n_batches(len(rows), PRETRAINING_BATCH)
+    )
     training = Training(run, learner, n_epochs, stage="pretraining", span=PRETRAINING_SPAN)
 
     def loss_of(z1: Tensor, z2: Tensor, _: Tensor) -> Tensor:
         return sscl_loss(z1, z2, temperature=_TEMPERATURE)
 
-    contrast(training, learner, data, rows, loss_of, batch_size=_BATCH, stream=7)
+    contrast(training, learner, data, rows, loss_of, batch_size=PRETRAINING_BATCH, stream=7)
 
 
 def contrastive_learner(

@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from pu_geo.analysis.cluster_labels import cluster_labels, two_means_miss
 from pu_geo.analysis.pupl import PuplResult, pupl
-from pu_geo.engine.data import FeatureViews, PUData, n_batches
+from pu_geo.engine.batching import epochs_within, n_batches
+from pu_geo.engine.data import FeatureViews, PUData
 from pu_geo.engine.heads import linear, projection_head
 from pu_geo.engine.network import TrainedModel, Trunk, require_positives
 from pu_geo.engine.run import Run
@@ -69,7 +70,8 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
     Departs from the source: PUPL and the classifier work on unit-length embeddings, averaged over the views where
     features are cached. The classifier is L2-regularised: pseudo labels from two means are linearly separable, and
     without it cross-entropy has no minimum. Where two means do not follow the positives and many small clusters do,
-    these give the pseudo labels (`pseudo_labels`; preset paper keeps two means). Preset quick trains a small network on frozen features, with AdamW.
+    these give the pseudo labels (`pseudo_labels`; preset paper keeps two means). Preset quick trains a small network on
+    frozen features, with AdamW.
     """
     rows = data.trained_rows
     _require_views(data)
@@ -118,7 +120,7 @@ def restored(state: Mapping[str, Tensor], settings: PuclSettings, device: torch.
 def _learn_embeddings(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], settings: PuclSettings, run: Run) -> None:
     """Do Algorithm 1(A)."""
     n_steps = n_batches(len(rows), settings.batch_size)
-    n_epochs = max(1, min(settings.epochs, settings.max_steps // n_steps))
+    n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
     encoder = nn.Sequential(network.trunk, network.out)
     head = _projection_head(network.classifier.in_features, settings, run)
     learner = contrastive_learner(encoder, head, settings.optimizer, settings.lr, settings.weight_decay, n_epochs * n_steps)

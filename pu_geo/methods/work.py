@@ -10,19 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pu_geo.methods.cards.baselines import BatchSettings, LinearSettings, PairSettings, SupervisedSettings
-from pu_geo.methods.cards.fedaws import FedawsSettings
+from pu_geo.engine.batching import epochs_within, n_batches
+from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, BatchSettings, LinearSettings, PairSettings, SupervisedSettings
+from pu_geo.methods.cards.fedaws import SETTLING_BATCH, SETTLING_BATCHES, FedawsSettings
 from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.cards.ncl import NclSettings
-from pu_geo.methods.cards.ncpu import NcpuSettings
+from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
 from pu_geo.methods.cards.pucl import PuclSettings
-from pu_geo.methods.settings import NetworkSettings
+from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
 
 FEATURES = "features"
-NCPU_MIN_EPOCHS = 5
-PRETRAINING_BATCH = 256
-SETTLING_BATCH, SETTLING_BATCHES = 64, 64
-PRIOR_UNLABELED = 3000
 PAIR_BANDS = 6
 
 
@@ -90,11 +87,6 @@ class Work:
     views_after: int
 
 
-def n_batches(n: int, batch_size: int) -> int:
-    """Say how many batches n chips make; a single one left over joins the batch before it."""
-    return len(range(batch_size, n - 1, batch_size)) + 1
-
-
 def count(method: str, settings: Any, amount: Amount) -> Work:
     """Count what a training by these settings has to do.
 
@@ -156,20 +148,20 @@ Counts = tuple[int, int, int, int]
 
 def _ncpu(settings: NcpuSettings, amount: Amount) -> Counts:
     n, per_epoch = amount.n_trained, n_batches(amount.n_trained, settings.batch_size)
-    epochs = min(settings.epochs, max(NCPU_MIN_EPOCHS, settings.max_steps // per_epoch))
+    epochs = min(settings.epochs, max(MIN_EPOCHS, settings.max_steps // per_epoch))
     return epochs * per_epoch, epochs * n, 2, 1
 
 
 def _pucl(settings: PuclSettings, amount: Amount) -> Counts:
     n, per_epoch = amount.n_trained, n_batches(amount.n_trained, settings.batch_size)
-    epochs = _epochs(settings.epochs, settings.max_steps, per_epoch)
+    epochs = epochs_within(settings.epochs, settings.max_steps, per_epoch)
     return epochs * per_epoch, epochs * n, 2, 0
 
 
 def _with_labeled(settings: NclSettings | HeroconSettings, amount: Amount) -> Counts:
     """NCL and HeroCon: unlabeled chips are dealt out, and labeled ones go along in every step."""
     per_epoch = n_batches(amount.n_unlabeled, settings.batch_size)
-    epochs = _epochs(settings.epochs, settings.max_steps, per_epoch)
+    epochs = epochs_within(settings.epochs, settings.max_steps, per_epoch)
     labeled = min(settings.labeled_batch, amount.n_positive + amount.n_not_damaged)
     return epochs * per_epoch, epochs * (amount.n_unlabeled + per_epoch * labeled), 2, 0
 
@@ -187,17 +179,13 @@ def _mixed(settings: BatchSettings, amount: Amount) -> Counts:
     n_positive = max(1, round(settings.positive_share * settings.batch_size))
     others = amount.n_not_damaged if isinstance(settings, SupervisedSettings) else amount.n_trained - amount.n_positive
     per_epoch = n_batches(others, max(2, settings.batch_size - n_positive))
-    epochs = _epochs(settings.epochs, settings.max_steps, per_epoch)
+    epochs = epochs_within(settings.epochs, settings.max_steps, per_epoch)
     views = (2, 1) if isinstance(settings, PairSettings) else (1, 0)
     return epochs * per_epoch, epochs * (others + per_epoch * n_positive), *views
 
 
 def _linear(settings: LinearSettings, amount: Amount) -> Counts:
     return 0, amount.n_trained, 0, 1
-
-
-def _epochs(epochs: int, max_steps: int, per_epoch: int) -> int:
-    return max(1, min(epochs, max_steps // per_epoch))
 
 
 COUNTS: dict[type[NetworkSettings], Callable[[Any, Amount], Counts]] = {

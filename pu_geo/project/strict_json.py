@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 MAX_BYTES = 1_000_000
@@ -24,7 +25,8 @@ def parse_object(text: bytes) -> dict[str, Any]:
         The object: dicts, lists, texts, whole numbers, finite floats, bools and None, nested at most `MAX_DEPTH` deep.
 
     Raises:
-        BadJson: if it is larger or deeper, no object, names one thing twice, or holds NaN, Infinity or a text that cannot be written down.
+        BadJson: if it is larger or deeper, no object, names one thing twice, or holds NaN, Infinity or a text that cannot be
+            written down.
     """
     if len(text) > MAX_BYTES:
         raise BadJson(f"has {len(text):,} bytes; at most {MAX_BYTES:,} are read")
@@ -50,8 +52,7 @@ def parse_object(text: bytes) -> dict[str, Any]:
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        seen = set[str]()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise BadJson(f"names {twice[:60]!r} twice")
     return found
 

@@ -18,7 +18,7 @@ from safetensors.numpy import save
 from pu_geo import __version__
 from pu_geo.engine.data import FeatureViews, PUData
 from pu_geo.methods import catalog
-from pu_geo.project import contents, model_files, runs, store
+from pu_geo.project import contents, model_files, store
 from pu_geo.project.layout import Layout, replacing, write_json
 from pu_geo.project.model_files import CARD, FILTERS, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
@@ -55,11 +55,12 @@ def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) ->
     tensors = {name: tensor.contiguous().cpu().numpy() for name, tensor in learned.weights.items()}
     tensors |= _filters(layout, facts.chip_set) if isinstance(learned.data.inputs, FeatureViews) else {}
     path = layout.run(facts.run_id) / WEIGHTS
+    weights = save(tensors)
     with replacing(path) as temporary:
-        temporary.write_bytes(save(tensors))  # the library's own writer does not tell a full disk from other faults
+        temporary.write_bytes(weights)  # the library's own writer does not tell a full disk from other faults
     card = _card(layout, facts, pu, learned)
     card["tensors"] = {name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in tensors.items()}
-    card["sha256"] = runs.sha256_of(path)
+    card["sha256"] = hashlib.sha256(weights).hexdigest()
     write_json(path.with_name(CARD), card)
     return [path, path.with_name(CARD)]
 

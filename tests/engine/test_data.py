@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from pu_geo.engine.data import ChipImages, FeatureViews, PUData, batches, n_batches
+from pu_geo.engine.batching import n_batches
+from pu_geo.engine.data import ChipImages, FeatureViews, PUData, batches
 from pu_geo.errors import ShapeError
 
 CPU = torch.device("cpu")

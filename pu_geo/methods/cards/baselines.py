@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from pu_geo.methods.settings import NO_LIMIT, STANDARD, MethodCard, NetworkSettings, setting
 
+PRIOR_UNLABELED = 3000
+"""Unlabeled chips that an estimate of the class prior looks at."""
+
 
 @dataclass(frozen=True)
 class BatchSettings(NetworkSettings):

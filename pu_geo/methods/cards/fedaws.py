@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from pu_geo.methods.settings import STANDARD, MethodCard, NetworkSettings, setting
 
+SETTLING_BATCH, SETTLING_BATCHES = 64, 64
+"""Chips a batch, and batches at most, of the rest that give BatchNorm its statistics."""
+
 
 @dataclass(frozen=True)
 class FedawsSettings(NetworkSettings):
