@@ -1,27 +1,35 @@
-"""Train: choose a method, start it in the background, watch it."""
+"""Train: choose a method, start it in the background, watch it, compare what came of it."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from functools import partial
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.services import training
-from pu_geo.ui import frame, job_card, model_panel, time_panel
-from pu_geo.ui.job_card import JobView
+from pu_geo.ui import (
+    compare_panel,
+    frame,
+    job_card,
+    line_panel,
+    live_panel,
+    method_cards,
+    model_panel,
+    run_card_panel,
+    time_panel,
+)  # fmt: skip
 
-CARDS_A_ROW = 3
 layout = frame.needs_project()
 frame.header(
     "Train", "Learn from the positives and the unlabeled, in the background. Closing this tab does not stop a training."
 )
 
-data, found, times = training.data_summary(layout), training.all_runs(layout), time_panel.Times(layout)
+data, found = training.data_summary(layout), training.all_runs(layout)
 for column, (label, value) in zip(
-    st.columns(4),
+    st.columns(5),
     (
         ("Positives", data.n_positive),
+        ("Held out, as proposed", data.n_held_out),
         ("Unlabeled", data.n_unlabeled),
         ("Not assessable", data.n_left_out),
         ("Runs", len(found)),
@@ -33,88 +41,10 @@ advice = training.recommendation(found)
 if advice:
     st.info(advice, icon=":material/lightbulb:")
 
-
-def curves(job: JobView) -> None:
-    """Draw the loss, and where it is reported the share of buildings called damaged."""
-    points = [point for point in job.curve if point.get("stage") in (None, "training")]
-    if len(points) < 2:
-        return
-    epochs = [point["epoch"] for point in points]
-    figure = go.Figure(go.Scatter(x=epochs, y=[point["loss"] for point in points], name="loss", line_color="#0B6E99"))
-    shares = [point.get("share_positive") for point in points]
-    if sum(share is not None for share in shares) > 1:
-        figure.add_scatter(
-            x=epochs, y=shares, name="share called damaged", yaxis="y2", line={"color": "#D55E00", "dash": "dot"}
-        )
-    figure.update_layout(
-        height=240, margin={"l": 0, "r": 0, "t": 10, "b": 0}, xaxis_title="epoch", yaxis_title="loss",
-        yaxis2={"overlaying": "y", "side": "right", "range": [0, 1], "dtick": 0.25, "tickformat": ".0%", "tickmode": "linear", "title": "share", "showgrid": False},
-        legend={"orientation": "h", "y": 1.1},
-    )  # fmt: skip
-    st.plotly_chart(figure, key=f"curve-{job.job_id}", config={"displaylogo": False})
-    if job.state == "done":
-        st.caption(f"Run {job.result['run_id']} · {job.result['n_positive']} positives · {job.result['seconds']} s")
-
-
-def settings_form(card: training.MethodCard, preset: str) -> dict[str, str]:
-    """Draw a field for each setting of a method; return those that differ from the preset, as text."""
-    chosen = training.settings_for(card.name, preset)
-    changed = {}
-    for item in fields(chosen):
-        value, key = getattr(chosen, item.name), f"set-{card.name}-{preset}-{item.name}"
-        meta = item.metadata
-        words = meta.get("help")
-        if meta.get("choices"):
-            given = st.selectbox(item.name, meta["choices"], index=meta["choices"].index(value), help=words, key=key)
-        elif isinstance(value, bool):
-            given = st.checkbox(item.name, value, help=words, key=key)
-        else:
-            bounds = f" ({meta.get('min')} to {meta.get('max')})" if meta.get("max") is not None else ""
-            given = st.text_input(item.name, str(value), help=f"{words}{bounds}", key=key)
-        if str(given) != str(value):
-            changed[item.name] = str(given)
-    return changed
-
-
-def draw_card(card: training.MethodCard) -> None:
-    """Draw what a method is and needs, its form, and the button that starts it."""
-    st.markdown(f"**{card.title}**")
-    st.caption(card.summary)
-    with st.expander("Details and settings"):
-        st.caption(f"Source: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}")
-        time_panel.figures(training.figures_of(card.name))
-        preset = st.selectbox(
-            "Preset", list(card.presets), key=f"preset-{card.name}", format_func=lambda name: times.preset_words(card, name)
-        )
-        seed = st.number_input("Seed", 0, 10_000, 0, key=f"seed-{card.name}")
-        types_from = None
-        if card.uses_types:
-            types_from = st.selectbox(
-                "Kind of damage", training.type_fields(layout), index=None, key=f"types-{card.name}",
-                placeholder="one kind for all", help="Attribute of the footprints that names it; read for your positives alone.",
-            )  # fmt: skip
-        changed = settings_form(card, preset)
-    times.tell(card, preset, changed)
-    reason = training.why_not(layout, card.name)
-    if reason:
-        st.caption(f":orange[{reason}]")
-    label = f"Train {card.title.split(' + PUPL')[0]}"
-    if st.button(label, type="primary", disabled=reason is not None, key=f"start-{card.name}"):
-        with frame.telling_errors():
-            training.start(layout, card.name, preset=preset, seed=int(seed), overrides=changed, types_from=types_from)
-            st.rerun()
-
-
-for number, (heading, cards) in enumerate(training.cards_by_group().items()):
-    if cards and (number == 0 or st.toggle(heading, key=f"group-{number}")):
-        columns = st.columns(min(max(len(cards), 2), CARDS_A_ROW), gap="medium")
-        for place, card in enumerate(cards):
-            with columns[place % len(columns)].container(border=True):
-                draw_card(card)
-
+method_cards.draw(layout, data.n_positive)
 time_panel.machine(layout)
-job_card.watch(layout, training.TRAINING_TASKS, body=curves, most=3)
-model_panel.draw(layout)
+line_panel.draw(layout)
+job_card.watch(layout, training.TRAINING_TASKS, body=partial(live_panel.body, layout), most=3, with_log=True)
 
 if found:
     st.markdown("#### Runs")
@@ -138,5 +68,9 @@ if found:
     for run in found[:3]:
         for warning in run.warnings:
             st.warning(f"{run.run_id}: {warning}", icon=":material/warning:")
+    compare_panel.draw(layout, found)
+    run_card_panel.draw(layout, found)
+model_panel.draw(layout)
+if found:
     frame.link("explore", "Explore the embeddings")
     frame.link("damage_map", "Next: Damage map")

@@ -8,11 +8,21 @@ import os
 import sys
 from pathlib import Path
 
-from pu_geo import __version__, cli_benchmark, cli_map, cli_models, cli_outlines, jobs
+from pu_geo import (
+    __version__,
+    cli_apart,
+    cli_benchmark,
+    cli_compare,
+    cli_explore,
+    cli_jobs,
+    cli_map,
+    cli_models,
+    cli_outlines,
+    cli_types,
+)
 from pu_geo.cli_parser import build_parser
 from pu_geo.cli_run import absolute, run_job, say
 from pu_geo.errors import JobCancelled, LabelError, PuGeoError
-from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.services import imagery, labeling, projects
 
@@ -138,52 +148,55 @@ def _rank(options: argparse.Namespace) -> None:
 
 
 def _methods(options: argparse.Namespace) -> None:
-    from pu_geo.services import training
+    from pu_geo.services import training, training_times
 
     if options.probe:
         from pu_geo.tasks import probe
 
-        probe.keep(probe.measure(), training.speed_file())
-    known = training.speed()
+        probe.keep(probe.measure(), training_times.speed_file())
+    known = training_times.speed()
     found = [
         {
             "name": card.name, "title": card.title, "group": group, "presets": list(card.presets), "needs": card.needs,
             "figures": training.figures_of(card.name),
             "expected_seconds": {preset: {str(n): round(seconds, 1) for n, seconds in times.items()}
-                                 for preset, times in training.usual_times(card, known).items()},
+                                 for preset, times in training_times.usual_times(card, known).items()},
         }
         for group, cards in training.cards_by_group().items()
         for card in cards
     ]  # fmt: skip
-    lines = [f"{card.name:15} {card.title}. {card.needs}\n{training.usual_words(card, known)}"
+    lines = [f"{card.name:15} {card.title}. {card.needs}\n{training_times.usual_words(card, known)}"
              for cards in training.cards_by_group().values() for card in cards]  # fmt: skip
-    lines.append(f"{training.measured_words(known)} They are for chips of 64 px and 30 positives.")
+    lines.append(f"{training_times.measured_words(known)} They are for chips of 64 px and 30 positives.")
     measured = {"device": known.device, "is_shipped": known.is_shipped, "measured_at": known.measured_at}
     say(options, {"methods": found, "measured": measured}, "\n".join(lines))
 
 
 def _train(options: argparse.Namespace) -> None:
-    from pu_geo.services import training
+    from pu_geo.services import training, training_times
 
     layout = projects.find(options.project)
     overrides = _overrides(options.set)
-    training.settings_for(options.method, options.preset, overrides)
-    amount = training.amount_of(layout)
+    training.require(
+        layout, options.method, preset=options.preset, overrides=overrides, types_from=options.types_from,
+        hold_out=options.hold_out,
+    )  # fmt: skip
+    amount = training_times.amount_of(layout)
     if amount and not options.json:
-        expected = training.expected_time(options.method, options.preset, amount, training.speed(), overrides)
+        expected = training_times.expected_time(options.method, options.preset, amount, training_times.speed(), overrides)
         if expected.seconds > TELL_FROM_S:
             more = f" Ctrl-C stops it; `pu-geo jobs {options.project}` names it, `... resume ID` goes on."
             print(f"Takes {expected.words}{'' if options.detach else more}", file=sys.stderr, flush=True)
     if options.detach:
         job_id = training.start(
             layout, options.method, preset=options.preset, seed=options.seed, overrides=overrides,
-            types_from=options.types_from,
+            types_from=options.types_from, hold_out=options.hold_out,
         )  # fmt: skip
         say(options, {"job_id": job_id}, f"Started job {job_id}. Follow it with `pu-geo jobs {options.project}`.")
         return
     args = {
         "method": options.method, "preset": options.preset, "seed": options.seed, "overrides": overrides,
-        "types_from": options.types_from,
+        "types_from": options.types_from, "hold_out": options.hold_out,
     }  # fmt: skip
     result = run_job(layout, "train", args, options)
     say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
@@ -215,34 +228,6 @@ def _inspect(options: argparse.Namespace) -> None:
         sys.stdout.flush()
 
 
-def _jobs(options: argparse.Namespace) -> None:
-    layout = projects.find(options.project)
-    if options.action and not options.job_id:
-        raise PuGeoError(f"`jobs {options.action}` needs the id of a job.", "`pu-geo jobs P.pugeo` lists them.")
-    if options.action == "cancel":
-        jobs.cancel(layout, options.job_id)
-        say(options, {"cancelled": options.job_id}, f"Asked job {options.job_id} to stop; it looks once a batch.")
-        return
-    if options.action == "resume":
-        jobs.resume(layout, options.job_id)
-        say(options, {"resumed": options.job_id}, f"Started job {options.job_id} again.")
-        return
-    if options.action == "log":
-        print(_log_text(jobs.folder_of(layout, options.job_id)), end="")
-        return
-    for job in jobs.all_jobs(layout):
-        facts = {key: getattr(job, key) for key in ("job_id", "task", "state", "progress", "message", "problem", "hint")}
-        share = "" if job.progress is None else f"{job.progress:.0%}"
-        line = f"{job.job_id}  {job.task:14} {job.state:12} {share:>4}  {job.problem or job.message}"
-        say(options, {**facts, "result": dict(job.result)}, line)
-
-
-def _log_text(folder: Path) -> str:
-    lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events.read(folder)]
-    log = folder / "log.txt"
-    return "".join(lines) + (log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "")
-
-
 def _demo(options: argparse.Namespace) -> None:
     from pu_geo.demo import run_demo
 
@@ -267,11 +252,15 @@ COMMANDS = {
     "methods": _methods,
     "train": _train,
     "evaluate": _evaluate,
+    **cli_apart.COMMANDS,
+    **cli_compare.COMMANDS,
+    **cli_types.COMMANDS,
+    **cli_explore.COMMANDS,
     **cli_models.COMMANDS,
     **cli_map.COMMANDS,
     **cli_benchmark.COMMANDS,
     "inspect": _inspect,
-    "jobs": _jobs,
+    **cli_jobs.COMMANDS,
     "demo": _demo,
     "app": _app,
 }

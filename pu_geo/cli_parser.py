@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from pu_geo import cli_parser_apart, cli_parser_explore, cli_parser_types
+
 
 def whole(low: int) -> Callable[[str], int]:
     """Return a reader of whole numbers from `low` on."""
@@ -28,6 +30,9 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     _label_verb(verbs)
     _run_verbs(verbs)
     _model_verb(verbs)
+    cli_parser_apart.add_verbs(verbs, _verb, whole)
+    cli_parser_types.add_verbs(verbs, _verb, whole)
+    cli_parser_explore.add_verbs(verbs, _verb, whole)
     _map_verbs(verbs)
     _other_verbs(verbs)
     return parser
@@ -136,6 +141,13 @@ def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     verb.add_argument(
         "--types-from", metavar="FIELD", help="attribute of the clicked footprints that names the kind of damage"
     )
+    verb.add_argument(
+        "--hold-out",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="positives to judge the run by, not to learn from (default 0)",
+    )
     verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting of the preset")
     verb.add_argument("--detach", action="store_true", help="train in the background and return at once")
     verb = _verb(
@@ -146,6 +158,17 @@ def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     verb.add_argument("--field", required=True, help="attribute of the footprints that holds the truth")
     verb.add_argument("--positive", action="append", required=True, metavar="VALUE", help="value that means damaged")
     verb.add_argument("--exclude", action="append", default=[], metavar="VALUE", help="value to leave out")
+    _compare_verbs(verbs)
+
+
+def _compare_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verb = _verb(
+        verbs, "compare", "Say how far two runs agree, where they do not, and which is judged better.",
+        "joplin.pugeo --runs latest ranker-0520-1130-12ab",
+    )  # fmt: skip
+    verb.add_argument("--runs", nargs=2, required=True, metavar="RUN", help="ids of two runs; latest is the newest")
+    verb = _verb(verbs, "ensemble", "Average the ranks of several runs; makes a run.", "joplin.pugeo --runs latest ID ID")
+    verb.add_argument("--runs", nargs="+", required=True, metavar="RUN", help="ids of runs; latest is the newest")
 
 
 def _model_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -231,8 +254,12 @@ def _other_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     verb.add_argument("--out", required=True, metavar="FILE.csv|.geojson", help="history goes to FILE.events.csv beside it")
     verb = _verb(verbs, "inspect", "Say whether files can be used.", "*.tif *.geojson --json", project=False)
     verb.add_argument("file", nargs="+", metavar="FILE")
-    verb = _verb(verbs, "jobs", "List, cancel or resume background jobs.", "joplin.pugeo resume 20260101-120000-abc123")
-    verb.add_argument("action", nargs="?", choices=["cancel", "resume", "log"])
+    verb = _verb(
+        verbs, "jobs", "List background jobs; cancel, pause, resume, retry or dismiss one, or print its log.",
+        "joplin.pugeo resume 20260101-120000-abc123",
+    )  # fmt: skip
+    verb.add_argument("action", nargs="?", choices=["cancel", "pause", "resume", "retry", "dismiss", "log"])
+    verb.add_argument("--all", action="store_true", help="list those that were dismissed, too")
     verb.add_argument("job_id", nargs="?", metavar="ID")
     verb = _verb(verbs, "demo", "Run every step on the sample event.", "--out demo", project=False)
     verb.add_argument("--out", default="pu-geo-demo", metavar="DIR", help="folder for the project and the map")

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pu_geo import jobs
+from pu_geo import jobs, processes
+from pu_geo.errors import JobCancelled
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
@@ -24,20 +25,30 @@ def run_job(layout: Layout, task: str, args: Mapping[str, Any], options: argpars
     """Do a job in this process, with its folder and events like any other; progress goes to stderr."""
     from pu_geo import worker
 
-    folder = jobs.create(layout, task, args)
-    lock = jobs.take_lock(folder)
+    folder, lock = jobs.create_held(layout, task, args)
+    os.environ[processes.JOB_VARIABLE] = str(folder)  # whom this process starts can be known by it
     events.append(folder, "launched")
-    quiet = options.json or not sys.stderr.isatty()
+    quiet = not sys.stderr.isatty()
     width = 79
 
     def echo(line: str) -> None:
-        print(f"\r{line[:width]:<{width}}", end="", file=sys.stderr, flush=True)
+        if quiet and line.startswith(worker.WAITING):  # without it, a script would seem to hang
+            print(line, file=sys.stderr, flush=True)
+        elif not quiet:
+            print(f"\r{line[:width]:<{width}}", end="", file=sys.stderr, flush=True)
 
     try:
-        return worker.run(folder, echo=None if quiet else echo)
+        result = worker.run(folder, echo=None if options.json else echo)
+    except (JobCancelled, KeyboardInterrupt):
+        if task in jobs.CAN_PAUSE:
+            print(f"\nStopped. `pu-geo jobs {layout.folder} resume {folder.name}` goes on.", file=sys.stderr)
+        raise
+    else:
+        return result
     finally:
+        os.environ.pop(processes.JOB_VARIABLE, None)
         os.close(lock)
-        if not quiet:
+        if not (quiet or options.json):
             print(f"\r{'':<{width}}\r", end="", file=sys.stderr, flush=True)
 
 

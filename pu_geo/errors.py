@@ -57,3 +57,7 @@ class ShapeError(ValueError):
 
 class JobCancelled(Exception):
     """Raised inside a running task once its user asked it to stop. Not an error."""
+
+
+class JobPaused(JobCancelled):
+    """Raised inside a running task that stops for now: its state is on disk, and it goes on from there."""

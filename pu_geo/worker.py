@@ -10,13 +10,16 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pu_geo import jobs
-from pu_geo.errors import JobCancelled, JobError, PuGeoError
+from pu_geo import jobs, processes, turns
+from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError
 from pu_geo.project import events
+from pu_geo.project.layout import Layout
 from pu_geo.project.store import open_project
 from pu_geo.tasks.job import Job
 
@@ -34,12 +37,21 @@ TASKS = {
     "chip": "pu_geo.tasks.chip:chip",
     "rank": "pu_geo.tasks.train:rank",
     "train": "pu_geo.tasks.train:train",
+    "train_apart": "pu_geo.tasks.apart:train_apart",
+    "bring_in": "pu_geo.tasks.bring_in:bring_in",
+    "ensemble": "pu_geo.tasks.ensemble:ensemble",
     "apply_model": "pu_geo.tasks.apply_model:apply_model",
     "embed": "pu_geo.tasks.embed:embed",
+    "cluster": "pu_geo.tasks.cluster:cluster",
+    "outliers": "pu_geo.tasks.outliers:find_outliers",
     "probe": "pu_geo.tasks.probe:probe",
+    "discover": "pu_geo.tasks.discover:discover",
     "export": "pu_geo.tasks.export:export",
+    "export_selection": "pu_geo.tasks.export_selection:export_selection",
     "publish": "pu_geo.tasks.publish:publish",
 }
+WAITING = "waiting"
+USAGE = "Usage: python -m pu_geo.worker FOLDER, where FOLDER is what `pu-geo pack` wrote on the machine with the project."
 _ROOM = "room"  # a file of some bytes: what is freed for the last words of a job whose disk is full
 
 
@@ -53,16 +65,16 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
         PuGeoError, JobCancelled: what the task raised, after it was recorded; a fault of ours comes as JobError.
     """
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
-    events.append(folder, "started", {"pid": os.getpid()})
     began = time.monotonic()
     try:
+        events.append(folder, "started", processes.identity())
         (folder / _ROOM).write_bytes(bytes(1 << 14))
-        job = Job(open_project(spec["project"]), folder, echo)
-        module, _, function = TASKS[spec["task"]].partition(":")
-        result: Mapping[str, Any] = getattr(importlib.import_module(module), function)(job, **spec["args"])
-    except (JobCancelled, KeyboardInterrupt):
+        layout = open_project(folder.parent.parent) if spec["project"] else Layout(folder)
+        result = _do(Job(layout, folder, echo), spec["task"], spec["args"])
+    except (JobCancelled, KeyboardInterrupt) as stopped:
         (folder / _ROOM).unlink(missing_ok=True)
-        events.append(folder, "cancelled", {"seconds": time.monotonic() - began})
+        kind = "paused" if isinstance(stopped, JobPaused) else "cancelled"
+        events.append(folder, kind, {"seconds": round(time.monotonic() - began, 3)})
         raise
     except PuGeoError as error:
         _record(folder, error)
@@ -75,6 +87,36 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
         (folder / _ROOM).unlink(missing_ok=True)
     events.append(folder, "done", {"result": dict(result), "seconds": round(time.monotonic() - began, 3)})
     return result
+
+
+def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Do a task, once it is its turn; what it needs is imported then, so that who waits holds little memory."""
+    with turns.my_turn(job.folder, partial(_tell_waiting, job)) if task in turns.TASKS else nullcontext():
+        if task in turns.TASKS:
+            events.append(job.folder, "turn")
+        module, _, function = TASKS[task].partition(":")
+        result: Mapping[str, Any] = getattr(importlib.import_module(module), function)(job, **args)
+    return result
+
+
+def _tell_waiting(job: Job, before: Sequence[turns.Ticket]) -> None:
+    """Say for whom a job waits where that has changed.
+
+    Raises:
+        JobCancelled, JobPaused: if it was asked to stop meanwhile.
+    """
+    if job.is_cancelled():
+        raise JobCancelled
+    if job.is_paused():
+        raise JobPaused
+    told = {"place": len(before), "for": str(before[0].folder)}
+    if told != job.waits:
+        job.waits = told
+        others = f", and {len(before) - 1} more" if len(before) > 1 else ""
+        words = f"{WAITING} for {before[0].words}{others}"
+        events.append(job.folder, "waiting", {"message": words, **told})
+        if job.echo:
+            job.echo(words)
 
 
 def _record(folder: Path, error: PuGeoError) -> None:
@@ -112,15 +154,34 @@ def _fault(folder: Path, error: Exception) -> JobError:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the job whose folder is named; the exit code is for people who read process lists."""
-    folder = Path(arguments[0])
-    inherited = os.environ.pop(jobs.LOCK_FD_VARIABLE, None)
-    lock = int(inherited) if inherited else jobs.take_lock(folder)
-    os.set_inheritable(lock, False)
+    """Run the job whose folder is named; the exit code is for people who read process lists.
+
+    A packed training has no project: a person started it on another machine, and is told how it goes.
+    """
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print(USAGE, file=sys.stderr)
+        return 2
+    folder = Path(arguments[0]).resolve()
+    if not (folder / "spec.json").is_file():
+        print(f"{folder} is no folder of a job: it has no spec.json.", USAGE, sep="\n", file=sys.stderr)
+        return 2
+    is_apart = not json.loads((folder / "spec.json").read_text(encoding="utf-8"))["project"]
     try:
-        run(folder)
-    except (PuGeoError, JobCancelled):
+        inherited = os.environ.pop(jobs.LOCK_FD_VARIABLE, None)
+        lock = int(inherited) if inherited else jobs.take_lock(folder)
+        os.set_inheritable(lock, False)
+        if is_apart:
+            jobs.clear_requests(folder)
+            events.append(folder, "launched")
+        result = run(folder, echo=partial(print, flush=True) if is_apart else None)
+    except PuGeoError as error:
+        print(error.problem, error.hint, sep="\n", file=sys.stderr)
         return 1
+    except (JobCancelled, KeyboardInterrupt):
+        print("Stopped. Call it again to go on.", file=sys.stderr)
+        return 1
+    if is_apart:
+        print(f"Done: {result['outcome']}. Copy the folder back, and store it with `pu-geo bring-in`.", flush=True)
     return 0
 
 

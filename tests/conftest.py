@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from small_parts import REPOSITORY, small_project
 
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import HOME_VARIABLE, Layout
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for what concerns all projects of a user; the real one stays as it is."""
+    folder = tmp_path_factory.mktemp("own_home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(HOME_VARIABLE, str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from pu_geo import cli
+from pu_geo import cli, job_requests, jobs, turns, worker
 from pu_geo.cli_parser import build_parser
-from pu_geo.project import labels, store
+from pu_geo.project import events, labels, store
 from pu_geo.project.layout import Layout
+from pu_geo.services import training
 
 
 @pytest.fixture(autouse=True)
@@ -162,6 +164,46 @@ def test_count_that_is_no_count_is_refused(capsys: pytest.CaptureFixture[str], p
 def test_jobs_verb_needs_an_id_and_a_job_that_exists(capsys: pytest.CaptureFixture[str], project: Layout) -> None:
     assert "needs the id" in run(capsys, "jobs", str(project.folder), "cancel")[2]
     assert "no job" in run(capsys, "jobs", str(project.folder), "log", "nothing")[2]
+
+
+def test_jobs_verb_asks_a_training_to_pause_and_stop(
+    capsys: pytest.CaptureFixture[str], project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_requests, "PATIENCE_S", 0.1)  # nobody answers
+    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))
+    folder, lock = jobs.create_held(project, "train", {"method": "ncpu"})
+    events.append(folder, "launched")
+    assert "pauses after this epoch" in run(capsys, "jobs", str(project.folder), "pause", folder.name)[1]
+    assert (folder / "pause").exists()
+    assert "was asked to stop" in run(capsys, "jobs", str(project.folder), "cancel", folder.name)[1]
+    assert "is running" in run(capsys, "jobs", str(project.folder), "dismiss", folder.name)[2]
+    os.close(lock)
+    assert "cancelled" in run(capsys, "jobs", str(project.folder))[1]
+    assert "--all alone" in run(capsys, "jobs", str(project.folder), "dismiss", folder.name)[1]
+    assert run(capsys, "jobs", str(project.folder))[1] == ""
+    assert folder.name in run(capsys, "jobs", str(project.folder), "--all")[1]
+    answer = json.loads(run(capsys, "jobs", str(project.folder), "retry", folder.name, "--json")[1])
+    assert json.loads((project.jobs / answer["job_id"] / "spec.json").read_text())["args"] == {"method": "ncpu"}
+
+
+def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
+    capsys: pytest.CaptureFixture[str], project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(worker.TASKS, "train", "pu_geo.tasks.evaluate:evaluate")  # never reached
+    monkeypatch.setattr(training, "require", lambda *_, **__: None)
+    other, _ = jobs.create_held(project, "train", {})
+    with turns.my_turn(other, lambda before: None):
+
+        def pressed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(turns.time, "sleep", pressed)
+        code, _, err = run(capsys, "train", str(project.folder), "--method", "ncpu")
+    assert code == 1
+    assert "` goes on." in err
+    assert f"waiting for train (job {other.name} of event.pugeo)" in err
+    assert [job.state for job in jobs.all_jobs(project) if job.job_id != other.name] == ["cancelled"]
+    assert turns.line() == []
 
 
 def test_set_wants_key_and_value(capsys: pytest.CaptureFixture[str], project: Layout) -> None:

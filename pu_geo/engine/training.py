@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from pu_geo.engine.looking import Looks, memory_mb
+from pu_geo.engine.network import TrainedModel
 from pu_geo.engine.run import Run
-from pu_geo.errors import JobCancelled, TrainingError
+from pu_geo.errors import JobCancelled, JobPaused, TrainingError
 
 T = TypeVar("T")
 _OUT_OF_MEMORY = "Memory ran out"
@@ -73,12 +75,18 @@ def _returned(held: Any, value: Any) -> Any:
     return value.detach().to(held.device, copy=True) if isinstance(held, Tensor) else copy.deepcopy(value)
 
 
+def model_of(learner: Any) -> Callable[[], TrainedModel]:
+    """Say how to get the model as it is now from a learner with a `network` that has a `trunk`."""
+    return lambda: TrainedModel(learner.network, learner.network.trunk)
+
+
 class Epoch:
     """One epoch: collects what its batches report. Use it as a context, so that a loss that is no number is caught."""
 
     def __init__(self, training: Training, number: int) -> None:
         self._training = training
         self._values: list[Mapping[str, float]] = []
+        self._began, self._n_before = time.monotonic(), training.run.n_chips_seen
         self.number = number
 
     def generator(self, stream: int) -> torch.Generator:
@@ -105,6 +113,11 @@ class Epoch:
         n = max(len(self._values), 1)
         return {name: sum(each[name] for each in self._values) / n for name in (self._values or [{}])[0]}
 
+    def chips_per_s(self) -> float:
+        """Return how many chips a second were trained on since the epoch began."""
+        n_seen = self._training.run.n_chips_seen - self._n_before
+        return round(n_seen / max(time.monotonic() - self._began, 1e-6), 1)
+
     def __enter__(self) -> Epoch:
         return self
 
@@ -126,13 +139,16 @@ class Training:
         n_epochs: how many.
         stage: what is being done, in a word or two.
         span: which part of the whole training the stage is, within 0..1; its end is reported as "progress".
+        model: gives the model as it is now, for the looks of the run; it is put into evaluation mode for them. None: no looks.
     """
 
     def __init__(
-        self, run: Run, learner: Any, n_epochs: int, *, stage: str = "training", span: tuple[float, float] = (0.0, 1.0)
-    ) -> None:
+        self, run: Run, learner: Any, n_epochs: int, *, stage: str = "training", span: tuple[float, float] = (0.0, 1.0),
+        model: Callable[[], TrainedModel] | None = None,
+    ) -> None:  # fmt: skip
         self.run, self.learner, self.n_epochs, self.stage, self._span = run, learner, n_epochs, stage, span
         self._began, self._stopped = time.monotonic(), False
+        self._looks = Looks(run.look, model, n_epochs)
         self._good: dict[str, Any] | None = None
 
     def epochs(self) -> Iterator[Epoch]:
@@ -155,22 +171,30 @@ class Training:
         return done
 
     def finish(self, epoch: Epoch) -> None:
-        """Keep the state after a good epoch and report it."""
+        """Keep the state after a good epoch, look at the model where that is due, and report.
+
+        Raises:
+            JobPaused: if the user wants to go on later; the state is on disk then, where the run has checkpoints.
+        """
         start, end = self._span
         self._good = snapshot(self.learner)
-        self.run.report(
-            {
-                "stage": self.stage,
-                "epoch": epoch.number,
-                "epochs": self.n_epochs,
-                **epoch.means(),
-                "progress": start + (end - start) * epoch.number / self.n_epochs,
-                "seconds": time.monotonic() - self._began,
-            }
-        )
+        report = {
+            "stage": self.stage,
+            "epoch": epoch.number,
+            "epochs": self.n_epochs,
+            **epoch.means(),
+            "progress": start + (end - start) * epoch.number / self.n_epochs,
+            "seconds": time.monotonic() - self._began,
+            "chips_per_s": epoch.chips_per_s(),
+            "memory_mb": memory_mb(self.run.device),
+        }
+        self.run.report({**report, **self._looks.after(epoch.number, report)})
+        is_paused = self.run.is_paused()
         if self.run.checkpoints:  # after the report: killed between the two, an epoch is told twice rather than never
-            is_last = epoch.number == self.n_epochs
-            self.run.checkpoints.offer(self.stage, epoch.number, self._good, is_last=is_last)
+            must_keep = is_paused or epoch.number == self.n_epochs
+            self.run.checkpoints.offer(self.stage, epoch.number, self._good, is_last=must_keep)
+        if is_paused:
+            raise JobPaused
 
     def stop(self, number: int, where: str) -> None:
         """Go back to the last good epoch and say so.
@@ -220,7 +244,9 @@ class Pieces:
         while True:
             begin()
             try:
-                return [work(part, (part.stop - part.start) / n_chips) for part in self._parts(n_chips)]
+                found = [work(part, (part.stop - part.start) / n_chips) for part in self._parts(n_chips)]
+                self._run.n_chips_seen += n_chips
+                return found
             except RuntimeError as error:
                 if not _is_out_of_memory(error):
                     raise

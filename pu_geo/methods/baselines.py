@@ -21,7 +21,7 @@ from pu_geo.engine.heads import linear, move_slow_copy, projection_head, slow_co
 from pu_geo.engine.network import TrainedModel, Trunk, require_positives
 from pu_geo.engine.optim import new_optimizer, warmup_cosine
 from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, Training
+from pu_geo.engine.training import Pieces, Training, model_of
 from pu_geo.errors import TrainingError
 from pu_geo.losses import ncpu, pu_risk
 from pu_geo.methods.cards import baselines as cards
@@ -167,7 +167,7 @@ def _train(data: PUData, groups: Groups, trunk: Trunk, settings: cards.BatchSett
     n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
     learner, pieces = _new_learner(data, groups, trunk, settings, run, n_epochs * n_steps), Pieces(run)
     strengths: tuple[Strength, ...] = ("weak", "strong", "strong") if isinstance(settings, cards.PairSettings) else ("weak",)
-    for epoch in Training(run, learner, n_epochs, span=training_span(settings)).epochs():
+    for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=model_of(learner)).epochs():
         drawing = epoch.generator(4)
         with epoch:
             for rows in mixed_batches(groups, n_positive, n_others, epoch.generator(3)):

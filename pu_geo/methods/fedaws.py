@@ -10,7 +10,6 @@ any of this private in the formal sense: there is no noise and no secure aggrega
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -139,15 +138,19 @@ def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
     embedder, class_vectors = _start(data, rows[kinds == REST], len(there), settings, run)
     clients = [Client(data.inputs, rows[kinds == kind], embedder, pieces) for kind in there]
     learner = Learner(theta_of(embedder), class_vectors)
-    for epoch in Training(run, learner, settings.rounds, span=training_span(settings)).epochs():
+    findings = {"class_names": ("rest", *(data.class_names[kind] for kind in there[1:]))}
+
+    def model() -> TrainedModel:
+        embedder.load_state_dict(learner.theta)  # each client begins its round by loading it, too
+        network = FedawsNetwork(embedder, learner.class_vectors, settings.temperature)
+        return TrainedModel(network.eval(), network.trunk, findings)
+
+    for epoch in Training(run, learner, settings.rounds, span=training_span(settings), model=model).epochs():
         with epoch:
             _round(learner, clients, settings, epoch)
     if largest_cosine(learner.class_vectors) > 0.95:
         run.warnings.append("Two class vectors ended up nearly the same; a larger spread_weight keeps them apart.")
-    embedder.load_state_dict(learner.theta)
-    network = FedawsNetwork(embedder, learner.class_vectors, settings.temperature)
-    names = ("rest", *(data.class_names[kind] for kind in there[1:]))
-    return TrainedModel(network.eval(), network.trunk, {"class_names": names})
+    return model()
 
 
 def restored(state: Mapping[str, Tensor], settings: FedawsSettings, device: torch.device) -> TrainedModel:
@@ -169,8 +172,7 @@ def theta_of(embedder: Embedder) -> Theta:
 
 
 def client_update(
-    client: Client, theta: Theta, own_vector: Tensor, settings: FedawsSettings, generator: torch.Generator,
-    told: Callable[[float], None],
+    client: Client, theta: Theta, own_vector: Tensor, settings: FedawsSettings, generator: torch.Generator, told: Callable[[float], None],
 ) -> ClientUpdate:  # fmt: skip
     """Do a client's part of a round: some steps down the loss of its own chips and its own class vector.
 
@@ -247,8 +249,7 @@ def _start(data: PUData, rest: NDArray[np.int64], n: int, settings: FedawsSettin
 @torch.no_grad()
 def _settle_statistics(trunk: Trunk, data: PUData, rest: NDArray[np.int64], run: Run) -> None:
     """Give BatchNorm the mean statistics of up to 64 batches of rest, since training will not change them."""
-    norms = [module for module in trunk.modules() if isinstance(module, nn.BatchNorm2d)]
-    for norm in norms:
+    for norm in (module for module in trunk.modules() if isinstance(module, nn.BatchNorm2d)):
         norm.reset_running_stats()
         norm.momentum = None  # running statistics become plain means
     generator = run.generator(10)
@@ -271,7 +272,7 @@ def _round(learner: Learner, clients: Sequence[Client], settings: FedawsSettings
 def _client_batches(n: int, settings: FedawsSettings, generator: torch.Generator) -> list[NDArray[np.int64]]:
     """Deal out the chips of one client for its steps of a round, int64 [at least 2] each; begin anew once all were seen."""
     size = max(2, min(settings.batch_size, n))
-    passes = [torch.randperm(n, generator=generator) for _ in range(math.ceil(size * settings.local_steps / n))]
+    passes = [torch.randperm(n, generator=generator) for _ in range(-(-size * settings.local_steps // n))]
     return [part.numpy() for part in torch.cat(passes).split(size)[: settings.local_steps]]
 
 
@@ -294,7 +295,6 @@ def _parted(class_vectors: Tensor, settings: FedawsSettings) -> Tensor:
     """Take the server's spreadout step, or leave it out where it has no weight; rows are of unit length then."""
     if settings.fixed_vectors or settings.spread_weight == 0:
         return functional.normalize(class_vectors, dim=1)
-    regularizer = partial(formulas.spreadout, margin=settings.spread_margin)
-    if settings.spread == "nearest":
-        regularizer = partial(formulas.nearest_spreadout, k=settings.n_nearest)
+    nearest = partial(formulas.nearest_spreadout, k=settings.n_nearest)
+    regularizer = nearest if settings.spread == "nearest" else partial(formulas.spreadout, margin=settings.spread_margin)
     return formulas.spreadout_step(class_vectors, regularizer, weight=settings.spread_weight, lr=settings.lr)

@@ -22,7 +22,7 @@ from pu_geo.engine.heads import linear
 from pu_geo.engine.network import TrainedModel, Trunk, require_positives
 from pu_geo.engine.optim import new_optimizer, warmup_cosine
 from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, Training
+from pu_geo.engine.training import Pieces, Training, model_of
 from pu_geo.errors import TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods.cards.herocon import HeroconSettings
@@ -150,7 +150,7 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
     n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
     n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
     learner, pieces = _new_learner(data, rows, kinds, settings, run, n_epochs * n_steps), Pieces(run)
-    for epoch in Training(run, learner, n_epochs, span=training_span(settings)).epochs():
+    for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=model_of(learner)).epochs():
         drawing = epoch.generator(4)
         with epoch:
             for numbers in _steps(is_labeled, settings, epoch.generator(3)):

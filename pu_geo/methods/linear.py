@@ -94,17 +94,20 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
     rows = data.trained_rows
     require_positives(data, rows, "The linear ranking")
     network = LinearNetwork(new_trunk(data, rows, settings, run)).to(run.device).eval()
-    positive = torch.from_numpy(data.is_positive[rows]).to(run.device)
-    for epoch in Training(run, Learner(network), 1, stage="fitting", span=training_span(settings)).epochs():
+    positive, model = torch.from_numpy(data.is_positive[rows]).to(run.device), PlainModel(network, network.trunk)
+    stage, span = "fitting", training_span(settings)
+    training = Training(run, Learner(network), 1, stage=stage, span=span, model=lambda: model)
+    for epoch in training.epochs():
         with epoch:
             values = plain_columns(network.look, data, rows, run.device)
             network.mean, network.scale = statistics(values)
             slope, offset, loss = fit_logistic((values - network.mean) / network.scale, positive, settings.l2, run)
             epoch.add({"loss": loss})
+            run.n_chips_seen += len(rows)
             with torch.no_grad():
                 network.classifier.weight.copy_(slope[None])
                 network.classifier.bias.copy_(offset)
-    return PlainModel(network, network.trunk)
+    return model
 
 
 def restored(state: Mapping[str, Tensor], settings: LinearSettings, device: torch.device) -> PlainModel:

@@ -7,8 +7,10 @@ of D^u are kinds of any unlabeled building, the known kinds among them. A cluste
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from torch import Tensor
 
 from pu_geo.engine.batching import epochs_within, n_batches
 from pu_geo.engine.data import UNKNOWN, FeatureViews, PUData, Strength, batches
+from pu_geo.engine.looking import chosen, evaluating, rows_to_judge
 from pu_geo.engine.network import TrainedModel, require_positives
 from pu_geo.engine.optim import new_optimizer, warmup_cosine
 from pu_geo.engine.run import Run
@@ -64,8 +67,8 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
     n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
     n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
     learner, pieces = _new_learner(data, rows, settings, run, n_epochs * n_steps), Pieces(run)
-    share_pairs = 0.0
-    for epoch in Training(run, learner, n_epochs, span=training_span(settings)).epochs():
+    share_pairs, now = 0.0, partial(_as_it_is, learner.network, data, rows, settings)
+    for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=now).epochs():
         drawing, ramp = epoch.generator(4), _ramp(epoch.number, settings.ramp_share * n_epochs)
         with epoch:
             for numbers in _steps(is_labeled, settings, epoch.generator(3)):
@@ -153,6 +156,21 @@ def _judged(network: NclNetwork, data: PUData, rows: NDArray[np.int64], settings
         "suggested": _suggested(embeddings[is_unlabeled], settings, run),
     }
     return TrainedModel(network, network.trunk, findings)
+
+
+def _as_it_is(network: NclNetwork, data: PUData, rows: NDArray[np.int64], settings: NclSettings) -> TrainedModel:
+    """Judge the clusters of a training under way as `_judged` does, by some of the chips, and leave its network as it is."""
+    shown = copy.copy(network)
+    shown._buffers = dict(network._buffers)
+    some = rows_to_judge(data, rows)
+    with evaluating(network):
+        logits = TrainedModel(network, network.trunk)._apply(
+            chosen(data.inputs, some), network.cluster_logits, lambda mean: mean
+        )
+    soft = torch.softmax(torch.from_numpy(logits) / settings.softness, dim=1).numpy()
+    shares = cluster_shares(soft, data.is_positive[some], settings.smoothing)
+    shown.shares = network.shares.new_tensor(shares)
+    return TrainedModel(shown, shown.trunk)
 
 
 def _suggested(embeddings: NDArray[np.float32], settings: NclSettings, run: Run) -> SuggestedNumber | None:

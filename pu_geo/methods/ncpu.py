@@ -19,7 +19,7 @@ from pu_geo.engine.data import PUData, Strength, batches
 from pu_geo.engine.heads import linear, move_slow_copy, projection_head, slow_copy
 from pu_geo.engine.network import TrainedModel, Trunk, require_positives
 from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, Training
+from pu_geo.engine.training import Pieces, Training, model_of
 from pu_geo.losses import ncpu as formulas
 from pu_geo.losses import phantom
 from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
@@ -140,7 +140,7 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
     positive = torch.from_numpy(data.is_positive[rows]).to(run.device)
     n_epochs, n_warmup = _lengths(len(rows), settings)
     learner, pieces = _new_learner(data, rows, positive, settings, run, n_epochs), Pieces(run)
-    for epoch in Training(run, learner, n_epochs, span=training_span(settings)).epochs():
+    for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=model_of(learner)).epochs():
         ramp = min(1.0, (epoch.number - 1) / n_warmup) if n_warmup else 1.0
         drawing = epoch.generator(4)
         with epoch:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -16,6 +18,7 @@ from pu_geo.analysis.pupl import PuplResult, pupl
 from pu_geo.engine.batching import epochs_within, n_batches
 from pu_geo.engine.data import FeatureViews, PUData
 from pu_geo.engine.heads import linear, projection_head
+from pu_geo.engine.looking import chosen, evaluating, rows_to_judge
 from pu_geo.engine.network import TrainedModel, Trunk, require_positives
 from pu_geo.engine.run import Run
 from pu_geo.engine.training import Training
@@ -80,17 +83,33 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
 
     # A. Contrastive learning; the projection head is thrown away afterwards.
     _learn_embeddings(network, data, rows, settings, run)
-    model = TrainedModel(network.eval(), network.trunk)
+    embeddings = TrainedModel(network.eval(), network.trunk).embed(data.inputs.array)[rows]
+    return _classified(network, embeddings, data.is_positive[rows], settings, run)
 
+
+def _classified(
+    network: PuclNetwork, embeddings: NDArray[np.float32], positive: NDArray[np.bool_], settings: PuclSettings, run: Run
+) -> TrainedModel:
+    """Do Algorithm 1(B) and (C), on embeddings of some chips, float32 [M, E]; the network's classifier is changed."""
     # B. Pseudo labels.
-    embeddings = model.embed(data.inputs.array)[rows]
-    clusters = pupl(embeddings, data.is_positive[rows], seed=run.seed, n_seedings=settings.n_seedings)
+    clusters = pupl(embeddings, positive, seed=run.seed, n_seedings=settings.n_seedings)
 
     # C. The linear classifier.
-    labels = _pseudo_labels(clusters, embeddings, data.is_positive[rows], settings.pseudo_labels, run)
+    labels = _pseudo_labels(clusters, embeddings, positive, settings.pseudo_labels, run)
     inputs, targets = (torch.from_numpy(array).to(run.device) for array in (embeddings, labels))
     fit_classifier(network.classifier, inputs, targets, settings.classifier_l2)
     return TrainedModel(network, network.trunk, {"pupl": clusters, "pseudo_labels": labels})
+
+
+def _as_it_is(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], settings: PuclSettings, run: Run) -> TrainedModel:
+    """Give the model that a training under way would end with, its classifier taught by some of the chips alone."""
+    shown = PuclNetwork(network.trunk, settings, torch.Generator())
+    shown.out = network.out
+    shown.to(run.device)
+    some = rows_to_judge(data, rows)
+    with evaluating(shown):
+        embeddings = TrainedModel(shown, shown.trunk).embed(chosen(data.inputs, some))
+    return _classified(shown, embeddings, data.is_positive[some], settings, replace(run, warnings=[]))
 
 
 def _pseudo_labels(
@@ -124,7 +143,8 @@ def _learn_embeddings(network: PuclNetwork, data: PUData, rows: NDArray[np.int64
     encoder = nn.Sequential(network.trunk, network.out)
     head = _projection_head(network.classifier.in_features, settings, run)
     learner = contrastive_learner(encoder, head, settings.optimizer, settings.lr, settings.weight_decay, n_epochs * n_steps)
-    training = Training(run, learner, n_epochs, span=training_span(settings))
+    model = partial(_as_it_is, network, data, rows, settings, run)
+    training = Training(run, learner, n_epochs, span=training_span(settings), model=model)
     contrast(training, learner, data, rows, _loss_of(settings), batch_size=settings.batch_size, stream=8)
 
 

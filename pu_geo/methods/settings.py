@@ -43,13 +43,12 @@ def check(settings: Any) -> None:
     Raises:
         TrainingError: for the first value out of bounds.
     """
-    name = type(settings).__name__
     for item in fields(settings):
         value, low, high = getattr(settings, item.name), item.metadata.get("min"), item.metadata.get("max")
         choices = item.metadata.get("choices") or ()
         if choices and value not in choices:
             raise TrainingError(
-                f"{item.name} of {name} is {value!r}; it must be one of {', '.join(choices)}.",
+                f"{item.name} is {value!r}; it must be one of {', '.join(choices)}.",
                 f"Choose one of them for {item.name}.",
                 kind="settings",
             )
@@ -57,7 +56,7 @@ def check(settings: Any) -> None:
             continue
         if not ((low is None or value >= low) and (high is None or value <= high)):
             raise TrainingError(
-                f"{item.name} of {name} is {value}; it must be {_bounds(low, high)}.",
+                f"{item.name} is {value}; it must be {_bounds(low, high)}.",
                 f"Set {item.name} within these bounds, or leave it out to use the preset.",
                 kind="settings",
             )

@@ -6,21 +6,30 @@ import errno
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from pu_geo.project.store import now
 
 FILE_NAME = "events.jsonl"
+BEGUN_ANEW = "begun_anew"
+"""Event: what a training had reached was thrown away, and it begins from nothing."""
+_MOST_LOGS = 200
 
 
 def append(folder: Path, kind: str, values: Mapping[str, object] | None = None) -> None:
     """Append one event. Whole lines only: the line is written in one call, so that a reader never sees half of two.
 
+    Args:
+        values: what else is told of it; "at" and "event" among them are not taken.
+
     Raises:
         OSError: if it did not fit on the disk; a half of it is left, and ended by whoever appends next.
     """
-    line = json.dumps({"at": now(), "event": kind, **(values or {})}, ensure_ascii=False) + "\n"
+    line = json.dumps({**(values or {}), "at": now(), "event": kind}, ensure_ascii=False) + "\n"
     with (folder / FILE_NAME).open("ab+", buffering=0) as stream:
         content = (_end_of_half_line(stream) + line).encode("utf-8")
         if stream.write(content) != len(content):
@@ -36,14 +45,34 @@ def _end_of_half_line(stream: io.FileIO) -> str:
 
 
 def read(folder: Path) -> list[dict[str, object]]:
-    """Return all events; a last line that a crash cut off is left out."""
+    """Return all events, not to be changed; a last line that a crash cut off is left out."""
     path = folder / FILE_NAME
-    if not path.exists():
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
         return []
+    return list(_parsed(path, facts.st_size, facts.st_mtime_ns))
+
+
+@lru_cache(maxsize=_MOST_LOGS)
+def _parsed(path: Path, size: int, mtime_ns: int) -> tuple[dict[str, object], ...]:
+    """Read a log as it is at this size; screens ask for those of all jobs again and again, and most have ended."""
     found = []
     for line in path.read_bytes().split(b"\n"):
-        try:
+        with suppress(ValueError):
             found.append(json.loads(line))
-        except ValueError:
-            continue
-    return found
+    return tuple(found)
+
+
+def curve(log: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the report of each epoch of a training, over all its starts, in the order in which they were first done.
+
+    Of an epoch that was done twice the last report counts; what was done before a training began anew does not.
+
+    Args:
+        log: events, as `read` gives them.
+    """
+    kinds = [event.get("event") for event in log]
+    first = len(kinds) - kinds[::-1].index(BEGUN_ANEW) if BEGUN_ANEW in kinds else 0
+    told = [event for event in log[first:] if event.get("event") == "epoch"]
+    return [dict(event) for event in {(event.get("stage"), event.get("epoch")): event for event in told}.values()]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pu_geo.errors import ProjectError
 
 SUFFIX = ".pugeo"
+HOME_VARIABLE = "PU_GEO_HOME"
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -65,6 +66,14 @@ class Layout:
 
     def run(self, run_id: str) -> Path:
         return self.folder / "runs" / checked_id(run_id)
+
+    def discovery(self, discovery_id: str) -> Path:
+        return self.folder / "discoveries" / checked_id(discovery_id)
+
+
+def home() -> Path:
+    """Return the user's own folder, for new projects and what concerns all of them: $PU_GEO_HOME, else ~/PU-Geo."""
+    return Path(os.environ.get(HOME_VARIABLE, "~/PU-Geo")).expanduser()
 
 
 def checked_id(text: str) -> str:

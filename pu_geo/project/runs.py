@@ -156,6 +156,14 @@ def array(layout: Layout, run_id: str, name: str) -> NDArray[np.generic]:
     return loaded
 
 
+def held_out(layout: Layout, run_id: str) -> NDArray[np.bool_]:
+    """Return which buildings were clicked but not learned from, bool [N] in the order of a run's scores; often none."""
+    is_held_out = np.zeros(len(array(layout, run_id, "scores")), np.bool_)
+    if (layout.run(run_id) / "held_out.npy").is_file():
+        is_held_out[np.asarray(array(layout, run_id, "held_out"), np.int64)] = True
+    return is_held_out
+
+
 def building_ids_of(layout: Layout, run_id: str) -> list[str]:
     """Return the building of each row of a run's arrays."""
     ids: list[str] = json.loads((layout.run(run_id) / "building_ids.json").read_text(encoding="utf-8"))

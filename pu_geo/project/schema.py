@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pu_geo.project import live_style
 
-SCHEMA = 4
+SCHEMA = 5
 APPLICATION_ID = 0x47504B47  # "GPKG"
 USER_VERSION = 10300
 UNDEFINED_CARTESIAN = -1  # GeoPackage's own number for local coordinates
@@ -137,11 +137,25 @@ _AOI = (
     live_style.insert("aoi", live_style.areas_qml(), "Outline"),
 )
 
-CREATE = _GEOPACKAGE + _TABLES + _REGISTRY + "".join(f"{statement};\n" for statement in (*_AREAS, *_AOI))
+# What people decided about groups of buildings: see `decisions`. Came with schema 5.
+_DECISIONS = (
+    "CREATE TABLE decision (decision INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, op TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, "
+    "name TEXT NOT NULL, analyst TEXT NOT NULL, at TEXT NOT NULL, facts TEXT NOT NULL)",
+    "CREATE INDEX decision_kind ON decision (kind, name, decision)",
+    "CREATE TRIGGER decision_no_update BEFORE UPDATE ON decision "
+    "BEGIN SELECT RAISE(ABORT, 'decisions are never changed'); END",
+    "CREATE TRIGGER decision_no_delete BEFORE DELETE ON decision "
+    "BEGIN SELECT RAISE(ABORT, 'decisions are never deleted'); END",
+    "INSERT INTO gpkg_contents (table_name, data_type, identifier, description) "
+    "VALUES ('decision', 'attributes', 'decision', 'append-only log of decisions about groups of buildings')",
+)
+
+CREATE = _GEOPACKAGE + _TABLES + _REGISTRY + "".join(f"{statement};\n" for statement in (*_AREAS, *_AOI, *_DECISIONS))
 
 # Schema number -> statements that lead to the next one. Rows of the log are never rewritten.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     1: (*(f"ALTER TABLE label_event ADD COLUMN {column}" for column in _ANSWER_COLUMNS), "DROP VIEW damage_map", _VIEW),
     2: _AREAS,
     3: _AOI,
+    4: _DECISIONS,
 }

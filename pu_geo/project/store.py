@@ -6,6 +6,7 @@ lost. So nothing in PU-Geo ever hands `project.gpkg` to GDAL, pyogrio, geopandas
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -42,12 +43,19 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
         yield db
     except sqlite3.OperationalError as error:
         raise ProjectError(
-            f"{layout.gpkg.name} could not be read or written: {error}.",
-            "Another program may hold it, or the disk may be full. Close what has it open and try again; nothing is lost.",
-            kind="busy",
+            f"{layout.gpkg.name} could not be read or written: {error}.", _what_to_do(layout), kind="busy"
         ) from error
     finally:
         db.close()
+
+
+def _what_to_do(layout: Layout) -> str:
+    if not os.access(layout.folder, os.W_OK) or not os.access(layout.gpkg, os.W_OK):
+        return (
+            f"You may not write to {layout.folder}, and a project cannot be opened without: copy it to where you may, or ask "
+            "whoever owns it."
+        )
+    return "Another program may hold it, or the disk may be full. Close what has it open and try again; nothing is lost."
 
 
 def _set_up(db: sqlite3.Connection, layout: Layout) -> None:
@@ -136,7 +144,13 @@ def _back_up(layout: Layout, found: int) -> None:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Do everything inside or nothing. Takes the write lock at once, so that what is read inside stays true."""
+    """Do everything inside or nothing. Takes the write lock at once, so that what is read inside stays true.
+
+    Within another transaction it is a part of that one.
+    """
+    if db.in_transaction:
+        yield
+        return
     db.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -108,8 +108,11 @@ def latest(layout: Layout) -> Estimate | None:
 def at(layout: Layout, run_id: str, threshold: float) -> AtThreshold | None:
     """Estimate precision and recall at one threshold; None without an audit."""
     check = checking.newest_audit(layout, run_id)
-    if check is None:
-        return None
+    return None if check is None else at_by(layout, run_id, check, threshold)
+
+
+def at_by(layout: Layout, run_id: str, check: Check, threshold: float) -> AtThreshold:
+    """Estimate precision and recall of a run by any audit of the same chips, also one that another run's scores drew."""
     judged = _judged(layout, run_id, check)
     return audit.at_thresholds(check.sample, judged.answers, judged.scores, [threshold], confidence=CONFIDENCE)[0]
 

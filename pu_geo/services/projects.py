@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,10 @@ import pu_geo
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
 from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.layout import SUFFIX, Layout, find_project, write_json
+from pu_geo.project.layout import HOME_VARIABLE, SUFFIX, Layout, find_project, write_json
+from pu_geo.project.layout import home as home
 from pu_geo.records import RunFacts
 
-HOME_VARIABLE = "PU_GEO_HOME"
 SAMPLE_NAME = "Sample event"
 _RECENT_MOST = 20
 
@@ -46,11 +45,6 @@ class Summary:
         if self.n_positive < 5:
             return "annotate"
         return "damage_map" if self.last_run else "train"
-
-
-def home() -> Path:
-    """Return the folder for new projects and the list of recent ones: $PU_GEO_HOME, else ~/PU-Geo."""
-    return Path(os.environ.get(HOME_VARIABLE, "~/PU-Geo")).expanduser()
 
 
 def token_of(layout: Layout) -> str:
@@ -170,7 +164,7 @@ def open_sample() -> tuple[Layout, str | None]:
         layout = open_project(str(folder))
     if summary(layout).n_chips:
         return layout, None
-    running = [job for job in jobs.all_jobs(layout) if job.task == "prepare" and job.state == "running"]
+    running = [job for job in jobs.all_jobs(layout) if job.task == "prepare" and job.is_active]
     return layout, running[0].job_id if running else jobs.start(layout, "prepare", sample_arguments())
 
 

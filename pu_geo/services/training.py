@@ -2,61 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
 
 from pu_geo import jobs
 from pu_geo.analysis.estimates import recommended_method
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog, measured
 from pu_geo.methods.catalog import MethodCard, settings_for
-from pu_geo.methods.expected_time import LONG_S, Speed, expected_seconds, in_words, machine_name, speed_from_json
-from pu_geo.methods.work import FEATURES, Amount
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.projects import home
 
-__all__ = ["Amount", "MethodCard", "settings_for"]
+__all__ = ["MethodCard", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
-PROBE_TASK = "probe"
-USUAL_SIZES = (1000, 20_000)
-"""Chips for which the command line tells times without a project."""
+HOLD_OUT_FROM, MOST_HELD_OUT = 50, 100
+OTHER_MAKERS = {"ranker": "Instant ranker", "ensemble": "Average of ranks"}
+"""Titles of what makes runs and is no method of the catalog."""
 
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What a training would see right now."""
+    """What a training would see right now.
+
+    Attributes:
+        n_positive: positives, those included that would be held out.
+        n_held_out: of these, how many `proposed_hold_out` proposes not to learn from.
+    """
 
     n_positive: int
     n_unlabeled: int
     n_left_out: int
     n_not_damaged: int
     has_chips: bool
-
-
-@dataclass(frozen=True)
-class ExpectedTime:
-    """How long a training will take.
-
-    Attributes:
-        seconds: above 0; meant to be right within a factor of 1.5.
-        short: for people, such as "about 40 s".
-        words: a sentence, such as "about 40 s for your 383 chips on this machine."
-    """
-
-    seconds: float
-    short: str
-    words: str
-
-    @property
-    def is_long(self) -> bool:
-        """Whether to warn of it: more than an hour."""
-        return self.seconds > LONG_S
+    n_held_out: int = 0
 
 
 def cards_by_group() -> dict[str, list[catalog.MethodCard]]:
@@ -81,8 +60,8 @@ def type_fields(layout: Layout) -> list[str]:
 
 
 def method_title(method: str) -> str:
-    """Return a method's name as its authors write it; the plain word for one that this version does not know."""
-    return catalog.METHODS[method].title if method in catalog.METHODS else method
+    """Return a method's name for people; the plain word for one that this version does not know."""
+    return catalog.METHODS[method].title if method in catalog.METHODS else OTHER_MAKERS.get(method, method)
 
 
 def data_summary(layout: Layout) -> DataSummary:
@@ -92,16 +71,36 @@ def data_summary(layout: Layout) -> DataSummary:
         n = contents.count_footprints(db)
         has_chips = contents.latest_chip_set(db) is not None
     unlabeled = n - counts["positive"] - counts["not_assessable"]
-    return DataSummary(counts["positive"], unlabeled, counts["not_assessable"], counts["not_damaged"], has_chips)
+    return DataSummary(
+        counts["positive"], unlabeled, counts["not_assessable"], counts["not_damaged"], has_chips,
+        proposed_hold_out(counts["positive"]),
+    )  # fmt: skip
 
 
-def why_not(layout: Layout, method: str) -> str | None:
-    """Return why a method cannot start, in words, or None if it can."""
+def proposed_hold_out(n_positive: int) -> int:
+    """Say how many positives a training had better not learn from, so that it can be judged by them.
+
+    None below 50 positives, where each one teaches more than it judges; then one in five, 100 at most.
+    """
+    return 0 if n_positive < HOLD_OUT_FROM else min(n_positive // 5, MOST_HELD_OUT)
+
+
+def why_not(layout: Layout, method: str, hold_out: int = 0) -> str | None:
+    """Return why a method cannot start, in words, or None if it can.
+
+    Args:
+        hold_out: positives that shall not be learned from.
+    """
     data, card = data_summary(layout), catalog.card(method)
     if not data.has_chips:
         return "There are no chips yet: cut them on the Imagery page."
     if data.n_positive < card.min_positives:
         return f"{card.title} needs at least {card.min_positives} positives; this project has {data.n_positive}."
+    if data.n_positive - hold_out < card.min_positives:
+        return (
+            f"{card.title} needs at least {card.min_positives} positives to learn from; {hold_out} held-out clicks would leave "
+            f"{max(data.n_positive - hold_out, 0)} of {data.n_positive}."
+        )
     if data.n_not_damaged < card.min_not_damaged:
         return (
             f"{card.title} needs at least {card.min_not_damaged} buildings called not damaged; "
@@ -110,106 +109,49 @@ def why_not(layout: Layout, method: str) -> str | None:
     return None
 
 
-def start(
-    layout: Layout, method: str, *, preset: str, seed: int, overrides: Mapping[str, str] | None = None,
-    types_from: str | None = None,
-) -> str:  # fmt: skip
-    """Start a training job after checking what can be checked at once; return the job's id.
-
-    Args:
-        types_from: attribute of the footprints that names the kind of damage of the positives.
+def require(
+    layout: Layout, method: str, *, preset: str, overrides: Mapping[str, str] | None = None, types_from: str | None = None,
+    hold_out: int = 0,
+) -> None:  # fmt: skip
+    """Check what can be checked of a training before there is a job for it.
 
     Raises:
         TrainingError: if the method cannot start, or a setting is wrong.
     """
     catalog.settings_for(method, preset, overrides or {})
-    reason = why_not(layout, method)
+    reason = why_not(layout, method, hold_out)
     if reason:
-        raise TrainingError(reason, "Mark more damaged buildings on the Annotate page.", kind="not_ready")
-    return jobs.start(
-        layout, "train",
-        {"method": method, "preset": preset, "seed": seed, "overrides": dict(overrides or {}), "types_from": types_from},
-    )  # fmt: skip
+        hint = "Hold fewer out, or mark more damaged buildings" if hold_out else "Mark more damaged buildings"
+        raise TrainingError(reason, f"{hint} on the Annotate page.", kind="not_ready")
+    if types_from and types_from not in (known := type_fields(layout)):
+        raise TrainingError(
+            f"No clicked footprint has the attribute {types_from!r} with words in it; they have: {', '.join(known) or 'none'}.",
+            "Name one of them.",
+            kind="types",
+        )
 
 
-def amount_of(layout: Layout) -> Amount | None:
-    """Return what a training would see right now; None before there are chips."""
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        counts = labels.counts(labels.current_labels(db))
-    if chip_set is None:
-        return None
-    n, n_bands, size_px, _ = np.load(layout.chips(chip_set), mmap_mode="r").shape
-    n_views = np.load(layout.features(chip_set), mmap_mode="r").shape[0]
-    return Amount(
-        n, counts["positive"], counts["not_damaged"], counts["not_assessable"], size_px=size_px, n_bands=n_bands,
-        n_views=n_views,
-    )  # fmt: skip
-
-
-def speed_file() -> Path:
-    """Return where the measurement of this machine is kept: with the user's list of projects."""
-    return home() / "speed.json"
-
-
-def speed() -> Speed:
-    """Return how fast this machine is, or the figures of two CPU cores where it was not measured yet."""
-    try:
-        found = json.loads(speed_file().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = None
-    return speed_from_json(found, machine_name())
-
-
-def measure_speed(layout: Layout) -> str:
-    """Start measuring this machine in the background; return the job's id."""
-    return jobs.start(layout, PROBE_TASK, {"into": str(speed_file())})
-
-
-def measured_words(known: Speed) -> str:
-    """Say what expected times rest on."""
-    if known.is_shipped:
-        return "Expected times are those of two CPU cores with nothing else to do: this machine was not measured yet."
-    return f"Expected times are those of {known.device} with nothing else to do, measured {known.measured_at[:10]}."
-
-
-def expected_time(
-    method: str, preset: str, amount: Amount, known: Speed, overrides: Mapping[str, str] | None = None
-) -> ExpectedTime:
-    """Tell how long a training will take, before it is started.
+def start(
+    layout: Layout, method: str, *, preset: str, seed: int, overrides: Mapping[str, str] | None = None,
+    types_from: str | None = None, hold_out: int = 0,
+) -> str:  # fmt: skip
+    """Start a training job after checking what can be checked at once; return the job's id.
 
     Args:
-        amount: see `amount_of`.
-        known: see `speed`.
-        overrides: settings that differ from the preset, as text.
+        types_from: attribute of the footprints that names the kind of damage of the positives.
+        hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
 
     Raises:
-        TrainingError: if a setting is wrong.
+        TrainingError: if the method cannot start, or a setting is wrong.
     """
-    settings = catalog.settings_for(method, preset, overrides or {})
-    seconds = expected_seconds(method, settings, amount, known)
-    short, where = in_words(seconds), "two CPU cores" if known.is_shipped else "this machine"
-    is_for_gpu = seconds > LONG_S and settings.backbone != FEATURES and not known.is_gpu
-    words = f"{short} for your {amount.n_chips:,} chips on {where}{'; meant for a GPU' if is_for_gpu else ''}."
-    return ExpectedTime(seconds, short, words)
-
-
-def usual_times(card: MethodCard, known: Speed) -> dict[str, dict[int, float]]:
-    """Return seconds by preset and number of chips (`USUAL_SIZES`), of 64 px, with 30 positives and as many undamaged."""
-    found: dict[str, dict[int, float]] = {}
-    for preset in card.presets:
-        settings = catalog.settings_for(card.name, preset)
-        found[preset] = {n: expected_seconds(card.name, settings, Amount(n, 30, 30), known) for n in USUAL_SIZES}
-    return found
-
-
-def usual_words(card: MethodCard, known: Speed) -> str:
-    """Write `usual_times` as a line a preset."""
-    rows = usual_times(card, known).items()
-    return "\n".join(
-        f"{'':15} {preset:9}{', '.join(f'{in_words(seconds)} for {n:,} chips' for n, seconds in times.items())}"
-        for preset, times in rows
-    )
+    require(layout, method, preset=preset, overrides=overrides, types_from=types_from, hold_out=hold_out)
+    return jobs.start(
+        layout, "train",
+        {
+            "method": method, "preset": preset, "seed": seed, "overrides": dict(overrides or {}), "types_from": types_from,
+            "hold_out": hold_out,
+        },
+    )  # fmt: skip
 
 
 def all_runs(layout: Layout) -> list[RunFacts]:

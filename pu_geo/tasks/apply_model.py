@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import estimates
 from pu_geo.engine import features
+from pu_geo.engine.devices import name_of
 from pu_geo.engine.run import best_device
 from pu_geo.errors import ModelError
 from pu_geo.methods import catalog
@@ -76,17 +77,15 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         return stored
     job.report(0.01, "checking the model")
     found = model_files.read(Path(path))
-    restored, inputs = restore(found, best_device()), read_inputs(job.layout)
+    restored, inputs = restore(found, best_device()), replace(read_inputs(job.layout), is_accepted=None)
     chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
     require_fit(restored, chips.shape[1:], found.name)
     scores, embeddings = _answers(job, restored, chips, found.name)
-    pu, card, share = inputs.pu, found.card, None
-    if pu.is_positive.sum() >= estimates.MIN_POSITIVES:
-        share = estimates.elkan_noto_share(inputs.plain, pu.is_positive, is_left_out=pu.is_left_out)
+    pu, card, share = inputs.pu, found.card, inputs.estimated_share()
     threshold = _own_threshold(card) if share is None else first_threshold(scores, pu, share, estimates.NCPU_FROM_SHARE)
     outcome = Outcome(
         card["method"], card["preset"], scores, embeddings, catalog.card(card["method"]).score_type, threshold, share,
-        settings=asdict(restored.settings), device=str(best_device()), warnings=_warnings(job, restored, chips, inputs),
+        settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found),
     )  # fmt: skip
     return finish(job, inputs, began, outcome)

@@ -21,11 +21,13 @@ class Job:
         layout: the project's files.
         folder: the job's own folder.
         echo: also told every report, as words; the command line prints them.
+        waits: what was told last of whom it waits for.
     """
 
     layout: Layout
     folder: Path
     echo: Callable[[str], None] | None = None
+    waits: Mapping[str, object] = field(default_factory=dict)
     _last_report: float = field(default=0.0, repr=False)
 
     def report(self, share: float, message: str) -> None:
@@ -52,6 +54,10 @@ class Job:
 
     def is_cancelled(self) -> bool:
         return (self.folder / "cancel").exists()
+
+    def is_paused(self) -> bool:
+        """Tell whether it should keep its state and stop where it can go on from."""
+        return (self.folder / "pause").exists()
 
 
 class Part(Job):

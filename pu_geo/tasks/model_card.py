@@ -53,7 +53,7 @@ def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) ->
         Paths of both files.
     """
     tensors = {name: tensor.contiguous().cpu().numpy() for name, tensor in learned.weights.items()}
-    tensors |= _filters(layout, facts.chip_set) if isinstance(learned.data.inputs, FeatureViews) else {}
+    tensors |= filters_of(layout, facts.chip_set) if isinstance(learned.data.inputs, FeatureViews) else {}
     path = layout.run(facts.run_id) / WEIGHTS
     weights = save(tensors)
     with replacing(path) as temporary:
@@ -65,8 +65,8 @@ def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) ->
     return [path, path.with_name(CARD)]
 
 
-def _filters(layout: Layout, chip_set: str) -> dict[str, NDArray[np.float32]]:
-    """Read the filters that made the features of a chip set; none where they were not kept."""
+def filters_of(layout: Layout, chip_set: str) -> dict[str, NDArray[np.float32]]:
+    """Read the filters that made the features of a chip set, by their names in a model; none where they were not kept."""
     if not layout.filters(chip_set).is_file():
         return {}
     with np.load(layout.filters(chip_set), allow_pickle=False) as arrays:

@@ -15,26 +15,29 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.analysis import estimates, pupl, ranker
+from pu_geo.analysis import collapse, estimates, pupl, ranker
 from pu_geo.engine.checkpoints import Checkpoints
 from pu_geo.engine.data import FeatureViews
+from pu_geo.engine.devices import name_of
 from pu_geo.engine.run import Run, best_device
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import runs, store
-from pu_geo.project.layout import write_json
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
+from pu_geo.tasks.held_out import set_aside, unlabeled_to_judge
 from pu_geo.tasks.inputs import RunInputs, read_inputs
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.model_card import Learned, write_model
+from pu_geo.tasks.watching import Watch, curve_of, where_to_start
 
 RANKER_NAME = "ranker"
 _RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
+CURVE = "curve.json"  # in the folder of a run: what was reported of each epoch
 RANKER_EMBEDDING_DIM = 64
-FAR_ABOVE = 3.0  # times the estimated share, from which the share called damaged looks wrong
-MOST_CALLED, FEWEST_CALLED = 0.5, 0.001  # shares of the unlabeled beyond which a run looks collapsed
+LEAST_PRIOR = 0.001
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Outcome:
 
     Attributes:
         write_files: writes what else belongs into the run's folder, and returns the paths.
+        held_out: rows of clicks that were not learned from, int64; None without any.
+        versions: of libraries, where it was not made by those of this machine.
     """
 
     method: str
@@ -58,6 +63,8 @@ class Outcome:
     write_files: Callable[[RunFacts], Sequence[Path]] = lambda _: ()
     warnings: Sequence[str] = ()
     from_model: Mapping[str, object] | None = None
+    held_out: NDArray[np.int64] | None = None
+    versions: Mapping[str, str] | None = None
 
 
 def rank(job: Job) -> dict[str, object]:
@@ -76,16 +83,17 @@ def rank(job: Job) -> dict[str, object]:
     job.report(0.1, "ranking all buildings")
     prepared, pu = ranker.prepare(inputs.plain), inputs.pu
     scores, share = estimates.rank_with_estimate(
-        prepared, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged
-    )
+        prepared, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged,
+        is_accepted=inputs.is_accepted,
+    )  # fmt: skip
     threshold = first_threshold(scores, pu, share, 1.0)
-    embeddings = _ranker_embeddings(prepared.values)
+    embeddings = _ranker_embeddings(prepared.values, _ranker_axes(prepared.values))
     return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
 
 
 def train(
     job: Job, *, method: str, preset: str, seed: int = 0, overrides: Mapping[str, str] | None = None,
-    types_from: str | None = None,
+    types_from: str | None = None, hold_out: int = 0,
 ) -> dict[str, object]:  # fmt: skip
     """Train a method from the catalog and store the run. Started again, it goes on after its last checkpoint.
 
@@ -94,6 +102,7 @@ def train(
         preset: one of the method's presets.
         overrides: settings that differ from the preset, as text.
         types_from: attribute of the footprints that names the kind of damage of the positives; one kind if None.
+        hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
 
     Returns:
         {"run_id", "n_positive", "n_unlabeled", "seconds"}
@@ -108,27 +117,28 @@ def train(
     settings = catalog.settings_for(method, preset, overrides or {})
     kept = job.folder / "checkpoints"
     inputs = read_inputs(job.layout, kept)
-    pu = inputs.pu
-    _require_labels(card, pu)
+    require_labels(card, inputs.pu)
+    pu, held_out = set_aside(inputs.pu, hold_out, seed, card)
+    inputs = inputs.with_clicks(pu, types_from)
     job.report(0.02, f"loading chips for {card.title}")
     data = inputs.data(job.layout, settings, types_from)
+    device, named = best_device(), name_of(best_device())
     if isinstance(data.inputs, FeatureViews):
         torch.set_num_threads(1)  # the matrices are small: one thread is as fast, and leaves room to click
     run = Run(
-        device=best_device(), seed=seed, report=_epoch_reporter(job, card.title), is_cancelled=job.is_cancelled,
-        checkpoints=Checkpoints(kept),
+        device=device, seed=seed, report=_epoch_reporter(job, f"{card.title} on {named}"), is_cancelled=job.is_cancelled,
+        is_paused=job.is_paused, checkpoints=Checkpoints(kept),
     )  # fmt: skip
-    share = None
-    if pu.is_positive.sum() >= estimates.MIN_POSITIVES:
-        share = estimates.elkan_noto_share(inputs.plain, pu.is_positive, is_left_out=pu.is_left_out)
-        settings = _with_class_prior(settings, share, run)
+    share = inputs.estimated_share()
+    settings = with_class_prior(settings, inputs.prior_of(share), run)
+    run.look = Watch(job, inputs, data, held_out, share=share, score_type=card.score_type)
     model = catalog.load_fit(method)(data, settings, run)
     job.report(0.95, "scoring all buildings")
     scores = model.score(data.inputs.array)
     threshold = first_threshold(scores, pu, share, estimates.NCPU_FROM_SHARE)
     outcome = Outcome(
         method, preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
-        settings=asdict(settings), device=str(run.device), warnings=run.warnings,
+        settings=asdict(settings), device=named, warnings=run.warnings, held_out=held_out,
         write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from)),
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
@@ -136,30 +146,24 @@ def train(
     return result
 
 
-def _with_class_prior(settings: NetworkSettings, share: float, run: Run) -> NetworkSettings:
-    """Give a method that needs the class prior, and was not told it, the Elkan-Noto estimate, and say so.
+def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -> NetworkSettings:
+    """Give a method that needs the class prior, and was not told it, the Elkan-Noto estimate if there is one, and say so.
 
     It is nearer to the truth than the best-bin estimate that methods make for themselves where little is damaged.
     """
-    if getattr(settings, "class_prior", None) != 0:
+    if share is None or getattr(settings, "class_prior", None) != 0:
         return settings
-    prior = min(max(share, FEWEST_CALLED), 1 - FEWEST_CALLED)
+    prior = min(max(share, LEAST_PRIOR), 1 - LEAST_PRIOR)
     run.warnings.append(f"The class prior was not given; it was estimated as {prior:.1%} (Elkan-Noto).")
     return replace(settings, class_prior=prior)  # type: ignore[call-arg]  # not every settings class has it
 
 
 def first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None, below: float) -> float:
-    """Return where to start looking: the score that as many unlabeled exceed as the estimate says are damaged.
-
-    From an estimated share of `below` on, and without an estimate, 0.5: PU methods place their own boundary well where
-    much is damaged, and call far too many where little is.
-    """
-    if share is None or share >= below:
-        return 0.5
-    return float(np.quantile(scores[~pu.is_positive & ~pu.is_left_out], 1 - share))
+    """Return where to start looking at scores [N] of all chips, see `watching.where_to_start`."""
+    return where_to_start(scores[~pu.is_positive & ~pu.is_left_out], share, below)
 
 
-def _require_labels(card: catalog.MethodCard, pu: PUSet) -> None:
+def require_labels(card: catalog.MethodCard, pu: PUSet) -> None:
     needs = ((pu.is_positive, card.min_positives, "positives"), (pu.is_not_damaged, card.min_not_damaged, "undamaged"))
     for mask, wanted, words in needs:
         if mask.sum() < wanted:
@@ -179,28 +183,42 @@ def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], No
     return report
 
 
-def _ranker_embeddings(standardised: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Reduce features [N, D] to unit rows [N, 64] by PCA, so that ranker runs can be explored too."""
+def _ranker_axes(standardised: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the 64 widest axes of features [N, D], float32 [64, D]."""
     _, _, axes = np.linalg.svd(standardised[:: max(1, len(standardised) // 4000)], full_matrices=False)
-    reduced = standardised @ axes[:RANKER_EMBEDDING_DIM].T
+    widest: NDArray[np.float32] = axes[:RANKER_EMBEDDING_DIM]
+    return widest
+
+
+def _ranker_embeddings(standardised: NDArray[np.float32], axes: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Reduce features [N, D] to unit rows [N, 64] along axes [64, D], so that ranker runs can be explored too."""
+    reduced = standardised @ axes.T
     unit: NDArray[np.float32] = reduced / (np.linalg.norm(reduced, axis=1, keepdims=True) + 1e-12)
     return unit.astype(np.float32)
 
 
-def _warnings(outcome: Outcome, pu: PUSet, clusters: pupl.PuplResult | None) -> tuple[str, ...]:
-    """Say what looks wrong from positives and unlabeled alone."""
-    called = float((outcome.scores[~pu.is_positive & ~pu.is_left_out] >= 0.5).mean())
-    found = []
-    if outcome.score_type != "linear" and not FEWEST_CALLED <= called <= MOST_CALLED:
-        found.append(f"{called:.1%} of the unlabeled score 0.5 or more: check the top and the bottom by eye.")
-    elif outcome.score_type != "linear" and outcome.share is not None and called > FAR_ABOVE * max(outcome.share, 0.01):
-        found.append(
-            f"{called:.0%} of the unlabeled score 0.5 or more, while your clicks speak for about {outcome.share:.1%}: "
-            "compare the top of this ranking with the instant ranker's before you use it."
-        )
-    if clusters is not None and not clusters.oriented:
-        found.append("The two PUPL clusters do not follow your positives: do not trust them.")
-    return tuple(found)
+def _signs(layout: Layout, inputs: RunInputs, outcome: Outcome, clusters: pupl.PuplResult | None) -> collapse.Signs:
+    """Look at a finished run as `watching.Watch` does at one under way."""
+    scores, held_out = outcome.scores, np.zeros(0, np.int64) if outcome.held_out is None else outcome.held_out
+    unlabeled = scores[unlabeled_to_judge(layout, inputs.chip_set, inputs.pu, held_out)]
+    if not len(unlabeled):
+        return collapse.Signs()
+    return collapse.signs(
+        scores[held_out], unlabeled, outcome.embeddings, share=outcome.share, threshold=_threshold(outcome),
+        score_type=outcome.score_type, is_oriented=None if clusters is None else clusters.oriented,
+    )  # fmt: skip
+
+
+def _threshold(outcome: Outcome) -> float:
+    return round(outcome.threshold, 4)
+
+
+def _write_curve(job: Job, layout: Layout, run_id: str) -> list[Path]:
+    """Write what was reported of each epoch into the run's folder; nothing where there were no epochs."""
+    curve, path = curve_of(job), layout.run(run_id) / CURVE
+    if curve:
+        write_json(path, curve)
+    return [path] if curve else []
 
 
 def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[str, object]:
@@ -212,6 +230,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     pu = inputs.pu
     clusters = pupl.pupl(outcome.embeddings, pu.is_positive, seed=outcome.seed) if pu.is_positive.any() else None
     labels = np.zeros(len(outcome.scores)) if clusters is None else clusters.labels
+    seen = _signs(job.layout, inputs, outcome, clusters)
     facts = RunFacts(
         run_id=_run_id(job, outcome.method),
         method=outcome.method,
@@ -226,16 +245,20 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         seconds=round(time.monotonic() - began, 2),
         device=outcome.device,
         score_type=outcome.score_type,
-        threshold=round(outcome.threshold, 4),
+        threshold=_threshold(outcome),
         estimated_share=outcome.share,
-        warnings=(*outcome.warnings, *_warnings(outcome, pu, clusters)),
-        versions={name: metadata.version(name) for name in ("torch", "numpy")},
+        warnings=(*outcome.warnings, *inputs.warnings, *(alarm.words for alarm in collapse.alarms(seen))),
+        versions=outcome.versions or {name: metadata.version(name) for name in ("torch", "numpy")},
         from_model=outcome.from_model,
+        judgement=None if seen.judgement is None else seen.judgement.as_mapping(),
+        n_accepted=inputs.n_accepted,
     )
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
+    if outcome.held_out is not None and len(outcome.held_out):
+        arrays["held_out"] = outcome.held_out.astype(np.int64)
     scores = outcome.scores.astype(np.float32)
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
-        files = outcome.write_files(facts)
+        files = [*outcome.write_files(facts), *_write_curve(job, job.layout, facts.run_id)]
     with store.connect(job.layout) as db:
         runs.finish(db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files)
     return _result(facts)

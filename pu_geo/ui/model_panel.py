@@ -8,8 +8,8 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.project.model_files import SUFFIX
-from pu_geo.records import RunFacts
-from pu_geo.services import models, outlines, training
+from pu_geo.services import models, outlines
+from pu_geo.services.run_names import run_name
 from pu_geo.ui import frame, job_card
 
 _MAX_MB = 50
@@ -34,7 +34,7 @@ def export_button(layout: Layout) -> None:
     if not found:
         st.caption("No run has a model yet. Train a method; the instant ranker has none, it is fitted anew to each project.")
         return
-    run = st.selectbox("Run", found, format_func=_name, key="export-model-run")
+    run = st.selectbox("Run", found, format_func=run_name, key="export-model-run")
     st.download_button(
         "Export model", partial(models.model_file, layout, run.run_id), models.file_name(run.run_id), "application/zip",
         key="export-model", icon=":material/download:", on_click="ignore",
@@ -43,11 +43,6 @@ def export_button(layout: Layout) -> None:
         "One file: weights, settings, and what it learned from. No picture, outline or answer is in it; models on cached features "
         "hold 256 patches of 5 x 5 pixels of your chips, as filters, and all name the kinds of damage that they know."
     )
-
-
-def _name(run: RunFacts) -> str:
-    came = " from elsewhere" if run.from_model else ""
-    return f"{training.method_title(run.method)}{came} · {run.created_at[:16].replace('T', ' ')} · {run.run_id}"
 
 
 def _use(layout: Layout) -> None:

@@ -9,7 +9,7 @@ import streamlit as st
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
-from pu_geo.services import training
+from pu_geo.services import training, training_times
 from pu_geo.ui import job_card
 from pu_geo.ui.frame import telling_errors
 
@@ -18,8 +18,8 @@ class Times:
     """Expected times for one project on this machine, as they are shown in one run of a page."""
 
     def __init__(self, layout: Layout) -> None:
-        self._amount = training.amount_of(layout)
-        self._speed = training.speed()
+        self._amount = training_times.amount_of(layout)
+        self._speed = training_times.speed()
 
     def preset_words(self, card: training.MethodCard, preset: str) -> str:
         """Name a preset with its time, such as "quick (about 10 s)"."""
@@ -37,11 +37,13 @@ class Times:
         else:
             st.caption(f":material/schedule: {words}")
 
-    def _found(self, card: training.MethodCard, preset: str, changed: Mapping[str, str]) -> training.ExpectedTime | None:
+    def _found(
+        self, card: training.MethodCard, preset: str, changed: Mapping[str, str]
+    ) -> training_times.ExpectedTime | None:
         if self._amount is None:
             return None
         try:
-            return training.expected_time(card.name, preset, self._amount, self._speed, changed)
+            return training_times.expected_time(card.name, preset, self._amount, self._speed, changed)
         except PuGeoError:  # a value that is out of bounds is told when the training is started
             return None
 
@@ -60,11 +62,11 @@ def figures(lines: Sequence[str]) -> None:
 
 def machine(layout: Layout) -> None:
     """Draw what expected times rest on, and a button that measures this machine in the background."""
-    newest = next((job for job in jobs.all_jobs(layout) if job.task == training.PROBE_TASK), None)
+    newest = next((job for job in jobs.all_jobs(layout) if job.task == training_times.PROBE_TASK), None)
     words, button = st.columns([4, 1], vertical_alignment="center")
-    known = training.speed()
-    words.caption(training.measured_words(known))
-    is_running = newest is not None and newest.state == "running"
+    known = training_times.speed()
+    words.caption(training_times.measured_words(known))
+    is_running = newest is not None and newest.is_active
     if button.button(
         "Measure this machine" if known.is_shipped else "Measure again",
         disabled=is_running,
@@ -72,7 +74,7 @@ def machine(layout: Layout) -> None:
         help="Some short trainings on made-up chips: about 15 s.",
     ):
         with telling_errors():
-            training.measure_speed(layout)
+            training_times.measure_speed(layout)
             st.rerun()
     if newest is not None and newest.state != "done":
-        job_card.watch(layout, [training.PROBE_TASK])
+        job_card.watch(layout, [training_times.PROBE_TASK])

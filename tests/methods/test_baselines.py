@@ -105,7 +105,7 @@ def test_each_epoch_is_reported_in_plain_numbers(card: MethodCard) -> None:
     more = {"loss_rep"} if issubclass(card.settings, PairSettings) else set()
     for event in told:
         assert set(event) - more == {
-            "stage", "epoch", "epochs", "loss", "risk", "share_positive", "progress", "seconds"
+            "stage", "epoch", "epochs", "loss", "risk", "share_positive", "progress", "seconds", "chips_per_s", "memory_mb",
         }  # fmt: skip
         numbers = [value for name, value in event.items() if name != "stage"]
         assert all(type(value) in (int, float) and math.isfinite(value) for value in numbers)  # type: ignore[arg-type]

@@ -164,6 +164,54 @@ def test_every_epoch_is_reported_in_plain_numbers(name: str) -> None:
 
 
 @every_method
+def test_looks_leave_no_trace(name: str, trained: dict[str, TrainedModel], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pu_geo.engine.looking.MOST_TIME", math.inf)
+    data, seen, told = made_up()[0], [], []  # type: ignore[var-annotated]
+
+    def look(model: TrainedModel, report: Mapping[str, object]) -> Mapping[str, object]:
+        assert not any(part.training for part in model.network.modules())
+        scores = model.score(data.inputs.array)
+        seen.append(scores)
+        assert model.embed(data.inputs.plain_array).shape[0] == len(scores) == 240
+        return {"seen": len(seen), "of": report["epoch"]}
+
+    before = torch.get_rng_state()
+    model = fit(name, data, look=look, report=told.append)
+    assert torch.equal(before, torch.get_rng_state())
+    straight, again = trained[name].state(), model.state()
+    assert again.keys() == straight.keys()
+    assert all(torch.equal(again[key], straight[key]) for key in straight)
+    assert [event["of"] for event in told if "seen" in event] == [event["epoch"] for event in told if "seen" in event]
+    assert len(seen) == sum("seen" in event for event in told) == min(12, len(told)) or name == "fedaws"
+    np.testing.assert_allclose(seen[-1], model.score(data.inputs.array), atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FROM_CHIPS)
+def test_looks_at_a_network_with_batch_norm_leave_no_trace(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pu_geo.engine.looking.MOST_TIME", math.inf)
+    data, seen = made_up_chips(), []  # type: ignore[var-annotated]
+
+    def look(model: TrainedModel, _: Mapping[str, object]) -> Mapping[str, object]:
+        seen.append((model.score(data.inputs.array[:9]), model.embed(data.inputs.plain_array[3:7])))
+        return {}
+
+    settings = short(name, backbone="small", epochs=3, rounds=3, batch_size=16, pretrain_epochs=1, precision="bf16")
+    straight, looked_at = (fit(name, data, settings=settings, **run).state() for run in ({}, {"look": look}))
+    assert seen
+    assert all(torch.equal(looked_at[key], straight[key]) for key in straight)
+
+
+@every_method
+def test_every_epoch_says_how_fast_it_was_and_what_memory_it_took(name: str) -> None:
+    told: list[Mapping[str, Any]] = []
+    fit(name, made_up()[0], report=told.append)
+    for event in told:
+        assert event["chips_per_s"] > 0
+        assert 20 < event["memory_mb"] < 1_000_000
+
+
+@every_method
 def test_cancelling_stops_within_a_batch(name: str) -> None:
     asked: list[int] = []
 

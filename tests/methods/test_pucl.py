@@ -79,6 +79,16 @@ def test_each_loss_setting_uses_its_own_loss(monkeypatch: pytest.MonkeyPatch) ->
         assert called == {(name, 0.3)}
 
 
+def test_looks_warn_of_nothing_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pu_geo.engine.looking.MOST_TIME", float("inf"))
+    monkeypatch.setattr(pucl, "two_means_miss", lambda *args, **others: True)
+    told: list[Mapping[str, object]] = []
+    run = run_of(report=told.append, look=lambda model, _: {"n": len(model.findings["pseudo_labels"])})
+    fit(made_views()[0], BRIEF, run)
+    assert [event["n"] for event in told] == [150] * 3
+    assert len(run.warnings) == 1
+
+
 def test_embedding_of_several_views_is_their_unit_mean(trained: tuple[PUData, TrainedModel]) -> None:
     data, model = trained
     mean = np.mean([model.embed(view) for view in data.inputs.views], axis=0)

@@ -371,3 +371,18 @@ def test_random_clicks_undos_and_redos_end_where_a_plain_replay_of_what_stands_e
                 own = {key: event.label for key, event in analysts.own_answers(db).items() if key[0] in buildings}
                 by_hand = {(answers[i][1], who[n]): answers[i][2] for n in done for i in sorted(done[n])}
                 assert own == {key: label for key, label in by_hand.items() if label != "cleared"}
+
+
+def test_one_act_is_undone_where_it_is_not_the_last(project: Layout) -> None:
+    with store.connect(project) as db:
+        for i in range(3):
+            labels.append(db, [LabelOp(str(i), f"b{i}", "positive", act=f"act-{i}")], analyst="ann", screen="map")
+        assert labels.undo(db, "u0", analyst="bob", screen="map", act="act-1") == []
+        (event,) = labels.undo(db, "u1", analyst="ann", screen="map", act="act-1")
+        assert event.building_id == "b1"
+        assert labels.undo(db, "u2", analyst="ann", screen="map", act="act-1") == []
+        assert labels.stands(db, ["act-0", "act-1", "unknown"]) == {"act-0"}
+        assert labels.last_of(db, "b2") == ("act-2", "ann")
+        assert labels.last_of(db, "b9") == ("", "")
+        labels.redo(db, "r", analyst="ann", screen="map")
+        assert set(labels.current_labels(db)) == {"b0", "b1", "b2"}

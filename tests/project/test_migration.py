@@ -18,7 +18,7 @@ from pu_geo.project import analysts, contents, labels, live_style, schema, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 
-OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3)}
+OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4)}
 STEPS = [
     (old, number) for old in OLD for number in range(old, schema.SCHEMA)
 ]  # the project's schema, the step that is broken
@@ -120,7 +120,7 @@ def test_migrated_file_has_the_shape_of_a_new_one(old: Layout, project: Layout) 
 
 
 def test_new_layers_of_a_migrated_project_lie_in_its_coordinate_system(old: Layout) -> None:
-    new = ("areas", "aoi") if schema_of(old.gpkg) < 3 else ("aoi",)
+    new = {1: ("areas", "aoi"), 2: ("areas", "aoi"), 3: ("aoi",)}.get(schema_of(old.gpkg), ())
     with closing(sqlite3.connect(old.gpkg)) as db, db:
         for table in ("gpkg_contents", "gpkg_geometry_columns"):
             db.execute(f"UPDATE {table} SET srs_id = 32615 WHERE table_name = 'footprints'")
@@ -258,10 +258,13 @@ def test_without_a_backup_nothing_is_migrated(old: Layout, monkeypatch: pytest.M
 
 def test_a_table_of_another_program_in_the_way_is_named(old: Layout) -> None:
     db = sqlite3.connect(old.gpkg)
-    db.execute("CREATE TABLE aoi (mine TEXT)")
+    db.execute("CREATE TABLE decision (mine TEXT)")
     db.commit()
     db.close()
-    with pytest.raises(ProjectError, match=r"table aoi already exists.*Nothing was changed") as caught, store.connect(old):
+    with (
+        pytest.raises(ProjectError, match=r"table decision already exists.*Nothing was changed") as caught,
+        store.connect(old),
+    ):
         pass
     assert "QGIS" in caught.value.hint
-    assert raw(old.gpkg, "SELECT sql FROM sqlite_master WHERE name = 'aoi'") == [("CREATE TABLE aoi (mine TEXT)",)]
+    assert raw(old.gpkg, "SELECT sql FROM sqlite_master WHERE name = 'decision'") == [("CREATE TABLE decision (mine TEXT)",)]

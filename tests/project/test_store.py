@@ -163,6 +163,19 @@ def test_busy_and_missing_files_are_not_called_damaged(project: Layout, monkeypa
     assert not project.gpkg.exists()
 
 
+def test_a_transaction_within_another_is_a_part_of_it(project: Layout) -> None:
+    with store.connect(project) as db:
+        with pytest.raises(OSError, match="later"), store.transaction(db):  # noqa: PT012
+            labels.append(db, [LabelOp("1", "b0", "positive")], analyst="ann", screen="map")
+            raise OSError("later")
+        assert labels.last_event(db) == 0
+        with store.transaction(db):
+            labels.append(db, [LabelOp("2", "b0", "positive")], analyst="ann", screen="map")
+        assert not db.in_transaction
+    with store.connect(project) as db:
+        assert labels.last_event(db) == 1
+
+
 def test_ids_cannot_lead_out_of_the_project() -> None:
     for bad in ("../x", "/etc", "", "A b", "x" * 65, "a/b"):
         with pytest.raises(ProjectError, match="not an id"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import random
 import re
@@ -39,7 +40,9 @@ pytestmark = pytest.mark.slow
 PYTHON, DRIVER = sys.executable, Path(kill_driver.__file__)
 N_CHIPS, N_EPOCHS = 40, 60
 FILES = ("model.safetensors", "scores.npy", "embeddings.npy", "clusters.npy", "building_ids.json")
-OF_THE_CLOCK = {"at", "seconds"}
+OF_THE_CLOCK = {
+    "at", "seconds", "chips_per_s", "memory_mb", "look", "alarms", "share_called", "spread", "n_held_out", "recall",
+}  # fmt: skip
 SHORT = {"epochs": N_EPOCHS, "rounds": N_EPOCHS, "max_steps": 5 * N_EPOCHS, "batch_size": 16, "warmup_epochs": 5}
 CHIPS_ALONE = {"backbone": "small", "pretrain_epochs": 2, "epochs": 6, "warmup_epochs": 2, "embedding_dim": 16}
 
@@ -224,6 +227,40 @@ def test_a_training_killed_again_and_again_ends_as_if_nothing_had_been(
     assert_same(clicked, folder, expected)
     assert len(told(folder)) == (1 if method == "linear" else N_EPOCHS)
     assert n_runs(clicked) == n_before + 1
+
+
+@pytest.mark.parametrize("method", ["ncpu", "pucl"])
+def test_a_killed_training_holds_the_same_clicks_out(method: str, tmp_path: Path, warm: None) -> None:
+    layout, args = made_up(tmp_path / "event.pugeo"), {**arguments(method), "hold_out": 1}
+    expected, folder = begin(layout, args), begin(layout, args, kill_at="epoch 20")
+    assert ended(layout, folder).state == "interrupted"
+    with store.connect(layout) as db:  # of what is clicked in between nothing is held out
+        labels.append(db, [LabelOp("late", "b30", "positive")], analyst="ann", screen="map")
+    (folder / kill_driver.KILL_AT).write_text("manifest.json 1")
+    for _ in range(2):
+        jobs.resume(layout, folder.name)
+        ended(layout, folder)
+    assert_same(layout, folder, expected)
+    rows = [runs.array(layout, finished(layout, each), "held_out").tolist() for each in (folder, expected)]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 1
+    assert rows[0][0] < 6
+    curve = json.loads((layout.run(finished(layout, folder)) / "curve.json").read_text())
+    assert [report["epoch"] for report in curve] == list(range(1, N_EPOCHS + 1))
+
+
+@pytest.mark.parametrize("method", ["ncpu", "pucl", "fedaws"])
+def test_a_training_that_pauses_does_no_epoch_twice_and_ends_as_if_it_had_not(
+    method: str, clicked: Layout, straight: Callable[[str], Path]
+) -> None:
+    folder = jobs.create(clicked, "train", arguments(method))
+    for _ in range(3):
+        jobs.resume(clicked, folder.name)
+        jobs.pause(clicked, folder.name)
+        assert ended(clicked, folder).state == "paused"
+    jobs.resume(clicked, folder.name)
+    assert_same(clicked, folder, straight(method))
+    assert len(of_kind(folder, "epoch")) == N_EPOCHS
 
 
 @pytest.mark.parametrize("moment", ["model.safetensors 1", "done 1"])

@@ -12,7 +12,7 @@ from pu_geo import jobs, worker
 from pu_geo.errors import JobCancelled
 from pu_geo.methods.expected_time import LIKE, REFERENCE
 from pu_geo.project.layout import Layout
-from pu_geo.services import training
+from pu_geo.services import training_times
 from pu_geo.tasks import probe
 
 
@@ -64,11 +64,11 @@ def test_measuring_can_be_cancelled_and_threads_are_as_before() -> None:
 def test_the_job_keeps_what_it_found_where_the_service_looks(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
-    assert training.speed() is REFERENCE
+    assert training_times.speed() is REFERENCE
     made_up = replace(REFERENCE, machine=probe.machine_name(), device="a slow machine", start=44.0)
     monkeypatch.setattr(probe, "measure", lambda *_: made_up)
-    folder = jobs.create(project, training.PROBE_TASK, {"into": str(training.speed_file())})
+    folder = jobs.create(project, training_times.PROBE_TASK, {"into": str(training_times.speed_file())})
     result = worker.run(folder)
     assert result["device"] == "a slow machine"
-    assert training.speed() == made_up
-    assert "a slow machine" in training.measured_words(training.speed())
+    assert training_times.speed() == made_up
+    assert "a slow machine" in training_times.measured_words(training_times.speed())

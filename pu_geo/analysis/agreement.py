@@ -1,0 +1,143 @@
+"""How far two rankings of the same buildings agree, where they do not, and what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.errors import ShapeError
+
+
+def rank_share(scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Place each building between the lowest and the highest: the share of the others that score lower, ties count half.
+
+    Args:
+        scores: float [N], finite.
+
+    Returns:
+        float64 [N] in [0, 1], mean 0.5; 1 for a highest score that nobody shares, 0.5 for one building alone.
+
+    Raises:
+        ShapeError: if scores are not [N].
+        ValueError: if one is not finite.
+    """
+    _, group, size = np.unique(_checked(scores), return_inverse=True, return_counts=True)
+    lower_and_half = np.cumsum(size) - size + (size - 1) / 2
+    if len(scores) == 1:
+        return np.full(1, 0.5)
+    share: NDArray[np.float64] = lower_and_half[group] / max(len(scores) - 1, 1)
+    return share
+
+
+def places(scores: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Return the place of each building, int64 [N]: 1 for the highest score; equal scores share the best of their places."""
+    _, group, size = np.unique(-_checked(scores), return_inverse=True, return_counts=True)
+    found: NDArray[np.int64] = (np.cumsum(size) - size + 1)[group].astype(np.int64)
+    return found
+
+
+def spearman(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
+    """Rank correlation of two scores: Pearson's of the mean ranks, so that ties count as they should.
+
+    Args:
+        one, other: float [N], finite.
+
+    Returns:
+        In [-1, 1]; nan where one of them gives all buildings the same score.
+    """
+    _check_pair(one, other)
+    ours, theirs = rank_share(one) - 0.5, rank_share(other) - 0.5
+    length = np.sqrt((ours @ ours) * (theirs @ theirs))
+    return float(np.clip(ours @ theirs / length, -1, 1)) if length > 0 else float("nan")
+
+
+def top_overlap(one: NDArray[np.floating], other: NDArray[np.floating], k: int) -> float:
+    """Share of the k highest of one ranking that are among the k highest of the other.
+
+    Buildings that tie at the k-th place share the places that are left, so the result is the mean over all ways to break
+    the ties of each ranking, independently of each other. Two random rankings share k / N.
+
+    Args:
+        one, other: float [N], finite.
+        k: 1..N.
+
+    Returns:
+        In [0, 1].
+
+    Raises:
+        ValueError: if k is outside 1..N.
+    """
+    _check_pair(one, other)
+    if not 1 <= k <= len(one):
+        raise ValueError(f"k must be between 1 and {len(one)}; got {k}.")
+    return float(_in_top(one, k) @ _in_top(other, k) / k)
+
+
+def _in_top(scores: NDArray[np.floating], k: int) -> NDArray[np.float64]:
+    """Return the chance of each building to be among the k highest, float64 [N], which sums to k."""
+    last = np.partition(scores, len(scores) - k)[len(scores) - k]
+    is_above, is_tied = scores > last, scores == last
+    return np.where(is_tied, (k - is_above.sum()) / is_tied.sum(), is_above)
+
+
+def disagreement(one: NDArray[np.floating], other: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return how much higher one ranking places each building than the other, as a difference of rank shares.
+
+    Returns:
+        float64 [N] in [-1, 1]; 0.5 where one has half of all buildings between its place and the other's.
+    """
+    _check_pair(one, other)
+    return rank_share(one) - rank_share(other)
+
+
+def most_apart(difference: NDArray[np.floating], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find where two rankings disagree most.
+
+    Args:
+        difference: what `disagreement` returned, float [N].
+        n: rows a direction, at most; 0 or more.
+
+    Returns:
+        Rows that one ranks higher, and rows that the other does, int64 [<= n] each, largest difference first; of equal
+        ones the first row. Rows on which they agree are in neither.
+    """
+    order = np.argsort(-difference, kind="stable")
+    reverse = np.argsort(difference, kind="stable")
+    higher, lower = order[:n], reverse[:n]
+    return higher[difference[higher] > 0], lower[difference[lower] < 0]
+
+
+def rank_average(scores: Sequence[NDArray[np.floating]]) -> NDArray[np.float64]:
+    """Put several rankings together: the mean of their rank shares.
+
+    Args:
+        scores: of each ranking, float [N], finite; their scales do not matter.
+
+    Returns:
+        float64 [N] in [0, 1].
+
+    Raises:
+        ValueError: if there is no ranking.
+    """
+    if not len(scores):
+        raise ValueError("an average needs at least one ranking; got none.")
+    for other in scores[1:]:
+        _check_pair(scores[0], other)
+    mean: NDArray[np.float64] = np.mean([rank_share(one) for one in scores], axis=0)
+    return mean
+
+
+def _checked(scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    if scores.ndim != 1:
+        raise ShapeError(f"scores must be [N]; got {scores.shape}.")
+    values = np.asarray(scores, np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("scores must be finite; leave out buildings without a score.")
+    return values
+
+
+def _check_pair(one: NDArray[np.floating], other: NDArray[np.floating]) -> None:
+    if one.shape != other.shape:
+        raise ShapeError(f"both rankings must be [N], of the same buildings; got {one.shape} and {other.shape}.")

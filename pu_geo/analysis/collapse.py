@@ -1,0 +1,192 @@
+"""Does a model look broken? Alarms with advice, from positives and unlabeled alone; the same live and of a finished run.
+
+The bounds of the source were found where little is damaged. Where much is, a good model calls much, and the criterion
+r^2 / Pr(f = 1) cannot exceed 1 / share: so every bound moves with the Elkan-Noto estimate of the damaged share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis.estimates import NCPU_FROM_SHARE
+from pu_geo.analysis.metrics import auc
+from pu_geo.analysis.pu_criterion import Judgement, pu_criterion
+
+WITHOUT_BOUNDARY = ("linear", "rank")
+"""Types of score of which 0.5 means nothing."""
+MOST_CALLED, FEWEST_CALLED = 0.5, 0.001
+"""Shares of the unlabeled beyond which a model looks collapsed where little is damaged."""
+FAR_ABOVE = 3.0
+"""Times the estimated share, from which the share called damaged looks wrong."""
+LOWEST_CRITERION = 2.0
+LEAST_SPREAD = 0.001
+"""Mean of 1 - cosine between chips below which all look the same to a model."""
+_FAIR_AUC, _SURE = 0.75, 1.64
+_COMPARE = "compare the top of this ranking with the instant ranker's before you use it"
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What can be seen of a model without negatives.
+
+    Attributes:
+        share_called: share of the unlabeled that score 0.5 or more; None where 0.5 is no boundary.
+        share: Elkan-Noto estimate of the damaged share of the unlabeled; None where it cannot be made.
+        judgement: by the held-out clicks; None without any.
+        auc: chance that a held-out click scores above an unlabeled chip; None without held-out clicks.
+        spread: see `spread_of`; None where it is not known.
+        is_oriented: whether two clusters of embeddings follow the positives; None where they were not made.
+    """
+
+    share_called: float | None = None
+    share: float | None = None
+    judgement: Judgement | None = None
+    auc: float | None = None
+    spread: float | None = None
+    is_oriented: bool | None = None
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something that looks wrong.
+
+    Attributes:
+        name: a word for programs.
+        seen: what is seen, with its value.
+        meaning: what that usually means.
+        advice: what to do.
+    """
+
+    name: str
+    seen: str
+    meaning: str
+    advice: str
+
+    @property
+    def words(self) -> str:
+        """All three in one sentence or two."""
+        return f"{self.seen}: {self.meaning}. {self.advice}"
+
+    def as_mapping(self) -> dict[str, str]:
+        """Give the fields by name, for a report."""
+        return asdict(self)
+
+
+def signs(
+    held_out_scores: NDArray[np.floating], unlabeled_scores: NDArray[np.floating], embeddings: NDArray[np.floating] | None,
+    *, share: float | None, threshold: float, score_type: str, is_oriented: bool | None = None, is_sampled: bool = False,
+) -> Signs:  # fmt: skip
+    """Look at scores and embeddings.
+
+    Args:
+        held_out_scores: of positives that the model did not learn from, float [P]; may be none.
+        unlabeled_scores: of the unlabeled without them, see `pu_criterion.is_unlabeled`, float [U], U >= 1.
+        embeddings: of some chips, float [M, E] of unit length; None where there are none.
+        share: see `Signs`.
+        threshold: where the held-out clicks are judged.
+        score_type: of the run, see `RunFacts`.
+        is_oriented: see `Signs`.
+        is_sampled: whether the unlabeled are an even draw of all, see `pu_criterion`.
+    """
+    has_held_out = len(held_out_scores) > 0
+    judgement = None
+    if has_held_out:
+        judgement = pu_criterion(held_out_scores, unlabeled_scores, threshold, is_sampled=is_sampled)
+    is_held_out = np.arange(len(held_out_scores) + len(unlabeled_scores)) < len(held_out_scores)
+    return Signs(
+        share_called=None if score_type in WITHOUT_BOUNDARY else float((unlabeled_scores >= 0.5).mean()),
+        share=share,
+        judgement=judgement,
+        auc=auc(np.concatenate([held_out_scores, unlabeled_scores]), is_held_out) if has_held_out else None,
+        spread=spread_of(embeddings) if embeddings is not None and len(embeddings) > 1 else None,
+        is_oriented=is_oriented,
+    )
+
+
+def spread_of(embeddings: NDArray[np.floating]) -> float:
+    """Mean of 1 - cosine over all pairs of unit rows, float [M, E]: 0 where all are the same, about 1 where all differ."""
+    mean = embeddings.mean(axis=0, dtype=np.float64)
+    return float(max(0.0, 1 - mean @ mean))
+
+
+def most_called(share: float | None) -> float:
+    """Share of the unlabeled from which a model looks as if it calls everything: a half, more where more is damaged."""
+    return MOST_CALLED if share is None else max(MOST_CALLED, min(4 * share / 3, (1 + share) / 2))
+
+
+def fewest_called(share: float | None) -> float:
+    """Share of the unlabeled below which a model looks as if it calls nothing; a twentieth of the damage where that is much."""
+    return FEWEST_CALLED if share is None or share < NCPU_FROM_SHARE else share / 20
+
+
+def lowest_criterion(share: float | None) -> float:
+    """Value of the criterion that a model should reach: 2, less where much is damaged, always above the 1 of calling all."""
+    return LOWEST_CRITERION if share is None else min(LOWEST_CRITERION, 1 + 0.2 * (1 / max(share, 0.01) - 1))
+
+
+def alarms(seen: Signs) -> tuple[Alarm, ...]:
+    """Say what looks wrong; nothing for a model that looks sound."""
+    return tuple(alarm for check in (_called, _held_out, _embeddings) for alarm in check(seen))
+
+
+def _called(seen: Signs) -> Iterator[Alarm]:
+    called, share = seen.share_called, seen.share
+    if called is None:
+        return
+    words = f"{called:.1%} of the unlabeled score 0.5 or more"
+    expected = "" if share is None else f", while your clicks speak for about {share:.1%}"
+    if called > most_called(share):
+        yield Alarm(
+            "calls_all", words + expected, "the model may be calling everything damaged",
+            "Check the top and the bottom by eye; mark damage of other kinds, or train another method.",
+        )  # fmt: skip
+    elif called < fewest_called(share):
+        yield Alarm(
+            "calls_none", words + expected, "the model may be calling nothing damaged",
+            "Check the top and the bottom by eye: where their order is right a lower threshold will do, else train longer or "
+            "mark more damaged buildings.",
+        )  # fmt: skip
+    elif share is not None and called > FAR_ABOVE * max(share, 0.01):
+        yield Alarm(
+            "calls_many", words + expected, "it takes much for damage that is none, or your clicks are no even draw",
+            f"{_COMPARE.capitalize()}.",
+        )  # fmt: skip
+
+
+def _held_out(seen: Signs) -> Iterator[Alarm]:
+    judged, share = seen.judgement, seen.share
+    if judged is None or seen.auc is None or not judged.is_enough:
+        return
+    sd_chance = (1 / (12 * judged.n_held_out)) ** 0.5  # of the AUC of a guess against many unlabeled
+    fair = 0.5 + (1 - (share or 0.0)) * (_FAIR_AUC - 0.5)  # the damaged among the unlabeled rank as high as the clicks
+    if seen.auc < 0.5 + _SURE * sd_chance and seen.auc + sd_chance < fair:
+        yield Alarm(
+            "at_chance", f"A held-out click scores above an unlabeled building in {seen.auc:.0%} of cases (50 % is chance)",
+            "the model does not know damage that it was not shown",
+            "Mark damage of more kinds and places, or train another method or seed.",
+        )  # fmt: skip
+    elif judged.high is not None and judged.high < lowest_criterion(share) and 0 < judged.share_called <= most_called(share):
+        yield Alarm(
+            "criterion", f"The PU criterion on {judged.n_held_out} held-out clicks is {judged.criterion:.2f}, at most "
+            f"{judged.high:.2f}; {lowest_criterion(share):.2f} would be fair",
+            "it finds few clicks for what it calls damaged",
+            f"Look at the held-out clicks that it misses, and {_COMPARE}.",
+        )  # fmt: skip
+
+
+def _embeddings(seen: Signs) -> Iterator[Alarm]:
+    if seen.spread is not None and seen.spread < LEAST_SPREAD:
+        yield Alarm(
+            "embeddings", f"The embeddings of all buildings are nearly the same (spread {seen.spread:.2g})",
+            "the network has collapsed, and its scores tell little apart",
+            "Train again with a smaller learning rate (lr) or another seed.",
+        )  # fmt: skip
+    if seen.is_oriented is False:
+        yield Alarm(
+            "clusters", "The two PUPL clusters do not follow your positives", "damage is no group of its own to this model",
+            "Do not trust the clusters on the Explore page.",
+        )  # fmt: skip

@@ -1,0 +1,61 @@
+"""Locks on files, held by processes: the kernel frees them however a process ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_PATIENCE_S = 0.2
+"""Who asks whether a lock is held holds it a moment; that is no holder."""
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether a process holds the lock. Asks for a shared one, so that two who ask do not see each other."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)  # who may not write may still ask
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def take(path: Path) -> int | None:
+    """Take a lock and return its file descriptor, which frees it when it is closed; None if somebody holds it.
+
+    Raises:
+        OSError: if the file cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                os.close(descriptor)
+                return None
+            time.sleep(0.01)
+        else:
+            return descriptor
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Hold a lock for the length of the context, after waiting for it.
+
+    Raises:
+        OSError: if the file cannot be opened.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

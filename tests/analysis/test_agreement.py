@@ -1,0 +1,113 @@
+"""Agreement of two rankings: numbers worked out by hand, properties, and naive loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from pu_geo.analysis import agreement
+from pu_geo.errors import ShapeError
+
+
+def draw(seed: int, n: int = 60, n_values: int = 12) -> NDArray[np.float64]:
+    """Scores with many ties."""
+    return np.random.default_rng(seed).integers(0, n_values, n) / n_values
+
+
+def test_ties_share_the_mean_of_their_places() -> None:
+    # 0.1 has nobody below: 0. The two 0.4 have one below and one tie: 1.5 of 4 others. 0.7: 3 of 4. 0.9: 4 of 4.
+    found = agreement.rank_share(np.array([0.4, 0.9, 0.1, 0.4, 0.7]))
+    np.testing.assert_allclose(found, [0.375, 1.0, 0.0, 0.375, 0.75])
+    assert agreement.places(np.array([0.4, 0.9, 0.1, 0.4, 0.7])).tolist() == [3, 1, 5, 3, 2]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rank_share_equals_counting_one_by_one(seed: int) -> None:
+    scores = draw(seed)
+    naive = [(sum(b < a for b in scores) + (sum(b == a for b in scores) - 1) / 2) / (len(scores) - 1) for a in scores]
+    np.testing.assert_allclose(agreement.rank_share(scores), naive, atol=1e-12)
+    assert agreement.rank_share(scores).mean() == pytest.approx(0.5)
+
+
+def test_one_building_alone_is_in_the_middle() -> None:
+    assert agreement.rank_share(np.array([0.3])).tolist() == [0.5]
+    assert agreement.rank_share(np.zeros(0)).shape == (0,)
+
+
+def test_spearman_by_hand_with_a_tie() -> None:
+    # Ranks of one: 1, 2.5, 2.5, 4; of other: 1, 3, 2, 4; both have mean 2.5.
+    # Products: 2.25 + 0 + 0 + 2.25 = 4.5; squares 4.5 and 5: 4.5 / sqrt(4.5 * 5) = 0.9487.
+    one, other = np.array([1.0, 2.0, 2.0, 9.0]), np.array([0.1, 0.3, 0.2, 0.4])
+    assert agreement.spearman(one, other) == pytest.approx(4.5 / np.sqrt(22.5))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_spearman_is_scipys_and_forgets_the_scale(seed: int) -> None:
+    one, other = draw(seed), draw(seed + 10) + draw(seed)
+    assert agreement.spearman(one, other) == pytest.approx(stats.spearmanr(one, other).statistic)
+    assert agreement.spearman(np.exp(3 * one), other) == pytest.approx(agreement.spearman(one, other))
+    assert agreement.spearman(one, -one) == pytest.approx(-1)
+
+
+def test_a_ranking_without_an_order_has_no_correlation() -> None:
+    assert np.isnan(agreement.spearman(np.ones(5), np.arange(5.0)))
+
+
+def test_overlap_counts_common_places_and_shares_tied_ones() -> None:
+    one, other = np.array([5.0, 4.0, 3.0, 2.0, 1.0]), np.array([5.0, 1.0, 4.0, 3.0, 2.0])
+    assert agreement.top_overlap(one, other, 1) == 1  # row 0 in both
+    assert agreement.top_overlap(one, other, 2) == 0.5  # rows 0, 1 and rows 0, 2
+    assert agreement.top_overlap(one, other, 5) == 1
+    # Rows 1, 2 tie for the second place of `tied`, half a place each: 1 + 0.5 * 1 of 2 places.
+    assert agreement.top_overlap(np.array([5.0, 4.0, 4.0, 2.0]), np.array([5.0, 4.0, 3.0, 2.0]), 2) == pytest.approx(0.75)
+    # Nothing but ties is no better than chance.
+    assert agreement.top_overlap(np.ones(10), np.ones(10), 3) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("k", [0, 6])
+def test_overlap_of_no_place_is_refused(k: int) -> None:
+    with pytest.raises(ValueError, match="between 1 and 5"):
+        agreement.top_overlap(np.arange(5.0), np.arange(5.0), k)
+
+
+def test_it_finds_where_two_rankings_disagree_in_both_directions() -> None:
+    one, other = np.array([9.0, 8.0, 7.0, 1.0, 2.0]), np.array([9.0, 1.0, 7.0, 8.0, 2.0])
+    # Shares of one: 1, .75, .5, 0, .25; of other: 1, 0, .5, .75, .25.
+    difference = agreement.disagreement(one, other)
+    np.testing.assert_allclose(difference, [0, 0.75, 0, -0.75, 0])
+    higher, lower = agreement.most_apart(difference, 3)
+    assert (higher.tolist(), lower.tolist()) == ([1], [3])
+
+
+def test_most_apart_orders_by_the_size_of_the_difference() -> None:
+    difference = np.array([0.1, -0.5, 0.4, -0.2, 0.4])
+    higher, lower = agreement.most_apart(difference, 2)
+    assert (higher.tolist(), lower.tolist()) == ([2, 4], [1, 3])
+    assert [len(rows) for rows in agreement.most_apart(difference, 0)] == [0, 0]
+
+
+def test_rank_average_by_hand() -> None:
+    # Shares of the first: 0, .5, 1; of the second, whose scale is another: .75, .75, 0.
+    found = agreement.rank_average([np.array([0.1, 0.2, 0.3]), np.array([100.0, 100.0, -4.0])])
+    np.testing.assert_allclose(found, [0.375, 0.625, 0.5])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rank_average_of_one_ranking_twice_keeps_its_order(seed: int) -> None:
+    scores = draw(seed)
+    found = agreement.rank_average([scores, 7 * scores - 2])
+    np.testing.assert_allclose(found, agreement.rank_share(scores))
+    assert agreement.spearman(found, scores) == pytest.approx(1)
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(ShapeError, match="same buildings"):
+        agreement.spearman(np.zeros(3), np.zeros(4))
+    with pytest.raises(ShapeError, match=r"must be \[N\]"):
+        agreement.rank_share(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="finite"):
+        agreement.rank_average([np.array([0.1, np.nan])])
+    with pytest.raises(ValueError, match="at least one"):
+        agreement.rank_average([])

@@ -1,0 +1,132 @@
+"""The jobs on the Train page: how each state is told, what can be asked of it, and the line of all projects."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from small_parts import REPOSITORY, small_project
+from streamlit.testing.v1 import AppTest
+
+from pu_geo import job_requests, jobs, turns
+from pu_geo.job_views import CANCEL, PAUSE
+from pu_geo.project import events
+from pu_geo.project.layout import Layout
+
+NCPU = {"method": "ncpu", "preset": "quick"}
+
+
+@pytest.fixture(autouse=True)
+def home_of_this_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+
+
+def show(layout: Layout) -> AppTest:
+    app = AppTest.from_file(REPOSITORY / "pages" / "train.py", default_timeout=20)
+    app.session_state["project"] = str(layout.folder)
+    app.run()
+    assert not app.exception
+    return app
+
+
+def words(app: AppTest) -> str:
+    return "\n".join(str(part.value) for part in [*app.markdown, *app.caption, *app.warning, *app.error, *app.code])
+
+
+def labels_of(app: AppTest) -> set[str]:
+    return {button.label for button in app.button} & {"Pause", "Cancel", "Go on", "Start again", "Start over", "Dismiss"}
+
+
+def job_with(layout: Layout, *log: tuple[str, dict[str, object]]) -> Path:
+    folder = jobs.create(layout, "train", NCPU)
+    for kind, values in (("launched", {}), *log):
+        events.append(folder, kind, values)
+    return folder
+
+
+EPOCH = ("epoch", {"stage": "training", "epoch": 7, "epochs": 60, "loss": 0.5})
+ENDS = {
+    "interrupted": ((EPOCH,), {"Go on", "Start over", "Dismiss"}, "ended without a word"),
+    "paused": ((EPOCH, ("paused", {})), {"Go on", "Start over", "Dismiss"}, "7 epochs of training are done"),
+    "cancelled": ((("cancelled", {}),), {"Start again", "Dismiss"}, "Training NcPU"),
+    "failed": ((("failed", {"problem": "Too *few*.", "hint": "Click."}),), {"Start again", "Dismiss"}, "Too \\*few\\*"),
+    "done": ((EPOCH, ("done", {"result": {"run_id": "r", "n_positive": 3, "seconds": 2}})), set(), "Run r"),
+}
+
+
+@pytest.mark.parametrize("state", ENDS)
+def test_an_ended_job_says_how_and_offers_what_can_be_done(project: Layout, state: str) -> None:
+    log, buttons, told = ENDS[state]
+    job_with(project, *log)
+    app = show(project)
+    assert f"-badge[{state}]" in words(app)
+    assert told in words(app)
+    assert labels_of(app) == buttons
+
+
+def test_a_running_job_can_be_paused_and_cancelled_once(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_requests, "_end_if_hung", lambda folder: None)
+    folder = job_with(project, ("turn", {}), ("progress", {"share": 0.4, "message": "NcPU: epoch 3 of 8"}))
+    lock = jobs.take_lock(folder)
+    app = show(project)
+    assert labels_of(app) == {"Pause", "Cancel"}
+    app.button(key=f"pause-{folder.name}").click().run()
+    assert (folder / PAUSE).exists()
+    assert app.button(key=f"pause-{folder.name}").disabled
+    assert not app.button(key=f"cancel-{folder.name}").disabled
+    app.button(key=f"cancel-{folder.name}").click().run()
+    assert (folder / CANCEL).exists()
+    assert app.button(key=f"cancel-{folder.name}").disabled
+    os.close(lock)
+    assert "-badge[cancelled]" in words(show(project))
+
+
+def test_a_training_that_can_go_on_is_shown_whatever_came_after(project: Layout) -> None:
+    paused = job_with(project, EPOCH, ("paused", {}))
+    for _ in range(4):
+        job_with(project, EPOCH, ("done", {"result": {"run_id": "r", "n_positive": 3, "seconds": 2}}))
+    app = show(project)
+    assert app.button(key=f"go-on-{paused.name}")
+    assert sum("-badge[done]" in part.value for part in app.markdown) == 3
+
+
+def test_a_dismissed_job_is_gone_and_starting_over_makes_a_new_one(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))
+    folder = job_with(project, EPOCH)
+    app = show(project)
+    app.button(key=f"start-over-{folder.name}").click().run()
+    (fresh,) = jobs.all_jobs(project)
+    assert (fresh.job_id != folder.name, fresh.args) == (True, NCPU)
+    app.button(key=f"dismiss-{fresh.job_id}").click().run()
+    assert not app.exception
+    assert jobs.all_jobs(project) == []
+
+
+def test_all_active_jobs_have_a_card_and_their_log_can_be_read(project: Layout) -> None:
+    folders = [job_with(project, EPOCH) for _ in range(5)]
+    locks = [jobs.take_lock(folder) for folder in folders]
+    app = show(project)
+    assert sum("-badge[running]" in part.value for part in app.markdown) == 5
+    assert "epoch: stage training, epoch 7" in words(app)
+    for lock in locks:
+        os.close(lock)
+
+
+def test_the_line_names_who_works_and_who_waits_in_which_project(project: Layout, tmp_path: Path) -> None:
+    other = small_project(tmp_path / "a*b.pugeo")
+    first, second = job_with(other, ("turn", {}), ("progress", {"share": 0.25, "message": ""})), job_with(project)
+    locks = [jobs.take_lock(folder) for folder in (first, second)]
+    events.append(second, "waiting", {"message": f"waiting for job {first.name} of a*b.pugeo"})
+    with turns.my_turn(first, lambda before: None):
+        assert [ticket.folder for ticket in turns.line()] == [first]
+        waiting = turns._take(second)[0]
+        app = show(project)
+        os.close(waiting)
+    assert "Queue of this machine" in words(app)
+    assert "1. Training NcPU, quick in project *a\\*b* · 25%\n2. Training NcPU, quick · waits" in words(app)
+    assert "-badge[waiting]" in words(app)
+    assert labels_of(app) == {"Pause", "Cancel"}
+    assert "Queue of this machine" not in words(show(project))
+    for lock in locks:
+        os.close(lock)
