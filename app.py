@@ -15,6 +15,7 @@ from pu_geo.ui import frame
 from pu_geo.ui.clicks import store_clicks
 from pu_geo.ui.news import news
 from pu_geo.ui.routes import routes
+from pu_geo.ui.scatter import dots
 
 LOOPBACK = "127.0.0.1"
 HOSTS = [LOOPBACK, "localhost"]
@@ -40,7 +41,7 @@ CONFIG = {
 # `server.allowedHosts` guards Streamlit's websocket alone; the middleware guards our routes too.
 app = st.App(
     Path(pu_geo.ui.__file__).with_name("shell.py"),
-    routes=routes(frame.resolve, frame.scores, news, store_clicks, frame.story, frame.shifts),
+    routes=routes(frame.resolve, frame.scores, news, store_clicks, frame.story, frame.shifts, dots),
     middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
 )
 

@@ -13,7 +13,7 @@ import numpy as np
 import shapely
 import torch
 
-from benchmarks import imagery
+from benchmarks import explore_speed, imagery
 from benchmarks.alignment import bench_alignment
 from benchmarks.answers import bench_answer
 from benchmarks.augmentation import bench_augmentation, bench_augmentation_on_gpu
@@ -22,6 +22,7 @@ from benchmarks.contrastive import bench_contrastive
 from benchmarks.exports import bench_geojson
 from benchmarks.guards import bench_footprints_in_child, bench_refusal_memory, bench_refusal_seconds
 from benchmarks.pupl import bench_pupl
+from benchmarks.scatter import bench_lasso, bench_scatter_pan
 from benchmarks.server_kills import bench_server_kills
 from benchmarks.sessions import bench_sessions
 from benchmarks.timing import best_of
@@ -94,6 +95,7 @@ def bench_clicks(folder: Path) -> dict[str, float]:
 
 BENCHMARKS = {
     **imagery.BENCHMARKS,
+    **explore_speed.BENCHMARKS,
     "alignment / decode of both scenes": bench_alignment,
     "geojson / geopandas": bench_geojson,
     "hostile files: slowest refusal / 2 s": bench_refusal_seconds,
@@ -112,6 +114,8 @@ BENCHMARKS = {
     "PUPL / scikit-learn": bench_pupl,
     "map frame, 20,000 footprints / none": bench_frames,
     "map frame, 100,000 footprints / none": bench_frames_100k,
+    "scatter frame, 100,000 dots / 1,000": bench_scatter_pan,
+    "lasso of 100,000 dots / one by one": bench_lasso,
     "50 sessions: click to stored, p95 / 0.5 s": bench_sessions,
     "200 kills: clicks lost / clicks": bench_server_kills,
 }

@@ -209,6 +209,9 @@ class RunFacts:
         estimated_share: Elkan-Noto estimate of the damaged share of the unlabeled, 0..1; None where it cannot be made.
         from_model: where a model that was trained elsewhere gave the scores: {"file", "sha256", "run_id", "at_event",
             "n_positive"} of its training. Then `n_positive` and `at_event` tell of labels that nothing was learned from.
+        judgement: what held-out clicks say, as `analysis.pu_criterion.Judgement.as_mapping` gives it: {"n_held_out",
+            "recall", "share_called", "criterion", "low", "high", "threshold"}; None without held-out clicks. These are not
+            among `n_positive`.
     """
 
     run_id: str
@@ -229,6 +232,8 @@ class RunFacts:
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     from_model: Mapping[str, object] | None = None
+    judgement: Mapping[str, object] | None = None
+    n_accepted: int = 0  # of accepted clusters, learned from as positives; not among `n_positive`
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,19 @@ def reasons(facts: Mapping[str, Any]) -> NDArray[np.str_]:
     return np.where(hidden.sum(axis=1) > MOST_HIDDEN, _largest(hidden), "")
 
 
+def is_hidden(building_ids: Sequence[str], said: Mapping[str, str], why: NDArray[np.str_]) -> NDArray[np.bool_]:
+    """Return which buildings cannot be assessed, bool [N]: by a person's word, or by the imagery where nobody answered.
+
+    Args:
+        building_ids: [N].
+        said: building id -> current label of those that have one.
+        why: str [N], as `reasons` gives it.
+    """
+    words = np.array([said.get(building, "") for building in building_ids], dtype=np.str_)
+    hidden: NDArray[np.bool_] = (words == "not_assessable") | ((words == "") & (why != ""))
+    return hidden
+
+
 def candidates(facts: Mapping[str, Any], is_misaligned: NDArray[np.bool_] | None = None) -> NDArray[np.str_]:
     """Return the likeliest reason of each building, should somebody call it not assessable; "" if there is none, str [N].
 

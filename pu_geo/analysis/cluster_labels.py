@@ -60,7 +60,7 @@ def cluster_labels(
         ShapeError(ValueError), TrainingError: as in `pupl.over_cluster`.
     """
     n = len(is_positive)
-    k = min(n, int(np.clip(n // ROWS_A_CLUSTER, FEWEST_CLUSTERS, MOST_CLUSTERS)))
+    k = usual_k(n)
     base = float(is_positive.mean())
     total, met = np.zeros(n), np.zeros(n)
     for number in range(n_clusterings):
@@ -72,6 +72,11 @@ def cluster_labels(
         met += np.clip(without_itself / c, 0, 1)[found.labels]
     labels = np.where(is_positive, 1.0, total / n_clusterings).astype(np.float32)
     return ClusterLabels(labels, float(labels[~is_positive].mean()), float(met[is_positive].mean() / n_clusterings), k)
+
+
+def usual_k(n: int) -> int:
+    """Return how many small clusters n rows are split into: one for 30 rows, 2 to 60."""
+    return min(n, int(np.clip(n // ROWS_A_CLUSTER, FEWEST_CLUSTERS, MOST_CLUSTERS)))
 
 
 def two_means_miss(embeddings: Floats, is_positive: NDArray[np.bool_], many: ClusterLabels, *, seed: int) -> bool:

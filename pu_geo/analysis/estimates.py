@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from pu_geo.analysis.ranker import (
+    L2,
     MAX_UNLABELED,
     PreparedFeatures,
     fit_logistic,
@@ -118,6 +119,7 @@ def rank_with_estimate(
     *,
     is_left_out: NDArray[np.bool_] | None = None,
     is_not_damaged: NDArray[np.bool_] | None = None,
+    is_accepted: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.float32], float | None]:
     """Rank all chips with the penalty that suits the estimated share of damage: the instant ranker of app and commands.
 
@@ -126,6 +128,7 @@ def rank_with_estimate(
         is_positive: bool [N].
         is_left_out: bool [N]; scored, but not learned from.
         is_not_damaged: bool [N]; called not damaged by a person.
+        is_accepted: bool [N]; of accepted clusters: ranked by as if they were positives, but nothing is estimated from them.
 
     Returns:
         scores, float32 [N] in [0, 1], and the estimated share; None, and the middle penalty, below 4 positives.
@@ -134,11 +137,12 @@ def rank_with_estimate(
         TrainingError: if there is no positive or no unlabeled chip.
     """
     used = is_positive if is_left_out is None else is_positive & ~is_left_out
-    if used.sum() < MIN_POSITIVES:
-        return rank_positives(features, is_positive, is_left_out=is_left_out, is_not_damaged=is_not_damaged), None
-    share = elkan_noto_share(features, is_positive, is_left_out=is_left_out, n_folds=N_FOLDS_LIVE)
+    share, l2 = None, L2
+    if used.sum() >= MIN_POSITIVES:
+        share = elkan_noto_share(features, is_positive, is_left_out=is_left_out, n_folds=N_FOLDS_LIVE)
+        l2 = l2_for_share(share)
     scores = rank_positives(
-        features, is_positive, is_left_out=is_left_out, is_not_damaged=is_not_damaged, l2=l2_for_share(share)
+        features, is_positive, is_left_out=is_left_out, is_not_damaged=is_not_damaged, is_accepted=is_accepted, l2=l2
     )
     return scores, share
 

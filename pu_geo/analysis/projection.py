@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
+from pu_geo.analysis import umap_layout
 from pu_geo.errors import ShapeError
 
 _PCA_DIMENSIONS = 50
 _ROWS_FOR_AXES = 20_000
-_EXACT_NEIGHBORS_UP_TO = 20_000
+_EXACT_NEIGHBORS_UP_TO = 5_000
+_N_LISTS, _N_PROBED, _N_PASSES = 128, 12, 6  # of 100 neighbors 95 and more are found so
+_ALONE_UP_TO = 40_000  # rows; below, threads cost more than they save, above all where others work too
 _SMALLEST_UMAP = 5
+_ROWS_A_BLOCK, _SAME = 512, 1e-3
 
 
 def pca_2d(embeddings: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -48,7 +52,8 @@ def umap_2d(
         embeddings: float [N, D].
         seed: of the layout; the same seed gives the same picture on the same machine.
         n_neighbors: neighbours each chip is tied to, itself included; at least 2. Cut to N - 1.
-        report: called with {"stage", "share"} before each of the stages "axes", "neighbors", "layout" and after the last.
+        report: called with {"stage", "share"} before the stages "axes" and "neighbors", all along "layout", and after
+            it. What it raises ends the work.
 
     Returns:
         Positions, float32 [N, 2]. Fewer than 5 embeddings are shown by `pca_2d`: there is nothing to lay out.
@@ -67,35 +72,52 @@ def umap_2d(
     reduced = _principal_axes(rows, min(_PCA_DIMENSIONS, rows.shape[1]))
     tell({"stage": "neighbors", "share": 0.05})
     k = min(n_neighbors, len(rows) - 1)
-    neighbors, distances = _nearest(reduced, k)
+    neighbors, distances = nearest(reduced, k)
     tell({"stage": "layout", "share": 0.2})
-    positions = _layout(reduced, neighbors, distances, k, seed)
+    positions = umap_layout.layout(
+        _first_positions(reduced, seed), neighbors, distances, seed=seed,
+        report=lambda done: tell({"stage": "layout", "share": 0.2 + 0.8 * done}),
+    )  # fmt: skip
     tell({"stage": "layout", "share": 1.0})
     return positions
 
 
-def _layout(
-    rows: NDArray[np.float32], neighbors: NDArray[np.int64], distances: NDArray[np.float32], k: int, seed: int
+def place(
+    new: NDArray[np.floating], known: NDArray[np.floating], positions: NDArray[np.floating], *, n_neighbors: int = 10
 ) -> NDArray[np.float32]:
-    """Run UMAP on known neighbours, float32 [N, 2]."""
-    umap = _load_umap()
-    with warnings.catch_warnings():
-        # All three are wanted: one thread for a fixed seed, no projection of new rows, islands of chips apart or lost.
-        for message in (
-            "n_jobs value .* overridden to 1 by setting random_state",
-            r"precomputed_knn\[2\] \(knn_search_index\) is not an NNDescent object",
-            ".*of your vertices were disconnected from the manifold",
-        ):
-            warnings.filterwarnings("ignore", message=message)
-        model = umap.UMAP(
-            n_neighbors=k,
-            random_state=seed,
-            precomputed_knn=(neighbors, distances),
-            init=_first_positions(rows, seed),
-            force_approximation_algorithm=True,
-        )
-        positions = np.asarray(model.fit_transform(rows), dtype=np.float32)
-    return np.nan_to_num(positions)
+    """Place further embeddings in a picture that stays as it is: each at the weighted mean of its neighbors' positions.
+
+    Source: ours, after the first positions of UMAP's `transform`, without the passes that follow there. A neighbor weighs
+    exp(-(d - nearest d) / mean of that), with d the distance; one that equals the new embedding counts alone.
+
+    Args:
+        new: float [M, D].
+        known: embeddings in the picture, float [N, D], N >= 1.
+        positions: of these, float [N, 2].
+        n_neighbors: at least 1; cut to N.
+
+    Returns:
+        Positions, float32 [M, 2].
+
+    Raises:
+        ShapeError(ValueError): if the arrays do not fit together, or hold a value that is not finite.
+    """
+    rows, others = _checked(new), _checked(known)
+    if rows.shape[1] != others.shape[1] or positions.shape != (len(others), 2) or not len(others):
+        raise ShapeError(f"new [M, D], known [N, D], positions [N, 2]; got {new.shape}, {known.shape}, {positions.shape}.")
+    out = np.zeros((len(rows), 2), np.float32)
+    lengths, k = (others**2).sum(axis=1), min(n_neighbors, len(others))
+    for first in range(0, len(rows), _ROWS_A_BLOCK):
+        part = rows[first : first + _ROWS_A_BLOCK]
+        squared = np.maximum(lengths - 2 * part @ others.T + (part**2).sum(axis=1)[:, None], 0)
+        at = np.argpartition(squared, k - 1, axis=1)[:, :k]
+        apart = np.sqrt(np.take_along_axis(squared, at, axis=1))
+        gaps = apart - apart.min(axis=1, keepdims=True)
+        weight = np.exp(-gaps / np.maximum(gaps.mean(axis=1, keepdims=True), 1e-12))
+        weight = np.where(apart.min(axis=1, keepdims=True) < _SAME, apart < _SAME, weight)
+        weight /= weight.sum(axis=1, keepdims=True)
+        out[first : first + _ROWS_A_BLOCK] = (weight[..., None] * positions[at]).sum(axis=1)
+    return out
 
 
 def _first_positions(rows: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
@@ -105,26 +127,18 @@ def _first_positions(rows: NDArray[np.float32], seed: int) -> NDArray[np.float32
     return start + 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
 
 
-def _load_umap() -> Any:
-    """Import UMAP, which takes seconds, only where it is needed."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Tensorflow not installed", category=ImportWarning)
-        import umap
-
-    return umap
-
-
-def _nearest(rows: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Find the k nearest rows of each row, itself first: row numbers [N, k] and distances [N, k]."""
+def nearest(rows: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Find the k nearest rows of each row of float32 [N, D], itself first: row numbers int64 and distances float32, [N, k]."""
     import faiss
 
     is_exact = len(rows) <= _EXACT_NEIGHBORS_UP_TO
-    index: Any = faiss.index_factory(rows.shape[1], "Flat" if is_exact else "IVF256,Flat")
-    if not is_exact:
-        index.nprobe = 16
-        index.train(rows)
-    index.add(rows)
-    squared, neighbors = index.search(rows, k)
+    index: Any = faiss.index_factory(rows.shape[1], "Flat" if is_exact else f"IVF{_N_LISTS},Flat")
+    with threadpool_limits(limits=1 if len(rows) <= _ALONE_UP_TO else None):
+        if not is_exact:
+            index.nprobe, index.cp.niter = _N_PROBED, _N_PASSES
+            index.train(rows)
+        index.add(rows)
+        squared, neighbors = index.search(rows, k)
     return _itself_first(neighbors, np.sqrt(np.maximum(squared, 0)))
 
 

@@ -21,6 +21,9 @@ KNOWN_WEIGHT = 30.0
 Chosen on real chips: in `benchmarks.queue_simulation`, where an analyst answers queue after queue, 10 to 200 find the
 last damaged buildings in half the answers that it takes without, or less; above 50 a few easy ones begin to do harm.
 """
+ACCEPTED_SHARE = 0.25
+"""Most of the positives' weight that buildings of accepted clusters get together: a large cluster of one kind of damage would
+outvote the clicks. Measured with `benchmarks.inspector`; the table is in docs/methods.md."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ def rank_positives(
     *,
     is_left_out: NDArray[np.bool_] | None = None,
     is_not_damaged: NDArray[np.bool_] | None = None,
+    is_accepted: NDArray[np.bool_] | None = None,
     l2: float = L2,
     seed: int = 0,
 ) -> NDArray[np.float32]:
@@ -73,6 +77,8 @@ def rank_positives(
         is_positive: bool [N].
         is_left_out: bool [N]; scored, but not learned from.
         is_not_damaged: bool [N]; called not damaged by a person. None where nobody was asked.
+        is_accepted: bool [N]; of accepted clusters: positives too, of which all together weigh a quarter of the positives' side
+            at most.
         l2: weight of half the squared length of the coefficients, against a mean loss; see `l2_for_share`.
         seed: of the draw of unlabeled chips where there are more than `MAX_UNLABELED`.
 
@@ -87,14 +93,15 @@ def rank_positives(
     if is_positive.shape != (len(prepared.values),) or used.shape != is_positive.shape:
         raise ShapeError(f"masks must be [{len(prepared.values)}]; got {is_positive.shape} and {used.shape}.")
     is_known = is_not_damaged & used & ~is_positive if is_not_damaged is not None else np.zeros_like(used)
-    positive, known = np.flatnonzero(is_positive & used), np.flatnonzero(is_known)
-    unlabeled = np.flatnonzero(~is_positive & ~is_known & used)
+    is_more = is_accepted & used & ~is_positive & ~is_known if is_accepted is not None else np.zeros_like(used)
+    positive, known, more = (np.flatnonzero(mask) for mask in (is_positive & used, is_known, is_more))
+    unlabeled = np.flatnonzero(~is_positive & ~is_known & ~is_more & used)
     _require_both(len(positive), len(unlabeled) + len(known))
     if len(unlabeled) > MAX_UNLABELED:
         unlabeled = np.sort(np.random.default_rng(seed).choice(unlabeled, MAX_UNLABELED, replace=False))
-    rows = np.concatenate([positive, unlabeled, known])
-    weight = _weights(len(positive), len(unlabeled), len(known))
-    slope, offset = fit_logistic(prepared.values[rows], np.arange(len(rows)) < len(positive), l2, weight)
+    rows = np.concatenate([positive, more, unlabeled, known])
+    weight = _weights(len(positive), len(unlabeled), len(known), len(more))
+    slope, offset = fit_logistic(prepared.values[rows], np.arange(len(rows)) < len(positive) + len(more), l2, weight)
     margin = prepared.values @ slope + np.float32(offset)
     return (0.5 * (1 + np.tanh(margin / 2))).astype(np.float32)
 
@@ -150,10 +157,16 @@ def fit_logistic(
     return found.x[:-1].astype(np.float32), float(found.x[-1])
 
 
-def _weights(n_positive: int, n_unlabeled: int, n_known: int) -> NDArray[np.float32]:
-    """Weights of positives, unlabeled and not damaged chips, in this order, float32 of sum 1."""
+def _weights(n_positive: int, n_unlabeled: int, n_known: int, n_accepted: int = 0) -> NDArray[np.float32]:
+    """Weights of positives, accepted, unlabeled and not damaged chips, in this order, float32 of sum 1."""
     share = KNOWN_WEIGHT * n_known / max(KNOWN_WEIGHT * n_known + n_unlabeled, 1)
-    parts = ((n_positive, 0.5), (n_unlabeled, 0.5 * (1 - share)), (n_known, 0.5 * share))
+    more = min(ACCEPTED_SHARE, n_accepted / max(n_accepted + n_positive, 1))
+    parts = (
+        (n_positive, 0.5 * (1 - more)),
+        (n_accepted, 0.5 * more),
+        (n_unlabeled, 0.5 * (1 - share)),
+        (n_known, 0.5 * share),
+    )
     return np.concatenate([np.full(n, total / max(n, 1), np.float32) for n, total in parts])
 
 

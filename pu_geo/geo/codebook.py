@@ -78,6 +78,12 @@ _FIELDS = (
         _TRIAGE,
     ),
     Field("damage_types", "list", "", "Kinds of damage a person named."),
+    Field(
+        "discovered_type", "text", "",
+        "A machine's guess at the kind of damage, never a person's answer and never a grade: the building lies in a group that "
+        "the machine proposed and a person named after looking at some of it. Null elsewhere, where a person saw no damage, and "
+        "where nothing was assessed.",
+    ),
     Field("label", "text", "", "A person's answer.", "damaged; no_visible_damage; not_assessable"),
     Field("label_source", "text", "", "On which way the answer came."),
     Field("labeller", "text", "", "Pseudonym of the person."),

@@ -201,6 +201,28 @@ def footprints(db: sqlite3.Connection) -> FootprintTable:
     )
 
 
+def centers(db: sqlite3.Connection) -> tuple[list[str], NDArray[np.float64]]:
+    """Return building ids and the middles of their envelopes, float64 [N, 2], project CRS, without reading an outline."""
+    rows = db.execute("SELECT building_id, substr(geom, 9, 32) FROM footprints ORDER BY fid").fetchall()
+    west_east_south_north = np.frombuffer(b"".join(row[1] for row in rows), "<f8").reshape(-1, 2, 2)
+    return [row[0] for row in rows], west_east_south_north.mean(axis=2)
+
+
+def attribute_names(db: sqlite3.Connection) -> list[str]:
+    """Return the names of all attributes that footprints carry, in alphabetical order, without reading an outline."""
+    return [row[0] for row in db.execute("SELECT DISTINCT key FROM footprints, json_each(attributes) ORDER BY key")]
+
+
+def attribute_values(db: sqlite3.Connection, name: str) -> list[Any]:
+    """Return one attribute of every footprint, in the order of `building_ids`; None where there is none."""
+    return [json.loads(row[0]).get(name) for row in db.execute("SELECT attributes FROM footprints ORDER BY fid")]
+
+
+def areas_m2(db: sqlite3.Connection) -> NDArray[np.float64]:
+    """Return the area of every footprint in square meters, float64 [N], in the order of `building_ids`."""
+    return np.array([row[0] for row in db.execute("SELECT area_m2 FROM footprints ORDER BY fid")], dtype=np.float64)
+
+
 def footprint_sources(db: sqlite3.Connection) -> list[str]:
     """Return where each footprint came from, in the order of `building_ids`."""
     return [row[0] for row in db.execute("SELECT source_footprint FROM footprints ORDER BY fid")]

@@ -5,8 +5,9 @@ Nothing here rewrites or deletes: undo and redo are events too, and each stores 
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -71,15 +72,18 @@ def _insert(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str, kind
     )
 
 
-def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str) -> list[LabelEvent]:
+def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, act: str | None = None) -> list[LabelEvent]:
     """Take back the last act of this analyst that still stands, by adding events with the answers that stand without it.
 
     What other analysts said stands, before that act as well as since.
 
+    Args:
+        act: the act to take back, where it need not be the last one; nothing is taken back unless it stands.
+
     Returns:
         The events added (none if there is nothing to undo). A replayed `op` adds nothing and returns what it added first.
     """
-    return _step(db, op, analyst=analyst, screen=screen, kind="undo")
+    return _step(db, op, analyst=analyst, screen=screen, kind="undo", only=act)
 
 
 def redo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str) -> list[LabelEvent]:
@@ -87,13 +91,15 @@ def redo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str) -> list[
     return _step(db, op, analyst=analyst, screen=screen, kind="redo")
 
 
-def _step(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: str) -> list[LabelEvent]:
+def _step(
+    db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: str, only: str | None = None
+) -> list[LabelEvent]:
     with transaction(db):
         act = f"{kind}:{op}"
         replayed = "SELECT 1 FROM label_event WHERE act = ? UNION ALL SELECT 1 FROM empty_step WHERE op = ?"
         if db.execute(replayed, (act, op)).fetchone() is None:
             standing, undone = _stacks(db, analyst)
-            stack = standing if kind == "undo" else undone
+            stack = [one for one in (standing if kind == "undo" else undone) if only in (None, one)]
             if not stack:
                 db.execute("INSERT INTO empty_step VALUES (?)", (op,))
             targets = _events_of_act(db, stack[-1]) if stack else []
@@ -133,6 +139,25 @@ def _stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]
             standing.append(act)
             undone.clear()
     return standing, undone
+
+
+def last_of(db: sqlite3.Connection, building_id: str) -> tuple[str, str]:
+    """Return the act of a building's newest event, and who made it; empty texts where there is none."""
+    found = db.execute(
+        "SELECT act, ifnull(imported_by, analyst) FROM label_event WHERE building_id = ? ORDER BY event DESC LIMIT 1",
+        (building_id,),
+    ).fetchone()
+    return ("", "") if found is None else (str(found[0]), str(found[1]))
+
+
+def stands(db: sqlite3.Connection, acts: Collection[str]) -> set[str]:
+    """Return those of some acts of which an answer was not undone, or was redone since."""
+    gone = all_undone(db)
+    rows = db.execute(
+        "SELECT act, event FROM label_event WHERE undoes IS NULL AND act IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(acts)),),
+    )
+    return {act for act, event in rows if event not in gone}
 
 
 def _events_of_act(db: sqlite3.Connection, act: str) -> list[LabelEvent]:

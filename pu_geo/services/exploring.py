@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo import jobs
 from pu_geo.analysis import projection
-from pu_geo.project import labels, runs, store
+from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.services import placing
 from pu_geo.services.imagery import chip_facts
 
+Kind = Literal["UMAP", "PCA"]
 
-@dataclass(frozen=True)
-class Points:
-    """A run's buildings in the plane.
 
-    Attributes:
-        kind: "UMAP" or "PCA".
-        xy: float32 [N, 2].
-        labels: label of each building, "unlabeled" where it has none.
-        scores: float32 [N], 0..1.
-        in_damaged_cluster: bool [N], PUPL's two means.
-    """
-
-    kind: str
-    building_ids: Sequence[str]
-    xy: NDArray[np.float32]
-    labels: Sequence[str]
-    scores: NDArray[np.float32]
-    in_damaged_cluster: NDArray[np.bool_]
+def projection_of(layout: Layout, run_id: str) -> tuple[Kind, str]:
+    """Return how a run is shown in the plane, UMAP once its job is done and PCA until then, and a text that changes with it."""
+    files = [layout.run(run_id) / name for name in ("umap.npy", "umap_new.npy")]
+    with store.connect(layout) as db:
+        n = contents.count_footprints(db)  # one position is sent for each
+    if not files[0].is_file():
+        return "PCA", str(n)
+    return "UMAP", "-".join(str(each) for each in (n, *(path.stat().st_mtime_ns for path in files if path.is_file())))
 
 
 @lru_cache(maxsize=4)
@@ -42,21 +35,47 @@ def _pca(layout: Layout, run_id: str) -> NDArray[np.float32]:
     return projection.pca_2d(embeddings)
 
 
-def points(layout: Layout, run_id: str) -> Points:
-    """Return a run's embeddings in the plane: UMAP where its job is done, PCA at once until then."""
-    umap_file = layout.run(run_id) / "umap.npy"
-    xy = np.load(umap_file, allow_pickle=False) if umap_file.is_file() else _pca(layout, run_id)
-    ids = runs.building_ids_of(layout, run_id)
+def positions(layout: Layout, run_id: str, kind: Kind) -> NDArray[np.float32]:
+    """Return a run's embeddings in the plane, float32 [N, 2] in the order of the run's buildings."""
+    if kind == "PCA":
+        return _pca(layout, run_id)
+    return np.asarray(runs.array(layout, run_id, "umap"), dtype=np.float32)
+
+
+def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | None:
+    """Return positions in the order of the map's geometry, little-endian float32 [M, 2]; NaN for a building without any.
+
+    Buildings that came after the run stand where the UMAP job placed them.
+
+    Returns:
+        None if there is no such run, or no such projection of it.
+    """
+    if not is_run(layout, run_id) or (kind == "UMAP" and projection_of(layout, run_id)[0] != "UMAP"):
+        return None
+    found = positions(layout, run_id, kind)
+    index = rows_on_map(layout, run_id)
+    sent = np.where(index[:, None] >= 0, found[index], np.nan).astype("<f4")
+    later = placing.placed(layout, run_id) if kind == "UMAP" else None
+    if later is not None and len(later.building_ids):
+        with store.connect(layout) as db:
+            place = {building: i for i, building in enumerate(contents.building_ids(db))}
+        rows = [i for i, building in enumerate(later.building_ids) if building in place]
+        sent[[place[later.building_ids[i]] for i in rows]] = later.xy[rows]
+    return sent.tobytes()
+
+
+def is_run(layout: Layout, run_id: str) -> bool:
+    """Say whether a project has a run of this id."""
     with store.connect(layout) as db:
-        current = labels.current_labels(db)
-    return Points(
-        kind="UMAP" if umap_file.is_file() else "PCA",
-        building_ids=ids,
-        xy=xy,
-        labels=[current.get(building, "unlabeled") for building in ids],
-        scores=np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32),
-        in_damaged_cluster=np.asarray(runs.array(layout, run_id, "clusters")) == 1,
-    )
+        return run_id in {facts.run_id for facts in runs.all_runs(db)}
+
+
+def rows_on_map(layout: Layout, run_id: str) -> NDArray[np.int64]:
+    """Return the run's row of each building of the map's geometry, int64 [M]; -1 where the run has none."""
+    with store.connect(layout) as db:
+        on_map = contents.building_ids(db)
+    rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, run_id))}
+    return np.array([rows.get(building, -1) for building in on_map], dtype=np.int64)
 
 
 def umap_job(layout: Layout, run_id: str) -> jobs.JobView | None:

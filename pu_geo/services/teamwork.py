@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pu_geo.project import analysts, labels, store
+from pu_geo.project import analysts, discoveries, labels, store
 from pu_geo.project.layout import Layout
 
 USUAL_TYPES = ("collapsed", "roof", "walls", "flooded", "burned", "debris")
@@ -42,9 +42,9 @@ def details(layout: Layout) -> dict[str, dict[str, object]]:
 
 
 def damage_types(layout: Layout) -> list[str]:
-    """Return the damage types to offer: the usual ones, and those named in this project."""
+    """Return the damage types to offer: the usual ones, and those named in this project, of proposed groups too."""
     with store.connect(layout) as db:
-        named = {kind for event in labels.current(db).values() for kind in event.damage_types}
+        named = {kind for event in labels.current(db).values() for kind in event.damage_types} | set(discoveries.types(db))
     return [*USUAL_TYPES, *sorted(named - set(USUAL_TYPES))]
 
 

@@ -187,5 +187,9 @@ def load_chip_set(layout: Layout, chip_set: str) -> ChipSet:
 
 def why_not_assessed(layout: Layout, chip_set: str) -> dict[str, str]:
     """Return building id -> why the imagery keeps a chip set's building from being assessed, for those it keeps from it."""
-    facts = json.loads(layout.chip_facts(chip_set).read_text(encoding="utf-8"))
-    return assessability.by_building(facts["building_ids"], assessability.reasons(facts))
+    return assessability.by_building(load_chip_set(layout, chip_set).building_ids, reasons_of(layout, chip_set))
+
+
+def reasons_of(layout: Layout, chip_set: str) -> NDArray[np.str_]:
+    """Return why each building of a chip set cannot be assessed, see `assessability.reasons`."""
+    return assessability.reasons(json.loads(layout.chip_facts(chip_set).read_text(encoding="utf-8")))

@@ -12,14 +12,14 @@ from pu_geo import __version__
 from pu_geo.geo import crs as systems
 from pu_geo.geo.exporters import lonlat
 from pu_geo.geo.local_exports import COORDINATES, local_xy
-from pu_geo.project import analysts, checks, contents, labels, rounds, runs, store
+from pu_geo.project import analysts, checks, contents, discoveries, labels, rounds, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.tasks.chip import why_not_assessed
 from pu_geo.tasks.export_labels import LABEL_NAMES
 from pu_geo.tasks.map_columns import districts, interest, shifts
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
 GRADES = ("destroyed", "major", "minor", "possible")
 """Damage types that are grades, the worst first."""
@@ -46,16 +46,19 @@ def build_damage_map(
         table, grid, scenes = contents.footprints(db), contents.grid(db), contents.scenes(db)
         events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
         sources, answers = contents.footprint_sources(db), analysts.own_answers(db)
+        guessed = discoveries.type_of(db)
     limit = facts.threshold if threshold is None else threshold
     rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
     hidden = why_not_assessed(layout, facts.chip_set)
     results = _results(table.building_ids, rows, scores, hidden, events, limit, facts)
+    human = _human(table.building_ids, events, answers)
     columns: dict[str, Sequence[object]] = {
         **_identity(table, sources, grid.crs),
         **results,
         **_audited(table.building_ids, results, events, audit),
-        **_human(table.building_ids, events, answers),
+        **human,
+        "discovered_type": _guesses(table.building_ids, results["triage"], human["label"], guessed=guessed),
         **districts(layout, table),
         **shifts(layout, table, scenes),
         "audit_weight": _weights(layout, table.building_ids, rows, audit),
@@ -196,6 +199,12 @@ def _human(
     }
 
 
+def _guesses(ids: Sequence[str], *told: Sequence[object], guessed: Mapping[str, str]) -> list[object]:
+    """Return the named group that a machine put each building into; None where a person saw no damage, or nothing was seen."""
+    is_none = {"not_assessed", LABEL_NAMES["not_damaged"]}
+    return [None if is_none & set(row) else guessed.get(building) for building, *row in zip(ids, *told, strict=True)]
+
+
 def _grade(event: LabelEvent) -> str | None:
     """Return the worst grade that a person named; a model gives none."""
     if event.label == "positive":
@@ -257,7 +266,9 @@ def _metadata(
         "seed": facts.seed,
         "trained_on_labels_up_to_event": None if facts.from_model else facts.at_event,
         **({"from_model": dict(facts.from_model)} if facts.from_model else {}),
+        **({"average_of": facts.settings["run_ids"]} if facts.method == "ensemble" else {}),
         "n_positive_clicks": facts.n_positive,
+        **_accepted(facts),
         "threshold": round(limit, 4),
         "counts": {value: binary.count(value) for value in ("damaged", "not_flagged", "not_assessed")},
         "estimate": _estimate(len(binary), facts, audit),
@@ -265,6 +276,11 @@ def _metadata(
         "run_warnings": list(facts.warnings),
         "sha256": {scene.scene_id: scene.sha256 for scene in scenes},
     }
+
+
+def _accepted(facts: RunFacts) -> dict[str, int]:
+    """Say how many buildings of accepted clusters the run learned from; nothing where other runs or a model did the learning."""
+    return {} if facts.from_model or facts.method == "ensemble" else {"n_accepted_from_clusters": facts.n_accepted}
 
 
 def _estimate(n: int, facts: RunFacts, audit: Mapping[str, Any] | None) -> dict[str, object]:

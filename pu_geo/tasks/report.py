@@ -22,6 +22,10 @@ _SCORE_TYPES = {
     "rank": "a rank",
     "linear": "a linear ranking",
 }
+_NO_CARD = {
+    "ranker": "the instant ranker, a linear ranking of frozen features",
+    "ensemble": "the mean rank of several runs, which damage_map.run.json names",
+}
 _NO_PLACE = "No place on the Earth: local coordinates in meters, from the upper left corner"
 _CSS = """
 @page { size: A4; margin: 12mm 14mm 13mm;
@@ -251,7 +255,7 @@ def _method(damage_map: DamageMap) -> str:
     told, columns = damage_map.metadata, damage_map.columns
     name = str(told.get("method"))
     card = METHODS.get(name)
-    title = "the instant ranker, a linear ranking of frozen features" if name == "ranker" else name
+    title = _NO_CARD.get(name, name)
     answers = parts.count(columns.get("label", ()))
     preset, seed, run_id, made_with = (text(told.get(key), 60) for key in ("preset", "seed", "run_id", "made_with"))
     learned = parts.learned_from(told)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Literal, TypedDict
@@ -21,7 +21,9 @@ import streamlit as st
 from pu_geo.errors import PuGeoError
 from pu_geo.records import Label, Reason, Shown
 from pu_geo.ui.operations import Operation, read_operations
+from pu_geo.ui.places import encode_places
 from pu_geo.ui.routes import PREFIX, bundle_url
+from pu_geo.ui.scatter import Scatter, encode_scatter, store_selection
 
 _LOG = logging.getLogger(__name__)
 _CODES: dict[Label, str] = {"positive": "1", "not_damaged": "2", "not_assessable": "3"}
@@ -145,6 +147,7 @@ def damage_view(
     conflicts: Collection[str] | None = None,
     here: Here | None = None,
     seen: Mapping[str, Any] | None = None,
+    scatter: Scatter | None = None,
 ) -> None:
     """Show buildings on a map and a chip wall, and take labels.
 
@@ -171,6 +174,8 @@ def damage_view(
             to an audit's answer is the audit's answer still.
         conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
         seen: from `ui.seen.encode_seen`: what the imagery hides, and whether shifts can be shown as arrows.
+        scatter: shows a scatter beside map and wall; a click selects then, also in "label" mode, and keys label what is
+            selected. `{key}:selected` of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
         here: shows who else is here, where they are and what they answer, without a run of the page; None shows nobody.
     """
     _renderer()(
@@ -193,11 +198,15 @@ def damage_view(
             "queue": encode_queue(queue) if queue else None,
             "types": list(types),
             "details": encode_details(details or {}, positions),
-            "conflicts": None if conflicts is None else _steps(positions[each] for each in conflicts if each in positions),
+            "conflicts": None
+            if conflicts is None
+            else encode_places(positions[each] for each in conflicts if each in positions),
             "seen": seen,
+            "scatter": encode_scatter(scatter, positions) if scatter else None,
             **({"here": asdict(here)} if here else {}),
         },
         on_operations_change=lambda: _store(key, on_operations),
+        on_selection_change=lambda: store_selection(key, positions),
     )
 
 
@@ -215,7 +224,7 @@ def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> 
     for building_id, label in labels.items():
         if label in _CODES and building_id in positions:
             places.setdefault(_CODES[label], []).append(positions[building_id])
-    return {code: _steps(found) for code, found in places.items()}
+    return {code: encode_places(found) for code, found in places.items()}
 
 
 def encode_details(details: Mapping[str, Details], positions: Mapping[str, int]) -> dict[str, dict[str, str]]:
@@ -237,28 +246,13 @@ def encode_details(details: Mapping[str, Details], positions: Mapping[str, int])
             places["type"].setdefault(text, []).append(at)
         if comment := said.get("comment"):
             comments[str(at)] = comment
-    encoded = {name: {text: _steps(found) for text, found in texts.items()} for name, texts in places.items()}
+    encoded = {name: {text: encode_places(found) for text, found in texts.items()} for name, texts in places.items()}
     return {**encoded, "comment": comments}
 
 
 def encode_queue(queue: Queue) -> dict[str, Any]:
     """Write a queue for the browser. An audit's item goes without its words: they tell of its score."""
     return {"id": queue.id, "items": [[item.i, item.kind, "" if item.kind == "audit" else item.why] for item in queue.items]}
-
-
-def _steps(positions: Iterable[int]) -> str:
-    """Write positions in ascending order, as differences in base 36."""
-    found = sorted(positions)
-    return " ".join(_base36(after - before) for before, after in zip([0, *found], found, strict=False))
-
-
-def _base36(number: int) -> str:
-    digits = ""
-    while True:
-        number, last = divmod(number, 36)
-        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[last] + digits
-        if not number:
-            return digits
 
 
 @cache

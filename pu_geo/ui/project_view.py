@@ -15,6 +15,7 @@ from pu_geo.ui.clicks import wish
 from pu_geo.ui.damage_view import Details, Here, MapLayer, Queue, Wall, damage_view
 from pu_geo.ui.frame import analyst
 from pu_geo.ui.operations import Operation
+from pu_geo.ui.scatter import Scatter
 from pu_geo.ui.seen import encode_seen
 
 
@@ -36,13 +37,14 @@ def project_view(
     on_queue: Callable[[Operation], None] | None = None,
     inclusion: Callable[[Operation], float | None] | None = None,
     event: int | None = None,
+    scatter: Scatter | None = None,
 ) -> None:
     """Draw map and chip wall of a project; nothing where there is nothing to draw yet.
 
     Args:
         labels: building id -> label; read after callbacks ran.
         score_id: a run's id, or a live ranking's; the scores that map and wall show.
-        queue, types, details, conflicts: see `damage_view`.
+        queue, types, details, conflicts, scatter: see `damage_view`.
         on_queue: called in a callback with each operation of kind "queue", once the labels that came with it are stored. The
             same may come again: it names the queue that is done, so one that is done already needs nothing.
         inclusion: probability with which the audit drew the building of an answer with `shown` "audit". Without it, or where
@@ -77,6 +79,7 @@ def project_view(
         details=details,
         conflicts=conflicts,
         seen=encode_seen(assessing.seen(layout), positions, overview.grid),
+        scatter=scatter,
         here=None if event is None else Here(analyst(), event, presence.color_of(analyst())),
     )
 

@@ -39,6 +39,7 @@ def routes(
     clicks: Answering | None = None,
     story: Callable[[str, int], Mapping[str, Any] | None] | None = None,
     shifts: Callable[[str], bytes | None] | None = None,
+    dots: Callable[[str, str, str, str], bytes | None] | None = None,
 ) -> list[Route]:
     """Build the routes that `st.App(routes=...)` takes.
 
@@ -53,6 +54,7 @@ def routes(
             `ui.clicks`. Raises PuGeoError where they cannot be stored now. Called in a worker thread.
         story: (token, place of a building) to what is known of it, None if there is no such building. In a worker thread.
         shifts: token to the shifts of all buildings, see `services.assessing`; None if there are none. In a worker thread.
+        dots: (token, run, what, by) to numbers of the dots of a scatter, see `ui.scatter`. In a worker thread.
     """
     sent = _Sender(resolve, scores, shifts)
     project = PREFIX + "/{token}"
@@ -63,6 +65,7 @@ def routes(
         Route(project + "/sheets/{chip_set}/{n:int}.jpg", sent.sheet),
         Route(project + "/scores/{score_id}.bin", sent.scores),
         Route(project + "/shifts.bin", sent.shifts),
+        Route(project + "/dots/{run_id}/{what}.bin", _dots(dots, resolve)),
         Route(project + "/similar/{building:int}.f32", sent.similar),
         Route(project + "/story/{building:int}.json", _telling(story)),
         Route(project + "/here", _answering(news, _LONGEST_NEWS), methods=["POST"]),
@@ -126,6 +129,21 @@ class _Sender:
         if not path.is_relative_to(folder.resolve()) or not path.is_file():  # a link inside must not lead outside
             return _nothing()
         return FileResponse(path, media_type=media_type, headers=_headers(request))
+
+
+def _dots(
+    dots: Callable[[str, str, str, str], bytes | None] | None, resolve: Callable[[str], Path | None]
+) -> Callable[[Request], Response]:
+    """Make the route of positions and colors of a scatter."""
+
+    def respond(request: Request) -> Response:
+        token, run_id, what = (request.path_params[name] for name in ("token", "run_id", "what"))
+        is_known = _TOKEN.fullmatch(token) and _ID.fullmatch(run_id) and _ID.fullmatch(what) and resolve(token)
+        if dots is None or not is_known:
+            return _nothing()
+        return _bytes(request, dots(token, run_id, what, request.query_params.get("by", "")))
+
+    return respond
 
 
 def _telling(story: Callable[[str, int], Mapping[str, Any] | None] | None) -> Callable[[Request], Response]:

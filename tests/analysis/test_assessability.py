@@ -65,3 +65,9 @@ def test_they_are_counted_and_named_by_building() -> None:
     why = np.array(["", "cloud", "nodata", "cloud"])
     assert assessability.counts(why) == {"cloud": 2, "nodata": 1}
     assert assessability.by_building(["a", "b", "c", "d"], why) == {"b": "cloud", "c": "nodata", "d": "cloud"}
+
+
+def test_a_persons_answer_counts_more_than_what_the_imagery_hides() -> None:
+    said = {"b": "positive", "c": "not_assessable", "d": "not_damaged", "e": "not_assessable"}
+    why = np.array(["cloud", "cloud", "", "", "nodata", ""])
+    assert assessability.is_hidden(list("abcdef"), said, why).tolist() == [True, False, True, False, True, False]

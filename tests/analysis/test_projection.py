@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def test_refuses_what_has_no_place() -> None:
 
 def test_neighbors_equal_the_naive_search_and_start_with_the_row_itself() -> None:
     rows = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
-    neighbors, distances = projection._nearest(rows, 6)
+    neighbors, distances = projection.nearest(rows, 6)
     full = np.linalg.norm(rows[:, None] - rows[None], axis=2)
     np.testing.assert_array_equal(neighbors, np.argsort(full, axis=1)[:, :6])
     np.testing.assert_array_equal(neighbors[:, 0], np.arange(60))
@@ -83,7 +84,7 @@ def test_neighbors_equal_the_naive_search_and_start_with_the_row_itself() -> Non
 
 
 def test_equal_rows_each_keep_themselves_first() -> None:
-    neighbors, distances = projection._nearest(np.ones((30, 3), dtype=np.float32), 4)
+    neighbors, distances = projection.nearest(np.ones((30, 3), dtype=np.float32), 4)
     np.testing.assert_array_equal(neighbors[:, 0], np.arange(30))
     np.testing.assert_array_equal(distances, 0)
     assert all(len(set(row)) == 4 for row in neighbors.tolist())
@@ -92,9 +93,9 @@ def test_equal_rows_each_keep_themselves_first() -> None:
 @pytest.mark.slow
 def test_many_rows_find_nearly_all_their_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, _ = groups(12_000, d=8)
-    exact, _ = projection._nearest(rows, 10)
+    exact, _ = projection.nearest(rows, 10)
     monkeypatch.setattr(projection, "_EXACT_NEIGHBORS_UP_TO", 1000)
-    found, _ = projection._nearest(rows, 10)
+    found, _ = projection.nearest(rows, 10)
     assert np.mean([len(set(a) & set(b)) for a, b in zip(exact.tolist(), found.tolist(), strict=True)]) > 9
 
 
@@ -117,12 +118,26 @@ def test_umap_takes_sets_no_larger_than_its_neighborhood(n: int) -> None:
 @pytest.mark.slow
 def test_umap_keeps_groups_apart_and_reports_its_stages() -> None:
     rows, which = groups(300, d=64)
-    told: list[object] = []
+    told: list[tuple[object, object]] = []
     positions = umap_2d(rows, seed=0, report=lambda facts: told.append((facts["stage"], facts["share"])))
     distances = np.linalg.norm(positions[:, None] - positions[None], axis=2)
     nearest = np.argsort(distances, axis=1)[:, 1:6]
     assert (which[nearest] == which[:, None]).mean() > 0.99
-    assert told == [("axes", 0.0), ("neighbors", 0.05), ("layout", 0.2), ("layout", 1.0)]
+    assert told[:3] == [("axes", 0.0), ("neighbors", 0.05), ("layout", 0.2)]
+    assert told[-1] == ("layout", 1.0)
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert len(told) > 10
+
+
+@pytest.mark.slow
+def test_umap_ends_where_its_report_raises() -> None:
+    def stop(facts: Mapping[str, object]) -> None:
+        if facts["stage"] == "layout":
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        umap_2d(groups(50)[0], seed=0, report=stop)
 
 
 @pytest.mark.slow

@@ -145,3 +145,18 @@ def test_not_damaged_ones_that_are_left_out_teach_nothing() -> None:
     np.testing.assert_array_equal(
         first, ranker.rank_positives(features, clicks, is_left_out=refused, is_not_damaged=refused)
     )
+
+
+def test_accepted_chips_pull_as_positives_but_weigh_a_quarter_of_them_at_most() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(400, 10)).astype(np.float32)
+    values[:20, 0] += 4
+    values[20:120, 1] += 4
+    is_positive, is_accepted = np.arange(400) < 10, (np.arange(400) >= 20) & (np.arange(400) < 120)
+    plain = ranker.rank_positives(values, is_positive)
+    with_them = ranker.rank_positives(values, is_positive, is_accepted=is_accepted)
+    assert with_them[20:120].mean() > plain[20:120].mean() + 0.1
+    assert with_them[10:20].mean() > with_them[20:120].mean()  # ten clicks are not outvoted by a hundred
+    np.testing.assert_allclose(ranker._weights(10, 50, 0, 100)[10:110].sum(), 0.125, rtol=1e-5)
+    np.testing.assert_allclose(ranker._weights(10, 50, 0, 1)[:11], 0.5 / 11, rtol=1e-5)  # few weigh as clicks do
+    np.testing.assert_array_equal(ranker.rank_positives(values, is_positive, is_accepted=np.zeros(400, np.bool_)), plain)

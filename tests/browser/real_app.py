@@ -118,7 +118,14 @@ def made_up_project(folder: Path, ids: Sequence[str], *, pictures: Path | None =
         (layout.quicklooks / role).mkdir(parents=True, exist_ok=True)
         zoom = int(np.ceil(np.log2(max(side, 256) / 256)))
         write_json(
-            layout.quicklooks / role / "pyramid.json", {"tile_px": 256, "max_zoom": zoom, "width": side, "height": side}
+            layout.quicklooks / role / "pyramid.json",
+            {
+                "tile_px": 256,
+                "max_zoom": zoom,
+                "width": side,
+                "height": side,
+                "resolutions": [2**z for z in range(zoom, -1, -1)],
+            },
         )
     write_json(layout.geometry, {"ids": list(ids), "rings": [[ring.round(1).ravel().tolist()] for ring in rings]})
     return layout

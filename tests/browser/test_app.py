@@ -119,20 +119,21 @@ def _train(page, sample: Layout, screenshots: Path) -> None:
 
 def _explore(page, sample: Layout, screenshots: Path) -> None:
     go(page, "Explore")
-    plot = page.locator(".js-plotly-plot").first
-    plot.wait_for(timeout=60_000)
-    page.wait_for_timeout(2_000)
-    box = plot.bounding_box()
+    open_view(page)
+    box = page.locator(".pugeo .plane").bounding_box()
     assert box is not None
-    left, right = box["x"] + 0.1 * box["width"], box["x"] + 0.9 * box["width"]
-    top, bottom = box["y"] + 0.1 * box["height"], box["y"] + 0.85 * box["height"]
+    left, right = box["x"] + 0.03 * box["width"], box["x"] + 0.97 * box["width"]
+    top, bottom = box["y"] + 0.03 * box["height"], box["y"] + 0.97 * box["height"]
+    page.keyboard.down("Shift")
     page.mouse.move(left, top)
     page.mouse.down()
     for x, y in ((right, top), (right, bottom), (left, bottom), (left, top)):
         page.mouse.move(x, y, steps=8)
     page.mouse.up()
-    page.get_by_text("in the positives' PUPL cluster").wait_for(timeout=30_000)
-    page.get_by_test_id("stImage").first.wait_for(timeout=30_000)
+    page.keyboard.up("Shift")
+    n = page.evaluate("window.__pugeo.chosen().length")
+    assert n > 1000
+    page.get_by_role("button", name=f"Save {n:,} buildings").wait_for(timeout=30_000)
     page.screenshot(path=screenshots / "explore.png")
 
 

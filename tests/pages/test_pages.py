@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -84,12 +85,44 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
     said = {
         "annotate": "**2** positives",
         "train": "the instant ranker is the one to start from",
-        "explore": "Select some dots",
+        "explore": "Nothing was saved yet",
         "damage_map": "**2** confirmed",
         "imagery": "20 chips of 64 px",
         "project": "Event",
     }
     assert said[page] in words(app) + "\n".join(str(metric.value) for metric in app.metric)
+
+
+@pytest.mark.parametrize("panel", ["PUPL clusters", "Discovered types", "Neighbors", "Outliers"])
+def test_each_panel_of_explore_shows_a_run(panel: str, finished: Layout) -> None:
+    app = AppTest.from_file(REPOSITORY / "pages" / "explore.py", default_timeout=20)
+    app.session_state["project"], app.session_state["explore-panel"] = str(finished.folder), panel
+    before = words(show("explore", finished))
+    app.run()
+    assert not app.exception
+    assert not app.error
+    assert len(words(app)) > len(before), "it says something"
+
+
+def test_explore_says_why_new_buildings_are_not_in_the_picture(finished: Layout) -> None:
+    facts = {
+        "building_ids": [f"b{i}" for i in range(22)],
+        "nodata_share": [0.0] * 22,
+        "bands": "post",
+        "size_px": 64,
+        "sheets": {},
+    }
+    write_json(finished.chip_facts("newer"), facts)
+    with store.connect(finished) as db:
+        contents.add_chip_set(db, "newer", "post", 64, 22)
+    folder, note = finished.run("ranker-1"), "2 new buildings are not shown. Train again."
+    write_array(folder / "umap.npy", np.zeros((20, 2), np.float32))
+    assert note not in words(app := show("explore", finished))
+    assert "Place 2 new buildings" in [button.label for button in app.button]
+    write_array(folder / "umap_new.npy", np.zeros((0, 2), np.float32))
+    write_json(folder / "umap.json", {"seed": 0, "chip_set": "newer", "new_ids": [], "note": note})
+    assert note.replace(".", "") in words(app := show("explore", finished)).replace("\\", "").replace(".", "")
+    assert not [button.label for button in app.button if "Place" in button.label]  # it would end the same way
 
 
 def test_bad_path_is_refused_in_words() -> None:
@@ -200,7 +233,7 @@ def test_train_tells_how_long_a_preset_takes_and_warns_of_a_long_one(finished: L
 def test_train_measures_this_machine_in_the_background(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     from pu_geo import jobs
 
-    monkeypatch.setattr(jobs, "launch", lambda folder: None)  # measuring itself has tests of its own
+    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))  # measuring itself has tests of its own
     app = show("train", finished)
     app.button(key="measure").click().run()
     assert not app.exception

@@ -10,11 +10,13 @@ import pytest
 
 from pu_geo.engine.checkpoints import Checkpoints
 from pu_geo.errors import JobCancelled
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.job_views import _curve
+from pu_geo.project import contents, events, labels, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.tasks import train as train_task
 from pu_geo.tasks.job import Job
+from pu_geo.tasks.watching import curve_of
 
 pytestmark = pytest.mark.slow
 
@@ -87,9 +89,13 @@ def test_other_chips_make_a_training_begin_anew(clicked: Layout, tmp_path: Path)
 
     begun = tmp_path / "begun"
     assert read_inputs(clicked, begun).pu.at_event == 6
+    events.append(tmp_path, "epoch", {"stage": "training", "epoch": 7, "loss": 9.0})
     (begun / "training-newest.pt").touch()
     click(clicked, "b15")
     assert read_inputs(clicked, begun).pu.at_event == 6
     write_json(begun / "began_with.json", {"chip_set": "older", "at_event": 2})
     assert read_inputs(clicked, begun).pu.at_event == 7
     assert not (begun / "training-newest.pt").exists()
+    events.append(tmp_path, "epoch", {"stage": "training", "epoch": 1, "loss": 1.0})
+    assert [row["epoch"] for row in curve_of(Job(clicked, tmp_path))] == [1]  # the epochs before were of other chips
+    assert [row["epoch"] for row in _curve(events.read(tmp_path))] == [1]

@@ -219,3 +219,26 @@ def test_a_project_that_is_not_aligned_has_no_shifts(app: Starlette, project: Pa
     assert get(app, f"/pugeo/{TOKEN}/shifts.bin")[0] == 404
     without = Starlette(routes=routes(lambda _: project, lambda token, score_id: None, shifts=lambda _: None))
     assert get(without, f"/pugeo/{TOKEN}/shifts.bin")[0] == 404
+
+
+def test_dots_of_a_scatter_are_sent_for_names_that_can_be(project: Path) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def dots(*what: str) -> bytes | None:
+        asked.append(what)
+        return SCORES if what[2] != "nothing" else None
+
+    app = Starlette(routes=routes(lambda token: project if token == TOKEN else None, lambda *_: None, dots=dots))
+    status, headers, body = get(app, "/pugeo/p-1/dots/run-1/color.bin?by=attribute%3ADamage%20class&v=3")
+    assert (status, body) == (200, SCORES)
+    assert "immutable" in headers["cache-control"]
+    assert asked == [("p-1", "run-1", "color", "attribute:Damage class")]
+    for url in (
+        "p-2/dots/run-1/pca.bin",
+        "p-1/dots/..%2Fsecret/pca.bin",
+        "p-1/dots/run-1/P.bin",
+        "p-1/dots/run-1/nothing.bin",
+    ):
+        assert get(app, f"/pugeo/{url}")[0] == 404
+    assert len(asked) == 2, "the last one alone was asked for"
+    assert get(Starlette(routes=routes(lambda token: project, lambda *_: None)), "/pugeo/p-1/dots/run-1/pca.bin")[0] == 404

@@ -1,15 +1,17 @@
-// One view: toolbar, map, queue and wall on one store and one operation log.
+// One view: toolbar, scatter, map, queue and wall on one store and one operation log.
 
 import { Card } from "./card.js";
 import { ChipPictures } from "./chip_pictures.js";
 import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
-import { draggable, h, remember, remembered, segmented } from "./dom.js";
+import { h, remember, remembered } from "./dom.js";
+import { Explore } from "./explore.js";
 import { listenForKeys } from "./keys.js";
 import { Labeler } from "./labeler.js";
 import { Loader } from "./loader.js";
 import { MapPane } from "./map_pane.js";
 import { MarkBar } from "./mark_bar.js";
 import { OperationLog } from "./oplog.js";
+import { Panes } from "./panes.js";
 import { Presence } from "./presence.js";
 import { QueuePane } from "./queue_pane.js";
 import { QueueState } from "./queue_state.js";
@@ -38,13 +40,14 @@ export class DamageView {
     this.card = new Card(store, (i, change) => this.labeler.edit(i, change), this.pictures);
     const actions = {
       label: (i, wish, screen) => this.labeler.usable && this.labeler.toggle(i, wish, screen),
-      many: (numbers) => this.labeler.usable && this.marks.ask(numbers),
+      many: (numbers, adds) => (store.picks ? store.choose(numbers, adds) : this.labeler.usable && this.marks.ask(numbers)),
       select: (i) => store.set("selected", i),
       locate: (i) => this.locate(i),
     };
     this.map = new MapPane(store, actions);
     this.wall = new WallPane(store, this.pictures, actions);
     this.queuePane = new QueuePane(store, this.queue, this.pictures, (i, code) => this.labeler.give([i], code, "queue"));
+    this.explore = new Explore(this);
     this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
     this.#build(style);
     this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
@@ -65,13 +68,10 @@ export class DamageView {
       card: () => this.card.toggle(),
       dismiss: () => this.log.dismiss(),
     });
-    this.splitter = h("div.splitter", { title: "Drag to share the width" });
-    this.tabs = segmented("Chips", [["queue", "Queue", "What to look at next (W)"], ["wall", "All chips", "The chip wall (W)"]], (tab) => this.#setTab(tab));
-    this.side = h("aside.side", {}, h("div.tabs", {}, this.tabs), this.queuePane.root, this.wall.root);
-    this.panes = h("div.panes", {}, this.map.root, this.splitter, this.side, this.card.root, this.picker.root);
+    const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
+    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root], { tab: (tab) => this.#setTab(tab), resized: () => this.#look({}) });
     this.map.root.append(this.marks.root);
-    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes, this.toolbar.help);
-    draggable(this.splitter, this.panes, (share) => this.#split(share), () => this.#look({}));
+    this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.explore.bar.root, this.toolbar.help);
   }
 
   /** Called on each run of the page. */
@@ -88,6 +88,7 @@ export class DamageView {
     this.store.setConflicts(data.conflicts);
     this.#load(data);
     if (data.wall) this.pictures.configure(data);
+    this.explore.update(data);
     this.#showPanes();
     if (data.panes.includes("map")) this.map.configure(data);
     if (data.wall) this.wall.configure(data);
@@ -113,7 +114,7 @@ export class DamageView {
     this.store.set("colorBy", saved.colorBy ?? color_by ?? "labels");
     this.store.set("arrows", saved.arrows ?? false);
     this.tab = saved.tab ?? "queue";
-    this.#split(saved.split ?? 0.6);
+    this.panes.split({ share: saved.split ?? 0.6, first: saved.first });
     this.givenColor = color_by;
   }
 
@@ -176,6 +177,7 @@ export class DamageView {
     const { store } = this;
     if (this.picker.key(name, this.queue.current !== null)) return true;
     if (name === "undo" || name === "redo") return this.labeler.usable && (this.#step(name), true);
+    if (this.explore.key(name)) return true;
     if (this.queue.isActive && this.#queueKey(name, event)) return true;
     if (this.#lookKey(name)) return true;
     const target = [this.map.underPointer(), store.hovered, store.selected].find((i) => i >= 0) ?? -1;
@@ -184,7 +186,7 @@ export class DamageView {
     switch (name) {
       case "0": case "Backspace": return canMark && (store.labels[target] !== UNLABELED && this.labeler.give([target], UNLABELED, "keys"), true);
       case "Enter": return this.labeler.usable && store.selected >= 0 && (this.labeler.toggle(store.selected, "toggle", "keys"), true);
-      case "k": return target >= 0 && !this.side.hidden && Boolean(this.data.wall) && (this.#setTab("wall"), this.wall.sortLike(target), true);
+      case "k": return target >= 0 && !this.panes.side.hidden && Boolean(this.data.wall) && (this.#setTab("wall"), this.wall.sortLike(target), true);
       case "l": return target >= 0 && (this.locate(target), true);
       case "q": return this.hasQueue && (this.#setTab("queue"), true);
       case "w": return this.hasQueue && this.hasWall && (this.#setTab(this.tab === "queue" ? "wall" : "queue"), true);
@@ -219,6 +221,7 @@ export class DamageView {
     else if (!this.marks.root.hidden) this.marks.close();
     else if (this.picker.isOpen) this.picker.close();
     else if (!this.card.root.hidden) this.card.toggle();
+    else if (this.explore.escape()) return true;
     else if (this.store.selected >= 0) this.store.set("selected", -1);
     else return false;
     return true;
@@ -236,13 +239,8 @@ export class DamageView {
 
   #showPanes() {
     const queueShown = this.hasQueue && (this.tab === "queue" || !this.hasWall);
-    this.map.root.hidden = !this.data.panes.includes("map");
-    this.queuePane.root.hidden = !queueShown;
-    this.wall.root.hidden = !this.hasWall || queueShown;
-    this.side.hidden = this.queuePane.root.hidden && this.wall.root.hidden;
-    this.tabs.parentElement.hidden = !this.hasQueue || !this.hasWall;
-    this.tabs.choose(queueShown ? "queue" : "wall");
-    this.splitter.hidden = this.map.root.hidden || this.side.hidden;
+    const { hasQueue, hasWall } = this;
+    this.panes.show({ hasScatter: this.explore.isActive, hasMap: this.data.panes.includes("map"), hasQueue, hasWall, queueShown });
     this.queue.setActive(queueShown);
   }
 
@@ -255,7 +253,7 @@ export class DamageView {
 
   #look(change) {
     const { view, colorBy, arrows } = this.store;
-    remember(`pugeo:look:${this.token}`, { view, colorBy, arrows, split: this.share, tab: this.tab, ...change });
+    remember(`pugeo:look:${this.token}`, { view, colorBy, arrows, split: this.panes.share, first: this.panes.first, tab: this.tab, ...change });
   }
 
   #setView(view) {
@@ -275,11 +273,6 @@ export class DamageView {
     this.#look({});
   }
 
-  #split(share) {
-    this.share = Math.max(0.25, Math.min(0.85, share));
-    this.panes.style.setProperty("--share", this.share);
-  }
-
   #showLog() {
     this.store.setLabels(this.data.labels, this.log, this.data.details);
     this.toolbar.showStatus(this.log);
@@ -287,6 +280,7 @@ export class DamageView {
 
   dispose() {
     this.card.dispose();
+    this.explore.dispose();
     this.presence.dispose();
     this.stopKeys();
     if (this.log) {

@@ -2,12 +2,13 @@
 // 20,000 polygons as OpenLayers features took 236 ms a pan frame; moving a finished canvas costs next to nothing.
 
 import Layer from "ol/layer/Layer.js";
+import { paintChosen } from "./chosen_painter.js";
 import { asDots, begin, makeFrame, paintBase, paintLabels, paintTop } from "./painter.js";
 import { paintArrows } from "./shift_arrows.js";
 
 const MARGIN = 1.5; // canvas size against the view
 const DRAWS_TO_KEEP = 50;
-const ALL = ["base", "labels", "arrows", "top"];
+const ALL = ["base", "chosen", "labels", "arrows", "top"];
 const FEW = 40; // so many changed labels are painted one by one
 
 export class FootprintLayer extends Layer {
@@ -18,10 +19,12 @@ export class FootprintLayer extends Layer {
     this.labels = document.createElement("canvas");
     this.arrows = document.createElement("canvas");
     this.drawnArrows = { arrows: [], times: 1 };
+    this.chosen = document.createElement("canvas"); // what is selected together
     this.top = document.createElement("canvas"); // hover and selection
+    this.top.style.zIndex = "2";
     this.holder = document.createElement("div");
     this.holder.className = "footprints";
-    this.holder.append(this.base, this.labels, this.arrows, this.top);
+    this.holder.append(this.base, this.chosen, this.labels, this.arrows, this.top);
     this.frame = null;
     this.stale = new Set(ALL);
     this.paintedLabels = null; // what the canvas shows; null once all of it is out of date
@@ -29,8 +32,9 @@ export class FootprintLayer extends Layer {
     this.#follow(["geometry", "colorBy", "outlines", "seen"], () => this.#outdate(ALL));
     this.#follow(["scores", "blind", "threshold"], () => this.#outdate(["base"]));
     this.#follow(["shifts", "arrows"], () => this.#outdate(["arrows"]));
+    this.#follow(["chosen"], () => this.#outdate(["chosen"]));
     this.#follow(["hovered", "selected"], () => this.#outdate(["top"]));
-    this.#follow(["labels"], () => this.stale.add("labels")); // but not what is painted well already
+    this.#follow(["labels"], () => this.stale.add("labels").add("chosen")); // but not what is painted well already
   }
 
   #follow(events, act) {
@@ -71,6 +75,10 @@ export class FootprintLayer extends Layer {
       this.paintedLabels = store.labels;
     }
     if (stale.has("arrows") && (store.arrows || this.drawnArrows.arrows.length)) this.drawnArrows = paintArrows(begin(this.arrows, frame), store, frame);
+    if (stale.has("chosen")) {
+      paintChosen(this.chosen, store, frame);
+      this.chosen.style.zIndex = asDots(store, frame) ? "1" : "0"; // as dots, labels would hide it
+    }
     if (stale.has("top")) paintTop(this.top, store, frame);
     if (stale.has("base")) this.drawTimes = [...this.drawTimes.slice(-DRAWS_TO_KEEP), performance.now() - start];
     stale.clear();

@@ -2,13 +2,15 @@
 
 import { LABEL_NAMES } from "./colors.js";
 import { measures } from "./measures.js";
+import { scatterMeasures } from "./scatter_measures.js";
 
 export function hooks(view) {
   const { store, map, wall, queue } = view;
+  const { pane } = view.explore;
   return {
     get ready() {
       const scored = !view.data.score_id || store.scores !== null;
-      return store.ready && scored && (map.root.hidden || Boolean(map.map?.getSize())) && (wall.root.hidden || wall.cells.size > 0);
+      return store.ready && scored && (map.root.hidden || Boolean(map.map?.getSize())) && (wall.root.hidden || wall.cells.size > 0) && (pane.root.hidden || pane.isReady);
     },
     get status() {
       return view.log.state;
@@ -57,6 +59,21 @@ export function hooks(view) {
         return x > margin && y > margin && x < box.width - margin && y < box.height - margin;
       });
     },
+    /** The scatter: how it is drawn, where a dot is in the window, and what is selected. */
+    scatter: () => ({ ...pane.drawn, kind: pane.data?.kind, by: pane.data?.color.by, resolution: pane.view.resolution, center: pane.view.center }),
+    dotOf: (id) => pane.clientPixelOf(store.index.get(id)),
+    colorOf: (id) => pane.colors.palette[pane.colors.codes[store.index.get(id)]],
+    chosen: () => Array.from(store.chosen, (i) => store.ids[i]),
+    /** Whether the map shows that building `id` is selected. */
+    isMarkedOnMap: (id) => {
+      const { chosen: canvas, frame } = map.footprints;
+      const box = store.boxes.subarray(4 * store.index.get(id), 4 * store.index.get(id) + 4);
+      const [left, top, right, bottom] = Array.from(box, (at, k) => Math.round(((at - frame.box[k & 1]) / frame.resolution) * frame.pixelRatio) + (k < 2 ? -2 : 2));
+      const { data } = canvas.getContext("2d").getImageData(left, top, right - left, bottom - top);
+      return data.some((_, k) => k % 4 === 0 && data[k] > 200 && data[k + 1] > 190 && data[k + 2] < 130 && data[k + 3] > 200);
+    },
+    choose: (ids) => store.choose(ids.map((id) => store.index.get(id))),
     ...measures(view),
+    ...scatterMeasures(view),
   };
 }

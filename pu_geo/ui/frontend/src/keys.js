@@ -29,6 +29,14 @@ export const HELP = [
     ["7  8  9", "misaligned, no building, unclear"],
     ["1  2  3  N, arrows", "go on; it stays as marked, else unclear"],
   ]],
+  ["On Explore", [
+    ["Click", "select one; on a dot or a chip twice: show it on the map"],
+    ["Shift + drag", "a line around dots, a box on map or chips: select"],
+    ["Ctrl too", "add to what is selected"],
+    ["Drag, wheel", "move and zoom the dots"],
+    ["1  2  3  0", "label all that is selected, as one step"],
+    ["Esc", "select nothing"],
+  ]],
   ["Always", [
     ["Ctrl/⌘ Z", "undo; with Shift: redo"],
     ["A  S  D  F", "pre, swipe, post, side by side"],

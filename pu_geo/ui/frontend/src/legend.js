@@ -12,6 +12,7 @@ export function legendRows(store, resolution) {
   const rows = [];
   if (store.colorBy === "scores" && store.scores) rows.push(ramp(store.threshold), ...[1, 2].map((code) => entry(code, true)));
   else rows.push(...[1, 2, 3, 0].map((code) => entry(code)));
+  if (store.chosen.length) rows.push(h("div.entry", {}, h("span.swatch.chosen"), "Selected"));
   if (store.hidden.size) {
     const why = [...new Set(store.hidden.values())].map((reason) => REASON_TEXTS[reason]).sort();
     rows.push(h("div.entry", {}, h("span.swatch.unseen"), `Not assessed: ${why.join(", ")}`));

@@ -6,6 +6,7 @@ import { draggable, h, icon, remember, remembered } from "./dom.js";
 import { FootprintLayer } from "./footprint_layer.js";
 import { legendRows } from "./legend.js";
 import { MapMarks } from "./map_marks.js";
+import { boxOf } from "./polygon.js";
 import { makeImagery, makeMap, makeSource, makeView } from "./map_parts.js";
 
 const HIT_SLACK_PX = 5;
@@ -44,7 +45,7 @@ export class MapPane {
   #listen() {
     const { store } = this;
     store.on("view", () => this.#showView());
-    for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines", "seen", "shifts", "arrows"]) store.on(event, () => this.#drawLegend());
+    for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines", "seen", "shifts", "arrows", "chosen"]) store.on(event, () => this.#drawLegend());
     for (const event of ["details", "scores", "blind", "seen", "shifts"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     draggable(this.divider, this.root, (share) => {
@@ -60,7 +61,7 @@ export class MapPane {
       target.addEventListener("contextmenu", (event) => {
         event.preventDefault();
         const i = this.#under(event);
-        if (i >= 0) this.actions.label(i, 2, "map");
+        if (i >= 0 && !this.store.picks) this.actions.label(i, 2, "map");
       });
     }
     new ResizeObserver(() => {
@@ -83,7 +84,7 @@ export class MapPane {
     this.images.post?.on("prerender", (event) => this.#clip(event));
     this.images.post?.on("postrender", (event) => event.context.restore());
     this.footprints = new FootprintLayer(this.store);
-    const marked = ({ box, polygon }) => this.actions.many(box ? this.store.within(box) : this.store.withinPolygon(polygon));
+    const marked = ({ box, polygon }, adds) => this.actions.many(box ? this.store.within(box) : this.store.withinPolygon(polygon), adds);
     this.map = makeMap([...["pre", "post"].map((name) => this.images[name]).filter(Boolean), this.footprints], view, marked);
     this.twin = layers.length > 1 ? makeMap([makeImagery("pre", sources.pre, grid), new FootprintLayer(this.store)], view, marked) : null;
     this.map.setTarget(this.target);
@@ -164,7 +165,7 @@ export class MapPane {
   #click(event) {
     const i = this.#under(event.originalEvent);
     if (i < 0) return;
-    if (this.store.mode === "label") this.actions.label(i, "toggle", "map");
+    if (this.store.clickLabels) this.actions.label(i, "toggle", "map");
     else this.actions.select(i);
   }
 
@@ -210,6 +211,13 @@ export class MapPane {
 
   fit() {
     this.map.getView().fit([0, -this.grid[1], this.grid[0], 0], { padding: [16, 16, 16, 16], duration: 250, size: this.map.getSize() });
+  }
+
+  /** Let all of some buildings be seen. */
+  showAll(numbers) {
+    const [minX, minY, maxX, maxY] = boxOf(numbers.flatMap((i) => this.store.center(i)));
+    const around = LOCATE_M / 2 / this.gsd;
+    this.map.getView().fit([minX - around, -maxY - around, maxX + around, around - minY], { padding: [30, 30, 30, 30], duration: SOFTLY_MS, size: this.map.getSize() });
   }
 
   zoomBy(steps) {

@@ -8,9 +8,9 @@ import XYZ from "ol/source/XYZ.js";
 import TileGrid from "ol/tilegrid/TileGrid.js";
 import DragBox from "ol/interaction/DragBox.js";
 import { defaults as defaultInteractions } from "ol/interaction/defaults.js";
-import { shiftKeyOnly } from "ol/events/condition.js";
 import { Lasso } from "./lasso.js";
 
+const shiftDrag = ({ originalEvent: { shiftKey, altKey } }) => shiftKey && !altKey;
 const extentOf = (grid) => [0, -grid[1], grid[0], 0];
 
 export function makeView(grid) {
@@ -40,12 +40,12 @@ export function makeImagery(name, source, grid) {
   return new TileLayer({ source, extent: extentOf(grid), preload: 1, className: `image-${name}` });
 }
 
-/** @param marked ({box} or {polygon} in grid pixels) */
+/** @param marked ({box} or {polygon} in grid pixels, adds: whether Ctrl was held) */
 export function makeMap(layers, view, marked) {
-  const box = new DragBox({ condition: shiftKeyOnly, className: "dragbox" });
-  box.on("boxend", () => {
+  const box = new DragBox({ condition: shiftDrag, className: "dragbox" });
+  box.on("boxend", ({ mapBrowserEvent: { originalEvent } }) => {
     const [minX, minY, maxX, maxY] = box.getGeometry().getExtent();
-    marked({ box: [minX, -maxY, maxX, -minY] });
+    marked({ box: [minX, -maxY, maxX, -minY] }, originalEvent.ctrlKey || originalEvent.metaKey);
   });
   const lasso = new Lasso((points) => marked({ polygon: points.map(([x, y]) => [x, -y]) }));
   return new Map({

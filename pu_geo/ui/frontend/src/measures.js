@@ -4,7 +4,7 @@ const REACH_PX = 8; // at low zoom a click may mean a neighbour
 const nextFrame = () => new Promise(requestAnimationFrame);
 
 /** Run `step(k)` before each of so many frames; the gaps between them (mean, longest), and what of each scripts took (median). */
-async function measureFrames(frames, step) {
+export async function measureFrames(frames, step) {
   const [gaps, scripts] = [[], []];
   await nextFrame();
   let last = await nextFrame();

@@ -39,7 +39,7 @@ function visible(store, frame) {
   return within(store, frame.box);
 }
 
-function within(store, [minX, minY, maxX, maxY]) {
+export function within(store, [minX, minY, maxX, maxY]) {
   const b = store.boxes;
   const found = [];
   for (let i = 0, k = 0; i < store.n; i++, k += 4) {
@@ -58,7 +58,7 @@ function trace(context, store, frame, i) {
   }
 }
 
-function inChunks(context, store, frame, numbers, finish) {
+export function inChunks(context, store, frame, numbers, finish) {
   for (let from = 0; from < numbers.length; from += PATH_CHUNK) {
     context.beginPath();
     for (const i of numbers.slice(from, from + PATH_CHUNK)) trace(context, store, frame, i);

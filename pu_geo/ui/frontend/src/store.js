@@ -2,6 +2,7 @@
 
 import { LABEL_NAMES, UNLABELED } from "./colors.js";
 import { NO_DETAILS, decodeDetails, detailsOf, placesOf } from "./details.js";
+import { isInside } from "./polygon.js";
 
 export class Store {
   constructor() {
@@ -33,6 +34,9 @@ export class Store {
     this.shifts = null; // see shifts.js
     this.arrows = false;
     this.selected = -1;
+    this.chosen = []; // numbers that are selected together, ascending
+    this.isChosen = new Uint8Array(0);
+    this.picks = false; // a click selects, also where labels are taken
     this.hovered = -1;
     this.threshold = null;
     this.mode = "view";
@@ -69,6 +73,7 @@ export class Store {
     this.medianSize = Math.sqrt(this.areas.slice().sort()[this.n >> 1]) || 20;
     this.server = new Uint8Array(this.n);
     this.labels = new Uint8Array(this.n);
+    this.choose([]);
     this.ready = true;
     this.#decodeLabels();
     this.relabel(); // first: who listens for the geometry may ask for labels
@@ -151,6 +156,21 @@ export class Store {
         return;
       }
     }
+  }
+
+  /** Whether a click labels; else it selects. */
+  get clickLabels() {
+    return this.mode === "label" && !this.picks;
+  }
+
+  /** Select buildings; `adds`: those that were selected stay so. */
+  choose(numbers, adds = false) {
+    const isChosen = adds ? this.isChosen.slice() : new Uint8Array(this.n);
+    for (const i of numbers) isChosen[i] = 1;
+    this.isChosen = isChosen;
+    this.chosen = [];
+    for (let i = 0; i < this.n; i++) if (isChosen[i]) this.chosen.push(i);
+    this.emit("chosen");
   }
 
   /** Who else is on building i. */
@@ -267,15 +287,4 @@ function order(scores) {
   const keys = new Float64Array(scores.length);
   for (let i = 0; i < keys.length; i++) keys[i] = bits[i] * NUMBERS + (NUMBERS - 1 - i);
   return Uint32Array.from(keys.sort(), (key) => NUMBERS - 1 - (key % NUMBERS));
-}
-
-function isInside(rings, x, y) {
-  let inside = false;
-  for (const ring of rings) {
-    for (let k = 0, j = ring.length - 2; k < ring.length; j = k, k += 2) {
-      const [xk, yk, xj, yj] = [ring[k], ring[k + 1], ring[j], ring[j + 1]];
-      if (yk > y !== yj > y && x < ((xj - xk) * (y - yk)) / (yj - yk) + xk) inside = !inside;
-    }
-  }
-  return inside;
 }

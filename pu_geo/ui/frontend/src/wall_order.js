@@ -34,9 +34,9 @@ export function usableFilters(store) {
   return FILTERS.filter(([value]) => has[value] ?? true);
 }
 
-/** Building numbers below n that pass the filter, sorted. */
+/** Building numbers below n that pass the filter, sorted; only what is selected where clicks select and something is. */
 export function arrange(store, n, { order, filter, like }) {
-  let items = Array.from({ length: n }, (_, i) => i);
+  let items = store.picks && store.chosen.length ? store.chosen.filter((i) => i < n) : Array.from({ length: n }, (_, i) => i);
   if (filter === "conflicts") items = items.filter((i) => store.conflicts?.has(i));
   else if (filter === "hidden") items = items.filter((i) => store.isHidden(i));
   else if (filter === "misaligned") items = items.filter((i) => store.candidates.get(i) === "misaligned");

@@ -4,13 +4,14 @@ import { LABEL_COLORS, NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
 import { markHere } from "./describe.js";
 import { h, icon, remember, remembered } from "./dom.js";
 import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
+import { WallBox } from "./wall_box.js";
 import { WallPreview } from "./wall_preview.js";
 
 const GAP = 6;
 const SIZES = { S: 64, M: 96, L: 148 };
 
 export class WallPane {
-  /** @param actions {label(i, code | "toggle"), select(i), locate(i)} */
+  /** @param actions {label(i, code | "toggle"), many(numbers, adds), select(i), locate(i)} */
   constructor(store, pictures, actions) {
     Object.assign(this, { store, pictures, actions });
     this.like = null; // {i, distances} of the chip that others are compared with
@@ -24,6 +25,7 @@ export class WallPane {
     this.scroller = h("div.scroller", { tabindex: "0", "aria-label": "Chips", onscroll: () => this.#later() }, this.runway);
     this.empty = h("div.empty", { hidden: true });
     this.preview = new WallPreview(store, pictures);
+    this.box = new WallBox(this.scroller, this.runway, () => store.picks, (box, adds) => actions.many(this.#within(box), adds));
     this.orderSelect = h("select", { title: "Order of the chips", "aria-label": "Order", onchange: () => this.#choose({ order: this.orderSelect.value }) });
     this.filterSelect = h("select", { title: "Which chips are shown", "aria-label": "Show", onchange: () => this.#choose({ filter: this.filterSelect.value }) });
     this.slider = h("input", { type: "range", min: "0", max: "2", step: "1", title: "Chip size", "aria-label": "Chip size", oninput: () => this.#choose({ size: "SML"[this.slider.value] }) });
@@ -47,6 +49,7 @@ export class WallPane {
     store.on("blind", () => this.#sortWhenSafe()); // a place in the order tells of the score
     store.on("conflicts", () => (this.filter === "conflicts" ? this.#sortWhenSafe() : this.#showTools()));
     store.on("seen", () => this.#sortWhenSafe());
+    store.on("chosen", () => this.#showChosen());
     store.on("selected", () => this.#follow(!this.clicking));
     for (const event of ["hovered", "others"]) store.on(event, () => this.#later());
     const on = (name, act) => this.runway.addEventListener(name, (event) => {
@@ -59,13 +62,13 @@ export class WallPane {
     on("click", (i, event) => {
       if (event.target.closest(".alike")) this.sortLike(i);
       else if (event.target.closest(".locate")) this.actions.locate(i);
-      else if (store.mode === "label") this.actions.label(i, "toggle", "wall");
+      else if (store.clickLabels) this.actions.label(i, "toggle", "wall");
       else this.actions.select(i);
     });
-    on("dblclick", (i) => store.mode === "view" && this.actions.locate(i));
+    on("dblclick", (i) => store.clickLabels || this.actions.locate(i));
     on("contextmenu", (i, event) => {
       event.preventDefault();
-      this.actions.label(i, NOT_DAMAGED, "wall");
+      if (!store.picks) this.actions.label(i, NOT_DAMAGED, "wall");
     });
     on("pointerover", (i, event) => this.#hover(i, event));
     this.runway.addEventListener("pointerleave", () => this.#leave());
@@ -158,6 +161,21 @@ export class WallPane {
     this.renew.hidden = true;
     this.#showTools();
     this.#later(true);
+  }
+
+  #showChosen() {
+    if (!this.store.picks) return;
+    this.#sort();
+    this.scroller.scrollTop = 0;
+  }
+
+  /** Numbers of the buildings whose chips a box of the runway touches. */
+  #within([left, top, right, bottom]) {
+    const [wide, high] = [this.cellWidth + GAP, this.cellHeight + GAP];
+    return this.items.filter((_, place) => {
+      const [x, y] = [GAP + (place % this.columns) * wide, GAP + Math.floor(place / this.columns) * high];
+      return x <= right && y <= bottom && x + this.cellWidth >= left && y + this.cellHeight >= top;
+    });
   }
 
   #later(relayout = false) {

@@ -1,0 +1,226 @@
+"""Are hidden kinds found? NCL's groups against k-means, where the truth is known: some classes are hidden, the others named.
+
+`python -m benchmarks.discovery --joplin joplin.pugeo --fmnist FOLDER` adds to benchmarks/outcomes/discovery.jsonl what is
+not there yet; `python -m benchmarks.tables` writes the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.analysis import partitions
+from pu_geo.datasets import binary_files
+from pu_geo.engine import augment, features
+from pu_geo.engine.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData
+from pu_geo.engine.run import Run
+from pu_geo.methods import catalog, kinds
+from pu_geo.project import contents, store
+
+KEPT = Path(__file__).resolve().parent / "outcomes" / "discovery.jsonl"
+N_DRAWS, N_SEEDS = 3, 3
+JOPLIN = ("no-damage", "minor-damage", "major-damage", "destroyed")
+N_FMNIST, N_HIDDEN, N_FMNIST_CLICKS = 1000, 2, 30
+READINGS = {
+    "k-means": "k-means on the features, no training",
+    "ncl, memberships": "NCL, the heads (one training)",
+    "ncl, embeddings": "NCL, k-means on embeddings (one training)",
+    "ncl, three": "NCL, three trainings, as `discover`",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Which classes are named, and with how many clicks each; class 0 stands for "not damaged" where `has_undamaged`."""
+
+    name: str
+    clicks: Mapping[int, int]
+    n_classes: int
+    has_undamaged: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """One way of grouping in one draw of clicks; figures are of the unlabeled.
+
+    Attributes:
+        accuracy: see `partitions.clustering_accuracy`.
+        nmi: normalized mutual information with the classes.
+        hidden_f1: mean over the hidden classes of the F1 of the group matched with each.
+        agreement: adjusted Rand between trainings, or seedings; None where there is one sorting.
+    """
+
+    setting: str
+    reading: str
+    draw: int
+    n_unlabeled: int
+    accuracy: float
+    nmi: float
+    hidden_f1: float
+    agreement: float | None
+
+
+JOPLIN_SETTINGS = (
+    Setting("Joplin, major hidden", {0: 10, 1: 20, 3: 20}, 4, True),
+    Setting("Joplin, minor and major hidden", {0: 10, 3: 20}, 4, True),
+    Setting("Joplin, destroyed hidden", {0: 10, 1: 20, 2: 20}, 4, True),
+)
+
+
+def fmnist_setting(draw: int) -> Setting:
+    """Name all classes but two, which each draw chooses anew."""
+    named = np.random.default_rng(100 + draw).permutation(10)[N_HIDDEN:].tolist()
+    return Setting("FMNIST, two of ten hidden", dict.fromkeys(sorted(named), N_FMNIST_CLICKS), 10, False)
+
+
+def read_joplin(project: Path) -> tuple[NDArray[np.float16], NDArray[np.int64]]:
+    """Return cached features of the buildings whose grade is known, float16 [V, N, D], and the grades, int64 [N]."""
+    layout = store.open_project(project)
+    with store.connect(layout) as db:
+        chip_set, table = contents.latest_chip_set(db), contents.footprints(db)
+    assert chip_set is not None
+    grade = {name: i for i, name in enumerate(JOPLIN)}
+    classes = np.array([grade.get(str(value), UNKNOWN) for value in table.values("damage").values()], np.int64)
+    return np.load(layout.features(chip_set))[:, classes != UNKNOWN], classes[classes != UNKNOWN]
+
+
+def read_fmnist(folder: Path) -> tuple[NDArray[np.float16], NDArray[np.int64]]:
+    """Return features of 1,000 training chips as a project would cache them, float16 [V, N, D], and their classes."""
+    data = binary_files.read_fmnist(folder)
+    rows = np.sort(np.random.default_rng(0).choice(np.flatnonzero(~data.is_test), N_FMNIST, replace=False))
+    chips = np.ascontiguousarray(data.chips[rows])
+    bank = features.fit_rcf(chips, 256, torch.Generator().manual_seed(0))
+    device = torch.device("cpu")
+    views = features.extract_views(chips, bank, 17, seed=0, device=device, augmentation=augment.NATURAL)
+    return views, data.classes[rows]
+
+
+def draw_clicks(setting: Setting, views: NDArray[np.float16], truth: NDArray[np.int64], draw: int) -> PUData:
+    """Say the class of some chips of the named classes, half of a class at most."""
+    rng, known = np.random.default_rng(draw), np.full(len(truth), UNKNOWN)
+    for number, (one, clicks) in enumerate(setting.clicks.items()):
+        own = np.flatnonzero(truth == one)
+        known[rng.choice(own, min(clicks, len(own) // 2), replace=False)] = number + (not setting.has_undamaged)
+    names = ("not damaged", *(str(i) for i in range(1, int(known.max()) + 1)))
+    return PUData(FeatureViews(views), known > NOT_DAMAGED, np.zeros(len(truth), np.bool_), known, names)
+
+
+def groupings(setting: Setting, data: PUData, draw: int) -> Iterator[tuple[str, list[NDArray[np.int64]]]]:
+    """Group all chips in every way; a way that hangs on a seed comes three times."""
+    k, seeds = setting.n_classes, [N_SEEDS * draw + i for i in range(N_SEEDS)]
+    assert isinstance(data.inputs, FeatureViews)
+    seen = kinds.as_seen(data.inputs)
+    yield "k-means", [kinds.sort(seen, k, torch.Generator().manual_seed(seed)) for seed in seeds]
+    settings = catalog.settings_for("ncl", "quick", {"n_new": k})
+    found = kinds.find(data, settings, [Run(torch.device("cpu"), seed) for seed in seeds])
+    for way, sortings in found.alone.items():
+        yield f"ncl, {way}", list(sortings)
+    yield "ncl, three", [found.groups]
+
+
+def judged(
+    setting: Setting, reading: str, draw: int, groups: Sequence[NDArray[np.int64]], truth: NDArray[np.int64], data: PUData
+) -> Found:
+    """Compare sortings with the truth, on the unlabeled alone; figures are means over the sortings."""
+    is_open = data.classes == UNKNOWN
+    own, right = [each[is_open] for each in groups], truth[is_open]
+    f1 = [_hidden_f1(each, right, sorted(set(range(setting.n_classes)) - set(setting.clicks))) for each in own]
+    pairs = [partitions.adjusted_rand(one, other) for i, one in enumerate(own) for other in own[:i]]
+    return Found(
+        setting.name, reading, draw, int(is_open.sum()),
+        round(float(np.mean([partitions.clustering_accuracy(each, right) for each in own])), 4),
+        round(float(np.mean([partitions.normalized_mutual_information(each, right) for each in own])), 4),
+        round(float(np.mean(f1)), 4), round(float(np.mean(pairs)), 4) if pairs else None,
+    )  # fmt: skip
+
+
+def _hidden_f1(groups: NDArray[np.int64], truth: NDArray[np.int64], hidden: Sequence[int]) -> float:
+    n = int(max(groups.max(), truth.max())) + 1
+    called = partitions.matching(truth, groups, n)[groups]
+    found = [2 * ((called == one) & (truth == one)).sum() / ((called == one).sum() + (truth == one).sum()) for one in hidden]
+    return float(np.mean(found))
+
+
+def read_kept(kept: Path = KEPT) -> list[Found]:
+    """Read the outcomes that were kept, oldest first."""
+    return [Found(**json.loads(line)) for line in kept.read_text().splitlines()] if kept.exists() else []
+
+
+def section() -> str:
+    """Return the section of docs/tables.md, "" where there are no outcomes."""
+    found = read_kept()
+    if not found:
+        return ""
+    lines = ["## Hidden kinds: NCL's groups against k-means", "", _WORDS, "", _HEAD, "|---|---|---|---|---|---|---|---|"]
+    for setting in dict.fromkeys(each.setting for each in found):
+        for reading, words in READINGS.items():
+            rows = [each for each in found if (each.setting, each.reading) == (setting, reading)]
+            agree = [each.agreement for each in rows if each.agreement is not None]
+            cells = [_cell([getattr(each, name) for each in rows]) for name in ("accuracy", "nmi", "hidden_f1")]
+            n = f"{round(np.mean([each.n_unlabeled for each in rows]))}"
+            lines.append(
+                f"| {setting} | {words} | {len(rows)} | {n} | {' | '.join(cells)} | {_cell(agree) if agree else ''} |"
+            )
+    return "\n".join([*lines, ""])
+
+
+def _cell(values: Sequence[float]) -> str:
+    return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else f"{values[0]:.3f}"
+
+
+_HEAD = "| setting | groups by | draws | unlabeled | accuracy | NMI | F1 of hidden | seeds agree |"
+_WORDS = """Some classes are hidden, the others named by clicks (Joplin 20 a grade and 10 not damaged, or half of a class; FMNIST 30 a class,
+1,000 chips, 17 augmented views of frozen features). All unlabeled chips are grouped, into as many groups as there are classes; a
+draw is another choice of clicks, and in FMNIST of the two classes. Accuracy after matching groups with classes one to one.
+"Seeds agree" is the adjusted Rand index between three seeds; each of three trainings does without a third of the clicks, and
+`discover` takes the reading on which they agree more. Rows of one training are means over the three. This way of choosing was
+found while looking at the first draws, so these are development figures.
+
+`python -m benchmarks.discovery --joplin joplin.pugeo --fmnist fashion_mnist`"""
+
+
+def main() -> None:
+    """Do what is not kept yet."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--joplin", type=Path, help="a project of the Joplin scenes with chips")
+    parser.add_argument("--fmnist", type=Path, help="the folder with train-images-idx3-ubyte.gz")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    done = {(each.setting, each.draw) for each in read_kept()}
+    sources: list[
+        tuple[Path | None, Callable[[Path], tuple[NDArray[np.float16], NDArray[np.int64]]], list[list[Setting]]]
+    ] = [
+        (options.joplin, read_joplin, [list(JOPLIN_SETTINGS)] * N_DRAWS),
+        (options.fmnist, read_fmnist, [[fmnist_setting(draw)] for draw in range(N_DRAWS)]),
+    ]
+    for path, read, by_draw in sources:
+        if path is None:
+            continue
+        views, truth = read(path)
+        for draw, settings in enumerate(by_draw):
+            for setting in settings:
+                if (setting.name, draw) not in done:
+                    _do(setting, views, truth, draw)
+
+
+def _do(setting: Setting, views: NDArray[np.float16], truth: NDArray[np.int64], draw: int) -> None:
+    data = draw_clicks(setting, views, truth, draw)
+    found = [judged(setting, reading, draw, groups, truth, data) for reading, groups in groupings(setting, data, draw)]
+    with KEPT.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(asdict(each)) + "\n" for each in found)
+    for each in found:
+        print(
+            f"{each.setting}, draw {draw}, {each.reading}: {each.accuracy:.3f} {each.nmi:.3f} {each.hidden_f1:.3f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The chips most like some chosen ones, by the cosine of their embeddings: every chip is compared, so none is missed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.errors import ShapeError
+
+_BLOCK = 64  # chosen chips that are multiplied at once
+
+
+def unit_rows(embeddings: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Bring embeddings [N, D] to unit length, float32 [N, D]; a zero row stays zero.
+
+    Raises:
+        ShapeError(ValueError): if they are not [N, D].
+    """
+    if embeddings.ndim != 2:
+        raise ShapeError(f"embeddings must be [N, D]; got {embeddings.shape}.")
+    rows = np.ascontiguousarray(embeddings, np.float32)
+    found: NDArray[np.float32] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
+    return found
+
+
+def nearest(
+    unit: NDArray[np.float32], chosen: NDArray[np.int64], n: int, *, is_hidden: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the rows most like any of the chosen ones, most alike first.
+
+    Source: ours; an exact search. A chip is as like a selection as it is like the member that it resembles most.
+
+    Args:
+        unit: unit rows, float32 [N, D].
+        chosen: rows, int64 [S], at least one; these are not returned.
+        n: how many, at least 1; fewer come back where fewer are there.
+        is_hidden: bool [N]; not returned either.
+
+    Returns:
+        Rows, int64 [n], and their cosine to the nearest chosen one, float32 [n] in -1..1. Of equal ones the first come first.
+
+    Raises:
+        ShapeError(ValueError): if nothing is chosen, or the mask is not [N]. ValueError: if n is below 1.
+    """
+    if not len(chosen) or (is_hidden is not None and is_hidden.shape != (len(unit),)):
+        raise ShapeError(f"chosen must name at least one row, is_hidden be [{len(unit)}]; got {chosen.shape}.")
+    if n < 1:
+        raise ValueError(f"n must be at least 1; got {n}.")
+    is_out = np.zeros(len(unit), np.bool_) if is_hidden is None else is_hidden.copy()
+    is_out[chosen] = True
+    others = np.flatnonzero(~is_out)
+    n = min(n, len(others))
+    if n == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.float32)
+    alike = np.full(len(unit), -np.inf, np.float32)
+    if 2 * len(others) < len(unit):
+        alike[others] = _most_alike(unit[others], unit[chosen])
+    else:
+        alike[others] = _most_alike(unit, unit[chosen])[others]
+    least = np.partition(alike, len(alike) - n)[len(alike) - n]
+    rows = np.flatnonzero(alike >= least)
+    rows = rows[np.argsort(-alike[rows], kind="stable")][:n]
+    return rows.astype(np.int64), alike[rows].astype(np.float32)
+
+
+def _most_alike(unit: NDArray[np.float32], chosen: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the cosine of unit rows [N, D] to the one of [S, D] that each is most like, float32 [N]."""
+    if len(chosen) == 1:
+        return unit @ chosen[0]
+    best = np.full(len(unit), -np.inf, np.float32)
+    for start in range(0, len(chosen), _BLOCK):
+        np.maximum(best, (chosen[start : start + _BLOCK] @ unit.T).max(axis=0), out=best)
+    return best

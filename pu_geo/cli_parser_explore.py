@@ -1,0 +1,32 @@
+"""The words of the verbs `similar` and `suspects`; see `cli_parser`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+Verbs = argparse._SubParsersAction  # argparse has no public name for it
+
+
+def add_verbs(
+    verbs: Verbs[argparse.ArgumentParser],
+    verb_of: Callable[..., argparse.ArgumentParser],
+    whole: Callable[[int], Callable[[str], int]],
+) -> None:
+    """Add the two verbs.
+
+    Args:
+        verb_of: makes a verb from its name, help and example.
+        whole: gives a reader of whole numbers.
+    """
+    words = "List the buildings that look most like some others to a run's model."
+    verb = verb_of(verbs, "similar", words, "joplin.pugeo --building b000012 --count 20")
+    verb.add_argument("--building", required=True, nargs="+", metavar="ID", help="one building or several")
+    verb.add_argument("--count", type=whole(1), default=20)
+    verb.add_argument("--unlabeled", action="store_true", help="leave out what carries a label")
+    verb.add_argument("--run", default="latest", help="id of a run, or latest")
+    words = "List what is odd: clicks that may be wrong, buildings that are there twice, chips unlike any other."
+    verb = verb_of(verbs, "suspects", words, "joplin.pugeo --json")
+    verb.add_argument("--run", default="latest", help="id of a run, or latest")
+    verb.add_argument("--search", action="store_true", help="look through all chips again")
+    verb.add_argument("--reviewed", action="store_true", help="also what somebody reviewed on the Explore page")

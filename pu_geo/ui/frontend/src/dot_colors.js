@@ -1,0 +1,75 @@
+// What color each dot of the scatter has, and what the colors mean. A dot has a code, and each code a color.
+
+import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, scoreStep, stepRgb } from "./colors.js";
+
+const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
+// Paul Tol's muted colors, and two more; pale ones and dark ones take turns, so that neighbors in the list stay apart.
+const CATEGORIES = ["#CC6677", "#332288", "#DDCC77", "#117733", "#88CCEE", "#882255", "#44AA99", "#AA4499", "#999933", "#0072B2", "#E69F00", "#661100"];
+const OTHER = "#77808c";
+export const STEPS = 20;
+
+const rgbOf = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+const hexOf = (rgb) => `#${rgb.map((band) => band.toString(16).padStart(2, "0")).join("")}`;
+const STOPS = CIVIDIS.map(rgbOf);
+export const CIVIDIS_CSS = `linear-gradient(90deg, ${CIVIDIS.join(", ")})`;
+
+function cividis(step) {
+  const at = ((step + 0.5) / STEPS) * (STOPS.length - 1);
+  const [low, high] = [STOPS[Math.floor(at)], STOPS[Math.ceil(at)]];
+  return low.map((value, band) => Math.round(value + (high[band] - value) * (at % 1)));
+}
+
+/**
+ * @returns {
+ *   codes: Uint8Array, one a building; 0 for what has no value
+ *   palette: [red, green, blue] by code
+ *   order: codes, those that are drawn first first
+ *   entries: [{code, text, color}] of a legend of categories, or null
+ *   ramp: {css, ends} of a legend of numbers, or null
+ * }
+ * @param none [red, green, blue] of what has no value
+ */
+export function colorDots(store, color, values, none) {
+  if (color.kind === "labels") return byLabel(store, none);
+  if (color.kind === "scores") return byNumber(store.n, SCORE_STEPS, (i) => store.score(i), scoreStep, stepRgb, none);
+  if (color.kind === "numbers") {
+    const span = color.high - color.low || 1;
+    const step = (value) => Math.max(0, Math.min(STEPS - 1, Math.floor(((value - color.low) / span) * STEPS)));
+    return byNumber(store.n, STEPS, (i) => (values && !Number.isNaN(values[i]) ? values[i] : null), step, cividis, none);
+  }
+  return byCategory(store.n, color.names, values, none);
+}
+
+function byLabel(store, none) {
+  const palette = LABEL_COLORS.map((hex, code) => (code === UNLABELED ? none : rgbOf(hex)));
+  const order = [UNLABELED, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE];
+  const entries = [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE, UNLABELED].map((code) => ({ code, text: LABEL_TEXTS[code], color: hexOf(palette[code]) }));
+  return { codes: store.labels, palette, order, entries, isRamp: false };
+}
+
+function byNumber(n, steps, valueOf, step, colorOf, none) {
+  const codes = new Uint8Array(n);
+  for (let i = 0; i < n; i++) {
+    const value = valueOf(i);
+    if (value !== null) codes[i] = 1 + step(value);
+  }
+  const palette = [none, ...Array.from({ length: steps }, (_, at) => colorOf(at))];
+  return { codes, palette, order: palette.map((_, code) => code), entries: null, isRamp: true };
+}
+
+function byCategory(n, names, values, none) {
+  const codes = new Uint8Array(n);
+  const counts = new Uint32Array(names.length + 1);
+  for (let i = 0; i < n; i++) {
+    const value = values?.[i] ?? NaN;
+    codes[i] = value >= 0 && value < names.length ? 1 + value : 0;
+    counts[codes[i]]++;
+  }
+  const colors = names.map((_, at) => rgbOf(at < CATEGORIES.length ? CATEGORIES[at] : OTHER));
+  const palette = [none, ...colors];
+  // Rare ones last, so that they are not covered.
+  const order = [0, ...names.map((_, at) => at + 1).sort((a, b) => counts[b] - counts[a])];
+  const entries = names.map((text, at) => ({ code: at + 1, text, color: hexOf(colors[at]) }));
+  if (counts[0]) entries.push({ code: 0, text: "none", color: hexOf(none) });
+  return { codes, palette, order, entries, isRamp: false };
+}

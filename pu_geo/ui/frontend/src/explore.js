@@ -1,0 +1,125 @@
+// The scatter beside map and wall: brings its dots, labels what is selected, and tells the page of it.
+
+import { POSITIVE, NOT_ASSESSABLE, NOT_DAMAGED, UNLABELED } from "./colors.js";
+import { placesOf } from "./details.js";
+import { Files, asFloats } from "./files.js";
+import { ScatterPane } from "./scatter_pane.js";
+import { SelectionBar } from "./selection_bar.js";
+
+const TELL_AFTER_MS = 250; // nobody is told of a selection that is being drawn
+const LABEL_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE, 0: UNLABELED, Backspace: UNLABELED };
+
+const files = new Files(8); // they outlive a change of page
+let timesTold = 0; // the page hears only of messages that differ, and may have loaded another selection in between
+
+export class Explore {
+  /** @param view DamageView; asked for its store, labeler and map once somebody acts */
+  constructor(view) {
+    const { store, pictures } = view;
+    Object.assign(this, { view, store, data: null, loaded: null, told: "|-1" });
+    this.pane = new ScatterPane(store, pictures, {
+      choose: (numbers, adds) => store.choose(numbers, adds),
+      select: (i) => store.set("selected", i),
+      locate: (i) => i >= 0 && view.locate(i),
+    });
+    this.bar = new SelectionBar(store, {
+      label: (numbers, code) => view.labeler.give(numbers, code, "scatter"),
+      show: () => !view.map.root.hidden && view.map.showAll(store.chosen),
+      clear: () => store.choose([]),
+    });
+    store.on("chosen", () => this.#tellSoon());
+    store.on("selected", () => this.data?.tells_focus && this.#tellSoon());
+    store.on("geometry", () => this.#take());
+  }
+
+  get isActive() {
+    return this.data !== null;
+  }
+
+  /** Called on each run of the page, before the panes are shown. */
+  update({ scatter, base, token, gsd_m }) {
+    const before = this.data;
+    this.data = scatter ?? null;
+    this.store.set("picks", this.isActive);
+    this.bar.root.hidden = !this.isActive;
+    if (!this.isActive) return;
+    this.bar.confirmAbove = scatter.confirm_above;
+    this.pane.configure(scatter, token, gsd_m);
+    this.#load(`${base}/${token}/dots/${scatter.run_id}`, scatter);
+    if (scatter.tells_focus && !before?.tells_focus && this.store.selected >= 0) this.#tellSoon();
+    this.#take();
+    this.bar.draw();
+  }
+
+  #load(folder, { kind, v, color }) {
+    const failed = (error) => this.pane.sayNotLoaded(error);
+    const positions = `${folder}/${kind.toLowerCase()}.bin?v=${v}`;
+    if (positions !== this.positions) {
+      this.positions = positions;
+      files.get(positions, asFloats).then((found) => positions === this.positions && this.pane.setPositions(found), failed);
+    }
+    const hasValues = color.kind === "categories" || color.kind === "numbers";
+    const values = hasValues ? `${folder}/color.bin?by=${encodeURIComponent(color.by)}&v=${color.v}` : color.by;
+    if (values === this.values) return;
+    this.values = values;
+    if (!hasValues) this.pane.setValues(null);
+    else files.get(values, asFloats).then((found) => values === this.values && this.pane.setValues(found), failed);
+  }
+
+  // What the page wants to be selected, once for each name of it.
+  #take() {
+    if (!this.isActive || !this.store.ready || this.loaded === this.data.load) return;
+    const isFirst = this.loaded === null;
+    this.loaded = this.data.load;
+    if (isFirst && !this.data.selected) return;
+    this.store.choose([...placesOf(this.data.selected)]);
+    this.told = this.#said().text; // the page knows
+  }
+
+  #tellSoon() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.#tell(), TELL_AFTER_MS);
+  }
+
+  #said() {
+    let at = 0;
+    const places = this.store.chosen.map((i) => {
+      const step = (i - at).toString(36);
+      at = i;
+      return step;
+    }).join(" ");
+    const focus = this.data.tells_focus ? this.store.selected : -1;
+    return { places, focus, text: `${places}|${focus}` };
+  }
+
+  #tell() {
+    if (!this.isActive) return;
+    const { places, focus, text } = this.#said();
+    if (text === this.told) return;
+    this.told = text;
+    this.view.setStateValue("selection", { places, focus, number: ++timesTold });
+  }
+
+  /** @returns whether the key was one of ours */
+  key(name) {
+    if (!this.isActive || !this.store.chosen.length) return false;
+    if (name === "Enter") return this.bar.asked !== null && this.bar.ask(this.bar.asked), true; // never the one that was clicked
+    if (!(name in LABEL_KEYS) || !this.view.labeler.usable) return false;
+    this.bar.ask(LABEL_KEYS[name]);
+    return true;
+  }
+
+  /** @returns whether there was something to close or let go of */
+  escape() {
+    if (!this.isActive) return false;
+    if (this.bar.cancel()) return true;
+    if (!this.store.chosen.length) return false;
+    this.store.choose([]);
+    return true;
+  }
+
+  dispose() {
+    clearTimeout(this.timer);
+    this.data = null;
+  }
+}

@@ -1,0 +1,105 @@
+"""What is told of a cluster: estimates, distances, examples, splits, stability."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flood_chips import harvey
+
+from pu_geo.analysis import estimates, inspecting, ranker
+from pu_geo.analysis.cluster_labels import usual_k
+from pu_geo.analysis.pupl import over_cluster
+from pu_geo.errors import ShapeError
+
+
+def test_estimate_equals_the_numbers_worked_out_by_hand() -> None:
+    # 5 of 10 clicks lie in the first cluster, so 5/10 of 40 damaged: 20 of 50. 4/10 -> 16 of 20. 1/10 -> 4 of 100. None -> 0.
+    found = inspecting.damaged_share(np.array([5, 4, 1, 0]), np.array([50, 20, 100, 30]), n_damaged=40)
+    np.testing.assert_allclose(found.share, [0.4, 0.8, 0.04, 0.0])
+    assert (found.low <= found.share).all()
+    assert (found.share <= found.high).all()
+    assert found.low[3] == 0 < found.high[3]
+    # Nothing is below the clicks themselves, and nothing above all of a cluster.
+    tight = inspecting.damaged_share(np.array([9, 1]), np.array([9, 100]), n_damaged=12)
+    assert tight.low[0] == tight.share[0] == tight.high[0] == 1
+    # What is known to be undamaged is not damaged: 40 of 50 in the first cluster leave 10.
+    known = inspecting.damaged_share(
+        np.array([5, 4, 1, 0]), np.array([50, 20, 100, 30]), n_damaged=40, n_not_damaged=np.array([40, 0, 0, 30])
+    )
+    np.testing.assert_allclose(known.share, [0.2, 0.8, 0.04, 0.0])
+    np.testing.assert_allclose([known.high[0], known.high[3]], [0.2, 0.0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_interval_holds_the_truth_where_clicks_are_an_even_draw(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes, truth = np.full(20, 100), rng.integers(0, 60, 20)
+    held = []
+    for _ in range(40):
+        clicks = rng.multivariate_hypergeometric(truth, 40)
+        found = inspecting.damaged_share(clicks, sizes, n_damaged=float(truth.sum()))
+        held.append((found.low <= truth / 100) & (truth / 100 <= found.high))
+    assert np.mean(held) > 0.9
+
+
+def test_estimate_refuses_what_it_cannot_know() -> None:
+    with pytest.raises(ValueError, match="at least one positive"):
+        inspecting.damaged_share(np.zeros(2, np.int64), np.ones(2, np.int64), n_damaged=1)
+    with pytest.raises(ShapeError):
+        inspecting.damaged_share(np.ones(2, np.int64), np.ones(3, np.int64), n_damaged=1)
+
+
+def test_gaps_equal_a_loop_over_clusters() -> None:
+    rng = np.random.default_rng(0)
+    rows, part = rng.normal(size=(50, 6)).astype(np.float32), rng.integers(0, 3, 50)
+    gaps = inspecting.cosine_gaps(rows, inspecting.directions(rows, part, 3))
+    for k in range(3):
+        mean = rows[part == k].mean(axis=0)
+        expected = 1 - rows @ mean / np.linalg.norm(rows, axis=1) / np.linalg.norm(mean)
+        np.testing.assert_allclose(gaps[:, k], expected, atol=1e-5)
+
+
+def test_split_parts_two_groups_and_leaves_equal_rows_together() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(size=(40, 5)) + 6 * np.eye(5)[i] for i in (0, 3)]).astype(np.float32)
+    side = inspecting.split_in_two(rows)
+    assert {frozenset(np.flatnonzero(side == one).tolist()) for one in (0, 1)} == {
+        frozenset(range(40)),
+        frozenset(range(40, 80)),
+    }
+    assert len(np.unique(inspecting.split_in_two(np.ones((9, 4), np.float32)))) == 1
+
+
+def test_split_of_many_rows_is_worked_out_from_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(size=(500, 5)) + 9 * np.eye(5)[i] for i in (0, 3)]).astype(np.float32)
+    monkeypatch.setattr(inspecting, "MOST_ROWS", 100)
+    side = inspecting.split_in_two(rows)
+    assert abs(side[:500].mean() - side[500:].mean()) == 1
+
+
+def test_stability_is_the_best_jaccard_index() -> None:
+    first = np.array([0, 0, 0, 1, 1, 1])
+    assert inspecting.stability(first, [1 - first], 2).tolist() == [1, 1]
+    # {0,1,2} against {0,1}: 2/3; {3,4,5} against {2,3,4,5}: 3/4.
+    np.testing.assert_allclose(inspecting.stability(first, [np.array([0, 0, 1, 1, 1, 1])], 2), [2 / 3, 3 / 4])
+
+
+@pytest.mark.slow
+def test_small_clusters_find_damage_where_one_building_in_a_hundred_is_damaged(shared: Path) -> None:
+    values, is_damaged = harvey(shared, n_undamaged=1980, n_damaged=20)
+    rng = np.random.default_rng(0)
+    is_positive = np.zeros(len(values), np.bool_)
+    is_positive[rng.choice(np.flatnonzero(is_damaged), 10, replace=False)] = True
+    prepared = ranker.prepare(values)
+    share = estimates.elkan_noto_share(prepared, is_positive)
+    _, _, axes = np.linalg.svd(prepared.values, full_matrices=False)
+    found = over_cluster(prepared.values @ axes[:64].T, is_positive, k=usual_k(len(values)), seed=0)
+    n_damaged = share * (~is_positive).sum() + 10
+    chance = inspecting.damaged_share(found.positive_counts, found.sizes, n_damaged=n_damaged)
+    truth = np.bincount(found.labels[is_damaged], minlength=len(found.sizes)) / np.maximum(found.sizes, 1)
+    assert np.mean((chance.low <= truth) & (truth <= chance.high)) > 0.9
+    rest, worth_a_look = is_damaged & ~is_positive, (found.positive_counts > 0)[found.labels]
+    assert worth_a_look[rest].mean() > 2 * worth_a_look.mean()  # clusters with clicks hold much of the damage left

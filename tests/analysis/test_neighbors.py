@@ -1,0 +1,60 @@
+"""More like this: exact, for one chip and for several."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pu_geo.analysis import neighbors
+from pu_geo.errors import ShapeError
+
+
+@pytest.mark.parametrize("chosen", [[3], [3, 70, 5]])
+def test_equals_sorting_all_cosines(chosen: list[int]) -> None:
+    rows = np.random.default_rng(0).normal(size=(200, 16))
+    unit = neighbors.unit_rows(rows)
+    alike = (unit @ unit[chosen].T).max(axis=1)
+    expected = [row for row in np.argsort(-alike, kind="stable").tolist() if row not in chosen][:12]
+    found, cosines = neighbors.nearest(unit, np.array(chosen), 12)
+    assert found.tolist() == expected
+    np.testing.assert_allclose(cosines, alike[expected], rtol=1e-6)
+
+
+def test_hidden_and_chosen_rows_do_not_come_back() -> None:
+    unit = neighbors.unit_rows(np.random.default_rng(0).normal(size=(10, 4)))
+    hidden = np.arange(10) > 4
+    found, _ = neighbors.nearest(unit, np.array([0]), 20, is_hidden=hidden)
+    assert sorted(found.tolist()) == [1, 2, 3, 4]
+    nothing, _ = neighbors.nearest(unit, np.array([0]), 3, is_hidden=np.ones(10, np.bool_))
+    assert len(nothing) == 0
+
+
+def test_equal_rows_come_in_their_order_and_zero_rows_have_a_place() -> None:
+    unit = neighbors.unit_rows(np.concatenate([np.ones((4, 3)), np.zeros((1, 3))]))
+    found, cosines = neighbors.nearest(unit, np.array([1]), 4)
+    assert found.tolist() == [0, 2, 3, 4]
+    np.testing.assert_allclose(cosines, [1, 1, 1, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize(("n_chosen", "n_hidden"), [(200, 0), (200, 300), (700, 0)])
+def test_every_chip_of_a_large_selection_counts(n_chosen: int, n_hidden: int) -> None:
+    rng = np.random.default_rng(0)
+    unit = neighbors.unit_rows(rng.normal(size=(1000, 16)))
+    order = rng.permutation(1000)
+    chosen, hidden = order[:n_chosen], np.isin(np.arange(1000), order[n_chosen : n_chosen + n_hidden])
+    alike = (unit @ unit[chosen].T).max(axis=1)
+    alike[chosen], alike[hidden] = -2, -2
+    expected = np.argsort(-alike, kind="stable")[:24]
+    found, cosines = neighbors.nearest(unit, chosen, 24, is_hidden=hidden)
+    assert found.tolist() == expected.tolist()
+    np.testing.assert_allclose(cosines, alike[expected], rtol=1e-5)
+
+
+def test_refuses_an_empty_choice() -> None:
+    unit = neighbors.unit_rows(np.ones((3, 2)))
+    with pytest.raises(ShapeError):
+        neighbors.nearest(unit, np.zeros(0, np.int64), 3)
+    with pytest.raises(ValueError, match="at least 1"):
+        neighbors.nearest(unit, np.array([0]), 0)
+    with pytest.raises(ShapeError):
+        neighbors.unit_rows(np.ones(3))
