@@ -57,13 +57,12 @@ def _next_run(layout: Layout) -> None:
 
 def _start(layout: Layout, run_id: str, is_busy: bool) -> None:
     number, go = st.columns([1, 3], vertical_alignment="bottom")
-    k = number.number_input(
-        "Number of clusters", 0, 500, 0, key="cluster-k", help="0 takes one for 30 buildings, 60 at most."
-    )  # fmt: skip
+    number.number_input("Number of clusters", 0, 500, 0, key="cluster-k", help="0 takes one for 30 buildings, 60 at most.")
     label = "Cluster again" if clusters.is_clustered(layout, run_id) else "Start clustering"
-    if go.button(label, key="cluster-start", icon=":material/bubble_chart:", disabled=is_busy):
-        clusters.start(layout, run_id, k=int(k))
-        st.rerun()
+    go.button(
+        label, key="cluster-start", icon=":material/bubble_chart:", disabled=is_busy,
+        on_click=frame.does(lambda: clusters.start(layout, run_id, k=int(st.session_state["cluster-k"]))),
+    )  # fmt: skip
 
 
 def _inspected(layout: Layout, run_id: str, found: Inspected) -> None:
@@ -193,6 +192,4 @@ def _merge(layout: Layout, run_id: str, found: Inspected, chosen: Cluster, who: 
 
 
 def _button(label: str, key: str, icon: str, is_off: bool, words: str, act: Callable[[], object]) -> None:
-    if st.button(label, key=f"cluster-{key}", icon=icon, disabled=is_off, help=words):
-        act()
-        st.rerun()
+    st.button(label, key=f"cluster-{key}", icon=icon, disabled=is_off, help=words, on_click=frame.does(act))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -63,6 +63,17 @@ def telling_errors() -> Iterator[None]:
         yield
     except PuGeoError as error:
         st.error(f"**{plain(error.problem)}**\n\n{plain(error.hint)}", icon=":material/error:")
+
+
+def does(act: Callable[[], object]) -> Callable[[], None]:
+    """Make what a button's `on_click` takes. It acts before anything is drawn: a page that is drawn anew just then, because
+    something was selected on it, would lose a click that is asked for amid the drawing."""
+
+    def on_click() -> None:
+        with telling_errors():
+            act()
+
+    return on_click
 
 
 def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:

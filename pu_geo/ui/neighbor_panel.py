@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -51,13 +52,19 @@ def _buttons(layout: Layout, found: Sequence[Alike]) -> None:
     with st.container(horizontal=True):
         for words, label, icon in _LABELS:
             ids = [each.building_id for each in found if each.label != label]
-            if st.button(f"{words} ({len(ids)})", key=f"like-{label}", icon=icon, disabled=not ids):
-                n = neighbors.label_all(layout, ids, label, analyst=frame.analyst())
-                st.toast(f"Labeled {n} buildings. Undo takes all of them back.")
-                st.rerun()
-        if st.button("Undo", key="like-undo", icon=":material/undo:", help="Takes back your last act of labeling."):
-            neighbors.undo(layout, analyst=frame.analyst())
-            st.rerun()
+            st.button(
+                f"{words} ({len(ids)})", key=f"like-{label}", icon=icon, disabled=not ids,
+                on_click=frame.does(partial(_label, layout, ids, label)),
+            )  # fmt: skip
+        st.button(
+            "Undo", key="like-undo", icon=":material/undo:", help="Takes back your last act of labeling.",
+            on_click=frame.does(lambda: neighbors.undo(layout, analyst=frame.analyst())),
+        )  # fmt: skip
+
+
+def _label(layout: Layout, ids: Sequence[str], label: Label) -> None:
+    n = neighbors.label_all(layout, ids, label, analyst=frame.analyst())
+    st.toast(f"Labeled {n} buildings. Undo takes all of them back.")
 
 
 def _caption(each: Alike) -> str:

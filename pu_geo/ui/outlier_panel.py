@@ -32,9 +32,10 @@ def draw(layout: Layout, run_id: str) -> None:
             f"{counts['duplicate']} duplicates, {counts['isolated']} chips unlike any other"
         )
         label = "Look again" if outliers.is_looked_through(layout, run_id) else "Look for odd chips and duplicates"
-        if button.button(label, key="outliers-start", icon=":material/manage_search:", disabled=is_busy):
-            outliers.start(layout, run_id)
-            st.rerun()
+        button.button(
+            label, key="outliers-start", icon=":material/manage_search:", disabled=is_busy,
+            on_click=frame.does(lambda: outliers.start(layout, run_id)),
+        )  # fmt: skip
         if back.button(
             "Undo", key="outliers-undo", icon=":material/undo:", help="Takes back your last review, and its label."
         ):

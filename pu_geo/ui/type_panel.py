@@ -50,15 +50,20 @@ def _draw_start(layout: Layout) -> None:
     n_groups = number.number_input(
         "Groups", 0, 200, _AS_SUGGESTED, key="types-groups", help="0 takes the number that the buildings' looks suggest."
     )
-    n_seeds = seeds.number_input(
+    seeds.number_input(
         "Trainings", 1, 20, discovering.N_SEEDS, key="types-seeds", help="What they agree on is steadier than one alone."
     )
-    if start.button("Look for further kinds", icon=":material/category:", key="types-start", disabled=n_groups == 1):
-        with frame.telling_errors():
-            discovering.start(layout, n_groups=int(n_groups) or None, n_seeds=int(n_seeds))
-            st.rerun()
+    start.button(
+        "Look for further kinds", icon=":material/category:", key="types-start", disabled=n_groups == 1,
+        on_click=frame.does(lambda: _start(layout)),
+    )  # fmt: skip
     if n_groups == 1:
         st.caption(":orange[One group would hold everything; ask for 2 or more.]")
+
+
+def _start(layout: Layout) -> None:
+    asked = st.session_state
+    discovering.start(layout, n_groups=int(asked["types-groups"]) or None, n_seeds=int(asked["types-seeds"]))
 
 
 def _draw_proposal(layout: Layout, found: Proposal) -> None:
