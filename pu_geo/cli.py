@@ -21,7 +21,7 @@ from pu_geo import (
     cli_types,
 )
 from pu_geo.cli_parser import build_parser
-from pu_geo.cli_run import absolute, run_job, say
+from pu_geo.cli_run import absolute, overrides_of, run_job, say
 from pu_geo.errors import JobCancelled, LabelError, PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services import imagery, labeling, projects
@@ -176,7 +176,7 @@ def _train(options: argparse.Namespace) -> None:
     from pu_geo.services import training, training_times
 
     layout = projects.find(options.project)
-    overrides = _overrides(options.set)
+    overrides = overrides_of(options.set)
     training.require(
         layout, options.method, preset=options.preset, overrides=overrides, types_from=options.types_from,
         hold_out=options.hold_out,
@@ -200,13 +200,6 @@ def _train(options: argparse.Namespace) -> None:
     }  # fmt: skip
     result = run_job(layout, "train", args, options)
     say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
-
-
-def _overrides(pairs: list[str]) -> dict[str, str]:
-    for pair in pairs:
-        if "=" not in pair:
-            raise PuGeoError(f"--set {pair!r} is not of the form key=value.", "Write, for example, --set epochs=80.")
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -6,8 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
-from pu_geo.cli_run import absolute, run_job, say
-from pu_geo.errors import PuGeoError
+from pu_geo.cli_run import absolute, overrides_of, run_job, say
+from pu_geo.errors import PuGeoError, writing
 from pu_geo.services import projects, run_card
 
 _KINDS = {".html": run_card.as_html, ".md": run_card.as_markdown}
@@ -25,12 +25,8 @@ def _card(options: argparse.Namespace) -> None:
             f"{out.name} ends in {out.suffix!r}; a card is written as .html, .md or .json.", "Give the file such a name."
         )
     text = _KINDS[out.suffix](card) if out.suffix in _KINDS else as_json
-    try:
+    with writing(out):
         out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise PuGeoError(
-            f"{out} cannot be written: {error.strerror or error}.", "Choose another place, or make room there.", kind="disk"
-        ) from error
     run_id = card["run"]["run_id"]
     say(options, {"run_id": run_id, "out": str(out)}, f"Wrote the card of {run_id} to {out}.")
 
@@ -40,7 +36,7 @@ def _pack(options: argparse.Namespace) -> None:
 
     found = pack(
         projects.find(options.project), options.out, method=options.method, preset=options.preset, seed=options.seed,
-        overrides=_overrides(options.set), types_from=options.types_from, hold_out=options.hold_out,
+        overrides=overrides_of(options.set), types_from=options.types_from, hold_out=options.hold_out,
     )  # fmt: skip
     lines = [
         f"Packed {found['n']:,} buildings with {found['n_positive']} positives into {found['out']} ({found['bytes']:,} bytes).",
@@ -48,13 +44,6 @@ def _pack(options: argparse.Namespace) -> None:
         f"Copy the folder back, and: pu-geo bring-in {options.project} FOLDER",
     ]
     say(options, found, "\n".join(lines))
-
-
-def _overrides(pairs: list[str]) -> dict[str, str]:
-    for pair in pairs:
-        if "=" not in pair:
-            raise PuGeoError(f"--set {pair!r} is not of the form key=value.", "Write, for example, --set epochs=80.")
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def _bring_in(options: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from pu_geo.cli_run import run_job, say
+from pu_geo.cli_run import in_brackets, run_job, say
 from pu_geo.services import compared_words, comparing, disagreeing, ensembling, projects
 from pu_geo.services.comparing import Comparison, Side
 from pu_geo.services.disagreeing import Apart
@@ -43,12 +43,8 @@ def _figures(side: Side) -> list[str]:
 
 
 def _apart_lines(title: str, rows: list[Apart]) -> list[str]:
-    found = [f"  {row.building_id}: {row.places[0]:,} in A, {row.places[1]:,} in B{_label(row)}" for row in rows]
+    found = [f"  {row.building_id}: {row.places[0]:,} in A, {row.places[1]:,} in B{in_brackets(row.label)}" for row in rows]
     return [f"{title}:", *(found or ["  none"])]
-
-
-def _label(row: Apart) -> str:
-    return f" ({row.label.replace('_', ' ')})" if row.label else ""
 
 
 def _ensemble(options: argparse.Namespace) -> None:

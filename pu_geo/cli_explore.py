@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from pu_geo.cli_run import run_job, say
+from pu_geo.cli_run import in_brackets, run_job, say
 from pu_geo.services import neighbors, outliers, projects
 
 
@@ -14,13 +14,9 @@ def _similar(options: argparse.Namespace) -> None:
         projects.find(options.project), options.run, options.building, count=options.count, only_unlabeled=options.unlabeled
     )
     lines = [
-        f"{one.building_id}: cosine {one.cosine:.3f}, score {one.score:.3f}{_label(one.label)}" for one in found
+        f"{one.building_id}: cosine {one.cosine:.3f}, score {one.score:.3f}{in_brackets(one.label)}" for one in found
     ] or ["No other building is there."]  # fmt: skip
     say(options, {"like": options.building, "buildings": [asdict(one) for one in found]}, "\n".join(lines))
-
-
-def _label(label: str) -> str:
-    return f" ({label.replace('_', ' ')})" if label else ""
 
 
 def _suspects(options: argparse.Namespace) -> None:

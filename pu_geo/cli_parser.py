@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 
 from pu_geo import cli_parser_apart, cli_parser_explore, cli_parser_types
-
-
-def whole(low: int) -> Callable[[str], int]:
-    """Return a reader of whole numbers from `low` on."""
-
-    def read(text: str) -> int:
-        if not text.isdigit() or int(text) < low:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} on")
-        return int(text)
-
-    return read
+from pu_geo.cli_words import Verbs, verb_of, whole
 
 
 def build_parser(version: str) -> argparse.ArgumentParser:
@@ -30,34 +19,20 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     _label_verb(verbs)
     _run_verbs(verbs)
     _model_verb(verbs)
-    cli_parser_apart.add_verbs(verbs, _verb, whole)
-    cli_parser_types.add_verbs(verbs, _verb, whole)
-    cli_parser_explore.add_verbs(verbs, _verb, whole)
+    cli_parser_apart.add_verbs(verbs)
+    cli_parser_types.add_verbs(verbs)
+    cli_parser_explore.add_verbs(verbs)
     _map_verbs(verbs)
     _other_verbs(verbs)
     return parser
 
 
-def _verb(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    help: str,
-    example: str,
-    *,
-    project: bool = True,
-    group: str = "",
-) -> argparse.ArgumentParser:
-    verb = verbs.add_parser(name, help=help, description=help, epilog=f"Example: pu-geo {group}{name} {example}")
-    if project:
-        verb.add_argument("project", metavar="P.pugeo", help="the project folder")
-    verb.add_argument("--json", action="store_true", help="print JSON for machines")
-    return verb
-
-
-def _imagery_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    verb = _verb(verbs, "init", "Make a new, empty project.", "joplin.pugeo --name 'Joplin 2011'")
+def _imagery_verbs(verbs: Verbs) -> None:
+    verb = verb_of(verbs, "init", "Make a new, empty project.", "joplin.pugeo --name 'Joplin 2011'")
     verb.add_argument("--name", help="name shown to people (default: the folder's)")
-    verb = _verb(verbs, "add-scene", "Add pre- and post-event GeoTIFF scenes.", "joplin.pugeo --pre pre.tif --post post.tif")
+    verb = verb_of(
+        verbs, "add-scene", "Add pre- and post-event GeoTIFF scenes.", "joplin.pugeo --pre pre.tif --post post.tif"
+    )
     verb.add_argument("--pre", action="append", default=[], metavar="TIF", help="a pre-event scene; may be repeated")
     verb.add_argument("--post", action="append", default=[], metavar="TIF", help="a post-event scene; may be repeated")
     verb.add_argument("--bands", default="", metavar="R,G,B", help="numbers of the red, green and blue band, such as 3,2,1")
@@ -69,23 +44,23 @@ def _imagery_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -
     verb.add_argument(
         "--choose", default="", metavar="NAME", help="of it, pictures whose names begin so, or match a NAME with *"
     )
-    verb = _verb(
+    verb = verb_of(
         verbs, "add-footprints", "Add building footprints (GeoJSON, GeoPackage, shapefile, FlatGeobuf, GeoParquet, CSV, xBD).",
         "joplin.pugeo houses.geojson",
     )  # fmt: skip
     verb.add_argument("file", metavar="FILE")
     verb.add_argument("--crs", metavar="EPSG:N", help="where the file names none")
     _aoi_verb(verbs)
-    verb = _verb(verbs, "add-grid", "Lay square cells where nobody mapped buildings.", "joplin.pugeo --size-m 30")
+    verb = verb_of(verbs, "add-grid", "Lay square cells where nobody mapped buildings.", "joplin.pugeo --size-m 30")
     verb.add_argument("--size-m", type=float, required=True, help="side of a cell in meters")
-    _verb(verbs, "align", "Find how far pre and post scenes are apart at each building.", "joplin.pugeo")
-    verb = _verb(verbs, "chip", "Cut one chip per footprint and compute its features.", "joplin.pugeo --size-px 64")
+    verb_of(verbs, "align", "Find how far pre and post scenes are apart at each building.", "joplin.pugeo")
+    verb = verb_of(verbs, "chip", "Cut one chip per footprint and compute its features.", "joplin.pugeo --size-px 64")
     verb.add_argument("--size-px", type=whole(1), default=64, help="side of a chip in pixels (default 64)")
     verb.add_argument("--bands", choices=["pre+post", "post"], default="pre+post")
 
 
-def _aoi_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    verb = _verb(
+def _aoi_verb(verbs: Verbs) -> None:
+    verb = verb_of(
         verbs, "add-aoi", "Limit footprints and grids that are added from now on to an area of interest.",
         "joplin.pugeo aoi.geojson",
     )  # fmt: skip
@@ -101,8 +76,8 @@ def _aoi_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     verb.add_argument("--undo", action="store_true", help="put back the area that was taken away or replaced last")
 
 
-def _label_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    verb = _verb(
+def _label_verb(verbs: Verbs) -> None:
+    verb = verb_of(
         verbs, "label", "Add labels: simulated clicks, a stream, or a file.",
         "joplin.pugeo --from-field damage --is destroyed --count 30 --seed 0",
     )  # fmt: skip
@@ -128,13 +103,13 @@ def _label_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     verb.add_argument("--analyst", help="who is labelling (a pseudonym will do)")
 
 
-def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    _verb(verbs, "rank", "Rank all buildings with the instant ranker; makes a run.", "joplin.pugeo")
-    verb = _verb(
+def _run_verbs(verbs: Verbs) -> None:
+    verb_of(verbs, "rank", "Rank all buildings with the instant ranker; makes a run.", "joplin.pugeo")
+    verb = verb_of(
         verbs, "methods", "List the methods, what they need, and how long presets take.", "--probe --json", project=False
     )  # fmt: skip
     verb.add_argument("--probe", action="store_true", help="measure this machine before, which takes about 15 seconds")
-    verb = _verb(verbs, "train", "Train a method and score all buildings; makes a run.", "joplin.pugeo --method ncpu")
+    verb = verb_of(verbs, "train", "Train a method and score all buildings; makes a run.", "joplin.pugeo --method ncpu")
     verb.add_argument("--method", required=True, help="ncpu, pucl, ...: `pu-geo methods` lists them")
     verb.add_argument("--preset", default="quick")
     verb.add_argument("--seed", type=whole(0), default=0)
@@ -150,7 +125,7 @@ def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     verb.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change one setting of the preset")
     verb.add_argument("--detach", action="store_true", help="train in the background and return at once")
-    verb = _verb(
+    verb = verb_of(
         verbs, "evaluate", "Compare a run with truth that came with the footprints.",
         "joplin.pugeo --field damage --positive destroyed --exclude un-classified --json",
     )  # fmt: skip
@@ -161,46 +136,48 @@ def _run_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     _compare_verbs(verbs)
 
 
-def _compare_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    verb = _verb(
+def _compare_verbs(verbs: Verbs) -> None:
+    verb = verb_of(
         verbs, "compare", "Say how far two runs agree, where they do not, and which is judged better.",
         "joplin.pugeo --runs latest ranker-0520-1130-12ab",
     )  # fmt: skip
     verb.add_argument("--runs", nargs=2, required=True, metavar="RUN", help="ids of two runs; latest is the newest")
-    verb = _verb(verbs, "ensemble", "Average the ranks of several runs; makes a run.", "joplin.pugeo --runs latest ID ID")
+    verb = verb_of(verbs, "ensemble", "Average the ranks of several runs; makes a run.", "joplin.pugeo --runs latest ID ID")
     verb.add_argument("--runs", nargs="+", required=True, metavar="RUN", help="ids of runs; latest is the newest")
 
 
-def _model_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _model_verb(verbs: Verbs) -> None:
     words = "Hand a trained model on, check one that came, or score all buildings by it."
     actions = verbs.add_parser("model", help=words, description=words).add_subparsers(
         dest="action", required=True, metavar="ACTION"
     )
-    verb = _verb(
+    verb = verb_of(
         actions, "export", "Write the model of a run into one file.", "joplin.pugeo latest --out joplin.pugeo-model.zip",
         group="model ",
     )  # fmt: skip
     verb.add_argument("run", metavar="RUN", help="id of a run, or latest")
     verb.add_argument("--out", required=True, metavar="FILE.pugeo-model.zip", help="a file, or a folder to put it in")
-    verb = _verb(
+    verb = verb_of(
         actions, "check", "Say whether a model file can be used, and for which chips.", "joplin.pugeo-model.zip",
         project=False, group="model ",
     )  # fmt: skip
     verb.add_argument("file", metavar="FILE")
-    verb = _verb(
+    verb = verb_of(
         actions, "apply", "Score all buildings of a project by a model that was trained elsewhere.",
         "moore.pugeo joplin.pugeo-model.zip", group="model ",
     )  # fmt: skip
     verb.add_argument("file", metavar="FILE")
 
 
-def _map_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    verb = _verb(verbs, "add-areas", "Add areas to sum up by, such as districts.", "joplin.pugeo adm2.geojson --layer adm2")
+def _map_verbs(verbs: Verbs) -> None:
+    verb = verb_of(
+        verbs, "add-areas", "Add areas to sum up by, such as districts.", "joplin.pugeo adm2.geojson --layer adm2"
+    )
     verb.add_argument("file", metavar="FILE")
     verb.add_argument("--layer", required=True, help="what to call them; adm1 and adm2 also fill the codes of the export")
     verb.add_argument("--name-field", metavar="NAME", help="attribute with the names (default: a usual one)")
     verb.add_argument("--code-field", metavar="NAME", help="attribute with the codes (default: a usual one)")
-    verb = _verb(verbs, "audit", "Begin the audit of a run's map, or say what it says.", "joplin.pugeo begin --checks 200")
+    verb = verb_of(verbs, "audit", "Begin the audit of a run's map, or say what it says.", "joplin.pugeo begin --checks 200")
     verb.add_argument("action", nargs="?", choices=["begin", "status"], default="status")
     verb.add_argument("--run", default="latest", help="id of a run, or latest")
     verb.add_argument(
@@ -208,7 +185,7 @@ def _map_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     verb.add_argument("--threshold", type=float, help="where precision and recall are judged (default: the run's own)")
     verb.add_argument("--analyst", help="who begins it (a pseudonym will do)")
-    verb = _verb(
+    verb = verb_of(
         verbs,
         "export",
         "Write the damage map into one file.",
@@ -217,7 +194,7 @@ def _map_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     _run_and_threshold(verb)
     verb.add_argument("--format", default="geojson", help="geojson, gpkg, parquet, fgb, csv, kml or heat (default geojson)")
     verb.add_argument("--out", required=True, metavar="FILE")
-    verb = _verb(
+    verb = verb_of(
         verbs, "publish", "Write the next version of the damage map, with all that belongs to it, into exports/.",
         "joplin.pugeo --formats geojson gpkg csv",
     )  # fmt: skip
@@ -225,7 +202,7 @@ def _map_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     verb.add_argument("--formats", nargs="+", default=["geojson", "gpkg", "csv"], metavar="FORMAT", help="as for export")
     verb.add_argument("--profile", action="append", default=[], metavar="NAME", help="add classes of copernicus or unosat")
 
-    verb = _verb(
+    verb = verb_of(
         verbs, "next-round", "Begin the next round: a new post image over the same buildings.",
         "joplin.pugeo --new joplin-2.pugeo --post 20110530.tif",
     )  # fmt: skip
@@ -247,23 +224,23 @@ def _run_and_threshold(verb: argparse.ArgumentParser) -> None:
     )
 
 
-def _other_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    verb = _verb(
+def _other_verbs(verbs: Verbs) -> None:
+    verb = verb_of(
         verbs, "export-labels", "Write the current labels, and their whole history.", "joplin.pugeo --out labels.csv"
     )
     verb.add_argument("--out", required=True, metavar="FILE.csv|.geojson", help="history goes to FILE.events.csv beside it")
-    verb = _verb(verbs, "inspect", "Say whether files can be used.", "*.tif *.geojson --json", project=False)
+    verb = verb_of(verbs, "inspect", "Say whether files can be used.", "*.tif *.geojson --json", project=False)
     verb.add_argument("file", nargs="+", metavar="FILE")
-    verb = _verb(
+    verb = verb_of(
         verbs, "jobs", "List background jobs; cancel, pause, resume, retry or dismiss one, or print its log.",
         "joplin.pugeo resume 20260101-120000-abc123",
     )  # fmt: skip
     verb.add_argument("action", nargs="?", choices=["cancel", "pause", "resume", "retry", "dismiss", "log"])
     verb.add_argument("--all", action="store_true", help="list those that were dismissed, too")
     verb.add_argument("job_id", nargs="?", metavar="ID")
-    verb = _verb(verbs, "demo", "Run every step on the sample event.", "--out demo", project=False)
+    verb = verb_of(verbs, "demo", "Run every step on the sample event.", "--out demo", project=False)
     verb.add_argument("--out", default="pu-geo-demo", metavar="DIR", help="folder for the project and the map")
-    verb = _verb(
+    verb = verb_of(
         verbs, "benchmark", "Reproduce rows of papers' tables on their data sets; `list` names the tables.",
         "fmnist --data fashion_mnist --seeds 5 --keep fmnist.jsonl --out fmnist.md", project=False,
     )  # fmt: skip

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-
-Verbs = argparse._SubParsersAction  # argparse has no public name for it
+from pu_geo.cli_words import Verbs, verb_of, whole
 
 
-def add_verbs(
-    verbs: Verbs[argparse.ArgumentParser],
-    verb_of: Callable[..., argparse.ArgumentParser],
-    whole: Callable[[int], Callable[[str], int]],
-) -> None:
-    """Add the three verbs.
-
-    Args:
-        verb_of: makes a verb from its name, help and example.
-        whole: gives a reader of whole numbers.
-    """
+def add_verbs(verbs: Verbs) -> None:
+    """Add the three verbs."""
     words = "Write the card of a run: data, labels, settings, curves, judgement, limits."
     verb = verb_of(verbs, "card", words, "joplin.pugeo --run latest --out card.html")
     verb.add_argument("--run", default="latest", help="id of a run, or latest")

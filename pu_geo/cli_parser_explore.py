@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-
-Verbs = argparse._SubParsersAction  # argparse has no public name for it
+from pu_geo.cli_words import Verbs, verb_of, whole
 
 
-def add_verbs(
-    verbs: Verbs[argparse.ArgumentParser],
-    verb_of: Callable[..., argparse.ArgumentParser],
-    whole: Callable[[int], Callable[[str], int]],
-) -> None:
-    """Add the two verbs.
-
-    Args:
-        verb_of: makes a verb from its name, help and example.
-        whole: gives a reader of whole numbers.
-    """
+def add_verbs(verbs: Verbs) -> None:
+    """Add the two verbs."""
     words = "List the buildings that look most like some others to a run's model."
     verb = verb_of(verbs, "similar", words, "joplin.pugeo --building b000012 --count 20")
     verb.add_argument("--building", required=True, nargs="+", metavar="ID", help="one building or several")

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-
-Verbs = argparse._SubParsersAction  # argparse has no public name for it
+from pu_geo.cli_words import Verbs, verb_of, whole
 
 
-def add_verbs(
-    verbs: Verbs[argparse.ArgumentParser],
-    verb_of: Callable[..., argparse.ArgumentParser],
-    whole: Callable[[int], Callable[[str], int]],
-) -> None:
-    """Add the two verbs.
-
-    Args:
-        verb_of: makes a verb from its name, help and example.
-        whole: gives a reader of whole numbers.
-    """
+def add_verbs(verbs: Verbs) -> None:
+    """Add the two verbs."""
     words = "Propose groups of buildings: which kinds are there besides those named so far?"
     verb = verb_of(verbs, "discover", words, "joplin.pugeo --groups 6")
     verb.add_argument("--groups", type=whole(2), metavar="N", help="how many (default: as many as are suggested)")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo import jobs, processes
-from pu_geo.errors import JobCancelled
+from pu_geo.errors import JobCancelled, PuGeoError
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
@@ -55,3 +55,20 @@ def run_job(layout: Layout, task: str, args: Mapping[str, Any], options: argpars
 def absolute(paths: list[str]) -> list[str]:
     """Return paths as they are understood from any folder."""
     return [str(Path(path).expanduser().resolve()) for path in paths]
+
+
+def overrides_of(pairs: list[str]) -> dict[str, str]:
+    """Read settings that were written as key=value.
+
+    Raises:
+        PuGeoError: if one is not.
+    """
+    for pair in pairs:
+        if "=" not in pair:
+            raise PuGeoError(f"--set {pair!r} is not of the form key=value.", "Write, for example, --set epochs=80.")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def in_brackets(label: str) -> str:
+    """Write a label behind a building: " (not damaged)"; nothing where there is none."""
+    return f" ({label.replace('_', ' ')})" if label else ""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 
 class PuGeoError(Exception):
     """A mistake of the user's, told in three parts.
@@ -61,3 +65,18 @@ class JobCancelled(Exception):
 
 class JobPaused(JobCancelled):
     """Raised inside a running task that stops for now: its state is on disk, and it goes on from there."""
+
+
+@contextmanager
+def writing(path: Path, kind: type[PuGeoError] = PuGeoError) -> Iterator[None]:
+    """Tell of a file or folder that a person named and that cannot be written, in words.
+
+    Raises:
+        PuGeoError: of that kind, in place of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise kind(
+            f"{path} cannot be written: {error.strerror or error}.", "Choose another place, or make room there.", kind="disk"
+        ) from error

@@ -98,8 +98,9 @@ def _write_spec(folder: Path, layout: Layout, task: str, args: Mapping[str, Any]
 
 
 def _require_free(layout: Layout, task: str) -> None:
-    busy = [job.job_id for job in all_jobs(layout) if job.is_active and job.task in ONE_AT_A_TIME]
-    if task in ONE_AT_A_TIME and busy:
+    if task not in ONE_AT_A_TIME:
+        return
+    if busy := [job.job_id for job in all_jobs(layout) if job.is_active and job.task in ONE_AT_A_TIME]:
         raise JobError(
             f"Job {busy[0]} is changing this project's imagery already.", "Wait for it, or cancel it first.", kind="running"
         )
@@ -203,7 +204,7 @@ def retry(layout: Layout, job_id: str) -> str:
     try:
         end_leftovers(folder)
         seen = view(folder)
-        (folder / DISMISSED).touch()  # also so that it is not the one that others wait for
+        (folder / DISMISSED).touch()  # before the start: its lock is held here, so it would count as active there
         try:
             return start(layout, seen.task, seen.args)
         except JobError:

@@ -208,6 +208,14 @@ def centers(db: sqlite3.Connection) -> tuple[list[str], NDArray[np.float64]]:
     return [row[0] for row in rows], west_east_south_north.mean(axis=2)
 
 
+def centers_px(db: sqlite3.Connection, ids: Sequence[str]) -> NDArray[np.float32]:
+    """Return (column, row) of buildings in pixels of the project grid, float32 [n, 2]; NaN for one that is gone."""
+    known, xy = centers(db)
+    row = {building: i for i, building in enumerate(known)}
+    at = np.array([row.get(building, -1) for building in ids], np.int64)
+    return np.where(at[:, None] >= 0, grid(db).to_px(xy)[at], np.nan).astype(np.float32)
+
+
 def attribute_names(db: sqlite3.Connection) -> list[str]:
     """Return the names of all attributes that footprints carry, in alphabetical order, without reading an outline."""
     return [row[0] for row in db.execute("SELECT DISTINCT key FROM footprints, json_each(attributes) ORDER BY key")]

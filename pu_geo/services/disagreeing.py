@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,17 +59,7 @@ def map_points(layout: Layout, found: Comparison) -> MapPoints:
     """Return where two runs disagree, building by building."""
     difference = found.ranked.difference
     order = np.argsort(np.abs(difference), kind="stable")
-    xy = _centers_px(layout, found.ranked.ids)[order]
+    with store.connect(layout) as db:
+        xy = contents.centers_px(db, found.ranked.ids)[order]
     most = max(float(np.abs(difference).max()), LEAST_SPAN)
     return MapPoints(xy[:, 0], xy[:, 1], difference[order].astype(np.float32), most)
-
-
-def _centers_px(layout: Layout, ids: Sequence[str]) -> NDArray[np.float32]:
-    """Return (column, row) of buildings in pixels of the project grid, float32 [n, 2]."""
-    with store.connect(layout) as db:
-        grid = contents.grid(db)
-        known, xy = contents.centers(db)
-    if list(ids) != known:
-        row = {building: i for i, building in enumerate(known)}
-        xy = xy[[row[building] for building in ids]]
-    return grid.to_px(xy).astype(np.float32)

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from pu_geo import jobs
-from pu_geo.errors import ModelError
+from pu_geo.errors import ModelError, writing
 from pu_geo.project import model_files, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.project.model_files import SUFFIX
@@ -58,12 +58,8 @@ def export(layout: Layout, run_id: str, out: str) -> dict[str, object]:
     path = Path(out).expanduser().resolve()
     path = path / file_name(found) if path.is_dir() else path
     card, weights = model_files.of_run(layout, found)
-    try:
+    with writing(path, ModelError):
         model_files.write(path, card, weights)
-    except OSError as error:
-        raise ModelError(
-            f"{path} cannot be written: {error.strerror or error}.", "Choose another place, or make room there.", kind="disk"
-        ) from error
     return {"run_id": found, "out": str(path), "bytes": path.stat().st_size}
 
 

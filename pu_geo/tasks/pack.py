@@ -15,7 +15,7 @@ import numpy as np
 from pu_geo import __version__
 from pu_geo.engine.network import FEATURES
 from pu_geo.engine.run import Run
-from pu_geo.errors import PuGeoError, TrainingError
+from pu_geo.errors import PuGeoError, TrainingError, writing
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import packed
@@ -68,14 +68,8 @@ def pack(
         "began_with": began_with, "n": data.inputs.n_chips,
     }  # fmt: skip
     arrays = {CLASSES: data.classes, LEFT_OUT: data.is_left_out}
-    try:
+    with writing(folder):
         _write(folder, told, source_of(layout, inputs, settings), arrays, inputs)
-    except OSError as error:
-        raise PuGeoError(
-            f"{folder} cannot be written: {error.strerror or error}.",
-            "Choose another place, or make room there.",
-            kind="disk",
-        ) from error
     n_bytes = sum(path.stat().st_size for path in folder.iterdir())
     facts = {
         "method": method,
