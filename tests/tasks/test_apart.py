@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from model_parts import N, job_of, with_chips
 from small_parts import REPOSITORY, small_project
 
@@ -41,6 +42,12 @@ WAYS: dict[str, dict[str, Any]] = {
     "held out": {"method": "ncpu", "overrides": {"epochs": "2", "max_steps": "4"}, "hold_out": 1},
 }
 USUAL = {"preset": "quick", "seed": 5}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Both trainings of a comparison share this process: the first one must not leave the other fewer threads than it had."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture
