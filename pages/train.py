@@ -37,9 +37,7 @@ for column, (label, value) in zip(
     strict=True,
 ):
     column.metric(label, f"{value:,}")
-advice = training.recommendation(found)
-if advice:
-    st.info(advice, icon=":material/lightbulb:")
+st.info(training.recommendation(found), icon=":material/lightbulb:")
 
 method_cards.draw(layout, data.n_positive)
 time_panel.machine(layout)

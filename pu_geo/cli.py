@@ -157,15 +157,16 @@ def _methods(options: argparse.Namespace) -> None:
     known = training_times.speed()
     found = [
         {
-            "name": card.name, "title": card.title, "group": group, "presets": list(card.presets), "needs": card.needs,
-            "figures": training.figures_of(card.name),
+            "name": card.name, "title": card.title, "group": group, "is_default": card.name == training.DEFAULT_METHOD,
+            "presets": list(card.presets), "needs": card.needs, "figures": training.figures_of(card.name),
             "expected_seconds": {preset: {str(n): round(seconds, 1) for n, seconds in times.items()}
                                  for preset, times in training_times.usual_times(card, known).items()},
         }
         for group, cards in training.cards_by_group().items()
         for card in cards
     ]  # fmt: skip
-    lines = [f"{card.name:15} {card.title}. {card.needs}\n{training_times.usual_words(card, known)}"
+    lines = [f"{card.name:15} {card.title}{' (default)' if card.name == training.DEFAULT_METHOD else ''}. {card.needs}\n"
+             f"{training_times.usual_words(card, known)}"
              for cards in training.cards_by_group().values() for card in cards]  # fmt: skip
     lines.append(f"{training_times.measured_words(known)} They are for chips of 64 px and 30 positives.")
     measured = {"device": known.device, "is_shipped": known.is_shipped, "measured_at": known.measured_at}

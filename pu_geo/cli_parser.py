@@ -6,6 +6,7 @@ import argparse
 
 from pu_geo import cli_parser_apart, cli_parser_explore, cli_parser_types
 from pu_geo.cli_words import Verbs, verb_of, whole
+from pu_geo.methods.catalog import DEFAULT_METHOD
 
 
 def build_parser(version: str) -> argparse.ArgumentParser:
@@ -109,8 +110,10 @@ def _run_verbs(verbs: Verbs) -> None:
         verbs, "methods", "List the methods, what they need, and how long presets take.", "--probe --json", project=False
     )  # fmt: skip
     verb.add_argument("--probe", action="store_true", help="measure this machine before, which takes about 15 seconds")
-    verb = verb_of(verbs, "train", "Train a method and score all buildings; makes a run.", "joplin.pugeo --method ncpu")
-    verb.add_argument("--method", required=True, help="ncpu, pucl, ...: `pu-geo methods` lists them")
+    verb = verb_of(verbs, "train", "Train a method and score all buildings; makes a run.", "joplin.pugeo")
+    verb.add_argument(
+        "--method", default=DEFAULT_METHOD, help="ncpu, pucl, ...: `pu-geo methods` lists them (default %(default)s)"
+    )
     verb.add_argument("--preset", default="quick")
     verb.add_argument("--seed", type=whole(0), default=0)
     verb.add_argument(

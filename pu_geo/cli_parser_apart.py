@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pu_geo.cli_words import Verbs, verb_of, whole
+from pu_geo.methods.catalog import DEFAULT_METHOD
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -13,7 +14,9 @@ def add_verbs(verbs: Verbs) -> None:
     verb.add_argument("--out", metavar="FILE.html|.md|.json", help="file to write (default: print Markdown)")
     words = "Pack a training into a folder, to do it on another machine with `python -m pu_geo.worker FOLDER`."
     verb = verb_of(verbs, "pack", words, "joplin.pugeo --method ncpu --preset standard --out joplin-ncpu")
-    verb.add_argument("--method", required=True, help="ncpu, pucl, ...: `pu-geo methods` lists them")
+    verb.add_argument(
+        "--method", default=DEFAULT_METHOD, help="ncpu, pucl, ...: `pu-geo methods` lists them (default %(default)s)"
+    )
     verb.add_argument("--preset", default="quick")
     verb.add_argument("--seed", type=whole(0), default=0)
     verb.add_argument(

@@ -12,9 +12,10 @@ import pytest
 
 from pu_geo import cli, job_requests, jobs, turns, worker
 from pu_geo.cli_parser import build_parser
-from pu_geo.project import events, labels, store
+from pu_geo.project import contents, events, labels, store
+from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.services import training
+from pu_geo.services import training, training_times
 
 
 @pytest.fixture(autouse=True)
@@ -206,6 +207,30 @@ def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
     assert turns.line() == []
 
 
+@pytest.mark.parametrize("words", [("train", "p.pugeo"), ("pack", "p.pugeo", "--out", "there")])
+def test_a_training_without_a_method_is_the_recommended_one(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build_parser("1").parse_args(words).method == training.DEFAULT_METHOD
+    assert build_parser("1").parse_args([*words, "--method", "pucl"]).method == "pucl"
+    with pytest.raises(SystemExit):
+        build_parser("1").parse_args([words[0], "--help"])
+    assert f"(default {training.DEFAULT_METHOD})" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_training_without_a_method_starts_the_recommended_one(
+    capsys: pytest.CaptureFixture[str], project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))
+    monkeypatch.setattr(training_times, "amount_of", lambda layout: None)  # there are no chips on disk
+    with store.connect(project) as db:
+        contents.add_chip_set(db, "set", "post", 16, 20)
+        labels.append(db, [LabelOp(f"{i}", f"b{i}", "positive") for i in range(8)], analyst="ann", screen="map")
+    answer = json.loads(run(capsys, "train", str(project.folder), "--detach", "--json")[1])
+    asked = json.loads((project.jobs / answer["job_id"] / "spec.json").read_text())["args"]
+    assert (asked["method"], asked["preset"]) == (training.DEFAULT_METHOD, "quick")
+
+
 def test_set_wants_key_and_value(capsys: pytest.CaptureFixture[str], project: Layout) -> None:
     code, _, err = run(capsys, "train", str(project.folder), "--method", "ncpu", "--set", "epochs")
     assert code == 2
@@ -235,10 +260,12 @@ def test_methods_tell_how_long_presets_take(capsys: pytest.CaptureFixture[str]) 
     told = json.loads(out)
     assert code == 0
     assert told["measured"]["is_shipped"] is True
+    assert [row["name"] for row in told["methods"] if row["is_default"]] == [training.DEFAULT_METHOD]
     ncpu = next(row for row in told["methods"] if row["name"] == "ncpu")
     assert list(ncpu["expected_seconds"]) == ncpu["presets"] == ["quick", "standard", "paper"]
     assert all(0 < times["1000"] < times["20000"] for times in ncpu["expected_seconds"].values())
     words = run(capsys, "methods")[1]
+    assert words.count(" (default).") == 1
     assert "for 20,000 chips" in words
     assert "this machine was not measured yet" in words
 

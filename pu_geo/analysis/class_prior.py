@@ -1,6 +1,6 @@
-"""The class prior from held-out scores: what uPU and nnPU must be told before they can train.
+"""The class prior from held-out scores: what uPU and nnPU must be told before they can train. NumPy alone.
 
-How far to trust it. Scores normal with standard deviation 1, mean 0 for undamaged and s for damaged, 5,000 unlabeled
+How far to trust `best_bin_share`. Scores normal with standard deviation 1, mean 0 for undamaged and s for damaged, 5,000 unlabeled
 chips, P held-out positives; mean +- standard deviation of 200 draws, by true class prior:
 
     s (AUC)   P      .005          .05           .3            .6
@@ -23,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import ShapeError, TrainingError
+
+_NEWTON_STEPS = 50
 
 
 def best_bin_share(
@@ -66,6 +68,58 @@ def best_bin_share(
     # The first bin holds all positives. Its ratio is at most 1, so no winner's is above; where all are inf, it is taken.
     best = np.where(q_p > w_p, bound, np.inf).argmin()
     return float(q_u[best] / q_p[best])
+
+
+def elkan_noto_of_margins(positive: NDArray[np.floating], unlabeled: NDArray[np.floating]) -> float:
+    """Estimate the class prior from margins of fits that did not see the chips.
+
+    A logistic curve over the margins gives g, the chance of being clicked; its mean over positives estimates c, and an unlabeled
+    chip is damaged with the odds (1 - c)/c g/(1 - g).
+
+    Source: Elkan and Noto, Learning Classifiers from Only Positive and Unlabeled Data (KDD 2008), Eq. 3 and section 2.2.
+
+    Args:
+        positive: float [P], P >= 1.
+        unlabeled: float [U], U >= 1, of other chips.
+
+    Returns:
+        Share in [0, 1].
+    """
+    clicked = _calibrated(np.concatenate([positive, unlabeled]).astype(np.float64), len(positive))
+    frequency = float(np.clip(clicked[: len(positive)].mean(), 1e-6, 1.0))
+    rest = clicked[len(positive) :]
+    odds = (1 - frequency) / frequency * rest / np.maximum(1 - rest, 1e-6)
+    return float(np.clip(odds, 0, 1).mean())
+
+
+def _calibrated(margin: NDArray[np.float64], n_positive: int) -> NDArray[np.float64]:
+    """Chance of being clicked, float64 [P + U]: the likeliest logistic curve over margins whose first rows are the positives.
+
+    Newton's steps, halved while they lead uphill. The curve rises: where it would fall, all chips have the same chance.
+    """
+    standard = (margin - margin.mean()) / max(float(margin.std()), 1e-9)
+    inputs = np.stack([standard, np.ones_like(standard)], axis=1)
+    is_positive = np.arange(len(margin)) < n_positive
+    sign = np.where(is_positive, 1.0, -1.0)
+    flat = np.array([0.0, np.log(n_positive / max(len(margin) - n_positive, 1))])
+
+    def surprise(curve: NDArray[np.float64]) -> float:
+        return float(np.logaddexp(0, -sign * (inputs @ curve)).mean())
+
+    curve = flat + np.array([1.0, 0.0])
+    for _ in range(_NEWTON_STEPS):
+        chance = 0.5 * (1 + np.tanh(inputs @ curve / 2))
+        slope = inputs.T @ (chance - is_positive) / len(margin)
+        bend = (inputs * (chance * (1 - chance))[:, None]).T @ inputs / len(margin) + 1e-9 * np.eye(2)
+        step, now = np.linalg.solve(bend, slope), surprise(curve)
+        while np.abs(step).max() > 1e-9 and surprise(np.clip(curve - step, -30, 30)) > now:
+            step = step / 2
+        curve = np.clip(curve - step, -30, 30)
+        if np.abs(step).max() <= 1e-9:
+            break
+    if curve[0] <= 0:
+        curve = flat
+    return np.asarray(0.5 * (1 + np.tanh(inputs @ curve / 2)), np.float64)
 
 
 def _share_from(scores: NDArray[np.floating], ends: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis.estimates import NCPU_FROM_SHARE
+from pu_geo.analysis.estimates import COMMON_FROM_SHARE
 from pu_geo.analysis.metrics import auc
 from pu_geo.analysis.pu_criterion import Judgement, pu_criterion
 
@@ -120,7 +120,7 @@ def most_called(share: float | None) -> float:
 
 def fewest_called(share: float | None) -> float:
     """Share of the unlabeled below which a model looks as if it calls nothing; a twentieth of the damage where that is much."""
-    return FEWEST_CALLED if share is None or share < NCPU_FROM_SHARE else share / 20
+    return FEWEST_CALLED if share is None or share < COMMON_FROM_SHARE else share / 20
 
 
 def lowest_criterion(share: float | None) -> float:

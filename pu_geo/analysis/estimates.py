@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
-from pu_geo.analysis.ranker import (
-    L2,
-    MAX_UNLABELED,
-    PreparedFeatures,
-    fit_logistic,
-    l2_for_share,
-    prepare,
-    rank_positives,
-)
+from pu_geo.analysis.balance import L2, l2_for_share
+from pu_geo.analysis.class_prior import elkan_noto_of_margins
+from pu_geo.analysis.ranker import MAX_UNLABELED, PreparedFeatures, fit_logistic, prepare, rank_positives
 from pu_geo.errors import TrainingError
 
-NCPU_FROM_SHARE = 0.30
-"""Estimated damaged share from which NcPU beats the linear ranker."""
+COMMON_FROM_SHARE = 0.30
+"""Estimated damaged share from which damage is common: thresholds to start from, and alarms, are set in another way there."""
 N_FOLDS_LIVE = 3
 """Held-out parts where an analyst waits for the answer."""
 MIN_POSITIVES = 4
@@ -73,11 +66,7 @@ def elkan_noto_share(
     if n_all > MAX_UNLABELED:
         unlabeled = np.sort(draw.choice(unlabeled, MAX_UNLABELED, replace=False))
     margin = _cross_fitted(prepared.values, positive, unlabeled, min(n_folds, len(positive)), l2, draw)
-    clicked = _calibrated(margin, len(positive))
-    of_positive, of_unlabeled = clicked[: len(positive)], clicked[len(positive) :]
-    frequency = float(np.clip(of_positive.mean(), 1e-6, 1.0))
-    odds = (1 - frequency) / frequency * of_unlabeled / np.maximum(1 - of_unlabeled, 1e-6)
-    return float(np.clip(odds, 0, 1).mean())
+    return elkan_noto_of_margins(margin[: len(positive)], margin[len(positive) :])
 
 
 def _cross_fitted(
@@ -98,19 +87,6 @@ def _cross_fitted(
         slope, offset = fit_logistic(values[rows[seen]], is_click[seen], l2)
         margin[~seen] = values[rows[~seen]] @ slope + offset
     return margin
-
-
-def _calibrated(margin: NDArray[np.float64], n_positive: int) -> NDArray[np.float64]:
-    """Chance of being clicked, float64 [P + U]: a logistic curve over margins whose first rows are the positives."""
-    standard = (margin - margin.mean()) / max(float(margin.std()), 1e-9)
-    sign = np.where(np.arange(len(margin)) < n_positive, 1.0, -1.0)
-
-    def surprise(curve: NDArray[np.float64]) -> float:
-        return float(np.logaddexp(0, -sign * (curve[0] * standard + curve[1])).mean())
-
-    start = np.array([1.0, np.log(n_positive / max(len(margin) - n_positive, 1))])
-    slope, offset = minimize(surprise, start, method="L-BFGS-B", bounds=[(0.0, 30.0), (-30.0, 30.0)]).x
-    return 0.5 * (1 + np.tanh((slope * standard + offset) / 2))
 
 
 def rank_with_estimate(
@@ -145,8 +121,3 @@ def rank_with_estimate(
         features, is_positive, is_left_out=is_left_out, is_not_damaged=is_not_damaged, is_accepted=is_accepted, l2=l2
     )
     return scores, share
-
-
-def recommended_method(share: float) -> str:
-    """Name what to train for an estimated damaged share: "ncpu" from 30 % on, otherwise "ranker"."""
-    return "ncpu" if share >= NCPU_FROM_SHARE else "ranker"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 import torch
@@ -92,11 +92,13 @@ class TrainedModel:
         network: in evaluation mode, on its device.
         trunk: the network's trunk.
         findings: what a method learned besides, for those who ask its module.
+        wants_views: whether it judges the mean over views, so that its boundary holds for chips of which it is given all.
     """
 
     network: nn.Module
     trunk: Trunk
     findings: Mapping[str, Any] = field(default_factory=dict)
+    wants_views: ClassVar[bool] = False
 
     def embed(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute embeddings.

@@ -8,13 +8,17 @@ from dataclasses import fields
 from typing import Any
 
 from pu_geo.errors import TrainingError
-from pu_geo.methods.cards import baselines, fedaws, herocon, ncl, ncpu, pucl
+from pu_geo.methods.cards import baselines, fedaws, herocon, ncl, ncpu, propagation, pucl
 from pu_geo.methods.settings import MethodCard
 
 METHODS: dict[str, MethodCard] = {
-    found.name: found for found in (ncpu.CARD, pucl.CARD, ncl.CARD, herocon.CARD, fedaws.CARD, *baselines.CARDS)
+    found.name: found
+    for found in (propagation.CARD, ncpu.CARD, pucl.CARD, ncl.CARD, herocon.CARD, fedaws.CARD, *baselines.CARDS)
 }
 """All methods, in the order in which they are shown."""
+
+DEFAULT_METHOD = propagation.CARD.name
+"""What is trained where nobody chooses: ahead of the instant ranker at every damaged share that was measured (docs/tables.md)."""
 
 GROUPS = {"pu": "Positive-unlabeled learning", "types": "Kinds of damage and agencies", "yardstick": "Yardsticks"}
 """Where a card is shown, and the heading there."""
@@ -51,7 +55,7 @@ def settings_for(method: str, preset: str, overrides: Mapping[str, str | float] 
     if preset not in found.presets:
         raise TrainingError(
             f"{found.title} has no preset {preset!r}; it has {', '.join(found.presets)}.",
-            "Choose one of these.",
+            "Choose one of these, or name another method.",
             kind="settings",
         )
     types = {item.name: type(item.default) for item in fields(found.settings)}

@@ -14,7 +14,7 @@ from typing import Any
 
 from pu_geo.methods.work import FEATURES, Amount, Stage, count
 
-LIKE = {"upu": "ce", "nnpu": "ce", "supervised": "ce", "upu+noisncl": "nnpu+noisncl", "linear": "ce"}
+LIKE = {"upu": "ce", "nnpu": "ce", "supervised": "ce", "upu+noisncl": "nnpu+noisncl", "linear": "ce", "propagation": "ce"}
 """Methods whose steps cost what those of another one cost, which is measured."""
 VERSION = 1
 CHIP_PX = 64

@@ -143,14 +143,17 @@ def statistics(values: Tensor) -> tuple[Tensor, Tensor]:
     return values.mean(0), torch.where(spread > 1e-6, spread, torch.ones_like(spread))
 
 
-def fit_logistic(values: Tensor, positive: Tensor, l2: float, run: Run) -> tuple[Tensor, Tensor, float]:
-    """Fit a logistic regression by L-BFGS, both classes weighing one half.
+def fit_logistic(
+    values: Tensor, positive: Tensor, l2: float, run: Run, weight: Tensor | None = None
+) -> tuple[Tensor, Tensor, float]:
+    """Fit a logistic regression by L-BFGS.
 
     Args:
         values: standardised columns, float32 [M, E].
         positive: bool [M]; both classes occur.
         l2: weight of half the squared length of the slope, against a mean loss. The offset is free.
         run: asked at every step whether the user cancelled.
+        weight: of each row in the mean loss, float32 [M] of sum 1; None for one half a class.
 
     Returns:
         Slope [E] and offset [1], float32, and the loss at the minimum.
@@ -159,7 +162,8 @@ def fit_logistic(values: Tensor, positive: Tensor, l2: float, run: Run) -> tuple
         JobCancelled: if the user cancelled.
     """
     signed = torch.where(positive, 1.0, -1.0)
-    weight = torch.where(positive, 0.5 / positive.sum(), 0.5 / (~positive).sum())
+    if weight is None:
+        weight = torch.where(positive, 0.5 / positive.sum(), 0.5 / (~positive).sum())
     slope = values.new_zeros(values.shape[1], requires_grad=True)
     offset = values.new_zeros(1, requires_grad=True)
     optimizer = torch.optim.LBFGS(
@@ -218,12 +222,14 @@ def estimated_class_prior(
     trunk.train()
     mean, scale = statistics(values)
     is_positive = torch.arange(len(values)) < len(positive)
-    margins = _cross_fitted((values - mean) / scale, is_positive, drawing, run)
+    margins = cross_fitted((values - mean) / scale, is_positive, drawing, run)
     return best_bin_share(margins[: len(positive)], margins[len(positive) :])
 
 
-def _cross_fitted(values: Tensor, is_positive: Tensor, drawing: torch.Generator, run: Run) -> NDArray[np.float32]:
-    """Margin, float32 [M], of each row by a fit that did not see it."""
+def cross_fitted(
+    values: Tensor, is_positive: Tensor, drawing: torch.Generator, run: Run, l2: float = PRIOR_L2
+) -> NDArray[np.float32]:
+    """Margin, float32 [M], of each row of float32 [M, E] by a fit that did not see it; 5 parts, drawn apart for both classes."""
     n_folds = min(N_FOLDS, int(is_positive.sum()), int((~is_positive).sum()))
     fold = torch.empty(len(values), dtype=torch.int64)
     for group in (is_positive, ~is_positive):
@@ -231,6 +237,6 @@ def _cross_fitted(values: Tensor, is_positive: Tensor, drawing: torch.Generator,
     fold, is_positive, margins = fold.to(values.device), is_positive.to(values.device), values.new_empty(len(values))
     for part in range(n_folds):
         seen = fold != part
-        slope, offset, _ = fit_logistic(values[seen], is_positive[seen], PRIOR_L2, run)
+        slope, offset, _ = fit_logistic(values[seen], is_positive[seen], l2, run)
         margins[~seen] = values[~seen] @ slope + offset
     return margins.cpu().numpy()

@@ -16,6 +16,7 @@ from pu_geo.methods.cards.fedaws import SETTLING_BATCH, SETTLING_BATCHES, Fedaws
 from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
+from pu_geo.methods.cards.propagation import MOST_UNLABELED, PropagationSettings
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
 
@@ -188,6 +189,11 @@ def _linear(settings: LinearSettings, amount: Amount) -> Counts:
     return 0, amount.n_trained, 0, 1
 
 
+def _propagation(settings: PropagationSettings, amount: Amount) -> Counts:
+    """All views of the chips that are learned from; the fits to them take about as long again."""
+    return 0, min(amount.n_trained, amount.n_positive + amount.n_not_damaged + MOST_UNLABELED), 0, 2 * amount.n_views
+
+
 COUNTS: dict[type[NetworkSettings], Callable[[Any, Amount], Counts]] = {
     NcpuSettings: _ncpu,
     PuclSettings: _pucl,
@@ -196,5 +202,6 @@ COUNTS: dict[type[NetworkSettings], Callable[[Any, Amount], Counts]] = {
     FedawsSettings: _fedaws,
     BatchSettings: _mixed,
     LinearSettings: _linear,
+    PropagationSettings: _propagation,
 }
 """How the work of a method is counted, by its settings class."""

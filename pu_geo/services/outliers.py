@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from pu_geo import jobs
-from pu_geo.analysis import estimates, ranker
+from pu_geo.analysis import balance, estimates, ranker
 from pu_geo.analysis import outliers as formulas
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.project import decisions, labels, runs, store
@@ -99,7 +99,7 @@ def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, event: int) -> tup
     try:
         share = estimates.elkan_noto_share(features, pu.is_positive, is_left_out=pu.is_left_out, n_folds=3)
         rows, places = formulas.places_held_out(
-            features, pu.is_positive, l2=ranker.l2_for_share(share), is_left_out=pu.is_left_out
+            features, pu.is_positive, l2=balance.l2_for_share(share), is_left_out=pu.is_left_out
         )
     except TrainingError:
         return ()

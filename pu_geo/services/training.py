@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pu_geo import jobs
-from pu_geo.analysis.estimates import recommended_method
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog, measured
-from pu_geo.methods.catalog import MethodCard, settings_for
+from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, settings_for
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 
-__all__ = ["MethodCard", "settings_for"]
+__all__ = ["DEFAULT_METHOD", "MethodCard", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
 HOLD_OUT_FROM, MOST_HELD_OUT = 50, 100
 OTHER_MAKERS = {"ranker": "Instant ranker", "ensemble": "Average of ranks"}
@@ -62,6 +61,12 @@ def type_fields(layout: Layout) -> list[str]:
 def method_title(method: str) -> str:
     """Return a method's name for people; the plain word for one that this version does not know."""
     return catalog.METHODS[method].title if method in catalog.METHODS else OTHER_MAKERS.get(method, method)
+
+
+def name_within(method: str) -> str:
+    """Return a method's name as it stands within a sentence: "propagated ranking", but "NcPU"."""
+    title = method_title(method)
+    return title[:1].lower() + title[1:] if title[1:].islower() else title
 
 
 def data_summary(layout: Layout) -> DataSummary:
@@ -172,19 +177,20 @@ def pin(layout: Layout, run_id: str) -> None:
         runs.pin(db, layout, run_id)
 
 
-def recommendation(found: Sequence[RunFacts]) -> str | None:
-    """Say which method the damaged share speaks for; None before there is an estimate.
+def recommendation(found: Sequence[RunFacts]) -> str:
+    """Say what to train and why, with the damaged share where the newest run that could estimate one did.
 
-    The rule is the floor of what was measured: NcPU where Elkan-Noto estimates 30 % damaged or more, the ranker below.
+    Args:
+        found: the project's runs, newest first; none will do.
     """
     share = next((facts.estimated_share for facts in found if facts.estimated_share is not None), None)
+    advice = (
+        f"Train the {name_within(DEFAULT_METHOD)}: it was ahead of the instant ranker at every damaged share that was measured; "
+        "NcPU and PUCL are second opinions."
+    )
     if share is None:
-        return None
-    if recommended_method(share) == "ncpu":
-        advice = "NcPU is worth training here; compare its top with the instant ranker's."
-    else:
-        advice = "the instant ranker is the one to start from; NcPU and PUCL are second opinions."
+        return advice
+    about = f"{share:.0%}" if share >= 0.02 else f"{share:.1%}"
     return (
-        f"Your clicks speak for about {share:.0%} damaged among the unlabeled, if they are an even draw of the damage: "
-        f"{advice} A rule of thumb, not a finding: see docs/methods.md."
+        f"Your clicks speak for about {about} damaged among the unlabeled, if they are an even draw of the damage. {advice}"
     )

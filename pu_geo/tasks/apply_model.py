@@ -82,7 +82,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     require_fit(restored, chips.shape[1:], found.name)
     scores, embeddings = _answers(job, restored, chips, found.name)
     pu, card, share = inputs.pu, found.card, inputs.estimated_share()
-    threshold = _own_threshold(card) if share is None else first_threshold(scores, pu, share, estimates.NCPU_FROM_SHARE)
+    threshold = _own_threshold(card) if share is None else first_threshold(scores, pu, share, estimates.COMMON_FROM_SHARE)
     outcome = Outcome(
         card["method"], card["preset"], scores, embeddings, catalog.card(card["method"]).score_type, threshold, share,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),

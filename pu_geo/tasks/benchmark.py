@@ -22,6 +22,7 @@ from pu_geo.datasets.classified import ClassifiedChips
 from pu_geo.datasets.splits import PUSplit
 from pu_geo.engine import augment, features
 from pu_geo.engine.data import ChipImages, FeatureViews, PUData
+from pu_geo.engine.features import RcfBank
 from pu_geo.engine.run import Run, best_device
 from pu_geo.errors import DatasetError, TrainingError
 from pu_geo.methods import catalog
@@ -203,18 +204,20 @@ class _Draw:
         self.is_labeled = np.arange(len(self.rows)) < len(drawn.positive)
         self.device = best_device()
         self._features: tuple[NDArray[np.float16], NDArray[np.float16]] | None = None
+        self._bank: RcfBank | None = None
 
     def features(self) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
         """Frozen features of 17 views of the chips learned from, and of the test chips as they are; made once."""
         if self._features is None:
             learned = np.ascontiguousarray(self.data.chips[self.rows])
             bank = features.fit_rcf(learned, N_FILTERS, torch.Generator().manual_seed(self.seed))
-            common: Any = {"seed": self.seed, "device": self.device}
-            views = features.extract_views(
-                learned, bank, features.RcfSettings().n_views, augmentation=_VIEWS[self.augmentation], **common
-            )
-            self._features = views, features.extract_views(self.data.chips[self.drawn.test], bank, 1, **common)
+            n_views, self._bank = features.RcfSettings().n_views, bank
+            self._features = self._views(learned, bank, n_views), self._views(self.data.chips[self.drawn.test], bank, 1)
         return self._features
+
+    def _views(self, chips: NDArray[np.uint8], bank: RcfBank, n_views: int) -> NDArray[np.float16]:
+        kind = _VIEWS[self.augmentation]
+        return features.extract_views(chips, bank, n_views, seed=self.seed, device=self.device, augmentation=kind)
 
     def ranked(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Scores of the test chips by the instant ranker, and the ones called positive: as many as are estimated."""
@@ -242,6 +245,8 @@ class _Draw:
             test = np.ascontiguousarray(chips[self.drawn.test])
             torch.set_num_threads(_THREADS)
         model = catalog.load_fit(method)(self._pu_data(inputs, method), settings, Run(self.device, self.seed))
+        if model.wants_views and self._bank is not None and settings.backbone == "features":
+            test = self._views(self.data.chips[self.drawn.test], self._bank, features.RcfSettings().n_views)
         scores = model.score(test)
         return scores, scores >= 0.5
 

@@ -109,7 +109,7 @@ def bring_in(job: Job, *, folder: str) -> dict[str, object]:
     learned = Learned(model.state(), data, pack.types_from)
     for report in _curve(where, told):
         job.epoch(report)
-    threshold = first_threshold(scores, inputs.pu, share, estimates.NCPU_FROM_SHARE)
+    threshold = first_threshold(scores, inputs.pu, share, estimates.COMMON_FROM_SHARE)
     outcome = Outcome(
         pack.method, pack.preset, scores, embeddings, catalog.card(pack.method).score_type, threshold, share, seed=pack.seed,
         settings=asdict(pack.settings), device=told.device_name, warnings=(*pack.warnings, *told.warnings, _where_trained(told)),

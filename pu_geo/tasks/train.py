@@ -135,7 +135,7 @@ def train(
     model = catalog.load_fit(method)(data, settings, run)
     job.report(0.95, "scoring all buildings")
     scores = model.score(data.inputs.array)
-    threshold = first_threshold(scores, pu, share, estimates.NCPU_FROM_SHARE)
+    threshold = first_threshold(scores, pu, share, estimates.COMMON_FROM_SHARE)
     outcome = Outcome(
         method, preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
         settings=asdict(settings), device=named, warnings=run.warnings, held_out=held_out,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import collapse
-from pu_geo.analysis.estimates import NCPU_FROM_SHARE
+from pu_geo.analysis.estimates import COMMON_FROM_SHARE
 from pu_geo.engine.data import PUData
 from pu_geo.engine.looking import chosen, drawn
 from pu_geo.engine.network import TrainedModel
@@ -69,7 +69,7 @@ class Watch:
         embeddings = model.embed(np.asarray(self._inputs.plain_array[self._unlabeled[:: self._step]]))
         seen = collapse.signs(
             held_out, unlabeled, embeddings, share=self._share, score_type=self._score_type,
-            threshold=where_to_start(others[self._is_learned], self._share, NCPU_FROM_SHARE), is_sampled=self._is_sampled,
+            threshold=where_to_start(others[self._is_learned], self._share, COMMON_FROM_SHARE), is_sampled=self._is_sampled,
         )  # fmt: skip
         found = _values(seen)
         if int(str(report["epoch"])) >= ALARMS_FROM * int(str(report["epochs"])):

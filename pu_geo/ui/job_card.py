@@ -119,7 +119,7 @@ def card(layout: Layout, job: JobView, body: Callable[[JobView], None] | None = 
 def title(job: JobView) -> str:
     """Name a job by what it does."""
     words, method, preset = TITLES.get(job.task, job.task), job.args.get("method"), job.args.get("preset")
-    return f"{words} {training.method_title(method)}" + (f", {preset}" if preset else "") if method else words
+    return f"{words} {training.name_within(method)}" + (f", {preset}" if preset else "") if method else words
 
 
 def _draw_buttons(layout: Layout, job: JobView) -> None:

@@ -31,7 +31,8 @@ def draw(layout: Layout, n_positive: int) -> None:
 
 def _card(layout: Layout, card: training.MethodCard, times: Times, n_positive: int) -> None:
     """Draw what a method is and needs, its form, and the button that starts it."""
-    st.markdown(f"**{card.title}**")
+    badge = " :blue-badge[Recommended]" if card.name == training.DEFAULT_METHOD else ""
+    st.markdown(f"**{card.title}**{badge}")
     st.caption(card.summary)
     with st.expander("Details and settings"):
         st.caption(f"Source: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}")
@@ -52,7 +53,7 @@ def _card(layout: Layout, card: training.MethodCard, times: Times, n_positive: i
     reason = training.why_not(layout, card.name, hold_out)
     if reason:
         st.caption(f":orange[{reason}]")
-    label = f"Train {card.title.split(' + PUPL')[0]}"
+    label = f"Train {training.name_within(card.name).split(' + PUPL')[0]}"
     if st.button(label, type="primary", disabled=reason is not None, key=f"start-{card.name}"):
         with frame.telling_errors():
             training.start(

@@ -49,12 +49,3 @@ def test_too_few_positives_are_refused() -> None:
     clicks = np.arange(20) < 3
     with pytest.raises(TrainingError, match="at least 4 positives"):
         estimates.elkan_noto_share(np.random.default_rng(0).normal(size=(20, 3)), clicks)
-
-
-def test_recommendation_changes_at_thirty_percent() -> None:
-    assert [estimates.recommended_method(share) for share in (0.01, 0.29, 0.30, 0.9)] == [
-        "ranker",
-        "ranker",
-        "ncpu",
-        "ncpu",
-    ]

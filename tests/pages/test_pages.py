@@ -84,7 +84,7 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
     assert not app.error
     said = {
         "annotate": "**2** positives",
-        "train": "the instant ranker is the one to start from",
+        "train": "NcPU and PUCL are second opinions",
         "explore": "Nothing was saved yet",
         "damage_map": "**2** confirmed",
         "imagery": "20 chips of 64 px",
@@ -146,6 +146,22 @@ def test_training_with_too_few_positives_cannot_start(finished: Layout) -> None:
     start = next(button for button in app.button if button.key == "start-ncpu")
     assert start.disabled
     assert "needs at least" in words(app)
+
+
+def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_alone(project: Layout) -> None:
+    app = show("train", project)
+    assert not app.exception
+    assert next(info.value for info in app.info).startswith("Train the propagated ranking: it was ahead")
+    assert [part.value for part in app.markdown if "Recommended" in part.value] == [
+        "**Propagated ranking** :blue-badge[Recommended]"
+    ]
+    starts = [button for button in app.button if str(button.key).startswith("start-")]
+    assert (starts[0].key, starts[0].label) == ("start-propagation", "Train propagated ranking")
+    assert {button.label for button in starts[1:]} >= {"Train NcPU", "Train PUCL"}
+
+
+def test_train_tells_the_share_that_the_newest_run_estimates(finished: Layout) -> None:
+    assert "Your clicks speak for about 4% damaged" in words(show("train", finished))
 
 
 def press(app: AppTest, label: str) -> AppTest:

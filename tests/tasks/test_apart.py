@@ -19,6 +19,7 @@ from small_parts import REPOSITORY, small_project
 from pu_geo import cli, worker
 from pu_geo.engine.checkpoints import Checkpoints
 from pu_geo.errors import JobCancelled, ModelError, PuGeoError, TrainingError
+from pu_geo.methods import catalog
 from pu_geo.project import events, labels, model_files, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
@@ -39,6 +40,7 @@ WAYS: dict[str, dict[str, Any]] = {
         "overrides": {"epochs": "2", "max_steps": "10", "batch_size": "10", "backbone": "small", "precision": "bf16"},
     },
     "types": {"method": "herocon", "overrides": {"epochs": "2", "max_steps": "4"}, "types_from": "name"},
+    "recommended": {"method": catalog.DEFAULT_METHOD},
     "held out": {"method": "ncpu", "overrides": {"epochs": "2", "max_steps": "4"}, "hold_out": 1},
 }
 USUAL = {"preset": "quick", "seed": 5}
@@ -111,8 +113,9 @@ def test_clicks_made_meanwhile_change_nothing(chipped: Layout, tmp_path: Path) -
     assert (came["n_positive"], facts_of(chipped, came["run_id"])["at_event"]) == (6, 12)
 
 
-def test_a_bare_machine_is_enough(chipped: Layout, tmp_path: Path) -> None:
-    folder = packed_for(chipped, tmp_path / "there", WAYS["chips"])
+@pytest.mark.parametrize("way", ["chips", "recommended"])
+def test_a_bare_machine_is_enough(way: str, chipped: Layout, tmp_path: Path) -> None:
+    folder = packed_for(chipped, tmp_path / "there", WAYS[way])
     command = [sys.executable, str(REPOSITORY / "tests" / "tasks" / "bare_worker.py"), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr + json.dumps(events.read(folder)[-1:])

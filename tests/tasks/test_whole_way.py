@@ -78,6 +78,7 @@ def test_every_verb_from_scene_to_map(
         pu_geo(capsys, "train", chipped, "--method", method, "--set", "epochs=3", "--seed", "2")
         for method in ("ncpu", "pucl")
     ]
+    trained.append(pu_geo(capsys, "train", chipped))
     truth = ("--field", "damage", "--positive", "no-damage")
     measured = pu_geo(capsys, "evaluate", chipped, "--run", ranked["run_id"], *truth)
     n = len(json.loads((tiny_event / "footprints.geojson").read_text())["features"])
@@ -94,8 +95,8 @@ def test_every_verb_from_scene_to_map(
     assert (frame.label == "damaged").sum() == 8
     assert sorted(frame["rank"].dropna()) == list(range(1, n + 1))
     with store.connect(Layout(chipped)) as db:
-        assert len(runs.all_runs(db)) == 3
-        assert runs.find(db, str(trained[1]["run_id"])).method == "pucl"
+        assert len(runs.all_runs(db)) == 4
+        assert [runs.find(db, str(run["run_id"])).method for run in trained] == ["ncpu", "pucl", "propagation"]
 
 
 @pytest.mark.slow

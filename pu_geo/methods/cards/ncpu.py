@@ -45,7 +45,7 @@ CARD = MethodCard(
     paper="Zhao et al., Noisy-Pair Robust Representation Alignment for Positive-Unlabeled Learning",
     summary=(
         "Learns from the clicked positives and all other buildings, and works out by itself which of those are "
-        "damaged. Most worth trying where a third or more of the buildings are damaged."
+        "damaged. A second opinion where a third or more are damaged."
     ),
     needs="At least 5 positives, better 10 to 30, of every kind of damage that shall be found.",
     cannot="Its scores order buildings; they are no probabilities. It does not tell kinds of damage apart.",
