@@ -46,7 +46,8 @@ What `pu-geo benchmark` gave, written by `python -m benchmarks.tables` from `ben
 seeds; a seed draws other positives and unlabeled. AUC and AP are what counts here, because PU-Geo ranks; OA and F1 are at a method's
 own threshold of 0.5 (the ranker's: at the estimated share), which nobody should use without an audit. Every preset was chosen
 while looking at Joplin and Harvey, so these are development figures (and one draw of FMNIST-II led to a rule for PUCL's pseudo
-labels). CPU s is processor time of training and scoring; the first method of a draw also makes its features. `supervised` is told
+labels). Each method is given a test chip as it was cut; the propagated ranking, which averages over views, all 17 views of it, as in
+the app. CPU s is processor time of training and scoring; the first method of a draw also makes its features. `supervised` is told
 every class.
 """
 SECTIONS = (

@@ -131,8 +131,8 @@ def test_table_gives_means_over_seeds() -> None:
 
 def test_table_gives_gains_by_half_and_the_least_of_them() -> None:
     lines = prevalence_table.section(made_up()).splitlines()
-    # Wilcoxon: four positive differences, p = 2 / 2^4; t = .25 / (.1291 / 2) = 3.873 with 3 degrees of freedom
-    expected = f"ours | 4 | +0.250 | 0.125 | 0.030 | -0.060 ({HIGH}, 30 clicks) |"
+    # Clicks of one seed averaged: .2 and .3. Wilcoxon: p = 2 / 2^2; t = .25 / .05 = 5 with 1 degree of freedom
+    expected = f"ours | 2 | +0.250 | 0.500 | 0.126 | -0.060 ({HIGH}, 30 clicks) |"
     assert [line for line in lines if line.startswith("| chosen on |")] == [
         f"| chosen on | all | {expected}", f"| chosen on | Harvey alone | {expected}"
     ]  # fmt: skip
@@ -143,7 +143,7 @@ def test_table_gives_gains_by_half_and_the_least_of_them() -> None:
 def test_table_compares_the_same_draws_alone() -> None:
     alone = outcome(LOW, 10, 2, "ours", 0.0)  # the ranker did not do this one
     lines = prevalence_table.section([*made_up(), alone]).splitlines()
-    assert any(line.startswith("| chosen on | all | ours | 4 | +0.250 |") for line in lines)
+    assert any(line.startswith("| chosen on | all | ours | 2 | +0.250 |") for line in lines)
     assert any("0.400 / 0.900 (3 seeds)" in line for line in lines)
 
 

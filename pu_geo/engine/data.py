@@ -164,6 +164,8 @@ class PUData:
         known_class: int64 [N]; -1 where nobody said anything, 0 where a person saw no damage, 1.. a kind of damage, exactly
             where `is_positive`. PU methods do not look at it. None: one kind of damage, no "not damaged".
         class_names: names of classes 0.. .
+        is_accepted: bool [N]; those of the positives that nobody clicked, as they lie in clusters that were accepted. None: all
+            were clicked.
     """
 
     inputs: FeatureViews | ChipImages
@@ -171,11 +173,14 @@ class PUData:
     is_left_out: NDArray[np.bool_]
     known_class: NDArray[np.int64] | None = None
     class_names: tuple[str, ...] = ("not damaged", "damaged")
+    is_accepted: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         n = self.inputs.n_chips
         if self.is_positive.shape != (n,) or self.is_left_out.shape != (n,):
             raise ShapeError(f"masks must be [{n}]; got {self.is_positive.shape} and {self.is_left_out.shape}.")
+        if self.is_accepted is not None and (self.is_accepted.shape != (n,) or (self.is_accepted & ~self.is_positive).any()):
+            raise ShapeError(f"is_accepted must be [{n}], and no chip accepted that is_positive does not mark.")
         if not np.array_equal(self.classes >= 1, self.is_positive):
             raise ShapeError(f"known_class must be an int [{n}] that is 1 or more exactly where is_positive.")
 

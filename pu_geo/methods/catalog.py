@@ -18,7 +18,7 @@ METHODS: dict[str, MethodCard] = {
 """All methods, in the order in which they are shown."""
 
 DEFAULT_METHOD = propagation.CARD.name
-"""What is trained where nobody chooses: ahead of the instant ranker at every damaged share that was measured (docs/tables.md)."""
+"""What is trained where nobody chooses: ahead of the instant ranker on both real events that were measured (docs/tables.md)."""
 
 GROUPS = {"pu": "Positive-unlabeled learning", "types": "Kinds of damage and agencies", "yardstick": "Yardsticks"}
 """Where a card is shown, and the heading there."""

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
+from pu_geo.errors import JobCancelled
+
 BLOCK = 2048
 """Chips whose similarity to all anchors is held in memory at once."""
 POWER = 3
+"""Of the cosine, as the weight of a tie: near neighbors count more."""
 LEAST_WEIGHT = 1e-9
+"""Of all ties of a chip together, where none is any like it."""
+_LEAST_COSINE = 1e-3
 _MOST_STEPS, _TOLERANCE = 500, 1e-8
+_GRID = 1000
+"""Steps of 1 that coordinates of rows are told apart by."""
 
 
 def reach(anchors: Tensor, n_neighbors: int) -> Tensor:
@@ -43,7 +50,7 @@ def ties(rows: Tensor, anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Te
     k = min(n_neighbors + 1, len(anchors))
     own = alike.topk(k, dim=1).values[:, -1:]
     is_tied = (alike >= own) | (alike >= reaches[None])
-    return torch.where(is_tied, alike.clamp_min(1e-3) ** POWER, alike.new_zeros(()))
+    return torch.where(is_tied, alike.clamp_min(_LEAST_COSINE) ** POWER, alike.new_zeros(()))
 
 
 def degrees(anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Tensor:
@@ -52,7 +59,13 @@ def degrees(anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Tensor:
 
 
 def propagated(
-    owns: Sequence[Tensor], anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int, alpha: float
+    owns: Sequence[Tensor],
+    anchors: Tensor,
+    reaches: Tensor,
+    degree: Tensor,
+    n_neighbors: int,
+    alpha: float,
+    is_cancelled: Callable[[], bool] = lambda: False,
 ) -> list[Tensor]:
     """Let scores travel until they rest: f = alpha D^-1/2 W D^-1/2 f + own.
 
@@ -63,18 +76,23 @@ def propagated(
         anchors, reaches, degree: see the functions above.
         n_neighbors: k.
         alpha: in [0, 1).
+        is_cancelled: asked at every step.
 
     Returns:
         f, float32 [M], for each.
 
-    Departs from the source: what travels are scores of a ranking, not labels; W ties nearest neighbors alone; own is not
-    multiplied by 1 - alpha, which changes no order. Solved by conjugate gradients.
+    Raises:
+        JobCancelled: if the user cancelled.
+
+    Departs from the source: what travels are scores of a ranking, not labels; W ties nearest neighbors alone, by the third
+    power of their cosine instead of a Gaussian, and each to itself; own is not multiplied by 1 - alpha, which changes no order.
+    Solved by conjugate gradients.
     """
     links = _links(anchors, reaches, degree, n_neighbors)
-    return [_rest(links, own.double().cpu(), alpha).float().to(own.device) for own in owns]
+    return [_rest(links, own.cpu().double(), alpha, is_cancelled).float().to(own.device) for own in owns]
 
 
-def _rest(links: Tensor, target: Tensor, alpha: float) -> Tensor:
+def _rest(links: Tensor, target: Tensor, alpha: float, is_cancelled: Callable[[], bool]) -> Tensor:
     """Solve (1 - alpha links) f = target, float64 [M], by conjugate gradients."""
     found, rest = torch.zeros_like(target), target.clone()
     direction, error = rest.clone(), rest @ rest
@@ -82,6 +100,8 @@ def _rest(links: Tensor, target: Tensor, alpha: float) -> Tensor:
     for _ in range(_MOST_STEPS):
         if error <= enough:
             break
+        if is_cancelled():
+            raise JobCancelled
         moved = direction - alpha * (links @ direction[:, None])[:, 0]
         step = error / (direction @ moved)
         found, rest = found + step * direction, rest - step * moved
@@ -98,7 +118,7 @@ def _links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) -
         row, column = weights.nonzero(as_tuple=True)
         scale = (degree[row + first] * degree[column]).sqrt()
         places.append(torch.stack([row + first, column]).cpu())
-        values.append((weights[row, column] / scale).double().cpu())
+        values.append((weights[row, column] / scale).cpu().double())
         first += len(rows)
     built = torch.sparse_coo_tensor(torch.cat(places, 1), torch.cat(values), (first, first), check_invariants=False)
     return ((built + built.t()) / 2).coalesce()  # a tie at the very edge may be seen from one side alone
@@ -107,9 +127,23 @@ def _links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) -
 def taken_from(weights: Tensor, degree: Tensor, values: Tensor) -> Tensor:
     """Give chips what their ties bring them: row of D^-1/2 W D^-1/2 times the anchors' scores, float32 [B]."""
     own = weights.sum(1).clamp_min(LEAST_WEIGHT)
-    return (weights / degree.sqrt()[None]) @ values / own.sqrt()
+    return weights @ (values / degree.sqrt()) / own.sqrt()
 
 
-def blocks(n: int) -> Iterator[slice]:
-    """Cut n rows into blocks."""
-    return (slice(first, min(first + BLOCK, n)) for first in range(0, n, BLOCK))
+def distinct(rows: Tensor) -> Tensor:
+    """Return the first of rows that are all but the same, int64 in rising order.
+
+    Copies of one chip (no data, flat water) would all be tied to each other: the graph would be as large as their square.
+
+    Args:
+        rows: unit rows, float32 [M, d].
+    """
+    _, group = torch.unique((rows.cpu() * _GRID).round().int(), dim=0, return_inverse=True)
+    first = torch.full((int(group.max()) + 1,), len(rows)).scatter_reduce_(0, group, torch.arange(len(rows)), "amin")
+    return first.sort().values
+
+
+def blocks(n: int, size: int = 0) -> Iterator[slice]:
+    """Cut n rows into blocks of `size`; 0 stands for `BLOCK`."""
+    step = size or BLOCK
+    return (slice(first, min(first + step, n)) for first in range(0, n, step))

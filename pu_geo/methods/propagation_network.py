@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,10 @@ from pu_geo.methods.cards.propagation import PropagationSettings
 
 FLOOR = 0.01
 """Added to every direction's variance before whitening, in mean variances."""
+
+_NO_SPREAD = 1e-9
+"""Largest variance below which all chips are taken for the same."""
+_OF_ANCHORS = ("anchors", "reach", "degree", "values")
 
 
 class PropagationNetwork(nn.Module):
@@ -50,7 +54,7 @@ class PropagationNetwork(nn.Module):
     spread: Tensor
     cut: Tensor
 
-    def __init__(self, trunk: Trunk, settings: PropagationSettings, n_anchors: int) -> None:
+    def __init__(self, trunk: Trunk, settings: PropagationSettings) -> None:
         super().__init__()
         self.trunk, self.settings = trunk, settings
         width, dim = trunk.out_dim, min(settings.embedding_dim, trunk.out_dim)
@@ -61,11 +65,35 @@ class PropagationNetwork(nn.Module):
         self.register_buffer("turn", torch.eye(width))
         self.register_buffer("zeros", torch.zeros(3))
         self.register_buffer("scale_of", torch.ones(3))
-        self.register_buffer("anchors", torch.zeros(n_anchors, dim))
+        self.register_buffer("anchors", torch.zeros(0, dim))
         for name in ("reach", "degree", "values"):
-            self.register_buffer(name, torch.ones(n_anchors))
+            self.register_buffer(name, torch.ones(0))
         self.register_buffer("spread", torch.zeros(1))
         self.register_buffer("cut", torch.zeros(1))
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Tensor], prefix: str, *others: Any) -> None:
+        """Make room for as many anchors as there are: how many, only training tells."""
+        for name in _OF_ANCHORS:
+            found, own = state_dict.get(f"{prefix}{name}"), getattr(self, name)
+            if found is not None and found.ndim == own.ndim and found.shape[1:] == own.shape[1:]:
+                setattr(self, name, own.new_empty(found.shape))
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
+    def require_sound(self) -> None:
+        """Refuse numbers that no training leaves.
+
+        Raises:
+            ValueError: says which.
+        """
+        numbers = {name: getattr(self, name) for name in ("turn", "slope", "plain_slope", "zeros", "cut", *_OF_ANCHORS)}
+        for name, values in numbers.items():
+            if not values.isfinite().all():
+                raise ValueError(f"{name} is not finite")
+        sizes = {len(getattr(self, name)) for name in _OF_ANCHORS}
+        if len(sizes) > 1 or not 1 <= max(sizes) <= self.settings.n_anchors:
+            raise ValueError(f"{sorted(sizes)} anchors, where the settings allow {self.settings.n_anchors}")
+        if not (self.degree > 0).all() or not (self.scale_of > 0).all() or not 0 <= float(self.spread) <= 1:
+            raise ValueError("degree, scale_of or spread is out of its range")
 
     def look(self, inputs: Tensor) -> Tensor:
         """Give what the rankings look at, float32 [B, E]: cached features as they are, or what the trunk makes of chips."""
@@ -103,11 +131,13 @@ def whitening(standard: Tensor, power: float) -> Tensor:
 
     Scaled so that rows stay as long as they were. Directions in which no chip differs count for nothing.
     """
-    columns = standard.double().cpu()
+    columns = standard.cpu().double()
     variance, axes = torch.linalg.eigh(columns.T @ columns / len(columns))
     variance = variance.clamp_min(0)
+    if variance.max() < _NO_SPREAD:
+        return torch.zeros_like(axes, dtype=torch.float32).to(standard.device)
     raised = variance + FLOOR * variance.mean()
-    factor = (raised / raised.max().clamp_min(1e-12)) ** -power * (variance > 1e-6 * variance.max())
+    factor = (raised / raised.max()) ** -power * (variance > 1e-6 * variance.max())
     length = ((columns @ (axes * factor)) ** 2).sum(1).mean()
     return (axes * factor * (len(variance) / length.clamp_min(1e-12)).sqrt()).float().to(standard.device)
 
@@ -125,7 +155,7 @@ class PropagatedModel(TrainedModel):
     def score(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute scores: inputs as in `TrainedModel.embed`, float32 [M] in [0, 1].
 
-        As many of the unlabeled score above 0.5 as are estimated to be damaged.
+        As many of the unlabeled score above 0.5 as are estimated to be damaged, where there is an estimate.
         """
         network = self._network()
         return self._of_blocks(inputs, lambda plain, roots: torch.sigmoid((network.judged(plain, roots) - network.cut) / 2))

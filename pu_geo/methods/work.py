@@ -108,7 +108,9 @@ def count(method: str, settings: Any, amount: Amount) -> Work:
     training = Stage(steps, chips, trained, seen, method)
     before = _before(settings, amount)
     each = amount.n_views if settings.backbone == FEATURES else 1
-    n_looks = {PuclSettings: 2, NclSettings: 3}.get(type(settings), 1)  # findings are worked out of what they see, too
+    n_looks = {PuclSettings: 2, NclSettings: 3, PropagationSettings: 3}.get(
+        type(settings), 1
+    )  # findings are worked out of what they see, too
     return Work((*before, training), amount.n_chips * (each * n_looks + 1))
 
 

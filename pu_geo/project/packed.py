@@ -27,6 +27,8 @@ from pu_geo.project.strict_json import MAX_BYTES, BadJson, parse_object
 PACK_FORMAT, OUTCOME_FORMAT, VERSION = "pu-geo training", "pu-geo outcome", 1
 SPEC, PACK, OUTCOME = "spec.json", "pack.json", "outcome.json"
 INPUTS, CLASSES, LEFT_OUT, IDS = "inputs.npy", "classes.npy", "left_out.npy", "building_ids.json"
+ACCEPTED = "accepted.npy"
+"""There where buildings of accepted clusters are among the positives."""
 SCORES, EMBEDDINGS, WEIGHTS, CURVE = "scores.npy", "embeddings.npy", "model.safetensors", "curve.json"
 OUTCOME_FILES = (SCORES, EMBEDDINGS, WEIGHTS, CURVE)
 MAX_WEIGHTS = 2**29

@@ -188,7 +188,8 @@ def require_sums(folder: Path, pack: Packed) -> None:
     Raises:
         ModelError: names the first that is missing or other.
     """
-    for name in (INPUTS, CLASSES, LEFT_OUT, packed.IDS, *([pack.start] if pack.start else [])):
+    some = [name for name in (pack.start, packed.ACCEPTED if packed.ACCEPTED in pack.sums else "") if name]
+    for name in (INPUTS, CLASSES, LEFT_OUT, packed.IDS, *some):
         if packed.sha256_in(folder, name) != pack.sums.get(name):
             raise packed.refusal(f"{name} in {folder}", "is not the file that was packed: it has another sha256")
 
@@ -212,7 +213,14 @@ def read_data(folder: Path, pack: Packed) -> PUData:
             f"holds {array.dtype} {list(array.shape)}, which are no {kinds[0]} inputs of {pack.n} chips",
         )
     inputs = FeatureViews(array) if is_features else ChipImages(array, pack.settings.augmentation)
-    return PUData(inputs, classes >= 1, left_out, classes, pack.class_names)
+    accepted = None
+    if packed.ACCEPTED in pack.sums:
+        accepted = packed.read_array(
+            folder, packed.ACCEPTED, "bool", (pack.n,), pack.sums.get(packed.ACCEPTED), most_values=MAX_CHIPS
+        )
+        if (accepted & (classes < 1)).any():
+            raise packed.refusal(f"{packed.ACCEPTED} in {folder}", "marks buildings that are no positives")
+    return PUData(inputs, classes >= 1, left_out, classes, pack.class_names, accepted)
 
 
 def _inputs(folder: Path) -> NDArray[Any]:
@@ -238,7 +246,10 @@ def _reporter(job: Job, pack: Packed, device: str) -> Callable[[Mapping[str, obj
 def _write(folder: Path, model: TrainedModel, data: PUData) -> None:
     """Write the answers, the weights and the curve, each atomically."""
     write_array(folder / SCORES, model.score(data.inputs.array).astype(np.float32))
-    write_array(folder / EMBEDDINGS, model.embed(data.inputs.plain_array).astype(np.float32))
+    write_array(
+        folder / EMBEDDINGS,
+        model.embed(data.inputs.array if model.wants_views else data.inputs.plain_array).astype(np.float32),
+    )
     with replacing(folder / WEIGHTS) as temporary:
         temporary.write_bytes(write_tensors({name: tensor.numpy() for name, tensor in model.state().items()}))
     write_json(folder / CURVE, {"curve": _curve(folder)})

@@ -111,7 +111,8 @@ class RunInputs:
         known = np.where(is_positive, 1, np.where(pu.is_not_damaged, 0, UNKNOWN)).astype(np.int64)
         for row, name in types.items():
             known[row] = number[name]
-        return PUData(inputs, is_positive, pu.is_left_out, known, ("not damaged", *(names or ("damaged",))))
+        words = ("not damaged", *(names or ("damaged",)))
+        return PUData(inputs, is_positive, pu.is_left_out, known, words, self.is_accepted)
 
 
 def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:

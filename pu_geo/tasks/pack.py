@@ -68,6 +68,8 @@ def pack(
         "began_with": began_with, "n": data.inputs.n_chips,
     }  # fmt: skip
     arrays = {CLASSES: data.classes, LEFT_OUT: data.is_left_out}
+    if data.is_accepted is not None:
+        arrays[packed.ACCEPTED] = data.is_accepted
     with writing(folder):
         _write(folder, told, source_of(layout, inputs, settings), arrays, inputs)
     n_bytes = sum(path.stat().st_size for path in folder.iterdir())

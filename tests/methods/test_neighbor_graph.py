@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pu_geo.errors import JobCancelled
 from pu_geo.methods import neighbor_graph as graph
 
 
@@ -78,3 +79,17 @@ def test_blocks_cut_rows_without_a_gap() -> None:
     found = list(graph.blocks(2 * graph.BLOCK + 3))
     assert [part.stop - part.start for part in found] == [graph.BLOCK, graph.BLOCK, 3]
     assert list(graph.blocks(0)) == []
+    assert [part.stop for part in graph.blocks(5, 2)] == [2, 4, 5]
+
+
+def test_first_of_rows_that_are_the_same_stay() -> None:
+    rows = unit(6, 4)
+    again = torch.cat([rows, rows[2:4] + 1e-6, unit(1, 4, 7)])
+    assert graph.distinct(again).tolist() == [0, 1, 2, 3, 4, 5, 8]
+
+
+def test_cancelling_is_asked_for_while_scores_travel() -> None:
+    anchors, k = unit(30, 4), 3
+    reaches = graph.reach(anchors, k)
+    with pytest.raises(JobCancelled):
+        graph.propagated([torch.ones(30)], anchors, reaches, graph.degrees(anchors, reaches, k), k, 0.9, lambda: True)

@@ -14,7 +14,7 @@ from pu_geo.analysis import estimates, metrics
 from pu_geo.engine.data import ChipImages, FeatureViews, PUData
 from pu_geo.engine.run import Run
 from pu_geo.errors import ShapeError, TrainingError
-from pu_geo.methods import catalog, propagation
+from pu_geo.methods import catalog, propagation, propagation_fits
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.methods.propagation_network import PropagatedModel, roots_of, whitening
 
@@ -74,7 +74,7 @@ def test_more_damage_lets_scores_travel_more() -> None:
     spreads, shares = [], []
     for share in (0.03, 0.1, 0.6):
         _, told = trained(event(share)[0])
-        spreads.append(float(str(told["spread"])))
+        spreads.append(float(str(told["propagated"])))
         shares.append(float(str(told["share"])))
     assert shares == sorted(shares)
     assert spreads == sorted(spreads)
@@ -86,7 +86,7 @@ def test_a_share_that_is_told_is_taken() -> None:
     data, _ = event(0.1)
     low, high = (trained(data, damaged_share=share)[1] for share in (0.002, 0.9))
     assert (low["share"], high["share"]) == (0.002, 0.9)
-    assert float(str(low["spread"])) < 0.1 < 0.5 < float(str(high["spread"]))
+    assert float(str(low["propagated"])) < 0.1 < 0.5 < float(str(high["propagated"]))
 
 
 def test_as_many_score_above_half_as_are_estimated() -> None:
@@ -100,7 +100,7 @@ def test_as_many_score_above_half_as_are_estimated() -> None:
 def test_without_an_estimate_the_whitened_ranking_alone_counts() -> None:
     data, truth = event(0.05, clicks=3)
     model, told = trained(data)
-    assert (told["share"], told["spread"]) == (0.0, 0.0)
+    assert (told["share"], told["propagated"]) == (0.0, 0.0)
     assert metrics.auc(model.score(data.inputs.array), truth) > 0.7
 
 
@@ -138,7 +138,7 @@ def test_few_anchors_do_nearly_as_well() -> None:
 
 
 def test_very_many_unlabeled_are_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(propagation, "MOST_UNLABELED", 200)
+    monkeypatch.setattr(propagation_fits, "MOST_UNLABELED", 200)
     data, truth = event(0.1)
     run = Run(CPU)
     model = propagation.fit(data, QUICK, run)
@@ -152,8 +152,84 @@ def test_model_made_again_from_its_state_scores_the_same() -> None:
     again = propagation.restored(model.state(), PropagationSettings(n_anchors=400), CPU)
     for answer in ("score", "embed"):
         np.testing.assert_array_equal(getattr(model, answer)(data.inputs.array), getattr(again, answer)(data.inputs.array))
-    with pytest.raises(ValueError, match="400 anchors"):
-        propagation.restored(model.state(), PropagationSettings(n_anchors=100), CPU)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("reach", float("nan"), "reach is not finite"), ("anchors", float("inf"), "anchors is not finite"),
+        ("degree", 0.0, "degree"), ("degree", -1.0, "degree"), ("scale_of", 0.0, "scale_of"), ("spread", 5.0, "spread"),
+    ],
+)  # fmt: skip
+def test_numbers_that_no_training_leaves_are_refused(name: str, value: float, words: str) -> None:
+    state = trained(event(0.2)[0], n_anchors=400)[0].state()
+    state[name] = state[name].clone().fill_(value)
+    with pytest.raises(ValueError, match=words):
+        propagation.restored(state, PropagationSettings(n_anchors=400), CPU)
+
+
+def test_anchors_that_do_not_fit_are_refused() -> None:
+    state = trained(event(0.2)[0], n_anchors=400)[0].state()
+    with pytest.raises(ValueError, match="400"):
+        propagation.restored(state, PropagationSettings(n_anchors=100), CPU)
+    for odd in (
+        {"reach": state["reach"][:10]},
+        {name: state[name][:0] for name in ("anchors", "reach", "degree", "values")},
+    ):
+        with pytest.raises(ValueError, match="anchors"):
+            propagation.restored({**state, **odd}, QUICK, CPU)
+    with pytest.raises(RuntimeError, match="anchors"):
+        propagation.restored({**state, "anchors": state["anchors"][:, :5]}, QUICK, CPU)
+
+
+def test_more_clicks_than_half_of_the_anchors_are_no_matter() -> None:
+    data, truth = event(0.2, clicks=120)
+    model, told = trained(data, n_anchors=100)
+    assert len(model.state()["anchors"]) == 100
+    assert float(str(told["propagated"])) > 0
+    assert metrics.auc(model.score(data.inputs.array), truth) > 0.8
+
+
+def test_without_an_unlabeled_chip_it_says_so() -> None:
+    data, _ = event(0.2)
+    known = np.where(data.is_positive, 1, 0)
+    with pytest.raises(TrainingError, match="all 1200 here are marked"):
+        trained(PUData(data.inputs, data.is_positive, data.is_left_out, known), damaged_share=0.2)
+
+
+def test_copies_of_one_chip_do_not_swell_the_graph() -> None:
+    data, truth = event(0.2)
+    views = np.array(data.inputs.array)
+    views[:, 600:] = views[:, 600:601]
+    model, _ = trained(PUData(FeatureViews(views), data.is_positive, data.is_left_out))
+    assert len(model.state()["anchors"]) == 601
+    scores = model.score(views)
+    assert np.ptp(scores[600:]) < 1e-4
+    assert metrics.auc(scores, truth) > 0.8
+    same = np.ones_like(views)
+    with_same, _ = trained(PUData(FeatureViews(same), data.is_positive, data.is_left_out))
+    assert np.ptp(with_same.score(same)) < 1e-6
+
+
+def test_accepted_buildings_teach_a_little_and_are_no_clicks() -> None:
+    """They move scores, by a quarter of the positives' side at most, and the share is estimated without them."""
+    data, truth = event(0.3, clicks=10)
+    is_accepted = np.zeros(1200, np.bool_)
+    is_accepted[np.flatnonzero(truth & ~data.is_positive)[:150]] = True
+    both = data.is_positive | is_accepted
+    told_apart, share = trained(PUData(data.inputs, both, data.is_left_out, is_accepted=is_accepted))
+    alone, told = trained(data)
+    assert share["share"] == pytest.approx(float(str(told["share"])), abs=0.1)
+    scores, without = (model.score(data.inputs.array) for model in (told_apart, alone))
+    assert np.abs(scores - without).max() > 0.01
+    found = [metrics.average_precision(each[~both], truth[~both]) for each in (scores, without)]
+    assert found[0] > found[1]
+
+
+def test_accepted_chips_must_be_positives() -> None:
+    data, truth = event(0.2)
+    with pytest.raises(ShapeError, match="is_accepted"):
+        PUData(data.inputs, data.is_positive, data.is_left_out, is_accepted=truth)
 
 
 def test_same_seed_same_scores_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,9 @@ WITHOUT_PAIRS = {"ce", "upu", "nnpu", "supervised"}  # their losses do not look 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("linear", "propagation")])  # one solution, no epochs
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in ("linear", "propagation")]
+)  # one solution, no epochs
 def test_leaving_any_part_out_shows(name: str, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     straight, n_batches = _straight(name)

@@ -1,7 +1,7 @@
 """Propagated ranking: its settings, preset and card. Imports no torch.
 
-The defaults were chosen on one half of the data sets in docs/tables.md, "One default for both ends of prevalence", and are
-reported on the other half.
+The defaults were chosen on the sets that docs/tables.md, "One default for both ends of prevalence", calls "chosen on"; on Joplin
+these and the reported ones overlap.
 """
 
 from __future__ import annotations
