@@ -223,13 +223,13 @@ def _row(*cells: object) -> str:
 
 _HEADING = "## One default for both ends of prevalence"
 _WORDS = """Methods (preset quick) and the instant ranker on the unlabeled chips themselves, of which 0.5 % to 70 % are damaged; all chips are
-learned from. A seed draws chips and clicks. The default was chosen while looking at the sets "chosen on" alone; outcomes are kept by settings, not by code: take out
-a method's lines after changing it. The halves are not
-wholly apart on Joplin: "0+1" holds scene 0 too, and the thinned sets hold scene 1. Presets of older methods were chosen on all of
-Joplin and Harvey. Harvey: region A, west and east of the undamaged chips' median longitude; every place gives either undamaged or
-damaged chips, and so many of the damaged are kept that they are the share named among the unlabeled. Joplin: major damage and
-destroyed, as they are or thinned. FMNIST: one class among 2,000 others. Sample: the made-up event. Cells are AP / AUC, means over
-seeds; "seeds" are the ranker's, and a cell with fewer or more says so.
+learned from. A seed draws chips and clicks. The default was chosen while looking at the sets "chosen on" alone; outcomes are kept
+by settings, not by code: take out a method's lines after changing it. The halves are not wholly apart on Joplin: "0+1" holds scene
+0 too, and the thinned sets hold scene 1. Presets of older methods were chosen on all of Joplin and Harvey. Harvey: region A, west
+and east of the undamaged chips' median longitude; every place gives either undamaged or damaged chips, and so many of the damaged
+are kept that they are the share named among the unlabeled. Joplin: major damage and destroyed, as they are or thinned. FMNIST: one
+class among 2,000 others. Sample: the made-up event. Cells are AP / AUC, means over seeds; "seeds" are the ranker's, and a cell with
+fewer or more says so.
 
 `python -m benchmarks.prevalence FOLDER_OF_DATA`"""
 _JUDGED_WORDS = """Gain in AP over the ranker on the same draws, where at most 5 % are damaged; mean and p (no gain).
