@@ -61,11 +61,17 @@ def sides_of(data: PUData, rows: NDArray[np.int64], run: Run) -> Sides:
     """Part the chips that may be trained on; of very many unlabeled ones some are drawn.
 
     Raises:
-        TrainingError: if nothing is unlabeled.
+        TrainingError: if nothing was clicked, or nothing is unlabeled.
     """
     is_positive, is_known = data.is_positive[rows], data.classes[rows] == NOT_DAMAGED
     is_accepted = np.zeros_like(is_positive) if data.is_accepted is None else data.is_accepted[rows]
     unlabeled = rows[~is_positive & ~is_known]
+    if not (is_positive & ~is_accepted).any():
+        raise TrainingError(
+            "The propagated ranking needs a clicked positive; all positives here are of accepted clusters.",
+            "Mark damaged buildings on the Annotate page.",
+            kind="positives",
+        )
     if not len(unlabeled):
         raise TrainingError(
             f"The propagated ranking needs unlabeled buildings; all {len(rows)} here are marked.",

@@ -246,10 +246,7 @@ def _reporter(job: Job, pack: Packed, device: str) -> Callable[[Mapping[str, obj
 def _write(folder: Path, model: TrainedModel, data: PUData) -> None:
     """Write the answers, the weights and the curve, each atomically."""
     write_array(folder / SCORES, model.score(data.inputs.array).astype(np.float32))
-    write_array(
-        folder / EMBEDDINGS,
-        model.embed(data.inputs.array if model.wants_views else data.inputs.plain_array).astype(np.float32),
-    )
+    write_array(folder / EMBEDDINGS, model.embed(data.inputs.plain_array).astype(np.float32))
     with replacing(folder / WEIGHTS) as temporary:
         temporary.write_bytes(write_tensors({name: tensor.numpy() for name, tensor in model.state().items()}))
     write_json(folder / CURVE, {"curve": _curve(folder)})

@@ -136,9 +136,8 @@ def train(
     job.report(0.95, "scoring all buildings")
     scores = model.score(data.inputs.array)
     threshold = first_threshold(scores, pu, share, estimates.COMMON_FROM_SHARE)
-    embeddings = model.embed(data.inputs.array if model.wants_views else data.inputs.plain_array)
     outcome = Outcome(
-        method, preset, scores, embeddings, card.score_type, threshold, share, seed=seed,
+        method, preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
         settings=asdict(settings), device=named, warnings=run.warnings, held_out=held_out,
         write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from)),
     )  # fmt: skip

@@ -76,7 +76,7 @@ def test_stops_when_asked_and_leaves_nothing(layout: Layout) -> None:
     assert not (layout.run(run_id) / "umap.npy").exists()
 
 
-@pytest.mark.parametrize("method", ["ranker", "pucl"])
+@pytest.mark.parametrize("method", ["ranker", "pucl", "propagation"])
 def test_new_buildings_lie_with_those_that_look_alike(layout: Layout, method: str) -> None:
     run_id = str(train_task.rank(job_of(layout, "rank"))["run_id"]) if method == "ranker" else trained(layout, method)
     embed(job_of(layout, "one"), run_id=run_id)
