@@ -139,7 +139,8 @@ def whitening(standard: Tensor, power: float) -> Tensor:
     raised = variance + FLOOR * variance.mean()
     factor = (raised / raised.max()) ** -power * (variance > 1e-6 * variance.max())
     length = ((columns @ (axes * factor)) ** 2).sum(1).mean()
-    return (axes * factor * (len(variance) / length.clamp_min(1e-12)).sqrt()).float().to(standard.device)
+    turn = axes * factor * (len(variance) / length.clamp_min(1e-12)).sqrt()
+    return turn.float().contiguous().to(standard.device)  # as a model file holds it: other strides, other last bits
 
 
 def roots_of(values: Tensor) -> Tensor:

@@ -149,6 +149,7 @@ def test_very_many_unlabeled_are_drawn_from(monkeypatch: pytest.MonkeyPatch) -> 
 def test_model_made_again_from_its_state_scores_the_same() -> None:
     data, _ = event(0.2)
     model, _ = trained(data, n_anchors=400)
+    assert [name for name, held in model.network.state_dict().items() if not held.is_contiguous()] == []
     again = propagation.restored(model.state(), PropagationSettings(n_anchors=400), CPU)
     for answer in ("score", "embed"):
         np.testing.assert_array_equal(getattr(model, answer)(data.inputs.array), getattr(again, answer)(data.inputs.array))

@@ -210,13 +210,17 @@ def straight(clicked: Layout, warm: None, straight_jobs: dict[str, Path]) -> Cal
     return job_of
 
 
+AT_ONCE = ("linear", "propagation")
+"""Rankings that are done in an instant, in one epoch."""
+
+
 @pytest.mark.parametrize("method", catalog.METHODS)
 def test_a_training_killed_again_and_again_ends_as_if_nothing_had_been(
     method: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
     chance, expected, n_before = random.Random(method), straight(method), n_runs(clicked)
     folder = jobs.create(clicked, "train", arguments(method))
-    for _ in range(0 if method == "linear" else 2):  # the linear ranking is done in an instant
+    for _ in range(0 if method in AT_ONCE else 2):
         after = chance.randint(1, 6)
         start_and_kill(clicked, folder, chance, after=after, at_most=after + chance.randint(2, 9), within_s=0.03)
     (folder / kill_driver.KILL_AT).write_text("manifest.json 1")
@@ -225,7 +229,7 @@ def test_a_training_killed_again_and_again_ends_as_if_nothing_had_been(
     assert n_runs(clicked) == n_before
     jobs.resume(clicked, folder.name)
     assert_same(clicked, folder, expected)
-    assert len(told(folder)) == (1 if method == "linear" else N_EPOCHS)
+    assert len(told(folder)) == (1 if method in AT_ONCE else N_EPOCHS)
     assert n_runs(clicked) == n_before + 1
 
 
