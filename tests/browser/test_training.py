@@ -15,6 +15,7 @@ from browser.real_app import AppServer, made_up_project
 
 from pu_geo import jobs
 from pu_geo.jobs import JobView
+from pu_geo.methods import catalog
 from pu_geo.project import events, model_files, runs, store
 from pu_geo.project.layout import Layout
 
@@ -52,7 +53,7 @@ def newest(event: Layout, method: str) -> JobView:
 def begin(page: Any, event: Layout, method: str, title: str) -> Path:
     """Fill the form of a method and start it; return the job's folder."""
     page.locator(f".st-key-start-{method}").wait_for(timeout=60_000)
-    page.get_by_text("Details and settings").nth(list(LONG).index(method)).click()
+    page.get_by_text("Details and settings").nth(list(catalog.METHODS).index(method)).click()
     for name, value in LONG[method].items():
         field = page.locator(f".st-key-set-{method}-quick-{name} input")
         field.fill(value)
