@@ -65,6 +65,13 @@ class Trunk(nn.Module):
         with torch.autocast(inputs.device.type, dtype=torch.bfloat16, enabled=self.is_bf16):
             return cast(Tensor, self.backbone(self.standardize(inputs))).float()
 
+    def looked_at(self, inputs: Tensor) -> Tensor:
+        """Give what a linear method looks at, float32 [B, out_dim]: cached features as they are, or what is made of chips.
+
+        Without a layer, `forward` would still draw far outliers in, which the instant ranker does not.
+        """
+        return inputs.float() if isinstance(self.backbone, nn.Identity) else cast(Tensor, self(inputs))
+
     def fit_statistics(self, data: PUData, rows: NDArray[np.int64], generator: torch.Generator) -> None:
         """Take the standardisation from a random view of up to 4,096 of these chips."""
         chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
@@ -125,19 +132,23 @@ class TrainedModel:
         self, inputs: NDArray[Any], each: Callable[[Tensor], Tensor], finish: Callable[[Tensor], Tensor]
     ) -> NDArray[np.float32]:
         """Run `each` on blocks of inputs, average it over views, and `finish` the average."""
-        shape = tuple(self.trunk.input_shape.tolist())
-        is_image = len(shape) == 3
-        views = inputs if inputs.ndim == 3 and not is_image else inputs[None]
-        if views.shape[2:] != shape:
-            raise ShapeError(f"inputs must be [M, {', '.join(map(str, shape))}], or such views; got {inputs.shape}.")
+        views = self._views_of(inputs)
         device, parts = self.trunk.standardize.mean.device, []
-        step = IMAGES_AT_ONCE if is_image else FEATURES_AT_ONCE
+        step = FEATURES_AT_ONCE if views.ndim == 3 else IMAGES_AT_ONCE
         with quick_backbone(self.trunk):
             for first in range(0, max(views.shape[1], 1), step):
                 blocks = (torch.from_numpy(np.array(view[first : first + step])).to(device) for view in views)
                 total = torch.stack([each(block) for block in blocks]).mean(0)
                 parts.append(finish(total).float().cpu())
         return torch.cat(parts).numpy()
+
+    def _views_of(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """See that inputs are what the network looks at, and give them as views, [V, M, ...]."""
+        shape = tuple(self.trunk.input_shape.tolist())
+        views = inputs if inputs.ndim == 3 and len(shape) == 1 else inputs[None]
+        if views.shape[2:] != shape:
+            raise ShapeError(f"inputs must be [M, {', '.join(map(str, shape))}], or such views; got {inputs.shape}.")
+        return views
 
 
 def require_positives(data: PUData, rows: NDArray[np.int64], title: str) -> None:

@@ -50,14 +50,7 @@ class LinearNetwork(nn.Module):
 
     def margin(self, inputs: Tensor) -> Tensor:
         """Log odds of being a positive, both classes weighing the same, float [B]."""
-        return cast(Tensor, self.classifier((self.look(inputs) - self.mean) / self.scale))[:, 0]
-
-    def look(self, inputs: Tensor) -> Tensor:
-        """Give what the classifier looks at, float32 [B, E]: what the trunk makes of inputs, or cached features as they are.
-
-        A trunk without a layer would still draw far outliers in, which the instant ranker does not.
-        """
-        return inputs.float() if isinstance(self.trunk.backbone, nn.Identity) else cast(Tensor, self.trunk(inputs))
+        return cast(Tensor, self.classifier((self.trunk.looked_at(inputs) - self.mean) / self.scale))[:, 0]
 
 
 class PlainModel(TrainedModel):
@@ -99,7 +92,7 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
     training = Training(run, Learner(network), 1, stage=stage, span=span, model=lambda: model)
     for epoch in training.epochs():
         with epoch:
-            values = plain_columns(network.look, data, rows, run.device)
+            values = plain_columns(network.trunk.looked_at, data, rows, run.device)
             network.mean, network.scale = statistics(values)
             slope, offset, loss = fit_logistic((values - network.mean) / network.scale, positive, settings.l2, run)
             epoch.add({"loss": loss})
@@ -127,14 +120,26 @@ def plain_columns(look: Look, data: PUData, rows: NDArray[np.int64], device: tor
     step = IMAGES_AT_ONCE if len(data.inputs.shape) == 3 else FEATURES_AT_ONCE
     blocks = (np.asarray(data.inputs.plain_array[rows[first : first + step]]) for first in range(0, len(rows), step))
     values = torch.cat([look(torch.from_numpy(block).to(device)) for block in blocks])
-    n_bad = len(values) - int(values.isfinite().all(1).sum())
+    require_finite(values.isfinite().all(1))
+    return values
+
+
+def require_finite(is_finite: Tensor) -> None:
+    """Refuse chips of which something is no finite number.
+
+    Args:
+        is_finite: bool [M].
+
+    Raises:
+        TrainingError: says of how many.
+    """
+    n_bad = len(is_finite) - int(is_finite.sum())
     if n_bad:
         raise TrainingError(
-            f"What is known of {n_bad} of {len(values)} chips is not finite; a regression needs finite numbers.",
+            f"What is known of {n_bad} of {len(is_finite)} chips is not finite; a regression needs finite numbers.",
             "Compute the features anew, or leave these chips out.",
             kind="diverged",
         )
-    return values
 
 
 def statistics(values: Tensor) -> tuple[Tensor, Tensor]:

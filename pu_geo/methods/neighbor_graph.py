@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -58,28 +58,19 @@ def degrees(anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Tensor:
     return torch.cat([ties(rows, anchors, reaches, n_neighbors).sum(1) for rows in anchors.split(BLOCK)])
 
 
-def propagated(
-    owns: Sequence[Tensor],
-    anchors: Tensor,
-    reaches: Tensor,
-    degree: Tensor,
-    n_neighbors: int,
-    alpha: float,
-    is_cancelled: Callable[[], bool] = lambda: False,
-) -> list[Tensor]:
+def propagated(own: Tensor, graph: Tensor, alpha: float, is_cancelled: Callable[[], bool] = lambda: False) -> Tensor:
     """Let scores travel until they rest: f = alpha D^-1/2 W D^-1/2 f + own.
 
     Source: Zhou et al., Learning with Local and Global Consistency (NeurIPS 2003), section 2, the limit of its iteration.
 
     Args:
-        owns: scores that travel, float32 [M] each.
-        anchors, reaches, degree: see the functions above.
-        n_neighbors: k.
+        own: scores that travel, float32 [M].
+        graph: D^-1/2 W D^-1/2, see `links`.
         alpha: in [0, 1).
         is_cancelled: asked at every step.
 
     Returns:
-        f, float32 [M], for each.
+        f, float32 [M].
 
     Raises:
         JobCancelled: if the user cancelled.
@@ -88,12 +79,7 @@ def propagated(
     power of their cosine instead of a Gaussian, and each to itself; own is not multiplied by 1 - alpha, which changes no order.
     Solved by conjugate gradients.
     """
-    links = _links(anchors, reaches, degree, n_neighbors)
-    return [_rest(links, own.cpu().double(), alpha, is_cancelled).float().to(own.device) for own in owns]
-
-
-def _rest(links: Tensor, target: Tensor, alpha: float, is_cancelled: Callable[[], bool]) -> Tensor:
-    """Solve (1 - alpha links) f = target, float64 [M], by conjugate gradients."""
+    target = own.cpu().double()
     found, rest = torch.zeros_like(target), target.clone()
     direction, error = rest.clone(), rest @ rest
     enough = _TOLERANCE**2 * error
@@ -102,16 +88,22 @@ def _rest(links: Tensor, target: Tensor, alpha: float, is_cancelled: Callable[[]
             break
         if is_cancelled():
             raise JobCancelled
-        moved = direction - alpha * (links @ direction[:, None])[:, 0]
+        moved = direction - alpha * (graph @ direction[:, None])[:, 0]
         step = error / (direction @ moved)
         found, rest = found + step * direction, rest - step * moved
         before, error = error, rest @ rest
         direction = rest + error / before * direction
-    return found
+    return found.float().to(own.device)
 
 
-def _links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) -> Tensor:
-    """Build D^-1/2 W D^-1/2, sparse float64 [M, M] on the CPU."""
+def links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) -> Tensor:
+    """Build D^-1/2 W D^-1/2, sparse float64 [M, M] on the CPU.
+
+    Args:
+        anchors: unit rows, float32 [M, d].
+        reaches, degree: of the anchors, see `reach` and `degrees`.
+        n_neighbors: k.
+    """
     places, values, first = [], [], 0
     for rows in anchors.split(BLOCK):
         weights = ties(rows, anchors, reaches, n_neighbors)
@@ -143,7 +135,6 @@ def distinct(rows: Tensor) -> Tensor:
     return first.sort().values
 
 
-def blocks(n: int, size: int = 0) -> Iterator[slice]:
-    """Cut n rows into blocks of `size`; 0 stands for `BLOCK`."""
-    step = size or BLOCK
-    return (slice(first, min(first + step, n)) for first in range(0, n, step))
+def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
+    """Cut n rows into blocks of a size."""
+    return (slice(first, min(first + size, n)) for first in range(0, n, size))

@@ -103,20 +103,20 @@ def _learn(network: PropagationNetwork, data: PUData, sides: Sides, run: Run) ->
     l2 = L2 if share is None else l2_for_share(share)
     every = torch.arange(len(plain))
     network.plain_slope, network.slope, loss = looks.fitted(every, l2, run)
-    chosen = _set_anchors(network, looks, run)
+    chosen, links = _set_anchors(network, looks, run)
     if share is not None:
-        difference = _difference_held_out(network, looks, chosen, l2, run)
+        difference = _difference_held_out(network, looks, chosen, links, l2, run)
         pull = SHARE_PULL * math.log(max(share, 1e-6) / settings.even_share) + CLICKS_PULL * difference
         network.spread = torch.full_like(network.spread, 1 / (1 + math.exp(-pull)))
         network.cut = _cut(network, plain, roots, sides, share)
     return loss, share or 0.0
 
 
-def _set_anchors(network: PropagationNetwork, looks: Looks, run: Run) -> Tensor:
+def _set_anchors(network: PropagationNetwork, looks: Looks, run: Run) -> tuple[Tensor, Tensor]:
     """Choose anchors, the clicked and others; let plain scores travel among them; set the units of all scores.
 
     Returns:
-        Which of the rows they are, int64 [M]; clicked ones first.
+        Which of the rows they are, int64 [M], clicked ones first; and the graph of them, see `neighbor_graph.links`.
     """
     n, k, most = looks.n_positive, network.settings.n_neighbors, network.settings.n_anchors
     drawn = n + torch.randperm(len(looks.white) - n, generator=run.generator(2))
@@ -130,18 +130,15 @@ def _set_anchors(network: PropagationNetwork, looks: Looks, run: Run) -> Tensor:
     for place, margin in enumerate((looks.standard @ network.plain_slope, looks.white @ network.slope)):
         network.zeros[place], network.scale_of[place] = _origin(margin)
     own = (looks.standard[chosen] @ network.plain_slope - network.zeros[0]) / network.scale_of[0]
-    network.values = _travelled(network, run, own)[0]
+    links = graph.links(network.anchors, network.reach, network.degree, k)
+    network.values = graph.propagated(own, links, network.settings.propagation, run.is_cancelled)
     network.zeros[2], network.scale_of[2] = _origin(network.values)
-    return chosen
+    return chosen, links
 
 
-def _travelled(network: PropagationNetwork, run: Run, *owns: Tensor) -> list[Tensor]:
-    """Let scores travel among the anchors, float32 [M] each."""
-    alpha, k = network.settings.propagation, network.settings.n_neighbors
-    return graph.propagated(owns, network.anchors, network.reach, network.degree, k, alpha, run.is_cancelled)
-
-
-def _difference_held_out(network: PropagationNetwork, looks: Looks, chosen: Tensor, l2: float, run: Run) -> float:
+def _difference_held_out(
+    network: PropagationNetwork, looks: Looks, chosen: Tensor, links: Tensor, l2: float, run: Run
+) -> float:
     """Say how much better held-out clicks stand in the propagated than in the whitened scores, in -1..1.
 
     In each of 5 parts of the clicks and of some of the unlabeled, both readings are fitted to the other parts, and to all that
@@ -163,10 +160,11 @@ def _difference_held_out(network: PropagationNetwork, looks: Looks, chosen: Tens
         taught = torch.cat([rows[:n][fold_p != part], rows[places_u[fold_u != part]], known])
         fits.append(looks.fitted(taught.sort().values, l2, run)[:2])
     standard, white = looks.standard[chosen], looks.white[chosen]
-    owns = [standard @ plain for plain, _ in fits]
-    spread = _travelled(network, run, *((own - own.mean()) / _origin(own)[1] for own in owns))
     total = 0.0
-    for part, (wide, (_, slope)) in enumerate(zip(spread, fits, strict=True)):
+    for part, (plain, slope) in enumerate(fits):
+        own = standard @ plain
+        scaled = (own - own.mean()) / _origin(own)[1]
+        wide = graph.propagated(scaled, links, network.settings.propagation, run.is_cancelled)
         for sign, scores in ((-1.0, wide.cpu()), (1.0, (white @ slope).cpu())):
             others, clicks = scores[places_u[fold_u == part]], scores[:n][fold_p == part]
             before = (others[None] > clicks[:, None]).sum(1)

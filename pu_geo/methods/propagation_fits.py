@@ -18,7 +18,7 @@ from pu_geo.engine.run import Run
 from pu_geo.errors import TrainingError
 from pu_geo.methods import neighbor_graph as graph
 from pu_geo.methods.cards.propagation import MOST_UNLABELED
-from pu_geo.methods.linear import cross_fitted, fit_logistic
+from pu_geo.methods.linear import cross_fitted, fit_logistic, require_finite
 from pu_geo.methods.propagation_network import PropagationNetwork, roots_of, seen
 
 MOST_FOR_SHARE = 3000
@@ -139,13 +139,7 @@ def looked_at(network: PropagationNetwork, data: PUData, rows: NDArray[np.int64]
     """
     parts = [seen(network, _views(data, rows[part])) for part in graph.blocks(len(rows), _at_once(data))]
     plain, roots = (torch.cat(each) for each in zip(*parts, strict=True))
-    n_bad = len(plain) - int((plain.isfinite().all(1) & roots.isfinite().all(1)).sum())
-    if n_bad:
-        raise TrainingError(
-            f"What is known of {n_bad} of {len(plain)} chips is not finite; a ranking needs finite numbers.",
-            "Compute the features anew, or leave these chips out.",
-            kind="diverged",
-        )
+    require_finite(plain.isfinite().all(1) & roots.isfinite().all(1))
     return plain, roots
 
 
@@ -166,7 +160,9 @@ def positive_views(network: PropagationNetwork, data: PUData, rows: NDArray[np.i
     for part in graph.blocks(len(rows), _at_once(data)):
         views = _views(data, rows[part], most)
         parts.append(
-            torch.stack([network.whitened(roots_of(network.look(torch.from_numpy(view).to(device)))) for view in views])
+            torch.stack(
+                [network.whitened(roots_of(network.trunk.looked_at(torch.from_numpy(view).to(device)))) for view in views]
+            )
         )
     return torch.cat(parts, dim=1)
 

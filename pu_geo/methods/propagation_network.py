@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pu_geo.engine.network import TrainedModel, Trunk
-from pu_geo.errors import ShapeError
+from pu_geo.engine.network import IMAGES_AT_ONCE, TrainedModel, Trunk
 from pu_geo.methods import neighbor_graph as graph
 from pu_geo.methods.cards.propagation import PropagationSettings
 
@@ -95,11 +94,6 @@ class PropagationNetwork(nn.Module):
         if not (self.degree > 0).all() or not (self.scale_of > 0).all() or not 0 <= float(self.spread) <= 1:
             raise ValueError("degree, scale_of or spread is out of its range")
 
-    def look(self, inputs: Tensor) -> Tensor:
-        """Give what the rankings look at, float32 [B, E]: cached features as they are, or what the trunk makes of chips."""
-        found: Tensor = inputs.float() if isinstance(self.trunk.backbone, nn.Identity) else self.trunk(inputs)
-        return found
-
     def whitened(self, roots: Tensor) -> Tensor:
         """Whiten square roots of features, averaged over views: float32 [B, E] to [B, E]."""
         return ((roots - self.mean) / self.scale) @ self.turn
@@ -172,13 +166,9 @@ class PropagatedModel(TrainedModel):
 
     @torch.inference_mode()
     def _of_blocks(self, inputs: NDArray[Any], answer: Callable[[Tensor, Tensor], Tensor]) -> NDArray[np.float32]:
-        is_image = self.trunk.input_shape.numel() == 3
-        views = inputs if inputs.ndim == 3 and not is_image else inputs[None]
-        if views.shape[2:] != (shape := tuple(self.trunk.input_shape.tolist())):
-            raise ShapeError(f"inputs must be [M, {', '.join(map(str, shape))}], or such views; got {inputs.shape}.")
-        parts = [
-            answer(*seen(self._network(), views[:, part])).float().cpu() for part in graph.blocks(max(views.shape[1], 1))
-        ]
+        views, network = self._views_of(inputs), self._network()
+        step = graph.BLOCK if views.ndim == 3 else IMAGES_AT_ONCE
+        parts = [answer(*seen(network, views[:, part])).float().cpu() for part in graph.blocks(max(views.shape[1], 1), step)]
         return torch.cat(parts).numpy()
 
 
@@ -186,7 +176,7 @@ class PropagatedModel(TrainedModel):
 def seen(network: PropagationNetwork, views: NDArray[Any]) -> tuple[Tensor, Tensor]:
     """Look at views of some chips [V, B, ...]: the first one's features, and mean square roots, float32 [B, E] each."""
     device = network.turn.device
-    looks = [network.look(torch.from_numpy(np.array(view)).to(device)) for view in views]
+    looks = [network.trunk.looked_at(torch.from_numpy(np.array(view)).to(device)) for view in views]
     total = torch.zeros_like(looks[0])
     for look in looks:
         total += roots_of(look)

@@ -21,6 +21,8 @@ from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
 
 FEATURES = "features"
+LOOKS_AFTER = {PuclSettings: 2, NclSettings: 3, PropagationSettings: 3}
+"""What looks at all views more than once afterwards: findings are worked out of what they see, or scores of many anchors."""
 PAIR_BANDS = 6
 
 
@@ -108,9 +110,7 @@ def count(method: str, settings: Any, amount: Amount) -> Work:
     training = Stage(steps, chips, trained, seen, method)
     before = _before(settings, amount)
     each = amount.n_views if settings.backbone == FEATURES else 1
-    n_looks = {PuclSettings: 2, NclSettings: 3, PropagationSettings: 3}.get(
-        type(settings), 1
-    )  # findings are worked out of what they see, too
+    n_looks = LOOKS_AFTER.get(type(settings), 1)
     return Work((*before, training), amount.n_chips * (each * n_looks + 1))
 
 

@@ -15,7 +15,8 @@ _NO_FIGURES = (
 _TITLES = {
     "loss": "loss", "criterion": "PU criterion, held-out clicks", "recall": "held-out clicks found",
     "share_called": "share called damaged", "share_positive": "share called damaged, in batches", "threshold": "threshold",
-    "spread": "spread of the embeddings", "propagated": "weight of propagated scores", "chips_per_s": "chips a second", "memory_mb": "memory, MB",
+    "spread": "spread of the embeddings", "propagated": "weight of propagated scores",
+    "chips_per_s": "chips a second", "memory_mb": "memory, MB",
 }  # fmt: skip
 _OTHERS_AT = 6.5  # before what says more of the machine than of the model
 _COLORS = {"pretraining": "#0072B2", "training": "#D55E00"}
