@@ -57,7 +57,8 @@ def _imagery_verbs(verbs: Verbs) -> None:
     verb_of(verbs, "align", "Find how far pre and post scenes are apart at each building.", "joplin.pugeo")
     verb = verb_of(verbs, "chip", "Cut one chip per footprint and compute its features.", "joplin.pugeo --size-px 64")
     verb.add_argument("--size-px", type=whole(1), default=64, help="side of a chip in pixels (default 64)")
-    verb.add_argument("--bands", choices=["pre+post", "post"], default="pre+post")
+    verb.add_argument("--bands", choices=["auto", "pre+post", "post"], default="auto",
+                      help="auto: both dates, or post alone where pre scenes leave buildings out")  # fmt: skip
 
 
 def _aoi_verb(verbs: Verbs) -> None:

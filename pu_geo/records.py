@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -197,6 +197,15 @@ class PUSet:
     is_left_out: NDArray[np.bool_]
     at_event: int
 
+    def without(self, is_hidden: NDArray[np.bool_]) -> PUSet:
+        """Return the same set with some buildings, bool [N], left out: their chips show nothing to learn from."""
+        return replace(
+            self,
+            is_positive=self.is_positive & ~is_hidden,
+            is_not_damaged=self.is_not_damaged & ~is_hidden,
+            is_left_out=self.is_left_out | is_hidden,
+        )
+
 
 @dataclass(frozen=True)
 class RunFacts:
@@ -234,6 +243,10 @@ class RunFacts:
     from_model: Mapping[str, object] | None = None
     judgement: Mapping[str, object] | None = None
     n_accepted: int = 0  # of accepted clusters, learned from as positives; not among `n_positive`
+    n_hidden: int = 0  # whose chips show nothing to learn from; not among `n_unlabeled`
+    without_answers: tuple[
+        int, ...
+    ] = ()  # look groups that no answer speaks for, see `assessability.groups_without_answers`
 
 
 @dataclass(frozen=True)

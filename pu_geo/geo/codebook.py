@@ -37,7 +37,7 @@ class Field:
 
 _BINARY = "damaged; not_flagged; not_assessed"
 _GRADES = "destroyed; major; minor; possible; no_visible_damage; not_assessed"
-_WHY_NOT = "cloud; outside_image; nodata; misaligned; no_building; unclear"
+_WHY_NOT = "cloud; outside_image; nodata; no_pre_image; scene_without_answers; misaligned; no_building; unclear"
 _TRIAGE = "confirmed; flagged; high_precision; high_recall; below; not_assessed"
 _DEGREES = "degrees (WGS 84)"
 
@@ -53,7 +53,8 @@ _FIELDS = (
     Field("adm1_pcode", "text", "", "P-code of the first administrative level."),
     Field("adm2_pcode", "text", "", "P-code of the second administrative level."),
     Field("adm2_name", "text", "", "Name of the second administrative level."),
-    Field("assessed", "bool", "", "Whether the building could be judged at all. Where false, nothing is known about damage."),
+    Field("assessed", "bool", "", "True where enough of the outline is visible, in the bands the run needs, in a scene where the ranking has evidence, or "
+        "where a person answered. Where false, nothing is known about damage."),
     Field("not_assessed_reason", "text", "", "Why the building was not assessed; null where it was.", _WHY_NOT),
     Field(
         "damage_binary", "text", "",
@@ -92,11 +93,20 @@ _FIELDS = (
     Field("agreement", "float", "", "Share of them who agree with the label.", "0..1"),
     Field("review_status", "text", "", "State of the second reading."),
     Field("audit_weight", "float", "", "Buildings that one audited building stands for.", "> 0"),
-    Field("pre_image_id", "text", "", "Scenes from before the event, joined by +."),
-    Field("pre_date", "text", "ISO 8601", "Date of the first of them."),
-    Field("post_image_id", "text", "", "Scenes from after the event, joined by +."),
-    Field("post_date", "text", "ISO 8601", "Date of the first of them."),
-    Field("post_gsd_m", "float", "m", "Pixel size on the ground after the event.", "> 0"),
+    Field(
+        "pre_image_id", "text", "",
+        "Scene from before the event that the run saw this building in; null where the run used none.",
+    ),
+    Field("pre_date", "text", "ISO 8601", "Its date; null where it is not known."),
+    Field("post_image_id", "text", "", "Scene from after the event that the run saw this building in."),
+    Field("post_date", "text", "ISO 8601", "Its date; null where it is not known."),
+    Field("post_gsd_m", "float", "m", "Its pixel size on the ground.", "> 0"),
+    Field(
+        "pre_hidden_share", "float", "",
+        "Share of the outline that clouds, missing data or the scene's border hide before the event; null where not measured.",
+        "0..1, 4 decimals",
+    ),
+    Field("post_hidden_share", "float", "", "The same after the event.", "0..1, 4 decimals"),
     Field("off_nadir_deg", "float", "degrees", "Viewing angle away from straight down.", "0..90"),
     Field("shift_dx_m", "float", "m", "By how much the scene before the event must move to the east to fit the one after."),
     Field("shift_dy_m", "float", "m", "The same to the north."),

@@ -23,7 +23,7 @@ def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_
     """Store scenes and the project grid that follows from them, in one transaction.
 
     Args:
-        pre_share: share of the grid, 0..1, that all pre scenes cover; None without one.
+        pre_share: share of the post scenes' area, 0..1, that all pre scenes cover; None without one.
     """
     with transaction(db):
         for scene in scenes:
@@ -55,7 +55,7 @@ def scenes(db: sqlite3.Connection) -> list[Scene]:
 
 
 def pre_share(db: sqlite3.Connection) -> float | None:
-    """Return the share of the grid, 0..1, that pre scenes cover; None where there is none, or it was not measured."""
+    """Return the share of the post scenes' area, 0..1, that pre scenes cover; None where there is none, or it was not measured."""
     row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'pre_share'").fetchone()
     return None if row is None else json.loads(row[0])
 
@@ -237,6 +237,11 @@ def footprint_sources(db: sqlite3.Connection) -> list[str]:
 
 
 # Chip sets
+
+
+def has_chip_set(db: sqlite3.Connection, chip_set: str) -> bool:
+    """Return whether a chip set was finished."""
+    return db.execute("SELECT 1 FROM chip_set WHERE chip_set = ?", (chip_set,)).fetchone() is not None
 
 
 def add_chip_set(db: sqlite3.Connection, chip_set: str, bands: str, size_px: int, n: int) -> None:

@@ -59,7 +59,7 @@ def check_threshold(threshold: float) -> None:
 
 
 def counts_of(damage_map: DamageMap) -> dict[str, Any]:
-    """Return {"n", "flagged", "confirmed", "not_assessed", "run_id", "threshold"} of a map; flagged with the confirmed."""
+    """Return {"n", "flagged", "confirmed", "not_assessed", "run_id", "threshold", "doubts"} of a map; flagged with the confirmed."""
     binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
     return {
         "n": len(damage_map.building_ids),
@@ -68,6 +68,7 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
         "not_assessed": sum(value == "not_assessed" for value in binary),
         "run_id": damage_map.metadata["run_id"],
         "threshold": damage_map.metadata["threshold"],
+        "doubts": [row["doubt"] for row in damage_map.metadata["scenes"] if row["doubt"]],  # type: ignore[attr-defined]
     }
 
 

@@ -30,7 +30,7 @@ def add_scenes(
 
     Returns:
         {"added": ids, "width", "height", "gsd_m", "crs", "is_local": whether the project has no place on the Earth,
-        "pre_share": share of the grid that pre scenes cover or None}
+        "pre_share": share of the post scenes' area that pre scenes cover or None}
 
     Raises:
         ImageryError: if a file cannot be used, or pre and post do not overlap.
@@ -50,7 +50,8 @@ def add_scenes(
     scenes = known + new
     grid = raster.project_grid([scene for scene in scenes if scene.role == "post"])
     pre_scenes = [scene for scene in scenes if scene.role == "pre"]
-    pre_share = raster.check_overlap(pre_scenes, grid) if pre_scenes else None
+    post_scenes = [scene for scene in scenes if scene.role == "post"]
+    pre_share = raster.check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
     fresh = _build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:
         _exchange(fresh, job.layout.quicklooks)
