@@ -59,7 +59,8 @@ def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArr
     """
     with store.connect(layout) as db:
         said = labels.current_labels(db, at=pu.at_event)
-    is_clicked = pu.is_positive | np.array([said.get(building) == "positive" for building in pu.building_ids], np.bool_)
+    why = reasons_of(layout, chip_set)
+    is_clicked = pu.is_positive | (why != "") & np.array([said.get(one) == "positive" for one in pu.building_ids], np.bool_)
     is_clicked[held_out if held_out is not None else []] = True
-    is_hidden = assessability.is_hidden(pu.building_ids, said, reasons_of(layout, chip_set))
+    is_hidden = assessability.is_hidden(pu.building_ids, said, why)
     return np.flatnonzero(is_unlabeled(is_clicked, is_hidden))
