@@ -135,7 +135,7 @@ def _mirror(picture: NDArray[np.uint8], box: Sequence[int], inside: Sequence[int
 
 def _in_box(shown: Shown, box: Sequence[int], inside: Sequence[int], shrink: int = 1) -> Shown:
     """Enlarge what is shown of `inside` to its `box`, where nothing is shown beyond."""
-    if list(inside) == list(box) or not isinstance(shown, np.ndarray) and shown == 0:
+    if list(inside) == list(box) or (not isinstance(shown, np.ndarray) and shown == 0):
         return shown
     left, top = ((inside[k] - box[k]) // shrink for k in (0, 1))
     right, bottom = ((box[k] - inside[k]) // shrink for k in (2, 3))

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -33,6 +34,8 @@ JPEG_NOISE = 3  # of 8-bit samples: compressed black is 0 to 3, compressed white
 MOST_COLORS = 6  # black and white among them; a scene has one or two
 READ_BYTES, MOST_ROWS = 64 * 1024**2, 2048
 BLACK, WHITE = 1, 2
+FILLS = "fill"
+"""Folder beside the quicklooks that keeps what is known of scenes' fill."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,14 @@ class Fill:
     """
 
     cells: NDArray[np.uint8]
-    lows: NDArray[np.generic]
-    highs: NDArray[np.generic]
+    lows: NDArray[Any]
+    highs: NDArray[Any]
 
     def touches(self, col: int, row: int, width: int, height: int) -> bool:
         """Return whether a window may hold fill."""
         return bool(self._part(col, row, width, height).any())
 
-    def covers(self, values: NDArray[np.generic], col: int, row: int) -> NDArray[np.bool_]:
+    def covers(self, values: NDArray[Any], col: int, row: int) -> NDArray[np.bool_]:
         """Return which pixels of a window hold fill, bool [H, W].
 
         Args:
@@ -110,7 +113,7 @@ def find_fill(source: rasterio.DatasetReader, rgb: BandTriple) -> Fill:
     dtype = np.dtype(source.dtypes[0])
     cells = np.zeros((-(-source.height // CELL_PX), -(-source.width // CELL_PX)), dtype=np.uint8)
     noise = JPEG_NOISE if dtype == np.uint8 else 0
-    others: list[tuple[NDArray[np.int64], NDArray[np.generic]]] = []
+    others: list[tuple[NDArray[np.int64], NDArray[Any]]] = []
     for window in _ordered(source, dtype.itemsize):
         low, high = _of_cells(source.read(list(rgb), window=window))
         row, col = window.row_off // CELL_PX, window.col_off // CELL_PX
@@ -120,7 +123,7 @@ def find_fill(source: rasterio.DatasetReader, rgb: BandTriple) -> Fill:
             part[(low >= 255 - noise).all(axis=0)] = WHITE
         is_other = (low == high).all(axis=0) & (part == 0)
         if is_other.any():
-            others.append((np.argwhere(is_other) + [row, col], low[:, is_other].T))
+            others.append((np.argwhere(is_other) + np.array([row, col]), low[:, is_other].T))
     _mark_slivers(cells, source, rgb, noise)
     lows, highs = np.zeros((2, 3), dtype=dtype), np.full((2, 3), noise, dtype=dtype)
     lows[1], highs[1] = (255 - noise, 255) if dtype == np.uint8 else (1, 0)  # of other types, white is a color like any
@@ -159,21 +162,21 @@ def _ordered(source: rasterio.DatasetReader, itemsize: int) -> Iterator[Window]:
             yield Window(col, row, min(columns, source.width - col), min(rows, source.height - row))
 
 
-def _of_cells(values: NDArray[np.generic]) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+def _of_cells(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the least and the greatest sample of each cell, [3, rows, columns] each; cells at the border may be cut."""
     whole = values.shape[1] // CELL_PX * CELL_PX
     parts = [values[:, :whole].reshape(3, -1, CELL_PX, values.shape[2]), values[:, None, whole:]]
     starts = np.arange(0, values.shape[2], CELL_PX)
     low, high = (
-        extreme.reduceat(np.concatenate([extreme.reduce(part, axis=2) for part in parts if part.size], axis=1), starts, axis=2)
+        extreme.reduceat(
+            np.concatenate([extreme.reduce(part, axis=2) for part in parts if part.size], axis=1), starts, axis=2
+        )
         for extreme in (np.minimum, np.maximum)
     )  # rows first, in one go: that is several times faster
     return low, high
 
 
-def _name_others(
-    cells: NDArray[np.uint8], others: list[tuple[NDArray[np.int64], NDArray[np.generic]]]
-) -> NDArray[np.generic]:
+def _name_others(cells: NDArray[np.uint8], others: list[tuple[NDArray[np.int64], NDArray[Any]]]) -> NDArray[Any]:
     """Mark the cells of the commonest other colors, as 3, 4, ... in `cells`, and return these colors, [K, 3]."""
     if not others:
         return np.zeros((0, 3))
@@ -191,7 +194,9 @@ def _wide(is_marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
     if is_marked.all():
         return np.zeros_like(is_marked)
     square = np.ones((WIDE_CELLS, WIDE_CELLS), np.uint8)
-    opened = cv2.morphologyEx(is_marked.astype(np.uint8), cv2.MORPH_OPEN, square, borderType=cv2.BORDER_CONSTANT, borderValue=0)
+    opened = cv2.morphologyEx(
+        is_marked.astype(np.uint8), cv2.MORPH_OPEN, square, borderType=cv2.BORDER_CONSTANT, borderValue=0
+    )
     return np.asarray(opened > 0)
 
 

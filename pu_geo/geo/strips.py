@@ -52,6 +52,7 @@ class Ring:
         top = (y0 - offset) % length
         bottom = top + y1 - y0
         shown: Shown = 0 if self.shown is None else self.shown  # asked once: meanwhile, the next strip is read
+
         def part(held: NDArray[Any]) -> NDArray[Any]:
             if bottom <= length:
                 return held[top:bottom, columns]
