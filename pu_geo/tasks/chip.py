@@ -17,13 +17,14 @@ from pu_geo.engine.run import best_device
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo import chips as geo_chips
 from pu_geo.geo.alignment import metres_per_px
+from pu_geo.geo.fill import FILLS
 from pu_geo.geo.raster import Mosaic
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, store
 from pu_geo.project.layout import Layout, replacing, write_json
 from pu_geo.records import ChipSet, FootprintTable, Grid, Scene
 from pu_geo.tasks.align import align
-from pu_geo.tasks.hidden import hidden_shares
+from pu_geo.tasks.hidden import hidden_shares, outline_facts
 from pu_geo.tasks.job import Job, Part
 
 FEATURE_SEED = 0
@@ -65,28 +66,28 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     _check(table, scenes, bands, size_px)
     shift_px = _pre_shift(job, table, scenes, grid) if bands == "pre+post" else None
     chip_set = _chip_set_id(table, scenes, bands, size_px, shift_px)
-    share = _cut(job, chip_set, table, scenes, grid, bands, size_px, shift_px)
+    share, outlines = _cut(job, chip_set, table, scenes, grid, bands, size_px, shift_px)
     nodata_share = share[:, -1]
     n_moved = 0 if shift_px is None else int(shift_px.any(axis=1).sum())
     chips = np.load(job.layout.chips(chip_set), mmap_mode="r")
-    sheets_of = chips
+    windows = geo_chips.chip_windows(table.wkb, grid)
     facts: dict[str, Any] = {
         "bands": bands,
         "size_px": size_px,
         "building_ids": list(table.building_ids),
-        **hidden_shares(
-            job.layout, geo_chips.chip_windows(table.wkb, grid), scenes, grid, nodata_share, pre_shift_px=shift_px
-        ),
+        **hidden_shares(job.layout, windows, scenes, grid, nodata_share, pre_shift_px=shift_px),
+        **outline_facts(job.layout, windows, scenes, grid, chips, outlines, pre_shift_px=shift_px),
         "pre_nodata_share": [round(float(value), 4) for value in share[:, 0]] if bands == "pre+post" else None,
         "n_moved": n_moved,
     }
     why = _why_post_alone(facts) if is_auto else ""
+    used = _chip_set_id(table, scenes, "post", size_px, None) if why else chip_set
+    drawn = job.part(0.15, 0.2, "contact sheets of chips")
+    facts["sheets"] = write_chip_sheets(chips, job.layout.sheets(used), report=drawn)  # with pre, where some have it
     if why:
-        chip_set, chips = _without_pre(job, chip_set, chips, _chip_set_id(table, scenes, "post", size_px, None))
+        chips = _without_pre(job, chips, chip_set, used)
         facts |= {"bands": "post", "bands_why": why}
-    facts["sheets"] = write_chip_sheets(
-        sheets_of, job.layout.sheets(chip_set), report=job.part(0.15, 0.2, "contact sheets of chips")
-    )
+    chip_set = used
     is_visible = assessability.reasons(facts) == ""
     facts |= _groups(chips, facts, is_visible)
     matched = _compute_features(job, chip_set, chips, is_visible, np.asarray(facts["sensor_group"], np.int64))
@@ -117,8 +118,8 @@ def _why_post_alone(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _without_pre(job: Job, chip_set: str, chips: NDArray[np.uint8], new: str) -> tuple[str, NDArray[np.uint8]]:
-    """Store the post bands of chips [N, 6, H, W] as a chip set of their own; return its id and chips [N, 3, H, W]."""
+def _without_pre(job: Job, chips: NDArray[np.uint8], chip_set: str, new: str) -> NDArray[np.uint8]:
+    """Store the post bands of a chip set [N, 6, H, W] as another one; return its chips, uint8 [N, 3, H, W]."""
     with replacing(job.layout.chips(new)) as temporary:
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(len(chips), 3, *chips.shape[2:]))
         out[:] = chips[:, 3:]
@@ -127,13 +128,11 @@ def _without_pre(job: Job, chip_set: str, chips: NDArray[np.uint8], new: str) ->
         is_kept = contents.has_chip_set(db, chip_set)
     if not is_kept:
         job.layout.chips(chip_set).unlink()
-    return new, np.load(job.layout.chips(new), mmap_mode="r")
+    return np.load(job.layout.chips(new), mmap_mode="r")
 
 
 def _groups(chips: NDArray[np.uint8], facts: Mapping[str, Any], is_visible: NDArray[np.bool_]) -> dict[str, list[int]]:
     """Return the sensor group and the look group of every building, see `analysis.sensors`."""
-    if "post_scene" not in facts:
-        return {"sensor_group": [0] * len(chips), "look_group": [0] * len(chips)}
     roles = ("pre", "post") if assessability.needs_pre(facts) else ("post",)
     shown = {role: facts[f"{role}_scene"] for role in roles}
     return {
@@ -194,24 +193,28 @@ def _cut(
     bands: Bands,
     size_px: int,
     shift_px: NDArray[np.float64] | None,
-) -> NDArray[np.float32]:
+) -> tuple[NDArray[np.float32], geo_chips.Outlines]:
     windows = geo_chips.chip_windows(table.wkb, grid)
     shape = (len(table.wkb), 6 if bands == "pre+post" else 3, size_px, size_px)
     report = job.part(0.0, 0.15, f"cutting {shape[0]} chips")
+    fills = job.layout.quicklooks / FILLS
     pre_scenes = [scene for scene in scenes if scene.role == "pre"] if bands == "pre+post" else []
+    outlines = geo_chips.Outlines.of(table.wkb, grid, 2 if pre_scenes else 1)
     with replacing(job.layout.chips(chip_set)) as temporary:
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        with Mosaic([scene for scene in scenes if scene.role == "post"], grid, decode_threads=1) as post:
+        with Mosaic([scene for scene in scenes if scene.role == "post"], grid, fills=fills, decode_threads=1) as post:
             if pre_scenes:
-                with Mosaic(pre_scenes, grid, decode_threads=1) as pre:
+                with Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) as pre:
                     share = geo_chips.cut_chips(
                         pre, post, windows, size_px, out,
-                        pre_shift_px=shift_px, report=report, is_cancelled=job.is_cancelled,
+                        pre_shift_px=shift_px, outlines=outlines, report=report, is_cancelled=job.is_cancelled,
                     )  # fmt: skip
             else:
-                share = geo_chips.cut_chips(None, post, windows, size_px, out, report=report, is_cancelled=job.is_cancelled)
+                share = geo_chips.cut_chips(
+                    None, post, windows, size_px, out, outlines=outlines, report=report, is_cancelled=job.is_cancelled
+                )
         out.flush()
-    return share
+    return share, outlines
 
 
 def _compute_features(
