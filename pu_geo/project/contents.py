@@ -125,7 +125,7 @@ def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
 def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int]:
     """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new."""
     srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
-    bounds = shapely.bounds(shapely.from_wkb(list(table.wkb)))
+    bounds = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object)))
     known = dict(db.execute("SELECT building_id, geom FROM footprints"))
     outlines, taken = set(known.values()), {*known, *table.building_ids}
     number = len(known)
