@@ -118,12 +118,9 @@ def _label(options: argparse.Namespace) -> None:
     elif options.import_file:
         from pu_geo.tasks.import_labels import import_labels
 
-        result = import_labels(layout, options.import_file, analyst=analyst)
-        say(
-            options,
-            result,
-            f"{result['rows']} rows: {result['stored']} stored, {result['unchanged']} as before, {result['skipped']} skipped.",
-        )
+        result = import_labels(layout, options.import_file, analyst=analyst, same_footprints=options.same_footprints)
+        counts = f"{result['stored']} stored, {result['unchanged']} as before, {result['skipped']} skipped"
+        say(options, result, "\n".join([f"{result['rows']} rows: {counts}.", *result.get("notes", ())]))  # type: ignore[misc]
     else:
         simulated = labeling.simulate(
             layout, field=options.from_field, values=options.values, count=options.count, seed=options.seed,

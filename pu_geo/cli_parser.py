@@ -102,6 +102,10 @@ def _label_verb(verbs: Verbs) -> None:
     )
     verb.add_argument("--count", type=whole(1), default=30, help="how many clicks to simulate (default 30)")
     verb.add_argument("--seed", type=whole(0), default=0)
+    verb.add_argument(
+        "--same-footprints", action="store_true",
+        help="with --import, of a file without lon and lat: it was made of these very footprints, so its ids hold",
+    )  # fmt: skip
     verb.add_argument("--analyst", help="who is labelling (a pseudonym will do)")
 
 
