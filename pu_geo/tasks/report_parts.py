@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pu_geo.geo.class_profiles import NOT_GRADED
 from pu_geo.geo.codebook import fields_of
 from pu_geo.records import DamageMap
 from pu_geo.tasks.report_curve import curve_svg
@@ -214,6 +215,10 @@ def _limits_of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -
         told.append(f"{made['simulated']:,} answers are simulated from known labels: this is a trial, not an assessment.")
     if disputed := count(columns.get("review_status", ()))["disputed"]:
         told.append(f"On {disputed:,} buildings people disagree; the last answer stands.")
+    if ungraded := count(columns.get("damage_class", ()))[NOT_GRADED]:
+        told.append(
+            f"{ungraded:,} buildings that people marked damaged have no grade: they may be anything up to destroyed."
+        )
     if audit is None:
         told.append(
             "Without an audit the scores are a rank, not a probability, and no number of damaged buildings is estimated."
