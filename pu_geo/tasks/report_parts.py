@@ -36,9 +36,10 @@ _OUTLINES = {
     "grid": "a regular grid, no outlines",
 }
 _AREA_COLUMNS = (
-    ("Area", "name", "text"), ("Code", "pcode", "text"), ("Buildings", "buildings_total", ""), ("Assessed", "assessed", ""),
-    ("Not assessed", "not_assessed", ""), ("Confirmed", "confirmed", ""), ("Flagged", "flagged", ""),
-    ("Damaged (95 %)", "est_damaged", "range"), ("% of assessed", "pct", ""), ("Picture", "post_date", "date"),
+    ("Area", "name", "text"), ("Code", "pcode", "text"), ("Buildings", "buildings_total", "count"),
+    ("Assessed", "assessed", "count"), ("Not assessed", "not_assessed", "count"), ("Confirmed", "confirmed", "count"),
+    ("Flagged", "flagged", "count"), ("Damaged (95 %)", "est_damaged", "range"), ("% of assessed", "pct", "count"),
+    ("Picture", "post_date", "date"),
 )  # fmt: skip
 
 
@@ -73,7 +74,7 @@ def shares(estimate: Mapping[str, Any]) -> str:
 
 
 def section(title: str, body: str) -> str:
-    """Return a section that is not broken over two pages."""
+    """Return a section; it may be broken over two pages, between rows or paragraphs."""
     return f"<section><h2>{text(title)}</h2>{body}</section>"
 
 
@@ -152,7 +153,7 @@ def _area_cell(row: Mapping[str, Any], key: str, look: str) -> str:
     if value in (None, "") or (key in ("est_damaged", "pct") and not _has_interval(row)):
         shown = DASH
     elif look in ("text", "date"):
-        shown = text(value, 44)
+        shown = f"<div>{text(value, 44)}</div>"
     elif look == "range":
         shown = f"{number(round(float(value)))} ({number(row['low'])}{DASH}{number(row['high'])})"
     else:
