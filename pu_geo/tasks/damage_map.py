@@ -13,6 +13,7 @@ from pu_geo import __version__
 from pu_geo.analysis import assessability
 from pu_geo.analysis.scenes import scene_rows
 from pu_geo.geo import crs as systems
+from pu_geo.geo.class_profiles import NOT_GRADED
 from pu_geo.geo.exporters import lonlat
 from pu_geo.geo.local_exports import COORDINATES, local_xy
 from pu_geo.project import analysts, checks, contents, discoveries, labels, rounds, runs, store
@@ -219,10 +220,11 @@ def _guesses(ids: Sequence[str], *told: Sequence[object], guessed: Mapping[str, 
     return [None if is_none & set(row) else guessed.get(building) for building, *row in zip(ids, *told, strict=True)]
 
 
-def _grade(event: LabelEvent) -> str | None:
-    """Return the worst grade that a person named; a model gives none."""
+def _grade(event: LabelEvent) -> str:
+    """Return the worst grade that a person named, "damaged_not_graded" where they named none; a model gives none."""
     if event.label == "positive":
-        return next((grade for grade in GRADES if grade in event.damage_types), None)
+        named = {kind.lower() for kind in event.damage_types}
+        return next((grade for grade in GRADES if grade in named), NOT_GRADED)
     return "no_visible_damage" if event.label == "not_damaged" else "not_assessed"
 
 

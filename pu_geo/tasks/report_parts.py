@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pu_geo.geo.class_profiles import NOT_GRADED
 from pu_geo.geo.codebook import fields_of
 from pu_geo.records import DamageMap
 from pu_geo.tasks.report_curve import curve_svg
@@ -37,9 +38,10 @@ _OUTLINES = {
     "grid": "a regular grid, no outlines",
 }
 _AREA_COLUMNS = (
-    ("Area", "name", "text"), ("Code", "pcode", "text"), ("Buildings", "buildings_total", ""), ("Assessed", "assessed", ""),
-    ("Not assessed", "not_assessed", ""), ("Confirmed", "confirmed", ""), ("Flagged", "flagged", ""),
-    ("Damaged (95 %)", "est_damaged", "range"), ("% of assessed", "pct", ""), ("Picture", "post_date", "date"),
+    ("Area", "name", "text"), ("Code", "pcode", "text"), ("Buildings", "buildings_total", "count"),
+    ("Assessed", "assessed", "count"), ("Not assessed", "not_assessed", "count"), ("Confirmed", "confirmed", "count"),
+    ("Flagged", "flagged", "count"), ("Damaged (95 %)", "est_damaged", "range"), ("% of assessed", "pct", "count"),
+    ("Picture", "post_date", "date"),
 )  # fmt: skip
 
 
@@ -74,7 +76,7 @@ def shares(estimate: Mapping[str, Any]) -> str:
 
 
 def section(title: str, body: str) -> str:
-    """Return a section that is not broken over two pages."""
+    """Return a section; it may be broken over two pages, between rows or paragraphs."""
     return f"<section><h2>{text(title)}</h2>{body}</section>"
 
 
@@ -153,7 +155,7 @@ def _area_cell(row: Mapping[str, Any], key: str, look: str) -> str:
     if value in (None, "") or (key in ("est_damaged", "pct") and not _has_interval(row)):
         shown = DASH
     elif look in ("text", "date"):
-        shown = text(value, 44)
+        shown = f"<div>{text(value, 44)}</div>"
     elif look == "range":
         shown = f"{number(round(float(value)))} ({number(row['low'])}{DASH}{number(row['high'])})"
     else:
@@ -235,6 +237,10 @@ def _limits_of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -
         told.append(f"{made['simulated']:,} answers are simulated from known labels: this is a trial, not an assessment.")
     if disputed := count(columns.get("review_status", ()))["disputed"]:
         told.append(f"On {disputed:,} buildings people disagree; the last answer stands.")
+    if ungraded := count(columns.get("damage_class", ()))[NOT_GRADED]:
+        told.append(
+            f"{ungraded:,} buildings that people marked damaged have no grade: they may be anything up to destroyed."
+        )
     if audit is None:
         told.append(
             "Without an audit the scores are a rank, not a probability, and no number of damaged buildings is estimated."

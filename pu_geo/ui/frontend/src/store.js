@@ -38,6 +38,8 @@ export class Store {
     this.isChosen = new Uint8Array(0);
     this.picks = false; // a click selects, also where labels are taken
     this.hovered = -1;
+    this.target = -1; // what keys act on, see target.js
+    this.queued = -1; // the same where that is the queue's large picture
     this.threshold = null;
     this.mode = "view";
     this.colorBy = "labels";
@@ -161,6 +163,11 @@ export class Store {
   /** Whether a click labels; else it selects. */
   get clickLabels() {
     return this.mode === "label" && !this.picks;
+  }
+
+  /** The building that stands out most: the one that keys act on, or where nothing is labelled the selected one. */
+  get marked() {
+    return this.mode === "label" ? this.target : this.selected;
   }
 
   /** Select buildings; `adds`: those that were selected stay so. */
