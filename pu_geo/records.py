@@ -155,6 +155,43 @@ class FootprintTable:
 
 
 @dataclass(frozen=True)
+class Units:
+    """What is counted, in words: buildings, cells of a regular grid where nobody mapped them, or both.
+
+    Attributes:
+        n_buildings, n_cells: how many of each.
+        sizes_m: sides of the cells, metres.
+    """
+
+    n_buildings: int
+    n_cells: int = 0
+    sizes_m: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, sources: Sequence[object], attributes: Sequence[object]) -> Units:
+        """Count footprints by where they come from; a cell's attribute `cell_m` is its side."""
+        cells = [row for source, row in zip(sources, attributes, strict=True) if source == "grid"]
+        sides = {float(row["cell_m"]) for row in cells if isinstance(row, Mapping) and row.get("cell_m")}
+        return cls(len(sources) - len(cells), len(cells), tuple(sorted(sides)))
+
+    @property
+    def one(self) -> str:
+        """Return "building", "cell", or "building or cell"."""
+        return "building" if not self.n_cells else "building or cell" if self.n_buildings else "cell"
+
+    @property
+    def several(self) -> str:
+        """Return "buildings", "cells", or "buildings and cells"."""
+        return "buildings" if not self.n_cells else "buildings and cells" if self.n_buildings else "cells"
+
+    @property
+    def full(self) -> str:
+        """Return the same with the sides of the cells: "cells of 30 m"."""
+        sides = " and ".join(f"{side:g}" for side in self.sizes_m)
+        return f"{self.several} of {sides} m" if self.n_cells and sides else self.several
+
+
+@dataclass(frozen=True)
 class ChipSet:
     """One chip per footprint, cut from the scene pair; row i belongs to `building_ids[i]`.
 
@@ -281,3 +318,10 @@ class DamageMap:
     columns: Mapping[str, Sequence[object]]
     grid_crs: str
     metadata: Mapping[str, object]
+
+    @property
+    def units(self) -> Units:
+        """Return what the rows are."""
+        n = len(self.building_ids)
+        sources, attributes = (self.columns.get(name) for name in ("source_footprint", "source_attributes"))
+        return Units.of(sources or [None] * n, attributes or [None] * n)

@@ -35,11 +35,15 @@ class ThresholdView:
     Attributes:
         n_flagged: unlabeled with at least this score.
         n_confirmed: positives.
+        n_later: footprints that were added after the run and that it does not score.
+        units: the words for what is counted: "buildings", "cells of 30 m", or both.
     """
 
     n: int
     n_flagged: int
     n_confirmed: int
+    n_later: int = 0
+    units: str = "buildings"
 
 
 def run(layout: Layout, run_id: str) -> RunFacts:
@@ -52,7 +56,7 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
     """Count what a threshold flags, with the labels of this moment."""
     scores = np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)
     with store.connect(layout) as db:
-        answers = labels.current_labels(db)
+        answers, units, n_now = labels.current_labels(db), contents.units(db), contents.count_footprints(db)
     said = [answers.get(building) for building in runs.building_ids_of(layout, run_id)]
     above = scores.round(4) >= round(threshold, 4)
     is_hidden = assessability.reasons(chip_facts(layout, run(layout, run_id).chip_set)) != ""
@@ -61,6 +65,8 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
         n=len(scores),
         n_flagged=int((above & is_open).sum()),
         n_confirmed=said.count("positive"),
+        n_later=max(n_now - len(scores), 0),
+        units=units.full,
     )
 
 

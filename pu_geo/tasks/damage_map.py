@@ -17,12 +17,13 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.tasks.chip import why_not_assessed
 from pu_geo.tasks.export_labels import LABEL_NAMES
-from pu_geo.tasks.map_columns import districts, interest, shifts
+from pu_geo.tasks.map_columns import districts, doubles, interest, shifts
 
 SCHEMA_VERSION = "1.1"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
 GRADES = ("destroyed", "major", "minor", "possible")
 """Damage types that are grades, the worst first."""
+NOT_IN_RUN = "not_in_run"
 
 
 def build_damage_map(
@@ -66,7 +67,7 @@ def build_damage_map(
         "source_attributes": list(table.attributes),
     }
     metadata = {**_metadata(name, columns, scenes, facts, limit, audit), "labels_up_to_event": newest}
-    metadata |= interest(layout, grid.crs)
+    metadata |= {**interest(layout, table, grid.crs, facts.created_at), **doubles(table, sources)}
     if not grid.has_place:
         metadata["coordinates"] = COORDINATES
     if version:
@@ -114,12 +115,12 @@ def _why_not_assessed(
 ) -> str | None:
     """Return why a building has no result, or None if it has one. A person's answer wins over the picture.
 
-    A building that was added after the chips were cut has none; nobody looked at its picture, so it counts as nodata.
+    A building that was added after the run has none: its picture may show it well, but the run never scored it.
     """
     event = events.get(building)
     if event is not None:
         return (event.reason or "unclear") if event.label == "not_assessable" else None
-    return hidden.get(building) if building in rows else "nodata"
+    return hidden.get(building) if building in rows else NOT_IN_RUN
 
 
 def _binary(score: float | None, limit: float, event: LabelEvent | None) -> str:

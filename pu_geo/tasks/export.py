@@ -32,7 +32,7 @@ def export(
         local: write the map of a project without a place on the Earth, in local meters; see `check_coordinates`.
 
     Returns:
-        {"out", "n", "flagged", "confirmed", "not_assessed", "run_id", "threshold"}
+        {"out", "n", "flagged", "confirmed", "not_assessed", "run_id", "threshold", "units"}
 
     Raises:
         PuGeoError: if the format, the threshold or the place is not usable.
@@ -59,7 +59,10 @@ def check_threshold(threshold: float) -> None:
 
 
 def counts_of(damage_map: DamageMap) -> dict[str, Any]:
-    """Return {"n", "flagged", "confirmed", "not_assessed", "run_id", "threshold"} of a map; flagged with the confirmed."""
+    """Return {"n", "flagged", "confirmed", "not_assessed", "run_id", "threshold", "units"} of a map; flagged with the confirmed.
+
+    "units" are the words for what is counted: "buildings", "cells of 30 m", or both.
+    """
     binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
     return {
         "n": len(damage_map.building_ids),
@@ -68,6 +71,7 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
         "not_assessed": sum(value == "not_assessed" for value in binary),
         "run_id": damage_map.metadata["run_id"],
         "threshold": damage_map.metadata["threshold"],
+        "units": damage_map.units.full,
     }
 
 
