@@ -38,6 +38,8 @@ class Scene:
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
         rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
+        size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `geo.fingerprints` notices another one in its
+            place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
     """
 
     scene_id: str
@@ -55,6 +57,9 @@ class Scene:
     stretch: tuple[tuple[float, float], ...] | None = None
     rgb: BandTriple = (1, 2, 3)
     place: str = ""
+    size_bytes: int | None = None
+    mtime_ns: int | None = None
+    ends_sha256: str = ""
 
 
 @dataclass(frozen=True)

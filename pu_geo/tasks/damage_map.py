@@ -17,7 +17,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.tasks.chip import why_not_assessed
 from pu_geo.tasks.export_labels import LABEL_NAMES
-from pu_geo.tasks.map_columns import districts, doubles, interest, shifts
+from pu_geo.tasks.map_columns import districts, doubles, interest, shifts, sources
 
 SCHEMA_VERSION = "1.1"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
@@ -46,7 +46,7 @@ def build_damage_map(
         facts = runs.find(db, run_id)
         table, grid, scenes = contents.footprints(db), contents.grid(db), contents.scenes(db)
         events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
-        sources, answers = contents.footprint_sources(db), analysts.own_answers(db)
+        outlines, answers = contents.footprint_sources(db), analysts.own_answers(db)
         guessed = discoveries.type_of(db)
     limit = facts.threshold if threshold is None else threshold
     rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
@@ -55,7 +55,7 @@ def build_damage_map(
     results = _results(table.building_ids, rows, scores, hidden, events, limit, facts)
     human = _human(table.building_ids, events, answers)
     columns: dict[str, Sequence[object]] = {
-        **_identity(table, sources, grid.crs),
+        **_identity(table, outlines, grid.crs),
         **results,
         **_audited(table.building_ids, results, events, audit),
         **human,
@@ -67,7 +67,7 @@ def build_damage_map(
         "source_attributes": list(table.attributes),
     }
     metadata = {**_metadata(name, columns, scenes, facts, limit, audit), "labels_up_to_event": newest}
-    metadata |= {**interest(layout, table, grid.crs, facts.created_at), **doubles(table, sources)}
+    metadata |= {**interest(layout, table, grid.crs, facts.created_at), **doubles(table, outlines), **sources(scenes)}
     if not grid.has_place:
         metadata["coordinates"] = COORDINATES
     if version:

@@ -12,6 +12,7 @@ from pu_geo.geo import crs as systems
 from pu_geo.geo.aoi import touching
 from pu_geo.geo.areas import assign, centroids
 from pu_geo.geo.duplicates import twins
+from pu_geo.geo.fingerprints import state_of
 from pu_geo.geo.placement import moved_to
 from pu_geo.project import alignment, aoi, areas, intake, store
 from pu_geo.project.layout import Layout
@@ -73,6 +74,14 @@ def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> di
     wkt = shapely.to_wkt(shapely.from_wkb(wkb), rounding_precision=7)
     area = {"source": found.source, "since": found.at, "wkt": wkt, "selected_buildings": chose, "set_after_run": is_after}
     return {"aoi": {**area, "n_outside": n_outside, "stands": now is not None and now.wkb == found.wkb}}
+
+
+def sources(scenes: Sequence[Scene]) -> dict[str, object]:
+    """Return {"sources_changed", "sources_missing"}: scenes whose file is not the one that was added, or is not there."""
+    states = {scene.scene_id: state_of(scene) for scene in scenes}
+    return {
+        f"sources_{state}": [name for name, one in states.items() if one == state] for state in ("changed", "missing")
+    }  # fmt: skip
 
 
 def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:

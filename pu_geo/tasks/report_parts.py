@@ -209,6 +209,12 @@ def _limits_of_outlines(damage_map: DamageMap) -> list[str]:
         told.append(
             f"{which} {cells} of a regular grid, not buildings: a cell may hold several houses, a part of one, or none."
         )
+    changed = metadata.get("sources_changed")
+    if isinstance(changed, Sequence) and changed:
+        names = ", ".join(map(str, changed[:5]))
+        told.append(
+            f"Another file lies now where {names} was: the map shows the picture that was there when chips were cut."
+        )
     doubles = metadata.get("n_duplicates")
     if isinstance(doubles, int) and doubles:
         told.append(f"{doubles:,} outlines are the same building as another one, which every number here counts twice.")

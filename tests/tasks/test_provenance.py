@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from small_parts import small_grid, square_table
 from tasks.made_up_map import made_up_areas, made_up_map
 
 from pu_geo.geo.codebook import fields_of
+from pu_geo.geo.fingerprints import ends_sha256, sha256_of
 from pu_geo.project import aoi, contents, intake, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable, Units
@@ -164,6 +166,32 @@ def test_buildings_are_called_buildings(layout: Layout) -> None:
     assert made_up_map().units.full == "buildings"
     assert ">Buildings</th>" in parts.area_section(made_up_areas())
     assert ">Cells</th>" in parts.area_section(made_up_areas(), Units(0, 5, (30.0,)))
+
+
+def test_a_source_file_exchanged_under_its_path_is_told(layout: Layout, tmp_path: Path) -> None:
+    path = tmp_path / "post.tif"
+    path.write_bytes(b"x" * 1000)
+    with store.connect(layout) as db:
+        facts = json.loads(db.execute("SELECT facts FROM scene").fetchone()[0])
+        facts |= {"path": str(path), "sha256": sha256_of(path), "size_bytes": 1000, "mtime_ns": path.stat().st_mtime_ns}
+        facts["ends_sha256"] = ends_sha256(path)
+        db.execute("UPDATE scene SET facts = ?", (json.dumps(facts),))
+    assert build_damage_map(layout, RUN, 0.5).metadata["sources_changed"] == []
+    path.write_bytes(b"y" * 1000)
+    metadata = build_damage_map(layout, RUN, 0.5).metadata
+    assert (metadata["sources_changed"], metadata["sources_missing"]) == (["post-1"], [])
+    assert "Another file lies now where post-1 was" in report_of(layout, tmp_path)
+    path.unlink()
+    assert build_damage_map(layout, RUN, 0.5).metadata["sources_missing"] == ["post-1"]
+
+
+def test_scenes_of_an_older_project_open_without_what_is_known_of_new_ones(layout: Layout) -> None:
+    with store.connect(layout) as db:
+        facts = json.loads(db.execute("SELECT facts FROM scene").fetchone()[0])
+        old = {key: value for key, value in facts.items() if key not in ("size_bytes", "mtime_ns", "ends_sha256")}
+        db.execute("UPDATE scene SET facts = ?", (json.dumps(old),))
+        (scene,) = contents.scenes(db)
+    assert (scene.size_bytes, scene.mtime_ns, scene.ends_sha256) == (None, None, "")
 
 
 def test_buildings_that_an_older_project_holds_twice_are_told(layout: Layout, tmp_path: Path) -> None:
