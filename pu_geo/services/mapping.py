@@ -37,12 +37,16 @@ class ThresholdView:
         n_flagged: unlabeled with at least this score.
         n_confirmed: positives.
         n_not_assessed: of which nothing is known.
+        n_later: footprints that were added after the run and that it does not score.
+        units: the words for what is counted: "buildings", "cells of 30 m", or both.
     """
 
     n: int
     n_flagged: int
     n_confirmed: int
     n_not_assessed: int
+    n_later: int = 0
+    units: str = "buildings"
 
 
 def run(layout: Layout, run_id: str) -> RunFacts:
@@ -55,7 +59,7 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
     """Count what a threshold flags, with the labels of this moment."""
     scores = np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)
     with store.connect(layout) as db:
-        answers = labels.current_labels(db)
+        answers, units, n_now = labels.current_labels(db), contents.units(db), contents.count_footprints(db)
     said = [answers.get(building) for building in runs.building_ids_of(layout, run_id)]
     above = scores.round(4) >= round(threshold, 4)
     facts = run(layout, run_id)
@@ -66,6 +70,8 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
         n_flagged=int((above & is_open).sum()),
         n_confirmed=said.count("positive"),
         n_not_assessed=said.count("not_assessable") + int((is_hidden & np.array([label is None for label in said])).sum()),
+        n_later=max(n_now - len(scores), 0),
+        units=units.full,
     )
 
 

@@ -32,7 +32,7 @@ def export(
         local: write the map of a project without a place on the Earth, in local meters; see `check_coordinates`.
 
     Returns:
-        {"out", "n", "flagged", "confirmed", "not_assessed", "run_id", "threshold"}
+        {"out", "n", "flagged", "confirmed", "not_assessed", "run_id", "threshold", "units"}
 
     Raises:
         PuGeoError: if the format, the threshold or the place is not usable.
@@ -59,7 +59,10 @@ def check_threshold(threshold: float) -> None:
 
 
 def counts_of(damage_map: DamageMap) -> dict[str, Any]:
-    """Return {"n", "flagged", "confirmed", "not_assessed", "run_id", "threshold", "doubts"} of a map; flagged with the confirmed."""
+    """Return {"n", "flagged", "confirmed", "not_assessed", "run_id", "threshold", "units", "doubts"} of a map.
+
+    "flagged" counts the confirmed too; "units" are the words for what is counted: "buildings", "cells of 30 m", or both.
+    """
     binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
     return {
         "n": len(damage_map.building_ids),
@@ -69,6 +72,7 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
         "run_id": damage_map.metadata["run_id"],
         "threshold": damage_map.metadata["threshold"],
         "doubts": [row["doubt"] for row in damage_map.metadata["scenes"] if row["doubt"]],  # type: ignore[attr-defined]
+        "units": damage_map.units.full,
     }
 
 

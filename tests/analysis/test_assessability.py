@@ -78,7 +78,11 @@ NOTHING = {"outside": [0.0] * 4, "nodata": [0.0] * 4, "cloud": [0.0] * 4}
 
 def outlined(**roles: dict[str, list[float]]) -> dict[str, object]:
     """Facts of four buildings, whose windows are all hidden while their outlines are not, unless told otherwise."""
-    return {"bands": "pre+post", "nodata_share": [0.9] * 4, **{f"{role}_outline": NOTHING | one for role, one in roles.items()}}
+    return {
+        "bands": "pre+post",
+        "nodata_share": [0.9] * 4,
+        **{f"{role}_outline": NOTHING | one for role, one in roles.items()},
+    }
 
 
 def test_the_outline_counts_and_not_the_window() -> None:

@@ -185,7 +185,7 @@ def test_overlap_share_is_a_quarter_for_a_quarter(make_scene: Make) -> None:
 
 
 def test_two_complete_pairs_far_from_each_other_are_covered_in_full(make_scene: Make) -> None:
-    """"Pre scenes cover only 0 %" was printed of two complete scenes 16 km apart: the grid between them counted."""
+    """ "Pre scenes cover only 0 %" was printed of two complete scenes 16 km apart: the grid between them counted."""
     away = Affine(0.5, 0, ORIGIN[0] + 16_000, 0, -0.5, ORIGIN[1])
     post = [make_scene("post", pattern(40, 40)), make_scene("far", pattern(40, 40), away)]
     pre = [make_scene("pre", pattern(40, 40), role="pre"), make_scene("farpre", pattern(40, 40), away, role="pre")]
