@@ -19,7 +19,7 @@ from pu_geo.geo import chips as geo_chips
 from pu_geo.geo.alignment import metres_per_px
 from pu_geo.geo.raster import Mosaic
 from pu_geo.geo.sheets import write_chip_sheets
-from pu_geo.project import alignment, contents, store
+from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.layout import Layout, replacing, write_json
 from pu_geo.records import ChipSet, FootprintTable, Grid, Scene
 from pu_geo.tasks.align import align
@@ -72,8 +72,14 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str,
         "sheets": sheets,
     }
     write_json(job.layout.chip_facts(chip_set), facts)
-    with store.connect(job.layout) as db:
+    with store.connect(job.layout) as db, store.transaction(db):
         contents.add_chip_set(db, chip_set, bands, size_px, len(table.building_ids))
+        newly = why_not_assessed(job.layout, chip_set)
+        for run in runs.all_runs(db):  # made of the same chips before: what is hidden may be known better now
+            known = runs.reasons(db, run.run_id) if run.chip_set == chip_set else None
+            if known is not None:
+                others = {building: why for building, why in known.items() if why not in assessability.KINDS}
+                runs.put_reasons(db, run.run_id, others | newly)
     n_nodata = int((nodata_share > 0).sum())
     made = {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": bands}
     hidden = {
