@@ -1,16 +1,21 @@
-# `make app` and `make test` are all one needs; each does its own set-up.
+# `make app` and `make test` are all one needs; each does its own set-up. `make test-all` adds the long tier to `make test`.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.pu-geo-setup
 
-.PHONY: app test setup demo lint bench clean
+.PHONY: app test test-all setup demo lint bench clean
 
 app: setup
 	$(BIN)/python -m pu_geo.ui.build
 	$(BIN)/pu-geo app --sample
 
 test: setup
+	$(BIN)/python -m pu_geo.ui.build
+	$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
+
+# Every test, those marked `long` too: it contains `make test`. A `-m` in PYTEST_ARGS replaces the choice of either.
+test-all: setup
 	$(BIN)/python -m pu_geo.ui.build
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 

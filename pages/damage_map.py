@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.services import labeling, mapping, training
-from pu_geo.ui import area_panel, audit_panel, chosen, export_panel, frame
+from pu_geo.ui import area_panel, audit_panel, chosen, export_panel, frame, scene_panel
 from pu_geo.ui.project_view import project_view
 
 layout = frame.needs_project()
@@ -28,7 +28,7 @@ with slider:
     found = mapping.at_threshold(layout, run_id, threshold)
     st.markdown(
         f"**{found.n_confirmed}** confirmed · **{found.n_flagged:,}** flagged of {found.n:,} buildings "
-        f"({(found.n_flagged + found.n_confirmed) / max(found.n, 1):.1%} in all)"
+        f"({(found.n_flagged + found.n_confirmed) / max(found.n, 1):.1%} in all) · **{found.n_not_assessed:,}** not assessed"
     )
 with shape:
     edges, counts = mapping.histogram(layout, run_id)
@@ -48,6 +48,7 @@ with summed:
 with exported:
     export_panel.draw(layout, run_id, threshold)
 with on_map:
+    scene_panel.draw(mapping.scene_rows(layout, run_id, threshold))
     st.caption(
         f"Damaged: {audit_panel.told(audit.total)}" if audit else "A rank, not a probability: nothing here was audited yet."
     )

@@ -36,7 +36,7 @@ def _export(options: argparse.Namespace) -> None:
     result = run_job(layout, "export", {**args, "format": options.format, "out": absolute([options.out])[0],
                                          "local": options.local_coordinates}, options)  # fmt: skip
     words = f"Wrote {result['n']} buildings to {result['out']}: {result['flagged']} flagged or confirmed damaged."
-    say(options, result, f"{words}\n{mapping.which_words(result)}")
+    say(options, result, "\n".join([words, mapping.which_words(result), *result["doubts"]]))
 
 
 def _publish(options: argparse.Namespace) -> None:
@@ -46,7 +46,7 @@ def _publish(options: argparse.Namespace) -> None:
     result = run_job(layout, "publish", args, options)
     changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
     words = f"Wrote {result['version']} into {result['out']}: {result['flagged']} of {result['n']} buildings damaged."
-    say(options, result, f"{words}{changed}\n{mapping.which_words(result)}")
+    say(options, result, "\n".join([words + changed, mapping.which_words(result), *result["doubts"]]))
 
 
 def _audit(options: argparse.Namespace) -> None:

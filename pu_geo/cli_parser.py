@@ -57,7 +57,8 @@ def _imagery_verbs(verbs: Verbs) -> None:
     verb_of(verbs, "align", "Find how far pre and post scenes are apart at each building.", "joplin.pugeo")
     verb = verb_of(verbs, "chip", "Cut one chip per footprint and compute its features.", "joplin.pugeo --size-px 64")
     verb.add_argument("--size-px", type=whole(1), default=64, help="side of a chip in pixels (default 64)")
-    verb.add_argument("--bands", choices=["pre+post", "post"], default="pre+post")
+    verb.add_argument("--bands", choices=["auto", "pre+post", "post"], default="auto",
+                      help="auto: both dates, or post alone where pre scenes leave buildings out")  # fmt: skip
 
 
 def _aoi_verb(verbs: Verbs) -> None:
@@ -101,6 +102,10 @@ def _label_verb(verbs: Verbs) -> None:
     )
     verb.add_argument("--count", type=whole(1), default=30, help="how many clicks to simulate (default 30)")
     verb.add_argument("--seed", type=whole(0), default=0)
+    verb.add_argument(
+        "--same-footprints", action="store_true",
+        help="with --import, of a file without lon and lat: it was made of these very footprints, so its ids hold",
+    )  # fmt: skip
     verb.add_argument("--analyst", help="who is labelling (a pseudonym will do)")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -106,10 +106,12 @@ class FootprintTable:
         attributes: the file's own attributes, one JSON-ready dict each.
         source: enum of the export schema (overture, osm, open_buildings, microsoft, user, grid).
         n_in, n_repaired, n_dropped: how many features the file had, were mended, were left out.
-            n_in = len(building_ids) + n_dropped.
+            n_in = n_dropped + len(building_ids), or + the different numbers in `feature` where some were split.
         notes: one sentence for each kind of repair, drop or renaming, with its count.
         dropped: how many were left out for which reason, such as {"outside the scenes": 3}; sums to `n_dropped`.
         is_repaired: bool [N], which ones were mended; None where none was.
+        feature: int64 [N], number of the feature that each comes from, where one feature was split into several buildings;
+            None where each is a feature of its own.
     """
 
     building_ids: Sequence[str]
@@ -123,6 +125,32 @@ class FootprintTable:
     notes: tuple[str, ...] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
     is_repaired: NDArray[np.bool_] | None = None
+    feature: NDArray[np.int64] | None = None
+
+    @property
+    def feature_of(self) -> NDArray[np.int64]:
+        """Return the number of the feature that each footprint comes from, int64 [N]."""
+        return np.arange(len(self.wkb), dtype=np.int64) if self.feature is None else self.feature
+
+    def without(self, is_out: NDArray[np.bool_], reason: str, note: str) -> FootprintTable:
+        """Return the table without some footprints; a feature of which nothing is left counts as dropped for that reason."""
+        rows = np.flatnonzero(~is_out).tolist()
+        repaired = None if self.is_repaired is None else self.is_repaired[rows]
+        n_lost = len(np.unique(self.feature_of)) - len(np.unique(self.feature_of[rows]))
+        lost = {reason: self.dropped.get(reason, 0) + n_lost} if n_lost else {}
+        return replace(
+            self,
+            building_ids=[self.building_ids[i] for i in rows],
+            wkb=[self.wkb[i] for i in rows],
+            area_m2=self.area_m2[rows],
+            attributes=[self.attributes[i] for i in rows],
+            n_repaired=0 if repaired is None else len(np.unique(self.feature_of[rows][repaired])),
+            n_dropped=self.n_dropped + n_lost,
+            notes=(*self.notes, note),
+            dropped={**self.dropped, **lost},
+            is_repaired=repaired,
+            feature=None if self.feature is None else self.feature[rows],
+        )
 
     def values(self, field_name: str) -> dict[str, object]:
         """Return building id -> its value of an attribute, None where it has none."""
@@ -201,6 +229,15 @@ class PUSet:
     is_left_out: NDArray[np.bool_]
     at_event: int
 
+    def without(self, is_hidden: NDArray[np.bool_]) -> PUSet:
+        """Return the same set with some buildings, bool [N], left out: their chips show nothing to learn from."""
+        return replace(
+            self,
+            is_positive=self.is_positive & ~is_hidden,
+            is_not_damaged=self.is_not_damaged & ~is_hidden,
+            is_left_out=self.is_left_out | is_hidden,
+        )
+
 
 @dataclass(frozen=True)
 class RunFacts:
@@ -238,6 +275,10 @@ class RunFacts:
     from_model: Mapping[str, object] | None = None
     judgement: Mapping[str, object] | None = None
     n_accepted: int = 0  # of accepted clusters, learned from as positives; not among `n_positive`
+    n_hidden: int = 0  # whose chips show nothing to learn from; not among `n_unlabeled`
+    without_answers: tuple[
+        int, ...
+    ] = ()  # look groups that no answer speaks for, see `assessability.groups_without_answers`
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ class Field:
 
 
 _BINARY = "damaged; not_flagged; not_assessed"
-_GRADES = "destroyed; major; minor; possible; no_visible_damage; not_assessed"
-_WHY_NOT = "cloud; outside_image; nodata; misaligned; no_building; unclear"
+_GRADES = "destroyed; major; minor; possible; damaged_not_graded; no_visible_damage; not_assessed"
+_WHY_NOT = "cloud; outside_image; nodata; no_pre_image; scene_without_answers; misaligned; no_building; unclear"
 _TRIAGE = "confirmed; flagged; high_precision; high_recall; below; not_assessed"
 _DEGREES = "degrees (WGS 84)"
 
@@ -53,14 +53,23 @@ _FIELDS = (
     Field("adm1_pcode", "text", "", "P-code of the first administrative level."),
     Field("adm2_pcode", "text", "", "P-code of the second administrative level."),
     Field("adm2_name", "text", "", "Name of the second administrative level."),
-    Field("assessed", "bool", "", "Whether the building could be judged at all. Where false, nothing is known about damage."),
+    Field(
+        "assessed", "bool", "",
+        "True where enough of the outline is visible, in the bands the run needs, in a scene where the ranking has evidence, or "
+        "where a person answered. Where false, nothing is known about damage.",
+    ),
     Field("not_assessed_reason", "text", "", "Why the building was not assessed; null where it was.", _WHY_NOT),
     Field(
         "damage_binary", "text", "",
         "damaged: a person marked it, or its score reaches the threshold. not_flagged is no proof of an intact building.",
         _BINARY,
     ),
-    Field("damage_class", "text", "", "Grade a person gave; null everywhere else: the model gives no grades.", _GRADES),
+    Field(
+        "damage_class", "text", "",
+        "Grade a person gave. damaged_not_graded: a person marked it damaged and gave no grade, so it may be anything up to "
+        "destroyed. Null where no person answered: the model gives no grades.",
+        _GRADES,
+    ),
     Field(
         "score", "float", "", "How much the building resembles the marked ones; not a probability unless calibrated.",
         "0..1, 4 decimals",
@@ -85,18 +94,35 @@ _FIELDS = (
         "where nothing was assessed.",
     ),
     Field("label", "text", "", "A person's answer.", "damaged; no_visible_damage; not_assessable"),
-    Field("label_source", "text", "", "On which way the answer came."),
+    Field(
+        "label_source", "text", "", "On which way the answer came: set by a person, imported, or simulated in a trial.",
+        "set; import; simulated",
+    ),
     Field("labeller", "text", "", "Pseudonym of the person."),
     Field("labelled_at", "text", "RFC 3339", "When the answer was given."),
     Field("n_labels", "int", "", "How many people answered.", ">= 0"),
     Field("agreement", "float", "", "Share of them who agree with the label.", "0..1"),
-    Field("review_status", "text", "", "State of the second reading."),
+    Field(
+        "review_status", "text", "",
+        "State of the second reading. single: no second person answered. agreed: all who answered give this label. disputed: "
+        "somebody gives another one; the last answer stands. Null where no person answered.",
+        "single; agreed; disputed",
+    ),
     Field("audit_weight", "float", "", "Buildings that one audited building stands for.", "> 0"),
-    Field("pre_image_id", "text", "", "Scenes from before the event, joined by +."),
-    Field("pre_date", "text", "ISO 8601", "Date of the first of them."),
-    Field("post_image_id", "text", "", "Scenes from after the event, joined by +."),
-    Field("post_date", "text", "ISO 8601", "Date of the first of them."),
-    Field("post_gsd_m", "float", "m", "Pixel size on the ground after the event.", "> 0"),
+    Field(
+        "pre_image_id", "text", "",
+        "Scene from before the event that the run saw this building in; null where the run used none.",
+    ),
+    Field("pre_date", "text", "ISO 8601", "Its date; null where it is not known."),
+    Field("post_image_id", "text", "", "Scene from after the event that the run saw this building in."),
+    Field("post_date", "text", "ISO 8601", "Its date; null where it is not known."),
+    Field("post_gsd_m", "float", "m", "Its pixel size on the ground.", "> 0"),
+    Field(
+        "pre_hidden_share", "float", "",
+        "Share of the outline that clouds, missing data or the scene's border hide before the event; null where not measured.",
+        "0..1, 4 decimals",
+    ),
+    Field("post_hidden_share", "float", "", "The same after the event.", "0..1, 4 decimals"),
     Field("off_nadir_deg", "float", "degrees", "Viewing angle away from straight down.", "0..90"),
     Field("shift_dx_m", "float", "m", "By how much the scene before the event must move to the east to fit the one after."),
     Field("shift_dy_m", "float", "m", "The same to the north."),
@@ -110,16 +136,22 @@ _FIELDS = (
     Field("source_attributes", "json", "JSON", "The footprint file's own attributes, unchanged."),
     Field(
         "ems_class", "text", "",
-        "Class after Copernicus EMS, from a person's answer alone: grades by the table; a label 'damaged' without a grade is "
-        "'Possibly damaged', the weakest class that still states damage, and so is the grade 'minor', which the table leaves "
-        "open between two classes. Null where only the model spoke: a flag is no grade, and no flag is not 'No visible damage'.",
-        "Destroyed; Damaged; Possibly damaged; No visible damage; Not analysed",
+        "Class after Copernicus EMS, from a person's answer alone. 'Damaged, not graded', which is ours: a person marked it "
+        "damaged and gave no grade. The grade 'minor', which the table leaves open between two classes, is 'Possibly damaged'. "
+        "Null where only the model spoke: a flag is no grade, and no flag is not 'No visible damage'.",
+        "Destroyed; Damaged; Possibly damaged; Damaged, not graded; No visible damage; Not analysed",
     ),
     Field(
         "unosat_class", "int", "",
-        "Class after UNOSAT, from a person's answer alone: 1 destroyed, 2 major, 3 minor, 4 possible, 6 no visible damage; "
-        "a label 'damaged' without a grade is 4. Null where only the model spoke, and where nothing was assessed.",
+        "Class after UNOSAT, from a person's answer alone: 1 destroyed, 2 major, 3 minor, 4 possible, 6 no visible damage. "
+        "Null where a person marked it damaged and gave no grade, for which there is no code, where only the model spoke, and "
+        "where nothing was assessed; unosat_class_name says which.",
         "1; 2; 3; 4; 6",
+    ),
+    Field(
+        "unosat_class_name", "text", "",
+        "The same in words; 'Damaged, not graded' is ours. Null where only the model spoke.",
+        "Destroyed; Major damage; Minor damage; Possible damage; Damaged, not graded; No visible damage; Not assessed",
     ),
 )  # fmt: skip
 _LOCAL_FIELDS = {  # in place of lon and lat, where a project has no place on the Earth

@@ -121,10 +121,10 @@ def noisy_pair_loss(
     Departs from the source: the paper has no floor; below it a pair has value 0 and no gradient.
     """
     if variant == "released":
-        cosines = _bounded_unit(online) @ _bounded_unit(target.detach()).T
+        cosines = _products(_bounded_unit(online), _bounded_unit(target.detach()))
     else:
         cosines = _cosines(online, target)
-    gap = (1 - cosines).to(torch.promote_types(cosines.dtype, torch.float32))
+    gap = 1 - cosines
     is_apart = ~(gap <= floor)  # a gap that is no number stays one
     pull = torch.where(is_apart, 2 * torch.sqrt(torch.where(is_apart, gap, torch.ones_like(gap))), 0.0)
     if variant == "released":
@@ -151,7 +151,7 @@ def same_class_pairs(logits: Tensor, *, variant: Variant = "paper", agreement: f
         return predicted[:, None] == predicted[None, :]
     shares = torch.softmax(logits.detach(), dim=1)
     diagonal = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
-    return (shares @ shares.T >= agreement) | diagonal
+    return (_products(shares, shares) >= agreement) | diagonal
 
 
 def predicted_damaged(logits: Tensor) -> Tensor:
@@ -175,14 +175,29 @@ def total_loss(
 
 
 def _cosines(online: Tensor, target: Tensor) -> Tensor:
-    """All cosines [B, B]; only `online` gets a gradient."""
+    """All cosines [B, B], at least float32; only `online` gets a gradient."""
     _require(online.shape == target.shape and online.ndim == 2, "online and target", online, target)
-    return F.normalize(online, dim=1) @ F.normalize(target.detach(), dim=1).T
+    return _products(_unit(online), _unit(target.detach()))
+
+
+def _products(first: Tensor, second: Tensor) -> Tensor:
+    """All products of rows [B, B] in the dtype they come in, also under autocast.
+
+    Two views of a chip have a cosine of about .97. In bfloat16, whose steps there are .004, the gap to 1 is mostly rounding,
+    and NoiSNCL takes its root.
+    """
+    with torch.autocast(first.device.type, enabled=False):
+        return first @ second.T
+
+
+def _unit(vectors: Tensor) -> Tensor:
+    """Unit vectors, at least float32."""
+    return F.normalize(vectors.to(torch.promote_types(vectors.dtype, torch.float32)), dim=1)
 
 
 def _bounded_unit(vectors: Tensor) -> Tensor:
     """Unit vectors with elements bounded as in the released code; this changes their angles, on purpose."""
-    return F.normalize(vectors, dim=1).clamp(1e-4, 1 - 1e-4)
+    return _unit(vectors).clamp(1e-4, 1 - 1e-4)
 
 
 def _mean_over_pairs(values: Tensor, mask: Tensor) -> Tensor:

@@ -232,7 +232,9 @@ def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
 
 def _facts(values: dict[str, Any]) -> RunFacts:
     """Build facts from JSON, where every tuple has become a list."""
-    return RunFacts(**{**values, "warnings": tuple(values["warnings"])})
+    return RunFacts(
+        **{**values, "warnings": tuple(values["warnings"]), "without_answers": tuple(values.get("without_answers", ()))}
+    )
 
 
 def find(db: sqlite3.Connection, run_id: str) -> RunFacts:

@@ -81,7 +81,7 @@ def reasons_of(layout: Layout, facts: RunFacts) -> Mapping[str, str] | None:
     if known is not None or not layout.chip_facts(facts.chip_set).is_file():
         return known
     chips = chip_facts(layout, facts.chip_set)
-    return assessability.by_building(chips["building_ids"], assessability.reasons(chips))
+    return assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers))
 
 
 def threshold(layout: Layout, run_id: str) -> Threshold:

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from pu_geo import jobs
+from pu_geo.analysis import assessability, scenes
+from pu_geo.analysis.scenes import SceneRow as SceneRow
 from pu_geo.errors import PuGeoError
 from pu_geo.jobs import JobView
 from pu_geo.project import areas, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout, checked_id
 from pu_geo.records import RunFacts
 from pu_geo.services import auditing, choices, training
+from pu_geo.services.imagery import chip_facts
 
 EXPORT_TASKS = ("publish", "export")
 FORMATS = {
@@ -33,11 +36,13 @@ class ThresholdView:
     Attributes:
         n_flagged: unlabeled with at least this score.
         n_confirmed: positives.
+        n_not_assessed: of which nothing is known.
     """
 
     n: int
     n_flagged: int
     n_confirmed: int
+    n_not_assessed: int
 
 
 def run(layout: Layout, run_id: str) -> RunFacts:
@@ -53,12 +58,30 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
     ids, hidden = runs.building_ids_of(layout, run_id), choices.reasons_of(layout, run(layout, run_id)) or {}
     said = [answers.get(building) for building in ids]
     above = scores >= round(threshold, 4)
-    is_open = np.array([label is None and building not in hidden for building, label in zip(ids, said, strict=True)])
+    is_hidden = np.array([label is None and building in hidden for building, label in zip(ids, said, strict=True)])
+    is_open = np.array([label is None for label in said]) & ~is_hidden
     return ThresholdView(
         n=len(scores),
         n_flagged=int((above & is_open).sum()),
         n_confirmed=said.count("positive"),
+        n_not_assessed=said.count("not_assessable") + int(is_hidden.sum()),
     )
+
+
+def scene_rows(layout: Layout, run_id: str, threshold: float) -> list[SceneRow]:
+    """Return what a run says in each post-event scene, with the labels of this moment; see `analysis.scenes`."""
+    facts = run(layout, run_id)
+    chips = chip_facts(layout, facts.chip_set)
+    scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
+    with store.connect(layout) as db:
+        answers = labels.current_labels(db)
+    why = assessability.reasons(chips, facts.without_answers)
+    return scenes.scene_rows(chips, scores, threshold, why, [answers.get(building) for building in chips["building_ids"]])
+
+
+def doubts(layout: Layout, run_id: str, threshold: float) -> list[str]:
+    """Return in which scenes the result of a run is doubtful and what to do, one sentence a scene."""
+    return scenes.doubts(scene_rows(layout, run_id, threshold))
 
 
 def histogram(layout: Layout, run_id: str, n_bins: int = 50) -> tuple[Sequence[float], Sequence[int]]:

@@ -59,8 +59,8 @@ def check_threshold(threshold: float) -> None:
 
 
 def counts_of(damage_map: DamageMap) -> dict[str, Any]:
-    """Return {"n", "flagged", "confirmed", "not_assessed", "run_id", "method", "threshold", "threshold_origin", "audit_id"} of a
-    map; flagged with the confirmed."""
+    """Return {"n", "flagged", "confirmed", "not_assessed", "run_id", "method", "threshold", "threshold_origin", "audit_id",
+    "doubts"} of a map; flagged with the confirmed."""
     binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
     return {
         "n": len(damage_map.building_ids),
@@ -68,6 +68,7 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
         "confirmed": sum(value == "damaged" for value in label),
         "not_assessed": sum(value == "not_assessed" for value in binary),
         **{name: damage_map.metadata[name] for name in ("run_id", "method", "threshold", "threshold_origin", "audit_id")},
+        "doubts": [row["doubt"] for row in damage_map.metadata["scenes"] if row["doubt"]],  # type: ignore[attr-defined]
     }
 
 

@@ -28,23 +28,25 @@ _NO_CARD = {
     "ensemble": "the mean rank of several runs, which damage_map.run.json names",
 }
 _NO_PLACE = "No place on the Earth: local coordinates in meters, from the upper left corner"
+# How many pages it prints to must not hang on the fonts of a machine: `font-size-adjust` makes every font as wide as Arial
+# (its digits are .556 of its size), lines have a height of their own, and columns of tables a width.
 _CSS = """
 @page { size: A4; margin: 12mm 14mm 13mm;
   @bottom-right { content: counter(page) " / " counter(pages); font: 8pt sans-serif; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 182mm; background: #fff; color: #1a1a1a;
   font: 9pt/1.35 "Helvetica Neue", Arial, "Liberation Sans", sans-serif; overflow-wrap: break-word;
-  -webkit-print-color-adjust: exact; print-color-adjust: exact; }
+  font-size-adjust: ch-width .556; -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 h1 { font-size: 17pt; line-height: 1.15; margin: 0 0 1mm; }
 h2 { font-size: 11pt; margin: 4mm 0 1.2mm; border-bottom: .3mm solid #1a1a1a; break-after: avoid; }
 p, ul { margin: 0 0 1.5mm; } ul { padding-left: 4.5mm; } figure { margin: 0; }
-section, figure, .numbers, table table tr { break-inside: avoid; }
+figure, .numbers, .headline, section p, section li, table table tr { break-inside: avoid; }
 .sheet { table-layout: fixed; width: 100%; border-collapse: collapse; } .sheet > * > tr > td { padding: 0; }
 .lead { margin-bottom: 2mm; color: #444; }
 .numbers { display: flex; gap: 2mm; margin: 2mm 0; }
 .numbers div { flex: 1; border: .3mm solid #999; border-radius: 1mm; padding: 1.2mm 2mm; }
 .numbers b { display: block; font-size: 14pt; line-height: 1.2; }
-.headline { border-left: 1.5mm solid #D55E00; padding: .5mm 0 .5mm 3mm; margin: 2mm 0; break-inside: avoid; }
+.headline { border-left: 1.5mm solid #D55E00; padding: .5mm 0 .5mm 3mm; margin: 2mm 0; }
 .headline b { font-size: 12pt; }
 .map { margin: 2mm auto 0; } .map img { display: block; width: 100%; height: auto; border: .2mm solid #666; }
 .corners { display: flex; justify-content: space-between; gap: 3mm; font-size: 7pt; color: #444; }
@@ -55,11 +57,13 @@ table { border-collapse: collapse; width: 100%; font-size: 8pt; } thead { displa
 .facts th, .facts td, .areas th, .areas td, .codebook th, .codebook td {
   border-bottom: .15mm solid #ccc; padding: .35mm 1.5mm; text-align: left; vertical-align: top; font-weight: normal; }
 .facts th { width: 38%; color: #444; } .areas th { font-weight: bold; vertical-align: bottom; }
-.areas { font-size: 7.5pt; } .areas th { font-size: 6.8pt; }
+.areas { font-size: 7.5pt; table-layout: fixed; } .areas th { font-size: 6.8pt; }
 .areas th, .areas td { text-align: right; padding: .35mm 1mm; }
-.areas .text { text-align: left; max-width: 42mm; } .areas .date, .areas .range { white-space: nowrap; }
+.areas .text { text-align: left; } .areas .date { width: 16mm; white-space: nowrap; }
+.areas .range { width: 24mm; } .areas .count { width: 14mm; }
+.areas div { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden; }
 .codebook { font-size: 7.5pt; } .codebook td:last-child { width: 33%; } .codebook th { width: 14%; }
-.curve { display: block; width: 150mm; max-width: 100%; margin: 2mm auto 0; font: 11px sans-serif; }
+.curve { display: block; width: 150mm; height: 51.4mm; max-width: 100%; margin: 2mm auto 0; font: 11px sans-serif; }
 figcaption, .note { font-size: 7.5pt; color: #444; } .sums { font: 6.5pt/1.4 monospace; color: #444; }
 footer { font-size: 7pt; color: #444; border-top: .2mm solid #999; padding-top: .8mm; background: #fff; }
 .room { height: 7mm; }

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pu_geo.geo.class_profiles import NOT_GRADED
 from pu_geo.geo.codebook import fields_of
 from pu_geo.records import DamageMap
 from pu_geo.tasks.report_curve import curve_svg
 
 DASH = "\u2013"
-MOST_AREAS, MOST_SUMS, MOST_WARNINGS = 15, 8, 4  # so that the report keeps to three pages
+MOST_AREAS, MOST_SUMS, MOST_WARNINGS, MOST_SCENES = 15, 8, 4, 4  # so that the report keeps to three pages
 FEW_POSITIVES = 30  # the demo's 30 clicks; PRODUCT speaks of 10 to 30 for a first ranking
 _LONGEST_TEXT = 300
 _HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # control signs, also those that turn the direction of writing
@@ -22,6 +23,8 @@ _CODEBOOK = ("damage_binary", "triage", "assessed", "score", "p_damaged", "rank"
 _WHY = {
     "outside_image": "outside the picture",
     "nodata": "no picture there",
+    "no_pre_image": "no picture from before the event",
+    "scene_without_answers": "a scene that differs from those with answers, and has none",
     "misaligned": "outline and picture do not match",
     "no_building": "no building there",
     "unclear": "unclear picture",
@@ -35,9 +38,10 @@ _OUTLINES = {
     "grid": "a regular grid, no outlines",
 }
 _AREA_COLUMNS = (
-    ("Area", "name", "text"), ("Code", "pcode", "text"), ("Buildings", "buildings_total", ""), ("Assessed", "assessed", ""),
-    ("Not assessed", "not_assessed", ""), ("Confirmed", "confirmed", ""), ("Flagged", "flagged", ""),
-    ("Damaged (95 %)", "est_damaged", "range"), ("% of assessed", "pct", ""), ("Picture", "post_date", "date"),
+    ("Area", "name", "text"), ("Code", "pcode", "text"), ("Buildings", "buildings_total", "count"),
+    ("Assessed", "assessed", "count"), ("Not assessed", "not_assessed", "count"), ("Confirmed", "confirmed", "count"),
+    ("Flagged", "flagged", "count"), ("Damaged (95 %)", "est_damaged", "range"), ("% of assessed", "pct", "count"),
+    ("Picture", "post_date", "date"),
 )  # fmt: skip
 
 
@@ -72,7 +76,7 @@ def shares(estimate: Mapping[str, Any]) -> str:
 
 
 def section(title: str, body: str) -> str:
-    """Return a section that is not broken over two pages."""
+    """Return a section; it may be broken over two pages, between rows or paragraphs."""
     return f"<section><h2>{text(title)}</h2>{body}</section>"
 
 
@@ -151,7 +155,7 @@ def _area_cell(row: Mapping[str, Any], key: str, look: str) -> str:
     if value in (None, "") or (key in ("est_damaged", "pct") and not _has_interval(row)):
         shown = DASH
     elif look in ("text", "date"):
-        shown = text(value, 44)
+        shown = f"<div>{text(value, 44)}</div>"
     elif look == "range":
         shown = f"{number(round(float(value)))} ({number(row['low'])}{DASH}{number(row['high'])})"
     else:
@@ -164,13 +168,32 @@ def _area_cell(row: Mapping[str, Any], key: str, look: str) -> str:
 
 def limits_section(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> str:
     """Return what a reader must not take from the map, as far as its own figures tell."""
-    told = [*_limits_of_coverage(damage_map), *_limits_of_answers(damage_map, audit)]
+    items = "".join(f"<li>{text(sentence, 230)}</li>" for sentence in limits(damage_map, audit))
+    return section("What this map can't say", f"<ul>{items}</ul>")
+
+
+def limits(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> list[str]:
+    """Return what a reader must not take from the map, one sentence each, from its own figures."""
+    found = [*_limits_of_coverage(damage_map), *_limits_of_scenes(damage_map), *_limits_of_answers(damage_map, audit)]
     warnings: Sequence[str] = damage_map.metadata.get("run_warnings") or ()  # type: ignore[assignment]
-    told += [f"The method warns: {warning}" for warning in warnings[:MOST_WARNINGS]]
+    found += [f"The method warns: {warning}" for warning in warnings[:MOST_WARNINGS]]
     if len(warnings) > MOST_WARNINGS:
-        told.append(f"{len(warnings) - MOST_WARNINGS:,} more warnings of the method are in damage_map.run.json.")
-    items = "".join(f"<li>{text(sentence, 230)}</li>" for sentence in told)
-    return section("Limits", f"<ul>{items}</ul>")
+        found.append(f"{len(warnings) - MOST_WARNINGS:,} more warnings of the method are in damage_map.run.json.")
+    return found
+
+
+def _limits_of_scenes(damage_map: DamageMap) -> list[str]:
+    """Return in which scenes the result is doubtful, worst first, and which bands the ranking goes without."""
+    scenes: Sequence[Mapping[str, Any]] = damage_map.metadata.get("scenes") or ()  # type: ignore[assignment]
+    doubtful = sorted((row for row in scenes if row["doubt"]), key=lambda row: -row["n"])
+    found = [str(row["doubt"]) for row in doubtful[:MOST_SCENES]]
+    if len(doubtful) > MOST_SCENES:
+        found.append(
+            f"The result is as doubtful in {len(doubtful) - MOST_SCENES:,} more scenes; damage_map.run.json names them."
+        )
+    if why := damage_map.metadata.get("bands_why"):
+        found.append(str(why))
+    return found
 
 
 def _limits_of_coverage(damage_map: DamageMap) -> list[str]:
@@ -214,6 +237,10 @@ def _limits_of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -
         told.append(f"{made['simulated']:,} answers are simulated from known labels: this is a trial, not an assessment.")
     if disputed := count(columns.get("review_status", ()))["disputed"]:
         told.append(f"On {disputed:,} buildings people disagree; the last answer stands.")
+    if ungraded := count(columns.get("damage_class", ()))[NOT_GRADED]:
+        told.append(
+            f"{ungraded:,} buildings that people marked damaged have no grade: they may be anything up to destroyed."
+        )
     if audit is None:
         told.append(
             "Without an audit the scores are a rank, not a probability, and no number of damaged buildings is estimated."

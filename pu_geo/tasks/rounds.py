@@ -63,8 +63,7 @@ def next_round(
             aoi.put(db, moved_to([area.wkb], old_grid.crs, grid.crs)[0], area.source)
         everything = contents.footprints(db)
     write_geometry(job.layout.geometry, everything, grid)
-    bands = "pre+post" if pre or old_pre else "post"
-    chips = chip(Part(job, 0.2, 0.98), size_px=size_px, bands=bands)  # type: ignore[arg-type]
+    chips = chip(Part(job, 0.2, 0.98), size_px=size_px)
     rounds.write(job.layout, past)
     carried = sum(one.label is not None for one in rounds.last_of_each(past).values())
     made = {"round": past.number, "n": len(everything.wkb), "carried": carried, "compared_with": past.compared_with}

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import re
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from browser.conftest import FLAGS, PROGRAMS
 from tasks.made_up_map import EVIL, GRID, made_up_areas, made_up_audit, made_up_map
 
-from pu_geo.tasks.report import write_report
+from pu_geo.tasks.report import POLICY, write_report
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 A4_POINTS = (595, 842)
+FONT_FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.fonts", "~/.local/share/fonts")
+MOST_SETS = 8
 
 
 @pytest.fixture
@@ -59,6 +66,88 @@ def test_it_makes_no_request_and_prints_to_at_most_three_pages(page, tmp_path: P
     assert 1 <= pages_of(pdf) <= 3
     boxes = re.findall(rb"/MediaBox\s*\[0 0 ([\d.]+) ([\d.]+)\]", pdf)
     assert {(round(float(w)), round(float(h))) for w, h in boxes} == {A4_POINTS}
+
+
+def font_sets() -> dict[str, Path]:
+    """Folders of this machine that hold fonts."""
+    found: dict[str, Path] = {}
+    for folder in (Path(each).expanduser() for each in FONT_FOLDERS):
+        for path in sorted(folder.rglob("*.[to]t[fc]")):
+            found.setdefault(path.parent.name, path.parent)
+    return dict(list(found.items())[:MOST_SETS])
+
+
+@contextmanager
+def page_with_fonts(chromium, fonts: Path, folder: Path) -> Iterator[object]:
+    """A page of a Chromium that knows the fonts of one folder and no others."""
+    conf = folder / "fonts.conf"
+    conf.write_text(
+        "<?xml version='1.0'?><!DOCTYPE fontconfig SYSTEM 'fonts.dtd'>"
+        f"<fontconfig><dir>{fonts}</dir><cachedir>{folder / 'cache'}</cachedir></fontconfig>"
+    )
+    program = next(filter(None, map(shutil.which, PROGRAMS)))
+    known = {**os.environ, "FONTCONFIG_FILE": str(conf)}
+    browser = chromium.browser_type.launch(executable_path=program, args=FLAGS, env=known)
+    try:
+        yield browser.new_page(viewport={"width": 688, "height": 1000})  # as wide as the printed page, 182 mm
+    finally:
+        browser.close()
+
+
+WIDTH = """() => {
+    const font = getComputedStyle(document.body), span = document.createElement('span');
+    span.style.cssText = 'position: absolute; white-space: nowrap';
+    span.textContent = 'The scores are a rank, not a probability: 0123456789';
+    document.body.append(span);
+    const width = span.getBoundingClientRect().width / parseFloat(font.fontSize) / span.textContent.length;
+    span.remove();
+    return width;
+}"""
+HEIGHT = "() => document.querySelector('.sheet').getBoundingClientRect().height / 96 * 25.4"
+
+
+def printed(page, address: str) -> tuple[int, float, float]:
+    """Pages, height of all of the text in mm, and the mean width of a letter in em."""
+    page.goto(address)
+    page.emulate_media(media="print")
+    page.evaluate("document.fonts.ready.then(() => null)")
+    return pages_of(page.pdf(prefer_css_page_size=True)), page.evaluate(HEIGHT), page.evaluate(WIDTH)
+
+
+@pytest.mark.parametrize("is_long", [False, True], ids=["short", "long"])
+def test_it_prints_to_three_pages_with_any_fonts_of_this_machine(chromium, tmp_path: Path, is_long: bool) -> None:
+    address = written(tmp_path, is_long=is_long).as_uri()
+    found = {}
+    for name, fonts in font_sets().items():
+        (tmp_path / name).mkdir()
+        with page_with_fonts(chromium, fonts, tmp_path / name) as page:
+            found[name] = printed(page, address)
+    assert found, "no fonts on this machine"
+    assert {name: pages for name, (pages, *_) in found.items() if pages > 3} == {}, found
+    heights = [height for _, height, _ in found.values()]
+    assert max(heights) <= 1.05 * min(heights), f"fonts change how much room the text takes: {found}"
+
+
+@pytest.mark.parametrize("is_long", [False, True], ids=["short", "long"])
+def test_it_prints_to_three_pages_with_fonts_that_are_narrow_or_wide(chromium, tmp_path: Path, is_long: bool) -> None:
+    """Streamlit's fonts, which every machine has: put in the place of the first one that the report asks for."""
+    media = Path(pytest.importorskip("streamlit").__file__).parent / "static" / "static" / "media"
+    report = written(tmp_path, is_long=is_long).read_text(encoding="utf-8")
+    found = {}
+    page = chromium.new_page(viewport={"width": 688, "height": 1000})
+    for name in ("SourceSansVF-Upright", "SourceSerifVariable-Roman", "SourceCodeVF-Upright", "KaTeX_SansSerif-Regular"):
+        (font,) = media.glob(f"{name}.*.woff2")
+        encoded = base64.b64encode(font.read_bytes()).decode()
+        face = f"@font-face {{ font-family: 'Helvetica Neue'; src: url(data:font/woff2;base64,{encoded}) }}"
+        changed = tmp_path / f"{name}.html"
+        changed.write_text(report.replace(POLICY, "").replace("<style>", f"<style>{face}", 1), encoding="utf-8")
+        found[name] = printed(page, changed.as_uri())
+    page.close()
+    widths = {name: width for name, (*_, width) in found.items()}
+    monospaced = widths.pop("SourceCodeVF-Upright")
+    assert monospaced > 1.1 * max(widths.values()), "the fonts were not used"
+    assert max(widths.values()) < 1.1 * min(widths.values()), widths  # 1.15 without `font-size-adjust`
+    assert {name: pages for name, (pages, *_) in found.items() if pages > 3} == {}, found
 
 
 def test_its_policy_stops_what_a_name_might_smuggle_in(page, tmp_path: Path) -> None:

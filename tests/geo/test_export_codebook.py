@@ -44,6 +44,7 @@ def test_the_codebook_has_the_whole_export_schema() -> None:
         damage_types discovered_type label label_source labeller labelled_at n_labels agreement review_status audit_weight
         pre_image_id pre_date post_image_id post_date post_gsd_m off_nadir_deg shift_dx_m shift_dy_m shift_quality
         method run_id run_at round product_version schema_version source_attributes ems_class unosat_class
+        unosat_class_name
     """
     assert list(FIELDS) == schema.split()
     assert all(field.meaning and field.name == name for name, field in FIELDS.items())
@@ -63,29 +64,31 @@ def test_a_column_that_breaks_its_promise_gets_the_kind_it_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage_class", "label", "binary", "ems", "unosat"),
+    ("damage_class", "label", "binary", "ems", "unosat", "name"),
     [
-        ("destroyed", "damaged", "damaged", "Destroyed", 1),
-        ("major", "damaged", "damaged", "Damaged", 2),
-        ("minor", "damaged", "damaged", "Possibly damaged", 3),
-        ("possible", None, "damaged", "Possibly damaged", 4),
-        ("no_visible_damage", None, "not_flagged", "No visible damage", 6),
-        ("not_assessed", None, "not_assessed", "Not analysed", None),
-        (None, "damaged", "damaged", "Possibly damaged", 4),
-        (None, "no_visible_damage", "not_flagged", "No visible damage", 6),
-        (None, "not_assessable", "not_assessed", "Not analysed", None),
-        (None, None, "not_assessed", "Not analysed", None),
-        (None, None, "damaged", None, None),  # a flag of the model is no grade
-        (None, None, "not_flagged", None, None),  # and no flag is not "no visible damage"
+        ("destroyed", "damaged", "damaged", "Destroyed", 1, "Destroyed"),
+        ("major", "damaged", "damaged", "Damaged", 2, "Major damage"),
+        ("minor", "damaged", "damaged", "Possibly damaged", 3, "Minor damage"),
+        ("possible", None, "damaged", "Possibly damaged", 4, "Possible damage"),
+        ("damaged_not_graded", "damaged", "damaged", "Damaged, not graded", None, "Damaged, not graded"),
+        ("no_visible_damage", None, "not_flagged", "No visible damage", 6, "No visible damage"),
+        ("not_assessed", None, "not_assessed", "Not analysed", None, "Not assessed"),
+        (None, "damaged", "damaged", "Damaged, not graded", None, "Damaged, not graded"),  # never the weakest class
+        (None, "no_visible_damage", "not_flagged", "No visible damage", 6, "No visible damage"),
+        (None, "not_assessable", "not_assessed", "Not analysed", None, "Not assessed"),
+        (None, None, "not_assessed", "Not analysed", None, "Not assessed"),
+        (None, None, "damaged", None, None, None),  # a flag of the model is no grade
+        (None, None, "not_flagged", None, None, None),  # and no flag is not "no visible damage"
     ],
 )
 def test_only_people_give_classes(
-    damage_class: str | None, label: str | None, binary: str, ems: str | None, unosat: int | None
+    damage_class: str | None, label: str | None, binary: str, ems: str | None, unosat: int | None, name: str | None
 ) -> None:
     plain = made(damage_class=[damage_class], label=[label], damage_binary=[binary])
     both = with_classes(with_classes(plain, "copernicus"), "unosat")
     assert both.columns["ems_class"] == [ems]
     assert both.columns["unosat_class"] == [unosat]
+    assert both.columns["unosat_class_name"] == [name]
     assert "ems_class" not in plain.columns
 
 
@@ -95,13 +98,13 @@ def test_a_map_without_grades_has_none_to_give() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_class_values_are_those_of_the_codebook(profile: str) -> None:
-    column, names = PROFILES[profile]  # type: ignore[index]
-    assert {str(value) for value in names.values()} == set(FIELDS[column].allowed.split("; "))
-    assert set(names) <= set(FIELDS["damage_class"].allowed.split("; "))
+    for column, names in PROFILES[profile].items():  # type: ignore[index]
+        assert {str(value) for value in names.values()} == set(FIELDS[column].allowed.split("; "))
+        assert set(names) <= set(FIELDS["damage_class"].allowed.split("; "))
 
 
 @pytest.mark.parametrize("name", EXPORTERS)
 def test_classes_travel_in_every_format(name: str, tmp_path: Path) -> None:
     damage_map = with_classes(made(label=["damaged"], damage_binary=["damaged"]), "copernicus")
     EXPORTERS[name](damage_map, tmp_path / "map")
-    assert name == "heat" or b"Possibly damaged" in (tmp_path / "map").read_bytes()
+    assert name == "heat" or b"Damaged, not graded" in (tmp_path / "map").read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     """A project with an older run, RUN, and a newer one, which is on the live map."""
     monkeypatch.setattr(checking, "_seed", lambda: 1)
-    layout, truth = mapped_project(tmp_path, N)
+    layout, _ = mapped_project(tmp_path, N)
     write_array(layout.features("set"), np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16))
     with store.connect(layout) as db:
         facts = replace(runs.find(db, RUN), run_id="ranker-2", created_at="2026-03-01T00:00:00.000Z", threshold=0.1)
@@ -48,7 +49,7 @@ def show(page: str, layout: Layout) -> AppTest:
     return app
 
 
-def box(app: AppTest, label: str):  # noqa: ANN201 (a widget of Streamlit's)
+def box(app: AppTest, label: str) -> Any:
     return next(
         field for field in (*app.selectbox, *app.slider, *app.number_input, *app.multiselect) if field.label == label
     )

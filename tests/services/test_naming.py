@@ -95,7 +95,7 @@ def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(la
     assert rows["b10"]["damage_class"] == "no_visible_damage"
     assert {row["discovered_type"] for row in rows.values()} == {"tarps", None}
     assert rows["b8"]["damage_types"] == ["roof"]
-    assert all("tarps" not in row["damage_types"] and row["damage_class"] in (None, "no_visible_damage", "not_assessed")
+    assert all("tarps" not in row["damage_types"] and row["damage_class"] in (None, "no_visible_damage", "not_assessed", "damaged_not_graded")
                for row in rows.values())  # fmt: skip
     assert "machine's guess" in (tmp_path / "map.codebook.csv").read_text(encoding="utf-8-sig")
 

@@ -21,8 +21,9 @@ from pu_geo.geo import exporters
 from pu_geo.project import aoi, contents, labels, runs, store, versions
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
+from pu_geo.records import REASONS
 from pu_geo.services import checking, mapping
-from pu_geo.tasks.damage_map import build_damage_map
+from pu_geo.tasks.damage_map import GRADES, build_damage_map
 from pu_geo.tasks.import_labels import import_labels
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.publish import publish
@@ -232,6 +233,66 @@ def test_two_answers_are_reviewed(mapped: tuple[Layout, NDArray[np.bool_]]) -> N
     }
     assert told == {"b5": ("single", 1, 1.0), "b6": ("disputed", 2, 0.5), "b7": ("agreed", 2, 1.0)}
     assert found.columns["review_status"][row["b8"]] is None
+
+
+def answered_in_every_way(layout: Layout, truth: NDArray[np.bool_]) -> None:
+    """Answer buildings with every label, grade, reason, kind of answer and state of review that a project can hold."""
+    audited = {f"b{row}" for row in answer_audit(layout, truth, 200).sample.rows[:200].tolist()}
+    free = iter(sorted({f"b{row}" for row in range(2, N)} - audited))
+    ops = [LabelOp(f"grade-{grade}", next(free), "positive", damage_types=("roof", grade)) for grade in GRADES]
+    ops.append(LabelOp("no-grade", next(free), "positive", damage_types=("roof",)))
+    ops += [LabelOp(f"why-{why}", next(free), "not_assessable", reason=why) for why in REASONS]
+    with store.connect(layout) as db:
+        assert all(ack.error is None for ack in labels.append(db, ops, analyst="ann", screen="map"))
+        for kind in ("import", "simulated"):
+            labels.append(db, [LabelOp(kind, next(free), "positive")], analyst="ann", screen="cli", kind=kind)
+        back = next(free)
+        labels.append(db, [LabelOp("back", back, "positive")], analyst="ann", screen="map")
+        labels.undo(db, "u", analyst="ann", screen="map")
+        labels.redo(db, "r", analyst="ann", screen="map")
+    for second in ("positive", "not_damaged"):
+        twice = next(free)
+        say(layout, twice, "positive", analyst="ann")
+        say(layout, twice, second, analyst="bob")
+
+
+def test_the_codebook_lists_every_value_that_is_written_and_no_value_is_written_that_it_lacks(
+    mapped: tuple[Layout, NDArray[np.bool_]],
+) -> None:
+    layout, truth = mapped
+    answered_in_every_way(layout, truth)
+    write(layout, "geojson", profiles=("copernicus", "unosat"))
+    with (layout.exports / "v1" / "damage_map.codebook.csv").open(encoding="utf-8-sig", newline="") as stream:
+        codebook = {row["field"]: row["allowed_values"] for row in csv.DictReader(stream)}
+    rows = features(layout, "v1").values()
+    enums = {name: set(allowed.split("; ")) for name, allowed in codebook.items() if ";" in allowed}
+    written = {name: {str(row[name]) for row in rows if row[name] is not None} for name in enums}
+    assert {name: written[name] - enums[name] for name in enums if written[name] - enums[name]} == {}
+    assert {"review_status", "label_source", "damage_class", "ems_class", "unosat_class", "unosat_class_name"} <= set(enums)
+    for name in ("review_status", "label_source", "damage_class", "ems_class", "unosat_class", "unosat_class_name", "label"):
+        assert written[name] == enums[name], name  # all of them can occur
+    # by hand: a text column with a handful of values and no list of them would be an enum that the codebook forgot
+    free = {
+        "building_id", "not_assessed_reason", "labeller", "method", "run_id", "product_version", "schema_version", "run_at",
+        "post_image_id", "labelled_at", "post_date", "pre_date", "pre_image_id",
+    }  # fmt: skip
+    texts = {name for row in rows for name, value in row.items() if isinstance(value, str)}
+    assert texts - set(enums) <= free
+
+
+def test_a_damaged_building_is_not_graded_until_a_person_grades_it(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, _ = mapped
+    say(layout, "b5", "positive")
+    write(layout, profiles=("copernicus", "unosat"))
+    names = ("damage_class", "ems_class", "unosat_class", "unosat_class_name")
+    ungraded = [features(layout, "v1")["b5"][name] for name in names]
+    assert ungraded == ["damaged_not_graded", "Damaged, not graded", None, "Damaged, not graded"]
+    assert [features(layout, "v1")["b6"][name] for name in names] == [None] * 4
+    with store.connect(layout) as db:
+        graded = LabelOp("graded", "b5", "positive", damage_types=("Destroyed",))
+        labels.append(db, [graded], analyst="ann", screen="map")
+    write(layout, profiles=("copernicus", "unosat"))
+    assert [features(layout, "v2")["b5"][name] for name in names] == ["destroyed", "Destroyed", 1, "Destroyed"]
 
 
 @pytest.mark.parametrize("name", ["geojson", "csv"])

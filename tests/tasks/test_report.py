@@ -171,7 +171,7 @@ def rows_of(tmp_path: Path, areas: Sequence[Mapping[str, Any]]) -> list[list[str
     raw = (tmp_path / "report.html").read_text(encoding="utf-8")
     table = raw[raw.index("<table class='areas'>") :]
     rows = re.findall(r"<tr>(.*?)</tr>", table[: table.index("</table>")])
-    return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in rows]
+    return [[re.sub(r"</?div>", "", cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)] for row in rows]
 
 
 def test_fifteen_areas_are_printed_and_the_rest_is_named(tmp_path: Path) -> None:
@@ -214,16 +214,19 @@ def test_limits_follow_from_the_data(tmp_path: Path) -> None:
     plain = limits(tmp_path, made_up_map(), {**made_up_audit(), "n_answered": 60})
     assert "Preliminary, not field-validated." in plain
     assert "10 of 80 buildings (12 %) were not assessed: cloud 10." in plain
-    for word in ("before", "The date", "positives", "simulated", "disagree", "warns", "drawn checks", "rank"):
+    for word in ("before", "The date", "positives", "simulated", "disagree", "warns", "drawn checks", "rank", "grade"):
         assert word not in plain
     bad = changed(made_up_map(n_positive_clicks=12, run_warnings=["Loss is odd."]), pre_image_id=None, post_date=None)
-    told = limits(tmp_path, changed(bad, label_source="simulated", review_status="disputed"))
+    told = limits(
+        tmp_path, changed(bad, label_source="simulated", review_status="disputed", damage_class="damaged_not_graded")
+    )
     for sentence in (
         "There is no picture from before the event",
         "The date of the pictures after the event is not known.",
         "learned from 12 positives only",
         "80 answers are simulated",
         "On 80 buildings people disagree",
+        "80 buildings that people marked damaged have no grade",
         "The method warns: Loss is odd.",
         "Without an audit the scores are a rank, not a probability",
     ):

@@ -17,6 +17,7 @@ import { QueuePane } from "./queue_pane.js";
 import { QueueState } from "./queue_state.js";
 import { ReasonPicker } from "./reason_picker.js";
 import { Store } from "./store.js";
+import { NO_TARGET, keyTarget } from "./target.js";
 import { Toolbar } from "./toolbar.js";
 import { WallPane } from "./wall_pane.js";
 
@@ -24,6 +25,7 @@ const logs = new Map(); // by project; they outlive a change of page
 
 const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
 const MARK_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
+const CLEAR_KEYS = ["0", "Backspace"];
 
 export class DamageView {
   constructor(style) {
@@ -50,6 +52,7 @@ export class DamageView {
     this.explore = new Explore(this);
     this.presence = new Presence(store, () => this.queue.current?.i ?? store.selected);
     this.#build(style);
+    this.#followTarget();
     this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
     this.logChanged = () => this.#showLog();
     for (const event of ["geometry", "labels", "seen"]) store.on(event, () => this.toolbar.showCounts());
@@ -158,12 +161,83 @@ export class DamageView {
     this.store.set("selected", i);
   }
 
+  // ---- what keys act on ----
+
+  /** {i, on} of the one building that keys act on, null if none can be seen. Worked out anew: the map may move under the pointer. */
+  get target() {
+    const { store, explore, queue } = this;
+    if (!store.ready || !this.data) return null;
+    const chosen = explore.isActive ? store.chosen.length : 0;
+    const queued = queue.current?.i ?? null;
+    return keyTarget({ chosen, queued, pointer: this.#pointer(), selected: store.selected, isSeen: (i, on) => this.#isSeen(i, on) });
+  }
+
+  // Somebody who walks by keys means where they walked to, not the place where the pointer was left.
+  #pointer() {
+    const { map, wall, store } = this;
+    const scatter = this.explore.pane;
+    if (!this.hasWalked && map.pointer && !map.root.hidden) return { on: "map", i: map.underPointer() };
+    if (!this.hasWalked && wall.over && !wall.root.hidden) return { on: "wall", i: store.hovered };
+    if (!this.hasWalked && scatter.over && !scatter.root.hidden) return { on: "scatter", i: store.hovered };
+    return { on: null, i: -1 };
+  }
+
+  #isSeen(i, on) {
+    const panes = { queue: this.queuePane, map: this.map, wall: this.wall, scatter: this.explore.pane };
+    const asked = on === null ? ["map", "wall", "scatter"] : [on];
+    return asked.some((name) => !panes[name].root.hidden && panes[name].isSeen(i));
+  }
+
+  #followTarget() {
+    const { store } = this;
+    const later = () => {
+      if (this.isLooking) return;
+      this.isLooking = true;
+      requestAnimationFrame(() => {
+        this.isLooking = false;
+        this.#showTarget();
+      });
+    };
+    this.targetLater = later;
+    for (const event of ["hovered", "selected", "chosen", "geometry", "labels", "mode"]) store.on(event, later);
+    this.map.moved = later;
+    this.root.addEventListener("pointermove", (event) => {
+      const at = `${event.clientX} ${event.clientY}`;
+      if (at !== this.pointedAt) this.hasWalked = false;
+      this.pointedAt = at;
+      later();
+    });
+    for (const event of ["pointerleave", "scroll"]) this.root.addEventListener(event, later, true);
+    window.addEventListener("scroll", later, true);
+    window.addEventListener("resize", later);
+    this.stopTarget = () => {
+      window.removeEventListener("scroll", later, true);
+      window.removeEventListener("resize", later);
+    };
+  }
+
+  #showTarget() {
+    const target = this.labeler.usable ? this.target : null;
+    this.store.set("queued", target?.on === "queue" ? target.i : -1);
+    this.store.set("target", target?.i ?? -1);
+    this.queuePane.showTarget(target?.on === "queue");
+    this.toolbar.showTarget(target);
+  }
+
+  // Nothing is labelled that nobody sees.
+  #sayNoTarget() {
+    this.#showTarget();
+    this.toolbar.sayNoTarget(this.queue.current ? "Scroll to the queue's picture first" : NO_TARGET);
+    return true;
+  }
+
   // Under a pointer that clicks on the map, the map stays.
   #queueMoved(hasWalked) {
     if (hasWalked) this.isOnMap = false;
     const i = this.queue.current?.i ?? -1;
     this.queuePane.later();
     this.presence.moved();
+    this.targetLater();
     if (i === this.shownItem) return;
     this.shownItem = i;
     if (i < 0) return;
@@ -180,23 +254,39 @@ export class DamageView {
     if (this.explore.key(name)) return true;
     if (this.queue.isActive && this.#queueKey(name, event)) return true;
     if (this.#lookKey(name)) return true;
-    const target = [this.map.underPointer(), store.hovered, store.selected].find((i) => i >= 0) ?? -1;
-    const canMark = this.labeler.usable && target >= 0;
-    if (name in MARK_KEYS) return canMark && (this.labeler.toggle(target, MARK_KEYS[name], "keys"), true);
+    if (this.labeler.usable && (name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter")) return this.#markKey(name, event);
+    const target = this.target?.i ?? store.selected;
     switch (name) {
-      case "0": case "Backspace": return canMark && (store.labels[target] !== UNLABELED && this.labeler.give([target], UNLABELED, "keys"), true);
-      case "Enter": return this.labeler.usable && store.selected >= 0 && (this.labeler.toggle(store.selected, "toggle", "keys"), true);
       case "k": return target >= 0 && !this.panes.side.hidden && Boolean(this.data.wall) && (this.#setTab("wall"), this.wall.sortLike(target), true);
       case "l": return target >= 0 && (this.locate(target), true);
       case "q": return this.hasQueue && (this.#setTab("queue"), true);
       case "w": return this.hasQueue && this.hasWall && (this.#setTab(this.tab === "queue" ? "wall" : "queue"), true);
       case "Escape": return this.#escape();
-      default: return !this.wall.root.hidden && this.wall.walk(name);
+      default: return !this.wall.root.hidden && this.#walk(name);
     }
+  }
+
+  #markKey(name, event) {
+    const { labeler, store, target } = this;
+    if (!target) return name === "Enter" && event.composedPath().some((each) => each.tagName === "BUTTON") ? false : this.#sayNoTarget();
+    if (!CLEAR_KEYS.includes(name)) labeler.toggle(target.i, MARK_KEYS[name] ?? "toggle", "keys");
+    else if (store.labels[target.i] !== UNLABELED) labeler.give([target.i], UNLABELED, "keys");
+    return true;
+  }
+
+  #walk(name) {
+    const before = this.hasWalked;
+    this.hasWalked = true;
+    const used = this.wall.walk(name);
+    if (!used) this.hasWalked = before;
+    else this.targetLater();
+    return used;
   }
 
   // Whatever an analyst does in the queue but for a letter of the picker means that the reason stays as it is.
   #queueKey(name, event) {
+    const answers = name in MARK_KEYS || CLEAR_KEYS.includes(name) || name === "Enter" || name === "n";
+    if (answers && this.queue.current && !this.queue.isOver && !this.target) return this.#sayNoTarget();
     const used = this.queuePane.key(name, event);
     if (used && !(name in MARK_KEYS)) this.picker.close();
     return used;
@@ -242,6 +332,7 @@ export class DamageView {
     const { hasQueue, hasWall } = this;
     this.panes.show({ hasScatter: this.explore.isActive, hasMap: this.data.panes.includes("map"), hasQueue, hasWall, queueShown });
     this.queue.setActive(queueShown);
+    this.targetLater();
   }
 
   #setTab(tab) {
@@ -283,6 +374,7 @@ export class DamageView {
     this.explore.dispose();
     this.presence.dispose();
     this.stopKeys();
+    this.stopTarget();
     if (this.log) {
       this.log.disconnect(this);
       if (this.log.changed === this.logChanged) this.log.changed = () => {};

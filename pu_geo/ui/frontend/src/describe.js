@@ -42,5 +42,6 @@ export function describe(store, i, gsd) {
   if (score) lines.push(h("div.num", {}, score));
   lines.push(h("div.num.soft", {}, areaText(store, i, gsd)));
   lines.push(...seenLines(store, i));
+  if (store.queued >= 0 && store.queued !== i) lines.push(h("div.soft", {}, `A click labels it; keys answer ${store.ids[store.queued]} in the queue`));
   return lines;
 }

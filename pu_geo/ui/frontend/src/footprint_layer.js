@@ -33,7 +33,7 @@ export class FootprintLayer extends Layer {
     this.#follow(["scores", "blind", "threshold"], () => this.#outdate(["base"]));
     this.#follow(["shifts", "arrows"], () => this.#outdate(["arrows"]));
     this.#follow(["chosen"], () => this.#outdate(["chosen"]));
-    this.#follow(["hovered", "selected"], () => this.#outdate(["top"]));
+    this.#follow(["hovered", "selected", "target", "mode"], () => this.#outdate(["top"]));
     this.#follow(["labels"], () => this.stale.add("labels").add("chosen")); // but not what is painted well already
   }
 

@@ -15,6 +15,11 @@ export function hooks(view) {
     get status() {
       return view.log.state;
     },
+    /** The building that keys act on, and on which surface; null if none is in sight. */
+    get target() {
+      const { target } = view;
+      return target && { id: store.ids[target.i] ?? null, on: target.on };
+    },
     get selected() {
       return view.selectedId;
     },

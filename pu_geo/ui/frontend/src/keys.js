@@ -1,12 +1,12 @@
 // Shortcuts. They work while the pointer is over the damage view or it has the focus, and while a queue is open and nothing
 // else has the focus; Streamlit never sees a key we use.
 
-// What a key means hangs on where the analyst is: with the queue open, keys answer its large picture.
+// What a key means hangs on where the analyst is: with the queue open, keys answer its large picture. See target.js.
 export const HELP = [
   ["On map and chips", [
     ["Click", "positive; again: cleared"],
     ["Right click or 2", "not damaged"],
-    ["1  2  3", "positive, not damaged, not assessable: the one under the pointer"],
+    ["1  2  3", "positive, not damaged, not assessable: the one with the yellow line, named after Keys"],
     ["0 or Backspace", "cleared"],
     ["Shift + drag", "mark all in a box"],
     ["Alt + drag", "mark all inside a line drawn by hand"],

@@ -7,6 +7,7 @@ import { FootprintLayer } from "./footprint_layer.js";
 import { legendRows } from "./legend.js";
 import { MapMarks } from "./map_marks.js";
 import { boxOf } from "./polygon.js";
+import { isShown } from "./target.js";
 import { makeImagery, makeMap, makeSource, makeView } from "./map_parts.js";
 
 const HIT_SLACK_PX = 5;
@@ -38,6 +39,7 @@ export class MapPane {
     const foot = h("div.foot", {}, this.scale, this.readout);
     this.root = h("section.pane.mappane", { "aria-label": "Map" }, this.twinTarget, this.target, this.divider, this.seam, this.ghost, ...this.tags, ...this.marks.roots, zoom, this.legend, foot, this.tooltip, this.notice);
     this.swipeAt = 0.5;
+    this.moved = () => {}; // called once the map has come to rest
     this.grid = null;
     this.#listen();
   }
@@ -46,7 +48,7 @@ export class MapPane {
     const { store } = this;
     store.on("view", () => this.#showView());
     for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines", "seen", "shifts", "arrows", "chosen"]) store.on(event, () => this.#drawLegend());
-    for (const event of ["details", "scores", "blind", "seen", "shifts"]) store.on(event, () => this.#fillTooltip());
+    for (const event of ["details", "scores", "blind", "seen", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     draggable(this.divider, this.root, (share) => {
       this.swipeAt = Math.max(0.02, Math.min(0.98, share));
@@ -157,6 +159,15 @@ export class MapPane {
     return this.pointer ? this.#under(this.pointer) : -1;
   }
 
+  /** Whether building i is in view. */
+  isSeen(i) {
+    const place = this.map && this.clientPixelOf(i);
+    if (!place) return false;
+    const { left, top, right, bottom } = this.target.getBoundingClientRect();
+    const [x, y] = place;
+    return x >= left && x <= right && y >= top && y <= bottom && isShown({ left: x, top: y, width: 0, height: 0 }, this.root);
+  }
+
   #under(event) {
     if (!this.map || !this.store.ready) return -1;
     return this.store.hit(...this.#gridAt(event), HIT_SLACK_PX * this.map.getView().getResolution());
@@ -255,6 +266,7 @@ export class MapPane {
   #moved() {
     const view = this.map.getView();
     remember(this.storageKey, { center: view.getCenter(), resolution: view.getResolution() });
+    this.moved();
     const metres = this.gsd * view.getResolution();
     const goal = 110 * metres;
     const unit = 10 ** Math.floor(Math.log10(goal));

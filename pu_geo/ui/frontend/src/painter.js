@@ -132,12 +132,14 @@ function hatchPattern(context) {
   return hatch;
 }
 
-/** What changes with the pointer: hover, selection. */
+/** What changes with the pointer: hover, selection, and what keys act on. */
 export function paintTop(canvas, store, frame) {
   const context = begin(canvas, frame);
   if (!store.ready) return;
-  if (store.hovered >= 0) ring(context, store, frame, store.hovered, "#ffffff", 2.4);
-  if (store.selected >= 0) ring(context, store, frame, store.selected, SELECTED, 3);
+  const { hovered, selected, marked } = store;
+  if (hovered >= 0 && hovered !== marked) ring(context, store, frame, hovered, "#ffffff", 2.4); // a click labels it, a key does not
+  if (selected >= 0 && selected !== marked) ring(context, store, frame, selected, SELECTED, 1.4, [4, 4]);
+  if (marked >= 0) ring(context, store, frame, marked, SELECTED, 3.4);
 }
 
 /** What changes with clicks. `changed`: numbers of the buildings to paint anew; null for all. */
@@ -214,7 +216,7 @@ function paintOutlines(context, store, frame, members, code, filled) {
   });
 }
 
-function ring(context, store, frame, i, color, width) {
+function ring(context, store, frame, i, color, width, dashes = []) {
   context.beginPath();
   if (asDots(store, frame)) {
     const [x, y] = store.center(i);
@@ -226,5 +228,7 @@ function ring(context, store, frame, i, color, width) {
   context.stroke();
   context.lineWidth = width;
   context.strokeStyle = color;
+  context.setLineDash(dashes);
   context.stroke();
+  context.setLineDash([]);
 }

@@ -3,6 +3,7 @@
 import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
 import { h } from "./dom.js";
+import { isShown } from "./target.js";
 
 const KINDS = {
   exploit: ["Likely damaged", "one of the highest scores that nobody has answered"],
@@ -52,6 +53,15 @@ export class QueuePane {
       this.scheduled = false;
       this.#draw();
     });
+  }
+
+  /** Whether the large picture is in view; it is that of the current building. */
+  isSeen() {
+    return isShown(this.large.getBoundingClientRect(), this.large);
+  }
+
+  showTarget(isTarget) {
+    this.large.classList.toggle("target", isTarget);
   }
 
   // ---- answers ----

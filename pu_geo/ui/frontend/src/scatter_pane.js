@@ -9,6 +9,7 @@ import { ScatterLegend } from "./scatter_legend.js";
 import { paintMarks, paintScatter } from "./scatter_painter.js";
 import { ScatterPreview } from "./scatter_preview.js";
 import { ScatterView } from "./scatter_view.js";
+import { isShown } from "./target.js";
 import { themeOf } from "./theme.js";
 
 const HIT_PX = 9;
@@ -54,7 +55,9 @@ export class ScatterPane {
     store.on("scores", () => this.data?.color.kind === "scores" && this.#recolor());
     store.on("geometry", () => this.#recolor());
     store.on("chosen", () => this.later());
-    for (const event of ["hovered", "selected"]) store.on(event, () => this.#later("marks"));
+    for (const event of ["hovered", "selected", "target"]) store.on(event, () => this.#later("marks"));
+    stage.addEventListener("pointerenter", () => (this.over = true));
+    stage.addEventListener("pointerleave", () => (this.over = false));
     stage.addEventListener("pointerdown", (event) => this.#down(event));
     stage.addEventListener("pointermove", (event) => this.#move(event));
     stage.addEventListener("pointerup", (event) => this.#up(event));
@@ -175,7 +178,7 @@ export class ScatterPane {
       this.count.textContent = `${this.drawn.n.toLocaleString("en")} in view${this.drawn.isHeat ? " · darker: more" : ""}`;
       remember(this.place, { center: view.center, share: view.resolution / view.all });
     }
-    const marks = [{ i: store.selected, color: SELECTED }, { i: store.hovered, color: "#ffffff" }].filter(({ i }) => i >= 0);
+    const marks = [{ i: store.selected, color: SELECTED }, { i: store.hovered, color: store.hovered === store.marked ? SELECTED : "#ffffff" }].filter(({ i }) => i >= 0);
     paintMarks(this.marks, frame, this.xy, marks);
     this.stale = null;
   }
@@ -284,6 +287,13 @@ export class ScatterPane {
     if (this.drag) return;
     this.preview.hide();
     this.store.set("hovered", -1);
+  }
+
+  /** Whether the dot of building i is in view. */
+  isSeen(i) {
+    if (!this.isReady || !Number.isFinite(this.xy[2 * i])) return false;
+    const [left, top] = this.clientPixelOf(i);
+    return isShown({ left, top, width: 0, height: 0 }, this.stage);
   }
 
   clientPixelOf(i) {

@@ -1,7 +1,7 @@
 // What map and wall share: buildings, scores, labels (server's, with pending operations on top), selection, settings.
 
 import { LABEL_NAMES, UNLABELED } from "./colors.js";
-import { NO_DETAILS, decodeDetails, detailsOf, placesOf } from "./details.js";
+import { IS_ANSWER, NO_DETAILS, decodeDetails, detailsOf, placesOf } from "./details.js";
 import { isInside } from "./polygon.js";
 
 export class Store {
@@ -38,6 +38,8 @@ export class Store {
     this.isChosen = new Uint8Array(0);
     this.picks = false; // a click selects, also where labels are taken
     this.hovered = -1;
+    this.target = -1; // what keys act on, see target.js
+    this.queued = -1; // the same where that is the queue's large picture
     this.threshold = null;
     this.mode = "view";
     this.colorBy = "labels";
@@ -163,6 +165,11 @@ export class Store {
     return this.mode === "label" && !this.picks;
   }
 
+  /** The building that stands out most: the one that keys act on, or where nothing is labelled the selected one. */
+  get marked() {
+    return this.mode === "label" ? this.target : this.selected;
+  }
+
   /** Select buildings; `adds`: those that were selected stay so. */
   choose(numbers, adds = false) {
     const isChosen = adds ? this.isChosen.slice() : new Uint8Array(this.n);
@@ -207,7 +214,7 @@ export class Store {
     this.encodedSeen = encoded;
     const decode = (texts) => Object.entries(texts ?? {}).flatMap(([reason, places]) => Array.from(placesOf(places), (i) => [i, reason]));
     this.hidden = new Map(decode(seen?.reasons));
-    this.candidates = new Map([...this.hidden, ...decode(seen?.candidates)]);
+    this.candidates = new Map([...this.hidden, ...decode(seen?.candidates)].filter(([, reason]) => IS_ANSWER.has(reason)));
     this.emit("seen");
   }
 

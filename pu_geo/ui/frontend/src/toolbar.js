@@ -5,6 +5,7 @@ import { h, icon, segmented } from "./dom.js";
 import { HELP } from "./keys.js";
 import { countHidden } from "./seen.js";
 
+const SAID_MS = 4000;
 const VIEWS = [["pre", "Pre", "Pre-event image (A)"], ["swipe", "Swipe", "Swipe between pre and post (S)"], ["post", "Post", "Post-event image (D)"], ["side", "Both", "Pre and post side by side (F)"]];
 const COLORS = [["labels", "Labels", "Colour by label (P)"], ["scores", "Scores", "Colour by score (P)"]];
 
@@ -18,6 +19,7 @@ export class Toolbar {
     this.eye = button("eye", "Hide or show outlines (Space)", () => actions.toggle("outlines"));
     this.arrows = button("shift", "Arrows: how far pre and post are apart (V)", () => actions.toggle("arrows"));
     this.counts = h("div.counts", { "aria-live": "polite" });
+    this.keys = h("div.keys", { hidden: true, role: "status" });
     this.others = h("div.others", { hidden: true, "aria-live": "polite" });
     this.status = h("div.status", { role: "status" });
     this.refusedText = h("span");
@@ -25,7 +27,7 @@ export class Toolbar {
     this.mapTools = h("div.group", {}, this.views, this.colors, this.eye, this.arrows);
     this.labelTools = h("div.group", {}, button("undo", "Undo (Ctrl/⌘ Z)", () => actions.step("undo")), button("redo", "Redo (Ctrl/⌘ Shift Z)", () => actions.step("redo")));
     const more = h("div.group", {}, button("card", "About the selected building (I)", actions.card), button("help", "All shortcuts (?)", () => this.toggleHelp()));
-    this.root = h("header", {}, this.mapTools, this.labelTools, this.counts, h("div.push"), this.others, this.refused, this.status, more);
+    this.root = h("header", {}, this.mapTools, this.labelTools, this.keys, this.counts, h("div.push"), this.others, this.refused, this.status, more);
     const parts = HELP.flatMap(([title, entries]) => [h("dt.part", {}, title), ...entries.flatMap(([keys, text]) => [h("dt", {}, keys), h("dd", {}, text)])]);
     this.help = h("div.help", { hidden: true, role: "dialog", "aria-label": "Shortcuts", onclick: () => this.toggleHelp() }, h("b", {}, "Shortcuts"), h("dl", {}, ...parts));
   }
@@ -57,6 +59,33 @@ export class Toolbar {
     const unseen = countHidden(this.store);
     if (unseen) entries.push(h("span", { title: "Not assessed: the imagery hides them (cloud, no data, or beyond its border)" }, h("i.dot.unseen"), h("b", {}, unseen.toLocaleString("en")), " hidden"));
     this.counts.replaceChildren(...entries, h("span.soft", {}, `of ${this.store.n.toLocaleString("en")} buildings`));
+  }
+
+  /** Name what keys act on. @param target {i, on}, or null where it would be out of sight */
+  showTarget(target) {
+    const { store } = this;
+    this.keys.hidden = store.mode !== "label";
+    const who = { selection: `the ${store.chosen.length.toLocaleString("en")} selected`, queue: `${store.ids[target?.i]}, in the queue` };
+    const text = target ? (who[target.on] ?? store.ids[target.i]) : "no building";
+    if (text === this.keys.dataset.text || (!target && this.saying)) return;
+    clearTimeout(this.saying);
+    this.saying = null;
+    this.keys.dataset.text = this.keys.title = text;
+    this.keys.classList.toggle("none", !target);
+    this.keys.classList.remove("says");
+    this.keys.replaceChildren(h("span.soft", {}, "Keys: "), h("b", {}, text));
+  }
+
+  /** A key was pressed and there was nothing in sight that it could have meant. */
+  sayNoTarget(words) {
+    clearTimeout(this.saying);
+    this.keys.dataset.text = this.keys.title = words;
+    this.keys.classList.add("says");
+    this.keys.replaceChildren(h("b", {}, words));
+    this.saying = setTimeout(() => {
+      this.saying = null;
+      this.showTarget(null);
+    }, SAID_MS);
   }
 
   showOthers({ analyst, color } = {}) {

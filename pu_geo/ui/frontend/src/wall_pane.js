@@ -3,6 +3,7 @@
 import { LABEL_COLORS, NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
 import { markHere } from "./describe.js";
 import { h, icon, remember, remembered } from "./dom.js";
+import { isShown } from "./target.js";
 import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
 import { WallBox } from "./wall_box.js";
 import { WallPreview } from "./wall_preview.js";
@@ -51,7 +52,7 @@ export class WallPane {
     store.on("seen", () => this.#sortWhenSafe());
     store.on("chosen", () => this.#showChosen());
     store.on("selected", () => this.#follow(!this.clicking));
-    for (const event of ["hovered", "others"]) store.on(event, () => this.#later());
+    for (const event of ["hovered", "target", "others"]) store.on(event, () => this.#later());
     const on = (name, act) => this.runway.addEventListener(name, (event) => {
       const cell = event.target.closest?.(".chip");
       if (!cell) return;
@@ -245,6 +246,7 @@ export class WallPane {
     cell.classList.toggle("unseen", store.isHidden(i));
     cell.classList.toggle("selected", i === store.selected);
     cell.classList.toggle("hovered", i === store.hovered);
+    cell.classList.toggle("target", i === store.marked);
     markHere(cell.querySelector(".here"), store.othersAt(i));
     const badge = cell.children[1];
     badge.textContent = score === null ? "" : score.toFixed(2).replace(/^0/, "");
@@ -285,6 +287,12 @@ export class WallPane {
   #leave() {
     this.preview.hide();
     this.store.set("hovered", -1);
+  }
+
+  /** Whether the chip of building i is in view. */
+  isSeen(i) {
+    const cell = this.cells.get(this.placeOf?.get(i));
+    return Boolean(cell) && isShown(cell.getBoundingClientRect(), cell);
   }
 
   clientPixelOf(i) {

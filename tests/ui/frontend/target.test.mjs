@@ -1,0 +1,47 @@
+// Which building keys act on: at most one, and never one out of sight.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { keyTarget } from "../../../pu_geo/ui/frontend/src/target.js";
+
+const NOWHERE = { on: null, i: -1 };
+const everywhere = () => true;
+const nowhere = () => false;
+const only = (...places) => (i, on) => places.some(([number, name]) => number === i && (on === null || name === on));
+
+test("with the queue open it is the queue's picture, wherever the pointer is", () => {
+  for (const pointer of [NOWHERE, { on: "map", i: 5 }, { on: "wall", i: 5 }]) {
+    assert.deepEqual(keyTarget({ queued: 3, pointer, selected: 7, isSeen: everywhere }), { i: 3, on: "queue" });
+  }
+});
+
+test("a queue's picture out of sight is none, and nothing else takes its place", () => {
+  const isSeen = only([5, "map"], [7, "map"]);
+  assert.equal(keyTarget({ queued: 3, pointer: { on: "map", i: 5 }, selected: 7, isSeen }), null);
+  assert.equal(keyTarget({ queued: 3, pointer: { on: "map", i: 3 }, selected: 3, isSeen: only([3, "map"]) }), null);
+});
+
+test("without a queue it is the building under the pointer, before the selected one", () => {
+  assert.deepEqual(keyTarget({ queued: null, pointer: { on: "map", i: 0 }, selected: 7, isSeen: everywhere }), { i: 0, on: "map" });
+});
+
+test("else the selected one, if the surface under the pointer shows it", () => {
+  const pointer = { on: "map", i: -1 };
+  assert.deepEqual(keyTarget({ queued: null, pointer, selected: 7, isSeen: only([7, "map"]) }), { i: 7, on: "map" });
+  assert.equal(keyTarget({ queued: null, pointer, selected: 7, isSeen: only([7, "wall"]) }), null);
+  assert.equal(keyTarget({ queued: null, pointer, selected: 7, isSeen: nowhere }), null);
+});
+
+test("a pointer that is nowhere leaves the selected one where any surface shows it", () => {
+  assert.deepEqual(keyTarget({ queued: null, pointer: NOWHERE, selected: 7, isSeen: only([7, "wall"]) }), { i: 7, on: null });
+  assert.equal(keyTarget({ queued: null, pointer: NOWHERE, selected: 7, isSeen: nowhere }), null);
+});
+
+test("nothing selected and nothing pointed at is none; nobody is asked whether building -1 can be seen", () => {
+  const isSeen = () => assert.fail("asked");
+  assert.equal(keyTarget({ queued: null, pointer: NOWHERE, selected: -1, isSeen }), null);
+});
+
+test("what is selected together comes first", () => {
+  assert.deepEqual(keyTarget({ chosen: 12, queued: null, pointer: { on: "map", i: 5 }, selected: 7, isSeen: everywhere }), { i: -1, on: "selection" });
+});
