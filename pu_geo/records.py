@@ -19,6 +19,10 @@ SHOWN: tuple[Shown, ...] = ("", "exploit", "explore", "audit")
 Affine6 = tuple[float, float, float, float, float, float]
 BandTriple = tuple[int, int, int]
 
+DEFAULT_METHOD = "propagation"
+"""What is trained where nobody chooses, and whose map is shown where nobody chose, published or audited one: ahead of the
+instant ranker on both real events that were measured (docs/tables.md)."""
+
 
 @dataclass(frozen=True)
 class Scene:

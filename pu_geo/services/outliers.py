@@ -20,7 +20,7 @@ from pu_geo.project.decisions import Decision
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label
-from pu_geo.services import labeling
+from pu_geo.services import choices, labeling
 from pu_geo.services.imagery import chip_facts
 
 OUTLIER_TASKS = ("outliers",)
@@ -55,13 +55,12 @@ class Suspect:
 
 
 def run_id_of(layout: Layout, run_id: str) -> str:
-    """Return the id of a run; "latest" is the newest.
+    """Return the id of a run; "chosen" is the one that is shown, "latest" the newest.
 
     Raises:
         ProjectError: if there is no such run.
     """
-    with store.connect(layout) as db:
-        return runs.find(db, run_id).run_id
+    return choices.run(layout, run_id).run_id
 
 
 def start(layout: Layout, run_id: str) -> str:

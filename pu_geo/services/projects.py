@@ -15,6 +15,7 @@ from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import HOME_VARIABLE, SUFFIX, Layout, find_project, write_json
 from pu_geo.project.layout import home as home
 from pu_geo.records import RunFacts, Units
+from pu_geo.services import choices
 
 SAMPLE_NAME = "Sample event"
 _RECENT_MOST = 20
@@ -121,6 +122,7 @@ def begin_round(layout: Layout, path: str, post: Sequence[str]) -> Layout:
 def open_project(path: str) -> Layout:
     """Open a project and put it on top of the recent ones."""
     layout = store.open_project(path)
+    choices.chosen_run(layout)  # an older PU-Geo may have left another run on the live map
     _remember(layout)
     return layout
 

@@ -21,7 +21,7 @@ from pu_geo.methods import catalog
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.services import auditing, comparing, imagery, mapping, training
+from pu_geo.services import auditing, choices, comparing, imagery, mapping, training
 from pu_geo.services.run_card_limits import judgement_words, limits
 from pu_geo.services.run_card_page import as_html as as_html
 from pu_geo.services.run_card_page import as_markdown as as_markdown
@@ -33,7 +33,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
     """Collect all that is known of a run.
 
     Args:
-        run_id: of the run; "latest" is the newest.
+        run_id: of the run; "chosen" is the one that is shown, "latest" the newest.
 
     Returns:
         {"format", "format_version", "made_with", "run", "data", "labels", "versions", "curve", "judgement", "audit",
@@ -43,8 +43,8 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
     Raises:
         ProjectError: if there is no such run, or its files are gone.
     """
+    facts = choices.run(layout, run_id)
     with store.connect(layout) as db:
-        facts = runs.find(db, run_id)
         _require_whole(layout, facts.run_id)
         ids = runs.building_ids_of(layout, facts.run_id)
         pu = labels.pu_set(db, at=facts.at_event, ids=ids)

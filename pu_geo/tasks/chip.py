@@ -20,7 +20,7 @@ from pu_geo.geo.alignment import metres_per_px
 from pu_geo.geo.fill import FILLS
 from pu_geo.geo.raster import Mosaic
 from pu_geo.geo.sheets import write_chip_sheets
-from pu_geo.project import alignment, contents, store
+from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.layout import Layout, replacing, write_json
 from pu_geo.records import ChipSet, FootprintTable, Grid, Scene
 from pu_geo.tasks.align import align
@@ -93,8 +93,11 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     matched = _compute_features(job, chip_set, chips, is_visible, np.asarray(facts["sensor_group"], np.int64))
     facts["matched_groups"] = list(matched)
     write_json(job.layout.chip_facts(chip_set), facts)
-    with store.connect(job.layout) as db:
+    with store.connect(job.layout) as db, store.transaction(db):
         contents.add_chip_set(db, chip_set, facts["bands"], size_px, len(table.building_ids))
+        for run in runs.all_runs(db):  # made of the same chips before: what is hidden may be known better now
+            if run.chip_set == chip_set and runs.reasons(db, run.run_id) is not None:
+                runs.put_reasons(db, run.run_id, why_not_assessed(job.layout, chip_set, run.without_answers))
     made = {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": facts["bands"], "bands_why": why}
     hidden = {
         "n_not_assessed": assessability.counts(assessability.reasons(facts)),

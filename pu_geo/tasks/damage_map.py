@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,10 +17,10 @@ from pu_geo.geo import crs as systems
 from pu_geo.geo.class_profiles import NOT_GRADED
 from pu_geo.geo.exporters import lonlat
 from pu_geo.geo.local_exports import COORDINATES, local_xy
-from pu_geo.project import analysts, checks, contents, discoveries, labels, rounds, runs, store
+from pu_geo.project import analysts, checks, choices, contents, discoveries, labels, rounds, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
-from pu_geo.tasks.chip import facts_of
+from pu_geo.tasks.chip import facts_of, why_not_assessed
 from pu_geo.tasks.export_labels import LABEL_NAMES
 from pu_geo.tasks.map_columns import districts, doubles, interest, shifts, sources
 from pu_geo.tasks.report_parts import limits
@@ -38,14 +39,16 @@ def build_damage_map(
     *,
     audit: Mapping[str, Any] | None = None,
     version: str | None = None,
+    threshold_origin: str = choices.PERSON,
 ) -> DamageMap:
     """Collect every building with its score, label, audit and provenance.
 
     Args:
-        run_id: of a finished run, or "latest".
-        threshold: buildings with at least this score are flagged, 0..1; the run's own if None.
+        run_id: of a finished run, "chosen" or "latest".
+        threshold: buildings with at least this score are flagged, 0..1; the one that was chosen for the run if None.
         audit: what `services.auditing.facts` said of this run; None without an audit.
         version: of the product, such as "v2".
+        threshold_origin: who or what set `threshold`, see `choices.Threshold`.
     """
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
@@ -53,13 +56,13 @@ def build_damage_map(
         events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
         outlines, answers = contents.footprint_sources(db), analysts.own_answers(db)
         guessed = discoveries.type_of(db)
-    limit = facts.threshold if threshold is None else threshold
+        hidden = reasons_of(db, layout, facts)
+        chosen = choices.threshold_of(db, facts)
+    limit = chosen if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
     rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
     chips = facts_of(layout, facts.chip_set)
-    why = assessability.reasons(chips, facts.without_answers)
-    hidden = assessability.by_building(chips["building_ids"], why)
-    results = _results(table.building_ids, rows, scores, hidden, events, limit, facts)
+    results = _results(table.building_ids, rows, scores, hidden, events, limit.value, facts)
     human = _human(table.building_ids, events, answers)
     columns: dict[str, Sequence[object]] = {
         **_identity(table, outlines, grid.crs),
@@ -76,7 +79,8 @@ def build_damage_map(
     }
     metadata = {**_metadata(name, columns, _scenes_used(chips, scenes), facts, limit, audit), "labels_up_to_event": newest}
     said = [event.label if (event := events.get(building)) else None for building in chips["building_ids"]]
-    rows_of_scenes = scene_rows(chips, scores, limit, why, said)
+    why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
+    rows_of_scenes = scene_rows(chips, scores, limit.value, why, said)
     metadata |= {
         "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": facts.n_hidden,
         "scenes": [row.as_mapping() for row in rows_of_scenes],
@@ -88,6 +92,12 @@ def build_damage_map(
         metadata["product_version"] = version
     found = DamageMap(table.building_ids, table.wkb, columns, grid.crs, metadata)
     return replace(found, metadata={**metadata, "cannot_say": limits(found, audit)})
+
+
+def reasons_of(db: sqlite3.Connection, layout: Layout, facts: RunFacts) -> Mapping[str, str]:
+    """Return why the picture keeps buildings of a run from being assessed: as stored with the run, else by its chips."""
+    known = runs.reasons(db, facts.run_id)
+    return why_not_assessed(layout, facts.chip_set, facts.without_answers) if known is None else known
 
 
 def _identity(table: FootprintTable, sources: Sequence[str], crs: str) -> dict[str, Sequence[object]]:
@@ -294,7 +304,7 @@ def _metadata(
     columns: Mapping[str, Sequence[object]],
     scenes: Sequence[Mapping[str, Any]],
     facts: RunFacts,
-    limit: float,
+    limit: choices.Threshold,
     audit: Mapping[str, Any] | None,
 ) -> dict[str, object]:
     binary = list(columns["damage_binary"])
@@ -312,7 +322,9 @@ def _metadata(
         **({"average_of": facts.settings["run_ids"]} if facts.method == "ensemble" else {}),
         "n_positive_clicks": facts.n_positive,
         **_accepted(facts),
-        "threshold": round(limit, 4),
+        "threshold": limit.value,
+        "threshold_origin": limit.origin,
+        "audit_id": "not audited" if audit is None else audit["check_id"],
         "counts": {value: binary.count(value) for value in ("damaged", "not_flagged", "not_assessed")},
         "estimate": _estimate(len(binary), facts, audit),
         "audit": None if audit is None else {key: value for key, value in audit.items() if key != "calibration"},

@@ -11,6 +11,7 @@ from typing import Any
 from pu_geo.geo.report_map import MARKED, LegendRow, MapPicture, draw_map, round_length
 from pu_geo.geo.whole_files import write_whole
 from pu_geo.methods.catalog import METHODS
+from pu_geo.project.choices import origin_words
 from pu_geo.records import DamageMap, Grid, Units
 from pu_geo.tasks import report_parts as parts
 from pu_geo.tasks.report_parts import DASH, number, percent, section, text
@@ -284,6 +285,7 @@ def _method(damage_map: DamageMap) -> str:
         text(value, 20) for value in (learned.get("n_positive"), learned.get("at_event"), told.get("labels_up_to_event"))
     )
     where = ", in another project: a model from there gave the scores" if "from_model" in told else ""
+    origin = f" ({origin_words(str(told['threshold_origin']))}; {told['audit_id']})" if "threshold_origin" in told else ""
     kind = str(next((value for value in columns.get("score_type", ()) if value is not None), ""))
     calibrated = any(value is not None for value in columns.get("p_damaged", ()))
     scores = "chances of damage were calibrated on the audit" if calibrated else "a rank, not a probability"
@@ -297,7 +299,7 @@ def _method(damage_map: DamageMap) -> str:
             f"{number(answers['not_assessable'])} not assessable; answers up to number {newest}",
         ),
         ("Score", text(f"{_SCORE_TYPES.get(kind, kind)}; {scores}")),
-        ("Threshold", text(f"flagged from {told.get('threshold')} on; a person's answer overrules the score")),
+        ("Threshold", text(f"flagged from {told.get('threshold')} on{origin}; a person's answer overrules the score")),
     )  # fmt: skip
     body = "".join(f'<tr><th scope="row">{name}</th><td>{value}</td></tr>' for name, value in rows)
     return section("Method", f"<table class='facts'>{body}</table>")

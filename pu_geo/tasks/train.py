@@ -27,7 +27,7 @@ from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.tasks.chip import facts_of
+from pu_geo.tasks.chip import facts_of, why_not_assessed
 from pu_geo.tasks.held_out import set_aside, unlabeled_to_judge
 from pu_geo.tasks.inputs import RunInputs, read_inputs
 from pu_geo.tasks.job import Job
@@ -277,7 +277,10 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
         files = [*outcome.write_files(facts), *_write_curve(job, job.layout, facts.run_id)]
     with store.connect(job.layout) as db:
-        runs.finish(db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files)
+        runs.finish(
+            db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
+            reasons=why_not_assessed(job.layout, facts.chip_set, facts.without_answers),
+        )  # fmt: skip
     return _result(facts)
 
 

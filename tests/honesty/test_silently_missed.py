@@ -6,6 +6,7 @@ unaltered scenes with the same clicks; the table that is printed (`-s`) has the 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -104,7 +105,7 @@ class Table:
 def table() -> Iterator[Table]:
     found = Table()
     yield found
-    print(found)
+    sys.stdout.write(f"{found}\n")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from pu_geo.project import analysts, contents, labels, live_style, schema, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 
-OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4)}
+OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4, 5)}
 STEPS = [
     (old, number) for old in OLD for number in range(old, schema.SCHEMA)
 ]  # the project's schema, the step that is broken
@@ -258,13 +258,13 @@ def test_without_a_backup_nothing_is_migrated(old: Layout, monkeypatch: pytest.M
 
 def test_a_table_of_another_program_in_the_way_is_named(old: Layout) -> None:
     db = sqlite3.connect(old.gpkg)
-    db.execute("CREATE TABLE decision (mine TEXT)")
+    db.execute("CREATE TABLE choice (mine TEXT)")
     db.commit()
     db.close()
     with (
-        pytest.raises(ProjectError, match=r"table decision already exists.*Nothing was changed") as caught,
+        pytest.raises(ProjectError, match=r"table choice already exists.*Nothing was changed") as caught,
         store.connect(old),
     ):
         pass
     assert "QGIS" in caught.value.hint
-    assert raw(old.gpkg, "SELECT sql FROM sqlite_master WHERE name = 'decision'") == [("CREATE TABLE decision (mine TEXT)",)]
+    assert raw(old.gpkg, "SELECT sql FROM sqlite_master WHERE name = 'choice'") == [("CREATE TABLE choice (mine TEXT)",)]
