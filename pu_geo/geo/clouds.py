@@ -6,7 +6,7 @@ hold, for a false cloud hides a building from the analyst.
 
 What hides a single building is found in its chip. Every view of ground has dark pixels, such as shadows, trees and
 asphalt; under a cloud none is left. Where only a part of the chip is bright, it must reach beyond the outline, as no roof
-does, and be brighter than the same place on the other date, or end softly. Thin clouds, through which buildings show, are
+does, or be far brighter than the same place on the other date, and it must be smooth and end softly. Thin clouds, through which buildings show, are
 not looked for.
 """
 
@@ -38,8 +38,17 @@ MOST_VEIL_COLOR = 45.0
 RING_M = (1.0, 4.0)  # from the outline on
 LEAST_COVER, FULL_COVER = 0.4, 0.8  # of the outline
 LEAST_SPILL, LEAST_RISE = 0.3, 35.0  # share of the ring; how much brighter than the other date
-CLEAR_RISE, MOST_ROUGH = 100.0, 11.0  # so much brighter and so smooth, whatever the ring shows
-MOST_EDGE, MOST_DETAIL = 32.0, 23.0  # brightness per pixel, at the rim and within, where there is no other date
+CLEAR_RISE = 100.0  # so much brighter, whatever the ring shows
+MOST_EDGE, MOST_ROUGH = 32.0, 10.0  # brightness per pixel of the scene: at the rim of most of a cloud, and within on average
+MOST_DETAIL = 23.0  # within most of it, where there is no other date
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What is usual in a scene: from which brightness on pixels may be veiled, and how much brighter it is than the other date."""
+
+    least_veil: float = LEAST_DARK
+    rise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,19 +110,26 @@ def least_veil(dark: NDArray[np.float32]) -> float:
     return min(max(LEAST_DARK, usual + DARK_RISE), MOST_DARK)
 
 
+def usual_rise(chips: NDArray[np.uint8], others: NDArray[np.uint8]) -> float:
+    """Return how much brighter a scene is than the other date, at least 0, from some of its chips; clouds over most of them change little.
+
+    Args:
+        chips, others: uint8 [N, 3, S, S] of the two dates, 0 without data.
+    """
+    middle = [np.median(part.min(axis=1).reshape(len(part), -1), axis=1).astype(np.float32) for part in (chips, others)]
+    rises = (middle[0] - middle[1])[(middle[0] > 0) & (middle[1] > 0)]
+    return max(0.0, float(np.percentile(rises, 25))) if len(rises) else 0.0
+
+
 def may_be_veiled(chips: NDArray[np.uint8], least: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which chips, uint8 [N, 3, S, S], are worth a look by `veil`, bool [N]; `least` is float64 [N]."""
     return np.asarray((chips.min(axis=1) >= least[:, None, None]).mean(axis=(1, 2)) > 0.05)
 
 
 def veil(
-    chip: NDArray[np.uint8],
-    other: NDArray[np.uint8] | None,
-    outline: NDArray[np.bool_],
-    side_m: float,
-    gsd_m: float,
-    least: float,
-) -> NDArray[np.bool_]:
+    chip: NDArray[np.uint8], other: NDArray[np.uint8] | None, outline: NDArray[np.bool_], side_m: float, gsd_m: float,
+    scene: Usual,
+) -> NDArray[np.bool_]:  # fmt: skip
     """Find the cloud that hides a building in its chip, bool [S, S]; nothing where there is none.
 
     Args:
@@ -122,8 +138,9 @@ def veil(
         outline: bool [S, S], the building.
         side_m: of a pixel of the chip, metres.
         gsd_m: of a pixel of the scene it comes from, metres.
-        least: from `least_veil`.
+        scene: what is usual in that scene.
     """
+    least = scene.least_veil
     nothing = np.zeros_like(outline)
     darkest = chip.min(axis=0)
     if not outline.any() or (darkest >= least)[outline].mean() <= LEAST_COVER:
@@ -139,33 +156,32 @@ def veil(
     _, number = cv2.connectedComponents(bright.astype(np.uint8))
     bright &= np.isin(number, number[bright & outline])
     cover = float(bright[outline].mean())
-    return bright if cover > LEAST_COVER and _is_veil(chip, other, outline, bright, cover, side_m, gsd_m) else nothing
+    return bright if cover > LEAST_COVER and _is_veil(chip, other, outline, bright, cover, side_m, gsd_m, scene.rise) else nothing
 
 
 def _is_veil(
     chip: NDArray[np.uint8], other: NDArray[np.uint8] | None, outline: NDArray[np.bool_], bright: NDArray[np.bool_],
-    cover: float, side_m: float, gsd_m: float,
+    cover: float, side_m: float, gsd_m: float, usual: float,
 ) -> bool:  # fmt: skip
     """Return whether the bright part of a chip is cloud rather than roof or ground; see `veil` for what is given."""
+    steep = _steepness(chip, max(1.0, gsd_m / side_m))
+    depth, away = _distance_m(bright, side_m), _distance_m(~bright, side_m)
+    rim = ((depth > 0) & (depth <= 1)) | ((away > 0) & (away <= 1))
+    rim[[0, -1]] = rim[:, [0, -1]] = False  # where the chip ends, the cloud need not
+    if np.count_nonzero(rim) > 10 and np.percentile(steep[rim], 75) >= MOST_EDGE:
+        return False
+    inner = steep[depth > 1]
+    if len(inner) < 8 or inner.mean() >= MOST_ROUGH:
+        return False
     from_outline = _distance_m(~outline, side_m)
     ring = (from_outline > RING_M[0]) & (from_outline <= RING_M[1])
-    spill = float(bright[ring].mean()) if ring.any() else 0.0
-    steep = _steepness(chip, max(1.0, gsd_m / side_m))
-    depth = _distance_m(bright, side_m)
-    inner = steep[depth > 1] if np.count_nonzero(depth > 1) > 8 else np.full(1, 255.0)
-    held = bright & outline if other is None else bright & outline & (other.max(axis=0) > 0)
-    if other is not None and held.sum() > 0.5 * (bright & outline).sum():
-        rise = float(np.median(chip.min(axis=0)[held].astype(np.float32) - other.min(axis=0)[held]))
-        if rise > CLEAR_RISE and inner.mean() < MOST_ROUGH:
-            return True
-        if spill > LEAST_SPILL and rise > LEAST_RISE and cover > FULL_COVER:
-            return True
-    away = _distance_m(~bright, side_m)
-    rim = ((depth > 0) & (depth <= 1)) | ((away > 0) & (away <= 1))
-    rim[[0, -1]] = rim[:, [0, -1]] = False
-    edge = float(np.percentile(steep[rim], 75)) if np.count_nonzero(rim) > 10 else 0.0
-    is_soft = edge < MOST_EDGE and float(np.percentile(inner, 90)) < MOST_DETAIL
-    return cover > FULL_COVER and spill > LEAST_SPILL and is_soft
+    is_wide = cover > FULL_COVER and ring.any() and float(bright[ring].mean()) > LEAST_SPILL
+    held = bright & outline
+    known = held if other is None else held & (other.max(axis=0) > 0)
+    if other is None or known.sum() <= 0.5 * held.sum():
+        return is_wide and float(np.percentile(inner, 90)) < MOST_DETAIL
+    rise = float(np.median(chip.min(axis=0)[known].astype(np.float32) - other.min(axis=0)[known])) - usual
+    return rise > CLEAR_RISE or (is_wide and rise > LEAST_RISE)
 
 
 def _distance_m(is_inside: NDArray[np.bool_], side_m: float) -> NDArray[np.float32]:

@@ -190,14 +190,15 @@ def _name_others(cells: NDArray[np.uint8], others: list[tuple[NDArray[np.int64],
 
 
 def _wide(is_marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the parts of an area that hold squares of cells; none if it is all of the scene, which then has that color."""
+    """Return the connected parts of an area that hold squares of cells; none if it is all of the scene: that is its color."""
     if is_marked.all():
         return np.zeros_like(is_marked)
     square = np.ones((WIDE_CELLS, WIDE_CELLS), np.uint8)
     opened = cv2.morphologyEx(
         is_marked.astype(np.uint8), cv2.MORPH_OPEN, square, borderType=cv2.BORDER_CONSTANT, borderValue=0
     )
-    return np.asarray(opened > 0)
+    _, part = cv2.connectedComponents(is_marked.astype(np.uint8))
+    return np.isin(part, part[opened > 0])
 
 
 def _grown(cells: NDArray[np.uint8]) -> NDArray[np.uint8]:

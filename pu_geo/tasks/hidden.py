@@ -18,7 +18,7 @@ from pu_geo.records import Grid, Role, Scene
 
 DECIMALS = 4
 BATCH = 512
-MOST_SAMPLED = 2000  # chips of a scene whose darkness is looked at
+MOST_SAMPLED = 500  # chips of a scene that show what is usual in it
 
 
 def hidden_shares(
@@ -144,7 +144,8 @@ def _cloud_shares(layout: Layout, date: _Date, windows: NDArray[np.float64], gri
     cells = cloud_cells(layout.quicklooks / date.role, grid.gsd_m)
     boxes = whole_pixels(windows)
     is_near = np.zeros(len(boxes), dtype=bool) if cells is None else cells.shares(_window_of(boxes, date.shift_px)) > 0
-    least = _least_veils(date)
+    usual = _usual(date)
+    least = np.array([scene.least_veil for scene in usual])
     gsd_m = np.array([scene.gsd_m for scene in date.scenes] or [grid.gsd_m])[date.outlines.scene[:, date.column]]
     share = np.zeros(len(boxes))
     for start in range(0, len(boxes), BATCH):
@@ -157,7 +158,7 @@ def _cloud_shares(layout: Layout, date: _Date, windows: NDArray[np.float64], gri
             outline = outline_mask(date.outlines.shapes[row], boxes[row, :2], side_px, (size, size))
             other = None if date.other is None else np.asarray(date.other[row])
             side_m = float(side_px.mean()) * grid.gsd_m
-            hidden = clouds.veil(bands[i], other, outline, side_m, max(gsd_m[row], grid.gsd_m), float(least[row]))
+            hidden = clouds.veil(bands[i], other, outline, side_m, max(gsd_m[row], grid.gsd_m), usual[row])
             if cells is not None and is_near[row]:
                 hidden = hidden | _cells_in(cells, boxes[row] - np.tile(date.shift_px[row], 2), size)
             share[row] = hidden[outline].mean() if outline.any() else 0.0
@@ -174,13 +175,16 @@ def _cells_in(cells: CloudCells, box: NDArray[np.float64], size: int) -> NDArray
     return cells.at(box[0] + (box[2] - box[0]) * along, box[1] + (box[3] - box[1]) * along)
 
 
-def _least_veils(date: _Date) -> NDArray[np.float64]:
-    """Return from which brightness on a pixel of each chip may be veiled, float64 [N]: one number for each scene."""
+def _usual(date: _Date) -> list[clouds.Usual]:
+    """Return what is usual in the scene that each chip shows, [N]; found once for each scene, from some of its chips."""
     scene = date.outlines.scene[:, date.column]
-    least = np.full(len(scene), clouds.LEAST_DARK)
+    usual = [clouds.Usual()] * len(scene)
     for number in np.unique(scene[scene >= 0]).tolist():
         rows = np.flatnonzero(scene == number)
-        sample = rows[:: -(-len(rows) // MOST_SAMPLED)]
-        dark = [clouds.darkness(np.asarray(date.chips[sample[k : k + BATCH]])) for k in range(0, len(sample), BATCH)]
-        least[rows] = clouds.least_veil(np.concatenate(dark))
-    return least
+        chosen = rows[:: -(-len(rows) // MOST_SAMPLED)]
+        sample = np.asarray(date.chips[chosen])
+        rise = 0.0 if date.other is None else clouds.usual_rise(sample, np.asarray(date.other[chosen]))
+        found = clouds.Usual(clouds.least_veil(clouds.darkness(sample)), rise)
+        for row in rows.tolist():
+            usual[row] = found
+    return usual
