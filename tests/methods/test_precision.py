@@ -22,6 +22,9 @@ pytestmark = pytest.mark.slow
 CPU = torch.device("cpu")
 NEAR = {"ce": 0.98, "pucl": 0.98, "ncpu": 0.95}
 """Rank correlation that is asked for. NcPU decides by thresholds as it goes, so that rounding grows: another seed gives .90."""
+PINNED = {"pseudo_labels": "two_means"}
+"""PUCL's "auto" chooses between two clusterings. Seed 0 lies at the edge of that choice: float32 with one and with two threads
+have pair cosines that correlate at .9999, and yet 47 of 192 pseudo labels differ and the scores correlate at .89."""
 every_method = pytest.mark.parametrize("name", NEAR)
 
 
@@ -38,7 +41,7 @@ def graded_chips(n: int = 192) -> PUData:
 
 def settings_of(name: str, precision: str) -> Any:
     known = catalog.card(name).settings.__dataclass_fields__
-    wanted = {"backbone": "small", "precision": precision, "epochs": 6, "max_steps": 60, "batch_size": 48}
+    wanted = {"backbone": "small", "precision": precision, "epochs": 6, "max_steps": 60, "batch_size": 48, **PINNED}
     return catalog.settings_for(name, "quick", {key: value for key, value in wanted.items() if key in known})
 
 
@@ -53,10 +56,12 @@ def scores_of(model: TrainedModel) -> NDArray[np.float32]:
 
 @every_method
 def test_bf16_ranks_as_float32_does(name: str) -> None:
-    exact, fast = (scores_of(train(name, precision)) for precision in ("float32", "bf16"))
-    assert not np.array_equal(exact, fast)  # else nothing was done in bfloat16
-    other = scores_of(train(name, "float32", seed=1))
-    assert spearman(exact, fast) > max(NEAR[name], spearman(exact, other))
+    """The middle of three seeds: a single training can tip over an edge by rounding alone, on any processor."""
+    exact, fast = ([scores_of(train(name, precision, seed=seed)) for seed in range(3)] for precision in ("float32", "bf16"))
+    assert not any(map(np.array_equal, exact, fast))  # else nothing was done in bfloat16
+    near = float(np.median([spearman(one, two) for one, two in zip(exact, fast, strict=True)]))
+    among_seeds = float(np.median([spearman(exact[i], exact[i - 1]) for i in range(3)]))
+    assert near > max(NEAR[name], among_seeds)
 
 
 @every_method
