@@ -156,7 +156,11 @@ def veil(
     _, number = cv2.connectedComponents(bright.astype(np.uint8))
     bright &= np.isin(number, number[bright & outline])
     cover = float(bright[outline].mean())
-    return bright if cover > LEAST_COVER and _is_veil(chip, other, outline, bright, cover, side_m, gsd_m, scene.rise) else nothing
+    return (
+        bright
+        if cover > LEAST_COVER and _is_veil(chip, other, outline, bright, cover, side_m, gsd_m, scene.rise)
+        else nothing
+    )
 
 
 def _is_veil(
