@@ -156,7 +156,11 @@ def veil(
     _, number = cv2.connectedComponents(bright.astype(np.uint8))
     bright &= np.isin(number, number[bright & outline])
     cover = float(bright[outline].mean())
-    return bright if cover > LEAST_COVER and _is_veil(chip, other, outline, bright, cover, side_m, gsd_m, scene.rise) else nothing
+    return (
+        bright
+        if cover > LEAST_COVER and _is_veil(chip, other, outline, bright, cover, side_m, gsd_m, scene.rise)
+        else nothing
+    )
 
 
 def _is_veil(
@@ -175,7 +179,7 @@ def _is_veil(
         return False
     from_outline = _distance_m(~outline, side_m)
     ring = (from_outline > RING_M[0]) & (from_outline <= RING_M[1])
-    is_wide = cover > FULL_COVER and ring.any() and float(bright[ring].mean()) > LEAST_SPILL
+    is_wide = cover > FULL_COVER and bool(ring.any()) and float(bright[ring].mean()) > LEAST_SPILL
     held = bright & outline
     known = held if other is None else held & (other.max(axis=0) > 0)
     if other is None or known.sum() <= 0.5 * held.sum():

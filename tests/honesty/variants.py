@@ -160,7 +160,9 @@ def unaltered(joplin: Path, folder: Path) -> Variant:
     return write_variant(joplin, folder)
 
 
-def filled(joplin: Path, folder: Path, color: int = 0, *, role: str = "post", options: dict[str, Any] | None = None) -> Variant:
+def filled(
+    joplin: Path, folder: Path, color: int = 0, *, role: str = "post", options: dict[str, Any] | None = None
+) -> Variant:
     """Write a region of each scene in one color, without a nodata tag."""
 
     def change(place: Place, number: int) -> None:
