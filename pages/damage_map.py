@@ -27,9 +27,11 @@ with slider:
     threshold = chosen.threshold_slider(layout, run)
     found = mapping.at_threshold(layout, run_id, threshold)
     st.markdown(
-        f"**{found.n_confirmed}** confirmed · **{found.n_flagged:,}** flagged of {found.n:,} buildings "
+        f"**{found.n_confirmed}** confirmed · **{found.n_flagged:,}** flagged of {found.n:,} {found.units} "
         f"({(found.n_flagged + found.n_confirmed) / max(found.n, 1):.1%} in all) · **{found.n_not_assessed:,}** not assessed"
     )
+    if found.n_later:
+        st.caption(f"{found.n_later:,} came after this run and are not assessed: cut chips and train again to map them.")
 with shape:
     edges, counts = mapping.histogram(layout, run_id)
     colors = ["#D55E00" if edge >= threshold else "#B8B8B8" for edge in edges]

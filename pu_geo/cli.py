@@ -106,7 +106,11 @@ def _align(options: argparse.Namespace) -> None:
     right, up = ("east", "north") if grid is None or grid.has_place else ("to the right", "up")
     moved = f"{result['dx_m']:+.1f} m {right} and {result['dy_m']:+.1f} m {up}"
     words = f"Pre must move {moved} to fit post (median of the buildings)"
-    failed = f"; {result['n_failed']} of {result['n']} could not be aligned" if result["n_failed"] else ""
+    failed = (
+        f"; {result['n_failed']} of {result['n']} could not be aligned: nothing fits surely within 20 m of that"
+        if result["n_failed"]
+        else ""
+    )
     say(options, result, f"{words}{failed}. Cut chips again to use it.")
 
 

@@ -35,7 +35,7 @@ def _export(options: argparse.Namespace) -> None:
     args = mapping.map_arguments(layout, options.run, options.threshold)
     result = run_job(layout, "export", {**args, "format": options.format, "out": absolute([options.out])[0],
                                          "local": options.local_coordinates}, options)  # fmt: skip
-    words = f"Wrote {result['n']} buildings to {result['out']}: {result['flagged']} flagged or confirmed damaged."
+    words = f"Wrote {result['n']} {result['units']} to {result['out']}: {result['flagged']} flagged or confirmed damaged."
     say(options, result, "\n".join([words, mapping.which_words(result), *result["doubts"]]))
 
 
@@ -45,7 +45,9 @@ def _publish(options: argparse.Namespace) -> None:
                                      local=options.local_coordinates)  # fmt: skip
     result = run_job(layout, "publish", args, options)
     changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
-    words = f"Wrote {result['version']} into {result['out']}: {result['flagged']} of {result['n']} buildings damaged."
+    words = (
+        f"Wrote {result['version']} into {result['out']}: {result['flagged']} of {result['n']} {result['units']} damaged."
+    )
     say(options, result, "\n".join([words + changed, mapping.which_words(result), *result["doubts"]]))
 
 

@@ -42,6 +42,8 @@ class Scene:
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
         rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
+        size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `geo.fingerprints` notices another one in its
+            place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
     """
 
     scene_id: str
@@ -59,6 +61,9 @@ class Scene:
     stretch: tuple[tuple[float, float], ...] | None = None
     rgb: BandTriple = (1, 2, 3)
     place: str = ""
+    size_bytes: int | None = None
+    mtime_ns: int | None = None
+    ends_sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,43 @@ class FootprintTable:
         """Return building id -> its value of an attribute, None where it has none."""
         rows = zip(self.building_ids, self.attributes, strict=True)
         return {building: attributes.get(field_name) for building, attributes in rows}
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is counted, in words: buildings, cells of a regular grid where nobody mapped them, or both.
+
+    Attributes:
+        n_buildings, n_cells: how many of each.
+        sizes_m: sides of the cells, metres.
+    """
+
+    n_buildings: int
+    n_cells: int = 0
+    sizes_m: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, sources: Sequence[object], attributes: Sequence[object]) -> Units:
+        """Count footprints by where they come from; a cell's attribute `cell_m` is its side."""
+        cells = [row for source, row in zip(sources, attributes, strict=True) if source == "grid"]
+        sides = {float(row["cell_m"]) for row in cells if isinstance(row, Mapping) and row.get("cell_m")}
+        return cls(len(sources) - len(cells), len(cells), tuple(sorted(sides)))
+
+    @property
+    def one(self) -> str:
+        """Return "building", "cell", or "building or cell"."""
+        return "building" if not self.n_cells else "building or cell" if self.n_buildings else "cell"
+
+    @property
+    def several(self) -> str:
+        """Return "buildings", "cells", or "buildings and cells"."""
+        return "buildings" if not self.n_cells else "buildings and cells" if self.n_buildings else "cells"
+
+    @property
+    def full(self) -> str:
+        """Return the same with the sides of the cells: "cells of 30 m"."""
+        sides = " and ".join(f"{side:g}" for side in self.sizes_m)
+        return f"{self.several} of {sides} m" if self.n_cells and sides else self.several
 
 
 @dataclass(frozen=True)
@@ -298,3 +340,10 @@ class DamageMap:
     columns: Mapping[str, Sequence[object]]
     grid_crs: str
     metadata: Mapping[str, object]
+
+    @property
+    def units(self) -> Units:
+        """Return what the rows are."""
+        n = len(self.building_ids)
+        sources, attributes = (self.columns.get(name) for name in ("source_footprint", "source_attributes"))
+        return Units.of(sources or [None] * n, attributes or [None] * n)

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis.assessability import HARDLY, LEAST_ANSWERS
+from pu_geo.analysis.assessability import LEAST_ANSWERS
 from pu_geo.analysis.metrics import auc
 
 LEAST_BUILDINGS = 10
 """Fewer assessed buildings in a scene are no ground for a doubt."""
+DOUBTFUL = 0.5
+"""Share of the usual share flagged, below which a scene without a damaged answer is doubtful."""
 LEAST_EXPECTED = 3.0
 """Flagged buildings that the usual share promises, below which their absence is no surprise."""
 STANDS_APART = 0.95
@@ -98,7 +100,7 @@ def _doubt(
     if row.n_damaged or usual is None or n_open < LEAST_BUILDINGS or row.n_not_damaged >= LEAST_ANSWERS:
         return ""
     check = f"Check at least {LEAST_ANSWERS} buildings there."
-    if usual * n_open >= LEAST_EXPECTED and (row.flag_rate or 0.0) < HARDLY * usual:
+    if usual * n_open >= LEAST_EXPECTED and (row.flag_rate or 0.0) < DOUBTFUL * usual:
         return (
             f"Scene {row.scene_id}: no building is marked damaged there, and {row.n_flagged:,} of {n_open:,} are flagged "
             f"({usual:.0%} in scenes with answers). {check}"

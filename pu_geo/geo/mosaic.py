@@ -22,6 +22,7 @@ from rasterio.windows import Window
 from pu_geo.errors import ImageryError
 from pu_geo.geo import samples
 from pu_geo.geo.fill import Fill, fill_of, warped
+from pu_geo.geo.fingerprints import state_of
 from pu_geo.geo.guard import GDAL_ERRORS, gdal_env, quiet_open, regular_file, scene_driver, unreadable
 from pu_geo.geo.open_files import allow_files
 from pu_geo.geo.placement import ALIGNED_PX, border_in
@@ -249,10 +250,10 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     source = stack.enter_context(quiet_open(path, scene_driver(path)))
     own = tuple(Affine.identity())[:6] if scene.place else tuple(scene.transform)  # a placed picture has none
     seen = (source.width, source.height, source.count, source.dtypes[0], tuple(source.transform)[:6])
-    if seen != (scene.width, scene.height, scene.bands, scene.dtype, own):
+    if seen != (scene.width, scene.height, scene.bands, scene.dtype, own) or state_of(scene) == "changed":
         raise ImageryError(
-            f"{path.name} has changed since it was added to the project.",
-            "Put the original file back, or add this one as a new scene.",
+            f"{path.name} has changed since it was added to the project: what lies under this path is another file.",
+            "Put the original file back under its path. Save this one under another name, and add it as a new scene.",
             kind="changed",
         )
     offset = aligned_offset(scene, grid)

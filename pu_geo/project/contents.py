@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import schema
 from pu_geo.project.store import now, transaction
-from pu_geo.records import FootprintTable, Grid, Scene
+from pu_geo.records import FootprintTable, Grid, Scene, Units
 
 
 def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_share: float | None = None) -> None:
@@ -244,6 +244,16 @@ def attribute_values(db: sqlite3.Connection, name: str) -> list[Any]:
 def areas_m2(db: sqlite3.Connection) -> NDArray[np.float64]:
     """Return the area of every footprint in square meters, float64 [N], in the order of `building_ids`."""
     return np.array([row[0] for row in db.execute("SELECT area_m2 FROM footprints ORDER BY fid")], dtype=np.float64)
+
+
+def units(db: sqlite3.Connection) -> Units:
+    """Return what the footprints are: buildings, cells of a grid, or both."""
+    rows = db.execute(
+        "SELECT source_footprint = 'grid', json_extract(attributes, '$.cell_m'), count(*) FROM footprints GROUP BY 1, 2"
+    ).fetchall()
+    n_cells = sum(n for is_cell, _, n in rows if is_cell)
+    sides = sorted({float(side) for is_cell, side, _ in rows if is_cell and side})
+    return Units(sum(n for _, _, n in rows) - n_cells, n_cells, tuple(sides))
 
 
 def footprint_sources(db: sqlite3.Connection) -> list[str]:

@@ -37,12 +37,16 @@ class ThresholdView:
         n_flagged: unlabeled with at least this score.
         n_confirmed: positives.
         n_not_assessed: of which nothing is known.
+        n_later: footprints that were added after the run and that it does not score.
+        units: the words for what is counted: "buildings", "cells of 30 m", or both.
     """
 
     n: int
     n_flagged: int
     n_confirmed: int
     n_not_assessed: int
+    n_later: int = 0
+    units: str = "buildings"
 
 
 def run(layout: Layout, run_id: str) -> RunFacts:
@@ -54,7 +58,7 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
     """Count what a threshold flags, with the labels of this moment."""
     scores = runs.written(runs.array(layout, run_id, "scores"))
     with store.connect(layout) as db:
-        answers = labels.current_labels(db)
+        answers, units, n_now = labels.current_labels(db), contents.units(db), contents.count_footprints(db)
     ids, hidden = runs.building_ids_of(layout, run_id), choices.reasons_of(layout, run(layout, run_id)) or {}
     said = [answers.get(building) for building in ids]
     above = scores >= round(threshold, 4)
@@ -65,6 +69,8 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
         n_flagged=int((above & is_open).sum()),
         n_confirmed=said.count("positive"),
         n_not_assessed=said.count("not_assessable") + int(is_hidden.sum()),
+        n_later=max(n_now - len(scores), 0),
+        units=units.full,
     )
 
 

@@ -22,13 +22,14 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.tasks.chip import facts_of, why_not_assessed
 from pu_geo.tasks.export_labels import LABEL_NAMES
-from pu_geo.tasks.map_columns import districts, interest, shifts
+from pu_geo.tasks.map_columns import districts, doubles, interest, shifts, sources
 from pu_geo.tasks.report_parts import limits
 
 SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
 GRADES = ("destroyed", "major", "minor", "possible")
 """Damage types that are grades, the worst first."""
+NOT_IN_RUN = "not_in_run"
 
 
 def build_damage_map(
@@ -53,7 +54,7 @@ def build_damage_map(
         facts = runs.find(db, run_id)
         table, grid, scenes = contents.footprints(db), contents.grid(db), contents.scenes(db)
         events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
-        sources, answers = contents.footprint_sources(db), analysts.own_answers(db)
+        outlines, answers = contents.footprint_sources(db), analysts.own_answers(db)
         guessed = discoveries.type_of(db)
         hidden = reasons_of(db, layout, facts)
         chosen = choices.threshold_of(db, facts)
@@ -64,7 +65,7 @@ def build_damage_map(
     results = _results(table.building_ids, rows, scores, hidden, events, limit.value, facts)
     human = _human(table.building_ids, events, answers)
     columns: dict[str, Sequence[object]] = {
-        **_identity(table, sources, grid.crs),
+        **_identity(table, outlines, grid.crs),
         **results,
         **_audited(table.building_ids, results, events, audit),
         **human,
@@ -84,7 +85,7 @@ def build_damage_map(
         "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": facts.n_hidden,
         "scenes": [row.as_mapping() for row in rows_of_scenes],
     }  # fmt: skip
-    metadata |= interest(layout, grid.crs)
+    metadata |= {**interest(layout, table, grid.crs, facts.created_at), **doubles(table, outlines), **sources(scenes)}
     if not grid.has_place:
         metadata["coordinates"] = COORDINATES
     if version:
@@ -139,12 +140,12 @@ def _why_not_assessed(
 ) -> str | None:
     """Return why a building has no result, or None if it has one. A person's answer wins over the picture.
 
-    A building that was added after the chips were cut has none; nobody looked at its picture, so it counts as nodata.
+    A building that was added after the run has none: its picture may show it well, but the run never scored it.
     """
     event = events.get(building)
     if event is not None:
         return (event.reason or "unclear") if event.label == "not_assessable" else None
-    return hidden.get(building) if building in rows else "nodata"
+    return hidden.get(building) if building in rows else NOT_IN_RUN
 
 
 def _binary(score: float | None, limit: float, event: LabelEvent | None) -> str:

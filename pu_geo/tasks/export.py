@@ -59,8 +59,12 @@ def check_threshold(threshold: float) -> None:
 
 
 def counts_of(damage_map: DamageMap) -> dict[str, Any]:
-    """Return {"n", "flagged", "confirmed", "not_assessed", "run_id", "method", "threshold", "threshold_origin", "audit_id",
-    "doubts"} of a map; flagged with the confirmed."""
+    """Return what a map counts and which choices it rests on.
+
+    Returns:
+        {"n", "flagged" with the confirmed, "confirmed", "not_assessed", "run_id", "method", "threshold", "threshold_origin",
+        "audit_id", "doubts", "units": the words for what is counted, such as "buildings" or "cells of 30 m"}
+    """
     binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
     return {
         "n": len(damage_map.building_ids),
@@ -69,6 +73,7 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
         "not_assessed": sum(value == "not_assessed" for value in binary),
         **{name: damage_map.metadata[name] for name in ("run_id", "method", "threshold", "threshold_origin", "audit_id")},
         "doubts": [row["doubt"] for row in damage_map.metadata["scenes"] if row["doubt"]],  # type: ignore[attr-defined]
+        "units": damage_map.units.full,
     }
 
 

@@ -53,6 +53,6 @@ def _result(job: job_card.JobView) -> None:
     if job.state == "done":
         facts = job.result
         st.caption(
-            f"{facts['n']:,} buildings, {facts['flagged']:,} damaged (flagged or confirmed), "
+            f"{facts['n']:,} {facts.get('units', 'buildings')}, {facts['flagged']:,} damaged (flagged or confirmed), "
             f"{facts['not_assessed']:,} not assessed  \n`{facts['out']}`"
         )

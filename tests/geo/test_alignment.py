@@ -20,6 +20,7 @@ from pu_geo.geo.edge_views import HeldEdges
 from pu_geo.geo.footprints import read_footprints
 from pu_geo.geo.raster import Mosaic, describe, project_grid
 from pu_geo.records import Grid, Scene
+from pu_geo.services import scene_pair
 
 from .conftest import NORTH_UP, ORIGIN
 
@@ -194,6 +195,10 @@ def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(make_sc
     assert (errors(found, dx_left, 0)[left] >= 2)[sure[left]].mean() < 0.05 or sure[left].mean() < 0.05
     assert (errors(found, dx_right, 0)[right & sure] < 2).all()
     assert (sure[left].mean() > 0.6) == (abs(dx) <= 30)
+
+
+def test_the_imagery_page_names_the_reach_of_the_search() -> None:
+    assert scene_pair.FARTHEST_M == alignment.FAR_REACH_M
 
 
 def test_a_match_at_the_border_of_the_search_is_not_trusted() -> None:

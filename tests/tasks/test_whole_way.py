@@ -205,7 +205,7 @@ def test_buildings_added_after_chipping_keep_their_label_and_say_nodata(
     pu_geo(capsys, "export", chipped, "--out", out)
     rows = {feature["id"]: feature["properties"] for feature in json.loads(out.read_text())["features"]}
     assert (rows["late0"]["assessed"], rows["late0"]["triage"], rows["late0"]["score"]) == (True, "confirmed", None)
-    assert (rows["late1"]["assessed"], rows["late1"]["not_assessed_reason"]) == (False, "nodata")
+    assert (rows["late1"]["assessed"], rows["late1"]["not_assessed_reason"]) == (False, "not_in_run")
     assert rows["late1"]["source_footprint"] == "osm"
     assert next(iter(rows.values()))["source_footprint"] == "user"
 
