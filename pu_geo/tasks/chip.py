@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
@@ -95,9 +96,7 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     write_json(job.layout.chip_facts(chip_set), facts)
     with store.connect(job.layout) as db, store.transaction(db):
         contents.add_chip_set(db, chip_set, facts["bands"], size_px, len(table.building_ids))
-        for run in runs.all_runs(db):  # made of the same chips before: what is hidden may be known better now
-            if run.chip_set == chip_set and runs.reasons(db, run.run_id) is not None:
-                runs.put_reasons(db, run.run_id, why_not_assessed(job.layout, chip_set, run.without_answers))
+        renew_reasons(db, job.layout, chip_set)
     made = {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": facts["bands"], "bands_why": why}
     hidden = {
         "n_not_assessed": assessability.counts(assessability.reasons(facts)),
@@ -266,6 +265,13 @@ def why_not_assessed(layout: Layout, chip_set: str, without_answers: Collection[
     return assessability.by_building(
         load_chip_set(layout, chip_set).building_ids, reasons_of(layout, chip_set, without_answers)
     )
+
+
+def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None:
+    """Store anew why buildings are not assessed, for runs made of chips that were cut again: more may be known of them now."""
+    for run in runs.all_runs(db):
+        if run.chip_set == chip_set and runs.reasons(db, run.run_id) is not None:
+            runs.put_reasons(db, run.run_id, why_not_assessed(layout, chip_set, run.without_answers))
 
 
 def reasons_of(layout: Layout, chip_set: str, without_answers: Collection[int] = ()) -> NDArray[np.str_]:

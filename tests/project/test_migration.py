@@ -141,6 +141,18 @@ def test_a_style_that_a_person_saved_from_qgis_stays_the_default(old: Layout) ->
     assert found == [("damage_map", "mine", 1), ("damage_map", "PU-Geo", 0), ("areas", "PU-Geo", 1), ("aoi", "PU-Geo", 1)]
 
 
+@pytest.mark.parametrize("old", [3, 4, 5], indirect=True)
+def test_our_style_of_the_live_map_is_renewed_and_one_that_a_person_changed_is_not(old: Layout) -> None:
+    find = "SELECT styleQML FROM layer_styles WHERE f_table_name = 'damage_map'"
+    assert raw(old.gpkg, find) != [(live_style.damage_map_qml(),)]
+    store.open_project(old.folder)
+    assert raw(old.gpkg, find) == [(live_style.damage_map_qml(),)]
+    with closing(sqlite3.connect(old.gpkg)) as db, db:
+        db.execute("UPDATE layer_styles SET styleQML = '<qgis>mine</qgis>'")  # saved from QGIS under our name
+        db.execute(live_style.renew("damage_map", live_style.damage_map_qml(), ""))
+    assert raw(old.gpkg, find) == [("<qgis>mine</qgis>",)]
+
+
 def test_old_events_are_undone_after_the_migration_as_before(old: Layout) -> None:
     with store.connect(old) as db:
         labels.append(db, [LabelOp("7", "b1", "not_assessable", reason="cloud")], analyst="ann", screen="map")

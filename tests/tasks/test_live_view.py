@@ -20,8 +20,9 @@ from small_parts import square_table
 
 from pu_geo.project import choices as stored
 from pu_geo.project import contents, runs, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.services import checking, choices, mapping, projects
+from pu_geo.tasks.chip import renew_reasons
 from pu_geo.tasks.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.publish import publish
@@ -179,6 +180,17 @@ def test_any_reason_that_a_run_came_with_is_in_both(mapped: Layout, qgis: Qgis) 
     with store.connect(mapped) as db:
         runs.put_reasons(db, RUN, {"b2": "a reason that came later"})
     assert same(qgis, mapped)["b2"]["not_assessed_reason"] == "a reason that came later"
+
+
+def test_chips_cut_again_tell_the_view_what_is_hidden(mapped: Layout, qgis: Qgis) -> None:
+    assert same(qgis, mapped)["b7"]["assessed"]
+    facts = json.loads(mapped.chip_facts("set").read_text())
+    facts["nodata_share"][7], facts["nodata_share"][0] = 0.9, 0.0
+    write_json(mapped.chip_facts("set"), facts)
+    with store.connect(mapped) as db:
+        renew_reasons(db, mapped, "set")
+    seen = same(qgis, mapped)
+    assert [seen[building]["not_assessed_reason"] for building in ("b0", "b1", "b7")] == [None, "nodata", "nodata"]
 
 
 def test_before_there_is_a_run_nothing_is_assessed(tmp_path: Path, qgis: Qgis) -> None:

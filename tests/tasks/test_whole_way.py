@@ -126,7 +126,7 @@ def test_steps_out_of_order_are_refused_in_words(
     pu_geo(capsys, "add-footprints", path, tiny_event / "footprints.geojson")
     assert "no pre-event scene" in refused(capsys, "chip", path, "--bands", "pre+post")
     assert "no chips yet" in refused(capsys, "rank", path)
-    assert "no run 'latest'" in refused(capsys, "export", path, "--out", tmp_path / "x.geojson")
+    assert "no run 'chosen'; its runs are: none yet" in refused(capsys, "export", path, "--out", tmp_path / "x.geojson")
     assert pu_geo(capsys, "chip", path, "--bands", "post", "--size-px", "32")["bands"] == "post"
     assert "positive" in refused(capsys, "rank", path)
     assert "no method" in refused(capsys, "train", path, "--method", "magic")
