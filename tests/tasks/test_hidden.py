@@ -31,7 +31,7 @@ PLACES = {"clear": (600, 150), "cloudy": (300, 400), "thin": (620, 620), "dark":
 @pytest.fixture(autouse=True)
 def quick_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chips without their features: those take a second and nothing here looks at them."""
-    monkeypatch.setattr("pu_geo.tasks.chip._compute_features", lambda *_: None)
+    monkeypatch.setattr("pu_geo.tasks.chip._compute_features", lambda *_: ())
 
 
 def write(path: Path, picture: np.ndarray) -> str:
