@@ -97,7 +97,8 @@ def finish_run(layout: Layout, chip_set: str) -> None:
 def test_cutting_chips_says_what_is_hidden_and_how(hidden: tuple[Layout, dict]) -> None:
     layout, made = hidden
     assert made["n_not_assessed"] == {"cloud": 1, "nodata": 1, "outside_image": 1}
-    assert made["n_pre_cloud"] == 1
+    assert (made["n_without_pre"], made["bands"]) == (1, "post")  # a blank pre chip is no evidence: of two, one has it
+    assert "do not show 1 of 2 buildings" in str(made["bands_why"])
     facts = json.loads(layout.chip_facts(str(made["chip_set"])).read_text())
     row = list(PLACES).index
     assert facts["cloud_share"][row("cloudy")] == 1
@@ -182,7 +183,7 @@ def test_a_chip_set_without_the_new_facts_still_works(hidden: tuple[Layout, dict
     layout, made = hidden
     path = layout.chip_facts(str(made["chip_set"]))
     facts = json.loads(path.read_text())
-    write_json(path, {key: facts[key] for key in facts if not key.endswith("_share") or key == "nodata_share"})
+    write_json(path, {key: facts[key] for key in ("bands", "size_px", "building_ids", "nodata_share", "sheets")})
     finish_run(layout, str(made["chip_set"]))
     columns = build_damage_map(layout, "latest", None).columns
     assert list(columns["not_assessed_reason"]) == [None, None, None, "nodata", "nodata"]

@@ -207,7 +207,7 @@ def test_without_areas_there_is_no_table(tmp_path: Path) -> None:
 
 def limits(tmp_path: Path, damage_map: DamageMap, audit: Mapping[str, Any] | None = None) -> str:
     seen = report(tmp_path, damage_map, audit).seen
-    return seen[seen.index("Limits ") : seen.index(" Method ")]
+    return seen[seen.index("What this map can't say ") : seen.index(" Method ")]
 
 
 def test_limits_follow_from_the_data(tmp_path: Path) -> None:
