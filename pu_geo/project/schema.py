@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pu_geo.project import live_style
+from pu_geo.records import NOT_IN_RUN
 
 SCHEMA = 6
 APPLICATION_ID = 0x47504B47  # "GPKG"
@@ -46,7 +47,7 @@ _ANSWER_COLUMNS = (
 
 # What the map says of each building, as an export of the same moment does: `tests/tasks/test_live_view.py` compares the two.
 # GDAL takes a column without a declared type or a CAST for text. Scores are stored as exports write them, with 4 decimals; so are thresholds. A person's answer overrides the picture.
-_VIEW = """
+_VIEW = f"""
 CREATE VIEW damage_map AS
   SELECT OGC_FID, geom, building_id, area_m2, label, labeller, labelled_at,
     CAST(CASE WHEN why IS NULL THEN score END AS REAL) AS score, CAST(CASE WHEN why IS NULL THEN rank END AS INTEGER) AS rank,
@@ -55,7 +56,7 @@ CREATE VIEW damage_map AS
       WHEN score >= threshold THEN 'damaged' ELSE 'not_flagged' END AS damage_binary
   FROM (
     SELECT *, CASE WHEN label = 'not_assessable' THEN ifnull(reason, 'unclear') WHEN label IS NOT NULL THEN NULL
-      WHEN run_id IS NULL THEN 'no_run' WHEN score IS NULL THEN 'nodata' WHEN hidden IS NULL THEN 'not_known'
+      WHEN run_id IS NULL THEN 'no_run' WHEN score IS NULL THEN '{NOT_IN_RUN}' WHEN hidden IS NULL THEN 'not_known'
       ELSE nullif(hidden, '') END AS why
     FROM (
       SELECT f.fid AS OGC_FID, f.geom AS geom, f.building_id AS building_id, f.area_m2 AS area_m2,

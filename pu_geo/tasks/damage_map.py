@@ -19,7 +19,7 @@ from pu_geo.geo.exporters import lonlat
 from pu_geo.geo.local_exports import COORDINATES, local_xy
 from pu_geo.project import analysts, checks, choices, contents, discoveries, labels, rounds, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
+from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.tasks.chip import facts_of, why_not_assessed
 from pu_geo.tasks.export_labels import LABEL_NAMES
 from pu_geo.tasks.map_columns import districts, doubles, interest, shifts, sources
@@ -29,7 +29,6 @@ SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
 GRADES = ("destroyed", "major", "minor", "possible")
 """Damage types that are grades, the worst first."""
-NOT_IN_RUN = "not_in_run"
 
 
 def build_damage_map(
