@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.services import labeling, mapping, training
-from pu_geo.ui import area_panel, audit_panel, export_panel, frame
+from pu_geo.ui import area_panel, audit_panel, chosen, export_panel, frame, scene_panel
 from pu_geo.ui.project_view import project_view
 
 layout = frame.needs_project()
@@ -19,24 +19,19 @@ if not runs:
     frame.link("train", "Train one")
     st.stop()
 
-ids = [run.run_id for run in runs]
-pinned = training.pinned_run(layout)
 which, slider, shape = st.columns([2, 3, 3], gap="medium")
 with which:
-    run_id = st.selectbox("Run", ids, index=ids.index(pinned) if pinned in ids else 0)
-    run = runs[ids.index(run_id)]
-    if run_id != pinned and st.button("Show this run on the live map (QGIS)", icon=":material/push_pin:"):
-        training.pin(layout, run_id)
-        st.rerun()
-threshold_key = f"threshold-{run_id}"
-st.session_state.setdefault(threshold_key, float(run.threshold))
+    run = chosen.run_box(layout, runs, "damage-run")
+    run_id = run.run_id
 with slider:
-    threshold = st.slider("Threshold", 0.0, 1.0, step=0.001, key=threshold_key, format="%.3f")
+    threshold = chosen.threshold_slider(layout, run)
     found = mapping.at_threshold(layout, run_id, threshold)
     st.markdown(
-        f"**{found.n_confirmed}** confirmed · **{found.n_flagged:,}** flagged of {found.n:,} buildings "
-        f"({(found.n_flagged + found.n_confirmed) / max(found.n, 1):.1%} in all)"
+        f"**{found.n_confirmed}** confirmed · **{found.n_flagged:,}** flagged of {found.n:,} {found.units} "
+        f"({(found.n_flagged + found.n_confirmed) / max(found.n, 1):.1%} in all) · **{found.n_not_assessed:,}** not assessed"
     )
+    if found.n_later:
+        st.caption(f"{found.n_later:,} came after this run and are not assessed: cut chips and train again to map them.")
 with shape:
     edges, counts = mapping.histogram(layout, run_id)
     colors = ["#D55E00" if edge >= threshold else "#B8B8B8" for edge in edges]
@@ -49,12 +44,13 @@ with shape:
 
 on_map, audited, summed, exported = st.tabs(["Map", "Audit", "Areas", "Export"])
 with audited:
-    audit = audit_panel.draw(layout, run_id, threshold, threshold_key)
+    audit = audit_panel.draw(layout, run_id, threshold)
 with summed:
     area_panel.draw(layout, run_id, threshold)
 with exported:
     export_panel.draw(layout, run_id, threshold)
 with on_map:
+    scene_panel.draw(mapping.scene_rows(layout, run_id, threshold))
     st.caption(
         f"Damaged: {audit_panel.told(audit.total)}" if audit else "A rank, not a probability: nothing here was audited yet."
     )

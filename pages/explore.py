@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pu_geo.services import coloring, exploring, labeling, placing, teamwork, training
-from pu_geo.ui import cluster_panel, frame, job_card, neighbor_panel, outlier_panel, selection_panel, type_panel
+from pu_geo.ui import chosen, cluster_panel, frame, job_card, neighbor_panel, outlier_panel, selection_panel, type_panel
 from pu_geo.ui.project_view import project_view
 from pu_geo.ui.scatter import Scatter
 
@@ -27,9 +27,13 @@ if not runs:
     st.stop()
 
 which, how, way = st.columns([2, 2, 2], vertical_alignment="bottom")
-run_id = which.selectbox("Run", [run.run_id for run in runs], key="explore-run")
+with which:
+    run_id = chosen.run_box(layout, runs, "explore-run").run_id
 offered = coloring.choices(layout)
-by = how.selectbox("Color by", list(offered), format_func=lambda key: offered.get(key, key), key="explore-color")
+recolored = chosen.kept(layout, "explore_color", "explore-color", offered)
+by = how.selectbox(
+    "Color by", list(offered), format_func=lambda key: offered.get(key, key), key="explore-color", on_change=recolored
+)
 kind, v = exploring.projection_of(layout, run_id)
 job = exploring.umap_job(layout, run_id)
 n_new = placing.n_unplaced(layout, run_id) if kind == "UMAP" else 0

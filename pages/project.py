@@ -48,7 +48,7 @@ if layout is not None:
     st.caption(str(summary.folder))
     figures = (
         ("Scenes", f"{summary.n_pre} pre, {summary.n_post} post"),
-        ("Buildings", f"{summary.n_buildings:,}"),
+        (summary.units.several.capitalize(), f"{summary.n_buildings:,}"),
         ("Positives", f"{summary.n_positive:,}"),
         ("Last run", summary.last_run.method if summary.last_run else "none"),
         ("Last export", last_export.rsplit("/", 1)[-1] if last_export else "none"),

@@ -6,7 +6,9 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pu_geo import (
     __version__,
@@ -24,7 +26,7 @@ from pu_geo.cli_parser import build_parser
 from pu_geo.cli_run import absolute, overrides_of, run_job, say
 from pu_geo.errors import JobCancelled, LabelError, PuGeoError
 from pu_geo.project.layout import Layout
-from pu_geo.services import imagery, labeling, projects
+from pu_geo.services import imagery, labeling, mapping, projects
 
 TELL_FROM_S = 60.0
 """Trainings that take longer say so before they start."""
@@ -66,7 +68,7 @@ def _add_scene(options: argparse.Namespace) -> None:
     words = f"Added {', '.join(result['added']) or 'nothing new'}; grid {result['width']} x {result['height']} px"
     system = "local coordinates, without a place on the Earth" if result["is_local"] else result["crs"]
     covered = result["pre_share"]
-    pre = "" if covered is None or covered > 0.999 else f"\nPre scenes cover only {covered:.0%} of it."
+    pre = "" if covered is None or covered > 0.999 else f"\nPre scenes cover {covered:.0%} of the post scenes."
     say(options, result, f"{words} of {result['gsd_m']:.3f} m in {system}.{pre}")
 
 
@@ -86,6 +88,12 @@ def _chip(options: argparse.Namespace) -> None:
     result = run_job(layout, "chip", {"size_px": options.size_px, "bands": options.bands}, options)
     words = f"Cut {result['n']} chips of {result['size_px']} px ({result['bands']}), with features."
     beyond = f"\n{result['n_nodata']} of them reach beyond the post scenes or their data." if result["n_nodata"] else ""
+    beyond += f"\n{result['bands_why']}" if result["bands_why"] else ""
+    if result["n_sensors"] > 1:
+        beyond += (
+            f"\nThe scenes are of {result['n_sensors']} kinds that differ too much for scores to carry over. Mark damaged "
+            "buildings in each: those of a kind without answers are not assessed."
+        )
     why = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in result["n_not_assessed"].items())
     hidden = f"\nNot assessed, unless somebody answers them: {why}." if why else ""
     say(options, result, words + beyond + hidden)
@@ -98,7 +106,11 @@ def _align(options: argparse.Namespace) -> None:
     right, up = ("east", "north") if grid is None or grid.has_place else ("to the right", "up")
     moved = f"{result['dx_m']:+.1f} m {right} and {result['dy_m']:+.1f} m {up}"
     words = f"Pre must move {moved} to fit post (median of the buildings)"
-    failed = f"; {result['n_failed']} of {result['n']} could not be aligned" if result["n_failed"] else ""
+    failed = (
+        f"; {result['n_failed']} of {result['n']} could not be aligned: nothing fits surely within 20 m of that"
+        if result["n_failed"]
+        else ""
+    )
     say(options, result, f"{words}{failed}. Cut chips again to use it.")
 
 
@@ -110,12 +122,9 @@ def _label(options: argparse.Namespace) -> None:
     elif options.import_file:
         from pu_geo.tasks.import_labels import import_labels
 
-        result = import_labels(layout, options.import_file, analyst=analyst)
-        say(
-            options,
-            result,
-            f"{result['rows']} rows: {result['stored']} stored, {result['unchanged']} as before, {result['skipped']} skipped.",
-        )
+        result = import_labels(layout, options.import_file, analyst=analyst, same_footprints=options.same_footprints)
+        counts = f"{result['stored']} stored, {result['unchanged']} as before, {result['skipped']} skipped"
+        say(options, result, "\n".join([f"{result['rows']} rows: {counts}.", *result.get("notes", ())]))  # type: ignore[misc]
     else:
         simulated = labeling.simulate(
             layout, field=options.from_field, values=options.values, count=options.count, seed=options.seed,
@@ -143,8 +152,16 @@ def _label_stream(layout: Layout, analyst: str) -> None:
 
 
 def _rank(options: argparse.Namespace) -> None:
-    result = run_job(projects.find(options.project), "rank", {}, options)
-    say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
+    layout = projects.find(options.project)
+    result = run_job(layout, "rank", {}, options)
+    say(options, result, _run_words(layout, result))
+
+
+def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
+    """Return what a finished run learned from, and in which scenes its result is doubtful."""
+    words = f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s."
+    limit = mapping.run(layout, result["run_id"]).threshold
+    return "\n".join([words, *mapping.doubts(layout, result["run_id"], limit)])
 
 
 def _methods(options: argparse.Namespace) -> None:
@@ -200,7 +217,7 @@ def _train(options: argparse.Namespace) -> None:
         "types_from": options.types_from, "hold_out": options.hold_out,
     }  # fmt: skip
     result = run_job(layout, "train", args, options)
-    say(options, result, f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s.")
+    say(options, result, _run_words(layout, result))
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -1,13 +1,33 @@
-"""Verbs that judge the damage map and write it: audit, export, publish, export-labels."""
+"""Verbs that judge the damage map, choose what it is, and write it: audit, choose, export, publish, export-labels."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
 from pu_geo.cli_run import absolute, run_job, say
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
-from pu_geo.services import auditing, checking, labeling, mapping, projects
+from pu_geo.services import auditing, checking, choices, labeling, mapping, projects
+
+
+def _choose(options: argparse.Namespace) -> None:
+    layout = projects.find(options.project)
+    if options.run == "auto":
+        choices.choose_automatically(layout)
+    elif options.run:
+        choices.choose_run(layout, choices.run(layout, options.run).run_id)
+    found = choices.run(layout, "chosen")
+    if options.threshold is not None:
+        choices.choose_threshold(layout, found.run_id, options.threshold)
+    limit = choices.threshold(layout, found.run_id)
+    check, why = checking.newest_audit(layout, found.run_id), choices.why_chosen(layout) or "newest"
+    told = {
+        "run_id": found.run_id, "method": found.method, "why": why, "threshold": limit.value,
+        "threshold_origin": limit.origin, "audit_id": check.id if check else "not audited",
+    }  # fmt: skip
+    say(options, told, f"{mapping.which_words(told)} It is {choices.WHY_WORDS[why]}.")
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -15,8 +35,8 @@ def _export(options: argparse.Namespace) -> None:
     args = mapping.map_arguments(layout, options.run, options.threshold)
     result = run_job(layout, "export", {**args, "format": options.format, "out": absolute([options.out])[0],
                                          "local": options.local_coordinates}, options)  # fmt: skip
-    words = f"Wrote {result['n']} buildings to {result['out']}: {result['flagged']} flagged or confirmed damaged."
-    say(options, result, words)
+    words = f"Wrote {result['n']} {result['units']} to {result['out']}: {result['flagged']} flagged or confirmed damaged."
+    say(options, result, "\n".join([words, mapping.which_words(result), *result["doubts"]]))
 
 
 def _publish(options: argparse.Namespace) -> None:
@@ -25,13 +45,16 @@ def _publish(options: argparse.Namespace) -> None:
                                      local=options.local_coordinates)  # fmt: skip
     result = run_job(layout, "publish", args, options)
     changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
-    words = f"Wrote {result['version']} into {result['out']}: {result['flagged']} of {result['n']} buildings damaged."
-    say(options, result, words + changed)
+    words = (
+        f"Wrote {result['version']} into {result['out']}: {result['flagged']} of {result['n']} {result['units']} damaged."
+    )
+    say(options, result, "\n".join([words + changed, mapping.which_words(result), *result["doubts"]]))
 
 
 def _audit(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
-    run_id = mapping.run(layout, options.run).run_id
+    run = mapping.run(layout, options.run)
+    run_id = run.run_id
     if options.action == "begin":
         _begin(layout, run_id, options)
     found = auditing.view(layout, run_id)
@@ -39,20 +62,22 @@ def _audit(options: argparse.Namespace) -> None:
         raise PuGeoError(
             f"There is no audit of {run_id} yet.", f"Begin one: pu-geo audit {options.project} begin --run {run_id}"
         )
-    threshold = mapping.run(layout, run_id).threshold if options.threshold is None else options.threshold
-    facts = auditing.facts(layout, run_id, threshold) or {}
+    args = mapping.map_arguments(layout, run_id, options.threshold)
+    facts: Mapping[str, Any] = args["audit"] or {}  # type: ignore[assignment]
     told = {
         name: facts[name]
         for name in ("check_id", "n", "n_drawn", "n_answered", "n_damaged", "total", "at_threshold", "bands")
     }
     left = facts["n_drawn"] - facts["n_answered"]
     waiting = f"; {left} wait on the Annotate page" if left else ""
-    lines = [f"{facts['n_answered']} of {facts['n_drawn']} checks answered{waiting}."]
+    which = {"run_id": run_id, "method": run.method, "audit_id": facts["check_id"]}
+    which |= {name: args[name] for name in ("threshold", "threshold_origin")}
+    lines = [mapping.which_words(which), f"{facts['n_answered']} of {facts['n_drawn']} checks answered{waiting}."]
     figures = {"damaged": facts["total"], **{name: facts["at_threshold"][name] for name in ("precision", "recall")}}
     for name, one in figures.items():
         value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
         lines.append(f"{name:10} {value}{one['words']}")
-    say(options, {"run_id": run_id, "threshold": threshold, **told}, "\n".join(lines))
+    say(options, {**which, **told}, "\n".join(lines))
 
 
 def _begin(layout: Layout, run_id: str, options: argparse.Namespace) -> None:
@@ -75,6 +100,9 @@ def _next_round(options: argparse.Namespace) -> None:
     args = {"previous": str(before.folder), "post": absolute(options.post), "pre": absolute(options.pre)}
     result = run_job(layout, "next_round", args, options)
     words = f"Round {result['round']} is in {layout.folder}: {result['n']} buildings, {result['carried']} answers to be confirmed."
+    words += (
+        f"\nChanges will be told from {result['compared_with']} of {before.folder.name}." if result["compared_with"] else ""
+    )
     say(options, {**result, "project": str(layout.folder)}, words)
 
 
@@ -89,6 +117,7 @@ def _export_labels(options: argparse.Namespace) -> None:
 COMMANDS = {
     "add-areas": _add_areas,
     "audit": _audit,
+    "choose": _choose,
     "export": _export,
     "publish": _publish,
     "export-labels": _export_labels,

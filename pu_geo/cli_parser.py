@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pu_geo import cli_parser_apart, cli_parser_explore, cli_parser_types
-from pu_geo.cli_words import Verbs, verb_of, whole
+from pu_geo.cli_words import Verbs, run_option, verb_of, whole
 from pu_geo.methods.catalog import DEFAULT_METHOD
 
 
@@ -57,7 +57,8 @@ def _imagery_verbs(verbs: Verbs) -> None:
     verb_of(verbs, "align", "Find how far pre and post scenes are apart at each building.", "joplin.pugeo")
     verb = verb_of(verbs, "chip", "Cut one chip per footprint and compute its features.", "joplin.pugeo --size-px 64")
     verb.add_argument("--size-px", type=whole(1), default=64, help="side of a chip in pixels (default 64)")
-    verb.add_argument("--bands", choices=["pre+post", "post"], default="pre+post")
+    verb.add_argument("--bands", choices=["auto", "pre+post", "post"], default="auto",
+                      help="auto: both dates, or post alone where pre scenes leave buildings out")  # fmt: skip
 
 
 def _aoi_verb(verbs: Verbs) -> None:
@@ -101,6 +102,10 @@ def _label_verb(verbs: Verbs) -> None:
     )
     verb.add_argument("--count", type=whole(1), default=30, help="how many clicks to simulate (default 30)")
     verb.add_argument("--seed", type=whole(0), default=0)
+    verb.add_argument(
+        "--same-footprints", action="store_true",
+        help="with --import, of a file without lon and lat: it was made of these very footprints, so its ids hold",
+    )  # fmt: skip
     verb.add_argument("--analyst", help="who is labelling (a pseudonym will do)")
 
 
@@ -132,7 +137,7 @@ def _run_verbs(verbs: Verbs) -> None:
         verbs, "evaluate", "Compare a run with truth that came with the footprints.",
         "joplin.pugeo --field damage --positive destroyed --exclude un-classified --json",
     )  # fmt: skip
-    verb.add_argument("--run", default="latest", help="id of a run, or latest")
+    run_option(verb)
     verb.add_argument("--field", required=True, help="attribute of the footprints that holds the truth")
     verb.add_argument("--positive", action="append", required=True, metavar="VALUE", help="value that means damaged")
     verb.add_argument("--exclude", action="append", default=[], metavar="VALUE", help="value to leave out")
@@ -144,9 +149,21 @@ def _compare_verbs(verbs: Verbs) -> None:
         verbs, "compare", "Say how far two runs agree, where they do not, and which is judged better.",
         "joplin.pugeo --runs latest ranker-0520-1130-12ab",
     )  # fmt: skip
-    verb.add_argument("--runs", nargs=2, required=True, metavar="RUN", help="ids of two runs; latest is the newest")
+    verb.add_argument(
+        "--runs",
+        nargs=2,
+        required=True,
+        metavar="RUN",
+        help="ids of two runs; chosen is the one that is shown, latest the newest",
+    )
     verb = verb_of(verbs, "ensemble", "Average the ranks of several runs; makes a run.", "joplin.pugeo --runs latest ID ID")
-    verb.add_argument("--runs", nargs="+", required=True, metavar="RUN", help="ids of runs; latest is the newest")
+    verb.add_argument(
+        "--runs",
+        nargs="+",
+        required=True,
+        metavar="RUN",
+        help="ids of runs; chosen is the one that is shown, latest the newest",
+    )
 
 
 def _model_verb(verbs: Verbs) -> None:
@@ -182,17 +199,27 @@ def _map_verbs(verbs: Verbs) -> None:
     verb.add_argument("--code-field", metavar="NAME", help="attribute with the codes (default: a usual one)")
     verb = verb_of(verbs, "audit", "Begin the audit of a run's map, or say what it says.", "joplin.pugeo begin --checks 200")
     verb.add_argument("action", nargs="?", choices=["begin", "status"], default="status")
-    verb.add_argument("--run", default="latest", help="id of a run, or latest")
+    run_option(verb)
     verb.add_argument(
         "--checks", type=whole(1), help="random checks (default: enough for about +-30 %% of the number damaged)"
     )
-    verb.add_argument("--threshold", type=float, help="where precision and recall are judged (default: the run's own)")
+    verb.add_argument(
+        "--threshold",
+        type=float,
+        help="where precision and recall are judged (default: the one chosen for the run, else its own)",
+    )
     verb.add_argument("--analyst", help="who begins it (a pseudonym will do)")
+    verb = verb_of(
+        verbs, "choose", "Store which run is shown and exported where none is named, and its threshold; or say which it is.",
+        "joplin.pugeo --run ncpu-0520-1130-12ab --threshold 0.42",
+    )  # fmt: skip
+    verb.add_argument("--run", metavar="ID", help="a run's id, latest, or auto: the published, audited or recommended one")
+    verb.add_argument("--threshold", type=float, help="flag buildings with at least this score")
     verb = verb_of(
         verbs,
         "export",
         "Write the damage map into one file.",
-        "joplin.pugeo --run latest --format geojson --out map.geojson",
+        "joplin.pugeo --format geojson --out map.geojson",
     )
     _run_and_threshold(verb)
     verb.add_argument("--format", default="geojson", help="geojson, gpkg, parquet, fgb, csv, kml or heat (default geojson)")
@@ -218,8 +245,12 @@ def _map_verbs(verbs: Verbs) -> None:
 
 
 def _run_and_threshold(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--run", default="latest", help="id of a run, or latest")
-    verb.add_argument("--threshold", type=float, help="flag buildings with at least this score (default: the run's own)")
+    run_option(verb)
+    verb.add_argument(
+        "--threshold",
+        type=float,
+        help="flag buildings with at least this score (default: the one chosen for the run, else its own)",
+    )
     verb.add_argument(
         "--local-coordinates",
         action="store_true",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pu_geo.cli_words import Verbs, verb_of, whole
+from pu_geo.cli_words import Verbs, run_option, verb_of, whole
 from pu_geo.methods.catalog import DEFAULT_METHOD
 
 
 def add_verbs(verbs: Verbs) -> None:
     """Add the three verbs."""
     words = "Write the card of a run: data, labels, settings, curves, judgement, limits."
-    verb = verb_of(verbs, "card", words, "joplin.pugeo --run latest --out card.html")
-    verb.add_argument("--run", default="latest", help="id of a run, or latest")
+    verb = verb_of(verbs, "card", words, "joplin.pugeo --out card.html")
+    run_option(verb)
     verb.add_argument("--out", metavar="FILE.html|.md|.json", help="file to write (default: print Markdown)")
     words = "Pack a training into a folder, to do it on another machine with `python -m pu_geo.worker FOLDER`."
     verb = verb_of(verbs, "pack", words, "joplin.pugeo --method ncpu --preset standard --out joplin-ncpu")

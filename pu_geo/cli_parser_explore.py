@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pu_geo.cli_words import Verbs, verb_of, whole
+from pu_geo.cli_words import Verbs, run_option, verb_of, whole
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -12,9 +12,9 @@ def add_verbs(verbs: Verbs) -> None:
     verb.add_argument("--building", required=True, nargs="+", metavar="ID", help="one building or several")
     verb.add_argument("--count", type=whole(1), default=20)
     verb.add_argument("--unlabeled", action="store_true", help="leave out what carries a label")
-    verb.add_argument("--run", default="latest", help="id of a run, or latest")
+    run_option(verb)
     words = "List what is odd: clicks that may be wrong, buildings that are there twice, chips unlike any other."
     verb = verb_of(verbs, "suspects", words, "joplin.pugeo --json")
-    verb.add_argument("--run", default="latest", help="id of a run, or latest")
+    run_option(verb)
     verb.add_argument("--search", action="store_true", help="look through all chips again")
     verb.add_argument("--reviewed", action="store_true", help="also what somebody reviewed on the Explore page")

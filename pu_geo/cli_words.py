@@ -1,4 +1,4 @@
-"""What every part of the command line's words is made with: a verb, and a reader of whole numbers."""
+"""What every part of the command line's words is made with: a verb, options that several have, a reader of whole numbers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,17 @@ def whole(low: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def run_option(verb: argparse.ArgumentParser) -> None:
+    """Add the option that names a run."""
+    verb.add_argument(
+        "--run",
+        default="chosen",
+        metavar="ID",
+        help="a run's id, latest (the newest), or chosen (default): the run that a person chose on the Damage map page or with "
+        "`pu-geo choose`, else the one published last, else the one audited last, else the newest of the recommended method",
+    )
 
 
 def verb_of(

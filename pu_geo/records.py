@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -18,6 +18,10 @@ Shown = Literal["", "exploit", "explore", "audit"]
 SHOWN: tuple[Shown, ...] = ("", "exploit", "explore", "audit")
 Affine6 = tuple[float, float, float, float, float, float]
 BandTriple = tuple[int, int, int]
+
+DEFAULT_METHOD = "propagation"
+"""What is trained where nobody chooses, and whose map is shown where nobody chose, published or audited one: ahead of the
+instant ranker on both real events that were measured (docs/tables.md)."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Scene:
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
         rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
+        size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `geo.fingerprints` notices another one in its
+            place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
     """
 
     scene_id: str
@@ -55,6 +61,9 @@ class Scene:
     stretch: tuple[tuple[float, float], ...] | None = None
     rgb: BandTriple = (1, 2, 3)
     place: str = ""
+    size_bytes: int | None = None
+    mtime_ns: int | None = None
+    ends_sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,10 +111,12 @@ class FootprintTable:
         attributes: the file's own attributes, one JSON-ready dict each.
         source: enum of the export schema (overture, osm, open_buildings, microsoft, user, grid).
         n_in, n_repaired, n_dropped: how many features the file had, were mended, were left out.
-            n_in = len(building_ids) + n_dropped.
+            n_in = n_dropped + len(building_ids), or + the different numbers in `feature` where some were split.
         notes: one sentence for each kind of repair, drop or renaming, with its count.
         dropped: how many were left out for which reason, such as {"outside the scenes": 3}; sums to `n_dropped`.
         is_repaired: bool [N], which ones were mended; None where none was.
+        feature: int64 [N], number of the feature that each comes from, where one feature was split into several buildings;
+            None where each is a feature of its own.
     """
 
     building_ids: Sequence[str]
@@ -119,11 +130,74 @@ class FootprintTable:
     notes: tuple[str, ...] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
     is_repaired: NDArray[np.bool_] | None = None
+    feature: NDArray[np.int64] | None = None
+
+    @property
+    def feature_of(self) -> NDArray[np.int64]:
+        """Return the number of the feature that each footprint comes from, int64 [N]."""
+        return np.arange(len(self.wkb), dtype=np.int64) if self.feature is None else self.feature
+
+    def without(self, is_out: NDArray[np.bool_], reason: str, note: str) -> FootprintTable:
+        """Return the table without some footprints; a feature of which nothing is left counts as dropped for that reason."""
+        rows = np.flatnonzero(~is_out).tolist()
+        repaired = None if self.is_repaired is None else self.is_repaired[rows]
+        n_lost = len(np.unique(self.feature_of)) - len(np.unique(self.feature_of[rows]))
+        lost = {reason: self.dropped.get(reason, 0) + n_lost} if n_lost else {}
+        return replace(
+            self,
+            building_ids=[self.building_ids[i] for i in rows],
+            wkb=[self.wkb[i] for i in rows],
+            area_m2=self.area_m2[rows],
+            attributes=[self.attributes[i] for i in rows],
+            n_repaired=0 if repaired is None else len(np.unique(self.feature_of[rows][repaired])),
+            n_dropped=self.n_dropped + n_lost,
+            notes=(*self.notes, note),
+            dropped={**self.dropped, **lost},
+            is_repaired=repaired,
+            feature=None if self.feature is None else self.feature[rows],
+        )
 
     def values(self, field_name: str) -> dict[str, object]:
         """Return building id -> its value of an attribute, None where it has none."""
         rows = zip(self.building_ids, self.attributes, strict=True)
         return {building: attributes.get(field_name) for building, attributes in rows}
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is counted, in words: buildings, cells of a regular grid where nobody mapped them, or both.
+
+    Attributes:
+        n_buildings, n_cells: how many of each.
+        sizes_m: sides of the cells, metres.
+    """
+
+    n_buildings: int
+    n_cells: int = 0
+    sizes_m: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, sources: Sequence[object], attributes: Sequence[object]) -> Units:
+        """Count footprints by where they come from; a cell's attribute `cell_m` is its side."""
+        cells = [row for source, row in zip(sources, attributes, strict=True) if source == "grid"]
+        sides = {float(row["cell_m"]) for row in cells if isinstance(row, Mapping) and row.get("cell_m")}
+        return cls(len(sources) - len(cells), len(cells), tuple(sorted(sides)))
+
+    @property
+    def one(self) -> str:
+        """Return "building", "cell", or "building or cell"."""
+        return "building" if not self.n_cells else "building or cell" if self.n_buildings else "cell"
+
+    @property
+    def several(self) -> str:
+        """Return "buildings", "cells", or "buildings and cells"."""
+        return "buildings" if not self.n_cells else "buildings and cells" if self.n_buildings else "cells"
+
+    @property
+    def full(self) -> str:
+        """Return the same with the sides of the cells: "cells of 30 m"."""
+        sides = " and ".join(f"{side:g}" for side in self.sizes_m)
+        return f"{self.several} of {sides} m" if self.n_cells and sides else self.several
 
 
 @dataclass(frozen=True)
@@ -197,6 +271,15 @@ class PUSet:
     is_left_out: NDArray[np.bool_]
     at_event: int
 
+    def without(self, is_hidden: NDArray[np.bool_]) -> PUSet:
+        """Return the same set with some buildings, bool [N], left out: their chips show nothing to learn from."""
+        return replace(
+            self,
+            is_positive=self.is_positive & ~is_hidden,
+            is_not_damaged=self.is_not_damaged & ~is_hidden,
+            is_left_out=self.is_left_out | is_hidden,
+        )
+
 
 @dataclass(frozen=True)
 class RunFacts:
@@ -234,6 +317,10 @@ class RunFacts:
     from_model: Mapping[str, object] | None = None
     judgement: Mapping[str, object] | None = None
     n_accepted: int = 0  # of accepted clusters, learned from as positives; not among `n_positive`
+    n_hidden: int = 0  # whose chips show nothing to learn from; not among `n_unlabeled`
+    without_answers: tuple[
+        int, ...
+    ] = ()  # look groups that no answer speaks for, see `assessability.groups_without_answers`
 
 
 @dataclass(frozen=True)
@@ -253,3 +340,10 @@ class DamageMap:
     columns: Mapping[str, Sequence[object]]
     grid_crs: str
     metadata: Mapping[str, object]
+
+    @property
+    def units(self) -> Units:
+        """Return what the rows are."""
+        n = len(self.building_ids)
+        sources, attributes = (self.columns.get(name) for name in ("source_footprint", "source_attributes"))
+        return Units.of(sources or [None] * n, attributes or [None] * n)

@@ -135,7 +135,8 @@ def test_points_are_laid_onto_footprints_and_misses_are_counted(
     path = tmp_path / "points.geojson"
     path.write_text(json.dumps({"type": "FeatureCollection", "features": points}))
     result = json.loads(run(capsys, "label", str(project.folder), "--import", str(path), "--json")[1])
-    assert result == {"rows": 2, "stored": 1, "unchanged": 0, "skipped": 1}
+    notes = ["1 label(s) lie on no footprint of this project and were left out."]
+    assert result == {"rows": 2, "stored": 1, "unchanged": 0, "skipped": 1, "placed": 0, "notes": notes}
     with store.connect(project) as db:
         assert labels.current_labels(db) == {"b0": "positive"}
 

@@ -1,48 +1,147 @@
-"""Which buildings the imagery itself keeps from being assessed, and why. The one place that decides it.
+"""Which buildings can be assessed, and why the others cannot. The one place that decides it.
 
-A person's answer overrides it; whoever asks looks at the answers first. What is asked here are the facts of a chip set,
-which hold for each building how much of its window is hidden in which way.
+*Assessed* means: enough of the outline is visible, in the bands the run needs, in a scene where the ranking has evidence.
+A person's answer overrides it; callers read the answers first. The facts of a chip set hold, for each building, how much of
+its outline is hidden in which way, before and after the event, and which sensor group its scenes belong to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_HIDDEN = 0.5  # share of a building's window that may be hidden; beyond it nobody can tell what happened to it
-SOME_HIDDEN = 0.2  # from here on, a building called not assessable probably is so because of what hides it
-SHARES = ("nodata_share", "outside_share", "cloud_share", "pre_cloud_share")
-"""Keys of a chip set's facts. Sets that were cut before these were known have the first one alone."""
-Why = Literal["outside_image", "nodata", "cloud"]
+MOST_HIDDEN = 0.4
+"""Share of a building's outline that may be hidden; beyond it nobody can judge what happened to it."""
+SOME_HIDDEN = 0.2
+"""From here on, a building called not assessable probably is so because of what hides it."""
+SHARES = ("post_hidden_share", "pre_hidden_share")
+"""Names under which the hidden shares of an outline are exported and shown."""
+LEAST_ANSWERS = 5
+"""Answers without a damaged building that make the ranking of a sensor group worth something; one damaged building does."""
+HARDLY = 0.25
+"""Share of the usual share flagged, below which hardly anything is flagged."""
+Why = Literal["outside_image", "nodata", "cloud", "no_pre_image", "scene_without_answers"]
 KINDS: tuple[Why, ...] = ("outside_image", "nodata", "cloud")
+_PARTS = ("outside", "nodata", "cloud")
+_WINDOW_PARTS = {
+    "post": ("outside_share", "nodata_share", "cloud_share"),
+    "pre": ("", "pre_nodata_share", "pre_cloud_share"),
+}
 
 
-def reasons(facts: Mapping[str, Any]) -> NDArray[np.str_]:
-    """Return why each building cannot be assessed: "outside_image", "nodata" or "cloud"; "" if it can, str [N].
+def needs_pre(facts: Mapping[str, Any]) -> bool:
+    """Return whether the features of a chip set are made of pre-event bands too."""
+    return facts.get("bands") == "pre+post"
 
-    More than half of its window must be hidden, by all three together; the reason is what hides most of it.
+
+def hidden_parts(facts: Mapping[str, Any], role: str) -> NDArray[np.float64]:
+    """Return the share of each outline that each of `KINDS` hides, float64 [N, 3], 0..1; they do not overlap.
+
+    Chip sets that were cut before outlines were measured know the shares of the chips' windows alone.
 
     Args:
-        facts: of a chip set: "nodata_share" (what no post scene shows, float [N], 0..1), and where they are known
-            "outside_share" (what lies beyond the post scenes' borders, a part of the first) and "cloud_share" (what lies
-            under thick cloud).
+        role: "pre" or "post". Nothing is known to be hidden where a chip set says nothing about that date.
     """
-    hidden = _hidden(facts)
+    n = len(facts["nodata_share"])
+    outline = facts.get(f"{role}_outline")
+    if outline is not None:
+        return np.stack([np.asarray(outline[part], np.float64) for part in _PARTS], axis=1).reshape(n, 3)
+    found = [np.zeros(n) if facts.get(key) is None else np.asarray(facts[key], np.float64) for key in _WINDOW_PARTS[role]]
+    outside, nodata, cloud = found
+    outside = np.minimum(outside, nodata)
+    return np.stack([outside, nodata - outside, cloud], axis=1)
+
+
+def hidden_share(facts: Mapping[str, Any], role: str) -> NDArray[np.float64] | None:
+    """Return the share of each outline that is hidden at one date, float64 [N], 0..1; None where that date was not cut."""
+    if role == "pre" and facts.get("pre_outline") is None and facts.get("pre_nodata_share") is None:
+        return None
+    return np.clip(hidden_parts(facts, role).sum(axis=1), 0.0, 1.0)
+
+
+def lacks_pre(facts: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return which buildings the pre scenes do not show, bool [N]; none where no pre scene was cut."""
+    share = hidden_share(facts, "pre")
+    return np.zeros(len(facts["nodata_share"]), np.bool_) if share is None else share > MOST_HIDDEN
+
+
+def hidden_after(facts: Mapping[str, Any]) -> NDArray[np.str_]:
+    """Return why nobody can answer a building from the post-event imagery: one of `KINDS`, "" if it can be answered, str [N].
+
+    The reason is what hides most of the outline.
+    """
+    hidden = hidden_parts(facts, "post")
     return np.where(hidden.sum(axis=1) > MOST_HIDDEN, _largest(hidden), "")
 
 
-def is_hidden(building_ids: Sequence[str], said: Mapping[str, str], why: NDArray[np.str_]) -> NDArray[np.bool_]:
+def reasons(facts: Mapping[str, Any], without_answers: Collection[int] = ()) -> NDArray[np.str_]:
+    """Return why each building cannot be assessed, one of `Why`; "" if it can, str [N].
+
+    Args:
+        facts: of a chip set.
+        without_answers: look groups that a run has no evidence for, see `groups_without_answers`.
+    """
+    found = hidden_after(facts).astype("<U24")
+    if needs_pre(facts):
+        found = np.where((found == "") & lacks_pre(facts), "no_pre_image", found)
+    group = facts.get("look_group")
+    if group is not None and len(without_answers):
+        found = np.where((found == "") & np.isin(group, list(without_answers)), "scene_without_answers", found)
+    return found
+
+
+def groups_without_answers(
+    facts: Mapping[str, Any], is_damaged: NDArray[np.bool_], is_not_damaged: NDArray[np.bool_], is_flagged: NDArray[np.bool_]
+) -> tuple[int, ...]:
+    """Return the look groups where a run has no evidence: its answers were given in other imagery, and do not carry over.
+
+    A group has evidence with one building called damaged in it, or with five called not damaged. Of the others, those of a
+    sensor without evidence have none, whatever is flagged there; and those that merely look different have none where hardly
+    anything is flagged: less than a quarter of the share that is flagged where there are answers.
+
+    Args:
+        facts: of a chip set; "sensor_group" and "look_group", int [N], name the groups of each building where known.
+        is_damaged, is_not_damaged: bool [N], what the run learned from.
+        is_flagged: bool [N], not reviewed and at least at the run's threshold.
+    """
+    if facts.get("look_group") is None or not is_damaged.any():
+        return ()
+    look, sensor = (np.asarray(facts[name], np.int64) for name in ("look_group", "sensor_group"))
+    is_open = (reasons(facts) == "") & ~is_damaged & ~is_not_damaged
+    with_answers = {
+        name: _with_answers(numbers, is_damaged, is_not_damaged) for name, numbers in (("look", look), ("sensor", sensor))
+    }
+    known = is_open & np.isin(look, with_answers["look"])
+    usual = float(is_flagged[known].mean()) if known.any() else 0.0
+    silent = []
+    for one in np.unique(look[hidden_after(facts) == ""]).tolist():
+        here = (look == one) & is_open
+        if one in with_answers["look"] or not here.any():
+            continue
+        same_sensor = bool(np.isin(sensor[look == one], with_answers["sensor"]).all())
+        if not same_sensor or float(is_flagged[here].mean()) < HARDLY * usual:
+            silent.append(int(one))
+    return tuple(silent)
+
+
+def _with_answers(numbers: NDArray[np.int64], is_damaged: NDArray[np.bool_], is_not_damaged: NDArray[np.bool_]) -> list[int]:
+    n_damaged = np.bincount(numbers, weights=is_damaged)
+    n_not_damaged = np.bincount(numbers, weights=is_not_damaged)
+    return np.flatnonzero((n_damaged >= 1) | (n_not_damaged >= LEAST_ANSWERS)).tolist()
+
+
+def is_hidden(building_ids: Sequence[str], answers: Mapping[str, str], why: NDArray[np.str_]) -> NDArray[np.bool_]:
     """Return which buildings cannot be assessed, bool [N]: by a person's word, or by the imagery where nobody answered.
 
     Args:
         building_ids: [N].
-        said: building id -> current label of those that have one.
+        answers: building id -> current label of those that have one.
         why: str [N], as `reasons` gives it.
     """
-    words = np.array([said.get(building, "") for building in building_ids], dtype=np.str_)
+    words = np.array([answers.get(building, "") for building in building_ids], dtype=np.str_)
     hidden: NDArray[np.bool_] = (words == "not_assessable") | ((words == "") & (why != ""))
     return hidden
 
@@ -56,8 +155,8 @@ def candidates(facts: Mapping[str, Any], is_misaligned: NDArray[np.bool_] | None
         facts: as for `reasons`.
         is_misaligned: bool [N], pre and post could not be aligned there; None where they never were.
     """
-    hidden = _hidden(facts)
-    found = np.where(hidden.sum(axis=1) > SOME_HIDDEN, _largest(hidden), "")
+    hidden = hidden_parts(facts, "post")
+    found: NDArray[np.str_] = np.where(hidden.sum(axis=1) > SOME_HIDDEN, _largest(hidden), "").astype("<U24")
     if is_misaligned is None:
         return found
     return np.where((found == "") & is_misaligned, "misaligned", found)
@@ -74,16 +173,6 @@ def by_building(building_ids: Sequence[str], why: NDArray[np.str_]) -> dict[str,
     return {building_ids[row]: str(why[row]) for row in np.flatnonzero(why != "").tolist()}
 
 
-def _hidden(facts: Mapping[str, Any]) -> NDArray[np.float64]:
-    """Return the share of each window that each of `KINDS` hides, float64 [N, 3]; they do not overlap."""
-    nodata = np.asarray(facts["nodata_share"], dtype=np.float64)
-    outside, cloud = (
-        np.asarray(facts.get(key, np.zeros(len(nodata))), np.float64) for key in ("outside_share", "cloud_share")
-    )
-    outside = np.minimum(outside, nodata)
-    return np.stack([outside, nodata - outside, cloud], axis=1)
-
-
 def _largest(hidden: NDArray[np.float64]) -> NDArray[np.str_]:
     """Return the name of what hides most, str [N]; of equals the first one."""
-    return np.array(KINDS)[hidden.argmax(axis=1)]
+    return np.array(KINDS)[hidden.argmax(axis=1)] if len(hidden) else np.zeros(0, "<U24")

@@ -27,8 +27,11 @@ class PreparedFeatures:
     values: NDArray[np.float32]
 
 
-def prepare(features: NDArray[np.floating]) -> PreparedFeatures:
+def prepare(features: NDArray[np.floating], is_used: NDArray[np.bool_] | None = None) -> PreparedFeatures:
     """Standardise features [N, D] of any float type; NaN and infinities are not allowed.
+
+    Args:
+        is_used: bool [N], the rows that mean and variance are taken from; all if None, or if none is.
 
     Raises:
         ShapeError: if features are not [N, D].
@@ -38,8 +41,10 @@ def prepare(features: NDArray[np.floating]) -> PreparedFeatures:
         raise ShapeError(f"features must be [N, D]; got {features.shape}.")
     values = np.array(features, np.float32)
     if len(values):
-        values -= values.mean(0, dtype=np.float64).astype(np.float32)
-        spread = np.sqrt(np.einsum("nd,nd->d", values, values, dtype=np.float32) / np.float32(len(values)))
+        some = slice(None) if is_used is None or is_used.all() or not is_used.any() else is_used
+        values -= values[some].mean(0, dtype=np.float64).astype(np.float32)
+        used = values[some]
+        spread = np.sqrt(np.einsum("nd,nd->d", used, used, dtype=np.float32) / np.float32(len(used)))
         values /= np.where(spread > 1e-6, spread, np.float32(np.inf))
     if not np.isfinite(values).all():
         raise ValueError("features must be finite; compute them anew for chips that are not.")

@@ -95,7 +95,11 @@ class RcfBank:
 
 
 def fit_rcf(
-    chips: NDArray[np.uint8], n_filters: int, generator: torch.Generator, settings: RcfSettings = RcfSettings()
+    chips: NDArray[np.uint8],
+    n_filters: int,
+    generator: torch.Generator,
+    settings: RcfSettings = RcfSettings(),
+    rows: NDArray[np.int64] | None = None,
 ) -> RcfBank:
     """Choose filters: random patches of the chips themselves, whitened, one response unit each.
 
@@ -106,6 +110,7 @@ def fit_rcf(
         n_filters: K, how many filters.
         generator: CPU generator.
         settings: sizes; its `n_filters` is not looked at.
+        rows: int64 [M], the chips to choose from, such as those that show something; all if None.
 
     Raises:
         ShapeError: if chips are not [N, C, H, W], or smaller than a filter.
@@ -113,8 +118,9 @@ def fit_rcf(
     size = settings.size_px
     if chips.ndim != 4 or min(chips.shape[2:]) < size or not len(chips):
         raise ShapeError(f"chips must be [N, C, H, W] with N >= 1 and sides of at least {size} px; got {chips.shape}.")
-    rows = torch.randperm(len(chips), generator=generator)[: settings.n_chips].sort().values
-    images = torch.from_numpy(np.ascontiguousarray(chips[rows.numpy()])).float()
+    usable = np.arange(len(chips)) if rows is None else rows
+    drawn = torch.randperm(len(usable), generator=generator)[: settings.n_chips].sort().values
+    images = torch.from_numpy(np.ascontiguousarray(chips[usable[drawn.numpy()]])).float()
     band_mean = images.mean((0, 2, 3))
     band_std = images.std((0, 2, 3)).clamp_min(1e-3)
     images = (images - band_mean[:, None, None]) / band_std[:, None, None]

@@ -1,8 +1,9 @@
 """How far the pre scenes lie from the post scenes, for the scene pair as a whole and for each building.
 
 Pixels are first averaged to about a metre: that is fine enough for shifts to a third of a metre, and a quarter of the
-work. A sample of large windows gives the shift of the scene pair; one ordered pass over both scenes then looks for the
-rest of the shift around every building; what neighbors say settles the doubtful ones.
+work. A sample of large windows gives the shift of the scene pair; one ordered pass over both scenes then searches for the
+rest of the shift around every building; what neighbors say settles the doubtful ones. A match at the border of a search
+may lie beyond it: it is searched for again further out, and never trusted.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from pu_geo.records import Grid
 
 Report = Callable[[Mapping[str, object]], None]
 WORK_M = 0.9  # pixels are averaged to the power of two nearest to this
-SCENE_REACH_M, REACH_M = 20.0, 6.0  # largest shift of the scene pair, and of a building from that
+SCENE_REACHES_M = (20.0, 60.0)  # largest shift of the scene pair; the surer of the two searches holds
+REACH_M, FAR_REACH_M = 6.0, 20.0  # of a building from that; the second where the first has no sure match inside it
 WINDOW_PX, MAX_WINDOW_PX = 96, 384  # worked pixels; a window grows with the building up to the second
 SAMPLE_PX, N_SAMPLES = 256, 16
 MIN_IN_COMMON = 7.0
+FAR_BY_CHANCE = 3.6  # as `edge_matching.BY_CHANCE`, for the ten times as many shifts of the far search
 TOLERANCE_M = 1.5  # leaning roofs differ by this much from the ground beside them
 N_THREADS = 4  # OpenCV lets go of the interpreter lock
 
@@ -79,7 +82,8 @@ def estimate_shifts(
         is_cancelled: asked after each strip.
 
     Returns:
-        Quality 0 where either scene has no data or no edges, and where the scene pair differs everywhere.
+        Quality 0 where either scene has no data or no edges, where the scene pair differs everywhere, and where the best
+        match lies at the border of the far search and no neighbors say better.
 
     Raises:
         JobCancelled: if `is_cancelled()` says so.
@@ -97,14 +101,14 @@ def estimate_shifts(
     coarse = _scene_shift(views, middle, scale)
     if coarse is None:
         return nothing
-    reach = scale.px(REACH_M, 3)
+    reach, far = scale.px(REACH_M, 3), scale.px(FAR_REACH_M, 4)
     size = _window_sizes(windows[:, 2:].max(axis=1) / shrink, reach)
-    found, heights = np.zeros((n, edge_matching.N_PEAKS, 2)), np.zeros((n, edge_matching.N_PEAKS))
-    matcher = _Matcher(middle, size, coarse, reach, found, heights)
+    found, worth = np.zeros((n, edge_matching.N_PEAKS, 2)), np.zeros(n)
+    matcher = _Matcher(middle, size, coarse, reach, far, found, worth)
     with ThreadPoolExecutor(N_THREADS) as pool:
         waiting: list[Future[None]] = []
         done = 0
-        for ready, (before, after) in _passes(views, middle, size, coarse):
+        for ready, (before, after) in _passes(views, middle, matcher.held_size, coarse):
             for part in waiting:  # matched while the strip after them was read
                 part.result()
             done += len(ready)
@@ -112,7 +116,7 @@ def estimate_shifts(
             waiting = [pool.submit(matcher.match, before, after, rows) for rows in np.array_split(ready, N_THREADS)]
         for part in waiting:
             part.result()
-    return _settle(found + coarse, heights, middle, coarse, grid, scale)
+    return _settle(found + coarse, worth, middle, coarse, grid, scale)
 
 
 @dataclass(frozen=True)
@@ -140,24 +144,27 @@ def _scene_shift(views: list[EdgeView], middle: NDArray[np.float64], scale: _Sca
     up to sqrt(n) standard deviations. Sets the noise of both views.
 
     Returns:
-        None if the windows have nothing in common.
+        None if the windows have nothing in common up to the largest reach.
     """
     cells = np.unique(np.floor(middle[:, ::-1] / SAMPLE_PX).astype(np.int64), axis=0)[:, ::-1] * SAMPLE_PX
     corners = cells[np.unique(np.linspace(0, len(cells) - 1, N_SAMPLES).astype(np.int64))]
     samples = [[view.read(int(x), int(y), SAMPLE_PX, SAMPLE_PX) for x, y in corners] for view in views]
     for view, pictures in zip(views, samples, strict=True):
         view.noise = edge_matching.noise_of([gray for gray, _ in pictures], [valid for _, valid in pictures])
-    reach = min(scale.px(SCENE_REACH_M, 4), SAMPLE_PX // 4)
-    surfaces = []
-    for pair in zip(*samples, strict=True):
-        before, after = (
-            edge_matching.edge_field(gray, valid, view.noise) for (gray, valid), view in zip(pair, views, strict=True)
-        )
-        surfaces.append(edge_matching.correlation(before, after, reach))
-    n = max(1, sum(bool(surface.any()) for surface in surfaces))
-    total = np.sum(np.stack(surfaces), axis=0, keepdims=True) / math.sqrt(n)
-    shifts, heights = edge_matching.peaks(total)
-    return np.rint(shifts[0, 0]).astype(np.int64) if heights[0, 0] >= MIN_IN_COMMON else None
+    fields = [
+        [edge_matching.edge_field(gray, valid, view.noise) for gray, valid in pictures]
+        for view, pictures in zip(views, samples, strict=True)
+    ]
+    best, shift = MIN_IN_COMMON, None
+    for reach_m in SCENE_REACHES_M:
+        reach = min(scale.px(reach_m, 4), SAMPLE_PX // 4)
+        surfaces = [edge_matching.correlation(before, after, reach) for before, after in zip(*fields, strict=True)]
+        n = max(1, sum(bool(surface.any()) for surface in surfaces))
+        total = np.sum(np.stack(surfaces), axis=0, keepdims=True) / math.sqrt(n)
+        shifts, heights = edge_matching.peaks(total)
+        if heights[0, 0] >= best and not edge_matching.at_border(shifts, reach)[0, 0]:
+            best, shift = heights[0, 0], np.asarray(np.rint(shifts[0, 0]), dtype=np.int64)
+    return shift
 
 
 def _passes(
@@ -188,28 +195,53 @@ class _Matcher:
     """Matches buildings whose windows lie in the held edges, and writes what it finds into their rows.
 
     Attributes:
-        found, heights: float64 [N, 4, 2] and [N, 4], peaks off the coarse shift; height -1 where there is no data.
+        reach, far: largest shift of the first search and of the far one, worked pixels.
+        found: float64 [N, 4, 2], peaks off the coarse shift; NaN for other than the best where one lies at the border.
+        worth: float64 [N], how far the best of them can be trusted, 0..1; -1 where there is no data.
     """
 
     middle: NDArray[np.float64]
     size: NDArray[np.int64]
     coarse: NDArray[np.int64]
     reach: int
+    far: int
     found: NDArray[np.float64]
-    heights: NDArray[np.float64]
+    worth: NDArray[np.float64]
+
+    @property
+    def held_size(self) -> NDArray[np.int64]:
+        """Side of the window that the far search needs, worked pixels, int64 [N]."""
+        return self.size + 2 * max(self.far - self.reach, 0)
 
     def match(self, pre: HeldEdges, post: HeldEdges, rows: NDArray[np.int64]) -> None:
         surfaces = np.empty((len(rows), 2 * self.reach + 1, 2 * self.reach + 1), dtype=np.float32)
         is_covered = np.zeros(len(rows), dtype=bool)
         off_x, off_y = self.coarse.tolist()
         places = np.rint(self.middle[rows]).astype(np.int64).tolist()
-        for k, ((x, y), size) in enumerate(zip(places, self.size[rows].tolist(), strict=True)):
+        windows = []
+        for k, ((x, y), size) in enumerate(zip(places, self.held_size[rows].tolist(), strict=True)):
             is_covered[k] = pre.covers(x - off_x, y - off_y) and post.covers(x, y)
             left, top = x - size // 2, y - size // 2
             before, after = pre.cut(left - off_x, top - off_y, size), post.cut(left, top, size)
-            surfaces[k] = edge_matching.correlation(before, after, self.reach)
-        self.found[rows], self.heights[rows] = edge_matching.peaks(surfaces)
-        self.heights[rows[~is_covered]] = -1.0
+            windows.append((before, after))
+            edge = (size - int(self.size[rows[k]])) // 2
+            inner = np.s_[edge : size - edge, edge : size - edge]
+            surfaces[k] = edge_matching.correlation(before[inner], after[inner], self.reach)
+        shifts, heights = edge_matching.peaks(surfaces)
+        worth = self._judge(shifts, edge_matching.trust(heights), self.reach)
+        for k in np.flatnonzero(is_covered & (worth < shift_field.GOOD) & (self.far > self.reach)).tolist():
+            shift, height = edge_matching.peaks(edge_matching.correlation(*windows[k], self.far)[None])
+            sure = self._judge(shift, edge_matching.trust(height, FAR_BY_CHANCE), self.far)
+            if sure[0] >= shift_field.GOOD and np.abs(shift[0, 0]).max() >= self.reach - 1:
+                shifts[k], worth[k] = shift[0], sure[0]
+        self.found[rows], self.worth[rows] = shifts, np.where(is_covered, worth, -1.0)
+
+    @staticmethod
+    def _judge(shifts: NDArray[np.float64], trust: NDArray[np.float64], reach: int) -> NDArray[np.float64]:
+        """Return the trust in the best peak, 0 where it lies at the border; other peaks at the border become NaN."""
+        is_cut_off = edge_matching.at_border(shifts, reach)
+        shifts[:, 1:][is_cut_off[:, 1:]] = np.nan
+        return np.where(is_cut_off[:, 0], 0.0, trust)
 
 
 def _tell(report: Report | None, is_cancelled: Callable[[], bool] | None, done: int, total: int) -> None:
@@ -221,7 +253,7 @@ def _tell(report: Report | None, is_cancelled: Callable[[], bool] | None, done: 
 
 def _settle(
     peaks: NDArray[np.float64],
-    heights: NDArray[np.float64],
+    worth: NDArray[np.float64],
     middle: NDArray[np.float64],
     coarse: NDArray[np.int64],
     grid: Grid,
@@ -230,13 +262,14 @@ def _settle(
     """Let neighbors settle what is doubtful; go from worked to grid pixels.
 
     Args:
-        peaks: float64 [N, K, 2] in worked pixels, with their heights, float64 [N, K].
+        peaks: float64 [N, K, 2] in worked pixels.
+        worth: float64 [N], trust in the best of them, 0..1; -1 where there is no data.
     """
     unit = np.abs(metres_per_px(grid)) * scale.shrink
-    measured = edge_matching.trust(heights)
+    measured = np.maximum(worth, 0.0)
     tolerance_m = max(TOLERANCE_M, 1.5 * scale.metres)
-    shift_m, quality, is_mended = shift_field.mend(middle * unit, peaks * unit, measured, tolerance_m)
-    has_data = heights[:, 0] >= 0
+    has_data = worth >= 0
+    shift_m, quality, is_mended = shift_field.mend(middle * unit, peaks * unit, measured, tolerance_m, has_data)
     quality, is_mended = np.where(has_data, quality, 0.0), is_mended & has_data
     is_good = quality >= shift_field.GOOD
     scene = np.median(shift_m[is_good] / unit, axis=0) if is_good.any() else coarse.astype(np.float64)

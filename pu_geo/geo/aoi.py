@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -201,17 +200,5 @@ def limited(table: FootprintTable, aoi: bytes) -> FootprintTable:
             "Choose footprints of that area, or take the AOI away first.",
             kind="outside",
         )
-    rows = np.flatnonzero(is_inside).tolist()
-    repaired = None if table.is_repaired is None else table.is_repaired[rows]
-    return replace(
-        table,
-        building_ids=[table.building_ids[i] for i in rows],
-        wkb=[table.wkb[i] for i in rows],
-        area_m2=table.area_m2[rows],
-        attributes=[table.attributes[i] for i in rows],
-        n_repaired=0 if repaired is None else int(repaired.sum()),
-        n_dropped=table.n_dropped + n_out,
-        notes=(*table.notes, f"{n_out} footprint(s) lie outside the area of interest (AOI) and were left out."),
-        dropped={**table.dropped, OUTSIDE: n_out},
-        is_repaired=repaired,
-    )
+    note = f"{n_out} footprint(s) lie outside the area of interest (AOI) and were left out."
+    return table.without(~is_inside, OUTSIDE, note)

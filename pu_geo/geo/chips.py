@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import cv2
 import numpy as np
@@ -17,7 +18,7 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled, ShapeError
-from pu_geo.geo.mosaic import Mosaic
+from pu_geo.geo.mosaic import Mosaic, Shown
 from pu_geo.geo.strips import Ring, panels, passes
 from pu_geo.records import Grid
 
@@ -50,6 +51,66 @@ def chip_windows(wkb: Sequence[bytes], grid: Grid, buffer: float = 0.5) -> NDArr
     return np.concatenate([middle - half, 2 * half], axis=1)
 
 
+@dataclass(frozen=True)
+class Outlines:
+    """What the scenes show of each outline; filled in as chips are cut.
+
+    Attributes:
+        shapes: polygons or multipolygons in grid pixels, [N].
+        missing: float32 [N, K], 0..1, share of the outline without data, of K mosaics as chips have.
+        scene: int64 [N, K], number in the mosaic of the scene that shows most of it; -1 where none shows any.
+    """
+
+    shapes: NDArray[np.object_]
+    missing: NDArray[np.float32]
+    scene: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, wkb: Sequence[bytes], grid: Grid, n_mosaics: int) -> Outlines:
+        """Return outlines of footprints in the project CRS, of which nothing is known yet."""
+        shapes = shapely.transform(shapely.from_wkb(np.array(list(wkb), dtype=object)), grid.to_px)
+        n = len(shapes), n_mosaics
+        return cls(shapes, np.ones(n, dtype=np.float32), np.full(n, -1, dtype=np.int64))
+
+    def look(self, row: int, mosaic: int, shown: Shown, corner: NDArray[np.int64], side: int = 1) -> None:
+        """Write down what is shown of one outline.
+
+        Args:
+            shown: of each pixel of the window, as `Mosaic.read_into` returns it.
+            corner: column and row of the grid where the outline's window starts, int64 [2].
+            side: of these pixels, in grid pixels.
+        """
+        if isinstance(shown, np.ndarray):
+            first = shown.flat[0]
+            if (shown == first).all():
+                shown = int(first)
+        if isinstance(shown, int):
+            self.missing[row, mosaic], self.scene[row, mosaic] = shown == 0, shown - 1
+            return
+        numbers = shown[outline_mask(self.shapes[row], corner, side, shown.shape)]
+        visible = numbers[numbers > 0]
+        self.missing[row, mosaic] = 1 - len(visible) / len(numbers) if len(numbers) else 1.0
+        self.scene[row, mosaic] = np.bincount(visible).argmax() - 1 if len(visible) else -1
+
+
+def outline_mask(
+    shape: shapely.Geometry, corner: NDArray[Any], side: float | NDArray[np.float64], size: tuple[int, ...]
+) -> NDArray[np.bool_]:
+    """Return which pixels of a window an outline covers, bool [H, W]; holes are not covered, and one pixel always is.
+
+    Args:
+        corner: where the window starts, in the outline's units.
+        side: width and height of a pixel in them.
+    """
+    mask = np.zeros(size, dtype=np.uint8)
+    rings = [
+        np.rint((shapely.get_coordinates(ring) - corner) / side * 16 - 8).astype(np.int32)
+        for ring in shapely.get_rings(shapely.get_parts(shape))
+    ]
+    cv2.fillPoly(mask, rings, 1, shift=4)  # all rings at once: a hole is what two of them hold
+    return mask > 0
+
+
 def whole_pixels(windows: NDArray[np.float64]) -> NDArray[np.int64]:
     """Round windows to whole pixels, int64 [N, 4]: first column, first row, one past the last column, past the last row."""
     start = np.rint(windows[:, :2]).astype(np.int64)
@@ -72,6 +133,17 @@ def _mirror(picture: NDArray[np.uint8], box: Sequence[int], inside: Sequence[int
     return picture
 
 
+def _in_box(shown: Shown, box: Sequence[int], inside: Sequence[int], shrink: int = 1) -> Shown:
+    """Enlarge what is shown of `inside` to its `box`, where nothing is shown beyond."""
+    if list(inside) == list(box) or (not isinstance(shown, np.ndarray) and shown == 0):
+        return shown
+    left, top = ((inside[k] - box[k]) // shrink for k in (0, 1))
+    right, bottom = ((box[k] - inside[k]) // shrink for k in (2, 3))
+    if isinstance(shown, int):
+        shown = np.full([-(-(inside[k + 2] - inside[k]) // shrink) for k in (1, 0)], shown, dtype=np.uint32)
+    return np.pad(shown, ((top, bottom), (left, right)))
+
+
 def cut_chips(
     pre: Mosaic | None,
     post: Mosaic,
@@ -80,6 +152,7 @@ def cut_chips(
     out: NDArray[np.uint8],
     *,
     pre_shift_px: NDArray[np.float64] | None = None,
+    outlines: Outlines | None = None,
     report: Report | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> NDArray[np.float32]:
@@ -97,6 +170,7 @@ def cut_chips(
         out: uint8 [N, 6 or 3, size_px, size_px], written to; pre bands first. May be a memory map.
         pre_shift_px: float64 [N, 2], (columns, rows) by which the pre content of each chip is moved, as in
             `alignment.Shifts`; rounded to whole pixels, since windows are. None moves nothing.
+        outlines: of the same buildings, filled in where given; pre is judged where its chip is cut.
         report: called with {"stage": "chips", "done", "total"} after each strip.
         is_cancelled: asked after each strip.
 
@@ -116,14 +190,16 @@ def cut_chips(
     sides = reach[:, 2:] - reach[:, :2]
     is_huge = (sides.max(axis=1) > MAX_HELD_PX) | (sides.prod(axis=1) > PIECE_PIXELS)
     out[is_huge] = 0
-    chips = _Chips(boxes, out, np.ones((len(boxes), len(mosaics)), dtype=np.float32))
+    chips = _Chips(boxes, out, np.ones((len(boxes), len(mosaics)), dtype=np.float32), outlines)
     done = 0
     for n in _cut_in_passes(mosaics, chips, reach, np.flatnonzero(~is_huge)):
         done += n
         _tell(report, is_cancelled, done, len(boxes))
-    for i in np.flatnonzero(is_huge):
+    for i in np.flatnonzero(is_huge).tolist():
         for k, mosaic in enumerate(mosaics):
-            chips.nodata_share[i, k] = _cut_huge(mosaic, boxes[i, k].tolist(), out[i, 3 * k : 3 * k + 3])
+            chips.nodata_share[i, k], shown, side = _cut_huge(mosaic, boxes[i, k].tolist(), out[i, 3 * k : 3 * k + 3])
+            if outlines is not None:
+                outlines.look(i, k, shown, boxes[i, -1, :2], side)
         done += 1
         _tell(report, is_cancelled, done, len(boxes))
     return chips.nodata_share
@@ -136,6 +212,7 @@ class _Chips:
     boxes: NDArray[np.int64]
     out: NDArray[np.uint8]
     nodata_share: NDArray[np.float32]
+    outlines: Outlines | None
 
     def cut(self, rings: Sequence[Ring], offset: int, rows: NDArray[np.int64]) -> None:
         """Cut the chips in `rows`, which the rings hold completely."""
@@ -150,7 +227,10 @@ class _Chips:
                 if inside[0] >= inside[2] or inside[1] >= inside[3]:
                     out[:] = 0
                     continue
-                picture, n_valid[j] = ring.cut(inside, offset)
+                picture, shown = ring.cut(inside, offset)
+                n_valid[j] = np.count_nonzero(shown) if isinstance(shown, np.ndarray) else (shown > 0) * picture[..., 0].size
+                if self.outlines is not None:
+                    self.outlines.look(i, k, _in_box(shown, box, inside), self.boxes[i, -1, :2])
                 _resize(picture if inside == box else _mirror(picture, box, inside, 1), out)
             self.nodata_share[rows, k] = 1.0 - n_valid / (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
 
@@ -197,28 +277,33 @@ def _resize(picture: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
     cv2.split(cv2.resize(picture, (size, size), interpolation=how), tuple(out))
 
 
-def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> float:
+def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> tuple[float, Shown, int]:
     """Cut one chip from a window too large to hold in memory: in pieces, each averaged down before the next is read.
 
     Returns:
-        Share of the window without data.
+        Share of the window without data; which scene is shown, by every so many of the window's pixels; how many.
     """
     inside = _inside(box, mosaic.grid)
     if inside is None:
-        return 1.0
+        return 1.0, 0, 1
     x0, y0, x1, y1 = inside
     is_whole = (x1 - x0) * (y1 - y0) <= PIECE_PIXELS
     shrink = 1 if is_whole else max(1, min(x1 - x0, y1 - y0) // (2 * out.shape[-1]))
     width, height = -(-(x1 - x0) // shrink), -(-(y1 - y0) // shrink)
     small = np.zeros((height, width, 3), dtype=np.uint8)
+    shown = np.zeros((height, width), dtype=mosaic.shown_type)
     step = max(1, int(PIECE_PIXELS**0.5) // shrink)
     n_valid = 0
     for row in range(0, height, step):
         for col in range(0, width, step):
             left, top = x0 + col * shrink, y0 + row * shrink
             w, h = min(step, width - col), min(step, height - row)
-            piece, valid = mosaic.read(left, top, min(w * shrink, x1 - left), min(h * shrink, y1 - top))
-            n_valid += int(np.count_nonzero(valid))
-            small[row : row + h, col : col + w] = cv2.resize(cv2.merge(tuple(piece)), (w, h), interpolation=cv2.INTER_AREA)
+            piece = np.empty((min(h * shrink, y1 - top), min(w * shrink, x1 - left), 3), dtype=np.uint8)
+            numbers = np.broadcast_to(np.asarray(mosaic.read_into(piece, left, top)), piece.shape[:2])
+            n_valid += int(np.count_nonzero(numbers))
+            part = np.s_[row : row + h, col : col + w]
+            small[part] = cv2.resize(piece, (w, h), interpolation=cv2.INTER_AREA)
+            shown[part] = numbers[::shrink, ::shrink]
     _resize(_mirror(small, box, inside, shrink), out)
-    return 1.0 - n_valid / ((box[2] - box[0]) * (box[3] - box[1]))
+    missing = 1.0 - n_valid / ((box[2] - box[0]) * (box[3] - box[1]))
+    return missing, _in_box(shown, box, inside, shrink), shrink

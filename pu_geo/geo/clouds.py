@@ -1,8 +1,13 @@
-"""Where thick clouds cover a scene, told from its quicklook alone.
+"""Where clouds hide the ground: large thick ones in a scene's quicklook, small and half transparent ones in chips.
 
 Ours, and a heuristic: colors are all there is. A thick cloud is bright, colorless and shows nothing of the ground, over
 more ground than roofs cover; and its brightness fades over tens of meters, where a roof ends at its edge. All five must
-hold, for a false cloud hides a building from the analyst. Thin clouds, through which buildings show, are not looked for.
+hold, for a false cloud hides a building from the analyst.
+
+What hides a single building is found in its chip. Every view of ground has dark pixels, such as shadows, trees and
+asphalt; under a cloud none is left. Where only a part of the chip is bright, it must reach beyond the outline, as no roof
+does, or be far brighter than the same place on the other date, and it must be smooth and end softly. Thin clouds, through which buildings show, are
+not looked for.
 """
 
 from __future__ import annotations
@@ -25,6 +30,25 @@ LEAST_BRIGHT, MOST_COLOR, MOST_TEXTURE = 165.0, 28.0, 5.0  # 0..255; means over 
 CORE_M = 48.0  # a cloud holds a disc of this diameter
 NEAR_CELLS, FAR_CELLS = (1.5, 2.5), (5.5, 7.5)  # rings around a bright patch, by distance from it
 LEAST_FADE, MOST_ABRUPT = 25.0, 0.8
+DARK_SHARE = 5.0  # percent of a window's pixels that are at most as bright as its darkness says
+LEAST_DARK, MOST_DARK, DARK_RISE = 135.0, 165.0, 75.0  # 0..255; unaltered scenes: at most 128; haze lifts all of a scene
+VEIL_M = 4.0  # smaller bright spots are none
+FINE_M = 1.5  # of coarser scenes, chips show too little of roofs' edges
+MOST_VEIL_COLOR = 45.0
+RING_M = (1.0, 4.0)  # from the outline on
+LEAST_COVER, FULL_COVER = 0.4, 0.8  # of the outline
+LEAST_SPILL, LEAST_RISE = 0.3, 35.0  # share of the ring; how much brighter than the other date
+CLEAR_RISE = 100.0  # so much brighter, whatever the ring shows
+MOST_EDGE, MOST_ROUGH = 32.0, 10.0  # brightness per pixel of the scene: at the rim of most of a cloud, and within on average
+MOST_DETAIL = 23.0  # within most of it, where there is no other date
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What is usual in a scene: from which brightness on pixels may be veiled, and how much brighter it is than the other date."""
+
+    least_veil: float = LEAST_DARK
+    rise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +62,13 @@ class CloudCells:
 
     is_cloud: NDArray[np.bool_]
     cell_px: int
+
+    def at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which points of a lattice lie under cloud, bool [H, W]; columns x [W] and rows y [H] in grid pixels."""
+        columns, rows = (np.floor(along / self.cell_px).astype(np.int64) for along in (x, y))
+        n_rows, n_columns = self.is_cloud.shape
+        is_on = ((rows >= 0) & (rows < n_rows))[:, None] & (columns >= 0) & (columns < n_columns)
+        return np.asarray(is_on & self.is_cloud[np.ix_(rows.clip(0, n_rows - 1), columns.clip(0, n_columns - 1))])
 
     def shares(self, windows: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return the share of each window under cloud, float32 [N], 0..1; what lies outside the scene is not.
@@ -60,6 +91,115 @@ def _sum_to(sums: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.flo
     upper = sums[top, left] * (1 - along) + sums[top, left + 1] * along
     lower = sums[top + 1, left] * (1 - along) + sums[top + 1, left + 1] * along
     return np.asarray(upper * (1 - down) + lower * down)
+
+
+def darkness(chips: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return how bright the darkest pixels of each chip are that hold data, float32 [N], 0..255; 0 without data.
+
+    Args:
+        chips: uint8 [N, 3, S, S], 0 without data.
+    """
+    least = chips.min(axis=1).reshape(len(chips), -1)
+    values = [np.percentile(one[one > 0], DARK_SHARE) if one.any() else 0.0 for one in least]
+    return np.array(values, dtype=np.float32)
+
+
+def least_veil(dark: NDArray[np.float32]) -> float:
+    """Return from which brightness on a scene's pixels may be veiled, from the darkness of some of its chips."""
+    usual = float(np.percentile(dark[dark > 0], 10)) if (dark > 0).any() else 0.0
+    return min(max(LEAST_DARK, usual + DARK_RISE), MOST_DARK)
+
+
+def usual_rise(chips: NDArray[np.uint8], others: NDArray[np.uint8]) -> float:
+    """Return how much brighter a scene is than the other date, at least 0, from some of its chips; clouds over most of them change little.
+
+    Args:
+        chips, others: uint8 [N, 3, S, S] of the two dates, 0 without data.
+    """
+    middle = [np.median(part.min(axis=1).reshape(len(part), -1), axis=1).astype(np.float32) for part in (chips, others)]
+    rises = (middle[0] - middle[1])[(middle[0] > 0) & (middle[1] > 0)]
+    return max(0.0, float(np.percentile(rises, 25))) if len(rises) else 0.0
+
+
+def may_be_veiled(chips: NDArray[np.uint8], least: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which chips, uint8 [N, 3, S, S], are worth a look by `veil`, bool [N]; `least` is float64 [N]."""
+    return np.asarray((chips.min(axis=1) >= least[:, None, None]).mean(axis=(1, 2)) > 0.05)
+
+
+def veil(
+    chip: NDArray[np.uint8], other: NDArray[np.uint8] | None, outline: NDArray[np.bool_], side_m: float, gsd_m: float,
+    scene: Usual,
+) -> NDArray[np.bool_]:  # fmt: skip
+    """Find the cloud that hides a building in its chip, bool [S, S]; nothing where there is none.
+
+    Args:
+        chip: uint8 [3, S, S].
+        other: the same place on the other date, uint8 [3, S, S], or None.
+        outline: bool [S, S], the building.
+        side_m: of a pixel of the chip, metres.
+        gsd_m: of a pixel of the scene it comes from, metres.
+        scene: what is usual in that scene.
+    """
+    least = scene.least_veil
+    nothing = np.zeros_like(outline)
+    darkest = chip.min(axis=0)
+    if not outline.any() or (darkest >= least)[outline].mean() <= LEAST_COVER:
+        return nothing
+    if darkness(chip[None])[0] >= least:
+        return darkest > 0
+    if gsd_m > FINE_M:
+        return nothing
+    size = int(np.clip(round(VEIL_M / side_m), 3, chip.shape[-1] // 2)) | 1
+    opened = cv2.morphologyEx(darkest, cv2.MORPH_OPEN, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (size, size)))
+    color = cv2.blur((chip.max(axis=0) - darkest).astype(np.float32), (5, 5))
+    bright = (opened >= least) & (color < MOST_VEIL_COLOR)
+    _, number = cv2.connectedComponents(bright.astype(np.uint8))
+    bright &= np.isin(number, number[bright & outline])
+    cover = float(bright[outline].mean())
+    return (
+        bright
+        if cover > LEAST_COVER and _is_veil(chip, other, outline, bright, cover, side_m, gsd_m, scene.rise)
+        else nothing
+    )
+
+
+def _is_veil(
+    chip: NDArray[np.uint8], other: NDArray[np.uint8] | None, outline: NDArray[np.bool_], bright: NDArray[np.bool_],
+    cover: float, side_m: float, gsd_m: float, usual: float,
+) -> bool:  # fmt: skip
+    """Return whether the bright part of a chip is cloud rather than roof or ground; see `veil` for what is given."""
+    steep = _steepness(chip, max(1.0, gsd_m / side_m))
+    depth, away = _distance_m(bright, side_m), _distance_m(~bright, side_m)
+    rim = ((depth > 0) & (depth <= 1)) | ((away > 0) & (away <= 1))
+    rim[[0, -1]] = rim[:, [0, -1]] = False  # where the chip ends, the cloud need not
+    if np.count_nonzero(rim) > 10 and np.percentile(steep[rim], 75) >= MOST_EDGE:
+        return False
+    inner = steep[depth > 1]
+    if len(inner) < 8 or inner.mean() >= MOST_ROUGH:
+        return False
+    from_outline = _distance_m(~outline, side_m)
+    ring = (from_outline > RING_M[0]) & (from_outline <= RING_M[1])
+    is_wide = cover > FULL_COVER and bool(ring.any()) and float(bright[ring].mean()) > LEAST_SPILL
+    held = bright & outline
+    known = held if other is None else held & (other.max(axis=0) > 0)
+    if other is None or known.sum() <= 0.5 * held.sum():
+        return is_wide and float(np.percentile(inner, 90)) < MOST_DETAIL
+    rise = float(np.median(chip.min(axis=0)[known].astype(np.float32) - other.min(axis=0)[known])) - usual
+    return rise > CLEAR_RISE or (is_wide and rise > LEAST_RISE)
+
+
+def _distance_m(is_inside: NDArray[np.bool_], side_m: float) -> NDArray[np.float32]:
+    """Return how far each pixel inside lies from the outside, metres; 0 outside."""
+    return np.asarray(
+        cv2.distanceTransform(is_inside.astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5) * side_m, dtype=np.float32
+    )
+
+
+def _steepness(chip: NDArray[np.uint8], per_pixel: float) -> NDArray[np.float32]:
+    """Return how much brightness changes at each pixel, per pixel of the scene: `per_pixel` of the chip, float32 [S, S]."""
+    gray = cv2.GaussianBlur(chip.mean(axis=0, dtype=np.float32), (0, 0), 0.6 * per_pixel)
+    across, down = (cv2.Sobel(gray, cv2.CV_32F, *order, scale=per_pixel / 8) for order in ((1, 0), (0, 1)))
+    return np.asarray(np.hypot(across, down), dtype=np.float32)
 
 
 def cloud_cells(folder: Path, gsd_m: float) -> CloudCells | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import orjson
 
 from pu_geo.geo.whole_files import write_whole
-from pu_geo.records import DamageMap
+from pu_geo.records import DamageMap, Units
 
 Kind = Literal["text", "bool", "int", "float", "list", "json"]
 
@@ -37,9 +38,10 @@ class Field:
 
 _BINARY = "damaged; not_flagged; not_assessed"
 _GRADES = "destroyed; major; minor; possible; damaged_not_graded; no_visible_damage; not_assessed"
-_WHY_NOT = "cloud; outside_image; nodata; misaligned; no_building; unclear"
+_WHY_NOT = "cloud; outside_image; nodata; no_pre_image; scene_without_answers; misaligned; no_building; unclear; not_in_run"
 _TRIAGE = "confirmed; flagged; high_precision; high_recall; below; not_assessed"
 _DEGREES = "degrees (WGS 84)"
+_THING = re.compile(r"\b[Bb]uilding(s)?\b")
 
 _FIELDS = (
     Field("building_id", "text", "", "Name of the footprint, the same in every export of a project."),
@@ -53,8 +55,18 @@ _FIELDS = (
     Field("adm1_pcode", "text", "", "P-code of the first administrative level."),
     Field("adm2_pcode", "text", "", "P-code of the second administrative level."),
     Field("adm2_name", "text", "", "Name of the second administrative level."),
-    Field("assessed", "bool", "", "Whether the building could be judged at all. Where false, nothing is known about damage."),
-    Field("not_assessed_reason", "text", "", "Why the building was not assessed; null where it was.", _WHY_NOT),
+    Field(
+        "assessed", "bool", "",
+        "True where enough of the outline is visible, in the bands the run needs, in a scene where the ranking has evidence, or "
+        "where a person answered. Where false, nothing is known about damage.",
+    ),
+    Field(
+        "not_assessed_reason", "text", "",
+        "Why the building was not assessed; null where it was. no_pre_image: the run compares with pre-event imagery, and none "
+        "shows the building. scene_without_answers: its scene differs from those with answers, and too few were given there. "
+        "not_in_run: it was added after the run; train again.",
+        _WHY_NOT,
+    ),
     Field(
         "damage_binary", "text", "",
         "damaged: a person marked it, or its score reaches the threshold. not_flagged is no proof of an intact building.",
@@ -105,11 +117,20 @@ _FIELDS = (
         "single; agreed; disputed",
     ),
     Field("audit_weight", "float", "", "Buildings that one audited building stands for.", "> 0"),
-    Field("pre_image_id", "text", "", "Scenes from before the event, joined by +."),
-    Field("pre_date", "text", "ISO 8601", "Date of the first of them."),
-    Field("post_image_id", "text", "", "Scenes from after the event, joined by +."),
-    Field("post_date", "text", "ISO 8601", "Date of the first of them."),
-    Field("post_gsd_m", "float", "m", "Pixel size on the ground after the event.", "> 0"),
+    Field(
+        "pre_image_id", "text", "",
+        "Scene from before the event that the run saw this building in; null where the run used none.",
+    ),
+    Field("pre_date", "text", "ISO 8601", "Its date; null where it is not known."),
+    Field("post_image_id", "text", "", "Scene from after the event that the run saw this building in."),
+    Field("post_date", "text", "ISO 8601", "Its date; null where it is not known."),
+    Field("post_gsd_m", "float", "m", "Its pixel size on the ground.", "> 0"),
+    Field(
+        "pre_hidden_share", "float", "",
+        "Share of the outline that clouds, missing data or the scene's border hide before the event; null where not measured.",
+        "0..1, 4 decimals",
+    ),
+    Field("post_hidden_share", "float", "", "The same after the event.", "0..1, 4 decimals"),
     Field("off_nadir_deg", "float", "degrees", "Viewing angle away from straight down.", "0..90"),
     Field("shift_dx_m", "float", "m", "By how much the scene before the event must move to the east to fit the one after."),
     Field("shift_dy_m", "float", "m", "The same to the north."),
@@ -164,7 +185,17 @@ def fields_of(damage_map: DamageMap) -> list[Field]:
         held = _kind_held(column)
         fits = held is None or held == field.kind or (held, field.kind) == ("int", "float") or field.kind == "json"
         known.append(field if fits or held is None else replace(field, kind=held))
-    return known
+    return [_for(field, damage_map.units) for field in known]
+
+
+def _for(field: Field, units: Units) -> Field:
+    """Return a field in the words of what is mapped: cells of a grid are no buildings."""
+    if not units.n_cells:
+        return field
+    meaning = _THING.sub(lambda found: units.several if found[1] else units.one, field.meaning)
+    if field.name == "building_id":
+        meaning += f" Mapped are {units.full}; cells are squares of a regular grid, laid where no outlines were at hand."
+    return replace(field, meaning=meaning)
 
 
 def _kind_held(column: Sequence[object]) -> Kind | None:

@@ -1,4 +1,4 @@
-"""How much of each building's window lies beyond the borders of the scenes."""
+"""How much of each building, and of its window, lies beyond the borders of the scenes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,18 @@ def outside_shares(windows: NDArray[np.float64], scenes: Sequence[Scene], grid: 
         windows: float64 [N, 4]: column, row, width, height in grid pixels.
         scenes: of one date.
     """
+    low, high = windows[:, :2], windows[:, :2] + windows[:, 2:]
+    return shares_outside(shapely.box(low[:, 0], low[:, 1], high[:, 0], high[:, 1]), scenes, grid)
+
+
+def shares_outside(shapes: NDArray[np.object_], scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float32]:
+    """Return the share of each shape, in grid pixels, that lies beyond all scenes of a date, float32 [N], 0..1."""
     borders = [shapely.make_valid(shapely.Polygon(grid.to_px(border_in(scene, grid.crs)))) for scene in scenes]
     covered = shapely.union_all(borders)
     shapely.prepare(covered)
-    low, high = windows[:, :2], windows[:, :2] + windows[:, 2:]
-    boxes = shapely.box(low[:, 0], low[:, 1], high[:, 0], high[:, 1])
-    share = np.zeros(len(windows), dtype=np.float32)
-    crosses = np.flatnonzero(~shapely.contains_properly(covered, boxes))  # few do, and only they need to be cut
-    inside = shapely.area(shapely.intersection(boxes[crosses], covered)) / np.maximum(shapely.area(boxes[crosses]), 1e-9)
+    share = np.zeros(len(shapes), dtype=np.float32)
+    crosses = np.flatnonzero(~shapely.contains_properly(covered, shapes))  # few do, and only they need to be cut
+    crossing = shapely.make_valid(shapes[crosses])
+    inside = shapely.area(shapely.intersection(crossing, covered)) / np.maximum(shapely.area(crossing), 1e-9)
     share[crosses] = np.clip(1 - inside, 0, 1)
     return share

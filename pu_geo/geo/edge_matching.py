@@ -122,7 +122,17 @@ def _vertex(before: NDArray[np.float32], here: NDArray[np.float32], after: NDArr
     return np.clip(0.5 * (before - after) / bend, -0.5, 0.5)
 
 
-def trust(heights: NDArray[np.float64]) -> NDArray[np.float64]:
+def at_border(shifts: NDArray[np.float64], reach: int) -> NDArray[np.bool_]:
+    """Return which peaks lie at the border of their surface, bool [N, K]: the true one may lie beyond it.
+
+    Args:
+        shifts: float64 [N, K, 2] from `peaks`.
+        reach: largest shift along each axis that was searched, pixels.
+    """
+    return np.asarray((np.rint(np.abs(shifts)) >= reach).any(axis=-1))
+
+
+def trust(heights: NDArray[np.float64], by_chance: float = BY_CHANCE) -> NDArray[np.float64]:
     """Return how far the best of each row of peaks can be trusted, float64 [N], 0 to 1. Ours.
 
     It must stand out from the second peak and from chance. On the two Joplin scenes all of 311 buildings with 0.5 and more
@@ -131,6 +141,7 @@ def trust(heights: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Args:
         heights: float64 [N, 4] from `peaks`, standard deviations.
+        by_chance: standard deviations that the best of as many shifts reaches where there is nothing in common.
     """
     ratio = np.divide(heights[:, 1], heights[:, 0], out=np.ones(len(heights)), where=heights[:, 0] > 0)
-    return np.clip((0.95 - ratio) / 0.5, 0.0, 1.0) * np.clip((heights[:, 0] - BY_CHANCE) / 2.0, 0.0, 1.0)
+    return np.clip((0.95 - ratio) / 0.5, 0.0, 1.0) * np.clip((heights[:, 0] - by_chance) / 2.0, 0.0, 1.0)

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from pu_geo.errors import FootprintError
 from pu_geo.geo import crs as systems
 from pu_geo.geo import local_outlines
+from pu_geo.geo.duplicates import without_twins
 from pu_geo.geo.footprint_files import is_number, load_features
 from pu_geo.geo.raw_footprints import OUTSIDE_SCENES, RawFootprints
 from pu_geo.records import FootprintTable, Grid
 
 ID_KEYS = ("building_id", "uid", "id")
 MAX_ID_LENGTH, MAX_DEPTH = 200, 16
+MAX_GAP_M = 5.0  # parts of a multipolygon that lie further from one another are different buildings
 MIN_AREA_PX = 0.01  # a line that was moved into another system has a little area, too
 _POLYGON, _MULTIPOLYGON, _COLLECTION = 3, 6, 7
 _LOST = {  # why a feature is left out, and how that is said of several
@@ -56,32 +58,41 @@ def footprint_table(raw: RawFootprints, name: str, grid: Grid, *, source: str = 
     geometries, notes, taken_out, dropped = _polygons(raw, name)
     placed = _place(geometries, raw.crs, name, grid)
     mended, is_mended = _make_valid(placed)
-    keep, is_tiny = _on_grid(mended, grid)
-    lost = {"too small": is_tiny, OUTSIDE_SCENES: ~shapely.is_missing(geometries) & ~keep & ~is_tiny}
+    parts, of_part, number = _split(mended, grid)
+    keep, is_tiny = _on_grid(parts, grid)
+    is_kept, is_any_tiny = (_any_part(rows, of_part, len(mended)) for rows in (keep, is_tiny))
+    is_outside = _any_part(~shapely.is_missing(parts) & ~keep & ~is_tiny, of_part, len(mended)) & ~is_kept
+    lost = {"too small": is_any_tiny & ~is_kept & ~is_outside, OUTSIDE_SCENES: is_outside}
     dropped |= {reason: int(rows.sum()) for reason, rows in lost.items() if rows.any()}
     if OUTSIDE_SCENES not in dropped and not keep.any():
         raise _nothing_usable(name, dropped)
     if not keep.any():
         raise _all_outside(name, geometries, raw.crs, grid)
-    if is_mended[keep].any():
-        notes.append(f"{int(is_mended[keep].sum())} footprint(s) crossed themselves and were repaired.")
+    if is_mended[is_kept].any():
+        notes.append(f"{int(is_mended[is_kept].sum())} footprint(s) crossed themselves and were repaired.")
     notes += [f"{dropped[reason]} footprint(s) {_LOST[reason]} and were left out." for reason in lost if reason in dropped]
-    rows = np.flatnonzero(keep).tolist()
+    rows = np.flatnonzero(is_kept).tolist()
     ids, id_notes = _building_ids([raw.attributes[i] for i in rows], [raw.feature_ids[i] for i in rows])
-    kept = mended[rows]
-    return FootprintTable(
-        building_ids=ids,
+    kept, feature, number = parts[keep], of_part[keep], number[keep]
+    is_split = _any_part(number > 0, feature, len(mended))
+    if is_split.any():
+        notes.append(_split_words(feature, is_split, int((~keep & is_kept[of_part]).sum())))
+    is_repaired = (is_mended | taken_out | is_split)[feature]
+    table = FootprintTable(
+        building_ids=_ids_of_parts(dict(zip(rows, ids, strict=True)), feature, number),
         wkb=list(shapely.to_wkb(kept, byte_order=1, output_dimension=2)),
         area_m2=ground_area(kept, grid),
-        attributes=[clean_attributes(raw.attributes[i], name) for i in rows],
+        attributes=[clean_attributes(raw.attributes[i], name) for i in feature.tolist()],
         source=source,
         n_in=len(raw.geometries),
-        n_repaired=int((is_mended | taken_out)[keep].sum()),
+        n_repaired=len(np.unique(feature[is_repaired])),
         n_dropped=len(raw.geometries) - len(rows),
         notes=tuple(notes + id_notes),
         dropped=dropped,
-        is_repaired=(is_mended | taken_out)[keep],
+        is_repaired=is_repaired,
+        feature=feature if is_split.any() else None,
     )
+    return without_twins(table)
 
 
 def describe_footprints(path: Path | str) -> str:
@@ -201,6 +212,79 @@ def _make_valid(geometries: NDArray[np.object_]) -> tuple[NDArray[np.object_], N
     for i in np.flatnonzero(is_broken):
         mended[i] = _polygons_of(shapely.make_valid(geometries[i], method="structure", keep_collapsed=False))
     return mended, is_broken
+
+
+def _any_part(rows: NDArray[np.bool_], feature: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
+    """Return which of n features have a part that is marked, bool [n]."""
+    return np.bincount(feature[rows], minlength=n).astype(bool)
+
+
+def _split(geometries: NDArray[np.object_], grid: Grid) -> tuple[NDArray[np.object_], NDArray[np.int64], NDArray[np.int64]]:
+    """Split multipolygons whose parts lie more than 5 m from one another: they are several buildings, and one chip of all
+    would show mostly the ground between. Parts that touch or nearly do, such as those around a yard, stay together.
+
+    Returns:
+        geometries [M] in the order of the features; the feature of each, int64 [M]; and its number among the buildings of that
+        feature from 1 on, int64 [M], 0 where the feature was not split.
+    """
+    several = np.flatnonzero(shapely.get_num_geometries(geometries) > 1)
+    pieces, of_row = shapely.get_parts(geometries[several], return_index=True)
+    owner = several[of_row]
+    in_m = shapely.transform(pieces, lambda xy: xy * [grid.x_unit_m, grid.y_unit_m])
+    one, other = shapely.STRtree(in_m).query(in_m, predicate="dwithin", distance=MAX_GAP_M)
+    group = np.arange(len(pieces))
+    for i, j in zip(*(rows[(owner[one] == owner[other]) & (one < other)].tolist() for rows in (one, other)), strict=True):
+        low, high = sorted((_root(group, i), _root(group, j)))
+        group[high] = low
+    roots = np.array([_root(group, i) for i in range(len(pieces))], dtype=np.int64)
+    feature, number = np.arange(len(geometries)), np.zeros(len(geometries), dtype=np.int64)
+    more: list[tuple[int, int, shapely.Geometry]] = []
+    firsts = np.unique(roots)
+    is_split = np.bincount(owner[firsts], minlength=len(geometries)) > 1
+    order = np.argsort(roots, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(roots[order])) + 1) if len(order) else []:
+        row = int(owner[rows[0]])
+        if is_split[row]:
+            shape = pieces[rows[0]] if len(rows) == 1 else shapely.multipolygons(pieces[rows])
+            number[row] += 1
+            more.append((row, int(number[row]), shape))
+    if not more:
+        return geometries, feature, number
+    feature = np.concatenate([feature[~is_split], [row for row, _, _ in more]])
+    number = np.concatenate([number[~is_split], [k for _, k, _ in more]])
+    order = np.lexsort((number, feature))
+    added = np.empty(len(more), dtype=object)
+    added[:] = [shape for _, _, shape in more]
+    return np.concatenate([geometries[~is_split], added])[order], feature[order], number[order]
+
+
+def _root(group: NDArray[np.int64], i: int) -> int:
+    while group[i] != i:
+        group[i] = group[group[i]]
+        i = int(group[i])
+    return i
+
+
+def _split_words(feature: NDArray[np.int64], is_split: NDArray[np.bool_], n_left_out: int) -> str:
+    n, k = int(is_split.sum()), int(is_split[feature].sum())
+    rest = f" {n_left_out:,} more parts lie outside the scenes or are too small." if n_left_out else ""
+    return (
+        f"{n:,} multipolygon(s) with parts over {MAX_GAP_M:g} m from one another were split into {k:,} buildings, whose ids end in "
+        f"-1, -2, ...; each counts once, as repaired.{rest}"
+    )
+
+
+def _ids_of_parts(ids: Mapping[int, str], feature: NDArray[np.int64], number: NDArray[np.int64]) -> list[str]:
+    """Return the id of each building: that of its feature, with a number where the feature was split; unique if those are."""
+    taken = set(ids.values())
+    ends = {i: "-" for i in np.unique(feature[number > 0]).tolist() if ids[i]}
+    for i in ends:
+        numbers = number[feature == i].tolist()
+        while any(f"{ids[i]}{ends[i]}{k}" in taken for k in numbers):
+            ends[i] += "-"
+        taken |= {f"{ids[i]}{ends[i]}{k}" for k in numbers}
+    pairs = zip(feature.tolist(), number.tolist(), strict=True)
+    return [f"{ids[i]}{ends[i]}{k}" if k and ids[i] else ids[i] for i, k in pairs]
 
 
 def _on_grid(geometries: NDArray[np.object_], grid: Grid) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -146,7 +146,7 @@ def place_each(labels: Sequence[Path], names: Sequence[str]) -> Iterator[XbdPlac
 def _table(answer: Answer) -> FootprintTable:
     """Make a table of what JSON has, which knows lists for arrays and tuples."""
     values = dict(answer.values)
-    areas, repaired = values["area_m2"], values["is_repaired"]
+    areas, repaired, feature = values["area_m2"], values["is_repaired"], values["feature"]
     return FootprintTable(
         **{  # type: ignore[arg-type]
             **values,
@@ -154,6 +154,7 @@ def _table(answer: Answer) -> FootprintTable:
             "area_m2": np.array(areas, dtype=np.float64),
             "notes": tuple(values["notes"]),  # type: ignore[arg-type]
             "is_repaired": None if repaired is None else np.array(repaired, dtype=np.bool_),
+            "feature": None if feature is None else np.array(feature, dtype=np.int64),
         }
     )
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
@@ -20,6 +21,8 @@ from rasterio.windows import Window
 
 from pu_geo.errors import ImageryError
 from pu_geo.geo import samples
+from pu_geo.geo.fill import Fill, fill_of, warped
+from pu_geo.geo.fingerprints import state_of
 from pu_geo.geo.guard import GDAL_ERRORS, gdal_env, quiet_open, regular_file, scene_driver, unreadable
 from pu_geo.geo.open_files import allow_files
 from pu_geo.geo.placement import ALIGNED_PX, border_in
@@ -27,6 +30,8 @@ from pu_geo.records import Grid, Scene
 
 Box = tuple[int, int, int, int]
 """First column and row, and one past the last column and row, in grid pixels."""
+Shown = int | NDArray[np.uint8 | np.uint32]
+"""1 + the number of the scene that each pixel shows, 0 without data; a single number where it is the same everywhere."""
 WARP_MEMORY_MB = 64
 DEFAULT_ROWS, MAX_ROWS = 256, 2048
 PIECE_COLUMNS = 2048
@@ -37,25 +42,41 @@ class _Layer:
     """One scene of a mosaic: what to read it from, and the grid pixels it can fill.
 
     Attributes:
+        number: 1 + the scene's place in the mosaic.
         source: the file itself, or a warped view of it that starts at (col, row).
         col, row: grid pixel of the source's first pixel.
+        fills: folder that keeps what is known of fill, or None.
     """
 
     scene: Scene
+    number: int
     source: rasterio.DatasetReader | WarpedVRT
     is_warped: bool
     col: int
     row: int
+    fills: Path | None
 
-    @property
-    def is_plain(self) -> bool:
-        """The source's samples can be shown as they are, and no pixel of it is without data."""
-        return not self.is_warped and self.scene.stretch is None and not samples.may_have_holes(self.source)
+    @cached_property
+    def fill(self) -> Fill | None:
+        """The parts in one constant color, in pixels of the source. Where it is not known yet, all of the scene is read."""
+        with self._told():
+            if not self.is_warped:
+                return fill_of(self.source, self.scene, self.fills)
+            found = fill_of(self.source.src_dataset, self.scene, self.fills)
+            return None if found is None else warped(found, self.scene, self.source)
+
+    def is_plain(self, box: Box) -> bool:
+        """Return whether a box's samples can be shown as they are, and no pixel of it is without data."""
+        if self.is_warped or self.scene.stretch is not None or samples.may_have_holes(self.source):
+            return False
+        return self.fill is None or not self.fill.touches(*self._in_source(box))
 
     def read(self, box: Box) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Read a box of grid pixels that lies inside the source."""
         with self._told():
             values, valid = self._read_samples(self._window(box))
+        if self.fill is not None and self.fill.touches(*self._in_source(box)):
+            valid &= ~self.fill.covers(values, box[0] - self.col, box[1] - self.row)
         return samples.to_uint8(values, valid, self.scene.stretch), valid
 
     def read_plain(self, box: Box) -> NDArray[np.uint8]:
@@ -64,7 +85,11 @@ class _Layer:
             return np.asarray(self.source.read(list(self.scene.rgb), window=self._window(box)), dtype=np.uint8)
 
     def _window(self, box: Box) -> Window:
-        return Window(box[0] - self.col, box[1] - self.row, box[2] - box[0], box[3] - box[1])
+        return Window(*self._in_source(box))
+
+    def _in_source(self, box: Box) -> Box:
+        """Return column, row, width and height of a box in the source."""
+        return box[0] - self.col, box[1] - self.row, box[2] - box[0], box[3] - box[1]
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -87,15 +112,20 @@ class Mosaic:
     """Scenes joined on the project grid. Use it as a context manager; not for use by two threads at a time.
 
     A scene that lies exactly on the grid is read as it is; any other goes through a bilinear warp. Where scenes
-    overlap, the first one that has data at a pixel is shown.
+    overlap, the first one that has data at a pixel is shown. Parts in one constant color hold no data; see `fill`.
 
     Args:
+        fills: folder that keeps what is known of the scenes' fill; without one, each scene that is read from is first read
+            from end to end.
         decode_threads: threads that GDAL decodes with, None for one a core. They cost a tenth to a fifth more processor
             time, so take 1 where other work keeps the cores busy.
     """
 
-    def __init__(self, scenes: Sequence[Scene], grid: Grid, *, decode_threads: int | None = None) -> None:
+    def __init__(
+        self, scenes: Sequence[Scene], grid: Grid, *, fills: Path | None = None, decode_threads: int | None = None
+    ) -> None:
         self.scenes = tuple(scenes)
+        self.fills = fills
         self.grid = grid
         self.decode_threads = decode_threads
         self._layers: list[_Layer] = []
@@ -107,7 +137,11 @@ class Mosaic:
             stack.enter_context(gdal_env())
             threads = {} if self.decode_threads is None else {"GDAL_NUM_THREADS": str(self.decode_threads)}
             with rasterio.Env(**threads):  # only as they are opened: a warp goes on with all cores
-                layers = [layer for scene in self.scenes if (layer := _open_layer(scene, self.grid, stack))]
+                layers = [
+                    layer
+                    for number, scene in enumerate(self.scenes, start=1)
+                    if (layer := _open_layer(scene, number, self.grid, self.fills, stack))
+                ]
             self._layers, self._stack = layers, stack.pop_all()
         return self
 
@@ -136,41 +170,54 @@ class Mosaic:
         Raises:
             ImageryError: kind "corrupt" if a part of a scene cannot be decoded.
         """
-        picture, valid = self._read(col, row, width, height)
-        return picture, np.ones((height, width), dtype=bool) if valid is None else valid
+        picture, shown = self._read(col, row, width, height)
+        return picture, np.broadcast_to(np.asarray(shown) > 0, (height, width)).copy()
 
-    def read_into(self, picture: NDArray[np.uint8], col: int, row: int) -> NDArray[np.bool_] | None:
+    def read_into(self, picture: NDArray[np.uint8], col: int, row: int) -> Shown:
         """Fill `picture`, uint8 [height, width, 3], from grid pixel (col, row) on, as `read` does.
 
         Returns:
-            valid, bool [height, width], or None where every pixel holds data.
+            1 + the number of the scene that each pixel shows, 0 without data, [height, width]; a single number where all
+            pixels show the same scene.
 
         Raises:
             ImageryError: kind "corrupt" if a part of a scene cannot be decoded.
         """
         height, width = picture.shape[:2]
         step = max(PIECE_COLUMNS, self.preferred_block_columns)
-        valid = None
+        shown: Shown = 0
         for start in range(0, width, step):  # a piece at a time, so that the bands next to the picture take little memory
             part = np.s_[:, start : start + step]
-            bands, holds = self._read(col + start, row, min(step, width - start), height)
+            bands, seen = self._read(col + start, row, min(step, width - start), height)
             cv2.merge(tuple(bands), picture[part])
-            if holds is not None:
-                valid = np.ones((height, width), dtype=bool) if valid is None else valid
-                valid[part] = holds
-        return valid
+            if start == 0 and isinstance(seen, int):
+                shown = seen
+            elif isinstance(shown, int) and isinstance(seen, int) and shown == seen:
+                continue
+            else:
+                if isinstance(shown, int):
+                    shown = np.full((height, width), shown, dtype=self.shown_type)
+                shown[part] = seen
+        return shown
 
-    def _read(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | None]:
-        """Read bands as `read` does, and valid as `read_into` does."""
+    @property
+    def shown_type(self) -> type[np.uint8 | np.uint32]:
+        """The smallest type that holds the number of each scene."""
+        return np.uint8 if len(self.scenes) < 256 else np.uint32
+
+    def _read(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.uint8], Shown]:
+        """Read bands as `read` does, and what is shown as `read_into` does."""
+        whole = (col, row, col + width, row + height)
         parts = [(layer, box) for layer in self._layers if (box := self._part_of(layer, col, row, width, height))]
-        if parts and parts[0][0].is_plain and parts[0][1] == (col, row, col + width, row + height):
-            return parts[0][0].read_plain(parts[0][1]), None
+        if parts and parts[0][1] == whole and parts[0][0].is_plain(whole):
+            return parts[0][0].read_plain(whole), parts[0][0].number
         picture = np.zeros((3, height, width), dtype=np.uint8)
-        valid = np.zeros((height, width), dtype=bool)
+        shown = np.zeros((height, width), dtype=self.shown_type)
         for layer, box in parts:
             part = np.s_[box[1] - row : box[3] - row, box[0] - col : box[2] - col]
-            _lay(layer, box, picture[:, *part], valid[part])
-        return picture, None if valid.all() else valid
+            _lay(layer, box, picture[:, *part], shown[part])
+        first = int(shown[0, 0])
+        return picture, first if (shown == first).all() else shown
 
     def _part_of(self, layer: _Layer, col: int, row: int, width: int, height: int) -> Box | None:
         """Return the part of a window of the grid that a layer can fill, or None."""
@@ -180,34 +227,38 @@ class Mosaic:
         return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None
 
 
-def _lay(layer: _Layer, box: Box, picture: NDArray[np.uint8], valid: NDArray[np.bool_]) -> None:
-    """Lay a layer under what `picture` shows of a box already, and mark in `valid` where it holds data."""
-    if valid.all():
+def _lay(layer: _Layer, box: Box, picture: NDArray[np.uint8], shown: NDArray[np.uint8 | np.uint32]) -> None:
+    """Lay a layer under what `picture` shows of a box already, and write its number to `shown` where it shows now."""
+    fresh = shown == 0
+    if not fresh.any():
         return
-    pixels, holds = (layer.read_plain(box), None) if layer.is_plain else layer.read(box)
-    fresh = ~valid if holds is None else holds & ~valid
+    if layer.is_plain(box):
+        pixels = layer.read_plain(box)
+    else:
+        pixels, holds = layer.read(box)
+        fresh &= holds
     if fresh.all():
         picture[:] = pixels
     else:
         np.copyto(picture, pixels, where=fresh)
-    valid |= fresh
+    shown[fresh] = layer.number
 
 
-def _open_layer(scene: Scene, grid: Grid, stack: ExitStack) -> _Layer | None:
+def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack: ExitStack) -> _Layer | None:
     """Open a scene for as long as `stack` lives; None if no pixel of it lies on the grid."""
     path = regular_file(scene.path, ImageryError)
     source = stack.enter_context(quiet_open(path, scene_driver(path)))
     own = tuple(Affine.identity())[:6] if scene.place else tuple(scene.transform)  # a placed picture has none
     seen = (source.width, source.height, source.count, source.dtypes[0], tuple(source.transform)[:6])
-    if seen != (scene.width, scene.height, scene.bands, scene.dtype, own):
+    if seen != (scene.width, scene.height, scene.bands, scene.dtype, own) or state_of(scene) == "changed":
         raise ImageryError(
-            f"{path.name} has changed since it was added to the project.",
-            "Put the original file back, or add this one as a new scene.",
+            f"{path.name} has changed since it was added to the project: what lies under this path is another file.",
+            "Put the original file back under its path. Save this one under another name, and add it as a new scene.",
             kind="changed",
         )
     offset = aligned_offset(scene, grid)
     if offset is not None:
-        return _Layer(scene, source, False, *offset)
+        return _Layer(scene, number, source, False, *offset, fills)
     box = _grid_box(scene, grid)
     if box is None:
         return None
@@ -225,7 +276,7 @@ def _open_layer(scene: Scene, grid: Grid, stack: ExitStack) -> _Layer | None:
         warp_mem_limit=WARP_MEMORY_MB,
         **_mask_options(source),
     )
-    return _Layer(scene, stack.enter_context(vrt), True, col, row)
+    return _Layer(scene, number, stack.enter_context(vrt), True, col, row, fills)
 
 
 def _mask_options(source: rasterio.DatasetReader) -> dict[str, object]:

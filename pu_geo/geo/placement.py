@@ -91,15 +91,18 @@ def _bounds_in(scene: Scene, crs: str) -> NDArray[np.float64]:
     return _box(border_in(scene, crs))
 
 
-def check_overlap(pre_scenes: Sequence[Scene], grid: Grid) -> float:
-    """Return the share of the project grid, 0..1, that the pre scenes cover.
+def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], grid: Grid) -> float:
+    """Return the share of the post scenes' area, 0..1, that the pre scenes cover.
+
+    Scenes may lie kilometres apart; the empty parts of the grid between them count for nothing.
 
     Raises:
         ImageryError: kind "overlap" if they cover nothing of it.
     """
-    a, _, c, _, e, f = grid.transform
-    area = shapely.box(c, f + e * grid.height, c + a * grid.width, f)
-    covered = shapely.union_all([shapely.make_valid(shapely.Polygon(border_in(s, grid.crs))) for s in pre_scenes])
+    covered, area = (
+        shapely.union_all([shapely.make_valid(shapely.Polygon(border_in(scene, grid.crs))) for scene in scenes])
+        for scenes in (pre_scenes, post_scenes)
+    )
     share = float(shapely.intersection(covered, area).area / area.area)
     if share <= 0.0:
         distance_m = covered.distance(area) * max(grid.x_unit_m, grid.y_unit_m) if pre_scenes else float("nan")

@@ -15,6 +15,7 @@ from rasterio.windows import Window
 from pu_geo.records import BandTriple
 
 Stretch = Sequence[tuple[float, float]]
+FILLED_SHARE = 0.02  # of the valid pixels: fewer hardly move a percentile
 
 
 def has_mask(source: rasterio.DatasetReader) -> bool:
@@ -85,7 +86,16 @@ def read_samples(
 
 
 def find_stretch(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
-    """Return the 2nd and 98th percentile of each band's valid samples, [3] pairs; low < high always."""
+    """Return the 2nd and 98th percentile of each band's valid samples, [3] pairs; low < high always.
+
+    Where all bands are at their lowest or highest in many pixels, these are fill, and left out.
+    """
+    for extreme in (np.min, np.max):
+        is_there = valid.copy()
+        for band in samples:
+            is_there &= band == extreme(band[valid])
+        if FILLED_SHARE * valid.sum() < is_there.sum() < valid.sum():
+            valid = valid & ~is_there
     pairs = []
     for band in samples:
         low, high = np.percentile(band[valid].astype(np.float64), [2.0, 98.0])

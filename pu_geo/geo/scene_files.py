@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from rasterio.windows import Window
 from pu_geo.errors import ImageryError
 from pu_geo.geo import checks, local_space, places, samples
 from pu_geo.geo.file_kinds import regular_file, scene_driver
+from pu_geo.geo.fingerprints import ends_sha256, sha256_of
 from pu_geo.geo.guard import GDAL_ERRORS, gdal_env, quiet_open, unreadable
 from pu_geo.geo.places import Place
 from pu_geo.records import BandTriple, Role, Scene
@@ -41,6 +41,7 @@ def describe(
             dtype, crs, geotransform, bounds, empty, local.
     """
     real = regular_file(path, ImageryError)
+    found = real.stat()  # before it is read: what is written meanwhile counts as a change
     with gdal_env(), quiet_open(real, scene_driver(real)) as source:
         checks.check_size(source, real)
         rgb = checks.choose_bands(source, real, bands)
@@ -62,10 +63,13 @@ def describe(
             dtype=source.dtypes[0],
             gsd_m=gsd_m,
             date=date or _tagged_date(source) or place.date,
-            sha256=_sha256(real),
+            sha256=sha256_of(real),
             stretch=_look(source, real, rgb),
             rgb=rgb,
             place=place.found,
+            size_bytes=found.st_size,
+            mtime_ns=found.st_mtime_ns,
+            ends_sha256=ends_sha256(real),
         )
 
 
@@ -129,8 +133,3 @@ def _first_block_with_data(source: rasterio.DatasetReader, path: Path, rgb: Band
         "Choose another scene, or correct its nodata value with gdal_edit -a_nodata.",
         kind="empty",
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,6 +13,7 @@ PER_CELL = 6
 MIN_VOTES = 5
 MAD_TO_SIGMA = 1.4826
 OTHER_PEAK, BORROWED = 0.8, 0.7  # worth of a shift that the neighbors chose among the peaks, or gave
+KNOWN_ENOUGH = 0.7  # share of the nearest that must be good for what neighbors say to be worth that; else in proportion
 _CHUNK = 20_000
 
 
@@ -24,15 +25,22 @@ class Consensus:
         shift_m: float64 [N, 2], their median; NaN where there are fewer than five.
         tolerance_m: float64 [N], how far from it a shift still agrees.
         quality: float64 [N], 0..1: their median quality times the share of them that agree; 0 where there are too few.
+        known_share: float64 [N], 0..1, share of good ones among the nearest buildings, in the smallest cells that hold five:
+            where most could not be measured, those further off may be of another scene, and what they say is worth less.
     """
 
     shift_m: NDArray[np.float64]
     tolerance_m: NDArray[np.float64]
     quality: NDArray[np.float64]
+    known_share: NDArray[np.float64]
 
 
 def mend(
-    centers_m: NDArray[np.float64], peaks_m: NDArray[np.float64], quality: NDArray[np.float64], tolerance_m: float
+    centers_m: NDArray[np.float64],
+    peaks_m: NDArray[np.float64],
+    quality: NDArray[np.float64],
+    tolerance_m: float,
+    has_data: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Choose one shift per building, so that it agrees with those around it. Ours.
 
@@ -45,11 +53,12 @@ def mend(
         peaks_m: float64 [N, K, 2], possible shifts, metres, best first.
         quality: float64 [N] of the first of them, 0..1; 0 also makes the others worthless.
         tolerance_m: how far two neighbors may differ and still agree, if all others agree better than that.
+        has_data: bool [N], which of them could be measured at all; all if None.
 
     Returns:
         shift_m, float64 [N, 2], NaN where it was given up; quality, float64 [N]; is_mended, bool [N].
     """
-    said = consensus(centers_m, peaks_m[:, 0], quality, tolerance_m)
+    said = consensus(centers_m, peaks_m[:, 0], quality, tolerance_m, has_data)
     off = np.linalg.norm(peaks_m - said.shift_m[:, None], axis=-1)
     agrees = (off <= said.tolerance_m[:, None]) & (quality > 0)[:, None]
     first = agrees.argmax(axis=1)
@@ -57,14 +66,18 @@ def mend(
     chosen = np.where(has_peak[:, None], peaks_m[np.arange(len(quality)), first], said.shift_m)
     keeps = (has_votes & has_peak & (first == 0)) | (~has_votes & (quality >= GOOD))
     shift = np.where(keeps[:, None], peaks_m[:, 0], chosen)
-    worth = np.where(has_peak, OTHER_PEAK, BORROWED) * said.quality
+    worth = np.where(has_peak, OTHER_PEAK, BORROWED) * said.quality * np.minimum(said.known_share / KNOWN_ENOUGH, 1.0)
     final = np.where(keeps, np.maximum(quality, np.where(has_votes, OTHER_PEAK * said.quality, 0.0)), worth)
     shift[final == 0] = np.nan
     return shift, final, ~keeps & (final > 0)
 
 
 def consensus(
-    centers_m: NDArray[np.float64], shift_m: NDArray[np.float64], quality: NDArray[np.float64], tolerance_m: float
+    centers_m: NDArray[np.float64],
+    shift_m: NDArray[np.float64],
+    quality: NDArray[np.float64],
+    tolerance_m: float,
+    has_data: NDArray[np.bool_] | None = None,
 ) -> Consensus:
     """Ask the good neighbors of every building, the building itself left out; the nearest cells that hold five.
 
@@ -72,20 +85,25 @@ def consensus(
     three of their sigmas are the tolerance. Ours: it lies between one and two times `tolerance_m`.
     """
     n = len(quality)
-    said = Consensus(np.full((n, 2), np.nan), np.full(n, tolerance_m), np.zeros(n))
+    said = Consensus(np.full((n, 2), np.nan), np.full(n, tolerance_m), np.zeros(n), np.full(n, -1.0))
+    measurable = np.arange(n) if has_data is None else np.flatnonzero(has_data)
     voters = np.flatnonzero(quality >= GOOD)
     open_rows = np.arange(n)
     for side_m in CELLS_M:
         if len(voters) < MIN_VOTES:
             break
         asked, open_rows = open_rows, np.zeros(0, dtype=np.int64)
-        cells = _Cells.build(centers_m, voters, side_m)
+        cells, everyone = _Cells.build(centers_m, voters, side_m), _Cells.build(centers_m, measurable, side_m)
         for start in range(0, len(asked), _CHUNK):
             rows = asked[start : start + _CHUNK]
+            n_all, is_first = everyone.n_around(rows), said.known_share[rows] < 0
+            is_here = is_first & (n_all >= MIN_VOTES)
+            said.known_share[rows[is_here]] = cells.n_around(rows[is_here]) / n_all[is_here]
             votes = cells.around(rows)
             enough = (votes >= 0).sum(axis=1) >= MIN_VOTES
             open_rows = np.concatenate([open_rows, rows[~enough]])
             _count(said, rows[enough], votes[enough], shift_m, quality)
+    np.maximum(said.known_share, 0.0, out=said.known_share)
     return said
 
 
@@ -134,10 +152,21 @@ class _Cells:
         order = np.argsort(keys, kind="stable")
         return cls(cell, voters[order], keys[order], n_columns)
 
+    def _keys_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the keys of the nine cells around buildings, int64 [M, 9]."""
+        step = np.array([-1, 0, 1])
+        column, row = self.cell[rows, 0, None] + np.tile(step, 3), self.cell[rows, 1, None] + np.repeat(step, 3)
+        return np.asarray(row * self.n_columns + column, dtype=np.int64)
+
+    def n_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many voters the nine cells around buildings hold, int64 [M]."""
+        keys = self._keys_around(rows)
+        held = np.searchsorted(self.keys, keys, side="right") - np.searchsorted(self.keys, keys)
+        return np.asarray(held.sum(axis=1), dtype=np.int64)
+
     def around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return up to six voters of each of the nine cells around buildings, int64 [M, 54], -1 for none."""
-        step = np.array([-1, 0, 1])
-        keys = (self.cell[rows, 1, None] + np.repeat(step, 3)) * self.n_columns + self.cell[rows, 0, None] + np.tile(step, 3)
+        keys = self._keys_around(rows)
         place = np.searchsorted(self.keys, keys)[..., None] + np.arange(PER_CELL)
         inside = np.minimum(place, len(self.keys) - 1)
         found = np.where((place < len(self.keys)) & (self.keys[inside] == keys[..., None]), self.voters[inside], -1)

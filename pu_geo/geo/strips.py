@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.geo.mosaic import Mosaic
+from pu_geo.geo.mosaic import Mosaic, Shown
 from pu_geo.records import Grid
 
 
@@ -21,38 +22,43 @@ class Ring:
         col: first grid column held.
         offset: grid rows less this, modulo the ring's length, give the row of the ring.
         picture: uint8 [rows, width, 3].
-        valid: bool [rows, width], or None as long as every pixel read held data.
+        shown: which scene each pixel shows, as `Mosaic.read_into` returns it, [rows, width]; a single number as long as
+            every pixel read shows the same; None before the first is read.
     """
 
     mosaic: Mosaic
     col: int
     picture: NDArray[np.uint8]
-    valid: NDArray[np.bool_] | None = field(default=None)
+    shown: Shown | None = field(default=None)
 
     def read(self, start: int, stop: int, offset: int) -> None:
         """Read grid rows `start` to `stop`, a strip that does not go around the ring's end."""
         first = (start - offset) % len(self.picture)
         part = np.s_[first : first + stop - start]
-        valid = self.mosaic.read_into(self.picture[part], self.col, start)
-        if self.valid is None and valid is not None:
-            self.valid = np.ones(self.picture.shape[:2], dtype=bool)
-        if self.valid is not None:
-            self.valid[part] = True if valid is None else valid
+        shown = self.mosaic.read_into(self.picture[part], self.col, start)
+        if self.shown is None and isinstance(shown, int):
+            self.shown = shown
+        elif isinstance(shown, int) and isinstance(self.shown, int) and shown == self.shown:
+            return
+        else:
+            if not isinstance(self.shown, np.ndarray):
+                self.shown = np.full(self.picture.shape[:2], self.shown or 0, dtype=self.mosaic.shown_type)
+            self.shown[part] = shown
 
-    def cut(self, box: Sequence[int], offset: int) -> tuple[NDArray[np.uint8], int]:
-        """Return a box of held rows, uint8 [H, W, 3], and how many of its pixels hold data."""
+    def cut(self, box: Sequence[int], offset: int) -> tuple[NDArray[np.uint8], Shown]:
+        """Return a box of held rows, uint8 [H, W, 3], and which scene each pixel shows, as `Mosaic.read_into` returns it."""
         x0, y0, x1, y1 = box
         columns, length = slice(x0 - self.col, x1 - self.col), len(self.picture)
         top = (y0 - offset) % length
         bottom = top + y1 - y0
-        if bottom <= length:
-            picture = self.picture[top:bottom, columns]
-        else:
-            picture = np.concatenate([self.picture[top:, columns], self.picture[: bottom - length, columns]])
-        if self.valid is None:
-            return picture, (y1 - y0) * (x1 - x0)
-        n_valid = np.count_nonzero(self.valid[top:bottom, columns])
-        return picture, int(n_valid + np.count_nonzero(self.valid[: max(bottom - length, 0), columns]))
+        shown: Shown = 0 if self.shown is None else self.shown  # asked once: meanwhile, the next strip is read
+
+        def part(held: NDArray[Any]) -> NDArray[Any]:
+            if bottom <= length:
+                return held[top:bottom, columns]
+            return np.concatenate([held[top:, columns], held[: bottom - length, columns]])
+
+        return part(self.picture), shown if isinstance(shown, int) else part(shown)
 
 
 def passes(

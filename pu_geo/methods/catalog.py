@@ -10,15 +10,13 @@ from typing import Any
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards import baselines, fedaws, herocon, ncl, ncpu, propagation, pucl
 from pu_geo.methods.settings import MethodCard
+from pu_geo.records import DEFAULT_METHOD as DEFAULT_METHOD
 
 METHODS: dict[str, MethodCard] = {
     found.name: found
     for found in (propagation.CARD, ncpu.CARD, pucl.CARD, ncl.CARD, herocon.CARD, fedaws.CARD, *baselines.CARDS)
 }
 """All methods, in the order in which they are shown."""
-
-DEFAULT_METHOD = propagation.CARD.name
-"""What is trained where nobody chooses: ahead of the instant ranker on both real events that were measured (docs/tables.md)."""
 
 GROUPS = {"pu": "Positive-unlabeled learning", "types": "Kinds of damage and agencies", "yardstick": "Yardsticks"}
 """Where a card is shown, and the heading there."""

@@ -35,6 +35,12 @@ def current(db: sqlite3.Connection) -> Aoi | None:
     return None if row is None else Aoi(wkb_from_blob(row[0]), row[1], row[2])
 
 
+def in_force(db: sqlite3.Connection, at: str) -> Aoi | None:
+    """Return the area of interest that stood at a moment, RFC 3339 UTC; None where there was none."""
+    row = db.execute("SELECT geom, source, at FROM aoi_log WHERE at <= ? ORDER BY step DESC LIMIT 1", (at,)).fetchone()
+    return None if row is None or row[0] is None else Aoi(wkb_from_blob(row[0]), row[1], row[2])
+
+
 def put(db: sqlite3.Connection, wkb: bytes, source: str) -> bool:
     """Make a polygon the area of interest; returns whether it took the place of another."""
     with transaction(db):

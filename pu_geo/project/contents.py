@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import struct
 from collections.abc import Mapping, Sequence
@@ -16,14 +17,14 @@ from numpy.typing import NDArray
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import schema
 from pu_geo.project.store import now, transaction
-from pu_geo.records import FootprintTable, Grid, Scene
+from pu_geo.records import FootprintTable, Grid, Scene, Units
 
 
 def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_share: float | None = None) -> None:
     """Store scenes and the project grid that follows from them, in one transaction.
 
     Args:
-        pre_share: share of the grid, 0..1, that all pre scenes cover; None without one.
+        pre_share: share of the post scenes' area, 0..1, that all pre scenes cover; None without one.
     """
     with transaction(db):
         for scene in scenes:
@@ -55,7 +56,7 @@ def scenes(db: sqlite3.Connection) -> list[Scene]:
 
 
 def pre_share(db: sqlite3.Connection) -> float | None:
-    """Return the share of the grid, 0..1, that pre scenes cover; None where there is none, or it was not measured."""
+    """Return the share of the post scenes' area, 0..1, that pre scenes cover; None where there is none, or it was not measured."""
     row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'pre_share'").fetchone()
     return None if row is None else json.loads(row[0])
 
@@ -125,7 +126,7 @@ def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
 def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int]:
     """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new."""
     srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
-    bounds = shapely.bounds(shapely.from_wkb(list(table.wkb)))
+    bounds = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object)))
     known = dict(db.execute("SELECT building_id, geom FROM footprints"))
     outlines, taken = set(known.values()), {*known, *table.building_ids}
     number = len(known)
@@ -152,6 +153,20 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
     )
     _widen_extent(db, bounds)
     return new
+
+
+_MADE_UP = re.compile(r"b\d{6,}")  # as `insert_footprints` numbers footprints without id
+
+
+def has_made_up_id(table: FootprintTable) -> NDArray[np.bool_]:
+    """Return which footprints have an id that was given here, bool [N]: in another project it may be that of another house."""
+    return np.array(
+        [
+            _MADE_UP.fullmatch(building) is not None and building not in map(str, attributes.values())
+            for building, attributes in zip(table.building_ids, table.attributes, strict=True)
+        ],
+        dtype=np.bool_,
+    )
 
 
 def _refuse_other_outline(building_id: str, known: bytes, new: bytes) -> None:
@@ -231,12 +246,27 @@ def areas_m2(db: sqlite3.Connection) -> NDArray[np.float64]:
     return np.array([row[0] for row in db.execute("SELECT area_m2 FROM footprints ORDER BY fid")], dtype=np.float64)
 
 
+def units(db: sqlite3.Connection) -> Units:
+    """Return what the footprints are: buildings, cells of a grid, or both."""
+    rows = db.execute(
+        "SELECT source_footprint = 'grid', json_extract(attributes, '$.cell_m'), count(*) FROM footprints GROUP BY 1, 2"
+    ).fetchall()
+    n_cells = sum(n for is_cell, _, n in rows if is_cell)
+    sides = sorted({float(side) for is_cell, side, _ in rows if is_cell and side})
+    return Units(sum(n for _, _, n in rows) - n_cells, n_cells, tuple(sides))
+
+
 def footprint_sources(db: sqlite3.Connection) -> list[str]:
     """Return where each footprint came from, in the order of `building_ids`."""
     return [row[0] for row in db.execute("SELECT source_footprint FROM footprints ORDER BY fid")]
 
 
 # Chip sets
+
+
+def has_chip_set(db: sqlite3.Connection, chip_set: str) -> bool:
+    """Return whether a chip set was finished."""
+    return db.execute("SELECT 1 FROM chip_set WHERE chip_set = ?", (chip_set,)).fetchone() is not None
 
 
 def add_chip_set(db: sqlite3.Connection, chip_set: str, bands: str, size_px: int, n: int) -> None:

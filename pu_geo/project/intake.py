@@ -7,6 +7,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from pu_geo.project import contents
 from pu_geo.project.store import now, transaction
 from pu_geo.records import FootprintTable
@@ -21,7 +23,7 @@ class Intake:
     Attributes:
         file: its name, without folders.
         at: when it was taken in, RFC 3339 UTC.
-        n_in: features in the file; kept + repaired + n_dropped.
+        n_in: features in the file; kept + repaired + n_dropped. One that was split into several buildings counts once.
         kept: taken in as they were.
         repaired: mended, then taken in.
         dropped: how many were left out for which reason.
@@ -53,11 +55,14 @@ def take_in(db: sqlite3.Connection, table: FootprintTable, file: str) -> Intake:
     """
     with transaction(db):
         new = contents.insert_footprints(db, table)
-        repaired = 0 if table.is_repaired is None else int(table.is_repaired[new].sum())
-        twice = len(table.wkb) - len(new)
+        feature, is_mended = table.feature_of, np.zeros(len(table.wkb), dtype=bool)
+        if table.is_repaired is not None:
+            is_mended = table.is_repaired
+        taken, repaired = (len(np.unique(feature[rows])) for rows in (new, [i for i in new if is_mended[i]]))
+        twice = len(np.unique(feature)) - taken
         dropped = {**table.dropped, **({DUPLICATE: twice} if twice else {})}
         notes = [*table.notes, *([f"{twice} footprint(s) are in the project already and were left out."] if twice else [])]
-        found = Intake(file, now(), table.n_in, len(new) - repaired, repaired, dropped, notes)
+        found = Intake(file, now(), table.n_in, taken - repaired, repaired, dropped, notes)
         db.execute(
             "INSERT INTO intake (file, at, n_in, kept, repaired, dropped, dropped_by, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (file, found.at, found.n_in, found.kept, repaired, found.n_dropped, _json(dropped), _json(notes)),

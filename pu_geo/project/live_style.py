@@ -1,6 +1,7 @@
 """How QGIS draws the live project by itself: one default style each for the views and layers of `project.gpkg`.
 
-Colors as on the Annotate screen: Okabe-Ito for answers, viridis for scores. A person's answer always hides the score.
+Colors as on the Annotate screen and in exports (Okabe-Ito). A person's answer always hides what the score says, and what was
+not assessed is hatched, whatever its score.
 """
 
 from __future__ import annotations
@@ -14,30 +15,28 @@ TABLE = (
     "styleSLD TEXT, useAsDefault BOOLEAN, description TEXT, owner TEXT(30), ui TEXT(30), "
     "update_time DATETIME DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ','now')))"
 )
-_ANSWERS = (  # label, words, fill; what nobody can know is hatched
-    ("positive", "Confirmed by a person", {"color": "213,94,0,220"}),
-    ("not_damaged", "Not damaged, by a person", {"color": "0,114,178,150"}),
-    ("not_assessable", "Not assessable", {"color": "138,138,138,255", "style": "b_diagonal"}),
-)
-_STEPS = ((0.8, "181,222,43"), (0.6, "53,183,121"), (0.4, "31,158,137"), (0.2, "49,104,142"), (0.0, "72,40,120"))
+_LIT = '"label" IS NULL AND "assessed" = 1 AND '
+_RULES = (  # words, filter, fill; what nobody can know is hatched
+    ("Confirmed by a person", "\"label\" = 'positive'", {"color": "213,94,0,220"}),
+    ("Not damaged, by a person", "\"label\" = 'not_damaged'", {"color": "0,114,178,150"}),
+    (
+        "Not assessed", '"assessed" = 0 AND ("label" IS NOT NULL OR "run_id" IS NOT NULL)',
+        {"color": "138,138,138,255", "style": "b_diagonal"},
+    ),
+    ("Flagged by score", f"{_LIT}\"damage_binary\" = 'damaged'", {"color": "230,159,0,217"}),
+    ("Not flagged (no proof of an intact building)", f"{_LIT}\"damage_binary\" = 'not_flagged'", {"color": "180,180,180,153"}),
+    ("No score yet", '"label" IS NULL AND "run_id" IS NULL', {"style": "no", "color": "0,0,0,0"}),
+)  # fmt: skip
 _OUTLINE = {"outline_color": "51,51,51,255", "outline_style": "solid", "outline_width": "0.1", "outline_width_unit": "MM"}
 
 
 def damage_map_qml() -> str:
-    """Return the style of the view `damage_map`: by answer, without one by score in steps of 0.2."""
-    rules = [(words, f"\"label\" = '{label}'", {"style": "solid", **fill}) for label, words, fill in _ANSWERS]
-    top = 1.0
-    for low, color in _STEPS:
-        below = f' AND "score" < {top}' if top < 1 else ""
-        fill = {"style": "solid", "color": f"{color},190"}
-        rules.append((f"Score {low:.1f} to {top:.1f}", f'"label" IS NULL AND "score" >= {low}{below}', fill))
-        top = low
-    rules.append(("No score yet", '"label" IS NULL AND "score" IS NULL', {"style": "no", "color": "0,0,0,0"}))
+    """Return the style of the view `damage_map`: by answer, without one by what the map says at its threshold."""
     listed = "".join(
         f'<rule key="{{pu-geo-{i}}}" label={quoteattr(words)} filter={quoteattr(which)} symbol="{i}"/>'
-        for i, (words, which, _) in enumerate(rules)
+        for i, (words, which, _) in enumerate(_RULES)
     )
-    symbols = "".join(_symbol(i, fill | _OUTLINE) for i, (_, _, fill) in enumerate(rules))
+    symbols = "".join(_symbol(i, {"style": "solid", **fill} | _OUTLINE) for i, (_, _, fill) in enumerate(_RULES))
     return _document(f'type="RuleRenderer"><rules key="{{pu-geo}}">{listed}</rules><symbols>{symbols}</symbols>')
 
 
@@ -69,6 +68,15 @@ def insert(table: str, qml: str, description: str) -> str:
         "INSERT INTO layer_styles (f_table_catalog, f_table_schema, f_table_name, f_geometry_column, styleName, styleQML, "
         f"useAsDefault, description, owner) SELECT '', '', '{table}', 'geom', '{STYLE_NAME}', {_quoted(qml)}, NOT EXISTS "
         f"(SELECT 1 FROM layer_styles WHERE f_table_name = '{table}' AND useAsDefault), {_quoted(description)}, ''"
+    )
+
+
+def renew(table: str, qml: str, description: str) -> str:
+    """Return the statement that brings our style of an older schema up to date; one that a person saved stays as it is."""
+    ours = qml[: qml.index("type=")]
+    return (
+        f"UPDATE layer_styles SET styleQML = {_quoted(qml)}, description = {_quoted(description)} "
+        f"WHERE f_table_name = '{table}' AND styleName = '{STYLE_NAME}' AND substr(styleQML, 1, {len(ours)}) = {_quoted(ours)}"
     )
 
 

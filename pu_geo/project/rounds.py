@@ -21,7 +21,7 @@ class PastAnswer:
     """What was known of a building in an earlier round.
 
     Attributes:
-        damage_binary: "damaged", "not_flagged" or "not_assessed", as that round's map had it.
+        damage_binary: "damaged", "not_flagged" or "not_assessed", as the map had it that was published last in that round.
         label: a person's answer, or None where only a score spoke.
         score: of the run that the map showed; None where there was none.
     """
@@ -38,11 +38,17 @@ class PastAnswer:
 
 @dataclass(frozen=True)
 class Round:
-    """The round of a project, and all rounds before it, oldest first."""
+    """The round of a project, and all rounds before it, oldest first.
+
+    Attributes:
+        compared_with: the map of the round before that the newest of `past` is from: a version such as "v2", or "run " and the
+            id of a run where none was published; "" where there was no map, or an older PU-Geo did not note it.
+    """
 
     number: int
     previous: str
     past: Sequence[PastAnswer]
+    compared_with: str = ""
 
 
 def write(layout: Layout, found: Round) -> None:
@@ -56,7 +62,8 @@ def read(layout: Layout) -> Round:
     if not path.is_file():
         return Round(1, "", ())
     stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return Round(stored["number"], stored["previous"], [PastAnswer(*one) for one in stored["past"]])
+    past = [PastAnswer(*one) for one in stored["past"]]
+    return Round(stored["number"], stored["previous"], past, stored.get("compared_with", ""))
 
 
 def last_of_each(found: Round) -> dict[str, PastAnswer]:

@@ -1,4 +1,7 @@
-"""Finished runs: facts in the GeoPackage, arrays in `runs/<id>/`. A finished run is never changed."""
+"""Finished runs: facts in the GeoPackage, arrays in `runs/<id>/`. A finished run is never changed.
+
+One of them is shown: on the live map, on the screens, and in exports that name no other. The log `pinned_run` says which.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,24 @@ import hashlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import ProjectError
+from pu_geo.project import checks, choices, versions
 from pu_geo.project.layout import Layout, checked_id, write_array, write_json
 from pu_geo.project.store import now, transaction
-from pu_geo.records import RunFacts
+from pu_geo.records import DEFAULT_METHOD, RunFacts
 
+Why = Literal["person", "published", "audited", "recommended", "newest"]
+Reasons = Mapping[str, str]
+"""Building id -> why the picture keeps it from being assessed, for those that it keeps from it."""
 _HASH_BLOCK = 1 << 20
 
 
@@ -40,6 +47,11 @@ def ranks(scores: NDArray[np.float32]) -> NDArray[np.int64]:
     return result
 
 
+def written(scores: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Return float32 scores [N] as every file has them, with 4 decimals; thresholds are compared with these."""
+    return np.asarray(scores, np.float32).astype(np.float64).round(4)
+
+
 def finish(
     db: sqlite3.Connection,
     layout: Layout,
@@ -49,13 +61,15 @@ def finish(
     scores: NDArray[np.float32],
     arrays: Mapping[str, NDArray[np.generic]],
     files: Sequence[Path] = (),
+    reasons: Reasons | None = None,
 ) -> None:
     """Store a run: its arrays, a manifest with their sha256, then its row. It exists once the row does.
 
-    The live map shows the newest run, unless a person chose one.
+    The live map shows it if it is the one to show now; see `to_show`.
 
     Args:
         ids: building of each row of `scores` [N] and of the arrays.
+        reasons: what the picture keeps from being assessed; None where that is not known.
         arrays: name -> array, written as `<name>.npy`; "embeddings" and "clusters" are known names.
         files: files written into the run's folder already (weights).
     """
@@ -74,9 +88,10 @@ def finish(
                 "INSERT INTO run VALUES (?, ?, ?, ?)",
                 (facts.run_id, facts.method, facts.created_at, json.dumps(asdict(facts))),
             )
-            last = db.execute("SELECT by_person FROM pinned_run ORDER BY pin DESC LIMIT 1").fetchone()
-            if last is None or not last[0]:
-                _pin(db, facts.run_id, ids, scores, by_person=False)
+            _put_scores(db, facts, ids, scores, reasons)
+            found = to_show(db, layout)
+            if found is not None and found[0].run_id != pinned(db):
+                _pin(db, found[0].run_id, by_person=False)
 
 
 @contextmanager
@@ -89,19 +104,118 @@ def whole_or_not_at_all(folder: Path) -> Iterator[None]:
         raise
 
 
-def pin(db: sqlite3.Connection, layout: Layout, run_id: str) -> None:
-    """Make a run the one that the live map shows."""
-    ids = building_ids_of(layout, run_id)
-    scores = array(layout, run_id, "scores")
+def pin(db: sqlite3.Connection, layout: Layout, run_id: str, reasons: Reasons | None = None) -> None:
+    """Store that a person chose a run to be shown.
+
+    Args:
+        reasons: what the picture keeps from being assessed, where the run was stored without.
+    """
+    facts = find(db, run_id)
     with transaction(db):
-        _pin(db, run_id, ids, scores, by_person=True)
+        _complete(db, layout, facts, reasons)
+        _pin(db, facts.run_id, by_person=True)
 
 
-def _pin(db: sqlite3.Connection, run_id: str, ids: Sequence[str], scores: NDArray[np.generic], *, by_person: bool) -> None:
-    values = scores.astype(np.float64).tolist()
-    rows = zip([run_id] * len(ids), ids, values, ranks(scores.astype(np.float32)).tolist(), strict=True)
-    db.executemany("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?)", rows)
+def unpin(db: sqlite3.Connection, layout: Layout) -> None:
+    """Store that no person's choice counts any more: the run is shown that would be without one; see `to_show`."""
+    with transaction(db):
+        found = to_show(db, layout, by_person=False)
+        if found is not None:
+            _complete(db, layout, found[0], None)
+            _pin(db, found[0].run_id, by_person=False)
+
+
+def settle(db: sqlite3.Connection, layout: Layout, reasons_of: Callable[[RunFacts], Reasons | None]) -> RunFacts | None:
+    """Make the run that is to be shown now the one that the live map shows; return it, None before there is one.
+
+    Called where a version was published or an audit begun, and where a run is asked for: an older PU-Geo, or a folder that
+    somebody took away, may have left another one.
+
+    Args:
+        reasons_of: says what the picture keeps from being assessed, for a run that was stored without.
+    """
+    found = to_show(db, layout)
+    if found is None:
+        return None
+    facts, _ = found
+    why = reasons_of(facts) if reasons(db, facts.run_id) is None else None
+    if why is not None or facts.run_id != pinned(db):
+        with transaction(db):
+            _complete(db, layout, facts, why)
+            if to_show(db, layout) == found and facts.run_id != pinned(db):
+                _pin(db, facts.run_id, by_person=False)
+    return facts
+
+
+def to_show(db: sqlite3.Connection, layout: Layout, *, by_person: bool = True) -> tuple[RunFacts, Why] | None:
+    """Return the run that is to be shown, and why; None before there is one.
+
+    The run that a person chose; else the one published last, else the one audited last, else the newest of the method that
+    the app recommends, else the newest.
+
+    Args:
+        by_person: whether a person's choice counts.
+    """
+    found = all_runs(db)
+    by_id = {facts.run_id: facts for facts in found}
+    last = db.execute("SELECT run_id, by_person FROM pinned_run ORDER BY pin DESC LIMIT 1").fetchone()
+    if by_person and last is not None and last[1] and last[0] in by_id:
+        return by_id[last[0]], "person"
+    for version in versions.all_facts(layout):
+        if version["run_id"] in by_id:
+            return by_id[version["run_id"]], "published"
+    for check in reversed(checks.all_checks(layout)):
+        if check["purpose"] == "audit" and check["run_id"] in by_id:
+            return by_id[check["run_id"]], "audited"
+    for facts in found:
+        if facts.method == DEFAULT_METHOD:
+            return facts, "recommended"
+    return (found[0], "newest") if found else None
+
+
+def _pin(db: sqlite3.Connection, run_id: str, *, by_person: bool) -> None:
     db.execute("INSERT INTO pinned_run (run_id, at, by_person) VALUES (?, ?, ?)", (run_id, now(), by_person))
+
+
+def _complete(db: sqlite3.Connection, layout: Layout, facts: RunFacts, why: Reasons | None) -> None:
+    """Store scores and threshold for the live map, where an older PU-Geo did not, or did not know what is assessed."""
+    rows = db.execute("SELECT building_id, score, reason FROM score WHERE run_id = ?", (facts.run_id,)).fetchall()
+    if rows and (why is None or rows[0][2] is not None):
+        return
+    if rows:
+        ids, scores = [row[0] for row in rows], np.array([row[1] for row in rows], np.float32)
+    else:
+        scores = np.asarray(array(layout, facts.run_id, "scores"), np.float32)
+        ids = building_ids_of(layout, facts.run_id)
+    _put_scores(db, facts, ids, scores, why)
+
+
+def _put_scores(
+    db: sqlite3.Connection, facts: RunFacts, ids: Sequence[str], scores: NDArray[np.generic], why: Reasons | None
+) -> None:
+    """Store what the live map shows of a run: scores as exports write them, why a building has none, and the threshold."""
+    hidden = [None] * len(ids) if why is None else [why.get(building, "") for building in ids]
+    places = ranks(np.asarray(scores, np.float32)).tolist()
+    rows = zip([facts.run_id] * len(ids), ids, written(scores).tolist(), places, hidden, strict=True)
+    db.executemany("INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?, ?)", rows)
+    choices.keep_own_threshold(db, facts)
+
+
+def put_reasons(db: sqlite3.Connection, run_id: str, why: Reasons) -> None:
+    """Store anew what the picture keeps a run's buildings from being assessed by, such as after chips were cut again."""
+    with transaction(db):
+        ids = [row[0] for row in db.execute("SELECT building_id FROM score WHERE run_id = ?", (run_id,))]
+        rows = ((why.get(building, ""), run_id, building) for building in ids)
+        db.executemany("UPDATE score SET reason = ? WHERE run_id = ? AND building_id = ?", rows)
+
+
+def reasons(db: sqlite3.Connection, run_id: str) -> dict[str, str] | None:
+    """Return why buildings of a run are not assessed, as it was stored with the run; None where it was not."""
+    known = db.execute("SELECT reason IS NOT NULL FROM score WHERE run_id = ? LIMIT 1", (run_id,)).fetchone()
+    if known is None or not known[0]:
+        return None
+    rows = db.execute("SELECT building_id, reason FROM score WHERE run_id = ? AND reason <> ''", (run_id,))
+    return dict(rows.fetchall())
 
 
 def pinned(db: sqlite3.Connection) -> str | None:
@@ -118,11 +232,13 @@ def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
 
 def _facts(values: dict[str, Any]) -> RunFacts:
     """Build facts from JSON, where every tuple has become a list."""
-    return RunFacts(**{**values, "warnings": tuple(values["warnings"])})
+    return RunFacts(
+        **{**values, "warnings": tuple(values["warnings"]), "without_answers": tuple(values.get("without_answers", ()))}
+    )
 
 
 def find(db: sqlite3.Connection, run_id: str) -> RunFacts:
-    """Return one run; "latest" is the newest.
+    """Return one run; "chosen" is the one that is shown, "latest" the newest.
 
     Raises:
         ProjectError: if there is no such run.
@@ -130,6 +246,8 @@ def find(db: sqlite3.Connection, run_id: str) -> RunFacts:
     found = all_runs(db)
     if run_id == "latest" and found:
         return found[0]
+    if run_id == "chosen" and found:
+        run_id = pinned(db) or found[0].run_id
     for facts in found:
         if facts.run_id == run_id:
             return facts

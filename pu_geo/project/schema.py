@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pu_geo.project import live_style
 
-SCHEMA = 5
+SCHEMA = 6
 APPLICATION_ID = 0x47504B47  # "GPKG"
 USER_VERSION = 10300
 UNDEFINED_CARTESIAN = -1  # GeoPackage's own number for local coordinates
@@ -44,20 +44,36 @@ _ANSWER_COLUMNS = (
     "imported_by TEXT",
 )
 
+# What the map says of each building, as an export of the same moment does: `tests/tasks/test_live_view.py` compares the two.
+# GDAL takes a column without a declared type or a CAST for text. Scores are stored as exports write them, with 4 decimals; so are thresholds. A person's answer overrides the picture.
 _VIEW = """
 CREATE VIEW damage_map AS
-  SELECT f.fid AS OGC_FID, f.geom AS geom, f.building_id AS building_id, f.area_m2 AS area_m2,
-    CASE WHEN e.label = 'cleared' THEN NULL ELSE e.label END AS label, a.analyst AS labeller,
-    ifnull(a.origin_at, a.at) AS labelled_at, s.score AS score, s.rank AS rank, s.run_id AS run_id,
-    CASE WHEN e.reason = '' THEN NULL ELSE e.reason END AS reason,
-    CASE WHEN e.damage_types = '[]' THEN NULL ELSE e.damage_types END AS damage_types,
-    CASE WHEN e.comment = '' THEN NULL ELSE e.comment END AS comment
-  FROM footprints f
-  LEFT JOIN label_event e ON e.event = (SELECT max(x.event) FROM label_event x WHERE x.building_id = f.building_id)
-  LEFT JOIN label_event a ON a.event = ifnull(e.answer, e.event)
-  LEFT JOIN score s ON s.building_id = f.building_id
-    AND s.run_id = (SELECT p.run_id FROM pinned_run p ORDER BY p.pin DESC LIMIT 1)
+  SELECT OGC_FID, geom, building_id, area_m2, label, labeller, labelled_at,
+    CAST(CASE WHEN why IS NULL THEN score END AS REAL) AS score, CAST(CASE WHEN why IS NULL THEN rank END AS INTEGER) AS rank,
+    run_id, reason, damage_types, comment, threshold, CAST(why IS NULL AS INTEGER) AS assessed, why AS not_assessed_reason,
+    CASE WHEN why IS NOT NULL THEN 'not_assessed' WHEN label = 'positive' THEN 'damaged' WHEN label IS NOT NULL THEN 'not_flagged'
+      WHEN score >= threshold THEN 'damaged' ELSE 'not_flagged' END AS damage_binary
+  FROM (
+    SELECT *, CASE WHEN label = 'not_assessable' THEN ifnull(reason, 'unclear') WHEN label IS NOT NULL THEN NULL
+      WHEN run_id IS NULL THEN 'no_run' WHEN score IS NULL THEN 'nodata' WHEN hidden IS NULL THEN 'not_known'
+      ELSE nullif(hidden, '') END AS why
+    FROM (
+      SELECT f.fid AS OGC_FID, f.geom AS geom, f.building_id AS building_id, f.area_m2 AS area_m2,
+        CASE WHEN e.label = 'cleared' THEN NULL ELSE e.label END AS label, a.analyst AS labeller,
+        ifnull(a.origin_at, a.at) AS labelled_at, s.score AS score, s.rank AS rank, c.run_id AS run_id,
+        CASE WHEN e.reason = '' THEN NULL ELSE e.reason END AS reason,
+        CASE WHEN e.damage_types = '[]' THEN NULL ELSE e.damage_types END AS damage_types,
+        CASE WHEN e.comment = '' THEN NULL ELSE e.comment END AS comment, c.threshold AS threshold, s.reason AS hidden
+      FROM footprints f
+      LEFT JOIN label_event e ON e.event = (SELECT max(x.event) FROM label_event x WHERE x.building_id = f.building_id)
+      LEFT JOIN label_event a ON a.event = ifnull(e.answer, e.event)
+      LEFT JOIN (SELECT p.run_id AS run_id, (SELECT t.threshold FROM threshold t WHERE t.run_id = p.run_id
+        ORDER BY t.step DESC LIMIT 1) AS threshold FROM pinned_run p ORDER BY p.pin DESC LIMIT 1) c ON TRUE
+      LEFT JOIN score s ON s.run_id = c.run_id AND s.building_id = f.building_id))
 """
+
+# Why the picture keeps a building from being assessed: "" where it does not, NULL where an older PU-Geo stored the score.
+_HIDDEN = "reason TEXT"
 
 _TABLES = f"""
 CREATE TABLE pugeo_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -85,7 +101,7 @@ CREATE TABLE run (
   run_id TEXT PRIMARY KEY, method TEXT NOT NULL, created_at TEXT NOT NULL, facts TEXT NOT NULL);
 CREATE TABLE score (
   run_id TEXT NOT NULL, building_id TEXT NOT NULL, score REAL NOT NULL, rank INTEGER NOT NULL,
-  PRIMARY KEY (run_id, building_id)) WITHOUT ROWID;
+  {_HIDDEN}, PRIMARY KEY (run_id, building_id)) WITHOUT ROWID;
 CREATE TABLE pinned_run (
   pin INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, at TEXT NOT NULL, by_person INTEGER NOT NULL);{_VIEW};
 """
@@ -115,7 +131,7 @@ _AREAS = (
     live_style.TABLE,
     "INSERT OR IGNORE INTO gpkg_contents (table_name, data_type, identifier) "
     "VALUES ('layer_styles', 'attributes', 'layer_styles')",
-    live_style.insert("damage_map", live_style.damage_map_qml(), "Answers, and scores where there is none"),
+    live_style.insert("damage_map", live_style.damage_map_qml(), "What the damage map says"),
     live_style.insert("areas", live_style.areas_qml(), "Outlines"),
 )
 
@@ -150,7 +166,28 @@ _DECISIONS = (
     "VALUES ('decision', 'attributes', 'decision', 'append-only log of decisions about groups of buildings')",
 )
 
-CREATE = _GEOPACKAGE + _TABLES + _REGISTRY + "".join(f"{statement};\n" for statement in (*_AREAS, *_AOI, *_DECISIONS))
+# What people chose: see `choices`. Came with schema 6, as did the map's threshold and what is assessed in the view for QGIS.
+_CHOICES = (
+    "CREATE TABLE threshold (step INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, run_id TEXT NOT NULL, threshold REAL NOT NULL, "
+    "origin TEXT NOT NULL, at TEXT NOT NULL)",
+    "CREATE INDEX threshold_run ON threshold (run_id, step)",
+    "CREATE TABLE choice (choice INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, "
+    "at TEXT NOT NULL)",
+    "CREATE INDEX choice_name ON choice (name, choice)",
+    *(
+        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, 'choices are never changed'); END"
+        for table in ("threshold", "choice")
+        for verb in ("UPDATE", "DELETE")
+    ),
+    "INSERT INTO gpkg_contents (table_name, data_type, identifier, description) VALUES "
+    "('threshold', 'attributes', 'threshold', 'append-only log of the threshold of each run, and who or what set it'), "
+    "('choice', 'attributes', 'choice', 'append-only log of what people chose on the screens')",
+)
+
+CREATE = (
+    _GEOPACKAGE + _TABLES + _REGISTRY + "".join(f"{statement};\n" for statement in (*_AREAS, *_AOI, *_DECISIONS, *_CHOICES))
+)
 
 # Schema number -> statements that lead to the next one. Rows of the log are never rewritten.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
@@ -158,4 +195,11 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
     2: _AREAS,
     3: _AOI,
     4: _DECISIONS,
+    5: (
+        *_CHOICES,
+        f"ALTER TABLE score ADD COLUMN {_HIDDEN}",
+        "DROP VIEW damage_map",
+        _VIEW,
+        live_style.renew("damage_map", live_style.damage_map_qml(), "What the damage map says"),
+    ),
 }

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pu_geo.analysis import assessability
-from pu_geo.project import alignment, contents, store
+from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import chip_facts
@@ -22,10 +22,10 @@ LARGEST_CM = np.iinfo(np.int16).max
 
 @dataclass(frozen=True)
 class Seen:
-    """What the imagery says of the newest chip set's buildings.
+    """What the imagery says of a chip set's buildings.
 
     Attributes:
-        reasons: building id -> why it is not assessed, "outside_image", "nodata" or "cloud"; the others can be.
+        reasons: building id -> why it is not assessed, see `assessability.reasons`; the others can be.
         candidates: building id -> likeliest reason, should somebody call it not assessable; "misaligned" too.
         shifts: names the shifts that `shifts_for_browser` sends; None where pre and post are not aligned.
     """
@@ -35,12 +35,19 @@ class Seen:
     shifts: str | None = None
 
 
-def seen(layout: Layout) -> Seen:
-    """Say what the imagery says; nothing before there are footprints."""
+def seen(layout: Layout, run_id: str | None = None) -> Seen:
+    """Return what the imagery says; nothing before there are footprints.
+
+    Args:
+        run_id: whose chips and evidence count; those of the newest chip set, without regard to evidence, if None.
+    """
     with store.connect(layout) as db:
-        chip_set, stamp = contents.latest_chip_set(db), contents.count_footprints(db)
+        run = None if run_id is None else runs.find(db, run_id)
+        chip_set = contents.latest_chip_set(db) if run is None else run.chip_set
+        stamp = contents.count_footprints(db)
     changed = [_changed_at(path) for path in _files(layout, chip_set)]
-    return _seen(layout, chip_set, f"{stamp}-" + "-".join(str(one) for one in changed))
+    without_answers = () if run is None else run.without_answers
+    return _seen(layout, chip_set, f"{stamp}-" + "-".join(str(one) for one in changed), without_answers)
 
 
 def _changed_at(path: Path) -> int:
@@ -57,7 +64,7 @@ def _files(layout: Layout, chip_set: str | None) -> list[Any]:
 
 
 @lru_cache(maxsize=4)
-def _seen(layout: Layout, chip_set: str | None, stamp: str) -> Seen:
+def _seen(layout: Layout, chip_set: str | None, stamp: str, without_answers: tuple[int, ...]) -> Seen:
     shifts = _alignment(layout)
     name = None if shifts is None else stamp.replace("-", "")
     failed = set() if shifts is None else _failed(shifts)
@@ -68,7 +75,9 @@ def _seen(layout: Layout, chip_set: str | None, stamp: str) -> Seen:
     is_misaligned = np.array([building in failed for building in ids], dtype=np.bool_)
     likeliest = assessability.candidates(facts, is_misaligned)
     return Seen(
-        assessability.by_building(ids, assessability.reasons(facts)), assessability.by_building(ids, likeliest), name
+        assessability.by_building(ids, assessability.reasons(facts, without_answers)),
+        assessability.by_building(ids, likeliest),
+        name,
     )
 
 
@@ -101,7 +110,7 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
     """Return what the imagery says of one building.
 
     Returns:
-        {"reason", "candidate": as in `Seen`, "" if there is none; the shares of `assessability.SHARES` that are known, 0..1;
+        {"reason", "candidate": as in `Seen`, "" if there is none; the shares of `assessability.SHARES` that are known, 0..1, of the outline;
         "shift_dx_m", "shift_dy_m", "shift_quality" where the project is aligned and both dates show the building}
     """
     said = seen(layout)
@@ -114,7 +123,10 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
     facts = chip_facts(layout, chip_set) if chip_set else {"building_ids": []}
     if building_id in facts["building_ids"]:
         row = facts["building_ids"].index(building_id)
-        told |= {key: facts[key][row] for key in assessability.SHARES if key in facts}
+        for role, name in (("post", "post_hidden_share"), ("pre", "pre_hidden_share")):
+            share = assessability.hidden_share(facts, role)
+            if share is not None:
+                told[name] = round(float(share[row]), 4)
     found = _alignment(layout)
     if found is not None:
         row = list(found.building_ids).index(building_id)

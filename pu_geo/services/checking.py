@@ -19,7 +19,7 @@ from pu_geo.analysis import assessability, audit, progress
 from pu_geo.errors import PuGeoError
 from pu_geo.project import checks, contents, labels, queues, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services import queueing
+from pu_geo.services import choices, queueing
 from pu_geo.services.imagery import chip_facts
 
 Purpose = Literal["stop", "audit"]
@@ -118,6 +118,7 @@ def _begin(
             if other["is_open"]:
                 checks.save_facts(layout, {**other, "is_open": False})
         checks.add(layout, facts, {name: np.asarray(getattr(sample, name)) for name in _SAMPLE})
+    choices.chosen_run(layout)  # an audited run is shown, unless a person chose or published another one
     return load(layout, str(facts["id"]))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pu_geo.analysis import estimates, inspecting, ranker
+from pu_geo.analysis import assessability, estimates, inspecting, ranker
 from pu_geo.errors import ProjectError
 from pu_geo.project import accepted, contents, decisions, labels, runs, store
 from pu_geo.project.layout import Layout
@@ -161,7 +161,8 @@ def next_run(layout: Layout) -> NextRun:
         chip_set = contents.latest_chip_set(db)
         if chip_set is None:
             return NextRun(0, 0, 0, 0)
-        pu = labels.pu_set(db, ids=chip_facts(layout, chip_set)["building_ids"])
+        facts = chip_facts(layout, chip_set)
+        pu = labels.pu_set(db, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
         taken, n = accepted.accepted_ids(db), int(accepted.is_accepted(db, pu).sum())
     n_there = len(taken.intersection(pu.building_ids))
     return NextRun(int(pu.is_positive.sum()), int(pu.is_not_damaged.sum()), n, n_there - n)
@@ -183,8 +184,9 @@ def effect(layout: Layout) -> Effect | None:
 def _effect(layout: Layout, chip_set: str, stamp: tuple[int, int]) -> Effect | None:
     """Work it out by the labels and decisions up to those of `stamp`, so that a page drawn anew fits nothing."""
     event, decision = stamp
+    facts = chip_facts(layout, chip_set)
     with store.connect(layout) as db:
-        pu = labels.pu_set(db, at=event, ids=chip_facts(layout, chip_set)["building_ids"])
+        pu = labels.pu_set(db, at=event, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
         is_accepted = accepted.is_accepted(db, pu, at=decision)
     if not is_accepted.any() or not pu.is_positive.any() or (pu.is_positive | is_accepted).all():
         return None

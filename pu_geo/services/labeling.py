@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis import estimates, ranker
+from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.errors import LabelError
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.labels import Ack, LabelOp
@@ -165,17 +165,18 @@ def positions(layout: Layout) -> dict[str, int]:
 
 
 @lru_cache(maxsize=2)
-def _plain_features(path: str, stamp: str) -> ranker.PreparedFeatures:
+def _plain_features(layout: Layout, chip_set: str, stamp: str) -> ranker.PreparedFeatures:
     """Load the features of the unaugmented chips and prepare them once; another `stamp` makes a new entry."""
-    views = np.load(path, mmap_mode="r", allow_pickle=False)
-    return ranker.prepare(np.asarray(views[0], dtype=np.float32))
+    views = np.load(layout.features(chip_set), mmap_mode="r", allow_pickle=False)
+    is_visible = assessability.reasons(chip_facts(layout, chip_set)) == ""
+    return ranker.prepare(np.asarray(views[0], dtype=np.float32), is_visible)
 
 
 def plain_features(layout: Layout, chip_set: str) -> NDArray[np.float32]:
     """Return the standardised features of the unaugmented chips, float32 [N, D]."""
     with store.connect(layout) as db:
         created_at = store.created_at(db)
-    return _plain_features(str(layout.features(chip_set)), _stamp(layout, chip_set, created_at)).values
+    return _plain_features(layout, chip_set, _stamp(layout, chip_set, created_at)).values
 
 
 def scores_now(layout: Layout) -> NDArray[np.float32] | None:
@@ -207,12 +208,13 @@ def _live_ranking(
     layout: Layout, chip_set: str, stamp: str, at_event: int
 ) -> tuple[NDArray[np.float32], float | None] | None:
     """Rank a chip set's buildings by the labels after one event; None unless there are positives and others."""
+    facts = chip_facts(layout, chip_set)
     with store.connect(layout) as db:
-        pu = labels.pu_set(db, at=at_event, ids=chip_facts(layout, chip_set)["building_ids"])
+        pu = labels.pu_set(db, at=at_event, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
     used = pu.is_positive[~pu.is_left_out]
     if not used.any() or used.all():
         return None
-    prepared = _plain_features(str(layout.features(chip_set)), stamp)
+    prepared = _plain_features(layout, chip_set, stamp)
     return estimates.rank_with_estimate(
         prepared, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged
     )

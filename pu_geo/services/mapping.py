@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pu_geo import jobs
-from pu_geo.analysis import assessability
+from pu_geo.analysis import assessability, scenes
+from pu_geo.analysis.scenes import SceneRow as SceneRow
 from pu_geo.errors import PuGeoError
 from pu_geo.jobs import JobView
 from pu_geo.project import areas, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout, checked_id
 from pu_geo.records import RunFacts
-from pu_geo.services import auditing
+from pu_geo.services import auditing, choices, training
 from pu_geo.services.imagery import chip_facts
 
 EXPORT_TASKS = ("publish", "export")
@@ -35,33 +36,58 @@ class ThresholdView:
     Attributes:
         n_flagged: unlabeled with at least this score.
         n_confirmed: positives.
+        n_not_assessed: of which nothing is known.
+        n_later: footprints that were added after the run and that it does not score.
+        units: the words for what is counted: "buildings", "cells of 30 m", or both.
     """
 
     n: int
     n_flagged: int
     n_confirmed: int
+    n_not_assessed: int
+    n_later: int = 0
+    units: str = "buildings"
 
 
 def run(layout: Layout, run_id: str) -> RunFacts:
-    """Return one run; "latest" is the newest."""
-    with store.connect(layout) as db:
-        return runs.find(db, run_id)
+    """Return one run; "chosen" is the one that is shown, "latest" the newest."""
+    return choices.run(layout, run_id)
 
 
 def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView:
     """Count what a threshold flags, with the labels of this moment."""
-    scores = np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)
+    scores = runs.written(runs.array(layout, run_id, "scores"))
     with store.connect(layout) as db:
-        answers = labels.current_labels(db)
-    said = [answers.get(building) for building in runs.building_ids_of(layout, run_id)]
-    above = scores.round(4) >= round(threshold, 4)
-    is_hidden = assessability.reasons(chip_facts(layout, run(layout, run_id).chip_set)) != ""
+        answers, units, n_now = labels.current_labels(db), contents.units(db), contents.count_footprints(db)
+    ids, hidden = runs.building_ids_of(layout, run_id), choices.reasons_of(layout, run(layout, run_id)) or {}
+    said = [answers.get(building) for building in ids]
+    above = scores >= round(threshold, 4)
+    is_hidden = np.array([label is None and building in hidden for building, label in zip(ids, said, strict=True)])
     is_open = np.array([label is None for label in said]) & ~is_hidden
     return ThresholdView(
         n=len(scores),
         n_flagged=int((above & is_open).sum()),
         n_confirmed=said.count("positive"),
+        n_not_assessed=said.count("not_assessable") + int(is_hidden.sum()),
+        n_later=max(n_now - len(scores), 0),
+        units=units.full,
     )
+
+
+def scene_rows(layout: Layout, run_id: str, threshold: float) -> list[SceneRow]:
+    """Return what a run says in each post-event scene, with the labels of this moment; see `analysis.scenes`."""
+    facts = run(layout, run_id)
+    chips = chip_facts(layout, facts.chip_set)
+    scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
+    with store.connect(layout) as db:
+        answers = labels.current_labels(db)
+    why = assessability.reasons(chips, facts.without_answers)
+    return scenes.scene_rows(chips, scores, threshold, why, [answers.get(building) for building in chips["building_ids"]])
+
+
+def doubts(layout: Layout, run_id: str, threshold: float) -> list[str]:
+    """Return in which scenes the result of a run is doubtful and what to do, one sentence a scene."""
+    return scenes.doubts(scene_rows(layout, run_id, threshold))
 
 
 def histogram(layout: Layout, run_id: str, n_bins: int = 50) -> tuple[Sequence[float], Sequence[int]]:
@@ -99,10 +125,31 @@ def publish_arguments(
 
 
 def map_arguments(layout: Layout, run_id: str, threshold: float | None) -> dict[str, object]:
-    """Return what every job on a run's map takes; the threshold is the run's own if None. The audit is judged here and now."""
+    """Return what every job on a run's map takes; the threshold is the one chosen for the run if None.
+
+    The audit is judged here and now.
+    """
     facts = run(layout, run_id)
-    limit = facts.threshold if threshold is None else threshold
-    return {"run_id": facts.run_id, "threshold": limit, "audit": auditing.facts(layout, facts.run_id, limit)}
+    limit = choices.threshold(layout, facts.run_id)
+    if threshold is not None and round(threshold, 4) != limit.value:
+        limit = choices.Threshold(round(threshold, 4), choices.PERSON)
+    audit = auditing.facts(layout, facts.run_id, limit.value)
+    return {"run_id": facts.run_id, "threshold": limit.value, "threshold_origin": limit.origin, "audit": audit}
+
+
+def which_words(facts: Mapping[str, Any]) -> str:
+    """Say of which run a map is, at which threshold, who or what set that, and whether it was audited.
+
+    Args:
+        facts: "run_id" and "threshold"; "method", "threshold_origin" and "audit_id" where they are known: versions that an
+            older PU-Geo published have none.
+    """
+    method = f" ({training.method_title(str(facts['method']))})" if "method" in facts else ""
+    origin = f" ({choices.origin_words(str(facts['threshold_origin']))})" if "threshold_origin" in facts else ""
+    audit = (
+        "" if "audit_id" not in facts else f", {'' if facts['audit_id'] == 'not audited' else 'audit '}{facts['audit_id']}"
+    )
+    return f"Run {facts['run_id']}{method}, threshold {float(facts['threshold']):.4g}{origin}{audit}."
 
 
 def start_adding_areas(layout: Layout, path: str, layer: str) -> str:

@@ -15,7 +15,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label
-from pu_geo.services import labeling
+from pu_geo.services import choices, labeling
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def like(
     Raises:
         ProjectError: if there is no such run, it knows none of these buildings, or count is below 1.
     """
+    found_run = choices.run(layout, run_id).run_id
     with store.connect(layout) as db:
-        found_run = runs.find(db, run_id).run_id
         event = labels.last_event(db)
     if count < 1:
         raise ProjectError(f"{count} buildings were asked for.", "Ask for 1 or more.")

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from pu_geo import jobs
-from pu_geo.analysis import balance, estimates, ranker
+from pu_geo.analysis import assessability, balance, estimates, ranker
 from pu_geo.analysis import outliers as formulas
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.project import decisions, labels, runs, store
@@ -20,7 +20,8 @@ from pu_geo.project.decisions import Decision
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label
-from pu_geo.services import labeling
+from pu_geo.services import choices, labeling
+from pu_geo.services.imagery import chip_facts
 
 OUTLIER_TASKS = ("outliers",)
 KIND = "reviewed"
@@ -54,13 +55,12 @@ class Suspect:
 
 
 def run_id_of(layout: Layout, run_id: str) -> str:
-    """Return the id of a run; "latest" is the newest.
+    """Return the id of a run; "chosen" is the one that is shown, "latest" the newest.
 
     Raises:
         ProjectError: if there is no such run.
     """
-    with store.connect(layout) as db:
-        return runs.find(db, run_id).run_id
+    return choices.run(layout, run_id).run_id
 
 
 def start(layout: Layout, run_id: str) -> str:
@@ -95,6 +95,7 @@ def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, event: int) -> tup
     ids = runs.building_ids_of(layout, run_id)
     with store.connect(layout) as db:
         pu = labels.pu_set(db, at=event, ids=ids)
+    pu = pu.without(assessability.reasons(chip_facts(layout, chip_set)) != "")
     features = ranker.PreparedFeatures(labeling.plain_features(layout, chip_set))
     try:
         share = estimates.elkan_noto_share(features, pu.is_positive, is_left_out=pu.is_left_out, n_folds=3)

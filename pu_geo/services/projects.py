@@ -14,7 +14,8 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import HOME_VARIABLE, SUFFIX, Layout, find_project, write_json
 from pu_geo.project.layout import home as home
-from pu_geo.records import RunFacts
+from pu_geo.records import RunFacts, Units
+from pu_geo.services import choices
 
 SAMPLE_NAME = "Sample event"
 _RECENT_MOST = 20
@@ -30,6 +31,7 @@ class Summary:
     n_pre: int
     n_post: int
     n_buildings: int
+    units: Units
     n_chips: int
     n_positive: int
     n_not_damaged: int
@@ -120,6 +122,7 @@ def begin_round(layout: Layout, path: str, post: Sequence[str]) -> Layout:
 def open_project(path: str) -> Layout:
     """Open a project and put it on top of the recent ones."""
     layout = store.open_project(path)
+    choices.chosen_run(layout)  # an older PU-Geo may have left another run on the live map
     _remember(layout)
     return layout
 
@@ -183,6 +186,7 @@ def summary(layout: Layout) -> Summary:
             n_pre=roles.count("pre"),
             n_post=roles.count("post"),
             n_buildings=contents.count_footprints(db),
+            units=contents.units(db),
             n_chips=n_chips,
             n_positive=counts["positive"],
             n_not_damaged=counts["not_damaged"],

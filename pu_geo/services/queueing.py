@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
@@ -23,6 +23,8 @@ from pu_geo.services import labeling
 from pu_geo.services.imagery import chip_facts
 
 LENGTH = 20
+MOST_OF_SILENT_SCENES = 3
+"""Places of a queue for scenes in which too little is answered, and for buildings without a pre image."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,15 @@ class Standing:
 
     Attributes:
         ids: building ids.
-        is_answered: labeled, or hidden in the imagery; not to be looked at any more.
+        is_answered: labeled, or hidden after the event; not to be looked at any more.
+        is_labeled: answered by a person.
         is_positive: called damaged.
         scores: of the instant ranker; None before there is a positive.
     """
 
     ids: Sequence[str]
     is_answered: NDArray[np.bool_]
+    is_labeled: NDArray[np.bool_]
     is_positive: NDArray[np.bool_]
     scores: NDArray[np.float32] | None
 
@@ -117,10 +121,12 @@ def standing(layout: Layout) -> Standing | None:
     facts = chip_facts(layout, chip_set)
     ids = facts["building_ids"]
     said = [answers.get(building) for building in ids]
-    is_hidden = assessability.reasons(facts) != ""
+    is_hidden = assessability.hidden_after(facts) != ""
+    is_labeled = np.array([label is not None for label in said], np.bool_)
     return Standing(
         ids,
-        np.array([label is not None for label in said], np.bool_) | is_hidden,
+        is_labeled | is_hidden,
+        is_labeled,
         np.array([label == "positive" for label in said], np.bool_),
         labeling.scores_now(layout),
     )
@@ -154,6 +160,9 @@ def _next(layout: Layout, chip_set: str, now: Standing, mix: Mix) -> dict[str, A
     items: list[dict[str, Any]] = [
         {"building_id": now.ids[row], "kind": "exploit", "why": why, "inclusion": None} for row, why in again.items()
     ]
+    silent = _of_silent_scenes(chip_facts(layout, chip_set), now, state, min(MOST_OF_SILENT_SCENES, LENGTH - len(items)))
+    state = replace(state, is_shown=state.is_shown | np.isin(np.arange(len(now.ids)), list(silent)))
+    items += [{"building_id": now.ids[row], "kind": "explore", "why": why, "inclusion": None} for row, why in silent.items()]
     if len(items) < LENGTH:
         features = labeling.plain_features(layout, chip_set)
         places, n = _centres_m(layout, chip_set), LENGTH - len(items)
@@ -165,6 +174,31 @@ def _next(layout: Layout, chip_set: str, now: Standing, mix: Mix) -> dict[str, A
         ]
     queues.save_state(layout, chip_set, _arrays(state))
     return {"id": secrets.token_hex(6), "chip_set": chip_set, "items": items}
+
+
+def _of_silent_scenes(facts: Mapping[str, Any], now: Standing, state: QueueState, n: int) -> dict[int, str]:
+    """Return up to n rows that the ranking has no evidence for, each with its reason, once there is a ranking.
+
+    First the highest score of each scene in which too little is answered, the largest scene first, then buildings that no pre
+    scene shows although the ranking uses pre bands.
+    """
+    shown = facts.get("post_scene")
+    if now.scores is None or shown is None or n < 1:
+        return {}
+    is_free = ~(now.is_answered | state.is_shown)
+    scene = np.array([one or "" for one in shown], np.str_)
+    found: dict[int, str] = {}
+    names, sizes = np.unique(scene[scene != ""], return_counts=True)
+    for name in names[np.argsort(-sizes, kind="stable")].tolist() if len(names) > 1 else []:
+        here = scene == name
+        if now.is_positive[here].any() or now.is_labeled[here].sum() >= assessability.LEAST_ANSWERS:
+            continue
+        rows = np.flatnonzero(here & is_free)
+        if len(rows) and len(found) < n:
+            found[int(rows[now.scores[rows].argmax()])] = f"too few answers in scene {name} to rank it"
+    for row in np.flatnonzero((assessability.reasons(facts) == "no_pre_image") & is_free)[: n - len(found)].tolist():
+        found.setdefault(row, "no pre-event image: the ranking has nothing to compare")
+    return found
 
 
 def _to_confirm(layout: Layout, now: Standing, state: QueueState) -> dict[int, str]:

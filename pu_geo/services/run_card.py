@@ -21,7 +21,7 @@ from pu_geo.methods import catalog
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.services import auditing, comparing, imagery, training
+from pu_geo.services import auditing, choices, comparing, imagery, mapping, training
 from pu_geo.services.run_card_limits import judgement_words, limits
 from pu_geo.services.run_card_page import as_html as as_html
 from pu_geo.services.run_card_page import as_markdown as as_markdown
@@ -33,7 +33,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
     """Collect all that is known of a run.
 
     Args:
-        run_id: of the run; "latest" is the newest.
+        run_id: of the run; "chosen" is the one that is shown, "latest" the newest.
 
     Returns:
         {"format", "format_version", "made_with", "run", "data", "labels", "versions", "curve", "judgement", "audit",
@@ -43,8 +43,8 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
     Raises:
         ProjectError: if there is no such run, or its files are gone.
     """
+    facts = choices.run(layout, run_id)
     with store.connect(layout) as db:
-        facts = runs.find(db, run_id)
         _require_whole(layout, facts.run_id)
         ids = runs.building_ids_of(layout, facts.run_id)
         pu = labels.pu_set(db, at=facts.at_event, ids=ids)
@@ -53,6 +53,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
     told = _labels(layout, facts, pu, len(people))
     audit = auditing.facts(layout, facts.run_id, facts.threshold)
     judged = getattr(facts, "judgement", None)
+    doubts = mapping.doubts(layout, facts.run_id, facts.threshold) if layout.chip_facts(facts.chip_set).is_file() else []
     found = {
         "format": FORMAT,
         "format_version": VERSION,
@@ -64,7 +65,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         "curve": comparing.curve(layout, facts.run_id),
         "judgement": {**(judged or {}), "words": judgement_words(judged)},
         "audit": None if audit is None else {key: audit[key] for key in audit if key not in ("curve", "calibration")},
-        "warnings": list(facts.warnings),
+        "warnings": [*facts.warnings, *doubts],
         "limits": limits(facts, n_positive=told["n_positive"], has_audit=audit is not None),
         "sha256": _sums(layout, facts.run_id),
     }
@@ -108,11 +109,13 @@ def _changed(facts: RunFacts, settings: Mapping[str, Any]) -> dict[str, Any]:
 def _data(layout: Layout, facts: RunFacts, project: str, scenes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     has_facts = layout.chip_facts(facts.chip_set).is_file()
     chips = imagery.chip_facts(layout, facts.chip_set) if has_facts else {}
-    why = assessability.counts(assessability.reasons(chips)) if chips else {}
+    why = assessability.counts(assessability.reasons(chips, facts.without_answers)) if chips else {}
     return {
         "project": project,
         "chip_set": facts.chip_set,
         "bands": chips.get("bands"),
+        "bands_why": chips.get("bands_why", ""),
+        "n_hidden_from_training": facts.n_hidden,
         "size_px": chips.get("size_px"),
         "not_assessed": why,
         "scenes": list(scenes),

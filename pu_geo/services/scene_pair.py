@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
 from pu_geo.project import alignment, contents, store
@@ -20,6 +21,7 @@ from pu_geo.records import Grid, Scene
 LEAST_COVER = 0.95
 MOST_GSD_M, MOST_RATIO = 1.0, 2.0
 MOST_FAILED, MOST_HIDDEN = 0.1, 0.1
+FARTHEST_M = 20.0  # as `geo.alignment.FAR_REACH_M`, which loads too much for a screen
 _SAME = 0.005  # pixel sizes that differ by less are called the same
 _MOVED_M = 0.05
 
@@ -66,7 +68,7 @@ def look(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
     """Judge the scenes of a project; what cannot be known yet is left out.
 
     Args:
-        chips: facts of the newest chip set, with "nodata_share" and perhaps "cloud_share", each [N], 0..1.
+        chips: facts of the newest chip set.
     """
     with store.connect(layout) as db:
         scenes, share, ids = contents.scenes(db), contents.pre_share(db), contents.building_ids(db)
@@ -76,7 +78,7 @@ def look(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         has_place, age = contents.grid(db).has_place, contents.age_of_chips(db)
     shifts = alignment.load(layout, ids, scenes) if pre and ids else None
     found = [
-        *([_cover(share)] if pre and share is not None else []),
+        *([_cover(share, chips)] if pre and share is not None else []),
         _pixels(pre, post),
         _dates(pre, post),
         *_exchanged(pre, post),
@@ -88,15 +90,24 @@ def look(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
 
 
 def _hidden_parts(chips: Mapping[str, Any]) -> list[Check]:
-    found = [_hidden(chips["nodata_share"], "No data", "where no post scene has data")]
-    if "cloud_share" in chips:
-        found.append(_hidden(chips["cloud_share"], "Clouds", "where thick clouds lie over it"))
-    return found
+    parts = assessability.hidden_parts(chips, "post")
+    return [
+        _hidden(parts[:, :2].sum(axis=1), "No data", "where no post scene has data"),
+        _hidden(parts[:, 2], "Clouds", "where clouds lie over it"),
+    ]
 
 
-def _cover(share: float) -> Check:
-    worry = "Add the missing pre scenes; elsewhere chips show post alone." if share < LEAST_COVER else ""
-    return Check("Pre covers post", f"{share:.0%}" if share > 0.9995 or share < 0.99 else f"{share:.1%}", worry)
+def _cover(share: float, chips: Mapping[str, Any] | None) -> Check:
+    """Return how much the pre scenes cover: of the buildings, or of the post scenes' area before there are chips."""
+    lacks = None if chips is None or assessability.hidden_share(chips, "pre") is None else assessability.lacks_pre(chips)
+    if lacks is None or not len(lacks):
+        worry = "Add the missing pre scenes." if share < LEAST_COVER else ""
+        return Check("Pre covers post", f"{share:.0%}" if share > 0.9995 or share < 0.99 else f"{share:.1%}", worry)
+    n_shown = int((~lacks).sum())
+    worry = str(chips.get("bands_why") or "") if chips else ""
+    if not worry and n_shown < len(lacks):
+        worry = f"{len(lacks) - n_shown:,} buildings are not assessed for want of a pre image. Add the missing pre scenes."
+    return Check("Pre shows buildings", f"{n_shown:,} of {len(lacks):,}", worry)
 
 
 def _pixels(pre: Sequence[Scene], post: Sequence[Scene]) -> Check:
@@ -151,16 +162,17 @@ def _shifts(found: Alignment) -> list[Check]:
             "Could not be aligned",
             f"{n_failed:,} of {n:,}",
             "Look at these with care, or call them not assessable (misaligned)." if is_many else "",
+            f"There nothing fits surely within {FARTHEST_M:g} m of the shift of the scene pair, and no neighbors say better; a match "
+            "at the border of the search is never trusted.",
         ),
     ]
 
 
-def _hidden(shares: Sequence[float], name: str, where: str) -> Check:
-    values = np.asarray(shares, dtype=np.float64)
+def _hidden(values: NDArray[np.float64], name: str, where: str) -> Check:
     n_most = int((values > assessability.MOST_HIDDEN).sum())
     worry = f"{n_most:,} buildings cannot be judged, {where}." if n_most > MOST_HIDDEN * len(values) else ""
-    words = f"{int((values > 0).sum()):,} chips reach {where}; of {n_most:,} it is more than half"
-    return Check(f"{name} in chips", f"{values.mean():.1%}" if len(values) else "0 %", worry, words)
+    words = f"{int((values > 0).sum()):,} outlines reach {where}; {n_most:,} by more than {assessability.MOST_HIDDEN:.0%}"
+    return Check(f"{name} in outlines", f"{values.mean():.1%}" if len(values) else "0 %", worry, words)
 
 
 def repairs(scenes: Sequence[Scene], grid: Grid | None) -> dict[str, str]:

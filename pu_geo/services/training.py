@@ -12,6 +12,7 @@ from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, settings_for
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
+from pu_geo.services import choices
 
 __all__ = ["DEFAULT_METHOD", "MethodCard", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
@@ -173,8 +174,7 @@ def pinned_run(layout: Layout) -> str | None:
 
 def pin(layout: Layout, run_id: str) -> None:
     """Make a run the one that the live map and QGIS show."""
-    with store.connect(layout) as db:
-        runs.pin(db, layout, run_id)
+    choices.choose_run(layout, run_id)
 
 
 def recommendation(found: Sequence[RunFacts]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo.alignment import Shifts, estimate_shifts, metres_per_px
 from pu_geo.geo.chips import chip_windows
+from pu_geo.geo.fill import FILLS
 from pu_geo.geo.raster import Mosaic
 from pu_geo.project import contents, store
 from pu_geo.project.alignment import Alignment, save
@@ -34,7 +35,8 @@ def align(job: Job) -> dict[str, object]:
     windows = chip_windows(table.wkb, grid, buffer=0.0)
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
     report = job.part(0.0, 1.0, f"aligning {len(windows)} buildings")
-    with Mosaic(pre_scenes, grid) as pre, Mosaic(post_scenes, grid) as post:
+    fills = job.layout.quicklooks / FILLS
+    with Mosaic(pre_scenes, grid, fills=fills) as pre, Mosaic(post_scenes, grid, fills=fills) as post:
         shifts = estimate_shifts(pre, post, windows, report=report, is_cancelled=job.is_cancelled)
     found = _in_metres(table.building_ids, shifts, grid)
     save(job.layout, found, scenes)

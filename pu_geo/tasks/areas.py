@@ -14,6 +14,7 @@ from pu_geo.geo.areas import CELL_M, Areas, assign, centroids, grid_cells, read_
 from pu_geo.project import areas as stored
 from pu_geo.project import contents, store
 from pu_geo.project.areas import AreaLayer
+from pu_geo.project.choices import PERSON
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import DamageMap
 from pu_geo.tasks.damage_map import build_damage_map
@@ -109,12 +110,13 @@ def write_area_files(damage_map: DamageMap, tables: Iterable[AreaTable], folder:
 
 
 def sum_up(
-    job: Job, *, run_id: str, threshold: float, audit: Mapping[str, Any] | None = None, cell_m: float = CELL_M
-) -> dict[str, object]:
+    job: Job, *, run_id: str, threshold: float, audit: Mapping[str, Any] | None = None, cell_m: float = CELL_M,
+    threshold_origin: str = PERSON,
+) -> dict[str, object]:  # fmt: skip
     """Sum a run's map up by area, to be looked at; `write_area_files` writes what leaves the house.
 
     Args:
-        run_id, threshold, audit: as for `build_damage_map`.
+        run_id, threshold, audit, threshold_origin: as for `build_damage_map`.
         cell_m: side of the square cells, metres.
 
     Returns:
@@ -122,7 +124,7 @@ def sum_up(
         "outlines" (of the largest part of each area, [[x, y], ...] in metres of the project grid) and "n_outside".
     """
     job.report(0.1, "collecting scores and labels")
-    damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit)
+    damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit, threshold_origin=threshold_origin)
     job.report(0.4, "summing up")
     names = []
     for name, rows, areas, n_outside in area_tables(job.layout, damage_map, cell_m=cell_m):

@@ -30,13 +30,19 @@ def write_state(folder: Path, damage_map: DamageMap) -> None:
         json.dump({"building_id": list(damage_map.building_ids), **state}, stream, ensure_ascii=False)
 
 
+def state_of(layout: Layout, version: str) -> dict[str, list[Any]]:
+    """Return what a version, such as "v2", says: "building_id" and the columns of `_COMPARED`, each of length N."""
+    with gzip.open(layout.exports / version / _STATE, "rt", encoding="utf-8") as stream:
+        found: dict[str, list[Any]] = json.load(stream)
+    return found
+
+
 def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[dict[str, object]]:
     """Return what differs from version `number`: one row a building and field, with "before" and "after".
 
     Buildings that came or went have the field "building" with before or after "present".
     """
-    with gzip.open(layout.exports / f"v{number}" / _STATE, "rt", encoding="utf-8") as stream:
-        before: dict[str, list[Any]] = json.load(stream)
+    before = state_of(layout, f"v{number}")
     old = {building: i for i, building in enumerate(before["building_id"])}
     new = {building: i for i, building in enumerate(damage_map.building_ids)}
     rows: list[dict[str, object]] = []

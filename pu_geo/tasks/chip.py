@@ -4,46 +4,56 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.analysis import assessability
+from pu_geo.analysis import assessability, sensors
 from pu_geo.engine import features
 from pu_geo.engine.run import best_device
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo import chips as geo_chips
 from pu_geo.geo.alignment import metres_per_px
+from pu_geo.geo.fill import FILLS
 from pu_geo.geo.raster import Mosaic
 from pu_geo.geo.sheets import write_chip_sheets
-from pu_geo.project import alignment, contents, store
+from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.layout import Layout, replacing, write_json
 from pu_geo.records import ChipSet, FootprintTable, Grid, Scene
 from pu_geo.tasks.align import align
-from pu_geo.tasks.hidden import hidden_shares
+from pu_geo.tasks.hidden import hidden_shares, outline_facts
 from pu_geo.tasks.job import Job, Part
 
 FEATURE_SEED = 0
-Bands = Literal["pre+post", "post"]
+Bands = Literal["auto", "pre+post", "post"]
+MOST_WITHOUT_PRE = 0.02
+"""Share of buildings without a pre image up to which "auto" keeps the pre bands; these few are then not assessed."""
 
 
-def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str, object]:
+def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, object]:
     """Cut chips, write their contact sheets, and compute features of 17 augmented views.
 
     Where the scenes have been aligned, each pre chip is cut from where the post chip's place lies in the pre scenes; they are
     aligned again where scenes or footprints came since.
 
+    Features are made of what every building shows. Where pre scenes leave out more than 2 % of the buildings that the post
+    scenes show, "auto" makes them of the post bands alone, for all buildings: a blank pre chip is no evidence, and two rankings
+    joined by rank found as much without pre, and less with it (Joplin halves, 5 draws: AP .96 for all by post, .95 joined).
+    Chips that are hidden have no part in filters and statistics.
+
     Args:
         size_px: side of a chip, pixels.
-        bands: "pre+post" (6 bands) or "post" (3 bands).
+        bands: "pre+post" (6 bands), "post" (3 bands), or "auto".
 
     Returns:
-        {"chip_set", "n", "size_px", "bands", "n_nodata": chips that no post scene covers in full,
-        "n_moved": chips of which pre was moved by at least a pixel, "n_not_assessed": {reason: buildings that the imagery
-        hides}, "n_pre_cloud": buildings that clouds hide before the event}
+        {"chip_set", "n", "size_px", "bands", "bands_why": why "auto" left the pre bands out, "n_nodata": chips that no post
+        scene covers in full, "n_moved": chips of which pre was moved by at least a pixel, "n_not_assessed": {reason: buildings
+        that the imagery hides}, "n_without_pre": buildings that no pre scene shows, or clouds hide before the event,
+        "n_sensors": groups of scenes too different for scores to carry over}
 
     Raises:
         ImageryError: if pre bands are wanted and there is no pre scene.
@@ -51,36 +61,86 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "pre+post") -> dict[str,
     """
     with store.connect(job.layout) as db:
         grid, scenes, table = contents.grid(db), contents.scenes(db), contents.footprints(db)
+    is_auto = bands == "auto"
+    if is_auto:
+        bands = "pre+post" if any(scene.role == "pre" for scene in scenes) else "post"
     _check(table, scenes, bands, size_px)
     shift_px = _pre_shift(job, table, scenes, grid) if bands == "pre+post" else None
     chip_set = _chip_set_id(table, scenes, bands, size_px, shift_px)
-    share = _cut(job, chip_set, table, scenes, grid, bands, size_px, shift_px)
+    share, outlines = _cut(job, chip_set, table, scenes, grid, bands, size_px, shift_px)
     nodata_share = share[:, -1]
     n_moved = 0 if shift_px is None else int(shift_px.any(axis=1).sum())
     chips = np.load(job.layout.chips(chip_set), mmap_mode="r")
-    sheets = write_chip_sheets(chips, job.layout.sheets(chip_set), report=job.part(0.15, 0.2, "contact sheets of chips"))
-    _compute_features(job, chip_set, chips)
+    windows = geo_chips.chip_windows(table.wkb, grid)
     facts: dict[str, Any] = {
         "bands": bands,
         "size_px": size_px,
         "building_ids": list(table.building_ids),
-        **hidden_shares(
-            job.layout, geo_chips.chip_windows(table.wkb, grid), scenes, grid, nodata_share, pre_shift_px=shift_px
-        ),
+        **hidden_shares(job.layout, windows, scenes, grid, nodata_share, pre_shift_px=shift_px),
+        **outline_facts(job.layout, windows, scenes, grid, chips, outlines, pre_shift_px=shift_px),
         "pre_nodata_share": [round(float(value), 4) for value in share[:, 0]] if bands == "pre+post" else None,
         "n_moved": n_moved,
-        "sheets": sheets,
     }
+    why = _why_post_alone(facts) if is_auto else ""
+    used = _chip_set_id(table, scenes, "post", size_px, None) if why else chip_set
+    drawn = job.part(0.15, 0.2, "contact sheets of chips")
+    facts["sheets"] = write_chip_sheets(chips, job.layout.sheets(used), report=drawn)  # with pre, where some have it
+    if why:
+        chips = _without_pre(job, chips, chip_set, used)
+        facts |= {"bands": "post", "bands_why": why}
+    chip_set = used
+    is_visible = assessability.reasons(facts) == ""
+    facts |= _groups(chips, facts, is_visible)
+    matched = _compute_features(job, chip_set, chips, is_visible, np.asarray(facts["sensor_group"], np.int64))
+    facts["matched_groups"] = list(matched)
     write_json(job.layout.chip_facts(chip_set), facts)
-    with store.connect(job.layout) as db:
-        contents.add_chip_set(db, chip_set, bands, size_px, len(table.building_ids))
-    n_nodata = int((nodata_share > 0).sum())
-    made = {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": bands}
+    with store.connect(job.layout) as db, store.transaction(db):
+        contents.add_chip_set(db, chip_set, facts["bands"], size_px, len(table.building_ids))
+        renew_reasons(db, job.layout, chip_set)
+    made = {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": facts["bands"], "bands_why": why}
     hidden = {
         "n_not_assessed": assessability.counts(assessability.reasons(facts)),
-        "n_pre_cloud": int((np.asarray(facts.get("pre_cloud_share", ())) > assessability.MOST_HIDDEN).sum()),
+        "n_without_pre": int((assessability.lacks_pre(facts) & (assessability.hidden_after(facts) == "")).sum()),
+        "n_sensors": int(max(facts["sensor_group"], default=0)) + 1,
     }
-    return {**made, "n_nodata": n_nodata, "n_moved": n_moved, **hidden}
+    return {**made, "n_nodata": int((nodata_share > 0).sum()), "n_moved": n_moved, **hidden}
+
+
+def _why_post_alone(facts: Mapping[str, Any]) -> str:
+    """Return why features are made of the post bands alone, in one sentence; "" where pre scenes show nearly all buildings."""
+    if facts["bands"] == "post":
+        return ""
+    is_shown = assessability.hidden_after(facts) == ""
+    n_lacking, n = int((assessability.lacks_pre(facts) & is_shown).sum()), int(is_shown.sum())
+    if n_lacking <= MOST_WITHOUT_PRE * n:
+        return ""
+    return (
+        f"The pre-event scenes do not show {n_lacking:,} of {n:,} buildings, so the ranking uses the post-event scenes alone, "
+        "for all buildings."
+    )
+
+
+def _without_pre(job: Job, chips: NDArray[np.uint8], chip_set: str, new: str) -> NDArray[np.uint8]:
+    """Store the post bands of a chip set [N, 6, H, W] as another one; return its chips, uint8 [N, 3, H, W]."""
+    with replacing(job.layout.chips(new)) as temporary:
+        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(len(chips), 3, *chips.shape[2:]))
+        out[:] = chips[:, 3:]
+        out.flush()
+    with store.connect(job.layout) as db:
+        is_kept = contents.has_chip_set(db, chip_set)
+    if not is_kept:
+        job.layout.chips(chip_set).unlink()
+    return np.load(job.layout.chips(new), mmap_mode="r")
+
+
+def _groups(chips: NDArray[np.uint8], facts: Mapping[str, Any], is_visible: NDArray[np.bool_]) -> dict[str, list[int]]:
+    """Return the sensor group and the look group of every building, see `analysis.sensors`."""
+    roles = ("pre", "post") if assessability.needs_pre(facts) else ("post",)
+    shown = {role: facts[f"{role}_scene"] for role in roles}
+    return {
+        name: sensors.sensor_groups(chips, shown, facts["scenes"], is_visible, bounds).tolist()
+        for name, bounds in (("sensor_group", sensors.SENSOR), ("look_group", sensors.LOOK))
+    }
 
 
 def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int) -> None:
@@ -135,31 +195,44 @@ def _cut(
     bands: Bands,
     size_px: int,
     shift_px: NDArray[np.float64] | None,
-) -> NDArray[np.float32]:
+) -> tuple[NDArray[np.float32], geo_chips.Outlines]:
     windows = geo_chips.chip_windows(table.wkb, grid)
     shape = (len(table.wkb), 6 if bands == "pre+post" else 3, size_px, size_px)
     report = job.part(0.0, 0.15, f"cutting {shape[0]} chips")
+    fills = job.layout.quicklooks / FILLS
     pre_scenes = [scene for scene in scenes if scene.role == "pre"] if bands == "pre+post" else []
+    outlines = geo_chips.Outlines.of(table.wkb, grid, 2 if pre_scenes else 1)
     with replacing(job.layout.chips(chip_set)) as temporary:
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        with Mosaic([scene for scene in scenes if scene.role == "post"], grid, decode_threads=1) as post:
+        with Mosaic([scene for scene in scenes if scene.role == "post"], grid, fills=fills, decode_threads=1) as post:
             if pre_scenes:
-                with Mosaic(pre_scenes, grid, decode_threads=1) as pre:
+                with Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) as pre:
                     share = geo_chips.cut_chips(
                         pre, post, windows, size_px, out,
-                        pre_shift_px=shift_px, report=report, is_cancelled=job.is_cancelled,
+                        pre_shift_px=shift_px, outlines=outlines, report=report, is_cancelled=job.is_cancelled,
                     )  # fmt: skip
             else:
-                share = geo_chips.cut_chips(None, post, windows, size_px, out, report=report, is_cancelled=job.is_cancelled)
+                share = geo_chips.cut_chips(
+                    None, post, windows, size_px, out, outlines=outlines, report=report, is_cancelled=job.is_cancelled
+                )
         out.flush()
-    return share
+    return share, outlines
 
 
-def _compute_features(job: Job, chip_set: str, chips: NDArray[np.uint8]) -> None:
+def _compute_features(
+    job: Job, chip_set: str, chips: NDArray[np.uint8], is_visible: NDArray[np.bool_], group: NDArray[np.int64]
+) -> tuple[int, ...]:
+    """Compute and store the features of all chips; return the sensor groups that were matched to the largest one.
+
+    Args:
+        is_visible: bool [N]; filters and statistics come from these alone (from all, where nothing is visible).
+        group: int64 [N], sensor group of each building.
+    """
     settings = features.RcfSettings()
     n_views = settings.n_views
     generator = torch.Generator().manual_seed(FEATURE_SEED)
-    bank = features.fit_rcf(chips, settings.n_filters, generator)
+    rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))
+    bank = features.fit_rcf(chips, settings.n_filters, generator, rows=rows)
     with replacing(job.layout.filters(chip_set)) as temporary, temporary.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **bank.to_arrays())
     with replacing(job.layout.features(chip_set)) as temporary:
@@ -175,7 +248,9 @@ def _compute_features(job: Job, chip_set: str, chips: NDArray[np.uint8]) -> None
             report=job.part(0.2, 1.0, f"features of {len(chips)} chips in {n_views} views"),
             is_cancelled=job.is_cancelled,
         )
+        matched = sensors.match_groups(out, group, is_visible)
         out.flush()
+    return matched
 
 
 def load_chip_set(layout: Layout, chip_set: str) -> ChipSet:
@@ -185,11 +260,26 @@ def load_chip_set(layout: Layout, chip_set: str) -> ChipSet:
     return ChipSet(chip_set, facts["bands"], facts["size_px"], facts["building_ids"], share)
 
 
-def why_not_assessed(layout: Layout, chip_set: str) -> dict[str, str]:
-    """Return building id -> why the imagery keeps a chip set's building from being assessed, for those it keeps from it."""
-    return assessability.by_building(load_chip_set(layout, chip_set).building_ids, reasons_of(layout, chip_set))
+def why_not_assessed(layout: Layout, chip_set: str, without_answers: Collection[int] = ()) -> dict[str, str]:
+    """Return building id -> why a chip set's building cannot be assessed; see `assessability.reasons`."""
+    return assessability.by_building(
+        load_chip_set(layout, chip_set).building_ids, reasons_of(layout, chip_set, without_answers)
+    )
 
 
-def reasons_of(layout: Layout, chip_set: str) -> NDArray[np.str_]:
+def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None:
+    """Store anew why buildings are not assessed, for runs made of chips that were cut again: more may be known of them now."""
+    for run in runs.all_runs(db):
+        if run.chip_set == chip_set and runs.reasons(db, run.run_id) is not None:
+            runs.put_reasons(db, run.run_id, why_not_assessed(layout, chip_set, run.without_answers))
+
+
+def reasons_of(layout: Layout, chip_set: str, without_answers: Collection[int] = ()) -> NDArray[np.str_]:
     """Return why each building of a chip set cannot be assessed, see `assessability.reasons`."""
-    return assessability.reasons(json.loads(layout.chip_facts(chip_set).read_text(encoding="utf-8")))
+    return assessability.reasons(facts_of(layout, chip_set), without_answers)
+
+
+def facts_of(layout: Layout, chip_set: str) -> dict[str, Any]:
+    """Return all facts of a chip set, as they lie on disk."""
+    facts: dict[str, Any] = json.loads(layout.chip_facts(chip_set).read_text(encoding="utf-8"))
+    return facts

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo import __version__
+from pu_geo.analysis import assessability
+from pu_geo.analysis.scenes import scene_rows
 from pu_geo.geo import crs as systems
 from pu_geo.geo.class_profiles import NOT_GRADED
 from pu_geo.geo.exporters import lonlat
 from pu_geo.geo.local_exports import COORDINATES, local_xy
-from pu_geo.project import analysts, checks, contents, discoveries, labels, rounds, runs, store
+from pu_geo.project import analysts, checks, choices, contents, discoveries, labels, rounds, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
-from pu_geo.tasks.chip import why_not_assessed
+from pu_geo.tasks.chip import facts_of, why_not_assessed
 from pu_geo.tasks.export_labels import LABEL_NAMES
-from pu_geo.tasks.map_columns import districts, interest, shifts
+from pu_geo.tasks.map_columns import districts, doubles, interest, shifts, sources
+from pu_geo.tasks.report_parts import limits
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
 GRADES = ("destroyed", "major", "minor", "possible")
 """Damage types that are grades, the worst first."""
+NOT_IN_RUN = "not_in_run"
 
 
 def build_damage_map(
@@ -33,29 +39,33 @@ def build_damage_map(
     *,
     audit: Mapping[str, Any] | None = None,
     version: str | None = None,
+    threshold_origin: str = choices.PERSON,
 ) -> DamageMap:
     """Collect every building with its score, label, audit and provenance.
 
     Args:
-        run_id: of a finished run, or "latest".
-        threshold: buildings with at least this score are flagged, 0..1; the run's own if None.
+        run_id: of a finished run, "chosen" or "latest".
+        threshold: buildings with at least this score are flagged, 0..1; the one that was chosen for the run if None.
         audit: what `services.auditing.facts` said of this run; None without an audit.
         version: of the product, such as "v2".
+        threshold_origin: who or what set `threshold`, see `choices.Threshold`.
     """
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
         table, grid, scenes = contents.footprints(db), contents.grid(db), contents.scenes(db)
         events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
-        sources, answers = contents.footprint_sources(db), analysts.own_answers(db)
+        outlines, answers = contents.footprint_sources(db), analysts.own_answers(db)
         guessed = discoveries.type_of(db)
-    limit = facts.threshold if threshold is None else threshold
+        hidden = reasons_of(db, layout, facts)
+        chosen = choices.threshold_of(db, facts)
+    limit = chosen if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
     rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
-    hidden = why_not_assessed(layout, facts.chip_set)
-    results = _results(table.building_ids, rows, scores, hidden, events, limit, facts)
+    chips = facts_of(layout, facts.chip_set)
+    results = _results(table.building_ids, rows, scores, hidden, events, limit.value, facts)
     human = _human(table.building_ids, events, answers)
     columns: dict[str, Sequence[object]] = {
-        **_identity(table, sources, grid.crs),
+        **_identity(table, outlines, grid.crs),
         **results,
         **_audited(table.building_ids, results, events, audit),
         **human,
@@ -63,16 +73,31 @@ def build_damage_map(
         **districts(layout, table),
         **shifts(layout, table, scenes),
         "audit_weight": _weights(layout, table.building_ids, rows, audit),
-        **_provenance(len(table.wkb), scenes, facts, version, rounds.read(layout).number),
+        **_imagery(table.building_ids, chips, scenes),
+        **_provenance(len(table.wkb), facts, version, rounds.read(layout).number),
         "source_attributes": list(table.attributes),
     }
-    metadata = {**_metadata(name, columns, scenes, facts, limit, audit), "labels_up_to_event": newest}
-    metadata |= interest(layout, grid.crs)
+    metadata = {**_metadata(name, columns, _scenes_used(chips, scenes), facts, limit, audit), "labels_up_to_event": newest}
+    said = [event.label if (event := events.get(building)) else None for building in chips["building_ids"]]
+    why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
+    rows_of_scenes = scene_rows(chips, scores, limit.value, why, said)
+    metadata |= {
+        "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": facts.n_hidden,
+        "scenes": [row.as_mapping() for row in rows_of_scenes],
+    }  # fmt: skip
+    metadata |= {**interest(layout, table, grid.crs, facts.created_at), **doubles(table, outlines), **sources(scenes)}
     if not grid.has_place:
         metadata["coordinates"] = COORDINATES
     if version:
         metadata["product_version"] = version
-    return DamageMap(table.building_ids, table.wkb, columns, grid.crs, metadata)
+    found = DamageMap(table.building_ids, table.wkb, columns, grid.crs, metadata)
+    return replace(found, metadata={**metadata, "cannot_say": limits(found, audit)})
+
+
+def reasons_of(db: sqlite3.Connection, layout: Layout, facts: RunFacts) -> Mapping[str, str]:
+    """Return why the picture keeps buildings of a run from being assessed: as stored with the run, else by its chips."""
+    known = runs.reasons(db, facts.run_id)
+    return why_not_assessed(layout, facts.chip_set, facts.without_answers) if known is None else known
 
 
 def _identity(table: FootprintTable, sources: Sequence[str], crs: str) -> dict[str, Sequence[object]]:
@@ -115,12 +140,12 @@ def _why_not_assessed(
 ) -> str | None:
     """Return why a building has no result, or None if it has one. A person's answer wins over the picture.
 
-    A building that was added after the chips were cut has none; nobody looked at its picture, so it counts as nodata.
+    A building that was added after the run has none: its picture may show it well, but the run never scored it.
     """
     event = events.get(building)
     if event is not None:
         return (event.reason or "unclear") if event.label == "not_assessable" else None
-    return hidden.get(building) if building in rows else "nodata"
+    return hidden.get(building) if building in rows else NOT_IN_RUN
 
 
 def _binary(score: float | None, limit: float, event: LabelEvent | None) -> str:
@@ -227,17 +252,43 @@ def _weights(layout: Layout, ids: Sequence[str], rows: Mapping[str, int], audit:
     return [of_row.get(rows.get(building, -1)) for building in ids]
 
 
-def _provenance(
-    n: int, scenes: Sequence[Scene], facts: RunFacts, version: str | None, number: int
-) -> dict[str, Sequence[object]]:
-    same: dict[str, object] = {}
+def _scenes_used(chips: Mapping[str, Any], scenes: Sequence[Scene]) -> list[Mapping[str, Any]]:
+    """Return the scenes that a chip set was cut from, each with its "scene_id", "role", "date", "gsd_m" and "sha256".
+
+    Chip sets from before this was stored name them only where a project has one scene of a role: nothing else is certain.
+    """
+    if "scenes" in chips:
+        return [{"scene_id": name, **one} for name, one in chips["scenes"].items()]
+    known = [scene for scene in scenes if scene.role == "post" or assessability.needs_pre(chips)]
+    alone = [scene for scene in known if sum(other.role == scene.role for other in known) == 1]
+    return [{name: getattr(scene, name) for name in ("scene_id", "role", "date", "gsd_m", "sha256")} for scene in alone]
+
+
+def _imagery(ids: Sequence[str], chips: Mapping[str, Any], scenes: Sequence[Scene]) -> dict[str, Sequence[object]]:
+    """Return, building by building, the scenes that the run's chip was cut from, and how much of the outline is hidden there.
+
+    Null for buildings without a chip; of the pre scenes also where the run does not use them.
+    """
+    used = {str(one["scene_id"]): one for one in _scenes_used(chips, scenes)}
+    row = {building: i for i, building in enumerate(chips["building_ids"])}
+    columns: dict[str, Sequence[object]] = {}
     for role in ("pre", "post"):
-        own = [scene for scene in scenes if scene.role == role]
-        same[f"{role}_image_id"] = "+".join(scene.scene_id for scene in own) or None
-        same[f"{role}_date"] = next((scene.date for scene in own if scene.date), None)
-    post = next(scene for scene in scenes if scene.role == "post")
-    same |= {
-        "post_gsd_m": round(post.gsd_m, 3),
+        uses_role = role == "post" or assessability.needs_pre(chips)
+        alone = next((name for name, one in used.items() if one["role"] == role), None)
+        shown = chips.get(f"{role}_scene") or [alone] * len(row)
+        names = [shown[row[one]] if one in row and uses_role else None for one in ids]
+        columns[f"{role}_image_id"] = names
+        columns[f"{role}_date"] = [used[name]["date"] if name in used else None for name in names]
+        if role == "post":
+            columns["post_gsd_m"] = [round(float(used[name]["gsd_m"]), 3) if name in used else None for name in names]
+        share = assessability.hidden_share(chips, role)
+        known = None if share is None else share.round(4).tolist()
+        columns[f"{role}_hidden_share"] = [known[row[one]] if known and one in row else None for one in ids]
+    return columns
+
+
+def _provenance(n: int, facts: RunFacts, version: str | None, number: int) -> dict[str, Sequence[object]]:
+    same: dict[str, object] = {
         "method": facts.method,
         "run_id": facts.run_id,
         "run_at": facts.created_at,
@@ -251,9 +302,9 @@ def _provenance(
 def _metadata(
     name: str,
     columns: Mapping[str, Sequence[object]],
-    scenes: Sequence[Scene],
+    scenes: Sequence[Mapping[str, Any]],
     facts: RunFacts,
-    limit: float,
+    limit: choices.Threshold,
     audit: Mapping[str, Any] | None,
 ) -> dict[str, object]:
     binary = list(columns["damage_binary"])
@@ -271,12 +322,14 @@ def _metadata(
         **({"average_of": facts.settings["run_ids"]} if facts.method == "ensemble" else {}),
         "n_positive_clicks": facts.n_positive,
         **_accepted(facts),
-        "threshold": round(limit, 4),
+        "threshold": limit.value,
+        "threshold_origin": limit.origin,
+        "audit_id": "not audited" if audit is None else audit["check_id"],
         "counts": {value: binary.count(value) for value in ("damaged", "not_flagged", "not_assessed")},
         "estimate": _estimate(len(binary), facts, audit),
         "audit": None if audit is None else {key: value for key, value in audit.items() if key != "calibration"},
         "run_warnings": list(facts.warnings),
-        "sha256": {scene.scene_id: scene.sha256 for scene in scenes},
+        "sha256": {str(scene["scene_id"]): scene["sha256"] for scene in scenes},
     }
 
 

@@ -11,6 +11,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.geo.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_exports import check_coordinates
 from pu_geo.project import contents, store
+from pu_geo.project.choices import PERSON
 from pu_geo.project.layout import SUFFIX
 from pu_geo.records import DamageMap
 from pu_geo.tasks.damage_map import build_damage_map
@@ -19,20 +20,19 @@ from pu_geo.tasks.job import Job
 
 def export(
     job: Job, *, run_id: str, format: str, out: str, threshold: float | None = None, audit: Mapping[str, Any] | None = None,
-    local: bool = False,
+    threshold_origin: str = PERSON, local: bool = False,
 ) -> dict[str, object]:  # fmt: skip
     """Write a damage map with one feature per building.
 
     Args:
-        run_id: id of a finished run, or "latest".
+        run_id: id of a finished run, "chosen" or "latest".
         format: a key of `EXPORTERS`.
         out: path of the file to write; replaced if it exists.
-        threshold: buildings with at least this score are flagged, 0..1; the run's own if None.
-        audit: see `build_damage_map`.
+        threshold, audit, threshold_origin: see `build_damage_map`.
         local: write the map of a project without a place on the Earth, in local meters; see `check_coordinates`.
 
     Returns:
-        {"out", "n", "flagged", "confirmed", "not_assessed", "run_id", "threshold"}
+        {"out", and what `counts_of` returns}
 
     Raises:
         PuGeoError: if the format, the threshold or the place is not usable.
@@ -45,7 +45,7 @@ def export(
         check_coordinates(contents.grid(db).crs, [format], local=local)
     target = _checked_target(job, out)
     job.report(0.1, "collecting scores and labels")
-    damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit)
+    damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit, threshold_origin=threshold_origin)
     job.report(0.4, f"writing {len(damage_map.building_ids)} buildings")
     EXPORTERS[format](damage_map, target)
     write_side_files(damage_map, target)
@@ -59,15 +59,21 @@ def check_threshold(threshold: float) -> None:
 
 
 def counts_of(damage_map: DamageMap) -> dict[str, Any]:
-    """Return {"n", "flagged", "confirmed", "not_assessed", "run_id", "threshold"} of a map; flagged with the confirmed."""
+    """Return what a map counts and which choices it rests on.
+
+    Returns:
+        {"n", "flagged" with the confirmed, "confirmed", "not_assessed", "run_id", "method", "threshold", "threshold_origin",
+        "audit_id", "doubts", "units": the words for what is counted, such as "buildings" or "cells of 30 m"}
+    """
     binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
     return {
         "n": len(damage_map.building_ids),
         "flagged": sum(value == "damaged" for value in binary),
         "confirmed": sum(value == "damaged" for value in label),
         "not_assessed": sum(value == "not_assessed" for value in binary),
-        "run_id": damage_map.metadata["run_id"],
-        "threshold": damage_map.metadata["threshold"],
+        **{name: damage_map.metadata[name] for name in ("run_id", "method", "threshold", "threshold_origin", "audit_id")},
+        "doubts": [row["doubt"] for row in damage_map.metadata["scenes"] if row["doubt"]],  # type: ignore[attr-defined]
+        "units": damage_map.units.full,
     }
 
 

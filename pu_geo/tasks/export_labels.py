@@ -21,7 +21,7 @@ from pu_geo.geo.csv_cells import guarded
 from pu_geo.geo.exporters import DECIMALS, write_whole
 from pu_geo.project import contents, history, labels, store
 from pu_geo.project.layout import SUFFIX, Layout
-from pu_geo.records import LabelEvent
+from pu_geo.records import FootprintTable, LabelEvent
 
 FORMATS = (".csv", ".geojson")
 LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
@@ -32,6 +32,7 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
     """Write the current label of each labelled building, and the complete history as `<stem>.events.csv` beside it.
 
     Both files can be imported again: the first one as labels, the second one with who said what, when, and what was undone.
+    Both say where each building lies, so that an import knows it again where another project calls it something else.
 
     Args:
         path: .csv, or .geojson (RFC 7946) with a point inside each building, longitude and latitude of WGS 84; replaced if
@@ -50,19 +51,30 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         current, table, name = labels.current(db, at=newest), contents.footprints(db), store.project_name(db)
         past = list(history.rows(db, at=newest))
         kept = [i for i, building in enumerate(table.building_ids) if building in current]
-        crs = contents.grid(db).crs if kept else systems.LONLAT
+        crs = contents.grid(db).crs if past else systems.LONLAT
         _check_place(crs, out)
-        lonlat = points_inside([table.wkb[i] for i in kept], crs) if kept else np.empty((0, 2))
+    lonlat = points_inside([table.wkb[i] for i in kept], crs) if kept else np.empty((0, 2))
     rows = [_fields(current[table.building_ids[i]]) for i in kept]
-    write_whole(events_out, _csv(list(history.COLUMNS), past))
+    places = ("x_m", "y_m") if systems.is_local(crs) else ("lon", "lat")
+    write_whole(events_out, _csv([*history.COLUMNS, *places], _with_places(past, table, crs)))
     if out.suffix.lower() == ".csv":
         placed = [[*row.values(), lon, lat] for row, (lon, lat) in zip(rows, lonlat.tolist(), strict=True)]
-        write_whole(out, _csv([*FIELDS, *(("x_m", "y_m") if systems.is_local(crs) else ("lon", "lat"))], placed))
+        write_whole(out, _csv([*FIELDS, *places], placed))
     else:
         head = {"title": f"Labels: {name}", "made_with": f"PU-Geo {__version__}", "labels_up_to_event": newest}
         write_whole(out, _geojson(head, rows, lonlat))
     n = {"n": len(rows), "n_events": len(past), "labels_up_to_event": newest}
     return {"out": str(out), "events_out": str(events_out), **n}
+
+
+def _with_places(past: Sequence[Sequence[object]], table: FootprintTable, crs: str) -> list[list[object]]:
+    """Return the rows of the history with where their building lies, by which an import knows it again."""
+    at = list(history.COLUMNS).index("building_id")
+    row_of = {building: i for i, building in enumerate(table.building_ids)}
+    named = [building for building in dict.fromkeys(str(row[at]) for row in past) if building in row_of]
+    found = points_inside([table.wkb[row_of[building]] for building in named], crs).tolist() if named else []
+    place_of = dict(zip(named, found, strict=True))
+    return [[*row, *place_of.get(str(row[at]), ("", ""))] for row in past]
 
 
 def _check_place(crs: str, out: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.exporters import EXPORTERS, write_side_files
 from pu_geo.project import decisions, store
+from pu_geo.project.choices import PERSON
 from pu_geo.records import DamageMap
 from pu_geo.tasks.damage_map import build_damage_map
 from pu_geo.tasks.export import counts_of
@@ -18,18 +19,18 @@ from pu_geo.tasks.job import Job
 
 def export_selection(
     job: Job, *, run_id: str, decision: int, formats: Sequence[str], threshold: float | None = None,
-    audit: Mapping[str, Any] | None = None,
+    audit: Mapping[str, Any] | None = None, threshold_origin: str = PERSON,
 ) -> dict[str, object]:  # fmt: skip
     """Write `exports/selections/<decision>-<name>.<format>`, one feature a building of the selection.
 
     Args:
-        run_id: id of a finished run, or "latest".
+        run_id: id of a finished run, "chosen" or "latest".
         decision: number of the decision that saved the selection; what it holds never changes.
         formats: keys of `EXPORTERS`.
-        threshold, audit: see `build_damage_map`.
+        threshold, audit, threshold_origin: see `build_damage_map`.
 
     Returns:
-        {"out": paths, "name", "n", "flagged", "confirmed", "not_assessed", "run_id", "threshold"}
+        {"out": paths, "name", and what `counts_of` returns}
 
     Raises:
         PuGeoError: if no selection has this number.
@@ -39,7 +40,8 @@ def export_selection(
     if found is None or found.kind != "selection" or not found.facts:
         raise PuGeoError(f"Decision {decision} saved no selection.", "Save the selection, then export it.")
     job.report(0.1, "collecting scores and labels")
-    part = rows_of(build_damage_map(job.layout, run_id, threshold, audit=audit), set(found.facts["building_ids"]))
+    whole = build_damage_map(job.layout, run_id, threshold, audit=audit, threshold_origin=threshold_origin)
+    part = rows_of(whole, set(found.facts["building_ids"]))
     part = replace(part, metadata=_metadata_of(part, found.name) | {"selection_saved_at": found.at})
     folder = job.layout.exports / "selections"
     folder.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from pu_geo.geo.aoi import limited
+from pu_geo.geo.duplicates import without_known
 from pu_geo.geo.in_child import read_footprints
 from pu_geo.geo.quicklooks import footprint_geometry
 from pu_geo.geo.raw_footprints import OUTSIDE_SCENES
@@ -13,6 +16,9 @@ from pu_geo.project import aoi, contents, intake, store
 from pu_geo.project.layout import replacing
 from pu_geo.records import FootprintTable, Grid
 from pu_geo.tasks.job import Job
+
+GRID = "grid"
+"""Source of the cells of a grid, which are no outlines: a house may well be as large as a cell."""
 
 
 def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, object]:
@@ -23,7 +29,8 @@ def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, 
 
     Returns:
         {"file", "n_in", "kept", "repaired", "dropped", "dropped_by": {reason: how many}, "added", "notes"}:
-        n_in = kept as they were + repaired + dropped, added = kept + repaired.
+        n_in = kept as they were + repaired + dropped, features of the file; added: buildings, which are kept + repaired, and
+        more where a feature was split.
 
     Raises:
         ProjectError: if there is no post scene yet.
@@ -44,8 +51,13 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
     """
     job.report(0.6, f"storing {len(table.wkb)} footprints")
     with store.connect(job.layout) as db:
-        area = aoi.current(db)
-        found = intake.take_in(db, table if area is None else limited(table, area.wkb), file)
+        area, before = aoi.current(db), contents.footprints(db)
+        is_house = np.array(contents.footprint_sources(db), dtype=np.str_) != GRID
+        wanted = table if area is None else limited(table, area.wkb)
+        if table.source != GRID:
+            known = np.array(list(before.wkb), dtype=object)[is_house]
+            wanted = without_known(wanted, known, set(before.building_ids))
+        found = intake.take_in(db, wanted, file)
         everything = contents.footprints(db)
     write_geometry(job.layout.geometry, everything, grid)
     return {
@@ -55,7 +67,7 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
         "repaired": found.repaired,
         "dropped": found.n_dropped,
         "dropped_by": dict(found.dropped),
-        "added": found.kept + found.repaired,
+        "added": len(everything.wkb) - len(before.wkb),
         "notes": list(found.notes),
     }
 

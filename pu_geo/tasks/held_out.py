@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,7 +44,7 @@ def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, ND
     rows = np.sort(np.random.default_rng([seed, _STREAM]).choice(positive, n, replace=False))
     is_held_out = np.zeros(len(pu.is_positive), np.bool_)
     is_held_out[rows] = True
-    return replace(pu, is_positive=pu.is_positive & ~is_held_out, is_left_out=pu.is_left_out | is_held_out), rows
+    return pu.without(is_held_out), rows
 
 
 def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -61,7 +59,8 @@ def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArr
     """
     with store.connect(layout) as db:
         said = labels.current_labels(db, at=pu.at_event)
-    is_clicked = pu.is_positive.copy()
+    why = reasons_of(layout, chip_set)
+    is_clicked = pu.is_positive | (why != "") & np.array([said.get(one) == "positive" for one in pu.building_ids], np.bool_)
     is_clicked[held_out if held_out is not None else []] = True
-    is_hidden = assessability.is_hidden(pu.building_ids, said, reasons_of(layout, chip_set))
+    is_hidden = assessability.is_hidden(pu.building_ids, said, why)
     return np.flatnonzero(is_unlabeled(is_clicked, is_hidden))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis import estimates
+from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.engine.data import UNKNOWN, ChipImages, FeatureViews, PUData
 from pu_geo.engine.network import FEATURES
 from pu_geo.errors import ProjectError, TrainingError
@@ -21,7 +21,7 @@ from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import accepted, contents, decisions, events, labels, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import PUSet
-from pu_geo.tasks.chip import load_chip_set
+from pu_geo.tasks.chip import facts_of
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,8 @@ class RunInputs:
             not among those of `pu`, by which everything is counted, estimated and judged. None where there are none.
         at_decision: number of the last decision on clusters that was taken into account.
         n_passed_over: buildings of accepted clusters that are not learned from, as nobody told their kind of damage.
+        is_hidden: bool [N]; buildings whose chips show nothing to learn from: left out in `pu`, and no part of statistics.
+            None where all are visible.
     """
 
     chip_set: str
@@ -44,6 +46,15 @@ class RunInputs:
     is_accepted: NDArray[np.bool_] | None = None
     at_decision: int = 0
     n_passed_over: int = 0
+    is_hidden: NDArray[np.bool_] | None = None
+
+    @property
+    def n_hidden(self) -> int:
+        return 0 if self.is_hidden is None else int(self.is_hidden.sum())
+
+    def prepared(self) -> ranker.PreparedFeatures:
+        """Standardise the plain features by the visible buildings."""
+        return ranker.prepare(self.plain, None if self.is_hidden is None else ~self.is_hidden)
 
     @property
     def plain(self) -> NDArray[np.float32]:
@@ -67,13 +78,15 @@ class RunInputs:
             f"{self.n_passed_over:,} buildings of accepted clusters were not learned from: kinds of damage were, and nobody "
             "told theirs."
         )
-        return (*((words,) if self.n_accepted else ()), *((passed,) if self.n_passed_over else ()))
+        hidden = f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them."
+        found = ((words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden))
+        return tuple(sentence for sentence, n in found if n)
 
     def estimated_share(self) -> float | None:
         """Estimate the damaged share of the unlabeled (Elkan-Noto), 0..1, by the clicks; None where these are too few."""
         if self.pu.is_positive.sum() < estimates.MIN_POSITIVES:
             return None
-        return estimates.elkan_noto_share(self.plain, self.pu.is_positive, is_left_out=self.pu.is_left_out)
+        return estimates.elkan_noto_share(self.prepared(), self.pu.is_positive, is_left_out=self.pu.is_left_out)
 
     def prior_of(self, share: float | None) -> float | None:
         """Return the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.
@@ -139,11 +152,17 @@ def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
             "at_decision": decisions.last_decision(db),
         }
         known: Mapping[str, Any] = _pinned(begun, newest) if begun else newest
-        pu = labels.pu_set(db, at=known["at_event"], ids=load_chip_set(layout, chip_set).building_ids)
+        facts = facts_of(layout, chip_set)
+        is_hidden = assessability.reasons(facts) != ""
+        pu = labels.pu_set(db, at=known["at_event"], ids=facts["building_ids"]).without(is_hidden)
         at_decision = known.get("at_decision", 0)
         is_accepted = accepted.is_accepted(db, pu, at=at_decision)
     views = np.load(layout.features(chip_set), mmap_mode="r")
-    return RunInputs(chip_set, views, pu, is_accepted if is_accepted.any() else None, at_decision)
+    is_accepted &= ~is_hidden
+    return RunInputs(
+        chip_set, views, pu, is_accepted if is_accepted.any() else None, at_decision,
+        is_hidden=is_hidden if is_hidden.any() else None,
+    )  # fmt: skip
 
 
 def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from pu_geo.tasks.scenes import add_scenes
 
 def prepare(
     job: Job, *, pre: Sequence[str], post: Sequence[str], footprints: Sequence[str],
-    bands: Bands = "pre+post", size_px: int = 64, copy_sources: bool = False,
+    bands: Bands = "auto", size_px: int = 64, copy_sources: bool = False,
 ) -> dict[str, object]:  # fmt: skip
     """Add scenes and footprints, align pre with post, then cut chips and compute features.
 
@@ -30,7 +30,7 @@ def prepare(
         pre, post = ([_copied(job, path) for path in paths] for paths in (pre, post))
     scenes = add_scenes(Part(job, 0.0, 0.15), pre=pre, post=post)
     added = [add_footprints(Part(job, 0.15, 0.2), path=path) for path in footprints]
-    shifts = align(Part(job, 0.2, 0.3)) if pre and bands == "pre+post" else None
+    shifts = align(Part(job, 0.2, 0.3)) if pre and bands != "post" else None
     chips = chip(Part(job, 0.3, 1.0), size_px=size_px, bands=bands)
     return {"scenes": scenes, "footprints": added, "alignment": shifts, "chips": chips}
 

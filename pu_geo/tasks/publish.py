@@ -10,11 +10,11 @@ from pu_geo.errors import PuGeoError
 from pu_geo.geo.class_profiles import PROFILES, with_classes
 from pu_geo.geo.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_exports import check_coordinates
-from pu_geo.project import contents, rounds, store, versions
+from pu_geo.project import choices, contents, rounds, runs, store, versions
 from pu_geo.records import DamageMap
 from pu_geo.tasks import changes
 from pu_geo.tasks.areas import area_tables, write_area_files
-from pu_geo.tasks.damage_map import build_damage_map
+from pu_geo.tasks.damage_map import build_damage_map, reasons_of
 from pu_geo.tasks.export import check_threshold, counts_of
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.report import write_report
@@ -29,21 +29,24 @@ def publish(
     formats: Sequence[str],
     threshold: float,
     audit: Mapping[str, Any] | None = None,
+    threshold_origin: str = choices.PERSON,
     profiles: Sequence[str] = (),
     local: bool = False,
 ) -> dict[str, object]:
     """Write the next version into `exports/vN`; there is no such folder until all of it is written.
 
+    Unless a person chose another run, the live map shows this one from then on.
+
     Args:
-        run_id: id of a finished run, or "latest".
+        run_id: id of a finished run, "chosen" or "latest".
         formats: keys of `EXPORTERS`.
-        threshold: buildings with at least this score are flagged, 0..1.
-        audit: see `build_damage_map`.
+        threshold: buildings with at least this score are flagged, 0..1; it is the run's threshold from then on.
+        audit, threshold_origin: see `build_damage_map`.
         profiles: keys of `class_profiles.PROFILES` whose columns are added.
         local: as for `export`.
 
     Returns:
-        {"out", "version", "n", "flagged", "confirmed", "not_assessed", "n_changes", "run_id", "threshold", "files"}
+        {"out", "version", "n_changes", "files", and what `counts_of` returns}
 
     Raises:
         PuGeoError: if a format, a profile or the threshold is not usable.
@@ -53,7 +56,9 @@ def publish(
         check_coordinates(contents.grid(db).crs, formats, local=local)
     with versions.new_version(job.layout) as (number, folder):
         job.report(0.05, "collecting scores and labels")
-        damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit, version=f"v{number}")
+        damage_map = build_damage_map(
+            job.layout, run_id, threshold, audit=audit, version=f"v{number}", threshold_origin=threshold_origin
+        )
         for profile in profiles:
             damage_map = with_classes(damage_map, profile)  # type: ignore[arg-type]
         for i, name in enumerate(formats):
@@ -73,6 +78,9 @@ def publish(
         facts |= {"n_changes": _compare(job, folder, number, damage_map)}
         versions.write_facts(folder, facts)
         files = sorted(path.name for path in folder.iterdir())
+    with store.connect(job.layout) as db, store.transaction(db):
+        choices.set_threshold(db, str(facts["run_id"]), threshold, threshold_origin)
+        runs.settle(db, job.layout, lambda found: reasons_of(db, job.layout, found))
     return {**facts, "out": str(job.layout.exports / f"v{number}"), "files": files}
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from pu_geo.geo.report_map import MARKED, LegendRow, MapPicture, draw_map, round_length
 from pu_geo.geo.whole_files import write_whole
 from pu_geo.methods.catalog import METHODS
-from pu_geo.records import DamageMap, Grid
+from pu_geo.project.choices import origin_words
+from pu_geo.records import DamageMap, Grid, Units
 from pu_geo.tasks import report_parts as parts
 from pu_geo.tasks.report_parts import DASH, number, percent, section, text
 
@@ -101,10 +102,24 @@ def write_report(
     """
     picture = draw_map(damage_map, grid, background)
     title = text(damage_map.metadata.get("title") or "Damage map", 110)
-    before = (_header(damage_map, title), _headline(damage_map, audit), _numbers(damage_map), _map_figure(picture))
+    before = (
+        _header(damage_map, title),
+        _headline(damage_map, audit),
+        _numbers(damage_map),
+        _map_figure(picture, damage_map.units),
+    )
     limits, method = parts.limits_section(damage_map, audit), _method(damage_map)
     after = (parts.codebook_section(damage_map), parts.license_section(damage_map))
-    body = "".join((*before, parts.audit_section(audit), parts.area_section(areas), limits, method, *after))
+    body = "".join(
+        (
+            *before,
+            parts.audit_section(audit, damage_map.units),
+            parts.area_section(areas, damage_map.units),
+            limits,
+            method,
+            *after,
+        )
+    )
     write_whole(out, [_page(title, body, _footer(damage_map)).encode("utf-8")])
     return out
 
@@ -156,15 +171,16 @@ def _headline(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> str:
     estimate: Mapping[str, Any] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
     guess = {**estimate, "value": estimate.get("estimate"), "words": estimate.get("method")}
     known = guess if audit is None else audit["total"]
+    units = damage_map.units
     if all(known.get(key) is not None for key in ("value", "low", "high")):
         low, high, n = number(int(known["low"])), number(int(known["high"])), number(estimate.get("N"))
         return (
-            f"<div class='headline'><b>About {number(round(known['value']))} damaged buildings, "
-            f"between {low} and {high}</b> (95 % interval, of {n} buildings).<br>{text(known.get('words') or '')}</div>"
+            f"<div class='headline'><b>About {number(round(known['value']))} damaged {units.several}, "
+            f"between {low} and {high}</b> (95 % interval, of {n} {units.full}).<br>{text(known.get('words') or '')}</div>"
         )
     why = "No audit was made." if audit is None else f"The audit is {text(known.get('words') or 'not enough')}"
     return (
-        "<div class='headline'><b>How many buildings are damaged is not known.</b> The flags come from scores, which are "
+        f"<div class='headline'><b>How many {units.several} are damaged is not known.</b> The flags come from scores, which are "
         f"<strong>a rank, not a probability</strong>. {why}{_guess(estimate.get('estimate'))}</div>"
     )
 
@@ -185,7 +201,7 @@ def _numbers(damage_map: DamageMap) -> str:
     cells = (
         (triage["confirmed"], "confirmed damaged by a person"),
         (flagged, "flagged by score, not looked at"),
-        (n - unseen - flagged - triage["confirmed"], "not flagged: no proof of an intact building"),
+        (n - unseen - flagged - triage["confirmed"], f"not flagged: no proof of an intact {damage_map.units.one}"),
         (unseen, f"not assessed ({percent(unseen / max(n, 1))}): nothing is known"),
     )
     return "<div class='numbers'>" + "".join(f"<div><b>{number(k)}</b>{words}</div>" for k, words in cells) + "</div>"
@@ -194,12 +210,14 @@ def _numbers(damage_map: DamageMap) -> str:
 # Map
 
 
-def _map_figure(picture: MapPicture) -> str:
+def _map_figure(picture: MapPicture, units: Units) -> str:
     width_mm = min(_MAP_WIDTH_MM, _MAP_HEIGHT_MM * picture.width / picture.height)
     places = [_coordinates(*corner) for corner in picture.corners]
     upper_left, upper_right, lower_left, lower_right = places or (_NO_PLACE, "", "", "")
     encoded = base64.b64encode(picture.data).decode("ascii")
-    what = "Buildings" if picture.cell_m is None else f"Buildings confirmed or flagged per cell of {_length(picture.cell_m)}"
+    what = units.full.capitalize()
+    if picture.cell_m is not None:
+        what = f"{units.several.capitalize()} confirmed or flagged per square of {_length(picture.cell_m)}"
     ground = "" if picture.has_scene else " No picture of the scene was at hand."
     legend = "".join(f"<span>{_swatch(row)}{text(row.words)}</span>" for row in picture.legend)
     return (
@@ -267,6 +285,7 @@ def _method(damage_map: DamageMap) -> str:
         text(value, 20) for value in (learned.get("n_positive"), learned.get("at_event"), told.get("labels_up_to_event"))
     )
     where = ", in another project: a model from there gave the scores" if "from_model" in told else ""
+    origin = f" ({origin_words(str(told['threshold_origin']))}; {told['audit_id']})" if "threshold_origin" in told else ""
     kind = str(next((value for value in columns.get("score_type", ()) if value is not None), ""))
     calibrated = any(value is not None for value in columns.get("p_damaged", ()))
     scores = "chances of damage were calibrated on the audit" if calibrated else "a rank, not a probability"
@@ -280,7 +299,7 @@ def _method(damage_map: DamageMap) -> str:
             f"{number(answers['not_assessable'])} not assessable; answers up to number {newest}",
         ),
         ("Score", text(f"{_SCORE_TYPES.get(kind, kind)}; {scores}")),
-        ("Threshold", text(f"flagged from {told.get('threshold')} on; a person's answer overrules the score")),
+        ("Threshold", text(f"flagged from {told.get('threshold')} on{origin}; a person's answer overrules the score")),
     )  # fmt: skip
     body = "".join(f'<tr><th scope="row">{name}</th><td>{value}</td></tr>' for name, value in rows)
     return section("Method", f"<table class='facts'>{body}</table>")

@@ -10,11 +10,12 @@ from typing import Any
 
 from pu_geo.geo.class_profiles import NOT_GRADED
 from pu_geo.geo.codebook import fields_of
-from pu_geo.records import DamageMap
+from pu_geo.records import DamageMap, Units
 from pu_geo.tasks.report_curve import curve_svg
 
 DASH = "\u2013"
-MOST_AREAS, MOST_SUMS, MOST_WARNINGS = 15, 8, 4  # so that the report keeps to three pages
+BUILDINGS = Units(1)
+MOST_AREAS, MOST_SUMS, MOST_WARNINGS, MOST_SCENES = 15, 8, 4, 4  # so that the report keeps to three pages
 FEW_POSITIVES = 30  # the demo's 30 clicks; PRODUCT speaks of 10 to 30 for a first ranking
 _LONGEST_TEXT = 300
 _HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # control signs, also those that turn the direction of writing
@@ -23,9 +24,12 @@ _CODEBOOK = ("damage_binary", "triage", "assessed", "score", "p_damaged", "rank"
 _WHY = {
     "outside_image": "outside the picture",
     "nodata": "no picture there",
+    "no_pre_image": "no picture from before the event",
+    "scene_without_answers": "a scene that differs from those with answers, and has none",
     "misaligned": "outline and picture do not match",
     "no_building": "no building there",
     "unclear": "unclear picture",
+    "not_in_run": "added after the run, which does not score them",
 }
 _OUTLINES = {
     "overture": "Overture Maps Foundation (ODbL)",
@@ -86,47 +90,48 @@ def count(column: Iterable[object]) -> Counter[str]:
 # Audit
 
 
-def audit_section(audit: Mapping[str, Any] | None) -> str:
+def audit_section(audit: Mapping[str, Any] | None, units: Units = BUILDINGS) -> str:
     """Return what random checks say of the map, or that there were none."""
     if audit is None:
         return section(
             "Audit",
-            "<p>None was made. Nobody knows how many of the flagged buildings are damaged, nor how much damage is missed: "
-            "the scores are <b>a rank, not a probability</b>. An audit answers a few hundred buildings drawn at random.</p>",
+            f"<p>None was made. Nobody knows how many of the flagged {units.several} are damaged, nor how much damage is missed: "
+            f"the scores are <b>a rank, not a probability</b>. An audit answers a few hundred {units.several} drawn at random.</p>",
         )
     here, agreement = audit.get("at_threshold"), audit.get("agreement")
     rows = [("Random checks", f"{number(audit['n_answered'])} answered of {number(audit['n_drawn'])} drawn")]
     if here:
-        above = f"{number(here['flagged'])} buildings, {number(here['n_checks'])} checks among them"
+        above = f"{number(here['flagged'])} {units.several}, {number(here['n_checks'])} checks among them"
         rows += [
             (f"At threshold {float(here['threshold']):.4g} and above", above),
             ("Precision: share of these that are damaged", shares(here["precision"])),
             ("Recall: share of the damaged that are among these", shares(here["recall"])),
         ]
-    rows.append(("Second reading", _agreement(agreement)))
+    rows.append(("Second reading", _agreement(agreement, units)))
     table = "".join(f'<tr><th scope="row">{text(name)}</th><td>{told}</td></tr>' for name, told in rows)
     note = "In parentheses: 95 % intervals. The audit judges the map as it was before its own answers were entered."
     return section("Audit", f"<table class='facts'>{table}</table>{curve_svg(audit)}<p class='note'>{note}</p>")
 
 
-def _agreement(agreement: Mapping[str, Any] | None) -> str:
+def _agreement(agreement: Mapping[str, Any] | None, units: Units) -> str:
     if not agreement or not agreement.get("n") or agreement.get("share") is None:
-        return "none: each audited building was read by one person"
+        return f"none: each audited {units.one} was read by one person"
     kappa = "" if agreement.get("kappa") is None else f", kappa {float(agreement['kappa']):.2f}"
-    return f"{number(agreement['n'])} buildings read twice, {percent(float(agreement['share']))} alike{kappa}"
+    return f"{number(agreement['n'])} {units.several} read twice, {percent(float(agreement['share']))} alike{kappa}"
 
 
 # Areas
 
 
-def area_section(areas: Sequence[Mapping[str, Any]]) -> str:
+def area_section(areas: Sequence[Mapping[str, Any]], units: Units = BUILDINGS) -> str:
     """Return the areas with most buildings confirmed or flagged; "" without areas. No estimate without an interval."""
     if not areas:
         return ""
     ordered = sorted(areas, key=lambda row: -((row.get("confirmed") or 0) + (row.get("flagged") or 0)))
     has_codes = any(row.get("pcode") not in (None, "", row.get("name")) for row in areas)
     columns = [column for column in _AREA_COLUMNS if has_codes or column[1] != "pcode"]
-    head = "".join(f"<th scope='col' class='{look}'>{title}</th>" for title, _, look in columns)
+    titles = [units.several.capitalize() if key == "buildings_total" else title for title, key, _ in columns]
+    head = "".join(f"<th scope='col' class='{look}'>{title}</th>" for title, (*_, look) in zip(titles, columns, strict=True))
     cells = ["".join(_area_cell(row, key, look) for _, key, look in columns) for row in ordered[:MOST_AREAS]]
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     unseen = sum(not row.get("assessed") for row in areas)
@@ -137,7 +142,7 @@ def area_section(areas: Sequence[Mapping[str, Any]]) -> str:
             f"The {MOST_AREAS} areas with most confirmed or flagged, and {len(areas) - MOST_AREAS:,} more in areas.csv.",
         )
     if unseen:
-        notes.append(f"In {unseen:,} of {len(areas):,} areas no building was assessed: nothing is known of them.")
+        notes.append(f"In {unseen:,} of {len(areas):,} areas no {units.one} was assessed: nothing is known of them.")
     if any(_has_interval(row) for row in areas):
         notes.append("Estimates of areas assume that the audit's curve holds in each; their intervals may not be added up.")
     table = f"<table class='areas'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -166,13 +171,35 @@ def _area_cell(row: Mapping[str, Any], key: str, look: str) -> str:
 
 def limits_section(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> str:
     """Return what a reader must not take from the map, as far as its own figures tell."""
-    told = [*_limits_of_coverage(damage_map), *_limits_of_answers(damage_map, audit)]
+    items = "".join(f"<li>{text(sentence, 230)}</li>" for sentence in limits(damage_map, audit))
+    return section("What this map can't say", f"<ul>{items}</ul>")
+
+
+def limits(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> list[str]:
+    """Return what a reader must not take from the map, one sentence each, from its own figures."""
+    found = [
+        *_limits_of_coverage(damage_map), *_limits_of_scenes(damage_map), *_limits_of_outlines(damage_map),
+        *_limits_of_answers(damage_map, audit),
+    ]  # fmt: skip
     warnings: Sequence[str] = damage_map.metadata.get("run_warnings") or ()  # type: ignore[assignment]
-    told += [f"The method warns: {warning}" for warning in warnings[:MOST_WARNINGS]]
+    found += [f"The method warns: {warning}" for warning in warnings[:MOST_WARNINGS]]
     if len(warnings) > MOST_WARNINGS:
-        told.append(f"{len(warnings) - MOST_WARNINGS:,} more warnings of the method are in damage_map.run.json.")
-    items = "".join(f"<li>{text(sentence, 230)}</li>" for sentence in told)
-    return section("Limits", f"<ul>{items}</ul>")
+        found.append(f"{len(warnings) - MOST_WARNINGS:,} more warnings of the method are in damage_map.run.json.")
+    return found
+
+
+def _limits_of_scenes(damage_map: DamageMap) -> list[str]:
+    """Return in which scenes the result is doubtful, worst first, and which bands the ranking goes without."""
+    scenes: Sequence[Mapping[str, Any]] = damage_map.metadata.get("scenes") or ()  # type: ignore[assignment]
+    doubtful = sorted((row for row in scenes if row["doubt"]), key=lambda row: -row["n"])
+    found = [str(row["doubt"]) for row in doubtful[:MOST_SCENES]]
+    if len(doubtful) > MOST_SCENES:
+        found.append(
+            f"The result is as doubtful in {len(doubtful) - MOST_SCENES:,} more scenes; damage_map.run.json names them."
+        )
+    if why := damage_map.metadata.get("bands_why"):
+        found.append(str(why))
+    return found
 
 
 def _limits_of_coverage(damage_map: DamageMap) -> list[str]:
@@ -180,13 +207,15 @@ def _limits_of_coverage(damage_map: DamageMap) -> list[str]:
     unseen = sum(value == "not_assessed" for value in columns["damage_binary"])
     told = [
         "Preliminary, not field-validated. Pictures from above show roofs: damage to walls and inside stays unseen.",
-        "A building that is not flagged is not proven to be intact.",
+        f"A {damage_map.units.one} that is not flagged is not proven to be intact.",
     ]
     if unseen:
         why = ", ".join(
             f"{_WHY.get(why, why)} {k:,}" for why, k in count(columns.get("not_assessed_reason", ())).most_common()
         )
-        told.append(f"{unseen:,} of {n:,} buildings ({percent(unseen / n)}) were not assessed: {why or 'no reason given'}.")
+        told.append(
+            f"{unseen:,} of {n:,} {damage_map.units.several} ({percent(unseen / n)}) were not assessed: {why or 'no reason given'}."
+        )
     if not count(columns.get("pre_image_id", ())):
         told.append(
             "There is no picture from before the event: what was damaged or under construction before may be flagged."
@@ -194,6 +223,43 @@ def _limits_of_coverage(damage_map: DamageMap) -> list[str]:
     if not count(columns.get("post_date", ())):
         told.append("The date of the pictures after the event is not known.")
     return told
+
+
+def _limits_of_outlines(damage_map: DamageMap) -> list[str]:
+    """Say what of the outlines a reader could take for something else: cells, duplicates, an area that chose nothing."""
+    told, metadata, n = [], damage_map.metadata, len(damage_map.building_ids)
+    units = damage_map.units
+    if units.n_cells:
+        which = "Mapped are" if not units.n_buildings else f"{units.n_cells:,} of {n:,} rows are"
+        cells = Units(0, units.n_cells, units.sizes_m).full
+        told.append(
+            f"{which} {cells} of a regular grid, not buildings: a cell may hold several houses, a part of one, or none."
+        )
+    changed = metadata.get("sources_changed")
+    if isinstance(changed, Sequence) and changed:
+        names = ", ".join(map(str, changed[:5]))
+        told.append(
+            f"Another file lies now where {names} was: the map shows the picture that was there when chips were cut."
+        )
+    doubles = metadata.get("n_duplicates")
+    if isinstance(doubles, int) and doubles:
+        told.append(f"{doubles:,} outlines are the same building as another one, which every number here counts twice.")
+    area = metadata.get("aoi")
+    if isinstance(area, Mapping) and "selected_buildings" in area:
+        told += _limits_of_area(area, n, units)
+    return told
+
+
+def _limits_of_area(area: Mapping[str, object], n: int, units: Units) -> list[str]:
+    name, outside = (
+        f"The area of interest ({area['source']})",
+        f"{area['n_outside']:,} of {n:,} {units.several} lie outside it",
+    )
+    if area["set_after_run"]:
+        return [f"{name} was set after the run and did not choose what was mapped: {outside}."]
+    if not area["selected_buildings"]:
+        return [f"{name} did not stand yet, or not any more, when some of the outlines were added: {outside}."]
+    return [] if area["stands"] else [f"{name} chose what was mapped; it has been replaced or taken away since."]
 
 
 def learned_from(metadata: Mapping[str, object]) -> Mapping[str, object]:
@@ -215,10 +281,11 @@ def _limits_of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -
     if made["simulated"]:
         told.append(f"{made['simulated']:,} answers are simulated from known labels: this is a trial, not an assessment.")
     if disputed := count(columns.get("review_status", ()))["disputed"]:
-        told.append(f"On {disputed:,} buildings people disagree; the last answer stands.")
+        told.append(f"On {disputed:,} {damage_map.units.several} people disagree; the last answer stands.")
     if ungraded := count(columns.get("damage_class", ()))[NOT_GRADED]:
         told.append(
-            f"{ungraded:,} buildings that people marked damaged have no grade: they may be anything up to destroyed."
+            f"{ungraded:,} {damage_map.units.several} that people marked damaged have no grade: they may be anything up to "
+            "destroyed."
         )
     if audit is None:
         told.append(

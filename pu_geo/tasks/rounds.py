@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from pu_geo.errors import ProjectError
 from pu_geo.geo.placement import moved_to
-from pu_geo.project import aoi, contents, labels, rounds, runs, store
+from pu_geo.project import aoi, contents, labels, rounds, runs, store, versions
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.project.rounds import PastAnswer, Round
+from pu_geo.tasks import changes
 from pu_geo.tasks.chip import chip
-from pu_geo.tasks.damage_map import build_damage_map
+from pu_geo.tasks.damage_map import build_damage_map, reasons_of
 from pu_geo.tasks.footprints import write_geometry
 from pu_geo.tasks.job import Job, Part
 from pu_geo.tasks.scenes import add_scenes
@@ -32,7 +33,8 @@ def next_round(
         size_px: side of a chip, pixels.
 
     Returns:
-        {"round", "n", "carried": answers to be confirmed, "scenes", "chips"}
+        {"round", "n", "carried": answers to be confirmed, "compared_with": the map of the round before that changes will be told
+        from, such as "v2" or "run ranker-1", "scenes", "chips"}
 
     Raises:
         ProjectError: if the project is not empty, or the previous one has no footprints or no place on the Earth.
@@ -61,26 +63,21 @@ def next_round(
             aoi.put(db, moved_to([area.wkb], old_grid.crs, grid.crs)[0], area.source)
         everything = contents.footprints(db)
     write_geometry(job.layout.geometry, everything, grid)
-    bands = "pre+post" if pre or old_pre else "post"
-    chips = chip(Part(job, 0.2, 0.98), size_px=size_px, bands=bands)  # type: ignore[arg-type]
+    chips = chip(Part(job, 0.2, 0.98), size_px=size_px)
     rounds.write(job.layout, past)
     carried = sum(one.label is not None for one in rounds.last_of_each(past).values())
-    return {"round": past.number, "n": len(everything.wkb), "carried": carried, "scenes": scenes, "chips": chips}
+    made = {"round": past.number, "n": len(everything.wkb), "carried": carried, "compared_with": past.compared_with}
+    return {**made, "scenes": scenes, "chips": chips}
 
 
 def _past(before: Layout) -> Round:
     """Collect what all rounds so far know, the one that ends here last."""
     found = rounds.read(before)
     with store.connect(before) as db:
-        events, pinned = labels.current(db), runs.pinned(db)
+        events = labels.current(db)
         date = next((scene.date for scene in contents.scenes(db) if scene.role == "post" and scene.date), None)
         ids = contents.building_ids(db)
-    binary: dict[str, str] = {}
-    scores: dict[str, float | None] = {}
-    if pinned is not None:
-        shown = build_damage_map(before, pinned, None)
-        binary = dict(zip(shown.building_ids, map(str, shown.columns["damage_binary"]), strict=True))
-        scores = dict(zip(shown.building_ids, shown.columns["score"], strict=True))  # type: ignore[arg-type]
+    map_name, binary, scores = _last_map(before)
     newest = [
         PastAnswer(
             found.number, building, binary.get(building) or _binary(event.label if event else None), event.label if event else None,
@@ -88,10 +85,39 @@ def _past(before: Layout) -> Round:
         )
         for building, event in ((building, events.get(building)) for building in ids)
     ]  # fmt: skip
-    return Round(found.number + 1, str(before.folder), [*found.past, *newest])
+    return Round(found.number + 1, str(before.folder), [*found.past, *newest], map_name)
+
+
+def _last_map(before: Layout) -> tuple[str, dict[str, str], dict[str, float | None]]:
+    """Return the name, `damage_binary` and scores of the map that others have of a round: the version published last.
+
+    Where none was, it is that of the run which is shown, at its threshold; nothing before there is a run.
+    """
+    published = versions.all_facts(before)
+    if published:
+        state = changes.state_of(before, published[0]["version"])
+        scores = _scores(before, str(published[0]["run_id"]))
+        rows = zip(state["building_id"], state["not_assessed_reason"], strict=True)
+        known = {building: None if why else scores.get(building) for building, why in rows}
+        return published[0]["version"], dict(zip(state["building_id"], state["damage_binary"], strict=True)), known
+    with store.connect(before) as db:
+        chosen = runs.settle(db, before, lambda facts: reasons_of(db, before, facts))
+    if chosen is None:
+        return "", {}, {}
+    shown = build_damage_map(before, chosen.run_id, None)
+    binary = dict(zip(shown.building_ids, map(str, shown.columns["damage_binary"]), strict=True))
+    return f"run {chosen.run_id}", binary, dict(zip(shown.building_ids, shown.columns["score"], strict=True))  # type: ignore[arg-type]
+
+
+def _scores(layout: Layout, run_id: str) -> dict[str, float]:
+    """Return building id -> score of a run as exports write it; nothing of a run that is gone."""
+    with store.connect(layout) as db:
+        if all(run_id != facts.run_id for facts in runs.all_runs(db)):
+            return {}
+    ids, scores = runs.building_ids_of(layout, run_id), runs.written(runs.array(layout, run_id, "scores"))
+    return dict(zip(ids, scores.tolist(), strict=True))
 
 
 def _binary(label: str | None) -> str:
-    if label == "positive":
-        return "damaged"
-    return "not_assessed" if label == "not_assessable" else "not_flagged"
+    """Return what an answer alone says of a building that no map of its round knew."""
+    return {"positive": "damaged", "not_damaged": "not_flagged"}.get(label or "", "not_assessed")

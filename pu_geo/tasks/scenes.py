@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pu_geo.errors import ImageryError, JobCancelled
-from pu_geo.geo import in_child, local_space, quicklooks, raster
+from pu_geo.geo import fill, in_child, local_space, quicklooks, raster
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene
 from pu_geo.tasks.footprints import write_geometry
@@ -30,7 +30,7 @@ def add_scenes(
 
     Returns:
         {"added": ids, "width", "height", "gsd_m", "crs", "is_local": whether the project has no place on the Earth,
-        "pre_share": share of the grid that pre scenes cover or None}
+        "pre_share": share of the post scenes' area that pre scenes cover or None}
 
     Raises:
         ImageryError: if a file cannot be used, or pre and post do not overlap.
@@ -50,7 +50,8 @@ def add_scenes(
     scenes = known + new
     grid = raster.project_grid([scene for scene in scenes if scene.role == "post"])
     pre_scenes = [scene for scene in scenes if scene.role == "pre"]
-    pre_share = raster.check_overlap(pre_scenes, grid) if pre_scenes else None
+    post_scenes = [scene for scene in scenes if scene.role == "post"]
+    pre_share = raster.check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
     fresh = _build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:
         _exchange(fresh, job.layout.quicklooks)
@@ -85,7 +86,8 @@ def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
     roles: list[Role] = [role for role in ("post", "pre") if any(scene.role == role for scene in scenes)]
     for i, role in enumerate(roles):
         report = job.part(0.2 + 0.8 * i / len(roles), 0.2 + 0.8 * (i + 1) / len(roles), f"map tiles of the {role} scenes")
-        with raster.Mosaic([scene for scene in scenes if scene.role == role], grid) as mosaic:
+        of_date = [scene for scene in scenes if scene.role == role]
+        with raster.Mosaic(of_date, grid, fills=fresh / fill.FILLS) as mosaic:
             quicklooks.build_pyramid(mosaic, fresh / role, report=report, is_cancelled=job.is_cancelled)
         if job.is_cancelled():
             raise JobCancelled

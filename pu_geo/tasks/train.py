@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.analysis import collapse, estimates, pupl, ranker
+from pu_geo.analysis import assessability, collapse, estimates, pupl
 from pu_geo.engine.checkpoints import Checkpoints
 from pu_geo.engine.data import FeatureViews
 from pu_geo.engine.devices import name_of
@@ -27,6 +27,7 @@ from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
+from pu_geo.tasks.chip import facts_of, why_not_assessed
 from pu_geo.tasks.held_out import set_aside, unlabeled_to_judge
 from pu_geo.tasks.inputs import RunInputs, read_inputs
 from pu_geo.tasks.job import Job
@@ -81,7 +82,7 @@ def rank(job: Job) -> dict[str, object]:
         return stored
     inputs = read_inputs(job.layout)
     job.report(0.1, "ranking all buildings")
-    prepared, pu = ranker.prepare(inputs.plain), inputs.pu
+    prepared, pu = inputs.prepared(), inputs.pu
     scores, share = estimates.rank_with_estimate(
         prepared, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged,
         is_accepted=inputs.is_accepted,
@@ -209,6 +210,17 @@ def _signs(layout: Layout, inputs: RunInputs, outcome: Outcome, clusters: pupl.P
     )  # fmt: skip
 
 
+def _without_answers(layout: Layout, inputs: RunInputs, outcome: Outcome) -> tuple[int, ...]:
+    """Return the look groups that no answer speaks for; none for a model from elsewhere, which rests on no answer of here."""
+    if outcome.from_model is not None:
+        return ()
+    is_flagged = outcome.scores.round(4) >= _threshold(outcome)
+    pu = inputs.pu
+    return assessability.groups_without_answers(
+        facts_of(layout, inputs.chip_set), pu.is_positive, pu.is_not_damaged, is_flagged
+    )
+
+
 def _threshold(outcome: Outcome) -> float:
     return round(outcome.threshold, 4)
 
@@ -228,8 +240,11 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         {"run_id", "n_positive", "n_unlabeled", "seconds"}
     """
     pu = inputs.pu
-    clusters = pupl.pupl(outcome.embeddings, pu.is_positive, seed=outcome.seed) if pu.is_positive.any() else None
-    labels = np.zeros(len(outcome.scores)) if clusters is None else clusters.labels
+    is_visible = np.ones(len(outcome.scores), np.bool_) if inputs.is_hidden is None else ~inputs.is_hidden
+    clusters, labels = None, np.zeros(len(outcome.scores))
+    if pu.is_positive.any():
+        clusters = pupl.pupl(outcome.embeddings[is_visible], pu.is_positive[is_visible], seed=outcome.seed)
+        labels[is_visible] = clusters.labels
     seen = _signs(job.layout, inputs, outcome, clusters)
     facts = RunFacts(
         run_id=_run_id(job, outcome.method),
@@ -252,6 +267,8 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         from_model=outcome.from_model,
         judgement=None if seen.judgement is None else seen.judgement.as_mapping(),
         n_accepted=inputs.n_accepted,
+        n_hidden=inputs.n_hidden,
+        without_answers=_without_answers(job.layout, inputs, outcome),
     )
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
@@ -260,7 +277,10 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
         files = [*outcome.write_files(facts), *_write_curve(job, job.layout, facts.run_id)]
     with store.connect(job.layout) as db:
-        runs.finish(db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files)
+        runs.finish(
+            db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
+            reasons=why_not_assessed(job.layout, facts.chip_set, facts.without_answers),
+        )  # fmt: skip
     return _result(facts)
 
 

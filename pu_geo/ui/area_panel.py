@@ -10,7 +10,7 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.services import mapping
-from pu_geo.ui import frame, job_card
+from pu_geo.ui import chosen, frame, job_card
 
 _MOST_DRAWN = 1500
 _NOTHING = "#E4E4E4"
@@ -28,7 +28,8 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
     with new, st.expander("Add areas such as districts"):
         _add(layout)
     with here, st.container(horizontal=True, vertical_alignment="bottom"):
-        cell_m = st.number_input("Side of square cells, m", 50, 20_000, 500, 50, key="cell-m", width=200)
+        resized = chosen.kept(layout, "cell_m", "cell-m")
+        cell_m = st.number_input("Side of square cells, m", 50, 20_000, step=50, key="cell-m", width=200, on_change=resized)
         if st.button("Sum up by area", type="primary", icon=":material/grid_on:"):
             with frame.telling_errors():
                 mapping.start_summing_up(layout, run_id, threshold, int(cell_m))

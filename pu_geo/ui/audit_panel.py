@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.project.layout import Layout
-from pu_geo.services import auditing, checking
+from pu_geo.services import auditing, checking, choices
 from pu_geo.services.auditing import AuditView, Estimate
 from pu_geo.ui import frame
 
 _COLORS = {"precision": "#0B6E99", "recall": "#D55E00"}
 
 
-def draw(layout: Layout, run_id: str, threshold: float, threshold_key: str) -> AuditView | None:
+def draw(layout: Layout, run_id: str, threshold: float) -> AuditView | None:
     """Draw all about the audit of a run; return it, None where there is none yet.
 
     Args:
-        threshold: that the page shows now.
-        threshold_key: of the page's slider, which "use" buttons set.
+        threshold: that the page shows now; "use" buttons store another one.
     """
     found = auditing.view(layout, run_id)
     if found is None:
@@ -36,7 +37,7 @@ def draw(layout: Layout, run_id: str, threshold: float, threshold_key: str) -> A
         with curve:
             st.plotly_chart(_figure(found, threshold), key="audit-curve", config={"displaylogo": False})
         with wish:
-            _wish(found, threshold_key)
+            _wish(layout, run_id, found)
             k = st.number_input("Precision of the first", 1, found.n, min(100, found.n), 10, key="top-k", width=160)
             top = auditing.at_top(layout, run_id, int(k))
             if top is not None:
@@ -89,7 +90,7 @@ def _status(layout: Layout, found: AuditView) -> None:
             st.rerun()
 
 
-def _wish(found: AuditView, threshold_key: str) -> None:
+def _wish(layout: Layout, run_id: str, found: AuditView) -> None:
     """Offer the threshold that reaches a wanted precision or recall."""
     what = st.radio("Set the threshold for a wanted", ["precision", "recall"], horizontal=True, key="wish-kind")
     wish = st.slider(f"At least this {what}", 0.05, 1.0, 0.8, 0.05, key="wish-value", format="percent")
@@ -100,13 +101,10 @@ def _wish(found: AuditView, threshold_key: str) -> None:
             st.button(
                 f"Use {value:.3f}, {words}",
                 key=f"use-{words}",
-                on_click=_set,
-                args=(threshold_key, min(max(value, 0.0), 1.0)),
+                on_click=frame.does(
+                    partial(choices.choose_threshold, layout, run_id, min(max(value, 0.0), 1.0), f"audit:{found.check.id}")
+                ),
             )
-
-
-def _set(key: str, value: float) -> None:
-    st.session_state[key] = value
 
 
 def _figure(found: AuditView, threshold: float) -> go.Figure:

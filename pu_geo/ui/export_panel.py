@@ -6,9 +6,7 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.services import mapping
-from pu_geo.ui import frame, job_card
-
-_USUAL = ["geojson", "gpkg", "csv"]
+from pu_geo.ui import chosen, frame, job_card
 
 
 def draw(layout: Layout, run_id: str, threshold: float) -> None:
@@ -16,15 +14,14 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
     wanted, there = st.columns(2, gap="large")
     with wanted:
         has_place = mapping.has_place(layout)
+        offered = list(mapping.FORMATS if has_place else mapping.LOCAL_FORMATS)
         formats = st.multiselect(
-            "Formats",
-            list(mapping.FORMATS if has_place else mapping.LOCAL_FORMATS),
-            _USUAL if has_place else list(mapping.LOCAL_FORMATS),
-            format_func=mapping.FORMATS.__getitem__,
-            key="formats",
-        )
+            "Formats", offered, format_func=mapping.FORMATS.__getitem__, key="formats",
+            on_change=chosen.kept(layout, "formats", "formats", offered),
+        )  # fmt: skip
         profiles = st.multiselect(
-            "Classes of other services", list(mapping.PROFILES), [], format_func=mapping.PROFILES.__getitem__, key="profiles",
+            "Classes of other services", list(mapping.PROFILES), format_func=mapping.PROFILES.__getitem__, key="profiles",
+            on_change=chosen.kept(layout, "profiles", "profiles", mapping.PROFILES),
             help="Filled from what people said, never from a score: a model gives no grades.",
         )  # fmt: skip
         local = not has_place and _asked_for_local()
@@ -42,6 +39,7 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
                 f"**{facts['version']}** · {facts['made_at'][:16].replace('T', ' ')} · {facts['flagged']:,} damaged of "
                 f"{facts['n']:,}" + ("" if changed is None else f" · {changed:,} changes, see changes.csv")
             )
+            st.caption(frame.plain(mapping.which_words(facts)))
 
 
 def _asked_for_local() -> bool:
@@ -55,6 +53,6 @@ def _result(job: job_card.JobView) -> None:
     if job.state == "done":
         facts = job.result
         st.caption(
-            f"{facts['n']:,} buildings, {facts['flagged']:,} damaged (flagged or confirmed), "
+            f"{facts['n']:,} {facts.get('units', 'buildings')}, {facts['flagged']:,} damaged (flagged or confirmed), "
             f"{facts['not_assessed']:,} not assessed  \n`{facts['out']}`"
         )

@@ -124,7 +124,7 @@ def _open_first() -> None:
 def _draw_status(summary: projects.Summary) -> None:
     st.markdown(f"**{plain(summary.name)}**")
     st.caption(
-        f"{summary.n_pre} pre and {summary.n_post} post scenes · {summary.n_buildings:,} buildings  \n"
+        f"{summary.n_pre} pre and {summary.n_post} post scenes · {summary.n_buildings:,} {summary.units.full}  \n"
         f"{summary.n_positive:,} positives · {summary.n_not_damaged:,} not damaged  \n"
         f"{summary.n_runs} run{'' if summary.n_runs == 1 else 's'}"
         + (f", last: {summary.last_run.method}" if summary.last_run else "")

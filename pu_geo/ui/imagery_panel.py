@@ -260,7 +260,13 @@ def chips(layout: Layout, overview: Overview, pair: Pair, is_running: bool) -> N
         if has_pre:
             _alignment(layout, pair.shift, is_running)
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            bands = st.radio("Bands", ["pre+post", "post"], index=0 if has_pre else 1, horizontal=True, key="chip_bands")
+            bands = st.radio(
+                "Bands",
+                ["auto", "pre+post", "post"] if has_pre else ["post"],
+                horizontal=True,
+                key="chip_bands",
+                help="Auto uses both dates, or the post-event scenes alone where pre-event scenes leave buildings out.",
+            )
             size_px = st.select_slider("Chip size (px)", [32, 48, 64, 96, 128], value=64, key="chip_size", width=280)
             if st.button("Cut chips", type="primary", disabled=is_running):
                 with frame.telling_errors():

@@ -78,7 +78,7 @@ def project_view(
         types=types,
         details=details,
         conflicts=conflicts,
-        seen=encode_seen(assessing.seen(layout), positions, overview.grid),
+        seen=encode_seen(assessing.seen(layout, score_id if mode == "view" else None), positions, overview.grid),
         scatter=scatter,
         here=None if event is None else Here(analyst(), event, presence.color_of(analyst())),
     )

@@ -9,7 +9,7 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services import run_card
+from pu_geo.services import choices, run_card
 from pu_geo.services.run_names import run_name
 from pu_geo.ui import frame
 
@@ -34,7 +34,9 @@ def draw(layout: Layout, found: Sequence[RunFacts]) -> None:
                 "One page to hand on with a map: what it was learned from, how it is judged, and what it cannot tell."
             )
             return
-        run = st.selectbox("Run", list(found), format_func=run_name, key="run-card-run")
+        ids, shown = [run.run_id for run in found], choices.chosen_run(layout)
+        usual = ids.index(shown.run_id) if shown and shown.run_id in ids else 0
+        run = st.selectbox("Run", list(found), usual, format_func=run_name, key="run-card-run")
         with frame.telling_errors():
             card = run_card.card(layout, run.run_id)
             row = st.container(horizontal=True)

@@ -16,12 +16,12 @@ def facts(nodata: float, outside: float = 0.0, cloud: float = 0.0) -> dict[str, 
     ("given", "reason"),
     [
         (facts(0.0), ""),
-        (facts(0.5), ""),  # more than half must be hidden
-        (facts(0.51), "nodata"),
+        (facts(0.4), ""),  # more than two fifths must be hidden
+        (facts(0.41), "nodata"),
         (facts(0.9, outside=0.8), "outside_image"),
         (facts(0.9, outside=0.3), "nodata"),  # 0.3 outside, 0.6 inside without data
-        (facts(0.0, cloud=0.51), "cloud"),
-        (facts(0.0, cloud=0.5), ""),
+        (facts(0.0, cloud=0.41), "cloud"),
+        (facts(0.0, cloud=0.4), ""),
         (facts(0.2, cloud=0.31), "cloud"),  # neither alone, both together
         (facts(0.31, outside=0.31, cloud=0.2), "outside_image"),
         (facts(0.4, outside=0.5), ""),  # shares of one window, rounded: outside is a part of nodata
@@ -71,3 +71,63 @@ def test_a_persons_answer_counts_more_than_what_the_imagery_hides() -> None:
     said = {"b": "positive", "c": "not_assessable", "d": "not_damaged", "e": "not_assessable"}
     why = np.array(["cloud", "cloud", "", "", "nodata", ""])
     assert assessability.is_hidden(list("abcdef"), said, why).tolist() == [True, False, True, False, True, False]
+
+
+NOTHING = {"outside": [0.0] * 4, "nodata": [0.0] * 4, "cloud": [0.0] * 4}
+
+
+def outlined(**roles: dict[str, list[float]]) -> dict[str, object]:
+    """Facts of four buildings, whose windows are all hidden while their outlines are not, unless told otherwise."""
+    return {
+        "bands": "pre+post",
+        "nodata_share": [0.9] * 4,
+        **{f"{role}_outline": NOTHING | one for role, one in roles.items()},
+    }
+
+
+def test_the_outline_counts_and_not_the_window() -> None:
+    found = outlined(post={"cloud": [0.0, 0.41, 0.2, 0.0], "nodata": [0.0, 0.0, 0.21, 0.0]}, pre={})
+    assert assessability.reasons(found).tolist() == ["", "cloud", "nodata", ""]
+    share = assessability.hidden_share(found, "post")
+    assert share is not None
+    assert share.round(2).tolist() == [0.0, 0.41, 0.41, 0.0]
+
+
+def test_a_building_that_pre_does_not_show_is_not_assessed_where_the_run_needs_pre() -> None:
+    found = outlined(post={"outside": [0.0, 0.0, 0.0, 0.9]}, pre={"nodata": [0.0, 1.0, 0.0, 1.0], "cloud": [0, 0, 0.5, 0]})
+    assert assessability.reasons(found).tolist() == ["", "no_pre_image", "no_pre_image", "outside_image"]
+    assert assessability.reasons({**found, "bands": "post"}).tolist() == ["", "", "", "outside_image"]
+    assert assessability.hidden_after(found).tolist() == ["", "", "", "outside_image"]  # the others can be answered
+
+
+def test_an_old_chip_set_with_blank_pre_windows_says_so_too() -> None:
+    """546 of 936 assessed buildings had a wholly blank pre chip: `pre_nodata_share` was stored, and nothing read it."""
+    old = {"bands": "pre+post", "nodata_share": [0.0] * 936, "pre_nodata_share": [1.0] * 546 + [0.0] * 390}
+    assert assessability.counts(assessability.reasons(old)) == {"no_pre_image": 546}
+
+
+def grouped(sensor: list[int], look: list[int]) -> dict[str, object]:
+    return {"bands": "post", "nodata_share": [0.0] * len(look), "sensor_group": sensor, "look_group": look}
+
+
+def silent(facts: dict[str, object], damaged: list[int], not_damaged: list[int], flagged: list[int]) -> tuple[int, ...]:
+    n = len(facts["look_group"])  # type: ignore[arg-type]
+    masks = [np.isin(np.arange(n), rows) for rows in (damaged, not_damaged, flagged)]
+    return assessability.groups_without_answers(facts, *masks)
+
+
+def test_another_sensor_without_answers_has_no_evidence_whatever_is_flagged() -> None:
+    two = grouped([0] * 10 + [1] * 10, [0] * 10 + [1] * 10)
+    assert silent(two, [0], [], [1, 2, 12, 13, 14]) == (1,)
+    assert silent(two, [0, 11], [], [1, 2]) == ()  # one damaged building there is evidence
+    assert silent(two, [0], [11, 12, 13, 14], [1]) == (1,)
+    assert silent(two, [0], [11, 12, 13, 14, 15], [1]) == ()  # or five that are not damaged
+    assert silent(two, [], [], [1, 12]) == ()  # without any damaged building there is nothing to carry over
+    assert assessability.reasons(two, (1,)).tolist() == [""] * 10 + ["scene_without_answers"] * 10
+
+
+def test_the_same_sensor_that_looks_different_has_none_where_hardly_anything_is_flagged() -> None:
+    two = grouped([0] * 20, [0] * 10 + [1] * 10)
+    assert silent(two, [0], [], [1, 2, 3, 4, 5]) == (1,)  # 5 of 9 there, none here: thin haze
+    assert silent(two, [0], [], [1, 2, 3, 4, 5, 11, 12]) == ()  # 2 of 10 is more than a quarter of 5 of 9
+    assert silent(grouped([0] * 20, [0] * 20), [0], [], [1, 2, 3, 4, 5]) == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -13,7 +14,7 @@ from rasterio.transform import Affine
 
 from pu_geo.errors import ImageryError, JobCancelled, ShapeError
 from pu_geo.geo import chips as chips_module
-from pu_geo.geo.chips import chip_windows, cut_chips
+from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask
 from pu_geo.geo.raster import Mosaic, describe, project_grid
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.records import Grid, Scene
@@ -219,7 +220,7 @@ def test_chips_of_several_scenes_with_holes_equal_a_crop_of_the_whole(
 
 def test_a_block_broken_below_is_told_while_chips_above_are_cut(write_tif: Callable[..., Path]) -> None:
     path = write_tif("a", pattern(600, 64), compress="deflate", tiled=True, blockxsize=64, blockysize=64)
-    scene = describe(path, "post", "a")
+    scene = replace(describe(path, "post", "a"), size_bytes=None, sha256="")  # as if it had been broken when it was added
     content = bytearray(path.read_bytes())
     start, end = 2 * len(content) // 3, 3 * len(content) // 4
     content[start:end] = bytes(end - start)
@@ -325,3 +326,77 @@ def test_sheets_of_post_only_have_square_cells(tmp_path: Path) -> None:
     layout = write_chip_sheets(np.zeros((2, 3, 16, 16), np.uint8), tmp_path, per_sheet=4, columns=2)
     assert (layout["cell_w"], layout["cell_h"], layout["has_pre"]) == (16, 16, False)
     assert cv2.imread(str(tmp_path / "0000.jpg")).shape == (32, 32, 3)
+
+
+def outlines_of(boxes: list[tuple[float, float, float, float]], n_mosaics: int = 1) -> Outlines:
+    """Outlines with bounds (left, top, right, bottom) in grid pixels."""
+    shapes = np.array([shapely.box(*box) for box in boxes], dtype=object)
+    n = len(boxes), n_mosaics
+    return Outlines(shapes, np.ones(n, dtype=np.float32), np.full(n, -1, dtype=np.int64))
+
+
+def test_of_an_outline_just_what_lies_on_missing_pixels_is_missing(make_scene: Make) -> None:
+    data = pattern(120, 120)
+    data[:, 40:80, 60:80] = 0
+    scene = make_scene("a", data, nodata=0)
+    boxes = [(50, 50, 70, 60), (10, 10, 30, 30), (62, 50, 72, 60), (-10, 20, 10, 30), (90, 90, 100, 100)]
+    outlines = outlines_of(boxes)
+    windows = np.array([[x0 - 10, y0 - 10, x1 - x0 + 20, y1 - y0 + 20] for x0, y0, x1, y1 in boxes], dtype=float)
+    with Mosaic([scene], project_grid([scene])) as post:
+        cut_chips(None, post, windows, 16, np.empty((5, 3, 16, 16), dtype=np.uint8), outlines=outlines)
+    # by hand: half; none; all; half lies beyond the grid; none. Pixels that an outline only touches count as well.
+    np.testing.assert_allclose(outlines.missing[:, 0], [0.5, 0, 1, 0.5, 0], atol=0.06)
+    np.testing.assert_array_equal(outlines.scene[:, 0], [0, 0, -1, 0, 0])
+
+
+def test_of_an_outline_the_scene_that_shows_most_of_it_is_known(make_scene: Make) -> None:
+    east = Affine(0.5, 0, ORIGIN[0] + 30, 0, -0.5, ORIGIN[1])  # from column 60 on
+    scenes = [make_scene("west", pattern(120, 80)), make_scene("east", pattern(120, 60, 1), east)]
+    outlines = outlines_of([(10, 10, 30, 30), (70, 50, 86, 60), (74, 50, 94, 60), (100, 90, 110, 100)])
+    windows = np.array([[0, 0, 40, 40], [60, 40, 36, 30], [64, 40, 40, 30], [90, 80, 30, 30]], dtype=float)
+    with Mosaic(scenes, project_grid(scenes)) as post:
+        cut_chips(None, post, windows, 16, np.empty((4, 3, 16, 16), dtype=np.uint8), outlines=outlines)
+    # the first scene covers columns up to 80 and lies above: 10 of 16 columns of the second outline, 6 of 20 of the third
+    np.testing.assert_array_equal(outlines.scene[:, 0], [0, 0, 1, 1])
+    np.testing.assert_array_equal(outlines.missing, 0)
+
+
+def test_of_an_outline_pre_is_judged_where_its_chip_is_cut(make_scene: Make) -> None:
+    before = pattern(120, 120)
+    before[:, :, 60:] = 0
+    pre, post = make_scene("pre", before, nodata=0, role="pre"), make_scene("post", pattern(120, 120, 1))
+    outlines = outlines_of([(50, 50, 60, 60)] * 2, 2)
+    windows = np.array([[40, 40, 30, 30]] * 2, dtype=float)
+    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
+        cut_chips(
+            p, q, windows, 16, np.empty((2, 6, 16, 16), dtype=np.uint8),
+            pre_shift_px=np.array([[0.0, 0.0], [-5.0, 0.0]]), outlines=outlines,
+        )  # fmt: skip
+    # moved to the left by 5, what lies there in pre comes from columns 55 to 65: half of it holds no data
+    np.testing.assert_allclose(outlines.missing, [[0, 0], [0.5, 0]], atol=0.1)
+
+
+def test_of_an_outline_in_a_huge_window_the_same_is_known(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chips_module, "MAX_HELD_PX", 40)
+    monkeypatch.setattr(chips_module, "PIECE_PIXELS", 1000)
+    data = pattern(120, 120)
+    data[:, :, 60:] = 0
+    scene = make_scene("a", data, nodata=0)
+    outlines = outlines_of([(45, 30, 65, 90), (10, 10, 50, 50)])
+    windows = np.array([[0, 0, 110, 110], [-20, -20, 90, 90]], dtype=float)
+    with Mosaic([scene], project_grid([scene])) as post:
+        cut_chips(None, post, windows, 16, np.empty((2, 3, 16, 16), dtype=np.uint8), outlines=outlines)
+    np.testing.assert_allclose(outlines.missing[:, 0], [0.25, 0], atol=0.1)
+    np.testing.assert_array_equal(outlines.scene, 0)
+
+
+def test_an_outline_is_drawn_without_its_holes_and_never_empty() -> None:
+    ring = shapely.box(4, 4, 28, 28).difference(shapely.box(10, 10, 22, 22))
+    mask = outline_mask(ring, np.zeros(2), 1.0, (32, 32))
+    assert mask[5, 5]
+    assert not mask[13:19, 13:19].any()
+    assert mask.sum() == pytest.approx(ring.area, rel=0.2)
+    assert outline_mask(shapely.box(3.2, 3.2, 3.4, 3.4), np.zeros(2), 1.0, (32, 32)).sum() == 1
+    np.testing.assert_array_equal(  # in pixels of half the size, from (2, 2) on
+        outline_mask(shapely.box(4, 4, 8, 8), np.array([2, 2]), 0.5, (16, 16))[4:12, 4:12], True
+    )

@@ -12,7 +12,7 @@ import rasterio
 from cloud_parts import Picture, disc, town, under_clouds
 
 from pu_geo.geo import clouds
-from pu_geo.geo.clouds import CloudCells, cloud_cells
+from pu_geo.geo.clouds import CloudCells, Usual, cloud_cells, darkness, least_veil, may_be_veiled, usual_rise, veil
 from pu_geo.geo.quicklooks import build_pyramid
 from pu_geo.geo.raster import Mosaic, describe, project_grid
 from pu_geo.records import Scene
@@ -98,6 +98,77 @@ def test_pixels_too_coarse_for_texture_are_not_judged(look: Look, tmp_path: Path
     look(town(SIDE))
     assert cloud_cells(tmp_path / "tiles", clouds.COARSEST_M + 0.1) is None
     assert cloud_cells(tmp_path / "nowhere", GSD_M) is None
+
+
+S = 64
+HOUSE = np.zeros((S, S), dtype=bool)
+HOUSE[20:44, 20:44] = True
+
+
+def house(seed: int, roof: float = 120.0) -> np.ndarray:
+    """A chip of a house on town ground, uint8 [3, S, S], at 0.5 m."""
+    picture = town(256, seed, white_roofs=0)[100 : 100 + S, 100 : 100 + S].copy()
+    cv2.rectangle(picture, (20, 20), (43, 43), [roof] * 3, -1)
+    return np.ascontiguousarray(picture.transpose(2, 0, 1))
+
+
+def covered(chip: np.ndarray, thick: np.ndarray, seed: int = 0) -> np.ndarray:
+    return np.ascontiguousarray(under_clouds(chip.transpose(1, 2, 0), thick, seed=seed).transpose(2, 0, 1))
+
+
+def share_under_veil(chip: np.ndarray, other: np.ndarray | None) -> float:
+    return float(veil(chip, other, HOUSE, 0.5, 0.5, Usual())[HOUSE].mean())
+
+
+@pytest.mark.parametrize("thick", [0.6, 0.75, 0.85, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cloud_over_all_of_a_chip_hides_its_house_however_transparent(thick: float, seed: int) -> None:
+    chip = covered(house(seed), np.full((S, S), thick))
+    for other in (None, house(seed), covered(house(seed), np.full((S, S), 0.9))):
+        assert share_under_veil(chip, other) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cloud_little_larger_than_a_house_hides_it(seed: int) -> None:
+    chip = covered(house(seed), disc(S, (33, 30), 28, 18))  # 28 m across, of which 9 m at each side fade
+    assert share_under_veil(chip, house(seed)) > 0.8
+    assert share_under_veil(chip, np.zeros_like(chip)) == share_under_veil(chip, None) > 0.8  # the other date is not there
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("before", [120.0, 240.0])
+def test_a_white_roof_hides_nothing_be_it_old_or_new(seed: int, before: float) -> None:
+    chip = house(seed, 240.0)
+    assert share_under_veil(chip, house(seed, before)) == share_under_veil(chip, None) == 0
+
+
+def test_a_thin_veil_through_which_the_house_shows_hides_nothing() -> None:
+    chip = covered(house(0), np.full((S, S), 0.3))
+    assert share_under_veil(chip, house(0)) == share_under_veil(chip, None) == 0
+
+
+def test_in_a_hazy_scene_more_is_asked_of_a_veil() -> None:
+    haze = np.stack([covered(house(seed), np.full((S, S), 0.35)) for seed in range(4)])
+    clear = np.stack([house(seed) for seed in range(4)])
+    dark = darkness(clear)
+    assert least_veil(dark) == pytest.approx(max(clouds.LEAST_DARK, np.percentile(dark, 10) + clouds.DARK_RISE))
+    assert least_veil(darkness(haze)) > least_veil(dark)
+    assert least_veil(np.full(5, 250, np.float32)) == clouds.MOST_DARK  # all under cloud: that must be found all the same
+    assert least_veil(np.zeros(3, np.float32)) == clouds.LEAST_DARK  # no data
+    assert usual_rise(haze, clear) > 20
+    assert usual_rise(clear, haze) == 0
+
+
+def test_what_is_not_worth_a_look_has_no_veil() -> None:
+    chips = np.stack([house(0) // 2, covered(house(0), np.full((S, S), 0.9)), covered(house(0), disc(S, (33, 30), 28, 18))])
+    assert may_be_veiled(chips, np.full(3, clouds.LEAST_DARK)).tolist() == [False, True, True]
+
+
+def test_points_lie_under_cloud_where_their_cell_does() -> None:
+    cells = np.zeros((3, 4), dtype=bool)
+    cells[1, 2] = True  # grid pixels 20..30 across, 10..20 down
+    at = CloudCells(cells, 10).at(np.array([-1.0, 15.0, 20.0, 29.9, 99.0]), np.array([-5.0, 12.0, 25.0]))
+    np.testing.assert_array_equal(at, [[False] * 5, [False, False, True, True, False], [False] * 5])
 
 
 def test_real_scenes_without_clouds_have_none(shared: Path, tmp_path: Path) -> None:

@@ -81,6 +81,30 @@ def test_every_drop_and_repair_is_counted(write_json: Write) -> None:
     assert shapely.area(shapes)[1] == pytest.approx(200, rel=1e-3)  # two triangles of 20 x 10 / 2 m
 
 
+def test_a_multipolygon_of_two_distant_houses_is_two_buildings_and_a_courtyard_is_one(write_json: Write) -> None:
+    far = shapely.MultiPolygon([square(10, 10), square(120, 10)])  # 100 m of other ground between them
+    yard = shapely.MultiPolygon([square(10, 60), square(23, 60), square(36, 60)])  # gaps of 3 m
+    pair = shapely.MultiPolygon([square(80, 60), square(92, 60), square(150, 60, 5)])
+    table = read_footprints(write_json(features([far, yard, pair, square(10, 120)])), GRID)
+    assert list(table.building_ids) == ["b0-1", "b0-2", "b1", "b2-1", "b2-2", "b3"]
+    assert shapely.get_num_geometries(shapely.from_wkb(list(table.wkb))).tolist() == [1, 1, 3, 2, 1, 1]
+    np.testing.assert_allclose(table.area_m2, [100, 100, 300, 200, 25, 100], rtol=2e-3)
+    assert (table.n_in, table.n_repaired, table.n_dropped, table.dropped) == (4, 2, 0, {})
+    assert table.feature is not None
+    assert table.feature.tolist() == [0, 0, 1, 2, 2, 3]
+    assert any("2 multipolygon(s)" in note and "4 buildings" in note for note in table.notes)
+
+
+def test_ids_of_parts_stay_unique_and_parts_beyond_the_scenes_are_told(write_json: Write) -> None:
+    far = shapely.MultiPolygon([square(10, 10), square(120, 10), square(900, 900)])
+    rows = [(lonlat_json(far), {"id": "a"}), (lonlat_json(square(10, 60)), {"id": "a-2"}), (lonlat_json(far), {})]
+    table = read_footprints(write_json(rows), GRID)
+    assert list(table.building_ids) == ["a--1", "a--2", "a-2"]  # the last feature repeats the first one
+    assert (table.n_in, len(np.unique(table.feature_of)) + table.n_dropped) == (3, 3)
+    assert table.dropped == {"duplicates": 1}
+    assert any("2 more parts lie outside" in note for note in table.notes)
+
+
 def test_heights_are_dropped(write_json: Write) -> None:
     high = shapely.force_3d(square(10, 10), 12.5)
     rows = [(json.loads(shapely.to_geojson(high)), {})]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import rasterio
+from numpy.typing import NDArray
 from pyproj import Transformer
 from rasterio.enums import ColorInterp
 from rasterio.transform import Affine
 from rasterio.warp import Resampling, reproject
 
 from pu_geo.errors import ImageryError
+from pu_geo.geo import fingerprints
+from pu_geo.geo.fingerprints import sha256_of
 from pu_geo.geo.raster import Mosaic, describe, project_grid
 from pu_geo.records import BandTriple, Scene
 
@@ -58,10 +63,10 @@ def test_reading_into_an_array_gives_the_same_with_bands_last(
         for col, row, width, height in ((0, 0, 100, 40), (7, 3, 60, 30), (-5, 30, 120, 20)):
             picture, valid = mosaic.read(col, row, width, height)
             into = np.full((height + 2, width + 3, 3), 7, dtype=np.uint8)
-            holds = mosaic.read_into(into[1:-1, 2:-1], col, row)
+            shown = mosaic.read_into(into[1:-1, 2:-1], col, row)
             np.testing.assert_array_equal(into[1:-1, 2:-1].transpose(2, 0, 1), picture)
-            np.testing.assert_array_equal(np.ones_like(valid) if holds is None else holds, valid)
-            assert (holds is None) == valid.all()
+            np.testing.assert_array_equal(np.broadcast_to(shown, valid.shape), valid)
+            assert isinstance(shown, int) == valid.all()
             assert (into[[0, -1]] == 7).all()
             assert (into[:, [0, 1, -1]] == 7).all()
 
@@ -256,9 +261,50 @@ def test_a_file_that_changed_since_it_was_added_is_refused(write_tif: Callable[.
     assert "new scene" in refused.value.hint
 
 
+def exchange(path: Path, data: NDArray[np.uint8], write_tif: Callable[..., Path]) -> None:
+    """Put another picture of the same size, type and place under the same path."""
+    size, before = path.stat().st_size, path.stat().st_mtime_ns
+    write_tif(path.stem, data)
+    assert path.stat().st_size == size
+    os.utime(path, ns=(before, before + 10**9))
+
+
+def test_another_picture_of_the_same_size_under_the_same_path_is_refused(write_tif: Callable[..., Path]) -> None:
+    path = write_tif("a", pattern(300, 300))
+    scene = describe(path, "post", "a")
+    other = pattern(300, 300)
+    other[1, 140:160, 140:160] = 7  # in the middle of the file: its first and last 64 kB are the same
+    exchange(path, other, write_tif)
+    for known in (scene, replace(scene, size_bytes=None, mtime_ns=None, ends_sha256="")):  # and as an older PU-Geo added it
+        with pytest.raises(ImageryError, match="has changed") as refused:
+            Mosaic([known], project_grid([known])).__enter__()
+        assert refused.value.kind == "changed"
+
+
+def test_a_file_that_was_only_copied_anew_is_read_and_hashed_once(
+    write_tif: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_tif("a", pattern(300, 300))
+    scene = describe(path, "post", "a")
+    hashed: list[Path] = []
+    monkeypatch.setattr(fingerprints, "sha256_of", lambda path: hashed.append(path) or sha256_of(path))
+    read_all([scene])
+    assert hashed == []
+    os.utime(path, ns=(1, 1))
+    read_all([scene])
+    read_all([scene])
+    assert hashed == [path]
+    assert fingerprints.state_of(scene) == "same"
+    monkeypatch.setattr(fingerprints, "AFFORDABLE_BYTES", 1000)
+    os.utime(path, ns=(2, 2))
+    assert fingerprints.state_of(replace(scene, size_bytes=None, sha256="0" * 64)) == "same", "too large to be read"
+    path.unlink()
+    assert fingerprints.state_of(scene) == "missing"
+
+
 def test_a_block_broken_later_is_told_as_corrupt(write_tif: Callable[..., Path]) -> None:
     path = write_tif("a", pattern(64, 64), compress="deflate", tiled=True, blockxsize=16, blockysize=16)
-    scene = describe(path, "post", "a")
+    scene = replace(describe(path, "post", "a"), size_bytes=None, sha256="")  # as if it had been broken when it was added
     content = bytearray(path.read_bytes())
     content[len(content) // 3 : 2 * len(content) // 3] = bytes(2 * len(content) // 3 - len(content) // 3)
     path.write_bytes(content)

@@ -179,16 +179,24 @@ def test_scenes_on_two_continents_are_refused(make_scene: Make) -> None:
 
 
 def test_overlap_share_is_a_quarter_for_a_quarter(make_scene: Make) -> None:
-    grid = project_grid([make_scene("post", pattern(40, 40))])
+    post = make_scene("post", pattern(40, 40))
     pre = make_scene("pre", pattern(40, 40), Affine(0.5, 0, ORIGIN[0] + 10, 0, -0.5, ORIGIN[1] - 10), role="pre")
-    assert check_overlap([pre], grid) == pytest.approx(0.25)
+    assert check_overlap([pre], [post], project_grid([post])) == pytest.approx(0.25)
+
+
+def test_two_complete_pairs_far_from_each_other_are_covered_in_full(make_scene: Make) -> None:
+    """ "Pre scenes cover only 0 %" was printed of two complete scenes 16 km apart: the grid between them counted."""
+    away = Affine(0.5, 0, ORIGIN[0] + 16_000, 0, -0.5, ORIGIN[1])
+    post = [make_scene("post", pattern(40, 40)), make_scene("far", pattern(40, 40), away)]
+    pre = [make_scene("pre", pattern(40, 40), role="pre"), make_scene("farpre", pattern(40, 40), away, role="pre")]
+    assert check_overlap(pre, post, project_grid(post)) == pytest.approx(1.0)
 
 
 def test_no_overlap_is_refused_with_the_distance(make_scene: Make) -> None:
-    grid = project_grid([make_scene("post", pattern(40, 40))])
+    post = make_scene("post", pattern(40, 40))
     pre = make_scene("pre", pattern(40, 40), Affine(0.5, 0, ORIGIN[0] + 10_020, 0, -0.5, ORIGIN[1]), role="pre")
     with pytest.raises(ImageryError, match=r"10\.0 km apart") as refused:
-        check_overlap([pre], grid)
+        check_overlap([pre], [post], project_grid([post]))
     assert refused.value.kind == "overlap"
 
 

@@ -89,22 +89,30 @@ def rules() -> list[ET.Element]:
 def test_every_state_of_a_building_has_exactly_one_rule() -> None:
     found = {}
     with sqlite3.connect(":memory:") as db:
-        for label, score in itertools.product(
-            (None, "positive", "not_damaged", "not_assessable"), (None, 0.0, 0.199, 0.2, 0.5, 0.6, 0.8, 1.0)
+        for label, run_id, binary in itertools.product(
+            (None, "positive", "not_damaged", "not_assessable"),
+            (None, "ranker-1"),
+            ("damaged", "not_flagged", "not_assessed"),
         ):
+            if label and binary != {"positive": "damaged", "not_damaged": "not_flagged"}.get(label, "not_assessed"):
+                continue  # a person's answer decides
+            if label is None and run_id is None and binary != "not_assessed":
+                continue  # nobody and nothing spoke of it
+            row = {"label": label, "run_id": run_id, "damage_binary": binary, "assessed": int(binary != "not_assessed")}
+            columns = ", ".join(f":{name} AS {name}" for name in row)
             hits = [
                 rule.get("label")
                 for rule in rules()
-                if db.execute(
-                    f"SELECT {rule.get('filter')} FROM (SELECT ? AS label, ? AS score)", (label, score)
-                ).fetchone()[0]
+                if db.execute(f"SELECT {rule.get('filter')} FROM (SELECT {columns})", row).fetchone()[0]
             ]
-            assert len(hits) == 1, (label, score, hits)
-            found[label, score] = hits[0]
+            assert len(hits) == 1, (row, hits)
+            found[label, run_id, binary] = hits[0]
     db.close()
-    assert found["positive", 0.0] == "Confirmed by a person"
-    assert found[None, 0.2] == "Score 0.2 to 0.4"
-    assert found[None, None] == "No score yet"
+    assert len(found) == 10
+    assert found["positive", None, "damaged"] == "Confirmed by a person"
+    assert found["not_assessable", None, "not_assessed"] == found[None, "ranker-1", "not_assessed"] == "Not assessed"
+    assert found[None, "ranker-1", "damaged"] == "Flagged by score"
+    assert found[None, None, "not_assessed"] == "No score yet"
 
 
 @pytest.mark.parametrize("text", [live_style.damage_map_qml(), live_style.areas_qml()])

@@ -18,7 +18,7 @@ from pu_geo.project import analysts, contents, labels, live_style, schema, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 
-OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4)}
+OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4, 5)}
 STEPS = [
     (old, number) for old in OLD for number in range(old, schema.SCHEMA)
 ]  # the project's schema, the step that is broken
@@ -141,6 +141,18 @@ def test_a_style_that_a_person_saved_from_qgis_stays_the_default(old: Layout) ->
     assert found == [("damage_map", "mine", 1), ("damage_map", "PU-Geo", 0), ("areas", "PU-Geo", 1), ("aoi", "PU-Geo", 1)]
 
 
+@pytest.mark.parametrize("old", [3, 4, 5], indirect=True)
+def test_our_style_of_the_live_map_is_renewed_and_one_that_a_person_changed_is_not(old: Layout) -> None:
+    find = "SELECT styleQML FROM layer_styles WHERE f_table_name = 'damage_map'"
+    assert raw(old.gpkg, find) != [(live_style.damage_map_qml(),)]
+    store.open_project(old.folder)
+    assert raw(old.gpkg, find) == [(live_style.damage_map_qml(),)]
+    with closing(sqlite3.connect(old.gpkg)) as db, db:
+        db.execute("UPDATE layer_styles SET styleQML = '<qgis>mine</qgis>'")  # saved from QGIS under our name
+        db.execute(live_style.renew("damage_map", live_style.damage_map_qml(), ""))
+    assert raw(old.gpkg, find) == [("<qgis>mine</qgis>",)]
+
+
 def test_old_events_are_undone_after_the_migration_as_before(old: Layout) -> None:
     with store.connect(old) as db:
         labels.append(db, [LabelOp("7", "b1", "not_assessable", reason="cloud")], analyst="ann", screen="map")
@@ -258,13 +270,13 @@ def test_without_a_backup_nothing_is_migrated(old: Layout, monkeypatch: pytest.M
 
 def test_a_table_of_another_program_in_the_way_is_named(old: Layout) -> None:
     db = sqlite3.connect(old.gpkg)
-    db.execute("CREATE TABLE decision (mine TEXT)")
+    db.execute("CREATE TABLE choice (mine TEXT)")
     db.commit()
     db.close()
     with (
-        pytest.raises(ProjectError, match=r"table decision already exists.*Nothing was changed") as caught,
+        pytest.raises(ProjectError, match=r"table choice already exists.*Nothing was changed") as caught,
         store.connect(old),
     ):
         pass
     assert "QGIS" in caught.value.hint
-    assert raw(old.gpkg, "SELECT sql FROM sqlite_master WHERE name = 'decision'") == [("CREATE TABLE decision (mine TEXT)",)]
+    assert raw(old.gpkg, "SELECT sql FROM sqlite_master WHERE name = 'choice'") == [("CREATE TABLE choice (mine TEXT)",)]

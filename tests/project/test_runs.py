@@ -18,7 +18,8 @@ def finish(layout: Layout, run_id: str, scores: np.ndarray) -> None:
         run_id, "ranker", "instant", 0, {"l2": 1.0}, "set", 3, 2, 18, store.now(), 0.1, "cpu", "linear", 0.5, 0.04
     )
     with store.connect(layout) as db:
-        runs.finish(db, layout, facts, ids=[f"b{i}" for i in range(20)], scores=scores, arrays={"embeddings": np.eye(20)})
+        ids = [f"b{i}" for i in range(20)]
+        runs.finish(db, layout, facts, ids=ids, scores=scores, arrays={"embeddings": np.eye(20)}, reasons={})
 
 
 def test_highest_score_has_rank_one_and_ties_keep_their_order() -> None:

@@ -71,7 +71,7 @@ def test_another_alignment_is_another_name(project: Layout) -> None:
 def test_one_building_is_told_of_in_full(project: Layout) -> None:
     cut(project, [0.9] + [0.0] * (N - 1))
     assert assessing.imagery_of(project, "b0") == {
-        "reason": "cloud", "candidate": "cloud", "nodata_share": 0.0, "cloud_share": 0.9,
+        "reason": "cloud", "candidate": "cloud", "post_hidden_share": 0.9,
     }  # fmt: skip
     align(project)
     told = assessing.imagery_of(project, "b3")

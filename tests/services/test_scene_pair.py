@@ -52,8 +52,8 @@ def test_a_good_pair_has_figures_and_no_worry(pair: Layout) -> None:
         "Dates, pre / post": "unknown / unknown",
         "Pre is off by, half / 95 %": "0.9 / 1.8 m",  # of 0, 0.1, ... 1.9: the median is 0.95, the 95 % point 1.805
         "Could not be aligned": "0 of 20",
-        "No data in chips": "2.0%",
-        "Clouds in chips": "2.0%",
+        "No data in outlines": "2.0%",
+        "Clouds in outlines": "2.0%",
     }
     assert worries(pair, {"nodata_share": shares}) == {}
 
@@ -81,10 +81,10 @@ def test_each_flaw_is_a_worry_with_what_to_do(project: Layout) -> None:
     alignment.save(project, known, scenes)
     found = worries(project, {"nodata_share": [0.9] * 3 + [0.0] * 17})
     assert set(found) == {
-        "Pre covers post", "Pixel, pre / post", "Dates, pre / post", "Could not be aligned", "No data in chips",
+        "Pre covers post", "Pixel, pre / post", "Dates, pre / post", "Could not be aligned", "No data in outlines",
     }  # fmt: skip
     assert "exchanged" in found["Dates, pre / post"]
-    assert "3 buildings cannot be judged" in found["No data in chips"]
+    assert "3 buildings cannot be judged" in found["No data in outlines"]
 
 
 def test_dates_are_changed_and_forgotten_again(pair: Layout) -> None:

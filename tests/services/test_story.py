@@ -67,4 +67,4 @@ def test_it_tells_what_the_imagery_hides(layout: Layout) -> None:
         told = story(layout, place)
         assert told is not None
         reason = "nodata" if hidden else ""
-        assert told["imagery"] == {"reason": reason, "candidate": reason, "nodata_share": hidden}
+        assert told["imagery"] == {"reason": reason, "candidate": reason, "post_hidden_share": hidden}

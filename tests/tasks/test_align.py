@@ -30,7 +30,7 @@ Picture = NDArray[np.uint8]
 @pytest.fixture(autouse=True)
 def quick_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chips without their features: those take a second and nothing here looks at them."""
-    monkeypatch.setattr("pu_geo.tasks.chip._compute_features", lambda *_: None)
+    monkeypatch.setattr("pu_geo.tasks.chip._compute_features", lambda *_: ())
 
 
 def town(seed: int = 0) -> Picture:

@@ -31,7 +31,7 @@ PLACES = {"clear": (600, 150), "cloudy": (300, 400), "thin": (620, 620), "dark":
 @pytest.fixture(autouse=True)
 def quick_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chips without their features: those take a second and nothing here looks at them."""
-    monkeypatch.setattr("pu_geo.tasks.chip._compute_features", lambda *_: None)
+    monkeypatch.setattr("pu_geo.tasks.chip._compute_features", lambda *_: ())
 
 
 def write(path: Path, picture: np.ndarray) -> str:
@@ -62,7 +62,7 @@ def hidden(tmp_path: Path) -> tuple[Layout, dict]:
     """A town with a thick and a thin cloud and a corner without data; pre has a cloud over the clear building."""
     layout = store.create(tmp_path / "event.pugeo", "Event")
     picture = town(SIDE)
-    cloud = np.maximum(disc(SIDE, PLACES["cloudy"], 180, 60), disc(SIDE, PLACES["thin"], 130, 60, 0.6))
+    cloud = np.maximum(disc(SIDE, PLACES["cloudy"], 180, 60), disc(SIDE, PLACES["thin"], 130, 60, 0.35))
     post = under_clouds(picture, cloud)
     post[640:, :200] = 0
     pre = under_clouds(picture, disc(SIDE, PLACES["clear"], 180, 60))
@@ -107,6 +107,45 @@ def test_cutting_chips_says_what_is_hidden_and_how(hidden: tuple[Layout, dict]) 
     assert facts["outside_share"][row("outside")] == pytest.approx(29 / 40)
     assert facts["nodata_share"][row("dark")] == 1
     assert facts["outside_share"][row("dark")] == 0
+
+
+def test_of_each_outline_it_is_known_what_is_hidden_on_each_date_and_which_scene_shows_it(
+    hidden: tuple[Layout, dict],
+) -> None:
+    layout, made = hidden
+    facts = json.loads(layout.chip_facts(str(made["chip_set"])).read_text())
+    after, before = facts["post_outline"], facts["pre_outline"]
+    names = list(PLACES)
+    assert dict(zip(names, after["cloud"], strict=True)) == {"clear": 0, "cloudy": 1, "thin": 0, "dark": 0, "outside": 0}
+    assert dict(zip(names, before["cloud"], strict=True)) == {"clear": 1, "cloudy": 0, "thin": 0, "dark": 0, "outside": 0}
+    assert dict(zip(names, after["nodata"], strict=True)) == {"clear": 0, "cloudy": 0, "thin": 0, "dark": 1, "outside": 0}
+    # by hand: an outline of 20 pixels around column -9 has 19 of them beyond the border
+    for shares in (after, before):
+        assert shares["outside"] == [0, 0, 0, 0, pytest.approx(0.95, abs=0.05)]
+    assert facts["post_scene"] == ["post-1", "post-1", "post-1", None, "post-1"]
+    assert facts["pre_scene"] == ["pre-1"] * 5
+    assert set(facts["scenes"]) == {"pre-1", "post-1"}
+    one = facts["scenes"]["post-1"]
+    assert (one["role"], one["dtype"], one["gsd_m"], len(one["sha256"]), one["date"]) == ("post", "uint8", 0.5, 64, None)
+    assert one["path"].endswith("post.tif")
+
+
+def test_chips_of_post_alone_say_nothing_of_pre(hidden: tuple[Layout, dict]) -> None:
+    layout, _ = hidden
+    made = chip(Job(layout, layout.jobs / "1"), bands="post")
+    facts = json.loads(layout.chip_facts(str(made["chip_set"])).read_text())
+    assert "pre_outline" not in facts
+    assert "pre_scene" not in facts
+    assert set(facts["scenes"]) == {"post-1"}
+    assert facts["post_outline"]["cloud"] == [0, 1, 0, 0, 0]
+
+
+def test_fill_is_searched_for_once_and_no_screen_reads_a_scene_again(
+    hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, _ = hidden
+    monkeypatch.setattr("pu_geo.geo.fill.find_fill", lambda *_: pytest.fail("searched again"))
+    chip(Job(layout, layout.jobs / "1"), bands="post")
 
 
 def test_the_hidden_are_neither_offered_nor_counted_as_open(

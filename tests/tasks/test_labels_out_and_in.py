@@ -206,6 +206,120 @@ def test_places_where_an_export_would_destroy_something_are_refused(project: Lay
     export_labels(project, str(project.exports / "labels.csv"))
 
 
+# Houses that another project calls something else
+
+
+def nameless(order: list[int], dx: float = 0.0) -> FootprintTable:
+    """Houses without ids, in an order of their own: PU-Geo makes ids up, b000001 for the first one."""
+    table = square_table(40)
+    shapes = shapely.transform(shapely.from_wkb([table.wkb[i] for i in order]), lambda xy: xy + np.array([dx, 0.0]))
+    n = len(order)
+    return FootprintTable([""] * n, list(shapely.to_wkb(shapes)), np.full(n, 64.0), [{}] * n, "user", n, 0, 0)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Layout, Layout]:
+    """The same 40 houses twice, in another order and 1 m off; 30 of the first project have a label."""
+    order = np.random.default_rng(3).permutation(40).tolist()
+    one, other = new_project(tmp_path, "one", nameless(list(range(40)))), new_project(tmp_path, "two", nameless(order, 1.0))
+    with store.connect(one) as db:
+        ops = [LabelOp(f"s{i}", f"b{i + 1:06d}", "positive" if i % 3 else "not_damaged") for i in range(30)]
+        labels.append(db, ops, analyst="ann", screen="map")
+    return one, other
+
+
+def on_the_ground(layout: Layout) -> dict[int, str]:
+    """The labels by the house that they are on, counted from west to east."""
+    with store.connect(layout) as db:
+        said, (ids, xy) = labels.current_labels(db), contents.centers(db)
+    return {round((xy[ids.index(building), 0] - 500_004) / 16): label for building, label in said.items()}
+
+
+@pytest.mark.parametrize("ending", ["csv", "geojson", "events.csv"])
+def test_labels_of_made_up_ids_land_on_the_houses_they_were_given_to(
+    two: tuple[Layout, Layout], tmp_path: Path, ending: str
+) -> None:
+    one, other = two
+    result = export_labels(one, str(tmp_path / ("x.geojson" if ending == "geojson" else "x.csv")))
+    done = import_labels(other, str(result["events_out" if ending == "events.csv" else "out"]), analyst="bob")
+    assert (done["stored"], done["skipped"]) == (30, 0)
+    assert on_the_ground(other) == on_the_ground(one)
+    assert done["placed"] >= 26
+    assert done["notes"] == [f"{done['placed']} label(s) were placed by their position because ids differ."]
+    assert import_labels(other, str(result["events_out" if ending == "events.csv" else "out"]), analyst="bob")["stored"] == 0
+
+
+def test_made_up_ids_without_a_place_are_refused_unless_a_person_states_they_hold(
+    two: tuple[Layout, Layout], tmp_path: Path
+) -> None:
+    _, other = two
+    path = write(tmp_path, "building_id,label\nb000001,damaged\nb000002,damaged\n")
+    with pytest.raises(LabelError, match=r"2 building\(s\) by ids that PU-Geo made up, such as b000001") as refused:
+        import_labels(other, path, analyst="bob")
+    assert refused.value.kind == "ids"
+    assert on_the_ground(other) == {}
+    assert import_labels(other, path, analyst="bob", same_footprints=True)["stored"] == 2
+
+
+def test_an_id_of_the_files_own_counts_only_where_the_place_agrees(project: Layout, tmp_path: Path) -> None:
+    # b1 lies at x 500016 to 500024. A point 3 m beside it agrees with its id; one on b5 does not; one 100 m off is nowhere.
+    spots = [("b1", 500_027.0, 4_000_004.0), ("b2", 500_084.0, 4_000_004.0), ("b3", 500_050.0, 4_000_200.0)]
+    points = shapely.points([spot[1:] for spot in spots])
+    lonlat = geopandas.GeoSeries(points, crs=32615).to_crs(4326)
+    rows = [f"{name},damaged,{p.x:.7f},{p.y:.7f}" for (name, *_), p in zip(spots, lonlat, strict=True)]
+    done = import_labels(project, write(tmp_path, "\n".join(["building_id,label,lon,lat", *rows])), analyst="bob")
+    with store.connect(project) as db:
+        assert sorted(labels.current_labels(db)) == ["b1", "b5"]
+    assert (done["rows"], done["stored"], done["skipped"], done["placed"]) == (3, 2, 1, 1)
+    assert done["notes"] == [
+        "1 label(s) were placed by their position because ids differ.",
+        "1 label(s) lie on no footprint of this project and were left out.",
+    ]
+    with pytest.raises(LabelError, match="None of the 1 labels") as refused:
+        import_labels(project, write(tmp_path, "\n".join(["building_id,label,lon,lat", rows[2]])), analyst="bob")
+    assert refused.value.kind == "outside"
+
+
+def test_a_history_of_another_place_is_refused_whole(two: tuple[Layout, Layout], tmp_path: Path) -> None:
+    one, _ = two
+    third = new_project(tmp_path, "three", nameless(list(range(25))))
+    out = export_labels(one, str(tmp_path / "x.csv"))
+    with pytest.raises(LabelError, match=r"5 building\(s\) of the history"):
+        import_labels(third, str(out["events_out"]), analyst="bob")
+    assert on_the_ground(third) == {}
+    assert import_labels(third, str(out["out"]), analyst="bob")["skipped"] == 5
+
+
+def test_an_exported_damage_map_is_known_by_its_outlines(two: tuple[Layout, Layout], tmp_path: Path) -> None:
+    one, other = two
+    with store.connect(one) as db:
+        table = contents.footprints(db)
+    outlines = geopandas.GeoSeries(shapely.from_wkb(list(table.wkb[:30])), crs=32615).to_crs(4326)
+    features = [
+        {
+            "type": "Feature",
+            "geometry": json.loads(shapely.to_geojson(shape)),
+            "properties": {"building_id": name, "label": "damaged", "labeller": "ann", "damage_types": []},
+        }
+        for name, shape in zip(table.building_ids, outlines, strict=False)
+    ]
+    path = tmp_path / "map.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "pu_geo": {}, "features": features}))
+    done = import_labels(other, str(path), analyst="bob")
+    assert done["stored"] == 30
+    assert sorted(on_the_ground(other)) == list(range(30))
+
+
+def test_two_buildings_of_a_file_on_one_outline_are_told(tmp_path: Path) -> None:
+    halves = [shapely.box(500_000, 4_000_000, 500_004, 4_000_008), shapely.box(500_004, 4_000_000, 500_008, 4_000_008)]
+    table = FootprintTable(["", ""], list(shapely.to_wkb(halves)), np.full(2, 32.0), [{}] * 2, "user", 2, 0, 0)
+    one, other = new_project(tmp_path, "one", table), new_project(tmp_path, "two", nameless([0]))
+    with store.connect(one) as db:
+        labels.append(db, [LabelOp(f"s{i}", f"b00000{i}", "positive") for i in (1, 2)], analyst="ann", screen="map")
+    done = import_labels(other, str(export_labels(one, str(tmp_path / "x.csv"))["out"]), analyst="bob")
+    assert done["notes"][-1] == "1 footprint(s) hold several buildings of the file; of each the last row counts."  # type: ignore[index]
+
+
 # Files that people made
 
 

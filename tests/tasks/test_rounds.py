@@ -11,10 +11,10 @@ import rasterio
 from small_parts import REPOSITORY
 
 from pu_geo import cli
-from pu_geo.project import aoi, contents, labels, store
+from pu_geo.project import aoi, contents, labels, rounds, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, find_project
-from pu_geo.services import queueing
+from pu_geo.services import choices, queueing
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.prepare import prepare
 from pu_geo.tasks.publish import publish
@@ -108,6 +108,59 @@ def test_a_version_of_the_second_round_has_the_history_and_what_changed(first: L
     }
     assert changed[ids[0]] == ("damaged", "not_flagged", "True")
     assert ids[1] not in changed
+
+
+def damaged_before(layout: Layout) -> set[str]:
+    """Buildings that were damaged in the round before, as the next one is compared with it."""
+    return {one.building_id for one in rounds.last_of_each(rounds.read(layout)).values() if one.damage_binary == "damaged"}
+
+
+def test_the_next_round_compares_with_what_was_published(first: Layout, event: Path) -> None:
+    with store.connect(first) as db:
+        published_run = runs.find(db, "latest").run_id
+    publish(job(first), run_id=published_run, formats=["csv"], threshold=1.0)
+    published = {
+        row["building_id"] for row in rows(first.exports / "v1" / "damage_map.csv") if row["damage_binary"] == "damaged"
+    }
+    rank(job(first))  # a newer run, and then a map of it that nobody published
+    choices.choose_run(first, "latest")
+    choices.choose_threshold(first, "latest", 0.0)
+    with store.connect(first) as db:
+        assert (
+            db.execute("SELECT count(*) FROM damage_map WHERE damage_binary = 'damaged'").fetchone()[0] > len(published) + 20
+        )
+        labels.append(db, [LabelOp("later", contents.building_ids(db)[20], "positive")], analyst="ann", screen="map")
+    second = store.create(event / "two.pugeo", "Town")
+    made = next_round(job(second), previous=str(first.folder), post=[str(event / "later.tif")])
+    assert damaged_before(second) == published
+    assert made["compared_with"] == rounds.read(second).compared_with == "v1"
+    assert made["carried"] == 7, "what people answered since is there to be confirmed, too"
+    past = rounds.last_of_each(rounds.read(second))
+    assert {one.score is not None for one in past.values()} == {True}
+
+
+def test_a_round_that_published_nothing_is_compared_with_the_chosen_map(first: Layout, event: Path) -> None:
+    rank(job(first))
+    chosen = choices.run(first, "latest").run_id
+    choices.choose_run(first, chosen)
+    choices.choose_threshold(first, chosen, 0.0)
+    second = store.create(event / "two.pugeo", "Town")
+    made = next_round(job(second), previous=str(first.folder), post=[str(event / "later.tif")])
+    assert made["compared_with"] == f"run {chosen}"
+    with store.connect(first) as db:
+        assert damaged_before(second) == {
+            row[0] for row in db.execute("SELECT building_id FROM damage_map WHERE damage_binary = 'damaged'")
+        }
+
+
+def test_nothing_is_known_of_what_no_map_and_nobody_spoke_of(event: Path) -> None:
+    layout = store.create(event / "empty.pugeo", "Town")
+    files = {name: [str(event / f"{name}.tif")] for name in ("pre", "post")}
+    prepare(job(layout), **files, footprints=[str(event / "footprints.geojson")])  # type: ignore[arg-type]
+    second = store.create(event / "two.pugeo", "Town")
+    next_round(job(second), previous=str(layout.folder), post=[str(event / "later.tif")])
+    past = rounds.last_of_each(rounds.read(second)).values()
+    assert {one.damage_binary for one in past} == {"not_assessed"}, "never quietly not flagged"
 
 
 def test_a_project_that_holds_something_is_refused(

@@ -126,7 +126,7 @@ def test_steps_out_of_order_are_refused_in_words(
     pu_geo(capsys, "add-footprints", path, tiny_event / "footprints.geojson")
     assert "no pre-event scene" in refused(capsys, "chip", path, "--bands", "pre+post")
     assert "no chips yet" in refused(capsys, "rank", path)
-    assert "no run 'latest'" in refused(capsys, "export", path, "--out", tmp_path / "x.geojson")
+    assert "no run 'chosen'; its runs are: none yet" in refused(capsys, "export", path, "--out", tmp_path / "x.geojson")
     assert pu_geo(capsys, "chip", path, "--bands", "post", "--size-px", "32")["bands"] == "post"
     assert "positive" in refused(capsys, "rank", path)
     assert "no method" in refused(capsys, "train", path, "--method", "magic")
@@ -205,7 +205,7 @@ def test_buildings_added_after_chipping_keep_their_label_and_say_nodata(
     pu_geo(capsys, "export", chipped, "--out", out)
     rows = {feature["id"]: feature["properties"] for feature in json.loads(out.read_text())["features"]}
     assert (rows["late0"]["assessed"], rows["late0"]["triage"], rows["late0"]["score"]) == (True, "confirmed", None)
-    assert (rows["late1"]["assessed"], rows["late1"]["not_assessed_reason"]) == (False, "nodata")
+    assert (rows["late1"]["assessed"], rows["late1"]["not_assessed_reason"]) == (False, "not_in_run")
     assert rows["late1"]["source_footprint"] == "osm"
     assert next(iter(rows.values()))["source_footprint"] == "user"
 

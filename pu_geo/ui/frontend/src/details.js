@@ -11,7 +11,14 @@ export const REASONS = [
   ["no_building", "No building", "8", "b"],
   ["unclear", "Unclear", "9", "u"],
 ];
-export const REASON_TEXTS = Object.fromEntries(REASONS.map(([value, text]) => [value, text.toLowerCase()]));
+// Why the imagery, or a run, keeps a building from being assessed: nobody gives these as an answer.
+const NOT_ANSWERS = [
+  ["no_pre_image", "no pre-event image"],
+  ["scene_without_answers", "too few answers in a scene that differs from the others"],
+  ["not_in_run", "added after the run"],
+];
+export const REASON_TEXTS = Object.fromEntries([...REASONS.map(([value, text]) => [value, text.toLowerCase()]), ...NOT_ANSWERS]);
+export const IS_ANSWER = new Set(REASONS.map(([value]) => value));
 export const NO_DETAILS = Object.freeze({ reason: "", damage_types: [], comment: "", by: "", shown: "" });
 
 /** "0 3 a": differences of positions in base 36. */

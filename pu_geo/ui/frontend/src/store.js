@@ -1,7 +1,7 @@
 // What map and wall share: buildings, scores, labels (server's, with pending operations on top), selection, settings.
 
 import { LABEL_NAMES, UNLABELED } from "./colors.js";
-import { NO_DETAILS, decodeDetails, detailsOf, placesOf } from "./details.js";
+import { IS_ANSWER, NO_DETAILS, decodeDetails, detailsOf, placesOf } from "./details.js";
 import { isInside } from "./polygon.js";
 
 export class Store {
@@ -214,7 +214,7 @@ export class Store {
     this.encodedSeen = encoded;
     const decode = (texts) => Object.entries(texts ?? {}).flatMap(([reason, places]) => Array.from(placesOf(places), (i) => [i, reason]));
     this.hidden = new Map(decode(seen?.reasons));
-    this.candidates = new Map([...this.hidden, ...decode(seen?.candidates)]);
+    this.candidates = new Map([...this.hidden, ...decode(seen?.candidates)].filter(([, reason]) => IS_ANSWER.has(reason)));
     this.emit("seen");
   }
 

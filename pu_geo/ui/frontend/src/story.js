@@ -4,7 +4,7 @@
 import { h } from "./dom.js";
 
 const WORDS = { positive: "damaged", not_damaged: "not damaged", not_assessable: "not assessable", cleared: "cleared" };
-const SHARES = [["cloud_share", "cloud"], ["nodata_share", "no data"], ["outside_share", "beyond the image"], ["pre_cloud_share", "cloud on pre"]];
+const SHARES = [["post_hidden_share", "after the event"], ["pre_hidden_share", "before it"]];
 const PICTURE_PX = 64;
 const WAIT_MS = 150; // walking along with the arrows asks for none of those in between
 
@@ -64,7 +64,7 @@ export class Story {
 // The shift stands above, among the facts.
 function imageryRows(said = {}) {
   const hidden = SHARES.filter(([key]) => said[key] > 0).map(([key, text]) => `${text} ${Math.max(1, Math.round(said[key] * 100))} %`);
-  return hidden.length ? [`hidden of its surroundings: ${hidden.join(", ")}`] : [];
+  return hidden.length ? [`hidden of its outline: ${hidden.join(", ")}`] : [];
 }
 
 function when(at) {

@@ -1,0 +1,120 @@
+"""What a run says in each scene: how much it flags there, how many answers speak for it, and where that is doubtful."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis.assessability import LEAST_ANSWERS
+from pu_geo.analysis.metrics import auc
+
+LEAST_BUILDINGS = 10
+"""Fewer assessed buildings in a scene are no ground for a doubt."""
+DOUBTFUL = 0.5
+"""Share of the usual share flagged, below which a scene without a damaged answer is doubtful."""
+LEAST_EXPECTED = 3.0
+"""Flagged buildings that the usual share promises, below which their absence is no surprise."""
+STANDS_APART = 0.95
+"""Chance that a score of a scene without damaged answers lies above, or below, one of the scenes that have some."""
+
+
+@dataclass(frozen=True)
+class SceneRow:
+    """One post-event scene in a run. Counts are of buildings that it shows best.
+
+    Attributes:
+        scene_id: of the scene; "" for buildings that no scene shows.
+        n: buildings.
+        n_assessed: of them, assessed.
+        n_damaged, n_not_damaged: answered so.
+        n_flagged: assessed, not answered, and at least at the threshold.
+        flag_rate: share flagged of the assessed that nobody answered, 0..1; None where all are answered.
+        doubt: why the result there is doubtful, and what to do, in one sentence; "" where nothing speaks against it.
+    """
+
+    scene_id: str
+    n: int
+    n_assessed: int
+    n_damaged: int
+    n_not_damaged: int
+    n_flagged: int
+    flag_rate: float | None
+    doubt: str
+
+    def as_mapping(self) -> dict[str, object]:
+        """Return it as plain values."""
+        return {**asdict(self), "flag_rate": None if self.flag_rate is None else round(self.flag_rate, 4)}
+
+
+def scene_rows(
+    facts: Mapping[str, Any], scores: NDArray[np.floating], threshold: float, why: NDArray[np.str_],
+    labels: Sequence[str | None],
+) -> list[SceneRow]:  # fmt: skip
+    """Return a row for each post-event scene, in the order of their ids; none for chip sets that do not know their scenes.
+
+    Args:
+        facts: of the chip set.
+        scores: float [N] in [0, 1].
+        threshold: score from which on a building is flagged, compared at 4 decimals as in the export.
+        why: str [N], why a building is not assessed, "" where it is; see `assessability.reasons`.
+        labels: current label of each building, [N], None without one.
+    """
+    shown = facts.get("post_scene")
+    if shown is None:
+        return []
+    scene = np.array([one or "" for one in shown], np.str_)
+    said = np.array([one or "" for one in labels], np.str_)
+    is_answered = said != ""
+    is_assessed = np.where(is_answered, said != "not_assessable", why == "")
+    is_open = is_assessed & ~is_answered
+    is_flagged = is_open & (np.round(scores, 4) >= round(threshold, 4))
+    known = np.isin(scene, np.unique(scene[said == "positive"])) & is_open
+    usual = float(is_flagged[known].mean()) if known.any() else None
+    rows = []
+    for name in np.unique(scene).tolist():
+        here = scene == name
+        n_open, n_flagged = int((here & is_open).sum()), int((here & is_flagged).sum())
+        n_damaged, n_clear = int((here & (said == "positive")).sum()), int((here & (said == "not_damaged")).sum())
+        row = SceneRow(
+            name, int(here.sum()), int((here & is_assessed).sum()), n_damaged, n_clear, n_flagged,
+            n_flagged / n_open if n_open else None, "",
+        )  # fmt: skip
+        n_silent = int((here & (why == "scene_without_answers") & ~is_answered).sum())
+        doubt = _doubt(row, n_open, n_silent, usual, scores[here & is_open], scores[known]) if name else ""
+        rows.append(SceneRow(**{**asdict(row), "doubt": doubt}))
+    return rows
+
+
+def _doubt(
+    row: SceneRow, n_open: int, n_silent: int, usual: float | None, own: NDArray[np.floating], known: NDArray[np.floating]
+) -> str:
+    if n_silent:
+        return (
+            f"{n_silent:,} buildings of scene {row.scene_id} are not assessed: the scene differs from those with answers, and "
+            f"too few buildings are answered there. Mark a damaged building there, or {LEAST_ANSWERS} that are not damaged."
+        )
+    if row.n_damaged or usual is None or n_open < LEAST_BUILDINGS or row.n_not_damaged >= LEAST_ANSWERS:
+        return ""
+    check = f"Check at least {LEAST_ANSWERS} buildings there."
+    if usual * n_open >= LEAST_EXPECTED and (row.flag_rate or 0.0) < DOUBTFUL * usual:
+        return (
+            f"Scene {row.scene_id}: no building is marked damaged there, and {row.n_flagged:,} of {n_open:,} are flagged "
+            f"({usual:.0%} in scenes with answers). {check}"
+        )
+    above = auc(np.concatenate([own, known]), np.arange(len(own) + len(known)) < len(own))
+    if max(above, 1 - above) > STANDS_APART:
+        side = "above" if above > 0.5 else "below"
+        return (
+            f"Scene {row.scene_id}: no building is marked damaged there, and its scores lie {side} nearly all of the scenes "
+            f"with answers. {check}"
+        )
+    return ""
+
+
+def doubts(rows: Sequence[SceneRow]) -> list[str]:
+    """Return what is doubtful, one sentence a scene."""
+    return [row.doubt for row in rows if row.doubt]

@@ -1,0 +1,85 @@
+"""What people chose, in append-only logs of `project.gpkg`: the threshold of each run, and settings of the screens.
+
+The newest entry counts. Which run is shown stands in `runs`: its log is the table `pinned_run`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any, NamedTuple
+
+from pu_geo.errors import ProjectError
+from pu_geo.project.store import now, transaction
+from pu_geo.records import RunFacts
+
+OWN, PERSON = "run", "person"
+"""Origins of a threshold: the run itself, a person; "audit:<id of the check>" is the third."""
+
+
+class Threshold(NamedTuple):
+    """Scores from `value` on are flagged, 0..1 with 4 decimals, as exports write it; `origin` is who or what set it."""
+
+    value: float
+    origin: str
+
+    @property
+    def words(self) -> str:
+        """Where it comes from, for people."""
+        return origin_words(self.origin)
+
+
+def origin_words(origin: str) -> str:
+    """Return where a threshold comes from, for people."""
+    kind, _, check_id = origin.partition(":")
+    if kind == "audit" and check_id:
+        return f"chosen by audit {check_id}"
+    return {OWN: "the run's own", PERSON: "chosen by a person"}.get(origin, origin)
+
+
+def threshold_of(db: sqlite3.Connection, facts: RunFacts) -> Threshold:
+    """Return the threshold that a run's map has unless another one is given: the stored one, else the run's own."""
+    row = db.execute(
+        "SELECT threshold, origin FROM threshold WHERE run_id = ? ORDER BY step DESC LIMIT 1", (facts.run_id,)
+    ).fetchone()
+    return Threshold(round(float(facts.threshold), 4), OWN) if row is None else Threshold(float(row[0]), str(row[1]))
+
+
+def set_threshold(db: sqlite3.Connection, run_id: str, value: float, origin: str) -> Threshold:
+    """Store the threshold of a run; the live map shows it from this transaction on.
+
+    Raises:
+        ProjectError: if it is no score.
+    """
+    if not 0 <= value <= 1:
+        raise ProjectError(f"The threshold is {value}; scores lie between 0 and 1.", "Choose a value in between.")
+    found = Threshold(round(float(value), 4), origin)
+    with transaction(db):
+        last = db.execute(
+            "SELECT threshold, origin FROM threshold WHERE run_id = ? ORDER BY step DESC LIMIT 1", (run_id,)
+        ).fetchone()
+        if last is None or Threshold(*last) != found:
+            db.execute("INSERT INTO threshold (run_id, threshold, origin, at) VALUES (?, ?, ?, ?)", (run_id, *found, now()))
+    return found
+
+
+def keep_own_threshold(db: sqlite3.Connection, facts: RunFacts) -> None:
+    """Store a run's own threshold as the first one of its log, where the view for QGIS reads it."""
+    if db.execute("SELECT 1 FROM threshold WHERE run_id = ?", (facts.run_id,)).fetchone() is None:
+        row = (facts.run_id, round(float(facts.threshold), 4), OWN, now())
+        db.execute("INSERT INTO threshold (run_id, threshold, origin, at) VALUES (?, ?, ?, ?)", row)
+
+
+def get(db: sqlite3.Connection, name: str, usual: Any) -> Any:
+    """Return what people chose under a name, a JSON value; `usual` where nobody chose."""
+    row = db.execute("SELECT value FROM choice WHERE name = ? ORDER BY choice DESC LIMIT 1", (name,)).fetchone()
+    return usual if row is None else json.loads(row[0])
+
+
+def put(db: sqlite3.Connection, name: str, value: Any) -> None:
+    """Store what people chose under a name, a JSON value."""
+    text = json.dumps(value, ensure_ascii=False)
+    with transaction(db):
+        last = db.execute("SELECT value FROM choice WHERE name = ? ORDER BY choice DESC LIMIT 1", (name,)).fetchone()
+        if last is None or last[0] != text:
+            db.execute("INSERT INTO choice (name, value, at) VALUES (?, ?, ?)", (name, text, now()))

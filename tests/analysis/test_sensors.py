@@ -1,0 +1,103 @@
+"""Scenes of different sensors are told from scenes with different content, and their features are matched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pu_geo.analysis import sensors
+
+N = 60
+ROLES = ("post",)
+SCENES = {"a": {"dtype": "uint8", "gsd_m": 0.5}, "b": {"dtype": "uint8", "gsd_m": 0.5}}
+
+
+def chips(seed: int = 0, *, change: float = 0.0) -> NDArray[np.uint8]:
+    """Smooth gray pictures with texture, uint8 [60, 3, 16, 16]; `change` brightens the content of the second half."""
+    draw = np.random.default_rng(seed)
+    base = draw.uniform(60, 190, (N, 1, 1, 1)) + draw.normal(0, 25, (N, 3, 16, 16))
+    base[N // 2 :] += change
+    return np.clip(base, 0, 255).astype(np.uint8)
+
+
+def groups(pictures: NDArray[np.uint8], facts: dict[str, dict[str, object]] = SCENES, **more: object) -> list[int]:
+    shown = {role: ["a"] * (N // 2) + ["b"] * (N // 2) for role in ROLES}
+    found = sensors.sensor_groups(pictures, shown, facts, np.ones(N, np.bool_), **more)  # type: ignore[arg-type]
+    return found.tolist()
+
+
+def test_other_content_is_the_same_sensor() -> None:
+    assert groups(chips(change=18.0)) == [0] * N
+
+
+def test_haze_is_another_sensor() -> None:
+    hazy = chips()
+    hazy[N // 2 :] = (hazy[N // 2 :] * 0.4 + 120).astype(np.uint8)
+    assert groups(hazy) == [0] * (N // 2) + [1] * (N // 2)
+
+
+def test_thin_haze_is_another_look_of_the_same_sensor() -> None:
+    hazy = chips()
+    hazy[N // 2 :] = (hazy[N // 2 :] * 0.85 + 30).astype(np.uint8)
+    assert groups(hazy) == [0] * N
+    assert groups(hazy, bounds=sensors.LOOK) == [0] * (N // 2) + [1] * (N // 2)
+
+
+def test_enlarged_pixels_are_another_sensor() -> None:
+    coarse = chips()
+    coarse[N // 2 :] = coarse[N // 2 :, :, ::4, ::4].repeat(4, 2).repeat(4, 3)
+    ramp = np.array([0.25, 0.5, 0.25])
+    for axis in (2, 3, 2, 3):  # as a bilinear resampling leaves them
+        coarse[N // 2 :] = np.apply_along_axis(np.convolve, axis, coarse[N // 2 :], ramp, "same").astype(np.uint8)
+    assert len(set(groups(coarse))) == 2
+
+
+@pytest.mark.parametrize("other", [{"dtype": "uint16", "gsd_m": 0.5}, {"dtype": "uint8", "gsd_m": 2.0}])
+def test_metadata_alone_can_tell(other: dict[str, object]) -> None:
+    assert len(set(groups(chips(), SCENES | {"b": other}))) == 2
+
+
+def test_few_chips_are_judged_by_metadata_alone() -> None:
+    hazy = chips()
+    hazy[N - 5 :] = 250
+    shown = {"post": ["a"] * (N - 5) + ["b"] * 5}
+    assert set(sensors.sensor_groups(hazy, shown, SCENES, np.ones(N, np.bool_)).tolist()) == {0}
+
+
+def test_what_is_hidden_does_not_make_a_sensor() -> None:
+    dark = chips()
+    dark[N // 2 : N - 22] = 0  # black fill; the 22 that are left look as the others do
+    is_visible = dark.any(axis=(1, 2, 3))
+    shown = {"post": ["a"] * (N // 2) + ["b"] * (N // 2)}
+    assert set(sensors.sensor_groups(dark, shown, SCENES, is_visible).tolist()) == {0}
+
+
+def test_the_largest_group_is_the_first_and_those_without_a_scene_join_it() -> None:
+    hazy = chips()
+    hazy[:20] = (hazy[:20] * 0.3 + 150).astype(np.uint8)
+    shown: dict[str, list[str | None]] = {"post": ["a"] * 20 + ["b"] * 38 + [None] * 2}
+    found = sensors.sensor_groups(hazy, shown, SCENES, np.ones(N, np.bool_)).tolist()
+    assert (found[0], found[20]) == (1, 0)
+
+
+def test_matching_gives_the_mean_and_spread_of_the_first_group_and_keeps_the_order_within() -> None:
+    draw = np.random.default_rng(0)
+    views = np.square(draw.normal(3, 0.5, (2, 100, 4))).astype(np.float16)
+    views[:, 60:] = np.square(np.sqrt(views[:, 60:].astype(np.float32)) * 0.4 + 0.5).astype(np.float16)
+    group, before = np.repeat([0, 1], [60, 40]), views.copy()
+    assert sensors.match_groups(views, group, np.ones(100, np.bool_)) == (1,)
+    roots = np.sqrt(views.astype(np.float32))
+    np.testing.assert_allclose(roots[:, 60:].mean((0, 1)), roots[:, :60].mean((0, 1)), atol=0.01)
+    np.testing.assert_allclose(roots[:, 60:].std((0, 1)), roots[:, :60].std((0, 1)), rtol=0.02)
+    np.testing.assert_array_equal(views[:, :60], before[:, :60])
+    np.testing.assert_array_equal(views[0, 60:, 0].argsort(), before[0, 60:, 0].argsort())
+
+
+def test_hidden_chips_and_small_groups_have_no_part_in_matching() -> None:
+    draw = np.random.default_rng(0)
+    views = np.square(draw.normal(3, 0.5, (1, 100, 4))).astype(np.float16)
+    group = np.repeat([0, 1], [81, 19])
+    before = views.copy()
+    assert sensors.match_groups(views, group, np.ones(100, np.bool_)) == ()
+    np.testing.assert_array_equal(views, before)

@@ -1,0 +1,192 @@
+"""Nothing silently wrong: on altered imagery a damaged building is found, said to be not assessed, or lies in a doubtful scene.
+
+Silently missed means: damaged, assessed, not flagged, and no doubt about its scene. Each case is held against the same run on the
+unaltered scenes with the same clicks; the table that is printed (`-s`) has the figures.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from honesty import variants
+from honesty.variants import DAMAGED, Variant
+
+from pu_geo.project import contents, labels, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.records import DamageMap
+from pu_geo.tasks.damage_map import build_damage_map
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train import rank, train
+
+pytestmark = pytest.mark.long
+
+N_CLICKS = 30
+MORE_MISSED, FEW = 0.10, 20
+METHODS = ("ranker", "propagation")
+Make = Callable[[Path, Path], Variant]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One alteration.
+
+    Attributes:
+        make: writes it.
+        clicks: number of the scene that all clicks lie in; None for both.
+        scene: number of the scene whose damaged buildings are counted; None for both.
+        role: count those alone of which this date is hidden by more than half; None counts all.
+        needs: destroyed buildings that must be found, unless they are said to be not assessed; None for the general limit.
+    """
+
+    make: Make
+    clicks: int | None = None
+    scene: int | None = None
+    role: str | None = None
+    needs: int | None = None
+
+
+CASES: Mapping[str, Case] = {
+    "S1 pre of the first scene alone": Case(variants.half_before, clicks=0, scene=1),
+    "S2 second scene hazy": Case(partial(variants.hazy, thick=0.5, scenes=(1,)), clicks=0, scene=1, needs=60),
+    "S2 second scene in 16 bits": Case(partial(variants.in_16_bits, scenes=(1,)), clicks=0, scene=1, needs=60),
+    "S2 second scene's pre of 2 m": Case(partial(variants.coarse_before, scenes=(1,)), clicks=0, scene=1, needs=60),
+    "S3 black fill": Case(variants.filled, role="post"),
+    "S3 white fill": Case(partial(variants.filled, color=255), role="post"),
+    "S3 black fill in JPEG": Case(variants.jpeg_filled, role="post"),
+    "S3 black over valid pixels": Case(variants.overlapped),
+    "S3 cloud before the event": Case(partial(variants.clouded, role="pre"), role="pre"),
+    "S3 cloud of 60 %": Case(partial(variants.clouded, thick=0.6), role="post"),
+    "S3 cloud of 75 %": Case(partial(variants.clouded, thick=0.75), role="post"),
+    "S3 cloud of 85 %": Case(partial(variants.clouded, thick=0.85), role="post"),
+    "S3 clouds of 20 m": Case(partial(variants.small_clouded, diameter_m=20.0), role="post"),
+    "S3 clouds of 30 m": Case(partial(variants.small_clouded, diameter_m=30.0), role="post"),
+    "S3 clouds of 40 m": Case(partial(variants.small_clouded, diameter_m=40.0), role="post"),
+    "S3 tagged nodata through houses": Case(variants.cut_through, role="post"),
+    "S4 black fill before the event": Case(partial(variants.filled, role="pre"), role="pre"),
+    "S4 black fill before the event, all": Case(partial(variants.filled, role="pre")),
+    "S3 black fill, all": Case(variants.filled),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table; counts are of damaged buildings that nobody answered."""
+
+    damaged: int
+    found: int
+    not_assessed: int
+    silently_missed: int
+
+
+@dataclass
+class Table:
+    """All rows, in the order in which they were made."""
+
+    rows: dict[tuple[str, str], tuple[Row, Row]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        head = f"{'case':38} {'method':12} {'damaged':>7} {'found':>5} {'n/a':>4} {'silent':>6}   unaltered: found silent"
+        lines = [
+            f"{case:38} {method:12} {row.damaged:7} {row.found:5} {row.not_assessed:4} {row.silently_missed:6}"
+            f"   {usual.found:16} {usual.silently_missed:6}"
+            for (case, method), (row, usual) in self.rows.items()
+        ]
+        return "\n".join(["", head, *lines])
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[Table]:
+    found = Table()
+    yield found
+    sys.stdout.write(f"{found}\n")
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory, joplin: Path) -> tuple[Variant, Layout]:
+    """The unaltered scenes, and a project of them."""
+    folder = tmp_path_factory.mktemp("plain")
+    variant = variants.unaltered(joplin, folder)
+    return variant, variants.chipped(variant, folder / "joplin.pugeo", "auto")[0]
+
+
+def uids(layout: Layout) -> dict[str, str]:
+    """Return building id -> uid of the xBD label."""
+    with store.connect(layout) as db:
+        table = contents.footprints(db)
+    return {building: str(row["uid"]) for building, row in zip(table.building_ids, table.attributes, strict=True)}
+
+
+def chosen_clicks(variant: Variant, case: Case, place_of: Mapping[str, int]) -> list[str]:
+    """Return uids of 30 damaged buildings that both dates of a variant show, in the scene of the clicks."""
+    visible = [
+        uid for uid, damage in variant.damage.items()
+        if damage in DAMAGED and case.clicks in (None, place_of[uid])
+        and all(variant.touched[role].get(uid, 0.0) < 0.05 for role in ("pre", "post") if case.clicks is None)
+    ]  # fmt: skip
+    return sorted(np.random.default_rng(0).choice(sorted(visible), N_CLICKS, replace=False).tolist())
+
+
+def mapped(layout: Layout, method: str, clicks: Sequence[str]) -> DamageMap:
+    """Click buildings, train, and return the map. Clicks of another call on the same project are taken back."""
+    of_uid = {uid: building for building, uid in uids(layout).items()}
+    with store.connect(layout) as db:
+        known = labels.current_labels(db)
+        at = labels.last_event(db)
+        ops = [LabelOp(f"{at}-c{i}", building, "cleared") for i, building in enumerate(known)]
+        ops += [LabelOp(f"{at}-p{i}", of_uid[uid], "positive") for i, uid in enumerate(clicks)]
+        assert not any(ack.error for ack in labels.append(db, ops, analyst="ann", screen="map"))
+    job = Job(layout, layout.jobs / f"{method}-{at}")
+    job.folder.mkdir(parents=True)
+    made = rank(job) if method == "ranker" else train(job, method=method, preset="quick")
+    return build_damage_map(layout, str(made["run_id"]), None)
+
+
+def row_of(layout: Layout, found: DamageMap, counted: set[str]) -> Row:
+    """Count the damaged buildings, given by uid, of a map."""
+    names, columns = uids(layout), found.columns
+    doubtful = {row["scene_id"] for row in found.metadata["scenes"] if row["doubt"]}  # type: ignore[attr-defined]
+    rows = [i for i, one in enumerate(found.building_ids) if names[one] in counted and columns["label"][i] is None]
+    binary = [columns["damage_binary"][i] for i in rows]
+    silent = [
+        i for i in rows if columns["damage_binary"][i] == "not_flagged" and columns["post_image_id"][i] not in doubtful
+    ]
+    return Row(len(rows), binary.count("damaged"), binary.count("not_assessed"), len(silent))
+
+
+def place_of_uids(joplin: Path) -> dict[str, int]:
+    return {uid: number for number, place in enumerate(variants.read_places(joplin)) for uid in place.houses}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_case_misses_damage_silently(
+    name: str, plain: tuple[Variant, Layout], table: Table, joplin: Path, tmp_path: Path
+) -> None:
+    case, place_of = CASES[name], place_of_uids(joplin)
+    variant = case.make(joplin, tmp_path / "scenes")
+    layout, _ = variants.chipped(variant, tmp_path / "joplin.pugeo", "auto")
+    clicks = chosen_clicks(variant, case, place_of)
+    wanted = ("destroyed",) if case.needs else DAMAGED
+    counted = {
+        uid for uid, damage in variant.damage.items()
+        if damage in wanted and case.scene in (None, place_of[uid]) and uid not in clicks
+        and (case.role is None or variant.hidden[case.role].get(uid, 0.0) > 0.5)
+    }  # fmt: skip
+    assert len(counted) >= 5
+    for method in METHODS:
+        usual = row_of(plain[1], mapped(plain[1], method, clicks), counted)
+        row = row_of(layout, mapped(layout, method, clicks), counted)
+        table.rows[name, method] = row, usual
+        if case.needs:
+            assert row.found >= case.needs or row.not_assessed == row.damaged, f"{method}: {row}"
+        elif row.damaged < FEW:
+            assert row.silently_missed <= usual.silently_missed + 1, f"{method}: {row}, unaltered {usual}"
+        else:
+            least = usual.silently_missed / usual.damaged + MORE_MISSED
+            assert row.silently_missed / row.damaged <= least, f"{method}: {row}, unaltered {usual}"
