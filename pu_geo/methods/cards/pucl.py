@@ -49,8 +49,8 @@ CARD = MethodCard(
     needs="At least 5 positives, better 30.",
     cannot=(
         "Two clusters follow what splits the scene most, which need not be damage; small ones stand in where they do not follow "
-        "the positives, and the run says so. Where either would do, rounding decides which: another number of threads or bf16 then "
-        "gives another order (rank correlation .89; else .98 to .99). Its scores order buildings; they are no probabilities."
+        "the positives, and the run says so. Where either would do, rounding decides which: another processor or bf16 can then "
+        "give another order (rank correlation .89; else .98 to .99). Its scores order buildings; they are no probabilities."
     ),
     min_positives=5,
     settings=PuclSettings,
