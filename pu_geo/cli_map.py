@@ -43,13 +43,17 @@ def _audit(options: argparse.Namespace) -> None:
     facts = auditing.facts(layout, run_id, threshold) or {}
     told = {
         name: facts[name]
-        for name in ("check_id", "n", "n_drawn", "n_answered", "n_damaged", "total", "at_threshold", "bands")
-    }
-    left = facts["n_drawn"] - facts["n_answered"]
+        for name in (
+            "check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "bands",
+        )
+    }  # fmt: skip
+    left = found.done.n_open
     waiting = f"; {left} wait on the Annotate page" if left else ""
-    lines = [f"{facts['n_answered']} of {facts['n_drawn']} checks answered{waiting}."]
-    figures = {"damaged": facts["total"], **{name: facts["at_threshold"][name] for name in ("precision", "recall")}}
-    for name, one in figures.items():
+    damaged = auditing.how_many(layout)
+    told["how_many"] = damaged.as_mapping()
+    lines = [f"{facts['n_answered']} of {facts['n_drawn']} checks answered{waiting}.", facts["words"], damaged.words]
+    for name in ("precision", "recall"):
+        one = facts["at_threshold"][name]
         value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
         lines.append(f"{name:10} {value}{one['words']}")
     say(options, {"run_id": run_id, "threshold": threshold, **told}, "\n".join(lines))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from math import floor, log10
 from pathlib import Path
 from typing import Any
 
@@ -150,28 +149,18 @@ def _images(columns: Mapping[str, Sequence[object]], role: str) -> str:
 def _headline(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> str:
     """Say how many buildings are damaged: with an interval, or that it is not known."""
     estimate: Mapping[str, Any] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
-    guess = {**estimate, "value": estimate.get("estimate"), "words": estimate.get("method")}
-    known = guess if audit is None else audit["total"]
-    if all(known.get(key) is not None for key in ("value", "low", "high")):
-        low, high, n = number(int(known["low"])), number(int(known["high"])), number(estimate.get("N"))
+    words = text(estimate.get("words") or "", 600)
+    if all(estimate.get(key) is not None for key in ("estimate", "low", "high")):
+        value, low, high, n = (number(estimate.get(key)) for key in ("estimate", "low", "high", "N"))
         return (
-            f"<div class='headline'><b>About {number(round(known['value']))} damaged buildings, "
-            f"between {low} and {high}</b> (95 % interval, of {n} buildings).<br>{text(known.get('words') or '')}</div>"
+            f"<div class='headline'><b>About {value} damaged buildings, "
+            f"between {low} and {high}</b> (95 % interval, of {n} buildings).<br>{words}</div>"
         )
-    why = "No audit was made." if audit is None else f"The audit is {text(known.get('words') or 'not enough')}"
+    why = "No audit was made. " if audit is None else ""
     return (
         "<div class='headline'><b>How many buildings are damaged is not known.</b> The flags come from scores, which are "
-        f"<strong>a rank, not a probability</strong>. {why}{_guess(estimate.get('estimate'))}</div>"
+        f"<strong>a rank, not a probability</strong>. {why}{words}</div>"
     )
-
-
-def _guess(value: object) -> str:
-    if value is None:
-        return ""
-    figure = float(str(value))
-    digits = 1 - floor(log10(figure)) if figure >= 1 else 0
-    about = number(round(figure, digits))
-    return f"<br>A guess without an interval (Elkan-Noto, from clicks and scores alone): about {about}. Do not quote it."
 
 
 def _numbers(damage_map: DamageMap) -> str:

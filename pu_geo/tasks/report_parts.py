@@ -93,7 +93,8 @@ def audit_section(audit: Mapping[str, Any] | None) -> str:
             "the scores are <b>a rank, not a probability</b>. An audit answers a few hundred buildings drawn at random.</p>",
         )
     here, agreement = audit.get("at_threshold"), audit.get("agreement")
-    rows = [("Random checks", f"{number(audit['n_answered'])} answered of {number(audit['n_drawn'])} drawn")]
+    counted = f"; {number(audit['n_counted'])} count" if audit.get("n_counted", audit["n_answered"]) < audit["n_drawn"] else ""
+    rows = [("Random checks", f"{number(audit['n_answered'])} answered of {number(audit['n_drawn'])} drawn{counted}")]
     if here:
         above = f"{number(here['flagged'])} buildings, {number(here['n_checks'])} checks among them"
         rows += [
@@ -218,8 +219,8 @@ def _limits_of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -
         told.append(
             "Without an audit the scores are a rank, not a probability, and no number of damaged buildings is estimated."
         )
-    elif (missing := audit["n_drawn"] - audit["n_answered"]) > 0:
-        told.append(f"{missing:,} drawn checks have no answer; they are taken to be like those of similar score.")
+    elif audit["state"] != "finished":
+        told.append(str(audit["words"]))
     return told
 
 

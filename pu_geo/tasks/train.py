@@ -154,7 +154,10 @@ def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -
     if share is None or getattr(settings, "class_prior", None) != 0:
         return settings
     prior = min(max(share, LEAST_PRIOR), 1 - LEAST_PRIOR)
-    run.warnings.append(f"The class prior was not given; it was estimated as {prior:.1%} (Elkan-Noto).")
+    run.warnings.append(
+        f"The class prior was not given; the method assumed {prior:.1%}, what the clicks suggest if they are an even draw of the "
+        "damage (Elkan-Noto). It is no estimate of the damage."
+    )
     return replace(settings, class_prior=prior)  # type: ignore[call-arg]  # not every settings class has it
 
 

@@ -151,8 +151,8 @@ def test_without_an_audit_nothing_is_a_probability(mapped: tuple[Layout, NDArray
     assert set(found.columns["triage"]) == {"flagged", "below", "not_assessed"}
     estimate = found.metadata["estimate"]
     assert isinstance(estimate, dict)
-    assert estimate["low"] is None
-    assert "guess" in estimate["method"]
+    assert (estimate["confirmed"], estimate["estimate"], estimate["low"], estimate["high"]) == (0, None, None, None)
+    assert estimate["method"] == "not enough to estimate"
 
 
 def test_the_area_of_interest_travels_with_the_map(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
