@@ -146,7 +146,9 @@ class HowMany:
     def as_mapping(self) -> dict[str, Any]:
         """Return plain values for exports: {"N", "n", "x", "confirmed", "estimate", "low", "high", "not_covered", "method",
         "words", "audit_state"}; the estimate and its bounds are None where there is not enough to estimate."""
-        low, value, high = (None if one is None else round(one) for one in (self.total.low, self.total.value, self.total.high))
+        low, value, high = (
+            None if one is None else round(one) for one in (self.total.low, self.total.value, self.total.high)
+        )
         method = {
             "all": "count: every building was answered",
             "audit": "stratified random audit, Horvitz-Thompson, 95 % interval",
@@ -256,9 +258,7 @@ def at(layout: Layout, run_id: str, threshold: float) -> AtThreshold | None:
 def at_by(layout: Layout, run_id: str, check: Check, threshold: float) -> AtThreshold:
     """Estimate precision and recall of a run by any audit of the same chips, also one that another run's scores drew."""
     judged = _judged(layout, run_id, check)
-    return audit.at_thresholds(
-        judged.done.sample, judged.done.answers, judged.scores, [threshold], confidence=CONFIDENCE
-    )[0]
+    return audit.at_thresholds(judged.done.sample, judged.done.answers, judged.scores, [threshold], confidence=CONFIDENCE)[0]
 
 
 def at_top(layout: Layout, run_id: str, k: int) -> AtThreshold | None:

@@ -241,9 +241,7 @@ def answered_of(
     state = _state(sample.n_drawn, n_open, is_left=is_left)
     n_damaged = int((answers[rows[: sample.n_drawn]] == audit.DAMAGED).sum())
     words = _state_words(state, drawn.n_drawn, sample.n_drawn, n_answered, n_open)
-    return Answered(
-        sample, answers, is_outside, n_searched, drawn.n_drawn, n_answered, n_damaged, n_open, state, words
-    )
+    return Answered(sample, answers, is_outside, n_searched, drawn.n_drawn, n_answered, n_damaged, n_open, state, words)
 
 
 def _state(n_counted: int, n_open: int, *, is_left: bool) -> State:

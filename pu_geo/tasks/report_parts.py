@@ -93,7 +93,9 @@ def audit_section(audit: Mapping[str, Any] | None) -> str:
             "the scores are <b>a rank, not a probability</b>. An audit answers a few hundred buildings drawn at random.</p>",
         )
     here, agreement = audit.get("at_threshold"), audit.get("agreement")
-    counted = f"; {number(audit['n_counted'])} count" if audit.get("n_counted", audit["n_answered"]) < audit["n_drawn"] else ""
+    counted = (
+        f"; {number(audit['n_counted'])} count" if audit.get("n_counted", audit["n_answered"]) < audit["n_drawn"] else ""
+    )
     rows = [("Random checks", f"{number(audit['n_answered'])} answered of {number(audit['n_drawn'])} drawn{counted}")]
     if here:
         above = f"{number(here['flagged'])} buildings, {number(here['n_checks'])} checks among them"

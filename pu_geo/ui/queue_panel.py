@@ -66,7 +66,11 @@ def _takes_part(layout: Layout, check: Check) -> bool:
     takes_part = out.toggle(
         "Take part", value=True, key=f"in-{check.id}", help="Off: search on. That ends a stop check's worth."
     )
-    if out.button("End the check", icon=":material/undo:", help="Back to the search. Checks answered so far count, the first of their order."):
+    if out.button(
+        "End the check",
+        icon=":material/undo:",
+        help="Back to the search. Checks answered so far count, the first of their order.",
+    ):
         checking.end(layout, check.id)
         st.rerun()
     if check.purpose == "audit":

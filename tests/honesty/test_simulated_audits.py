@@ -265,7 +265,9 @@ def test_recall_near_one_is_bounded_as_often_as_it_says(flagged: float, shift: f
 
 
 if __name__ == "__main__":
-    sys.stdout.write("scenario, damaged | total: coverage, intervals too low and too high, mean width, given | precision | recall\n")
+    sys.stdout.write(
+        "scenario, damaged | total: coverage, intervals too low and too high, mean width, given | precision | recall\n"
+    )
     for one in SCENARIOS:
         for share in PREVALENCES:
             sys.stdout.write(line(one.__name__, share, simulate(one, share)))

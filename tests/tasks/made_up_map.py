@@ -44,7 +44,12 @@ def made_up_map(n: int = 80, **metadata: object) -> DamageMap:
         "n_positive_clicks": 200,
         "threshold": 0.4,
         "estimate": {
-            "N": n, "confirmed": 10, "estimate": 4321, "low": None, "high": None, "method": "not enough to estimate",
+            "N": n,
+            "confirmed": 10,
+            "estimate": 4321,
+            "low": None,
+            "high": None,
+            "method": "not enough to estimate",
             "words": "10 buildings are confirmed damaged. How many there are in all is not known: not enough to estimate.",
         },
         "run_warnings": [],
