@@ -51,7 +51,9 @@ def _audit(options: argparse.Namespace) -> None:
     waiting = f"; {left} wait on the Annotate page" if left else ""
     damaged = auditing.how_many(layout)
     told["how_many"] = damaged.as_mapping()
-    lines = [f"{facts['n_answered']} of {facts['n_drawn']} checks answered{waiting}.", facts["words"], damaged.words]
+    lines = [f"{facts['n_answered']} of {facts['n_drawn']} checks answered{waiting}.", damaged.words]
+    if facts["words"] not in damaged.words:
+        lines.insert(1, facts["words"])
     for name in ("precision", "recall"):
         one = facts["at_threshold"][name]
         value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "

@@ -138,7 +138,8 @@ def _factor(p: Floats, wanted: float) -> float:
 
 
 def _with_odds(p: Floats, factor: float) -> Floats:
-    return p * factor / (1 - p + p * factor)
+    parts = 1 - p + p * factor
+    return np.divide(p * factor, parts, out=np.zeros_like(p), where=parts > 0)
 
 
 def _refuse_few(n_damaged: int, n_undamaged: int) -> None:

@@ -56,10 +56,10 @@ class Event:
         return audit.design(self.scores, self.answers != OPEN, n=n, seed=int(self.draw.integers(2**32)))
 
     def search(self, n: int) -> None:
-        """Come by n open buildings; click those that are damaged, and call one of five others not damaged."""
+        """Come by n open buildings; click those that are damaged, and call one of twenty others not damaged."""
         rows = np.flatnonzero(self.answers == OPEN)
         rows = rows[np.argsort(-self.eye[rows], kind="stable")][:n]
-        said = rows[(self.truth[rows] == 1) | (self.draw.random(len(rows)) < 0.2)]
+        said = rows[(self.truth[rows] == 1) | (self.draw.random(len(rows)) < 0.05)]
         self.answers[said] = self.truth[said]
         self.known_at[said] = self.event + 1 + np.arange(len(said))
         self.event += len(said)
@@ -82,8 +82,8 @@ def finished(event: Event) -> Audit:
 
 
 def abandoned(event: Event) -> Audit:
-    """Half of the checks, then 1,000 buildings of searching on."""
-    sample = event.begin()
+    """A third of the checks, then 1,000 buildings of searching on."""
+    sample = event.begin(3 * N_CHECKS // 2)
     event.check(sample, N_CHECKS // 2)
     event.search(1000)
     return sample
@@ -91,7 +91,7 @@ def abandoned(event: Event) -> Audit:
 
 def resumed(event: Event) -> Audit:
     sample = abandoned(event)
-    event.check(sample, N_CHECKS)
+    event.check(sample, len(sample.rows))
     return sample
 
 
@@ -240,7 +240,7 @@ def test_intervals_hold_the_truth(scenario: Callable[[Event], Audit], prevalence
     for name, tally in found.items():
         if tally.given >= 100:
             assert tally.coverage >= LEAST_COVERAGE, (name, tally)
-    assert found["total"].given >= 0.9 * N_ROUNDS
+    assert found["total"].given >= (0.6 if scenario is sloppy else 1.0) * N_ROUNDS
 
 
 @pytest.mark.long

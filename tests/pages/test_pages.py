@@ -190,6 +190,10 @@ def test_an_audit_begins_and_is_answered_without_scores(finished: Layout) -> Non
     assert "**Audit of ranker-1** · 0 of 10 random checks answered" in words(app)
     press(app, "End the check")
     assert "Audit of" not in words(app)
+    app = show("damage_map", finished)
+    assert not app.exception
+    assert "left unfinished and is void: only 0 of 10 random checks count" in words(app).replace("\\", "")
+    assert "not enough to estimate" in words(app).replace("\\", "")
 
 
 def test_a_stop_check_begins_and_says_how_many_checks_are_missing(finished: Layout) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mapped_parts import RUN, N, answer_audit, mapped_project, say
+from mapped_parts import RUN, N, answer_audit, mapped_project, say, say_all, say_checks
 from numpy.typing import NDArray
 from small_parts import square_table
 
 from pu_geo.analysis import audit
+from pu_geo.cli import main
 from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
@@ -133,8 +134,7 @@ def test_a_check_that_was_cleared_and_answered_anew_is_a_check(mapped: tuple[Lay
 def search_on(layout: Layout, truth: NDArray[np.bool_]) -> None:
     """Click every damaged building that nobody has answered, as a good search does in the end."""
     known = checking.answers_of(layout, "set") != OPEN
-    for row in np.flatnonzero(truth & ~known).tolist():
-        say(layout, f"b{row}", "positive")
+    say_all(layout, np.flatnonzero(truth & ~known).tolist(), truth)
 
 
 OPEN = audit.ANSWERS["open"]
@@ -144,8 +144,7 @@ def test_clicks_of_a_search_after_an_audit_was_left_are_no_checks(mapped: tuple[
     """Before: the drawn buildings that the search had clicked counted, the estimate was twice the truth."""
     layout, truth = mapped
     check = checking.begin_audit(layout, RUN, 200, "ann")
-    for row in check.sample.rows[:80].tolist():
-        say(layout, f"b{row}", "positive" if truth[row] else "not_damaged", check=check)
+    say_checks(layout, truth, check, 80)
     before = auditing.view(layout, RUN)
     checking.end(layout, check.id)
     search_on(layout, truth)
@@ -184,8 +183,7 @@ def test_chances_of_what_is_left_go_down_as_the_search_finds_damage(mapped: tupl
 def test_an_audit_that_was_left_at_once_is_void(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
     layout, truth = mapped
     check = checking.begin_audit(layout, RUN, 100, "ann")
-    for row in check.sample.rows[:10].tolist():
-        say(layout, f"b{row}", "positive" if truth[row] else "not_damaged", check=check)
+    say_checks(layout, truth, check, 10)
     checking.end(layout, check.id)
     search_on(layout, truth)
     found = auditing.view(layout, RUN)
@@ -203,8 +201,7 @@ def test_an_audit_that_was_left_at_once_is_void(mapped: tuple[Layout, NDArray[np
 
 def test_without_checks_there_is_no_number_beside_the_confirmed(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
     layout, truth = mapped
-    for row in np.flatnonzero(truth)[2:17].tolist():
-        say(layout, f"b{row}", "positive")
+    say_all(layout, np.flatnonzero(truth)[2:17].tolist(), truth)
     told = auditing.how_many(layout)
     assert (told.basis, told.confirmed, told.n, told.n_not_covered) == ("none", 15, N - 2, 0)
     assert (told.total.value, told.total.low, told.total.high) == (None, None, None)
@@ -215,8 +212,7 @@ def test_without_checks_there_is_no_number_beside_the_confirmed(mapped: tuple[La
 
 def test_an_audit_counts_the_confirmed_and_what_was_added_since(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
     layout, truth = mapped
-    for row in np.flatnonzero(truth)[2:17].tolist():
-        say(layout, f"b{row}", "positive")
+    say_all(layout, np.flatnonzero(truth)[2:17].tolist(), truth)
     answer_audit(layout, truth, 100)
     before = auditing.how_many(layout)
     with store.connect(layout) as db:
@@ -251,8 +247,7 @@ def test_an_audit_just_begun_does_not_take_the_estimate_away(mapped: tuple[Layou
 
 def test_every_building_answered_needs_no_estimate(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
     layout, truth = mapped
-    for row in range(2, N):
-        say(layout, f"b{row}", "positive" if truth[row] else "not_damaged")
+    say_all(layout, range(2, N), truth)
     told = auditing.how_many(layout)
     n_damaged = int(truth[2:].sum())
     assert (told.basis, told.total.value, told.total.low, told.total.high) == ("all", n_damaged, n_damaged, n_damaged)
@@ -291,3 +286,22 @@ def test_a_better_interval_takes_more_checks(mapped: tuple[Layout, NDArray[np.bo
     layout, _ = mapped
     wide, narrow = (auditing.suggested_size(layout, RUN, width) for width in (0.5, 0.2))
     assert 30 <= wide < narrow <= N
+
+
+def test_the_command_says_what_counts_and_how_many_are_damaged(
+    mapped: tuple[Layout, NDArray[np.bool_]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout, truth = mapped
+    check = checking.begin_audit(layout, RUN, 200, "ann")
+    say_checks(layout, truth, check, 40)
+    checking.end(layout, check.id)
+    search_on(layout, truth)
+    assert main(["audit", str(layout.folder)]) in (None, 0)
+    out = capsys.readouterr().out
+    assert "40 of 200 checks answered" in out
+    assert out.count("of 200 random checks the first 40 count") == 1
+    assert auditing.how_many(layout).words in out
+    main(["audit", str(layout.folder), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert (told["state"], told["n_counted"]) == ("reduced", 40)
+    assert told["how_many"] == auditing.how_many(layout).as_mapping()
