@@ -96,7 +96,7 @@ def write_report(
     """
     picture = draw_map(damage_map, grid, background)
     title = text(damage_map.metadata.get("title") or "Damage map", 110)
-    before = (_header(damage_map, title), _headline(damage_map, audit), _numbers(damage_map), _map_figure(picture))
+    before = (_header(damage_map, title), _headline(damage_map), _numbers(damage_map), _map_figure(picture))
     limits, method = parts.limits_section(damage_map, audit), _method(damage_map)
     after = (parts.codebook_section(damage_map), parts.license_section(damage_map))
     body = "".join((*before, parts.audit_section(audit), parts.area_section(areas), limits, method, *after))
@@ -146,7 +146,7 @@ def _images(columns: Mapping[str, Sequence[object]], role: str) -> str:
     return text(f"{dates} ({', '.join(names)})", 110)
 
 
-def _headline(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> str:
+def _headline(damage_map: DamageMap) -> str:
     """Say how many buildings are damaged: with an interval, or that it is not known."""
     estimate: Mapping[str, Any] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
     words = text(estimate.get("words") or "", 600)
@@ -156,10 +156,9 @@ def _headline(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> str:
             f"<div class='headline'><b>About {value} damaged buildings, "
             f"between {low} and {high}</b> (95 % interval, of {n} buildings).<br>{words}</div>"
         )
-    why = "No audit was made. " if audit is None else ""
     return (
         "<div class='headline'><b>How many buildings are damaged is not known.</b> The flags come from scores, which are "
-        f"<strong>a rank, not a probability</strong>. {why}{words}</div>"
+        f"<strong>a rank, not a probability</strong>. {words}</div>"
     )
 
 

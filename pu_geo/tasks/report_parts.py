@@ -218,9 +218,9 @@ def _limits_of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -
     if disputed := count(columns.get("review_status", ()))["disputed"]:
         told.append(f"On {disputed:,} buildings people disagree; the last answer stands.")
     if audit is None:
-        told.append(
-            "Without an audit the scores are a rank, not a probability, and no number of damaged buildings is estimated."
-        )
+        estimate: Mapping[str, object] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
+        unknown = ", and no number of damaged buildings is estimated" if estimate.get("estimate") is None else ""
+        told.append(f"Without an audit the scores are a rank, not a probability{unknown}.")
     elif audit["state"] != "finished":
         told.append(str(audit["words"]))
     return told
