@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.services import auditing, imagery, labeling, projects, queueing, teamwork
-from pu_geo.ui import audit_panel, frame, job_card, queue_panel
+from pu_geo.ui import frame, job_card, queue_panel
 from pu_geo.ui.damage_view import Queue, QueueItem
 from pu_geo.ui.project_view import project_view
 
@@ -69,19 +69,17 @@ project_view(
 
 def progress() -> None:
     """Say how many are damaged by what is known, and draw how the search went."""
-    estimate = queueing.total(layout)
-    if estimate is None:
+    if not summary.n_chips:
         return
-    judged = auditing.latest(layout)
-    words = f"{audit_panel.told(judged)} (audit)" if judged else frame.plain(estimate.words)
+    estimate = auditing.how_many(layout)
     said, more = st.columns([6, 1], vertical_alignment="center")
-    said.caption(f"**How far?** {words}")
+    said.caption(f"**How far?** {frame.plain(estimate.words)}")
     if not more.toggle("Curve", key="shows-curve", help="Damaged buildings found, by answers."):
         return
     seen, found = queueing.found_so_far(layout)
     figure = go.Figure(go.Scatter(x=seen, y=found, line_color="#D55E00", name="damaged"))
-    if estimate.low is not None and estimate.high is not None:
-        figure.add_hrect(y0=estimate.low, y1=estimate.high, fillcolor="#0B6E99", opacity=0.12, line_width=0)
+    if estimate.total.low is not None and estimate.total.high is not None:
+        figure.add_hrect(y0=estimate.total.low, y1=estimate.total.high, fillcolor="#0B6E99", opacity=0.12, line_width=0)
     figure.update_layout(
         height=200, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis_title="answers", yaxis_title="damaged found",
     )  # fmt: skip

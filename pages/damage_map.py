@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import streamlit as st
 
-from pu_geo.services import labeling, mapping, training
+from pu_geo.services import auditing, labeling, mapping, training
 from pu_geo.ui import area_panel, audit_panel, chosen, export_panel, frame, scene_panel
 from pu_geo.ui.project_view import project_view
 
@@ -51,9 +51,7 @@ with exported:
     export_panel.draw(layout, run_id, threshold)
 with on_map:
     scene_panel.draw(mapping.scene_rows(layout, run_id, threshold))
-    st.caption(
-        f"Damaged: {audit_panel.told(audit.total)}" if audit else "A rank, not a probability: nothing here was audited yet."
-    )
+    st.caption(f"{'' if audit else 'Scores are a rank, not a probability. '}{frame.plain(auditing.how_many(layout).words)}")
     project_view(
         layout, key="damage_map", labels=labeling.current_labels(layout), mode="view", score_id=run_id, threshold=threshold,
         color_by="scores", height=680,

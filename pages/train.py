@@ -37,7 +37,7 @@ for column, (label, value) in zip(
     strict=True,
 ):
     column.metric(label, f"{value:,}")
-st.info(training.recommendation(found), icon=":material/lightbulb:")
+st.info(training.recommendation(), icon=":material/lightbulb:")
 
 method_cards.draw(layout, data.n_positive)
 time_panel.machine(layout)
@@ -53,7 +53,6 @@ if found:
                 "run": run.run_id,
                 "method": run.method,
                 "positives": run.n_positive,
-                "damaged share (estimate)": None if run.estimated_share is None else f"{run.estimated_share:.1%}",
                 "seconds": run.seconds,
                 "device": run.device,
                 "made at": run.created_at[:16].replace("T", " "),

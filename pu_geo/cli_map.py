@@ -66,15 +66,25 @@ def _audit(options: argparse.Namespace) -> None:
     facts: Mapping[str, Any] = args["audit"] or {}  # type: ignore[assignment]
     told = {
         name: facts[name]
-        for name in ("check_id", "n", "n_drawn", "n_answered", "n_damaged", "total", "at_threshold", "bands")
-    }
-    left = facts["n_drawn"] - facts["n_answered"]
+        for name in (
+            "check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "bands",
+        )
+    }  # fmt: skip
+    left = found.done.n_open
     waiting = f"; {left} wait on the Annotate page" if left else ""
     which = {"run_id": run_id, "method": run.method, "audit_id": facts["check_id"]}
     which |= {name: args[name] for name in ("threshold", "threshold_origin")}
-    lines = [mapping.which_words(which), f"{facts['n_answered']} of {facts['n_drawn']} checks answered{waiting}."]
-    figures = {"damaged": facts["total"], **{name: facts["at_threshold"][name] for name in ("precision", "recall")}}
-    for name, one in figures.items():
+    damaged = auditing.how_many(layout)
+    told["how_many"] = damaged.as_mapping()
+    lines = [
+        mapping.which_words(which),
+        f"{facts['n_answered']} of {facts['n_drawn']} checks answered{waiting}.",
+        damaged.words,
+    ]
+    if facts["words"] not in damaged.words:
+        lines.insert(2, facts["words"])
+    for name in ("precision", "recall"):
+        one = facts["at_threshold"][name]
         value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
         lines.append(f"{name:10} {value}{one['words']}")
     say(options, {**which, **told}, "\n".join(lines))

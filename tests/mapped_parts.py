@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -51,9 +52,29 @@ def say(layout: Layout, building: str, label: str, *, analyst: str = "ann", chec
     assert ack.error is None
 
 
+def say_all(layout: Layout, rows: Iterable[int], truth: NDArray[np.bool_]) -> None:
+    """Store the truth of some rows as ordinary clicks, in one transaction."""
+    ops = [LabelOp(f"said-{next(_NUMBERS)}", f"b{row}", "positive" if truth[row] else "not_damaged") for row in rows]
+    with store.connect(layout) as db:
+        labels.append(db, ops, analyst="ann", screen="map")
+
+
 def answer_audit(layout: Layout, truth: NDArray[np.bool_], n: int, *, run_id: str = RUN) -> checking.Check:
     """Begin an audit and answer all of it by the truth."""
     check = checking.begin_audit(layout, run_id, n, "ann")
-    for row in check.sample.rows[:n].tolist():
-        say(layout, f"b{row}", "positive" if truth[row] else "not_damaged", check=check)
+    say_checks(layout, truth, check, n)
     return check
+
+
+def say_checks(layout: Layout, truth: NDArray[np.bool_], check: checking.Check, n: int) -> None:
+    """Answer the first n checks of the random order by the truth, in one transaction."""
+    chance = check.sample.inclusion()[check.sample.stratum[:n]].tolist()
+    ops = [
+        LabelOp(
+            f"said-{next(_NUMBERS)}", f"b{row}", "positive" if truth[row] else "not_damaged", shown="audit", inclusion=one
+        )
+        for row, one in zip(check.sample.rows[:n].tolist(), chance, strict=True)
+    ]
+    with store.connect(layout) as db:
+        acks = labels.append(db, ops, analyst="ann", screen="queue")
+    assert not any(ack.error for ack in acks)

@@ -27,7 +27,7 @@ OURS = {
     "turns": {"project", *ALWAYS},
     "engine": {"losses", "project", *ALWAYS},
     "methods": {"engine", "losses", "analysis", *ALWAYS},
-    "tasks": {*BELOW_TASKS, *ALWAYS},
+    "tasks": {*BELOW_TASKS, "services", *ALWAYS},
     "services": {"project", "jobs", "turns", "analysis", "methods", *ALWAYS},
     "ui": {"services", "project", "jobs", "launch", *ALWAYS},
     "pages": {"services", "ui", *ALWAYS},

@@ -1,12 +1,15 @@
 """The audit of a damage map: random checks by score, and what they say about the total, precision and recall.
 
 The sample is a `progress.Audit` with finer strata; a longer one is the same with a larger `n_drawn`, so it stays fair. All
-functions take `answers`, int8 [N]: `DAMAGED`, `UNDAMAGED`, `NOT_ASSESSABLE` or `OPEN`; of a drawn building the audit's
-answer, of any other its label. Buildings that were known when the audit began are a census: they count as they are.
+functions take `answers`, int8 [N]: `DAMAGED`, `UNDAMAGED`, `NOT_ASSESSABLE` or `OPEN`, the labels as they are now: what was
+corrected since counts as corrected. Buildings that were known when the audit began are a census: they count as they are.
 
-Estimates are Horvitz-Thompson's, post-stratified where a threshold cuts through a stratum. A drawn building without an
-answer is taken to be like the answered ones of its stratum. One that is not assessable belongs to no population: its
-stratum shrinks by the share of such answers, and that share is taken as exact. No stratum is trusted because of its score:
+The estimates take the first `n_drawn` rows for the sample, so give them what `as_answered` returns. Of buildings that the
+sample does not hold, a label only bounds: what a search found after the audit is damaged for certain, and says nothing of
+the rest.
+
+Estimates are Horvitz-Thompson's, post-stratified where a threshold cuts through a stratum. A building that is not
+assessable belongs to no population: its stratum shrinks by the share of such answers, and that share is taken as exact. No stratum is trusted because of its score:
 damage that the scores miss is bounded by what was checked among low scores, so that few checks give wide intervals.
 """
 
@@ -36,7 +39,7 @@ from pu_geo.analysis.audit_bounds import (
     total_of,
     why_not_enough,
 )
-from pu_geo.analysis.progress import FEWEST_CHECKS, Audit, start_audit
+from pu_geo.analysis.progress import FEWEST_CHECKS, Audit, Rows, n_counted, start_audit
 
 ANSWERS = {"damaged": DAMAGED, "undamaged": UNDAMAGED, "not_assessable": NOT_ASSESSABLE, "open": OPEN}
 """Codes of `answers`."""
@@ -91,6 +94,19 @@ def design(scores: NDArray[np.floating], is_known: Bools, *, n: int, seed: int, 
         raise ValueError(f"an audit has 0 or more checks; got n = {n}.")
     audit = start_audit(scores, is_known, seed=seed, cuts=cuts)
     return replace(audit, n_drawn=min(n, len(audit.rows)))
+
+
+def as_answered(sample: Audit, answers: Answers, checked_at: Rows, known_at: Rows) -> Audit:
+    """Return the audit with the rows that count as its sample: those answered as checks without a gap, see `n_counted`.
+
+    Args:
+        sample: as it was drawn.
+        answers: int8 [N], see the module.
+        checked_at, known_at: int64 [N], events of the first answer as a check of this audit, and of the first answer of any
+            kind since it began; 0 where there is none.
+    """
+    drawn = sample.rows[: sample.n_drawn]
+    return replace(sample, n_drawn=n_counted(answers[drawn] != OPEN, checked_at[drawn], known_at[drawn]))
 
 
 def size_for(
@@ -239,7 +255,7 @@ def _expected(sizes: NDArray[np.int64], checks: NDArray[np.int64], share: Floats
     shown = float(damaged.sum())
     return Part(
         n, shown, n - float(checks.sum()) + shown, shown, 0, checks.astype(np.float64), damaged,
-        (sizes - checks).astype(np.float64), int(checks.sum()), round(shown),
+        (sizes - checks).astype(np.float64), np.ones(len(sizes), np.bool_), int(checks.sum()), round(shown),
     )  # fmt: skip
 
 

@@ -57,6 +57,8 @@ class Part:
         lost: outside the strata and without an answer.
         checked, damaged: float [C], answers by which a stratum's share is judged.
         rest: float [C], assessable buildings of a stratum that were not checked.
+        is_judged: bool [C], whether these answers are of this side. If not, the stratum's other side gives the estimate, and
+            bounds take none or all of `rest` for damaged: what a threshold cuts off is unlike the other side.
         n_checks, n_damaged: answered random checks, and how many found damage.
     """
 
@@ -68,6 +70,7 @@ class Part:
     checked: Floats
     damaged: Floats
     rest: Floats
+    is_judged: Bools
     n_checks: int
     n_damaged: int
 
@@ -91,10 +94,13 @@ class Part:
         What was not checked of a stratum is beta-binomial with the answers of the stratum; `PRIOR` answers, shared in
         proportion to the checks, are added to the damaged ones for upper bounds, to the others for lower bounds. Variances
         have checks - 1 below, as the estimated variance of a stratified sum has; with + 1 coverage of precision fell to
-        92 % where strata had 7 checks. The sum over strata is then taken to be beta with its mean and variance,
-        given what is certain of it: a search that found more than the checks expect leaves some width above what it found.
+        92 % where strata had 7 checks. The sum over strata is then taken to be beta with its mean and variance. An upper
+        bound is taken given that no less is damaged than was found: a search that found more than the checks expect leaves
+        some width above it. A lower bound is not: it may be all that was found, as where a search found everything (given
+        what was found, 60 % of the intervals of precision held the truth after a long search).
         """
-        open_ = self.rest > 0
+        open_ = (self.rest > 0) & self.is_judged
+        unknown = self.lost + float(self.rest[~self.is_judged].sum())
         rest, checked, damaged = self.rest[open_], self.checked[open_], self.damaged[open_]
         extra = PRIOR * checked / max(float(checked.sum()), 1.0)
         yes, no = (damaged + extra, checked - damaged) if is_upper else (damaged, checked - damaged + extra)
@@ -107,16 +113,17 @@ class Part:
             share = mean / size
             weight = max(share * (1 - share) * size**2 / variance - 1, 1e-9)
             shape = (share * weight, (1 - share) * weight)
-            least, highest = betainc(*shape, np.clip(np.array([self.found, self.most]) - self.base, 0, size) / size)
-            spread = size * betaincinv(*shape, least + probability * (highest - least))
-        return np.clip(self.base + spread + self.lost * is_upper, self.found, self.most)
+            certain = np.clip(((self.found if is_upper else self.most) - self.base) / size, 0, 1)
+            at = float(betainc(*shape, certain))
+            spread = size * betaincinv(*shape, at + probability * (1 - at) if is_upper else probability * at)
+        return np.clip(self.base + spread + unknown * is_upper, self.found, self.most)
 
 
 def parts(sample: Audit, answers: Answers, side: NDArray[np.int64], n_sides: int) -> list[Part]:
     """Count answers by stratum for each side; buildings on the side `n_sides` or beyond are left out.
 
     A stratum (or what a threshold leaves of it) in which every building has an answer is a census. One without a check is
-    judged by the other part of its stratum.
+    judged by the other part of its stratum, see `Part.is_judged`.
 
     Raises:
         ShapeError(ValueError): if the arrays differ in length, or rows of the sample lie outside.
@@ -161,16 +168,21 @@ def _part(
     most = max(size - float(known[1] + everything[:, 1].sum()), found)
     return Part(
         size, found, most, float(known[2] + of_side[:, 2].sum()), lost, judged[:, 1] + judged[:, 2], judged[:, 2], rest,
-        int(checks[:, 1:3].sum()), int(checks[:, 2].sum()),
+        is_seen, int(checks[:, 1:3].sum()), int(checks[:, 2].sum()),
     )  # fmt: skip
+
+
+def whole(damaged: Floats | float, *, is_upper: bool) -> Floats:
+    """Round bounds outwards to whole buildings. Where few are left to find, a fraction of one is what a bound misses by."""
+    return np.ceil(np.asarray(damaged) - 1e-9) if is_upper else np.floor(np.asarray(damaged) + 1e-9)
 
 
 def total_of(part: Part, confidence: float) -> Estimate:
     """The number of damaged buildings of a part, bounds rounded outwards to whole buildings."""
     value = part.value()
-    low, high = interval(part, confidence)
+    low, high = _whole_interval(part, confidence)
     words = f"{part.n_damaged:,} of {part.n_checks:,} random checks found damage."
-    return Estimate(value, min(float(np.floor(low + 1e-9)), value), max(float(np.ceil(high - 1e-9)), value), words)
+    return Estimate(value, min(low, value), max(high, value), words)
 
 
 def share_of(part: Part, confidence: float) -> Estimate:
@@ -178,7 +190,7 @@ def share_of(part: Part, confidence: float) -> Estimate:
     if part.is_blind or (part.n_checks < FEWEST_ABOVE and not part.is_certain) or not part.size:
         return not_enough(f"{part.n_checks} checks above the threshold; precision needs at least {FEWEST_ABOVE}")
     value = part.value()
-    low, high = interval(part, confidence)
+    low, high = _whole_interval(part, confidence)
     words = f"{part.n_damaged:,} of {part.n_checks:,} checks above the threshold found damage."
     return Estimate(value / part.size, min(low, value) / part.size, min(max(high, value) / part.size, 1.0), words)
 
@@ -188,7 +200,10 @@ def share_above(above: Part, below: Part, confidence: float) -> Estimate:
 
     The two sides are independent given the numbers of checks. Of the share above / (above + below) the lower bound is the
     quantile when `above` follows its distribution for lower bounds and `below` its one for upper bounds, and the other way
-    round; both are taken at 100 evenly spaced quantiles of each side. Source: ours.
+    round; both are taken at 100 evenly spaced quantiles of each side, in whole buildings. Source: ours.
+
+    Near 1 all hangs on the few that are missed: in fractions of a building, and with a piece of a stratum without a check
+    judged by the rest of it, 149 of 200 intervals held a recall of 1.000 (100 checks of 936 buildings, 58 % damaged); now 200.
     """
     n_found = int(above.found + below.found)
     reason = why_not_enough(above, below)
@@ -198,8 +213,8 @@ def share_above(above: Part, below: Part, confidence: float) -> Estimate:
     nodes = (np.arange(N_NODES) + 0.5) / N_NODES
     ends = []
     for is_upper, tail in zip((False, True), tails(confidence), strict=True):
-        inside = above.bounds(nodes, is_upper=is_upper)[:, None]
-        missed = below.bounds(nodes, is_upper=not is_upper)[None, :]
+        inside = whole(above.bounds(nodes, is_upper=is_upper), is_upper=is_upper)[:, None]
+        missed = whole(below.bounds(nodes, is_upper=not is_upper), is_upper=not is_upper)[None, :]
         ends.append(float(np.quantile(inside / np.maximum(inside + missed, 1e-9), tail)))
     value = over / (over + under)
     words = f"{below.n_damaged:,} of {below.n_checks:,} checks below the threshold found damage."
@@ -212,6 +227,11 @@ def interval(part: Part, confidence: float) -> tuple[float, float]:
     """Lower and upper bound of the damaged buildings of a part, with half of the risk on each side."""
     low, high = (np.array([at]) for at in tails(confidence))
     return float(part.bounds(low, is_upper=False)[0]), float(part.bounds(high, is_upper=True)[0])
+
+
+def _whole_interval(part: Part, confidence: float) -> tuple[float, float]:
+    low, high = interval(part, confidence)
+    return float(whole(low, is_upper=False)), float(whole(high, is_upper=True))
 
 
 def tails(confidence: float) -> tuple[float, float]:

@@ -105,6 +105,43 @@ def calibrate(
     return Calibration(knots, fitted, np.minimum(low, fitted), np.maximum(high, fitted))
 
 
+def moved(fitted: Calibration, scores: NDArray[np.floating], left: tuple[float, float, float]) -> Calibration:
+    """Move chances by one factor of the odds, so that they add up to the damaged buildings that are left.
+
+    After an audit a search goes on to find damage; buildings of the same score that are still open then are damaged less often
+    than the audit's were. Which ones the search took is not known by score, so all odds get the same factor.
+
+    Source: ours.
+
+    Args:
+        scores: float [n], of the buildings that are open; finite where they count.
+        left: damaged ones among them: lower bound, estimate, upper bound.
+    """
+    of_open = fitted.at(scores[np.isfinite(scores)])[0]
+    factors = [_factor(of_open, wanted) for wanted in left]
+    low, middle, high = (_with_odds(fitted.p, factor) for factor in factors)
+    return Calibration(
+        fitted.score, middle,
+        np.minimum(low, _with_odds(fitted.p_low, factors[1])), np.maximum(high, _with_odds(fitted.p_high, factors[1])),
+    )  # fmt: skip
+
+
+def _factor(p: Floats, wanted: float) -> float:
+    """Find the factor of odds with which chances add up to a number, by bisection of its logarithm."""
+    if wanted <= 0 or not len(p):
+        return 0.0
+    low, high = -30.0, 30.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _with_odds(p, float(np.exp(middle))).sum() < wanted else (low, middle)
+    return float(np.exp((low + high) / 2))
+
+
+def _with_odds(p: Floats, factor: float) -> Floats:
+    parts = 1 - p + p * factor
+    return np.divide(p * factor, parts, out=np.zeros_like(p), where=parts > 0)
+
+
 def _refuse_few(n_damaged: int, n_undamaged: int) -> None:
     if min(n_damaged, n_undamaged) < FEWEST_EACH:
         raise ProjectError(

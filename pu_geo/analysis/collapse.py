@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis.estimates import COMMON_FROM_SHARE
 from pu_geo.analysis.metrics import auc
 from pu_geo.analysis.pu_criterion import Judgement, pu_criterion
 
@@ -119,8 +118,11 @@ def most_called(share: float | None) -> float:
 
 
 def fewest_called(share: float | None) -> float:
-    """Share of the unlabeled below which a model looks as if it calls nothing; a twentieth of the damage where that is much."""
-    return FEWEST_CALLED if share is None or share < COMMON_FROM_SHARE else share / 20
+    """Share of the unlabeled below which a model looks as if it calls nothing; a twentieth of the damage where that is much.
+
+    "Much" begins at a share of .15 and is reached at .30: a step would let a few more footprints raise an alarm.
+    """
+    return FEWEST_CALLED if share is None else max(FEWEST_CALLED, share / 20 * min(1.0, max(0.0, share / 0.15 - 1)))
 
 
 def lowest_criterion(share: float | None) -> float:
@@ -138,21 +140,20 @@ def _called(seen: Signs) -> Iterator[Alarm]:
     if called is None:
         return
     words = f"{called:.1%} of the unlabeled score 0.5 or more"
-    expected = "" if share is None else f", while your clicks speak for about {share:.1%}"
     if called > most_called(share):
         yield Alarm(
-            "calls_all", words + expected, "the model may be calling everything damaged",
+            "calls_all", words, "the model may be calling everything damaged",
             "Check the top and the bottom by eye; mark damage of other kinds, or train another method.",
         )  # fmt: skip
     elif called < fewest_called(share):
         yield Alarm(
-            "calls_none", words + expected, "the model may be calling nothing damaged",
+            "calls_none", words, "the model may be calling nothing damaged",
             "Check the top and the bottom by eye: where their order is right a lower threshold will do, else train longer or "
             "mark more damaged buildings.",
         )  # fmt: skip
     elif share is not None and called > FAR_ABOVE * max(share, 0.01):
         yield Alarm(
-            "calls_many", words + expected, "it takes much for damage that is none, or your clicks are no even draw",
+            "calls_many", f"{words}, more than {FAR_ABOVE:g} times what clicks like yours would suggest", "it takes much for damage that is none, or your clicks are no even draw",
             f"{_COMPARE.capitalize()}.",
         )  # fmt: skip
 

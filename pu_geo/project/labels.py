@@ -265,6 +265,23 @@ def audits(db: sqlite3.Connection) -> list[Audit]:
     return [found for shown, found in last.values() if shown == "audit" and found.label != "cleared"]
 
 
+def first_answers(db: sqlite3.Connection, after: int) -> dict[str, tuple[int, int]]:
+    """Return building id -> (event of its first answer, event of its first answer as a random check, 0 without one).
+
+    Answers that were undone do not count; those that were corrected or cleared since do.
+
+    Args:
+        after: only later events count.
+    """
+    rows = db.execute(
+        "SELECT building_id, min(event), ifnull(min(CASE WHEN shown = 'audit' THEN event END), 0) FROM label_event "
+        "WHERE event > ? AND undoes IS NULL AND label <> 'cleared' AND event NOT IN (SELECT value FROM json_each(?)) "
+        "GROUP BY building_id",
+        (after, json.dumps(sorted(all_undone(db)))),
+    )
+    return {building: (int(known), int(checked)) for building, known, checked in rows}
+
+
 def refuse_rejected(acks: Sequence[Ack], source: str) -> None:
     """Raise for the first rejected operation of a file, after everything else in it was stored.
 

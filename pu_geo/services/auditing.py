@@ -6,9 +6,10 @@ called not damaged as not flagged, and only the rest by its score.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,11 @@ from pu_geo.analysis.audit import AtThreshold, Choice
 from pu_geo.analysis.audit import Estimate as Estimate
 from pu_geo.analysis.calibration import Calibration
 from pu_geo.errors import PuGeoError
-from pu_geo.project import analysts, labels, runs, store
+from pu_geo.project import analysts, contents, labels, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services import checking
-from pu_geo.services.checking import Check, Done
+from pu_geo.services import checking, queueing
+from pu_geo.services.checking import Answered, Check
+from pu_geo.services.imagery import chip_facts
 
 N_THRESHOLDS = 60
 CONFIDENCE = 0.95
@@ -34,15 +36,16 @@ class AuditView:
     """An audit as it stands.
 
     Attributes:
+        done: its sample as far as it was answered.
         n: assessable buildings of the map.
-        total: number damaged.
+        total: number damaged by this audit; `how_many` is what to show of it.
         rows: precision and recall from the lowest threshold to the highest.
         calibration: None, and the reason in `no_calibration`, where there are too few answers.
         agreement: of two readers on the audit's buildings; None where nobody read them twice.
     """
 
     check: Check
-    done: Done
+    done: Answered
     n: int
     total: Estimate
     rows: tuple[AtThreshold, ...]
@@ -53,8 +56,7 @@ class AuditView:
 
 @dataclass(frozen=True)
 class _Judged:
-    check: Check
-    answers: NDArray[np.int8]
+    done: Answered
     scores: NDArray[np.float64]
 
 
@@ -65,44 +67,186 @@ def view(layout: Layout, run_id: str) -> AuditView | None:
         return None
     with store.connect(layout) as db:
         newest = labels.last_event(db)
-    return _view(layout, run_id, check.id, check.sample.n_drawn, newest)
+    return _view(layout, run_id, check.id, check.sample.n_drawn, check.is_open, newest)
 
 
 @lru_cache(maxsize=8)
-def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, newest_event: int) -> AuditView:
+def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, is_open: bool, newest_event: int) -> AuditView:
     """Judge anew where the sample or the labels changed."""
-    judged = _judged(layout, run_id, checking.load(layout, check_id))
+    check = checking.load(layout, check_id)
+    judged = _judged(layout, run_id, check)
+    done = judged.done
+    total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
     fitted, reason = None, ""
     try:
-        fitted = calibration.calibrate(_raw_scores(layout, run_id), judged.check.sample, judged.answers, seed=0)
+        fitted = calibration.calibrate(_raw_scores(layout, run_id), done.sample, done.answers, seed=0)
     except PuGeoError as error:
         reason = error.problem
-    spread = np.quantile(judged.scores[judged.check.sample.rows], 1 - np.geomspace(0.0005, 1, N_THRESHOLDS))
+    if fitted is not None and done.is_outside.any():
+        fitted = _left_by_the_search(fitted, _raw_scores(layout, run_id), done.answers, total)
+    spread = np.quantile(judged.scores[check.sample.rows], 1 - np.geomspace(0.0005, 1, N_THRESHOLDS))
     thresholds = np.unique(spread.round(4))
     with store.connect(layout) as db:
         ids = runs.building_ids_of(layout, run_id)
-        agreed = analysts.agreement(db, {ids[row] for row in judged.check.sample.rows[:n_drawn]})
+        agreed = analysts.agreement(db, {ids[row] for row in check.sample.rows[:n_drawn]})
     return AuditView(
-        check=judged.check,
-        done=checking.done_of(judged.check, judged.answers),
-        n=int((judged.answers != audit.NOT_ASSESSABLE).sum()),
-        total=audit.estimate_total(judged.check.sample, judged.answers, confidence=CONFIDENCE),
-        rows=tuple(
-            audit.at_thresholds(judged.check.sample, judged.answers, judged.scores, thresholds, confidence=CONFIDENCE)
-        ),
+        check=check,
+        done=done,
+        n=int((done.answers != audit.NOT_ASSESSABLE).sum()),
+        total=total,
+        rows=tuple(audit.at_thresholds(done.sample, done.answers, judged.scores, thresholds, confidence=CONFIDENCE)),
         calibration=fitted,
         no_calibration=reason,
         agreement=agreed if agreed.n else None,
     )
 
 
-def latest(layout: Layout) -> Estimate | None:
-    """Return the number damaged by the newest audit of any run; None without one that is enough."""
-    check = checking.newest_audit(layout)
-    if check is None:
-        return None
-    total = audit.estimate_total(check.sample, checking.answers_of(layout, check.chip_set, check), confidence=CONFIDENCE)
-    return total if total.is_enough else None
+def _left_by_the_search(
+    fitted: Calibration, scores: NDArray[np.float64], answers: NDArray[np.int8], total: Estimate
+) -> Calibration:
+    """Lower chances of damage by what a search found since the audit: of those still open, fewer are damaged."""
+    if total.value is None or total.low is None or total.high is None:
+        return fitted
+    n_found = int((answers == audit.DAMAGED).sum())
+    left = (total.low - n_found, total.value - n_found, total.high - n_found)
+    return calibration.moved(fitted, scores[answers == audit.OPEN], left)
+
+
+# How many are damaged
+
+
+@dataclass(frozen=True)
+class HowMany:
+    """How many buildings of a project are damaged: the one answer that every screen, report and export gives.
+
+    Attributes:
+        confirmed: buildings that people call damaged, of all footprints.
+        n: buildings that the answer is about: those that can be assessed, without `n_not_covered`.
+        n_not_covered: footprints without an answer that no random check could draw, as those that were added since.
+        basis: "all" (every building was answered), "audit", "queue" (the random checks of the search), or "none".
+        total: damaged in all, confirmed ones included; without a value where there is not enough to estimate.
+        n_checks, n_damaged: random checks that count, and how many found damage.
+        check_id: of the audit.
+        audit_state, audit_words: of the newest audit, see `checking.Answered`; empty without one.
+        words: all of it in a sentence or two.
+    """
+
+    confirmed: int
+    n: int
+    n_not_covered: int
+    basis: Literal["all", "audit", "queue", "none"]
+    total: Estimate
+    n_checks: int
+    n_damaged: int
+    check_id: str | None
+    audit_state: str
+    audit_words: str
+    words: str
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return plain values for exports: {"N", "n", "x", "confirmed", "estimate", "low", "high", "not_covered", "method",
+        "words", "audit_state"}; the estimate and its bounds are None where there is not enough to estimate."""
+        low, value, high = (
+            None if one is None else round(one) for one in (self.total.low, self.total.value, self.total.high)
+        )
+        method = {
+            "all": "count: every building was answered",
+            "audit": "stratified random audit, Horvitz-Thompson, 95 % interval",
+            "queue": "random checks of the search, stratified, Horvitz-Thompson, 95 % interval",
+            "none": "not enough to estimate",
+        }[self.basis]
+        has_checks = self.basis in ("audit", "queue")
+        return {
+            "N": self.n, "n": self.n_checks if has_checks else None, "x": self.n_damaged if has_checks else None,
+            "confirmed": self.confirmed, "estimate": value, "low": low, "high": high, "not_covered": self.n_not_covered,
+            "method": method, "words": self.words, "audit_state": self.audit_state or None,
+        }  # fmt: skip
+
+
+def how_many(layout: Layout) -> HowMany:
+    """Say how many buildings are damaged, by the newest audit that is enough, else by the random checks of the search.
+
+    Without enough random checks there is no number beside the confirmed ones: clicks are no even draw of the damage, so what
+    they speak for may be a quarter of it or twice as much.
+    """
+    with store.connect(layout) as db:
+        newest, n_buildings, chip_set = labels.last_event(db), contents.count_footprints(db), contents.latest_chip_set(db)
+    audits = tuple((facts["id"], facts["n_drawn"], facts["is_open"]) for facts in checking.audits_of(layout))
+    of_search = queueing.checks_of_search(layout, chip_set) if chip_set else None
+    return _how_many(layout, newest, n_buildings, chip_set, audits, of_search.n_drawn if of_search else 0)
+
+
+@lru_cache(maxsize=4)
+def _how_many(
+    layout: Layout, newest_event: int, n_buildings: int, chip_set: str | None, audits: tuple[tuple[str, int, bool], ...],
+    n_of_search: int,
+) -> HowMany:  # fmt: skip
+    """Estimate anew where labels, footprints, chips or samples changed."""
+    with store.connect(layout) as db:
+        ids = contents.building_ids(db)
+        said = labels.current_labels(db)
+    newest_audit: Answered | None = None
+    for check_id, _, _ in reversed(audits):
+        check = checking.load(layout, check_id)
+        done = checking.answered(layout, check)
+        newest_audit = newest_audit or done
+        total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
+        if total.is_enough:
+            return _told("audit", layout, check.chip_set, done, total, newest_audit, ids, said, check_id)
+    if chip_set is None:
+        nothing = Estimate(None, None, None, "not enough: no chips were cut yet. Cut chips on the Imagery page.")
+        return _told("none", layout, None, None, nothing, None, ids, said, None)
+    drawn = queueing.checks_of_search(layout, chip_set)
+    answers = checking.answers_of(layout, chip_set)
+    if drawn is None:
+        is_known = answers != audit.OPEN
+        drawn = audit.design(np.zeros(len(answers)), is_known, n=0, seed=0, cuts=())
+    done = checking.answered_of(layout, chip_set, drawn, answers, since=0, is_left=False)
+    total = audit.estimate_total(done.sample, answers, confidence=CONFIDENCE)
+    return _told("queue" if total.is_enough else "none", layout, chip_set, done, total, newest_audit, ids, said, None)
+
+
+def _told(
+    basis: Literal["audit", "queue", "none"], layout: Layout, chip_set: str | None, done: Answered | None, total: Estimate,
+    newest_audit: Answered | None, ids: Sequence[str], said: Mapping[str, str], check_id: str | None,
+) -> HowMany:  # fmt: skip
+    """Add the footprints that the sample's chip set does not know, and put it into words."""
+    covered = set(chip_facts(layout, chip_set)["building_ids"]) if chip_set else set()
+    others = [said.get(building) for building in ids if building not in covered]
+    n_known = sum(label in ("positive", "not_damaged") for label in others)
+    n = n_known + (int((done.answers != audit.NOT_ASSESSABLE).sum()) if done else 0)
+    n_not_covered, confirmed = others.count(None), sum(said.get(building) == "positive" for building in ids)
+    if total.value is not None and total.low is not None and total.high is not None:
+        more = others.count("positive")
+        total = Estimate(total.value + more, total.low + more, total.high + more, total.words)
+    is_all = done is not None and not (done.answers == audit.OPEN).any() and not n_not_covered
+    n_checks = done.n_counted if done and basis != "none" else 0
+    told: Literal["all", "audit", "queue", "none"] = "all" if is_all else basis
+    words = [_headline(told, total, confirmed, n, n_checks, has_audit=newest_audit is not None)]
+    if newest_audit and newest_audit.state != "finished":
+        words.append(newest_audit.words)
+    if n_not_covered and told in ("audit", "queue"):
+        words.append(f"{n_not_covered:,} footprints without an answer are not in it: no random check could draw them.")
+    return HowMany(
+        confirmed, n, n_not_covered, told, total, n_checks, done.n_damaged if done and n_checks else 0, check_id,
+        newest_audit.state if newest_audit else "", newest_audit.words if newest_audit else "", " ".join(words),
+    )  # fmt: skip
+
+
+def _headline(basis: str, total: Estimate, confirmed: int, n: int, n_checks: int, *, has_audit: bool) -> str:
+    if basis == "all":
+        return f"{confirmed:,} of {n:,} buildings are damaged; every one was answered."
+    if total.value is None or total.low is None or total.high is None:
+        advice = total.words if has_audit else "Audit a run on the Damage map page: a few hundred random checks tell."
+        return f"{confirmed:,} buildings are confirmed damaged. How many there are in all is not known: not enough to estimate. {advice}"
+    checks = "random checks of the search" if basis == "queue" else "random checks"
+    return (
+        f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % interval): "
+        f"{confirmed:,} confirmed, the rest estimated from {n_checks:,} {checks}."
+    )
+
+
+# One threshold
 
 
 def at(layout: Layout, run_id: str, threshold: float) -> AtThreshold | None:
@@ -114,7 +258,7 @@ def at(layout: Layout, run_id: str, threshold: float) -> AtThreshold | None:
 def at_by(layout: Layout, run_id: str, check: Check, threshold: float) -> AtThreshold:
     """Estimate precision and recall of a run by any audit of the same chips, also one that another run's scores drew."""
     judged = _judged(layout, run_id, check)
-    return audit.at_thresholds(check.sample, judged.answers, judged.scores, [threshold], confidence=CONFIDENCE)[0]
+    return audit.at_thresholds(judged.done.sample, judged.done.answers, judged.scores, [threshold], confidence=CONFIDENCE)[0]
 
 
 def at_top(layout: Layout, run_id: str, k: int) -> AtThreshold | None:
@@ -123,7 +267,7 @@ def at_top(layout: Layout, run_id: str, k: int) -> AtThreshold | None:
     if check is None:
         return None
     judged = _judged(layout, run_id, check)
-    return audit.precision_at_k(check.sample, judged.answers, judged.scores, k, confidence=CONFIDENCE)
+    return audit.precision_at_k(judged.done.sample, judged.done.answers, judged.scores, k, confidence=CONFIDENCE)
 
 
 def choose(found: AuditView, *, precision: float | None = None, recall: float | None = None) -> Choice:
@@ -135,8 +279,9 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
     """Write an audit in plain values, for exports and the report; None without an audit.
 
     Returns:
-        {"check_id", "n", "n_drawn", "n_answered", "n_damaged", "total", "at_threshold", "curve", "agreement", "calibration",
-        "bands"}; bands are the thresholds of 90 % precision and recall, by the estimates: lower bounds of recall from few checks
+        {"check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "curve",
+        "agreement", "calibration", "bands"}; the figures come from the first "n_counted" checks of the random order, see
+        `checking.Answered` for these and the state. Bands are the thresholds of 90 % precision and recall, by the estimates: lower bounds of recall from few checks
         would put nearly every building into the second band. None where most buildings would be in it.
     """
     found = view(layout, run_id)
@@ -151,7 +296,10 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
         "n": found.n,
         "n_drawn": found.done.n_drawn,
         "n_answered": found.done.n_answered,
+        "n_counted": found.done.n_counted,
         "n_damaged": found.done.n_damaged,
+        "state": found.done.state,
+        "words": found.done.words,
         "total": asdict(found.total),
         "at_threshold": None if here is None else asdict(here),
         "curve": [asdict(row) for row in found.rows],
@@ -170,7 +318,7 @@ def suggested_size(layout: Layout, run_id: str, relative_half_width: float = USU
     """Say how many checks tell the number damaged to about so much of itself, by what the ranker guesses of it now."""
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
-    is_known = checking.answers_of(layout, facts.chip_set) != audit.OPEN
+    is_known = checking.answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
     if is_known.all():
         return 0
     scores = _raw_scores(layout, facts.run_id)
@@ -197,10 +345,10 @@ def _raw_scores(layout: Layout, run_id: str) -> NDArray[np.float64]:
 
 def _judged(layout: Layout, run_id: str, check: Check) -> _Judged:
     """Put answers and scores together; what was known before the audit stands above or below every threshold."""
-    answers = checking.answers_of(layout, check.chip_set, check)
-    scores = _raw_scores(layout, run_id).round(4)
+    done = checking.answered(layout, check)
+    answers, scores = done.answers, _raw_scores(layout, run_id).round(4)
     is_census = np.ones(len(scores), np.bool_)
     is_census[check.sample.rows] = False
     scores[is_census & (answers == audit.DAMAGED)] = 2.0
     scores[is_census & (answers == audit.UNDAMAGED)] = -1.0
-    return _Judged(check, answers, scores)
+    return _Judged(done, scores)

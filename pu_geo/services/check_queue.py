@@ -26,7 +26,8 @@ def queue(layout: Layout, analyst: str, check: Check, *, is_second: bool = False
 def advance(layout: Layout, analyst: str, check: Check, *, done: str | None, is_second: bool = False) -> StoredQueue:
     """Make the queue that comes after `done`; the same wish asked twice gets the same queue.
 
-    Nobody is handed what another looks at; what was skipped comes again at the end. A stop check draws on as it needs.
+    What an analyst skipped comes again first, because no later answer counts before it. Nobody is handed what another looks at
+    until nothing else is left: who went home must not keep an audit from its end. A stop check draws on as it needs.
     """
     with queues.locked(layout):
         key = _key(check, analyst, is_second)
@@ -61,7 +62,7 @@ def inclusion_now(layout: Layout, analyst: str, building_id: str) -> float | Non
 def _next_rows(layout: Layout, check: Check, handed: dict[str, str], analyst: str, is_second: bool) -> tuple[list[int], int]:
     """Choose up to 20 rows for one analyst; return them and how far the sample is drawn then."""
     ids = chip_facts(layout, check.chip_set)["building_ids"]
-    answers, sample = answers_of(layout, check.chip_set, check), check.sample
+    answers, sample = answers_of(layout, check.chip_set, check.run_id), check.sample
     drawn = sample.rows[: sample.n_drawn].tolist()
     if is_second:
         with store.connect(layout) as db:
@@ -73,14 +74,14 @@ def _next_rows(layout: Layout, check: Check, handed: dict[str, str], analyst: st
         }
         return [row for row in drawn if answers[row] != audit.OPEN and ids[row] not in own][:LENGTH], sample.n_drawn
     still_open = [row for row in drawn if answers[row] == audit.OPEN]
-    rows = [row for row in still_open if ids[row] not in handed] + [
-        row for row in still_open if handed.get(ids[row]) == analyst
+    rows = [row for row in still_open if handed.get(ids[row]) == analyst] + [
+        row for row in still_open if ids[row] not in handed
     ]
     end = sample.n_drawn
     if check.purpose == "stop" and len(rows) < LENGTH:
         new = sample.rows[end : end + LENGTH - len(rows)].tolist()
-        rows, end = [*(row for row in new if answers[row] == audit.OPEN), *rows], end + len(new)
-    return rows[:LENGTH], end
+        rows, end = [*rows, *(row for row in new if answers[row] == audit.OPEN)], end + len(new)
+    return (rows or still_open)[:LENGTH], end
 
 
 def _key(check: Check, analyst: str, is_second: bool) -> str:

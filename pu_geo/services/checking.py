@@ -1,8 +1,9 @@
 """Random checks that judge: may the search stop, and how good is the map? No torch in this process.
 
 A check draws buildings that nobody had answered when it began, in an order that is fixed from then on. Its answers are
-labels like others, stored as an audit's, so that nothing learns from them. One check at a time is open; those before are
-kept, and so are their answers.
+labels like others, stored as an audit's, so that nothing learns from them; only they make up its sample, and a label that is
+corrected later counts as corrected. One check at a time is open; those before are kept, and so are their answers. A check that
+was left unfinished counts as far as its order was answered (`Answered.state`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pu_geo.services import choices, queueing
 from pu_geo.services.imagery import chip_facts
 
 Purpose = Literal["stop", "audit"]
+State = Literal["finished", "open", "reduced", "void"]
 _CODES = {"positive": audit.DAMAGED, "not_damaged": audit.UNDAMAGED, "not_assessable": audit.NOT_ASSESSABLE}
 _SAMPLE = [item.name for item in fields(progress.Audit) if item.name != "n_drawn"]
 
@@ -89,7 +91,7 @@ def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), np.float64)
-    is_known = answers_of(layout, facts.chip_set) != audit.OPEN
+    is_known = answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
     n_open = int((~is_known).sum())
     if not 1 <= n <= n_open:
         raise PuGeoError(
@@ -137,13 +139,18 @@ def open_check(layout: Layout) -> Check | None:
 
 def newest_audit(layout: Layout, run_id: str | None = None) -> Check | None:
     """Return the last audit of a run, or of any run, open or not."""
-    audits = [facts for facts in checks.all_checks(layout) if facts["purpose"] == "audit"]
-    found = [facts for facts in audits if run_id in (None, facts["run_id"])]
+    found = audits_of(layout, run_id)
     return load(layout, found[-1]["id"]) if found else None
 
 
+def audits_of(layout: Layout, run_id: str | None = None) -> list[dict[str, Any]]:
+    """Return the facts of all audits of a run, or of any run, oldest first, see `project.checks`."""
+    audits = [facts for facts in checks.all_checks(layout) if facts["purpose"] == "audit"]
+    return [facts for facts in audits if run_id in (None, facts["run_id"])]
+
+
 def end(layout: Layout, check_id: str) -> None:
-    """Go back to searching; the answers stay, and estimates use them."""
+    """Go back to searching; the answers stay, and estimates use those that count, see `Answered`."""
     with queues.locked(layout):
         facts, _ = checks.load(layout, check_id)
         checks.save_facts(layout, {**facts, "is_open": False})
@@ -161,58 +168,129 @@ def extend(layout: Layout, check_id: str, n_more: int) -> Check:
 # What was answered
 
 
-def answers_of(layout: Layout, chip_set: str, since: Check | None = None) -> NDArray[np.int8]:
-    """Return what is known of each building of a chip set, int8 [N], in the codes of `analysis.audit`.
+def answers_of(layout: Layout, chip_set: str, run_id: str | None = None) -> NDArray[np.int8]:
+    """Return what is known of each building of a chip set, int8 [N], in the codes of `analysis.audit`: labels as they are now.
 
     Args:
-        since: of buildings that this check drew, its own answers come before all others.
+        run_id: whose map is judged: buildings that it does not assess are not assessable. Without one only those are that the
+            imagery after the event hides, as nobody can answer them.
     """
     facts = chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
     with store.connect(layout) as db:
         said = {building: _CODES[label] for building, label in labels.current_labels(db).items()}
-        if since is not None:
-            drawn = {ids[row] for row in since.sample.rows[: since.sample.n_drawn]}
-            found = [one for one in labels.audits(db) if one.event > since.at_event and one.building_id in drawn]
-            said |= {one.building_id: _CODES[one.label] for one in found}
+        run = None if run_id is None else runs.find(db, run_id)
     answers = np.fromiter((said.get(building, audit.OPEN) for building in ids), np.int8, len(ids))
-    is_hidden = assessability.reasons(facts) != ""
+    why = assessability.hidden_after(facts) if run is None else assessability.reasons(facts, run.without_answers)
+    is_hidden = why != ""
     answers[(answers == audit.OPEN) & is_hidden] = audit.NOT_ASSESSABLE
     return answers
 
 
-def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float = 0.95) -> StopView:
-    """Say how many more checks prove that at most so many damaged buildings are left."""
-    answers = answers_of(layout, check.chip_set, check)
-    drawn, later = np.split(answers[check.sample.rows], [check.sample.n_drawn])
-    is_void = bool((later != audit.OPEN).any())
-    n_checked, n_damaged = int(np.isin(drawn, (audit.DAMAGED, audit.UNDAMAGED)).sum()), int((drawn == audit.DAMAGED).sum())
-    if is_void:
-        words = "Buildings were labeled outside this check since it began, so it proves nothing any more. Begin a new one."
-        return StopView(n_checked, n_damaged, 0, True, words)
-    n_remaining = int((answers[check.sample.rows] == audit.OPEN).sum())
-    advice = progress.stop_rule(n_remaining, n_checked, n_damaged, at_most_left=at_most_left, confidence=confidence)
-    return StopView(n_checked, n_damaged, advice.n_more, False, advice.words)
-
-
 @dataclass(frozen=True)
-class Done:
-    """How far a check is: drawn, answered of them, and found damaged."""
+class Answered:
+    """A check's sample as far as it was answered.
 
+    Attributes:
+        sample: the drawing order, with as many rows drawn as count, see `progress.n_counted`.
+        answers: int8 [N] of the chip set's buildings, labels as they are now.
+        is_outside: bool [N], could have been drawn and was answered since, but is not among the rows that count.
+        n_searched: how many that could have been drawn were answered since, and not as checks.
+        n_drawn, n_answered, n_damaged: rows drawn, answered of them as checks, and found damaged by those that count.
+        n_open: drawn rows without an answer.
+        state: "finished"; "open" while people answer it; left unfinished it is "reduced" to the rows that count, or "void" where
+            these are too few.
+        words: the state in a sentence or two; which answers count.
+    """
+
+    sample: progress.Audit
+    answers: NDArray[np.int8]
+    is_outside: NDArray[np.bool_]
+    n_searched: int
     n_drawn: int
     n_answered: int
     n_damaged: int
+    n_open: int
+    state: State
+    words: str
+
+    @property
+    def n_counted(self) -> int:
+        return self.sample.n_drawn
 
 
-def progress_of(layout: Layout, check: Check) -> Done:
-    """Count the answers of a check."""
-    return done_of(check, answers_of(layout, check.chip_set, check))
+def answered(layout: Layout, check: Check) -> Answered:
+    """Find which answers are a check's, and which of them count."""
+    answers = answers_of(layout, check.chip_set, check.run_id)
+    return answered_of(layout, check.chip_set, check.sample, answers, since=check.at_event, is_left=not check.is_open)
 
 
-def done_of(check: Check, answers: NDArray[np.int8]) -> Done:
-    """Count the answers of a check among those that `answers_of` gave."""
-    drawn = answers[check.sample.rows[: check.sample.n_drawn]]
-    return Done(len(drawn), int((drawn != audit.OPEN).sum()), int((drawn == audit.DAMAGED).sum()))
+def answered_of(
+    layout: Layout, chip_set: str, drawn: progress.Audit, answers: NDArray[np.int8], *, since: int, is_left: bool
+) -> Answered:
+    """Do the same for any sample of a chip set's buildings.
+
+    Args:
+        since: labels up to this event were known when the sample's order was fixed.
+        is_left: nobody goes on answering it.
+    """
+    ids: Sequence[str] = chip_facts(layout, chip_set)["building_ids"]
+    with store.connect(layout) as db:
+        first = labels.first_answers(db, since)
+    known_at, checked_at = np.array([first.get(building, (0, 0)) for building in ids], np.int64).reshape(-1, 2).T
+    sample = audit.as_answered(drawn, answers, checked_at, known_at)
+    rows = drawn.rows[: drawn.n_drawn]
+    is_check, is_open = checked_at[rows] > 0, answers[rows] == audit.OPEN
+    is_check[: sample.n_drawn] = True
+    is_outside = np.zeros(len(answers), np.bool_)
+    is_outside[drawn.rows[sample.n_drawn :]] = answers[drawn.rows[sample.n_drawn :]] != audit.OPEN
+    n_searched = int(((known_at > 0) & (checked_at == 0) & (answers != audit.OPEN))[drawn.rows].sum())
+    n_answered, n_open = int((is_check & ~is_open).sum()), int(is_open.sum())
+    state = _state(sample.n_drawn, n_open, is_left=is_left)
+    n_damaged = int((answers[rows[: sample.n_drawn]] == audit.DAMAGED).sum())
+    words = _state_words(state, drawn.n_drawn, sample.n_drawn, n_answered, n_open)
+    return Answered(sample, answers, is_outside, n_searched, drawn.n_drawn, n_answered, n_damaged, n_open, state, words)
+
+
+def _state(n_counted: int, n_open: int, *, is_left: bool) -> State:
+    if not n_open:
+        return "finished"
+    if not is_left:
+        return "open"
+    return "reduced" if n_counted >= progress.FEWEST_CHECKS else "void"
+
+
+def _state_words(state: State, n_drawn: int, n_counted: int, n_answered: int, n_open: int) -> str:
+    words = {
+        "finished": f"All {n_drawn:,} random checks are answered.",
+        "open": f"{n_open:,} of {n_drawn:,} random checks are open; the first {n_counted:,} of the random order count so far.",
+        "reduced": f"The check was left unfinished: of {n_drawn:,} random checks the first {n_counted:,} count, which were answered "
+        "before it was left. What was labeled since is no random answer.",
+        "void": f"The check was left unfinished and is void: only {n_counted:,} of {n_drawn:,} random checks count, and it takes "
+        f"{progress.FEWEST_CHECKS}.",
+    }[state]
+    if state == "finished" and n_counted < n_drawn:
+        words = f"{words} {n_drawn - n_counted:,} were answered by the search before they came up and do not count."
+    if (n_waiting := n_answered - n_counted) > 0:
+        words += f" {n_waiting:,} more answers count once the checks before them are answered that were skipped or cleared."
+    return words
+
+
+def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float = 0.95) -> StopView:
+    """Say how many more checks prove that at most so many damaged buildings are left.
+
+    Only checks count, without a gap in their order; answers of a search since the check began make it void.
+    """
+    found = answered(layout, check)
+    rows = check.sample.rows
+    codes = found.answers[rows[: found.n_counted]]
+    n_checked, n_damaged = int(np.isin(codes, (audit.DAMAGED, audit.UNDAMAGED)).sum()), found.n_damaged
+    if found.n_searched:
+        words = "Buildings were labeled outside this check since it began, so it proves nothing any more. Begin a new one."
+        return StopView(n_checked, n_damaged, 0, True, words)
+    n_remaining = int((found.answers[rows] == audit.OPEN).sum()) + found.n_answered - found.n_counted
+    advice = progress.stop_rule(n_remaining, n_checked, n_damaged, at_most_left=at_most_left, confidence=confidence)
+    return StopView(n_checked, n_damaged, advice.n_more, False, advice.words)
 
 
 def drawn_to(check: Check, n_drawn: int) -> Check:

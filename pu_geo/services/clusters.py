@@ -18,6 +18,7 @@ from pu_geo.project import accepted, decisions, labels, runs, store
 from pu_geo.project.decisions import Decision
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
+from pu_geo.services import auditing
 
 CLUSTER_TASKS = ("cluster",)
 Kind = Literal["two", "many"]
@@ -147,7 +148,7 @@ def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, ...]) 
     lies, is_kept = part.copy(), _kept(layout, facts, told, ids)
     if kind == "two":  # PUPL keeps the positives in their cluster wherever they lie, which says nothing of the others in it
         lies[is_kept] = gaps[is_kept].argmin(axis=1)
-    chance = _chance(facts, pu, lies, len(names))
+    chance = _chance(layout, pu, lies, len(names))
     found = _clusters(layout, facts, pu, names, part, gaps, again, (taken, rejected), ids, chance)
     seeds = own.get("seeds", ())
     oriented = _orientation(layout, run_id, part, names, pu) if kind == "two" else None
@@ -236,18 +237,22 @@ def _orientation(layout: Layout, run_id: str, part: NDArray[np.int64], names: Se
     return bool(lean[pu.is_positive].mean() > lean[~pu.is_positive].mean() and (part == 0).any())
 
 
-def _chance(facts: RunFacts, pu: PUSet, lies: NDArray[np.int64], n_parts: int) -> inspecting.Chance | None:
-    """Estimate the damaged share of each cluster from the run's estimate for all, and from where the clicks lie, [N].
+def _chance(layout: Layout, pu: PUSet, lies: NDArray[np.int64], n_parts: int) -> inspecting.Chance | None:
+    """Estimate the damaged share of each cluster from the number damaged in all, and from where the clicks lie, [N].
 
-    The run's estimate is for the buildings that were unlabeled then, so what was clicked since is a part of it.
+    None without random checks: clicks alone do not tell how much is damaged in all.
     """
     n_positive = np.bincount(lies[pu.is_positive], minlength=n_parts)
-    if facts.estimated_share is None or not n_positive.sum():
+    total = auditing.how_many(layout).total
+    if total.value is None or total.low is None or total.high is None or not n_positive.sum():
         return None
     n_not_damaged = np.bincount(lies[pu.is_not_damaged], minlength=n_parts)
-    n_damaged = min(facts.estimated_share * facts.n_unlabeled + facts.n_positive, len(lies) - int(n_not_damaged.sum()))
-    sizes = np.bincount(lies, minlength=n_parts)
-    return inspecting.damaged_share(n_positive, sizes, n_damaged=n_damaged, n_not_damaged=n_not_damaged)
+    sizes, most = np.bincount(lies, minlength=n_parts), len(lies) - int(n_not_damaged.sum())
+    low, middle, high = (
+        inspecting.damaged_share(n_positive, sizes, n_damaged=min(n, most), n_not_damaged=n_not_damaged)
+        for n in (total.low, total.value, total.high)
+    )
+    return inspecting.Chance(middle.share, low.low, high.high)
 
 
 def _clusters(

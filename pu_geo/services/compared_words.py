@@ -12,7 +12,7 @@ from pu_geo.services.auditing import Estimate
 from pu_geo.services.comparing import Comparison, Side
 from pu_geo.services.disagreeing import most_apart
 
-_FACTS = ("run_id", "method", "preset", "seed", "at_event", "n_positive", "estimated_share", "seconds", "threshold")
+_FACTS = ("run_id", "method", "preset", "seed", "at_event", "n_positive", "seconds", "threshold")
 
 
 def agreement_words(found: Comparison) -> list[str]:

@@ -132,16 +132,9 @@ def standing(layout: Layout) -> Standing | None:
     )
 
 
-def total(layout: Layout) -> progress.Total | None:
-    """Estimate how many buildings are damaged, from the random checks; None before there are chips."""
-    now = standing(layout)
-    if now is None:
-        return None
-    with store.connect(layout) as db:
-        chip_set = str(contents.latest_chip_set(db))
-    state = _state(queues.load_state(layout, chip_set), now)
-    share = labeling.share_now(layout)
-    return progress.estimate_total(now.is_answered, now.is_positive, audit=state.audit, guessed_share=share)
+def checks_of_search(layout: Layout, chip_set: str) -> progress.Audit | None:
+    """Return the random checks that the queues of the search drew so far; None before the first."""
+    return _sample(queues.load_state(layout, chip_set))
 
 
 def found_so_far(layout: Layout) -> tuple[Sequence[int], Sequence[int]]:
@@ -226,12 +219,13 @@ def _state(arrays: dict[str, NDArray[Any]], now: Standing) -> QueueState:
     """Put the state together: what was shown, from disk, and what is answered by now."""
     if not arrays:
         return QueueState(now.is_answered, np.zeros(len(now.ids), np.bool_))
-    audit = None
-    if "rows" in arrays:
-        audit = progress.Audit(
-            **{name: arrays[name] for name in _AUDIT if name != "n_drawn"}, n_drawn=int(arrays["n_drawn"])
-        )
-    return QueueState(now.is_answered, arrays["is_shown"], tuple(arrays["recent"].tolist()), audit)
+    return QueueState(now.is_answered, arrays["is_shown"], tuple(arrays["recent"].tolist()), _sample(arrays))
+
+
+def _sample(arrays: dict[str, NDArray[Any]]) -> progress.Audit | None:
+    if "rows" not in arrays:
+        return None
+    return progress.Audit(**{name: arrays[name] for name in _AUDIT if name != "n_drawn"}, n_drawn=int(arrays["n_drawn"]))
 
 
 def _arrays(state: QueueState) -> dict[str, NDArray[Any]]:

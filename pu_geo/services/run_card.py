@@ -36,9 +36,10 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         run_id: of the run; "chosen" is the one that is shown, "latest" the newest.
 
     Returns:
-        {"format", "format_version", "made_with", "run", "data", "labels", "versions", "curve", "judgement", "audit",
-        "warnings", "limits", "sha256"}: texts, finite numbers, bools, None, lists and mappings of such. "curve" is a list of
-        the reports of the epochs, empty where none were kept; "judgement" has its "words", and "audit" is None without one.
+        {"format", "format_version", "made_with", "run", "data", "labels", "versions", "curve", "judgement",
+        "how_many", "audit", "warnings", "limits", "sha256"}: texts, finite numbers, bools, None, lists and mappings of such. "curve" is a list of
+        the reports of the epochs, empty where none were kept; "judgement" has its "words", "how_many" is
+        `auditing.HowMany` of the project, and "audit" is None without one.
 
     Raises:
         ProjectError: if there is no such run, or its files are gone.
@@ -64,6 +65,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         "versions": dict(facts.versions),
         "curve": comparing.curve(layout, facts.run_id),
         "judgement": {**(judged or {}), "words": judgement_words(judged)},
+        "how_many": auditing.how_many(layout).as_mapping(),
         "audit": None if audit is None else {key: audit[key] for key in audit if key not in ("curve", "calibration")},
         "warnings": [*facts.warnings, *doubts],
         "limits": limits(facts, n_positive=told["n_positive"], has_audit=audit is not None),
@@ -90,7 +92,6 @@ def _run(facts: RunFacts) -> dict[str, Any]:
         "title": training.method_title(facts.method),
         "paper": None if method is None else method.paper,
         "summary": None if method is None else method.summary,
-        "estimated_share": facts.estimated_share,
         "settings": settings,
         "changed": _changed(facts, settings),
         "from_model": None if facts.from_model is None else dict(facts.from_model),

@@ -137,7 +137,7 @@ CURVES = "Curves"
 def _sections(card: Mapping[str, Any]) -> list[Section]:
     found = [
         Section("What it is", rows=_run_rows(card["run"], card["versions"])),
-        Section("Judgement without negatives", lines=[card["judgement"]["words"], *_audit_lines(card["audit"])]),
+        Section("Judgement without negatives", lines=[card["judgement"]["words"], *_audit_lines(card)]),
         Section("Warnings", lines=card["warnings"] or ["None."]),
         Section("Limits", lines=card["limits"]),
         _data_section(card["data"]),
@@ -150,7 +150,7 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
 
 
 def _run_rows(run: Mapping[str, Any], versions: Mapping[str, Any]) -> list[tuple[str, object]]:
-    share, from_model = run["estimated_share"], run["from_model"]
+    from_model = run["from_model"]
     rows: list[tuple[str, object]] = [
         ("Method", run["title"]),
         ("Source", run["paper"]),
@@ -158,7 +158,6 @@ def _run_rows(run: Mapping[str, Any], versions: Mapping[str, Any]) -> list[tuple
         ("Took", f"{float(run['seconds']):,.1f} s on {run['device']}"),
         ("Versions", ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))),
         ("Threshold to start from", run["threshold"]),
-        ("Damaged share (estimate from the clicks)", None if share is None else f"{share:.1%}"),
     ]
     if from_model:
         named = ", ".join(f"{name} {plain(value)}" for name, value in from_model.items())
@@ -222,19 +221,21 @@ def _curves_section(curve: Sequence[Mapping[str, Any]]) -> Section:
     return Section(CURVES, header=("figure", "first", "lowest", "highest", "last"), table=rows)
 
 
-def _audit_lines(audit: Mapping[str, Any] | None) -> list[str]:
+def _audit_lines(card: Mapping[str, Any]) -> list[str]:
+    audit, total = card["audit"], f"Number damaged in the project: {card['how_many']['words']}"
     if audit is None:
-        return ["There was no audit of its map."]
-    words = [f"Audit: {audit['n_answered']} of {audit['n_drawn']} random checks answered, {audit['n_damaged']} damaged."]
-    figures_ = {"Number damaged": audit["total"]}
+        return ["There was no audit of its map.", total]
+    words = [
+        f"Audit: {audit['n_answered']} of {audit['n_drawn']} random checks answered, {audit['n_damaged']} damaged. {audit['words']}"
+    ]
     here = audit["at_threshold"] or {}
-    figures_ |= {name.capitalize(): here[name] for name in ("precision", "recall") if here.get(name)}
-    return words + [f"{name}: {_estimate(told, name == 'Number damaged')}" for name, told in figures_.items()]
+    figures_ = {name.capitalize(): here[name] for name in ("precision", "recall") if here.get(name)}
+    return [*words, total, *(f"{name}: {_estimate(told)}" for name, told in figures_.items())]
 
 
-def _estimate(told: Mapping[str, Any], is_count: bool) -> str:
+def _estimate(told: Mapping[str, Any]) -> str:
     values = [told.get(name) for name in ("value", "low", "high")]
     if None in values:
         return str(told.get("words") or "not enough checks")
-    value, low, high = (f"{float(str(one)):,.0f}" if is_count else f"{float(str(one)):.0%}" for one in values)
+    value, low, high = (f"{float(str(one)):.0%}" for one in values)
     return f"{value} (95 % interval {low} to {high})"

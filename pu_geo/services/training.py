@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pu_geo import jobs
@@ -177,20 +177,9 @@ def pin(layout: Layout, run_id: str) -> None:
     choices.choose_run(layout, run_id)
 
 
-def recommendation(found: Sequence[RunFacts]) -> str:
-    """Say what to train and why, with the damaged share where the newest run that could estimate one did.
-
-    Args:
-        found: the project's runs, newest first; none will do.
-    """
-    share = next((facts.estimated_share for facts in found if facts.estimated_share is not None), None)
-    advice = (
+def recommendation() -> str:
+    """Say what to train and why. How much is damaged is not said: clicks alone can't tell, see `auditing.how_many`."""
+    return (
         f"Train the {name_within(DEFAULT_METHOD)}: it was ahead of the instant ranker on both real events that were measured, with little damage and with much; "
         "NcPU and PUCL are second opinions."
-    )
-    if share is None:
-        return advice
-    about = f"{share:.0%}" if share >= 0.02 else f"{share:.1%}"
-    return (
-        f"Your clicks speak for about {about} damaged among the unlabeled, if they are an even draw of the damage. {advice}"
     )

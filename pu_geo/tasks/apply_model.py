@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.analysis import estimates
 from pu_geo.engine import features
 from pu_geo.engine.devices import name_of
 from pu_geo.engine.run import best_device
@@ -82,9 +81,10 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     require_fit(restored, chips.shape[1:], found.name)
     scores, embeddings = _answers(job, restored, chips, found.name)
     pu, card, share = inputs.pu, found.card, inputs.estimated_share()
-    threshold = _own_threshold(card) if share is None else first_threshold(scores, pu, share, estimates.COMMON_FROM_SHARE)
+    start_share, score_type = inputs.share_to_start_from(), catalog.card(card["method"]).score_type
+    threshold = _own_threshold(card) if start_share is None else first_threshold(scores, pu, start_share, score_type)
     outcome = Outcome(
-        card["method"], card["preset"], scores, embeddings, catalog.card(card["method"]).score_type, threshold, share,
+        card["method"], card["preset"], scores, embeddings, score_type, threshold, share,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found),
     )  # fmt: skip

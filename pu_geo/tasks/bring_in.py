@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.analysis import estimates
 from pu_geo.engine.data import FeatureViews, PUData
 from pu_geo.engine.network import TrainedModel
 from pu_geo.methods import catalog
@@ -109,7 +108,7 @@ def bring_in(job: Job, *, folder: str) -> dict[str, object]:
     learned = Learned(model.state(), data, pack.types_from)
     for report in _curve(where, told):
         job.epoch(report)
-    threshold = first_threshold(scores, inputs.pu, share, estimates.COMMON_FROM_SHARE)
+    threshold = first_threshold(scores, inputs.pu, inputs.share_to_start_from(), catalog.card(pack.method).score_type)
     outcome = Outcome(
         pack.method, pack.preset, scores, embeddings, catalog.card(pack.method).score_type, threshold, share, seed=pack.seed,
         settings=asdict(pack.settings), device=told.device_name, warnings=(*pack.warnings, *told.warnings, _where_trained(told)),

@@ -20,6 +20,7 @@ from pu_geo.geo.local_exports import COORDINATES, local_xy
 from pu_geo.project import analysts, checks, choices, contents, discoveries, labels, rounds, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
+from pu_geo.services import auditing
 from pu_geo.tasks.chip import facts_of, why_not_assessed
 from pu_geo.tasks.export_labels import LABEL_NAMES
 from pu_geo.tasks.map_columns import districts, doubles, interest, shifts, sources
@@ -77,6 +78,7 @@ def build_damage_map(
         "source_attributes": list(table.attributes),
     }
     metadata = {**_metadata(name, columns, _scenes_used(chips, scenes), facts, limit, audit), "labels_up_to_event": newest}
+    metadata["estimate"] = auditing.how_many(layout).as_mapping()
     said = [event.label if (event := events.get(building)) else None for building in chips["building_ids"]]
     why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
     rows_of_scenes = scene_rows(chips, scores, limit.value, why, said)
@@ -239,11 +241,11 @@ def _grade(event: LabelEvent) -> str:
 
 
 def _weights(layout: Layout, ids: Sequence[str], rows: Mapping[str, int], audit: Mapping[str, Any] | None) -> list[object]:
-    """Return how many buildings each building of the audit's sample stands for; None for the others."""
+    """Return how many buildings each building of the audit's sample stands for; None for those that do not count."""
     if audit is None:
         return [None] * len(ids)
     facts, arrays = checks.load(layout, audit["check_id"])
-    n, stratum = int(facts["n_drawn"]), arrays["stratum"]
+    n, stratum = int(audit.get("n_counted", facts["n_drawn"])), arrays["stratum"]
     weight: NDArray[np.float64] = np.bincount(stratum) / np.maximum(
         np.bincount(stratum[:n], minlength=int(stratum.max()) + 1), 1
     )
@@ -325,7 +327,6 @@ def _metadata(
         "threshold_origin": limit.origin,
         "audit_id": "not audited" if audit is None else audit["check_id"],
         "counts": {value: binary.count(value) for value in ("damaged", "not_flagged", "not_assessed")},
-        "estimate": _estimate(len(binary), facts, audit),
         "audit": None if audit is None else {key: value for key, value in audit.items() if key != "calibration"},
         "run_warnings": list(facts.warnings),
         "sha256": {str(scene["scene_id"]): scene["sha256"] for scene in scenes},
@@ -335,20 +336,3 @@ def _metadata(
 def _accepted(facts: RunFacts) -> dict[str, int]:
     """Say how many buildings of accepted clusters the run learned from; nothing where other runs or a model did the learning."""
     return {} if facts.from_model or facts.method == "ensemble" else {"n_accepted_from_clusters": facts.n_accepted}
-
-
-def _estimate(n: int, facts: RunFacts, audit: Mapping[str, Any] | None) -> dict[str, object]:
-    """Say how many buildings are damaged: by the audit, with an interval, or else as the guess it is."""
-    words = ""
-    if audit is not None and (total := audit["total"])["value"] is None:
-        words = f" {total['words']}"
-    elif audit is not None:
-        told = {"estimate": round(total["value"]), "low": int(total["low"]), "high": int(total["high"])}
-        method = "stratified random audit, Horvitz-Thompson, 95 % interval"
-        return {"N": audit["n"], "n": audit["n_answered"], "x": audit["n_damaged"], **told, "method": method}
-    share = facts.estimated_share
-    return {
-        "N": n, "n": None, "x": None, "estimate": None if share is None else round(share * facts.n_unlabeled),
-        "low": None, "high": None,
-        "method": "a guess: Elkan-Noto on positives and unlabeled; no interval without an audit." + words,
-    }  # fmt: skip

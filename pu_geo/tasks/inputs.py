@@ -88,6 +88,10 @@ class RunInputs:
             return None
         return estimates.elkan_noto_share(self.prepared(), self.pu.is_positive, is_left_out=self.pu.is_left_out)
 
+    def share_to_start_from(self) -> float | None:
+        """Return the share of the unlabeled that a threshold to start from flags, 0..1; None where there are too few clicks."""
+        return estimates.share_to_start_from(self.plain, self.pu.is_positive, is_left_out=self.pu.is_left_out)
+
     def prior_of(self, share: float | None) -> float | None:
         """Return the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.
 

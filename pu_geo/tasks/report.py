@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from math import floor, log10
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +103,7 @@ def write_report(
     title = text(damage_map.metadata.get("title") or "Damage map", 110)
     before = (
         _header(damage_map, title),
-        _headline(damage_map, audit),
+        _headline(damage_map),
         _numbers(damage_map),
         _map_figure(picture, damage_map.units),
     )
@@ -166,32 +165,20 @@ def _images(columns: Mapping[str, Sequence[object]], role: str) -> str:
     return text(f"{dates} ({', '.join(names)})", 110)
 
 
-def _headline(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> str:
+def _headline(damage_map: DamageMap) -> str:
     """Say how many buildings are damaged: with an interval, or that it is not known."""
     estimate: Mapping[str, Any] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
-    guess = {**estimate, "value": estimate.get("estimate"), "words": estimate.get("method")}
-    known = guess if audit is None else audit["total"]
-    units = damage_map.units
-    if all(known.get(key) is not None for key in ("value", "low", "high")):
-        low, high, n = number(int(known["low"])), number(int(known["high"])), number(estimate.get("N"))
+    words, units = text(estimate.get("words") or "", 600), damage_map.units
+    if all(estimate.get(key) is not None for key in ("estimate", "low", "high")):
+        value, low, high, n = (number(estimate.get(key)) for key in ("estimate", "low", "high", "N"))
         return (
-            f"<div class='headline'><b>About {number(round(known['value']))} damaged {units.several}, "
-            f"between {low} and {high}</b> (95 % interval, of {n} {units.full}).<br>{text(known.get('words') or '')}</div>"
+            f"<div class='headline'><b>About {value} damaged {units.several}, "
+            f"between {low} and {high}</b> (95 % interval, of {n} {units.full}).<br>{words}</div>"
         )
-    why = "No audit was made." if audit is None else f"The audit is {text(known.get('words') or 'not enough')}"
     return (
         f"<div class='headline'><b>How many {units.several} are damaged is not known.</b> The flags come from scores, which are "
-        f"<strong>a rank, not a probability</strong>. {why}{_guess(estimate.get('estimate'))}</div>"
+        f"<strong>a rank, not a probability</strong>. {words}</div>"
     )
-
-
-def _guess(value: object) -> str:
-    if value is None:
-        return ""
-    figure = float(str(value))
-    digits = 1 - floor(log10(figure)) if figure >= 1 else 0
-    about = number(round(figure, digits))
-    return f"<br>A guess without an interval (Elkan-Noto, from clicks and scores alone): about {about}. Do not quote it."
 
 
 def _numbers(damage_map: DamageMap) -> str:

@@ -99,7 +99,10 @@ def audit_section(audit: Mapping[str, Any] | None, units: Units = BUILDINGS) -> 
             f"the scores are <b>a rank, not a probability</b>. An audit answers a few hundred {units.several} drawn at random.</p>",
         )
     here, agreement = audit.get("at_threshold"), audit.get("agreement")
-    rows = [("Random checks", f"{number(audit['n_answered'])} answered of {number(audit['n_drawn'])} drawn")]
+    counted = (
+        f"; {number(audit['n_counted'])} count" if audit.get("n_counted", audit["n_answered"]) < audit["n_drawn"] else ""
+    )
+    rows = [("Random checks", f"{number(audit['n_answered'])} answered of {number(audit['n_drawn'])} drawn{counted}")]
     if here:
         above = f"{number(here['flagged'])} {units.several}, {number(here['n_checks'])} checks among them"
         rows += [
@@ -288,11 +291,11 @@ def _limits_of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -
             "destroyed."
         )
     if audit is None:
-        told.append(
-            "Without an audit the scores are a rank, not a probability, and no number of damaged buildings is estimated."
-        )
-    elif (missing := audit["n_drawn"] - audit["n_answered"]) > 0:
-        told.append(f"{missing:,} drawn checks have no answer; they are taken to be like those of similar score.")
+        estimate: Mapping[str, object] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
+        unknown = ", and no number of damaged buildings is estimated" if estimate.get("estimate") is None else ""
+        told.append(f"Without an audit the scores are a rank, not a probability{unknown}.")
+    elif audit["state"] != "finished":
+        told.append(str(audit["words"]))
     return told
 
 

@@ -87,7 +87,7 @@ def rank(job: Job) -> dict[str, object]:
         prepared, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged,
         is_accepted=inputs.is_accepted,
     )  # fmt: skip
-    threshold = first_threshold(scores, pu, share, 1.0)
+    threshold = first_threshold(scores, pu, inputs.share_to_start_from(), "linear")
     embeddings = _ranker_embeddings(prepared.values, _ranker_axes(prepared.values))
     return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
 
@@ -132,11 +132,12 @@ def train(
     )  # fmt: skip
     share = inputs.estimated_share()
     settings = with_class_prior(settings, inputs.prior_of(share), run)
-    run.look = Watch(job, inputs, data, held_out, share=share, score_type=card.score_type)
+    start_share = inputs.share_to_start_from()
+    run.look = Watch(job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type)
     model = catalog.load_fit(method)(data, settings, run)
     job.report(0.95, "scoring all buildings")
     scores = model.score(data.inputs.array)
-    threshold = first_threshold(scores, pu, share, estimates.COMMON_FROM_SHARE)
+    threshold = first_threshold(scores, pu, start_share, card.score_type)
     outcome = Outcome(
         method, preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
         settings=asdict(settings), device=named, warnings=run.warnings, held_out=held_out,
@@ -155,13 +156,16 @@ def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -
     if share is None or getattr(settings, "class_prior", None) != 0:
         return settings
     prior = min(max(share, LEAST_PRIOR), 1 - LEAST_PRIOR)
-    run.warnings.append(f"The class prior was not given; it was estimated as {prior:.1%} (Elkan-Noto).")
+    run.warnings.append(
+        f"The class prior was not given; the method assumed {prior:.1%}, what the clicks suggest if they are an even draw of the "
+        "damage (Elkan-Noto). It is no estimate of the damage."
+    )
     return replace(settings, class_prior=prior)  # type: ignore[call-arg]  # not every settings class has it
 
 
-def first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None, below: float) -> float:
+def first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None, score_type: str) -> float:
     """Return where to start looking at scores [N] of all chips, see `watching.where_to_start`."""
-    return where_to_start(scores[~pu.is_positive & ~pu.is_left_out], share, below)
+    return where_to_start(scores[~pu.is_positive & ~pu.is_left_out], share, score_type)
 
 
 def require_labels(card: catalog.MethodCard, pu: PUSet) -> None:

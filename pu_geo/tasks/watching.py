@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import collapse
-from pu_geo.analysis.estimates import COMMON_FROM_SHARE
 from pu_geo.engine.data import PUData
 from pu_geo.engine.looking import chosen, drawn
 from pu_geo.engine.network import TrainedModel
@@ -22,6 +21,8 @@ from pu_geo.tasks.job import Job
 LOOKS = "looks"
 """Folder of the contact sheets, in the folder of a job."""
 N_SHOWN, N_EMBEDDED = 12, 512
+RARE, COMMON = 0.20, 0.40
+"""Shares of damage up to which a threshold to start from is a quantile of the scores, and from which it is a method's own 0.5."""
 ALARMS_FROM = 0.25
 """Share of a stage before which nothing is an alarm: every model begins by knowing nothing."""
 
@@ -35,13 +36,16 @@ class Watch:
         data: what the method learns from.
         held_out: rows of the held-out clicks, int64 [P].
         share: Elkan-Noto estimate of the damaged share of the unlabeled, or None.
+        start_share: see `RunInputs.share_to_start_from`.
         score_type: of the method.
     """
 
     def __init__(
-        self, job: Job, inputs: RunInputs, data: PUData, held_out: NDArray[np.int64], *, share: float | None, score_type: str
-    ) -> None:
+        self, job: Job, inputs: RunInputs, data: PUData, held_out: NDArray[np.int64], *, share: float | None,
+        start_share: float | None = None, score_type: str,
+    ) -> None:  # fmt: skip
         self._folder, self._share, self._score_type = job.folder / LOOKS, share, score_type
+        self._start_share = start_share
         self._chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
         self._inputs, self._n_held_out = data.inputs, len(held_out)
         judged = unlabeled_to_judge(job.layout, inputs.chip_set, inputs.pu, held_out)
@@ -69,7 +73,7 @@ class Watch:
         embeddings = model.embed(np.asarray(self._inputs.plain_array[self._unlabeled[:: self._step]]))
         seen = collapse.signs(
             held_out, unlabeled, embeddings, share=self._share, score_type=self._score_type,
-            threshold=where_to_start(others[self._is_learned], self._share, COMMON_FROM_SHARE), is_sampled=self._is_sampled,
+            threshold=where_to_start(others[self._is_learned], self._start_share, self._score_type), is_sampled=self._is_sampled,
         )  # fmt: skip
         found = _values(seen)
         if int(str(report["epoch"])) >= ALARMS_FROM * int(str(report["epochs"])):
@@ -108,15 +112,23 @@ def _values(seen: collapse.Signs) -> dict[str, object]:
     return {name: round(value, 5) for name, value in values.items() if value is not None}
 
 
-def where_to_start(unlabeled_scores: NDArray[np.float32], share: float | None, below: float) -> float:
-    """Return where to start looking: the score that as many unlabeled exceed as the estimate says are damaged.
+def where_to_start(unlabeled_scores: NDArray[np.float32], share: float | None, score_type: str) -> float:
+    """Return where to start looking: the score that a share of the unlabeled exceed; 0.5 without a share.
 
-    From an estimated share of `below` on, and without an estimate, 0.5: PU methods place their own boundary well where
-    much is damaged, and call far too many where little is.
+    PU methods place their own boundary, 0.5, well where much is damaged, and call far too many where little is. So for scores
+    with a boundary the start moves from that quantile to 0.5 as the share goes from `RARE` to `COMMON`; a switch at one
+    share would move it by a fifth of the flags for five footprints more. Other scores mean nothing at 0.5.
+
+    Args:
+        share: to flag, as `estimates.share_to_start_from` gives it.
+        score_type: of the run, see `RunFacts`.
     """
-    if share is None or share >= below or not len(unlabeled_scores):
+    if share is None or not len(unlabeled_scores):
         return 0.5
-    return round(float(np.quantile(unlabeled_scores, 1 - share)), 4)
+    start = float(np.quantile(unlabeled_scores, 1 - share))
+    if score_type not in collapse.WITHOUT_BOUNDARY:
+        start += float(np.interp(share, (RARE, COMMON), (0.0, 1.0))) * (0.5 - start)
+    return round(start, 4)
 
 
 def curve_of(job: Job) -> list[dict[str, object]]:

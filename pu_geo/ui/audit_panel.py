@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import plotly.graph_objects as go
@@ -27,7 +28,8 @@ def draw(layout: Layout, run_id: str, threshold: float) -> AuditView | None:
         return None
     _status(layout, found)
     total, precision, recall = st.columns(3, gap="medium")
-    total.markdown(f"**Damaged buildings**  \n{told(found.total)}")
+    damaged = auditing.how_many(layout)
+    total.markdown(f"**Damaged buildings**  \n{told(replace(damaged.total, words=damaged.words))}")
     here = auditing.at(layout, run_id, threshold)
     if here is not None:
         precision.markdown(f"**Precision at {threshold:.3f}**  \n{told(here.precision, share=True)}")
@@ -72,12 +74,14 @@ def _invite(layout: Layout, run_id: str) -> None:
 
 def _status(layout: Layout, found: AuditView) -> None:
     done, more = st.columns([4, 3], vertical_alignment="bottom", gap="medium")
-    left = found.done.n_drawn - found.done.n_answered
+    left = found.done.n_open
     with done:
         st.progress(
             found.done.n_answered / max(found.done.n_drawn, 1),
             f"{found.done.n_answered} of {found.done.n_drawn} checks answered",
         )
+        if found.done.state != "finished":
+            st.caption(frame.plain(found.done.words))
         if left and found.check.is_open:
             frame.link("annotate", f"Answer the other {left} on Annotate")
     with more, st.container(horizontal=True, vertical_alignment="bottom"):

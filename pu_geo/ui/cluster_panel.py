@@ -131,7 +131,7 @@ def _table(found: Inspected) -> Cluster:
         },
     )  # fmt: skip
     st.caption(
-        "The estimate takes the clicks for an even draw of the damage: a cluster with a tenth of the clicks holds a tenth of "
+        "How much of a cluster is damaged is estimated once random checks say how much there is in all. It takes the clicks for an even draw of the damage: a cluster with a tenth of the clicks holds a tenth of "
         "it. Where only the worst was clicked, it misses the rest. Choose a row to look at its chips."
     )
     chosen = event["selection"]["rows"]

@@ -68,7 +68,6 @@ _ROWS: tuple[tuple[str, Callable[[Side], str]], ...] = (
     ("Method", lambda side: training.method_title(side.facts.method)),
     ("Preset, seed", lambda side: f"{side.facts.preset}, {side.facts.seed}"),
     ("Learned from", lambda side: _learned_from(side.facts)),
-    ("Damaged (estimate)", lambda side: _share(side.facts.estimated_share)),
     ("Seconds, device", lambda side: f"{side.facts.seconds:,.1f}, {side.facts.device}"),
     ("Threshold", lambda side: f"{side.facts.threshold:.3f}"),
     ("PU criterion", compared_words.criterion_words),
@@ -98,10 +97,6 @@ def _learned_from(run: RunFacts) -> str:
     if run.from_model:
         return "a model from elsewhere"
     return f"{run.n_positive} positives, answers up to {run.at_event}"
-
-
-def _share(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.1%}"
 
 
 def _audited(side: Side, name: str) -> str:

@@ -66,14 +66,19 @@ def _takes_part(layout: Layout, check: Check) -> bool:
     takes_part = out.toggle(
         "Take part", value=True, key=f"in-{check.id}", help="Off: search on. That ends a stop check's worth."
     )
-    if out.button("End the check", icon=":material/undo:", help="Back to the search. The answers stay."):
+    if out.button(
+        "End the check",
+        icon=":material/undo:",
+        help="Back to the search. Checks answered so far count, the first of their order.",
+    ):
         checking.end(layout, check.id)
         st.rerun()
     if check.purpose == "audit":
-        said = checking.progress_of(layout, check)
+        said = checking.answered(layout, check)
         what.info(
             f"**Audit of {check.run_id}** · {said.n_answered} of {said.n_drawn} random checks answered. Scores are hidden "
-            + ("while you answer." if said.n_answered < said.n_drawn else "· done: see the Damage map page."),
+            + ("while you answer." if said.n_open else "· done: see the Damage map page.")
+            + (f" {frame.plain(said.words)}" if said.n_answered > said.n_counted else ""),
             icon=":material/fact_check:",
         )
     else:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from pu_geo.analysis import audit, calibration
 from pu_geo.analysis.audit_bounds import DAMAGED, NOT_ASSESSABLE, OPEN
@@ -159,3 +160,20 @@ def test_bounds_hold_the_chance_at_most_scores() -> None:
         holds.append((low <= odds / (1 + odds)) & (odds / (1 + odds) <= high))
     assert np.mean(holds) > 0.9
     assert np.mean(holds, axis=0).min() > 0.8
+
+
+def test_moved_chances_add_up_to_what_is_left() -> None:
+    score = np.linspace(0, 1, 101)
+    p = expit(6 * score - 4)
+    fitted = calibration.Calibration(score, p, 0.7 * p, np.minimum(1.3 * p, 1))
+    draw = np.random.default_rng(0)
+    scores = draw.random(500)
+    moved = calibration.moved(fitted, scores, (20.0, 40.0, 90.0))
+    middle, low, high = (chances.sum() for chances in moved.at(scores))
+    assert middle == pytest.approx(40, abs=0.1)
+    assert low <= 20.1
+    assert high >= 89.9
+    assert (np.diff(moved.p) > 0).all()
+    assert ((moved.p_low <= moved.p) & (moved.p <= moved.p_high)).all()
+    none = calibration.moved(fitted, scores, (0.0, 0.0, 5.0))
+    assert none.p.max() == none.p_low.max() == 0 < none.p_high.max()

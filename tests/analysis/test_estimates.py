@@ -45,6 +45,36 @@ def test_penalty_hardly_moves_the_estimate(l2: float) -> None:
     assert estimates.elkan_noto_share(features, clicks, l2=l2) == pytest.approx(truth[~clicks].mean(), abs=0.08)
 
 
+def event(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """400 buildings of which the classes overlap, 45 % damaged, 30 of them clicked, none among the last five."""
+    draw = np.random.default_rng(seed)
+    truth = draw.random(400) < 0.45
+    features = draw.normal(size=(400, 128))
+    features[truth, :3] += 1.0
+    return features, np.isin(np.arange(400), draw.choice(np.flatnonzero(truth[:395]), 30, replace=False))
+
+
+def test_five_more_footprints_hardly_move_the_share_to_start_from() -> None:
+    moved, moved_before = [], []
+    for seed in range(8):
+        features, clicks = event(seed)
+        for found, share in ((moved, estimates.share_to_start_from), (moved_before, estimates.elkan_noto_share)):
+            fewer, more = share(features[:395], clicks[:395]), share(features, clicks)
+            assert fewer is not None
+            assert more is not None
+            found.append(abs(more - fewer))
+    assert max(moved) < 0.025
+    assert max(moved_before) > 0.15  # one split, drawn anew for another number of buildings
+
+
+def test_the_share_to_start_from_is_that_of_elkan_and_noto() -> None:
+    features, clicks = event(0)
+    splits = [estimates.elkan_noto_share(features, clicks, seed=seed) for seed in range(10)]
+    assert min(splits) < (estimates.share_to_start_from(features, clicks) or 0) < max(splits)
+    assert estimates.share_to_start_from(features, clicks & (np.cumsum(clicks) <= 3)) is None
+    assert estimates.share_to_start_from(features, clicks, is_left_out=~clicks) is None
+
+
 def test_too_few_positives_are_refused() -> None:
     clicks = np.arange(20) < 3
     with pytest.raises(TrainingError, match="at least 4 positives"):

@@ -11,18 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import hypergeom
 
 from pu_geo.analysis import progress
-from pu_geo.errors import ShapeError
 
 Bools = NDArray[np.bool_]
-
-
-def answered_audit(truth: Bools, n_drawn: int, seed: int = 0, **kwargs: tuple[float, ...]) -> tuple[progress.Audit, Bools]:
-    """An audit of everything, scored by a noisy truth, whose first rows are answered rightly."""
-    scores = truth + np.random.default_rng(seed).normal(size=len(truth))
-    audit = progress.start_audit(scores, np.zeros(len(truth), np.bool_), seed=seed, **kwargs)
-    is_answered = np.zeros(len(truth), np.bool_)
-    is_answered[audit.rows[:n_drawn]] = True
-    return replace(audit, n_drawn=n_drawn), is_answered
 
 
 # The audit
@@ -120,145 +110,53 @@ def test_bound_without_a_find_is_close_to_three_in_as_many_as_were_checked() -> 
     assert progress.exact_bounds(1_000_000, 1000, 0, 0.05)[1] == pytest.approx(3000, rel=0.01)
 
 
-# The estimate
+# Which checks count
 
 
-def test_estimate_equals_the_sum_worked_out_by_hand() -> None:
-    # 200 buildings, the upper 100 one stratum, the lower 100 another; 20 checks each, 4 and 1 damaged; 2 found before.
-    is_answered, is_positive = np.zeros(202, np.bool_), np.zeros(202, np.bool_)
-    is_answered[200:], is_positive[200:] = True, True
-    audit = progress.start_audit(np.arange(202.0)[::-1], is_answered, seed=0, cuts=(0.5,))
-    audit = replace(audit, n_drawn=40)
-    is_answered[audit.rows[:40]] = True
-    upper, lower = (audit.rows[:40][audit.stratum[:40] == part] for part in (0, 1))
-    assert len(upper) == len(lower) == 20
-    is_positive[upper[:4]], is_positive[lower[:1]] = True, True
-    total = progress.estimate_total(is_answered, is_positive, audit=audit)
-    assert (total.basis, total.found, total.n_checked, total.n_open) == ("audit", 7, 40, 0)
-    assert total.estimate == pytest.approx(2 + 100 * 4 / 20 + 100 * 1 / 20)
-    bounds = [progress.exact_bounds(100, 20, x, 0.025) for x in (4, 1)]
-    below = sum((e - low) ** 2 for e, (low, _) in zip((20, 5), bounds, strict=True)) ** 0.5
-    above = sum((high - e) ** 2 for e, (_, high) in zip((20, 5), bounds, strict=True)) ** 0.5
-    assert (total.low, total.high) == (np.floor(27 - below), np.ceil(27 + above))
-    assert (
-        total.words
-        == f"Found 7; about 27 are damaged, {total.low} to {total.high} with 95 % confidence, by 40 random checks."
-    )
+def counts(*rows: tuple[int, int] | None) -> int:
+    """Count rows of an order, each (event of its check or 0, event of its first answer) or None where it is open."""
+    checked, known = np.array([row or (0, 0) for row in rows], np.int64).reshape(-1, 2).T
+    return progress.n_counted(np.array([row is not None for row in rows], np.bool_), checked, known)
 
 
-def test_estimate_without_a_find_has_an_interval() -> None:
-    audit, is_answered = answered_audit(np.zeros(1000, np.bool_), 60)
-    total = progress.estimate_total(is_answered, np.zeros(1000, np.bool_), audit=audit)
-    assert (total.estimate, total.low) == (0, 0)
-    assert total.high is not None
-    assert 50 < total.high < 150
+def test_checks_count_up_to_the_first_that_is_open() -> None:
+    assert counts() == counts(None, (1, 1)) == 0
+    assert counts((1, 1), (2, 2), None, (3, 3)) == 2
+    assert counts((3, 3), (1, 1), (2, 2)) == 3  # in whichever order of time
 
 
-def test_estimate_stays_within_what_the_answers_leave_possible() -> None:
-    truth = np.arange(400) < 200
-    audit, is_answered = answered_audit(truth, 60)
-    is_answered[truth] = True  # searched: all damaged buildings, and only a few others, were found
-    total = progress.estimate_total(is_answered, truth, audit=audit)
-    assert total.low == 200
-    assert total.estimate is not None
-    assert 200 <= total.estimate <= total.high <= 400 - (is_answered & ~truth).sum()  # type: ignore[operator]
-    nearly = np.ones(400, np.bool_)
-    nearly[audit.rows[-1]] = False
-    total = progress.estimate_total(nearly, truth & nearly, audit=audit)
-    assert total.high - total.low <= 1  # type: ignore[operator]
+def test_what_a_search_answered_before_the_audit_came_to_it_counts() -> None:
+    assert counts((1, 1), (0, 2), (3, 3)) == 3
+    assert counts((2, 2), (0, 1), None) == 2  # the next open row is where the audit stands
 
 
-def test_stratum_that_was_answered_throughout_adds_no_doubt() -> None:
-    audit, is_answered = answered_audit(np.arange(1000) < 50, 60)
-    before = progress.estimate_total(is_answered, is_answered & (np.arange(1000) < 50), audit=audit)
-    is_answered[audit.rows[audit.stratum == 0]] = True
-    after = progress.estimate_total(is_answered, is_answered & (np.arange(1000) < 50), audit=audit)
-    assert after.high - after.low < before.high - before.low  # type: ignore[operator]
+def test_what_a_search_answered_after_the_last_check_ends_the_sample() -> None:
+    assert counts((1, 1), (2, 2), (0, 3), (0, 4), None) == 2
+    assert counts((0, 1), (0, 2)) == 0  # an audit of which nothing was answered
+    # The check behind the open row is no reason to count the clicks before it.
+    assert counts((1, 1), (0, 3), None, (4, 4)) == 1
 
 
-def test_skipped_checks_are_told_and_left_out() -> None:
-    truth = np.arange(1000) < 100
-    audit, is_answered = answered_audit(truth, 80)
-    skipped = audit.rows[40:45]
-    is_answered[skipped] = False
-    total = progress.estimate_total(is_answered, is_answered & truth, audit=audit)
-    assert (total.n_checked, total.n_open) == (75, 5)
-    assert total.basis == "audit"
+def test_a_resumed_audit_passes_what_was_found_meanwhile() -> None:
+    assert counts((1, 1), (0, 2), (0, 3), (4, 4), (5, 5)) == 5
 
 
-def test_answer_from_before_the_audit_that_was_taken_back_may_be_damaged() -> None:
-    was_answered = np.arange(1000) < 30
-    audit = progress.start_audit(np.random.default_rng(0).random(1000), was_answered, seed=0)
-    audit = replace(audit, n_drawn=100)
-    is_answered = was_answered.copy()
-    is_answered[audit.rows[:100]] = True
-    none = np.zeros(1000, np.bool_)
-    kept = progress.estimate_total(is_answered, none, audit=audit)
-    is_answered[:30] = False
-    assert progress.estimate_total(is_answered, none, audit=audit).high == kept.high + 30  # type: ignore[operator]
+def test_hidden_buildings_are_known_without_an_answer() -> None:
+    assert counts((1, 1), (0, 0), (2, 2), (0, 0)) == 4
 
 
-def test_says_not_enough_or_that_it_guesses() -> None:
-    truth = np.arange(1000) < 100
-    audit, is_answered = answered_audit(truth, 29)
-    is_positive = is_answered & truth
-    found = int(is_positive.sum())
-    for few in (audit, None):
-        total = progress.estimate_total(is_answered, is_positive, audit=few)
-        assert (total.basis, total.found, total.estimate, total.low, total.high) == ("none", found, None, None, None)
-        assert "not enough" in total.words
-    guess = progress.estimate_total(is_answered, is_positive, audit=audit, guessed_share=0.1)
-    assert (guess.basis, guess.low, guess.high, guess.n_checked) == ("guess", None, None, 29)
-    assert guess.estimate == pytest.approx(found + 0.1 * (1000 - found))
-    assert "only a guess" in guess.words
-    most = progress.estimate_total(is_answered, is_positive, guessed_share=1.0)
-    assert most.estimate == 1000 - (29 - found)
+@pytest.mark.parametrize("seed", range(20))
+def test_counted_rows_equal_a_search_for_the_longest_sound_prefix(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    known = draw.random(12) < 0.85
+    at = draw.permutation(12) + 1
+    checked = np.where(draw.random(12) < 0.6, at, 0)
 
+    def is_sound(n: int) -> bool:
+        last = max([0, *checked[:n].tolist()])
+        return bool(known[:n].all()) and all(checked[i] or at[i] < last for i in range(n))
 
-def test_many_checks_are_not_enough_while_a_stratum_has_none() -> None:
-    truth = np.arange(1000) < 100
-    audit, is_answered = answered_audit(truth, 200)
-    is_answered[audit.rows[audit.stratum == 0]] = False
-    total = progress.estimate_total(is_answered, is_answered & truth, audit=audit)
-    assert total.n_checked > 100
-    assert total.basis == "none"
-
-
-def test_stratum_without_a_check_does_no_harm_if_it_was_answered_throughout() -> None:
-    truth = np.arange(100_000) < 50
-    audit, is_answered = answered_audit(truth, 32, cuts=(0.0002,))
-    assert not (audit.stratum[:32] == 0).any()
-    assert progress.estimate_total(is_answered, is_answered & truth, audit=audit).basis == "none"
-    is_answered[audit.rows[audit.stratum == 0]] = True
-    assert progress.estimate_total(is_answered, is_answered & truth, audit=audit).basis == "audit"
-
-
-def test_knows_when_everything_was_looked_at() -> None:
-    total = progress.estimate_total(np.ones(5, np.bool_), np.arange(5) < 2)
-    assert (total.basis, total.estimate, total.low, total.high) == ("all", 2, 2, 2)
-    assert progress.estimate_total(np.zeros(0, np.bool_), np.zeros(0, np.bool_)).basis == "all"
-
-
-def test_refuses_a_positive_without_an_answer() -> None:
-    with pytest.raises(ShapeError, match="positives answered"):
-        progress.estimate_total(np.zeros(3, np.bool_), np.ones(3, np.bool_))
-    with pytest.raises(ShapeError, match="masks"):
-        progress.estimate_total(np.ones(3, np.bool_), np.ones(2, np.bool_))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "n_damaged", "gap", "n_drawn"), [(5000, 25, 2, 100), (5000, 250, 2, 200), (3000, 1500, 1, 60), (5000, 250, 0, 100), (5000, 0, 0, 60)])  # fmt: skip
-def test_interval_holds_as_often_as_it_says(n: int, n_damaged: int, gap: float, n_drawn: int) -> None:
-    truth = np.arange(n) < n_damaged
-    held, n_rounds = 0, 300
-    for seed in range(n_rounds):
-        scores = gap * truth + np.random.default_rng(seed).normal(size=n)
-        audit = replace(progress.start_audit(scores, np.zeros(n, np.bool_), seed=seed), n_drawn=n_drawn)
-        is_answered = np.zeros(n, np.bool_)
-        is_answered[audit.rows[:n_drawn]] = True
-        total = progress.estimate_total(is_answered, is_answered & truth, audit=audit)
-        held += total.low <= n_damaged <= total.high  # type: ignore[operator]
-    assert held / n_rounds >= 0.93
+    assert progress.n_counted(known, checked, at) == max(n for n in range(13) if is_sound(n))
 
 
 # When to stop

@@ -160,8 +160,12 @@ def test_train_recommends_the_default_before_there_is_a_run_and_marks_its_card_a
     assert {button.label for button in starts[1:]} >= {"Train NcPU", "Train PUCL"}
 
 
-def test_train_tells_the_share_that_the_newest_run_estimates(finished: Layout) -> None:
-    assert "Your clicks speak for about 4% damaged" in words(show("train", finished))
+def test_train_names_no_share_of_damage_that_only_clicks_speak_for(finished: Layout) -> None:
+    with store.connect(finished) as db:
+        assert runs.all_runs(db)[0].estimated_share is not None
+    app = show("train", finished)
+    assert "Your clicks speak for" not in words(app)
+    assert not [column for table in app.dataframe for column in table.value.columns if "share" in column]
 
 
 def press(app: AppTest, label: str) -> AppTest:
@@ -186,6 +190,10 @@ def test_an_audit_begins_and_is_answered_without_scores(finished: Layout) -> Non
     assert "**Audit of ranker-1** · 0 of 10 random checks answered" in words(app)
     press(app, "End the check")
     assert "Audit of" not in words(app)
+    app = show("damage_map", finished)
+    assert not app.exception
+    assert "left unfinished and is void: only 0 of 10 random checks count" in words(app).replace("\\", "")
+    assert "not enough to estimate" in words(app).replace("\\", "")
 
 
 def test_a_stop_check_begins_and_says_how_many_checks_are_missing(finished: Layout) -> None:

@@ -103,21 +103,49 @@ def test_two_analysts_share_the_work_and_a_second_reader_does_it_again(chipped: 
     assert sorted(item.building_id for item in queue.items) == sorted(ann[1:3])
 
 
-def test_answers_of_a_check_come_before_others_and_teach_nothing(chipped: Layout) -> None:
+def test_answers_of_a_check_can_be_corrected_and_teach_nothing(chipped: Layout) -> None:
     check = checking.begin_stop_check(chipped, "ann")
     (first, second, *_) = shown(chipped, "ann", check)
     check = checking.load(chipped, check.id)
     say(chipped, first, "not_damaged", "ann", check)
-    say(chipped, first, "positive", "bob")  # a later click outside the check
+    say(chipped, first, "positive", "bob")  # a correction on the map
     say(chipped, second, "positive", "ann", check)
-    answers = checking.answers_of(chipped, "set", check)
+    answers = checking.answers_of(chipped, "set")
     row, other = int(first[1:]), int(second[1:])
     assert (answers[0], answers[1], answers[3]) == (audit.DAMAGED, audit.UNDAMAGED, audit.NOT_ASSESSABLE)
-    assert (answers[row], answers[other]) == (audit.UNDAMAGED, audit.DAMAGED)
+    assert (answers[row], answers[other]) == (audit.DAMAGED, audit.DAMAGED)
+    assert checking.answered(chipped, check).n_counted == 2
+    assert not checking.stop_view(chipped, check, 5).is_void  # a correction is no search
     with store.connect(chipped) as db:
         pu = labels.pu_set(db)
     assert not pu.is_positive[other]
     assert pu.is_left_out[other]
+
+
+def test_a_search_among_the_drawn_makes_a_stop_check_void(chipped: Layout) -> None:
+    """Before: a click of the search on a building that was drawn counted as its check."""
+    check = checking.begin_stop_check(chipped, "ann")
+    drawn = shown(chipped, "ann", check)
+    check = checking.load(chipped, check.id)
+    say(chipped, drawn[0], "not_damaged", "ann", check)
+    say(chipped, drawn[5], "positive", "bob")
+    view = checking.stop_view(chipped, check, 5)
+    assert (view.is_void, view.n_checked, view.n_damaged) == (True, 1, 0)
+
+
+def test_who_went_home_does_not_keep_an_audit_from_its_end(chipped: Layout) -> None:
+    check = checking.begin_stop_check(chipped, "ann")
+    checks = [checking.load(chipped, check.id)]
+    done: dict[str, str | None] = {"ann": None, "bob": None}
+    gone = shown(chipped, "ann", checks[0])  # and never answered by ann
+    for _ in range(3):
+        queue = check_queue.advance(chipped, "bob", checking.load(chipped, check.id), done=done["bob"])
+        done["bob"] = queue.id
+        for item in queue.items:
+            say(chipped, item.building_id, "not_damaged", "bob", checking.load(chipped, check.id))
+    found = checking.answered(chipped, checking.load(chipped, check.id))
+    assert (found.n_open, found.n_counted, found.state) == (0, N - 4, "finished")
+    assert set(gone) <= {f"b{row}" for row in found.sample.rows}
 
 
 def test_skipped_buildings_come_again(chipped: Layout) -> None:

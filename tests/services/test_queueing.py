@@ -8,7 +8,7 @@ import pytest
 from pu_geo.project import contents, labels, queues, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.services import labeling, queueing
+from pu_geo.services import auditing, labeling, queueing
 
 N = 20
 
@@ -40,7 +40,7 @@ def shown(queue: queueing.StoredQueue | None) -> list[str]:
 
 def test_a_project_without_chips_has_no_queue(project: Layout) -> None:
     assert queueing.current(project, "ann") is None
-    assert queueing.total(project) is None
+    assert auditing.how_many(project).basis == "none"
 
 
 def test_a_queue_stays_until_it_is_done(chipped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +89,7 @@ def test_random_checks_know_their_chance_and_no_other_building_has_one(chipped: 
 def test_estimate_and_curve_follow_the_answers(chipped: Layout) -> None:
     answer(chipped, "b5", label="not_damaged")
     answer(chipped, "b6")
-    found = queueing.total(chipped)
-    assert found is not None
-    assert found.found == 2
+    assert auditing.how_many(chipped).confirmed == 2
     assert queueing.found_so_far(chipped) == ([1, 2, 3], [1, 1, 2])
 
 

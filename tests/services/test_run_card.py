@@ -144,7 +144,8 @@ def test_the_audit_is_told(mapped: tuple[Layout, Any]) -> None:
     n_damaged = int(truth[2:].sum())
     assert card["audit"]["total"]["value"] == n_damaged
     assert not any("No random checks" in words for words in card["limits"])
-    assert f"Number damaged: {n_damaged} (95 % interval {n_damaged} to {n_damaged})" in run_card.as_markdown(card)
+    assert card["how_many"]["estimate"] == card["how_many"]["low"] == n_damaged
+    assert f"Number damaged in the project: {n_damaged} of {N - 2} buildings are damaged" in run_card.as_markdown(card)
 
 
 def test_judgement_needs_ten_held_out_clicks() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from pu_geo.methods import catalog
@@ -21,23 +19,9 @@ def test_the_default_is_a_method_and_the_first_card_of_the_open_group() -> None:
 
 
 def test_the_recommendation_names_the_default_before_there_is_any_run() -> None:
-    words = training.recommendation([])
+    words = training.recommendation()
     assert words.startswith("Train the propagated ranking: it was ahead of the instant ranker")
-    assert "Your clicks" not in words
-
-
-@pytest.mark.parametrize(
-    ("share", "told"), [(0.04, "about 4% damaged"), (0.58, "about 58% damaged"), (0.004, "about 0.4% ")]
-)
-def test_the_recommendation_tells_the_estimated_share_and_names_the_default_whatever_it_is(share: float, told: str) -> None:
-    words = training.recommendation([replace(RUN, estimated_share=share)])
-    assert words.startswith(f"Your clicks speak for {told}")
-    assert words.endswith(training.recommendation([]))
-
-
-def test_the_share_told_is_that_of_the_newest_run_with_an_estimate() -> None:
-    found = [replace(RUN, estimated_share=share) for share in (None, 0.04, 0.5)]
-    assert "about 4% damaged" in training.recommendation(found)
+    assert "%" not in words  # clicks alone cannot say how much is damaged
 
 
 @pytest.mark.parametrize(

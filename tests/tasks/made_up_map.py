@@ -43,7 +43,15 @@ def made_up_map(n: int = 80, **metadata: object) -> DamageMap:
         "method": "ranker",
         "n_positive_clicks": 200,
         "threshold": 0.4,
-        "estimate": {"N": n, "estimate": 4321, "low": None, "high": None, "method": "a guess: Elkan-Noto"},
+        "estimate": {
+            "N": n,
+            "confirmed": 10,
+            "estimate": 4321,
+            "low": None,
+            "high": None,
+            "method": "not enough to estimate",
+            "words": "10 buildings are confirmed damaged. How many there are in all is not known: not enough to estimate.",
+        },
         "run_warnings": [],
         "sha256": {"post-1": "ab" * 32},
         "labels_up_to_event": 12,
@@ -57,6 +65,12 @@ def estimate(value: float | None, low: float | None, high: float | None, words: 
 
 
 NOT_ENOUGH = estimate(None, None, None, "not enough: 3 checks; 10 are needed.")
+
+
+def audited_map(n: int = 80, **metadata: object) -> DamageMap:
+    """The same with what the audit of `made_up_audit` says of the number damaged."""
+    told = {"N": n, "confirmed": 10, "estimate": 33, "low": 21, "high": 58, "words": "14 of 55 random checks found damage."}
+    return made_up_map(n, **{"estimate": told, **metadata})
 
 
 def made_up_audit() -> dict[str, Any]:
@@ -74,7 +88,8 @@ def made_up_audit() -> dict[str, Any]:
     curve[2]["precision"] = NOT_ENOUGH
     at = {"threshold": 0.4, "flagged": 30, "n_checks": 21, "precision": estimate(0.7, 0.5, 0.85), "recall": NOT_ENOUGH}
     return {
-        "n_drawn": 60, "n_answered": 55, "total": estimate(33.4, 21.0, 58.0, "14 of 55 random checks found damage."),
+        "n_drawn": 60, "n_answered": 55, "n_counted": 50, "state": "reduced",
+        "words": "The check was left unfinished: of 60 random checks the first 50 count.", "total": estimate(33.4, 21.0, 58.0, "14 of 55 random checks found damage."),
         "at_threshold": at, "curve": curve, "agreement": {"n": 12, "share": 0.75, "kappa": 0.5},
     }  # fmt: skip
 

@@ -255,9 +255,11 @@ def test_the_run_the_live_look_and_a_comparison_judge_it_alike(project: Layout) 
     scores, embeddings = views[0, :, 0].astype(np.float32), np.eye(20, dtype=np.float32)
     inputs, share = replace(inputs, pu=pu, views=views), 0.25
     data = PUData(FeatureViews(views), pu.is_positive, pu.is_left_out)
-    watch = Watch(job_of(layout, "look"), inputs, data, held_out, share=share, score_type="pu_probability")
+    watch = Watch(
+        job_of(layout, "look"), inputs, data, held_out, share=share, start_share=share, score_type="pu_probability"
+    )
     live = watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10})  # type: ignore[arg-type]
-    threshold = first_threshold(scores, pu, share, 0.3)
+    threshold = first_threshold(scores, pu, share, "pu_probability")
     outcome = Outcome("ncpu", "quick", scores, embeddings, "pu_probability", threshold, share, held_out=held_out)
     one, two = (str(finish(job_of(layout, name), inputs, 0.0, outcome)["run_id"]) for name in ("one", "two"))
     judged = facts_of(layout, one).judgement
@@ -299,8 +301,19 @@ def test_a_model_of_no_numbers_is_not_looked_at(project: Layout) -> None:
 
 def test_where_to_start() -> None:
     scores = np.linspace(0, 1, 101).astype(np.float32)
-    assert where_to_start(scores, None, 0.3) == where_to_start(scores, 0.4, 0.3) == 0.5
-    assert where_to_start(scores, 0.1, 0.3) == pytest.approx(0.9)
+    assert where_to_start(scores, None, "linear") == where_to_start(scores, None, "pu_probability") == 0.5
+    assert where_to_start(scores, 0.1, "linear") == where_to_start(scores, 0.1, "pu_probability") == pytest.approx(0.9)
+    assert where_to_start(scores, 0.6, "linear") == where_to_start(scores, 0.6, "rank") == pytest.approx(0.4)
+    assert where_to_start(scores, 0.6, "pu_probability") == 0.5
+    assert where_to_start(scores, 0.3, "pu_probability") == pytest.approx((0.7 + 0.5) / 2)
+
+
+@pytest.mark.parametrize("score_type", ["linear", "pu_probability"])
+def test_the_start_has_no_step_at_any_share(score_type: str) -> None:
+    """Before: at a share of .30 it went from the score of the upper 30 % to 0.5, here from 114 flagged buildings to 190."""
+    scores = np.concatenate([np.linspace(0, 0.4, 190), np.linspace(0.5, 1, 190)]).astype(np.float32)
+    flagged = [(scores >= where_to_start(scores, share, score_type)).sum() for share in np.linspace(0.1, 0.6, 251)]
+    assert np.abs(np.diff(flagged)).max() <= 4
 
 
 def test_a_curve_has_each_epoch_once_as_it_was_told_last(project: Layout) -> None:

@@ -22,7 +22,7 @@ from pu_geo.project import aoi, contents, labels, runs, store, versions
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import REASONS
-from pu_geo.services import checking, mapping
+from pu_geo.services import auditing, checking, mapping
 from pu_geo.tasks.damage_map import GRADES, build_damage_map
 from pu_geo.tasks.import_labels import import_labels
 from pu_geo.tasks.job import Job
@@ -152,8 +152,9 @@ def test_without_an_audit_nothing_is_a_probability(mapped: tuple[Layout, NDArray
     assert set(found.columns["triage"]) == {"flagged", "below", "not_assessed"}
     estimate = found.metadata["estimate"]
     assert isinstance(estimate, dict)
-    assert estimate["low"] is None
-    assert "guess" in estimate["method"]
+    assert (estimate["confirmed"], estimate["estimate"], estimate["low"], estimate["high"]) == (0, None, None, None)
+    assert estimate["method"] == "not enough to estimate"
+    assert estimate == auditing.how_many(layout).as_mapping()
 
 
 def test_the_area_of_interest_travels_with_the_map(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
@@ -189,6 +190,9 @@ def test_an_audit_fills_chances_weights_and_bands(mapped: tuple[Layout, NDArray[
     assert isinstance(estimate, dict)
     assert (estimate["N"], estimate["n"]) == (N - 2, 200)
     assert estimate["low"] <= truth[2:].sum() <= estimate["high"]
+    assert estimate == auditing.how_many(layout).as_mapping()
+    report = (layout.exports / "v1" / "report.html").read_text(encoding="utf-8")
+    assert f"About {estimate['estimate']} damaged buildings, between {estimate['low']} and {estimate['high']}" in report
     assert "calibration" not in json.loads((layout.exports / "v1" / "damage_map.run.json").read_text())["audit"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tasks.made_up_map import EVIL, GRID, NOT_ENOUGH, estimate, made_up_areas, made_up_audit, made_up_map
+from tasks.made_up_map import EVIL, GRID, NOT_ENOUGH, audited_map, estimate, made_up_areas, made_up_audit, made_up_map
 
 from pu_geo.errors import PuGeoError
 from pu_geo.records import DamageMap
@@ -118,7 +118,8 @@ def test_without_an_audit_no_number_of_damaged_buildings_stands_as_a_fact(tmp_pa
     seen = report(tmp_path).seen
     assert "How many buildings are damaged is not known." in seen
     assert seen.index("a rank, not a probability") < seen.index("confirmed damaged by a person")  # in the headline
-    assert "A guess without an interval (Elkan-Noto, from clicks and scores alone): about 4,300. Do not quote it." in seen
+    assert "10 buildings are confirmed damaged" in seen
+    assert "not enough to estimate" in seen
     assert "4,321" not in seen
     assert "4321" not in seen
     assert "95 % interval" not in seen
@@ -132,20 +133,22 @@ def test_without_a_guess_none_is_printed(tmp_path: Path) -> None:
 
 
 def test_an_audit_gives_the_number_with_its_interval(tmp_path: Path) -> None:
-    seen = report(tmp_path, audit=made_up_audit()).seen
+    seen = report(tmp_path, audited_map(), made_up_audit()).seen
     assert "About 33 damaged buildings, between 21 and 58 (95 % interval, of 80 buildings)." in seen
     assert "14 of 55 random checks found damage." in seen
     assert "guess" not in seen
     assert "70 % (50–85 %)" in seen
-    assert "55 answered of 60 drawn" in seen
+    assert "55 answered of 60 drawn; 50 count" in seen
+    assert "The check was left unfinished: of 60 random checks the first 50 count." in seen
     assert "12 buildings read twice, 75 % alike, kappa 0.50" in seen
 
 
 def test_where_checks_are_too_few_the_words_are_printed_and_no_number(tmp_path: Path) -> None:
     at = {**made_up_audit()["at_threshold"], "precision": NOT_ENOUGH}
     audit = {**made_up_audit(), "total": NOT_ENOUGH, "at_threshold": at, "curve": [], "agreement": None}
-    seen = report(tmp_path, audit=audit).seen
-    assert "The audit is not enough: 3 checks; 10 are needed." in seen
+    estimate = {**made_up_map().metadata["estimate"], "words": NOT_ENOUGH["words"]}  # type: ignore[dict-item]
+    seen = report(tmp_path, made_up_map(estimate=estimate), audit).seen
+    assert "How many buildings are damaged is not known." in seen
     assert "About" not in seen
     assert seen.count("not enough: 3 checks; 10 are needed.") == 3
     assert "each audited building was read by one person" in seen
@@ -211,10 +214,10 @@ def limits(tmp_path: Path, damage_map: DamageMap, audit: Mapping[str, Any] | Non
 
 
 def test_limits_follow_from_the_data(tmp_path: Path) -> None:
-    plain = limits(tmp_path, made_up_map(), {**made_up_audit(), "n_answered": 60})
+    plain = limits(tmp_path, made_up_map(), {**made_up_audit(), "state": "finished"})
     assert "Preliminary, not field-validated." in plain
     assert "10 of 80 buildings (12 %) were not assessed: cloud 10." in plain
-    for word in ("before", "The date", "positives", "simulated", "disagree", "warns", "drawn checks", "rank", "grade"):
+    for word in ("before", "The date", "positives", "simulated", "disagree", "warns", "unfinished", "rank", "grade"):
         assert word not in plain
     bad = changed(made_up_map(n_positive_clicks=12, run_warnings=["Loss is odd."]), pre_image_id=None, post_date=None)
     told = limits(
@@ -231,7 +234,7 @@ def test_limits_follow_from_the_data(tmp_path: Path) -> None:
         "Without an audit the scores are a rank, not a probability",
     ):
         assert sentence in told
-    assert "5 drawn checks have no answer" in limits(tmp_path, made_up_map(), made_up_audit())
+    assert "of 60 random checks the first 50 count" in limits(tmp_path, made_up_map(), made_up_audit())
 
 
 def test_licenses_of_the_outlines_are_named(tmp_path: Path) -> None:

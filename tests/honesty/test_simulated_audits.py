@@ -1,0 +1,273 @@
+"""Audits, searches and corrections in every order, a thousand times each: the intervals hold the truth as often as they say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pu_geo.analysis import audit
+from pu_geo.analysis.progress import Audit, start_audit
+
+N = 3000
+N_ROUNDS = 1000
+N_CHECKS = 200
+PREVALENCES = (0.005, 0.03, 0.20, 0.60)
+LEAST_COVERAGE = 0.93
+OPEN = audit.ANSWERS["open"]
+
+
+@dataclass
+class Event:
+    """A made-up event and what people answered of it so far, as the log of labels has it.
+
+    Attributes:
+        truth: int8 [N], 1 damaged.
+        scores: float64 [N] of the map that is judged; AUC about .9.
+        eye: float64 [N], the order in which a search comes by the buildings: knows more of the truth than the scores do.
+        answers: int8 [N], current labels.
+        checked_at, known_at: int64 [N], see `audit.as_answered`; of the newest audit.
+        event: number of the newest answer.
+    """
+
+    truth: NDArray[np.int8]
+    scores: NDArray[np.float64]
+    eye: NDArray[np.float64]
+    draw: np.random.Generator
+    answers: NDArray[np.int8] = field(init=False)
+    checked_at: NDArray[np.int64] = field(init=False)
+    known_at: NDArray[np.int64] = field(init=False)
+    event: int = 0
+
+    def __post_init__(self) -> None:
+        self.answers = np.full(len(self.truth), OPEN, np.int8)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.checked_at, self.known_at = (np.zeros(len(self.truth), np.int64) for _ in range(2))
+
+    def begin(self, n: int = N_CHECKS) -> Audit:
+        """Draw an audit of what is unanswered."""
+        self._forget()
+        return audit.design(self.scores, self.answers != OPEN, n=n, seed=int(self.draw.integers(2**32)))
+
+    def search(self, n: int) -> None:
+        """Come by n open buildings; click those that are damaged, and call one of twenty others not damaged."""
+        rows = np.flatnonzero(self.answers == OPEN)
+        rows = rows[np.argsort(-self.eye[rows], kind="stable")][:n]
+        said = rows[(self.truth[rows] == 1) | (self.draw.random(len(rows)) < 0.05)]
+        self.answers[said] = self.truth[said]
+        self.known_at[said] = self.event + 1 + np.arange(len(said))
+        self.event += len(said)
+        self.eye[rows] -= 10  # who did not click, does not come by again soon
+
+    def check(self, sample: Audit, n: int, *, wrong: float = 0.0) -> None:
+        """Answer the next n open checks, a share of them wrongly."""
+        drawn = sample.rows[: sample.n_drawn]
+        rows = drawn[self.answers[drawn] == OPEN][:n]
+        is_wrong = self.draw.random(len(rows)) < wrong
+        self.answers[rows] = np.where(is_wrong, 1 - self.truth[rows], self.truth[rows])
+        self.checked_at[rows] = self.known_at[rows] = self.event + 1 + np.arange(len(rows))
+        self.event += len(rows)
+
+
+def finished(event: Event) -> Audit:
+    sample = event.begin()
+    event.check(sample, N_CHECKS)
+    return sample
+
+
+def abandoned(event: Event) -> Audit:
+    """A third of the checks, then 1,000 buildings of searching on."""
+    sample = event.begin(3 * N_CHECKS // 2)
+    event.check(sample, N_CHECKS // 2)
+    event.search(1000)
+    return sample
+
+
+def resumed(event: Event) -> Audit:
+    sample = abandoned(event)
+    event.check(sample, len(sample.rows))
+    return sample
+
+
+def searched_before(event: Event) -> Audit:
+    event.search(600)
+    return finished(event)
+
+
+def interleaved(event: Event) -> Audit:
+    """Twenty checks, forty buildings of searching, and so on; the audit is finished."""
+    sample = event.begin()
+    for _ in range(N_CHECKS // 20 + 1):
+        event.search(40)
+        event.check(sample, 20)
+    return sample
+
+
+def interleaved_and_left(event: Event) -> Audit:
+    """The same, left after six times twenty checks."""
+    sample = event.begin()
+    for _ in range(6):
+        event.check(sample, 20)
+        event.search(60)
+    event.search(600)
+    return sample
+
+
+def corrected(event: Event) -> Audit:
+    """One of ten checks is answered wrongly and put right on the map afterwards."""
+    sample = event.begin()
+    event.check(sample, N_CHECKS, wrong=0.1)
+    event.search(300)
+    checked = event.checked_at > 0
+    event.answers[checked] = event.truth[checked]
+    return sample
+
+
+def two_audits(event: Event) -> Audit:
+    """A search, an audit, a search, and an audit of what is left; the second one counts."""
+    event.search(200)
+    finished(event)
+    event.search(200)
+    return finished(event)
+
+
+def left_and_begun_anew(event: Event) -> Audit:
+    abandoned(event)
+    return finished(event)
+
+
+def checks_of_the_queue(event: Event) -> Audit:
+    """The random checks of the search itself: two of each twenty, drawn as `analysis.queue` does."""
+    event._forget()
+    sample = start_audit(event.scores, event.answers != OPEN, seed=int(event.draw.integers(2**32)))
+    for _ in range(60):
+        event.search(18)
+        sample = replace(sample, n_drawn=sample.n_drawn + 2)
+        event.check(sample, 2)
+    return sample
+
+
+def sloppy(event: Event) -> Audit:
+    """Who answers skips one check of a hundred that is undamaged, and goes back to none: only what is before it counts."""
+    sample = event.begin(2 * N_CHECKS)
+    drawn = sample.rows[: sample.n_drawn]
+    skipped = drawn[(event.truth[drawn] == 0) & (event.draw.random(len(drawn)) < 0.01)]
+    event.check(sample, 2 * N_CHECKS)
+    event.answers[skipped], event.checked_at[skipped], event.known_at[skipped] = OPEN, 0, 0
+    return sample
+
+
+SCENARIOS: tuple[Callable[[Event], Audit], ...] = (
+    finished, abandoned, resumed, searched_before, interleaved, interleaved_and_left, corrected, two_audits,
+    left_and_begun_anew, checks_of_the_queue, sloppy,
+)  # fmt: skip
+
+
+def made_up(prevalence: float, seed: int) -> Event:
+    """Return an event; a fifth of its damage looks whole to the scores."""
+    draw = np.random.default_rng([seed, round(1e4 * prevalence)])
+    truth = np.zeros(N, np.int8)
+    truth[: round(N * prevalence)] = 1
+    hidden = draw.random(N) < 0.2
+    scores = draw.normal(size=N) + 2.2 * truth * ~hidden
+    return Event(truth, scores, scores + 1.5 * truth + draw.normal(size=N), draw)
+
+
+@dataclass
+class Tally:
+    """How often intervals of one figure were given, held the truth, and lay below or above it."""
+
+    n: int = 0
+    given: int = 0
+    below: int = 0
+    above: int = 0
+    width: float = 0.0
+
+    def add(self, figure: audit.Estimate, truth: float) -> None:
+        self.n += 1
+        if figure.low is None or figure.high is None:
+            return
+        self.given += 1
+        self.below += figure.high < truth - 1e-9
+        self.above += figure.low > truth + 1e-9
+        self.width += figure.high - figure.low
+
+    @property
+    def coverage(self) -> float:
+        return 1 - (self.below + self.above) / max(self.given, 1)
+
+    def __str__(self) -> str:
+        if not self.given:
+            return f"{'not enough':>34}"
+        return (
+            f"{100 * self.coverage:5.1f} % ({self.below:3} low {self.above:3} high) "
+            f"{self.width / self.given:8.3g} {self.given / self.n:4.0%}"
+        )
+
+
+def simulate(scenario: Callable[[Event], Audit], prevalence: float, n_rounds: int = N_ROUNDS) -> dict[str, Tally]:
+    """Return the tallies of total, precision and recall, at the threshold that flags the upper fifth."""
+    found = {name: Tally() for name in ("total", "precision", "recall")}
+    for seed in range(n_rounds):
+        event = made_up(prevalence, seed)
+        drawn = scenario(event)
+        sample = audit.as_answered(drawn, event.answers, event.checked_at, event.known_at)
+        found["total"].add(audit.estimate_total(sample, event.answers), float(event.truth.sum()))
+        threshold = float(np.quantile(event.scores, 0.8))
+        (at,) = audit.at_thresholds(sample, event.answers, event.scores, [threshold])
+        above = event.truth[event.scores >= threshold]
+        found["precision"].add(at.precision, float(above.mean()))
+        found["recall"].add(at.recall, float(above.sum() / event.truth.sum()))
+    return found
+
+
+def line(name: str, prevalence: float, found: dict[str, Tally]) -> str:
+    return f"{name:22} {100 * prevalence:5.1f} %  " + "   ".join(map(str, found.values())) + "\n"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("prevalence", PREVALENCES)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_intervals_hold_the_truth(scenario: Callable[[Event], Audit], prevalence: float) -> None:
+    found = simulate(scenario, prevalence)
+    sys.stdout.write(line(scenario.__name__, prevalence, found))
+    for name, tally in found.items():
+        if tally.given >= 100:
+            assert tally.coverage >= LEAST_COVERAGE, (name, tally)
+    assert found["total"].given >= (0.6 if scenario is sloppy else 1.0) * N_ROUNDS
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("n", [100, 400])
+@pytest.mark.parametrize("shift", [1.5, 2.5, 3.5])
+@pytest.mark.parametrize("flagged", [0.98, 0.9, 0.7])
+def test_recall_near_one_is_bounded_as_often_as_it_says(flagged: float, shift: float, n: int) -> None:
+    """A threshold that flags nearly all of 936 buildings, 58 % of them damaged: Joplin's case, where 74 of 100 held."""
+    tally = Tally()
+    for seed in range(N_ROUNDS // 2):
+        draw = np.random.default_rng([seed, n])
+        truth = (np.arange(936) < 543).astype(np.int8)
+        scores = draw.normal(size=936) + shift * truth
+        sample = audit.design(scores, np.zeros(936, np.bool_), n=n, seed=seed)
+        answers = np.full(936, OPEN, np.int8)
+        answers[sample.rows[:n]] = truth[sample.rows[:n]]
+        threshold = float(np.quantile(scores, 1 - flagged))
+        (at,) = audit.at_thresholds(sample, answers, scores, [threshold])
+        tally.add(at.recall, float(truth[scores >= threshold].sum() / truth.sum()))
+    assert tally.given == N_ROUNDS // 2
+    assert tally.coverage >= LEAST_COVERAGE, tally
+
+
+if __name__ == "__main__":
+    sys.stdout.write(
+        "scenario, damaged | total: coverage, intervals too low and too high, mean width, given | precision | recall\n"
+    )
+    for one in SCENARIOS:
+        for share in PREVALENCES:
+            sys.stdout.write(line(one.__name__, share, simulate(one, share)))
