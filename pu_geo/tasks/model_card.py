@@ -25,7 +25,7 @@ from pu_geo.records import PUSet, RunFacts
 from pu_geo.tasks.chip import FEATURE_SEED, load_chip_set
 
 _BLOCK = 1 << 24
-_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled")
+_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "estimated_share")
 """Facts of a run that stand in "learned_from", or nowhere."""
 
 
