@@ -179,12 +179,3 @@ def test_nothing_of_ours_hands_the_project_file_to_another_sqlite_library() -> N
         if room not in ("project", "services") and ("layout.gpkg" in path.read_text() or ".gpkg)" in path.read_text())
     ]
     assert naming == []
-
-
-def test_modules_and_pages_stay_readable_in_one_sitting() -> None:
-    long = {
-        path.name: n
-        for room, path in sources()
-        if (n := len(path.read_text().splitlines())) > (150 if room == "pages" else 300)
-    }
-    assert long == {}
