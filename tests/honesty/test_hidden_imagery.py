@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -69,9 +68,8 @@ def test_hidden_houses_are_known_and_no_others(
         rows.append((role, len(hidden), len(found), len(false), n_other))
     with capsys.disabled():
         for role, n_hidden, n_found, n_false, n_other in rows:
-            sys.stdout.write(
-                f"\n{name:30} {role:4} hidden {n_hidden:3}, found {n_found:3}, falsely hidden {n_false:2} of {n_other}"
-            )
+            text = f"hidden {n_hidden:3}, found {n_found:3}, falsely hidden {n_false:2} of {n_other}"
+            print(f"\n{name:30} {role:4} {text}", end="")  # noqa: T201
     for _, n_hidden, n_found, n_false, n_other in rows:
         assert n_found >= n_hidden * (1 - MISSED.get(name, 0.0))
         assert n_false <= 0.01 * n_other
