@@ -16,6 +16,7 @@ from cloud_parts import disc, under_clouds
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 from rasterio.warp import transform_geom
+from rasterio.windows import Window
 from shapely.geometry import shape
 
 from pu_geo.geo.chips import outline_mask
@@ -103,6 +104,29 @@ def read_places(joplin: Path) -> list[Place]:
             houses[feature["properties"]["uid"]] = (in_px, feature["properties"]["damage"])
         places.append(Place(name, pictures[0], pictures[1], transform, crs, houses))
     return places
+
+
+def sample_places(sample: Path, folder: Path) -> Path:
+    """Write two adjoining parts of the sample event's tornado path as Joplin's scenes lie on disk; return the folder."""
+    features = json.loads((sample / "footprints.geojson").read_text())["features"]
+    for number, name in enumerate(NAMES):
+        window = Window(256 + SIDE * number, 896, SIDE, SIDE)
+        (folder / name).mkdir(parents=True)
+        for role in ("pre", "post"):
+            with rasterio.open(sample / f"{role}.tif") as source:
+                picture = source.read(window=window).transpose(1, 2, 0)
+                corner = source.transform @ Affine.translation(window.col_off, window.row_off)
+                place = Place(name, picture, picture, corner, source.crs.to_string(), {})
+                inverse = ~place.transform
+            write_picture(folder / name / f"{role}.tif", place, place.pre)
+        inside = []
+        for feature in features:
+            middle = shape(transform_geom("EPSG:4326", place.crs, feature["geometry"])).centroid
+            column, row = inverse @ (middle.x, middle.y)
+            if 0 <= column < SIDE and 0 <= row < SIDE:
+                inside.append(feature)
+        (folder / name / "buildings.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": inside}))
+    return folder
 
 
 def write_picture(path: Path, place: Place, picture: NDArray[Any], **options: Any) -> Path:
