@@ -200,7 +200,8 @@ def test_bands_follow_the_audits_thresholds(mapped: tuple[Layout, NDArray[np.boo
     layout, _ = mapped
     audit = {
         "check_id": "check-x", "calibration": None, "bands": {"high_precision": 0.8, "high_recall": 0.2}, "n": N,
-        "n_drawn": 0, "n_answered": 0, "n_damaged": 0, "total": {"value": None, "words": "not enough: 0 checks."},
+        "n_drawn": 0, "n_answered": 0, "n_damaged": 0, "n_counted": 0, "state": "finished",
+        "total": {"value": None, "words": "not enough: 0 checks."},
     }  # fmt: skip
     answer_check = answer_audit(layout, np.zeros(N, np.bool_), 1)
     found = build_damage_map(layout, RUN, 0.5, audit={**audit, "check_id": answer_check.id})
