@@ -228,7 +228,8 @@ def _read_cells(folder: Path, info: dict[str, int], shrink: int) -> tuple[NDArra
     per_tile = info["tile_px"] // CELL_PX
     for row in range(0, rows, per_tile):
         for column in range(0, columns, per_tile):
-            picture = cv2.imread(str(folder / str(column // per_tile) / f"{row // per_tile}.jpg"), cv2.IMREAD_COLOR)
+            tile = folder / str(column // per_tile) / f"{row // per_tile}.jpg"
+            picture = cv2.imread(str(tile), cv2.IMREAD_COLOR) if tile.is_file() else None
             if picture is None:  # a tile without any data is not written
                 continue
             part = np.s_[row : row + per_tile, column : column + per_tile]

@@ -91,7 +91,11 @@ def look(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
 
 def _hidden_parts(chips: Mapping[str, Any]) -> list[Check]:
     parts = assessability.hidden_parts(chips, "post")
+    groups = chips.get("sensor_group") or [0]
+    worry = "Scores do not carry over between them. Mark damaged buildings in each: those of a kind without answers are not assessed."
+    kinds = [Check("Kinds of scenes", str(max(groups) + 1), worry)] if max(groups) > 0 else []
     return [
+        *kinds,
         _hidden(parts[:, :2].sum(axis=1), "No data", "where no post scene has data"),
         _hidden(parts[:, 2], "Clouds", "where clouds lie over it"),
     ]

@@ -55,11 +55,11 @@ def test_a_hidden_building_is_hatched_until_an_answer_overrides_it(chromium_page
     tooltip.get_by_text("Not assessed: cloud").wait_for()
     assert "overrides it" in tooltip.inner_text()
     assert "score" not in tooltip.inner_text()
-    assert "2 hidden" in page.locator(".pugeo .counts").inner_text()
+    assert "2 not assessed" in page.locator(".pugeo .counts").inner_text()
     page.mouse.click(*place)
     settle(page)
     assert on_server(app) == {CLOUDY: "positive"}
-    assert "1 hidden" in page.locator(".pugeo .counts").inner_text()
+    assert "1 not assessed" in page.locator(".pugeo .counts").inner_text()
     assert "the imagery says: cloud; the answer counts" in tooltip.inner_text()
     red, _, blue = picture(page, place).mean(axis=(0, 1))
     assert red - blue > 60

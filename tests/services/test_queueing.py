@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -108,3 +110,39 @@ def test_distances_from_a_building_are_those_of_its_features(chipped: Layout) ->
     np.testing.assert_allclose(distances, 1 - unit @ unit[7], atol=1e-5)
     for wrong in ("like-20", "like--1", "like-x", "like-"):
         assert labeling.scores_for_browser(chipped, wrong) is None
+
+
+def in_two_scenes(layout: Layout, **facts: object) -> None:
+    """Show the first half of the buildings in one scene and the second half in another."""
+    path = layout.chip_facts("set")
+    known = json.loads(path.read_text())
+    scenes = ["post-1"] * (N // 2) + ["post-2"] * (N // 2)
+    write_json(path, {**known, "post_scene": scenes, "sensor_group": [0] * N, "look_group": [0] * N, **facts})
+
+
+def whys(queue: queueing.StoredQueue | None) -> dict[str, str]:
+    assert queue is not None
+    return {item.building_id: item.why for item in queue.items}
+
+
+def test_a_scene_without_answers_is_asked_for_until_it_has_some(chipped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queueing, "LENGTH", 5)
+    in_two_scenes(chipped)
+    first = queueing.current(chipped, "ann")
+    asked = [building for building, why in whys(first).items() if why == "too few answers in scene post-2 to rank it"]
+    assert len(asked) == 1
+    assert int(asked[0][1:]) >= N // 2
+    answer(chipped, asked[0])  # damaged: the scene has evidence now
+    assert first is not None
+    second = queueing.advance(chipped, "ann", done=first.id)
+    assert not any("too few answers" in why for why in whys(second).values())
+
+
+def test_buildings_without_a_pre_image_are_offered_for_answering(chipped: Layout) -> None:
+    none, no_pre = [0.0] * N, [1.0 if i in (7, 8) else 0.0 for i in range(N)]
+    shares = {"outside": none, "nodata": none, "cloud": none}
+    in_two_scenes(
+        chipped, bands="pre+post", post_outline=shares, pre_outline={**shares, "nodata": no_pre}, pre_scene=["pre-1"] * N
+    )
+    found = whys(queueing.current(chipped, "ann"))
+    assert {building for building, why in found.items() if why.startswith("no pre-event image")} == {"b7", "b8"}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import shapely
 from mapped_parts import RUN, mapped_project
-from small_parts import small_grid, square_table
+from small_parts import small_grid, small_scene, square_table
 from tasks.made_up_map import made_up_areas, made_up_map
 
 from pu_geo.geo.codebook import fields_of
@@ -144,7 +144,7 @@ def test_cells_of_a_grid_are_called_cells(layout: Layout, tmp_path: Path) -> Non
     assert projects.summary(layout).units.full == "cells of 8 m"
     meanings = {field.name: field.meaning for field in fields_of(damage_map)}
     assert "cells of 8 m" in meanings["building_id"]
-    assert meanings["assessed"].startswith("Whether the cell could be judged")
+    assert meanings["not_assessed_reason"].startswith("Why the cell was not assessed")
     told = report_of(layout, tmp_path)
     assert "Mapped are cells of 8 m of a regular grid, not buildings" in told
     assert "How many cells are damaged is not known" in told
@@ -203,3 +203,63 @@ def test_buildings_that_an_older_project_holds_twice_are_told(layout: Layout, tm
     assert "3 outlines are the same building as another one, which every number here counts twice" in report_of(
         layout, tmp_path
     )
+
+
+# Imagery, building by building (S16)
+
+
+def of_scenes(layout: Layout, **facts: object) -> None:
+    """Give the chip set of the run two post scenes and one pre scene, which shows the first half alone."""
+    path = layout.chip_facts("set")
+    known = json.loads(path.read_text())
+    half = N // 2
+    scenes = {
+        "pre-1": {"role": "pre", "sha256": "aa", "date": "2010-01-01", "gsd_m": 0.5, "dtype": "uint8", "path": "/x"},
+        "post-1": {"role": "post", "sha256": "bb", "date": "2011-05-29", "gsd_m": 0.5, "dtype": "uint8", "path": "/y"},
+        "post-2": {"role": "post", "sha256": "cc", "date": "2011-06-02", "gsd_m": 0.31, "dtype": "uint8", "path": "/z"},
+    }
+    none = [0.0] * N
+    hidden = {"outside": none, "nodata": [0.0] * half + [1.0] * half, "cloud": none}
+    shown: dict[str, object] = {
+        "scenes": scenes, "post_scene": ["post-1"] * half + ["post-2"] * half, "pre_scene": ["pre-1"] * half + [None] * half,
+        "post_outline": dict.fromkeys(("outside", "nodata", "cloud"), none), "pre_outline": hidden, "nodata_share": none,
+    }  # fmt: skip
+    path.write_text(json.dumps({**known, **shown, **facts}))
+
+
+def test_each_building_names_the_scene_that_its_chip_was_cut_from(layout: Layout) -> None:
+    of_scenes(layout, bands="pre+post")
+    found = build_damage_map(layout, RUN, 0.5)
+    first, last = ({name: column[row] for name, column in found.columns.items()} for row in (5, N - 1))
+    assert [first[f"post_{name}"] for name in ("image_id", "date", "gsd_m")] == ["post-1", "2011-05-29", 0.5]
+    assert [last[f"post_{name}"] for name in ("image_id", "date", "gsd_m")] == ["post-2", "2011-06-02", 0.31]
+    assert (first["pre_image_id"], first["pre_date"], first["pre_hidden_share"]) == ("pre-1", "2010-01-01", 0.0)
+    assert (last["pre_image_id"], last["pre_date"], last["pre_hidden_share"]) == (None, None, 1.0)
+    assert (last["assessed"], last["not_assessed_reason"], last["damage_binary"]) == (False, "no_pre_image", "not_assessed")
+    assert found.metadata["sha256"] == {"pre-1": "aa", "post-1": "bb", "post-2": "cc"}
+
+
+def test_a_run_of_post_bands_states_no_pre_image(layout: Layout) -> None:
+    of_scenes(layout, bands="post", bands_why="The pre-event scenes do not show 20 of 40 buildings, so post alone.")
+    found = build_damage_map(layout, RUN, 0.5)
+    assert set(found.columns["pre_image_id"]) == set(found.columns["pre_date"]) == {None}
+    assert all(found.columns["assessed"])
+    assert "The pre-event scenes do not show 20 of 40 buildings, so post alone." in found.metadata["cannot_say"]  # type: ignore[operator]
+
+
+def test_a_scene_added_after_the_run_is_not_in_its_map(layout: Layout) -> None:
+    of_scenes(layout, bands="post")
+    before = build_damage_map(layout, RUN, 0.5)
+    later = replace(small_scene(), scene_id="post-3", sha256="dd")
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [later], small_grid())
+    found = build_damage_map(layout, RUN, 0.5)
+    assert found.columns["post_image_id"] == before.columns["post_image_id"]
+    assert found.metadata["sha256"] == before.metadata["sha256"]
+
+
+def test_an_old_chip_set_states_a_scene_only_where_it_can_be_no_other(layout: Layout) -> None:
+    assert set(build_damage_map(layout, RUN, 0.5).columns["post_image_id"]) == {"post-1"}
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [replace(small_scene(), scene_id="post-2")], small_grid())
+    assert set(build_damage_map(layout, RUN, 0.5).columns["post_image_id"]) == {None}

@@ -57,7 +57,7 @@ export class Toolbar {
     const entries = [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].filter((code) => counts[code] || code === POSITIVE)
       .map((code) => h("span", { title: LABEL_TEXTS[code] }, h(`i.dot.label${code}`), h("b", {}, counts[code].toLocaleString("en")), ` ${LABEL_TEXTS[code].toLowerCase()}`));
     const unseen = countHidden(this.store);
-    if (unseen) entries.push(h("span", { title: "Not assessed: the imagery hides them (cloud, no data, or beyond its border)" }, h("i.dot.unseen"), h("b", {}, unseen.toLocaleString("en")), " hidden"));
+    if (unseen) entries.push(h("span", { title: "Not assessed: the imagery hides them, or the run has no evidence there" }, h("i.dot.unseen"), h("b", {}, unseen.toLocaleString("en")), " not assessed"));
     this.counts.replaceChildren(...entries, h("span.soft", {}, `of ${this.store.n.toLocaleString("en")} buildings`));
   }
 
