@@ -99,7 +99,7 @@ def read_polygons(path: Path | str, grid: Grid, *, crs: str | None = None) -> Fo
     """Read polygons as `read_footprints` does, with notes and refusals that speak of areas."""
     name = Path(path).name
     try:
-        table = read_footprints(path, grid, crs=crs)
+        table = read_footprints(path, grid, crs=crs, are_buildings=False)
     except FootprintError as error:
         raise FootprintError(_of_areas(error.problem, name), _of_areas(error.hint, name), kind=error.kind) from error
     return replace(table, notes=tuple(_of_areas(note, name) for note in table.notes))

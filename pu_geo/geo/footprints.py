@@ -36,12 +36,15 @@ _LOST = {  # why a feature is left out, and how that is said of several
 _UNWANTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def read_footprints(path: Path | str, grid: Grid, *, source: str = "user", crs: str | None = None) -> FootprintTable:
+def read_footprints(
+    path: Path | str, grid: Grid, *, source: str = "user", crs: str | None = None, are_buildings: bool = True
+) -> FootprintTable:
     """Read the footprints of a file that lie on the project grid; formats as in `footprint_files.load_features`.
 
     Args:
         crs: "EPSG:n" or WKT, for a file that does not name its own.
         source: where the footprints come from, enum of the export schema.
+        are_buildings: split distant parts, and leave out what comes twice. A district has islands, and may hold another.
 
     Returns:
         Footprints in the file's order, in the project CRS.
@@ -50,15 +53,18 @@ def read_footprints(path: Path | str, grid: Grid, *, source: str = "user", crs: 
         FootprintError: kind as in `load_features`, or type, coords, bounds, empty, outside.
     """
     raw = load_features(path, crs, in_pixels=systems.is_local(grid.crs))
-    return footprint_table(raw, Path(path).name, grid, source=source)
+    return footprint_table(raw, Path(path).name, grid, source=source, are_buildings=are_buildings)
 
 
-def footprint_table(raw: RawFootprints, name: str, grid: Grid, *, source: str = "user") -> FootprintTable:
+def footprint_table(
+    raw: RawFootprints, name: str, grid: Grid, *, source: str = "user", are_buildings: bool = True
+) -> FootprintTable:
     """Do the same with features that were read already; messages call them `name`."""
     geometries, notes, taken_out, dropped = _polygons(raw, name)
     placed = _place(geometries, raw.crs, name, grid)
     mended, is_mended = _make_valid(placed)
-    parts, of_part, number = _split(mended, grid)
+    whole = mended, np.arange(len(mended)), np.zeros(len(mended), dtype=np.int64)
+    parts, of_part, number = _split(mended, grid) if are_buildings else whole
     keep, is_tiny = _on_grid(parts, grid)
     is_kept, is_any_tiny = (_any_part(rows, of_part, len(mended)) for rows in (keep, is_tiny))
     is_outside = _any_part(~shapely.is_missing(parts) & ~keep & ~is_tiny, of_part, len(mended)) & ~is_kept
@@ -92,7 +98,7 @@ def footprint_table(raw: RawFootprints, name: str, grid: Grid, *, source: str = 
         is_repaired=is_repaired,
         feature=feature if is_split.any() else None,
     )
-    return without_twins(table)
+    return without_twins(table) if are_buildings else table
 
 
 def describe_footprints(path: Path | str) -> str:

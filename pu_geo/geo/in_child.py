@@ -103,13 +103,16 @@ def _scene_ended(name: str, ended: ReaderEnded) -> ImageryError:
     )
 
 
-def read_footprints(path: Path | str, grid: Grid, *, source: str = "user", crs: str | None = None) -> FootprintTable:
+def read_footprints(
+    path: Path | str, grid: Grid, *, source: str = "user", crs: str | None = None, are_buildings: bool = True
+) -> FootprintTable:
     """Read the footprints of a file that lie on the project grid; see `footprints.read_footprints`.
 
     Raises:
         FootprintError: its refusal; kind "timeout" or "size" where a limit ended the child, "parse" where it broke.
     """
-    return _table(_ask_footprints("footprints", path, {"grid": asdict(grid), "source": source, "crs": crs}))
+    more = {"source": source, "crs": crs, "are_buildings": are_buildings}
+    return _table(_ask_footprints("footprints", path, {"grid": asdict(grid), **more}))
 
 
 def read_xbd_footprints(labels: Sequence[Path], name: str, grid: Grid) -> FootprintTable:

@@ -129,6 +129,19 @@ def test_geopackages_and_broken_borders_are_read(tmp_path: Path) -> None:
     assert "1 area(s) crossed themselves and were repaired." in areas.notes
 
 
+def test_an_area_with_islands_is_one_and_one_inside_another_is_kept(tmp_path: Path) -> None:
+    """Footprints are split and searched for doubles; districts are not."""
+    islands = shapely.MultiPolygon([box(10, 10, 20, 20), box(80, 80, 10, 10)])
+    path = tmp_path / "a.gpkg"
+    table = geopandas.GeoDataFrame(
+        {"NAME_1": ["islands", "city", "old town"]}, geometry=[islands, box(40, 40, 20, 20), box(41, 41, 18, 18)], crs=32633
+    )
+    table.to_file(path, driver="GPKG", layer="adm1")
+    areas = read_areas(path, GRID, layer="adm1")
+    assert list(areas.names) == ["islands", "city", "old town"]
+    np.testing.assert_allclose(shapely.area(shapely.from_wkb(list(areas.wkb))), [500, 400, 324])
+
+
 def naive_assign(points: np.ndarray, shapes: list[shapely.Geometry]) -> list[int]:
     return [next((i for i, shape in enumerate(shapes) if shape.intersects(shapely.Point(xy))), -1) for xy in points]
 
