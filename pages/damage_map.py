@@ -53,6 +53,6 @@ with on_map:
     scene_panel.draw(mapping.scene_rows(layout, run_id, threshold))
     st.caption(f"{'' if audit else 'Scores are a rank, not a probability. '}{frame.plain(auditing.how_many(layout).words)}")
     project_view(
-        layout, key="damage_map", labels=labeling.current_labels(layout), mode="view", score_id=run_id, threshold=threshold,
+        layout, key="damage_map", labels=labeling.current_labels(layout), mode="view", score_id=run_id, run_id=run_id, threshold=threshold,
         color_by="scores", height=680,
     )  # fmt: skip

@@ -56,6 +56,7 @@ project_view(
     labels=labeling.current_labels(layout),
     mode="label",
     score_id=run_id,
+    run_id=run_id,
     color_by="scores" if by == "score" else "labels",
     height=700,
     types=teamwork.damage_types(layout),

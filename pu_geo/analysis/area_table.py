@@ -26,7 +26,6 @@ def area_rows(
     names: Sequence[str],
     pcodes: Sequence[str | None],
     columns: Mapping[str, Sequence[object]],
-    post_date: str | None,
 ) -> list[dict[str, object]]:
     """Sum a damage map up by area.
 
@@ -46,8 +45,8 @@ def area_rows(
         index: area of each building, int64 [N]; -1 outside all.
         names, pcodes: [A].
         columns: of the damage map, [N] each: `assessed`, `damage_binary`, `label`, and, where there was an audit,
-            `p_damaged`, `p_low`, `p_high`.
-        post_date: date of the scenes after the event.
+            `p_damaged`, `p_low`, `p_high`; `post_date` where known: an area has its buildings' one date, or the first and the
+            last of several as "first/last" (ISO 8601).
 
     Returns:
         One row an area, with None for each figure that is not known: all but the totals where nothing was assessed, and the
@@ -74,10 +73,20 @@ def area_rows(
     counts = [count(rows) for rows in (is_inside, is_assessed, is_flagged, is_confirmed)]
     estimates = _estimates(index, n_areas, is_open, columns, counts[3])
     figures = map(_figures, *counts, estimates)
+    dates = _dates(index, n_areas, columns.get("post_date", ()))
     return [
-        {"name": name, "pcode": pcode, **row, "post_date": post_date}
-        for name, pcode, row in zip(names, pcodes, figures, strict=True)
+        {"name": name, "pcode": pcode, **row, "post_date": date}
+        for name, pcode, row, date in zip(names, pcodes, figures, dates, strict=True)
     ]
+
+
+def _dates(index: NDArray[np.int64], n_areas: int, dates: Sequence[object]) -> list[str | None]:
+    """Return the date of each area's imagery, [A]: None where it is not known, "first/last" where there are several."""
+    found: list[set[str]] = [set() for _ in range(n_areas)]
+    for area, date in zip(index.tolist(), dates, strict=False):
+        if area >= 0 and date is not None:
+            found[area].add(str(date))
+    return ["/".join(sorted({min(one), max(one)})) if one else None for one in found]
 
 
 def _figures(

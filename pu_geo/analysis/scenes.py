@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from pu_geo.analysis.assessability import LEAST_ANSWERS
 from pu_geo.analysis.metrics import auc
 
+CLEAR_ANSWERS = 10
+"""Answers "not damaged" that take a doubt away where no damaged building is marked."""
 LEAST_BUILDINGS = 10
 """Fewer assessed buildings in a scene are no ground for a doubt."""
 DOUBTFUL = 0.5
@@ -20,6 +22,12 @@ LEAST_EXPECTED = 3.0
 """Flagged buildings that the usual share promises, below which their absence is no surprise."""
 STANDS_APART = 0.95
 """Chance that a score of a scene without damaged answers lies above, or below, one of the scenes that have some."""
+
+
+_OTHER_SENSOR = (
+    "Scene {scene} differs from most others by its sensor, and nobody marked damage anywhere: its scores may mean something else. "
+    "Mark some buildings there."
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,8 @@ def scene_rows(
     is_answered = said != ""
     is_assessed = np.where(is_answered, said != "not_assessable", why == "")
     is_open = is_assessed & ~is_answered
-    is_flagged = is_open & (np.round(scores, 4) >= round(threshold, 4))
+    is_flagged = is_open & (np.asarray(scores, np.float64).round(4) >= round(threshold, 4))
+    is_other = np.asarray(facts.get("sensor_group", np.zeros(len(scene))), np.int64) > 0
     known = np.isin(scene, np.unique(scene[said == "positive"])) & is_open
     usual = float(is_flagged[known].mean()) if known.any() else None
     rows = []
@@ -85,6 +94,8 @@ def scene_rows(
         )  # fmt: skip
         n_silent = int((here & (why == "scene_without_answers") & ~is_answered).sum())
         doubt = _doubt(row, n_open, n_silent, usual, scores[here & is_open], scores[known]) if name else ""
+        if name and not doubt and usual is None and n_open and is_other[here].any():
+            doubt = _OTHER_SENSOR.format(scene=name)
         rows.append(SceneRow(**{**asdict(row), "doubt": doubt}))
     return rows
 
@@ -93,13 +104,19 @@ def _doubt(
     row: SceneRow, n_open: int, n_silent: int, usual: float | None, own: NDArray[np.floating], known: NDArray[np.floating]
 ) -> str:
     if n_silent:
+        has_answers = row.n_damaged > 0 or row.n_not_damaged >= LEAST_ANSWERS
+        advice = (
+            "Its answers came after the run, or in an audit, which teaches nothing: mark some on Annotate and train again."
+            if has_answers
+            else f"Mark a damaged building there, or {LEAST_ANSWERS} that are not damaged, and train again."
+        )
         return (
             f"{n_silent:,} buildings of scene {row.scene_id} are not assessed: the scene differs from those with answers, and "
-            f"too few buildings are answered there. Mark a damaged building there, or {LEAST_ANSWERS} that are not damaged."
+            f"the run learned from too few there. {advice}"
         )
-    if row.n_damaged or usual is None or n_open < LEAST_BUILDINGS or row.n_not_damaged >= LEAST_ANSWERS:
+    if row.n_damaged or usual is None or n_open < LEAST_BUILDINGS or row.n_not_damaged >= CLEAR_ANSWERS:
         return ""
-    check = f"Check at least {LEAST_ANSWERS} buildings there."
+    check = f"Check at least {CLEAR_ANSWERS} buildings there."
     if usual * n_open >= LEAST_EXPECTED and (row.flag_rate or 0.0) < DOUBTFUL * usual:
         return (
             f"Scene {row.scene_id}: no building is marked damaged there, and {row.n_flagged:,} of {n_open:,} are flagged "

@@ -58,6 +58,9 @@ def sensor_groups(
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return the sensor group of each building, int64 [N]; 0 is the largest, and the only one where all scenes are alike.
 
+    A scene belongs to the first group whose largest scene it is like. Scenes with few visible chips are judged by their metadata
+    and join one group at most.
+
     Args:
         chips: uint8 [N, 3 R, H, W], may be a memory map; bands of the roles of `scenes_of`, in that order.
         scenes_of: role -> the scene that shows each building at that date, [N], None where none does.
@@ -82,18 +85,28 @@ def _groups_of_role(
     chips: NDArray[np.uint8], bands: slice, shown: NDArray[np.str_], scenes: Mapping[str, Mapping[str, Any]],
     is_visible: NDArray[np.bool_], bounds: Bounds,
 ) -> NDArray[np.int64]:  # fmt: skip
-    names = [name for name in np.unique(shown).tolist() if name]
-    looks = {name: _look(chips, bands, np.flatnonzero((shown == name) & is_visible)) for name in names}
-    group = {name: place for place, name in enumerate(names)}
-    for place, one in enumerate(names):
-        for other in names[place + 1 :]:
-            same = group[one] == group[other]
-            if not same and _are_alike(scenes.get(one, {}), scenes.get(other, {}), looks[one], looks[other], bounds):
-                kept, gone = group[one], group[other]
-                group = {name: kept if number == gone else number for name, number in group.items()}
-    numbers = [group.get(name, -1) for name in shown.tolist()]
-    # buildings that no scene of this role shows are in no group of their own: they join the first
-    return np.array([number if number >= 0 else min(group.values(), default=0) for number in numbers], np.int64)
+    names, counts = np.unique(shown[is_visible & (shown != "")], return_counts=True)
+    by_size = names[np.argsort(-counts, kind="stable")].tolist()
+    rest = [name for name in np.unique(shown[shown != ""]).tolist() if name not in by_size]
+    looks = {name: _look(chips, bands, np.flatnonzero((shown == name) & is_visible)) for name in by_size}
+    leaders: list[str] = []  # the largest scene of each group: alike means like it, so that chains of scenes do not join
+    group: dict[str, int] = {}
+    for name in sorted(
+        [*by_size, *rest], key=lambda one: looks.get(one) is None
+    ):  # small scenes last: they join no two groups
+        like = next(
+            (k for k, one in enumerate(leaders) if _are_alike(_known(scenes, one), _known(scenes, name), looks.get(one),
+                                                                looks.get(name), bounds)), None,
+        )  # fmt: skip
+        if like is None:
+            like = len(leaders)
+            leaders.append(name)
+        group[name] = like
+    return np.array([group.get(name, 0) for name in shown.tolist()], np.int64)  # what no scene shows joins the largest
+
+
+def _known(scenes: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+    return scenes.get(name, {})
 
 
 def _look(chips: NDArray[np.uint8], bands: slice, rows: NDArray[np.int64]) -> Look | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from pu_geo.analysis import assessability
 from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.layout import Layout
+from pu_geo.records import RunFacts
+from pu_geo.services import choices
 from pu_geo.services.imagery import chip_facts
 
 NOT_MEASURED = np.iinfo(np.int16).min
@@ -46,8 +48,7 @@ def seen(layout: Layout, run_id: str | None = None) -> Seen:
         chip_set = contents.latest_chip_set(db) if run is None else run.chip_set
         stamp = contents.count_footprints(db)
     changed = [_changed_at(path) for path in _files(layout, chip_set)]
-    without_answers = () if run is None else run.without_answers
-    return _seen(layout, chip_set, f"{stamp}-" + "-".join(str(one) for one in changed), without_answers)
+    return _seen(layout, chip_set, f"{stamp}-" + "-".join(str(one) for one in changed), run)
 
 
 def _changed_at(path: Path) -> int:
@@ -63,19 +64,26 @@ def _files(layout: Layout, chip_set: str | None) -> list[Any]:
     return [alignment.path_of(layout), layout.quicklooks / "post" / "pyramid.json", layout.geometry, *facts]
 
 
+def _seen(layout: Layout, chip_set: str | None, stamp: str, run: RunFacts | None) -> Seen:
+    found = _of_chips(layout, chip_set, stamp)
+    return found if run is None else replace(found, reasons=choices.reasons_of(layout, run) or {})
+
+
 @lru_cache(maxsize=4)
-def _seen(layout: Layout, chip_set: str | None, stamp: str, without_answers: tuple[int, ...]) -> Seen:
+def _of_chips(layout: Layout, chip_set: str | None, stamp: str) -> Seen:
     shifts = _alignment(layout)
     name = None if shifts is None else stamp.replace("-", "")
     failed = set() if shifts is None else _failed(shifts)
     if chip_set is None:
+        return Seen(candidates=dict.fromkeys(failed, "misaligned"), shifts=name)
+    if not layout.chip_facts(chip_set).is_file():
         return Seen(candidates=dict.fromkeys(failed, "misaligned"), shifts=name)
     facts = chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
     is_misaligned = np.array([building in failed for building in ids], dtype=np.bool_)
     likeliest = assessability.candidates(facts, is_misaligned)
     return Seen(
-        assessability.by_building(ids, assessability.reasons(facts, without_answers)),
+        assessability.by_building(ids, assessability.reasons(facts)),
         assessability.by_building(ids, likeliest),
         name,
     )

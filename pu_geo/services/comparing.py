@@ -24,7 +24,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project import labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services import auditing, checking, imagery, judging
+from pu_geo.services import auditing, checking, choices, judging
 from pu_geo.services.checking import Check
 from pu_geo.services.judging import Clicks
 
@@ -131,9 +131,7 @@ def _ranked(layout: Layout, one: RunFacts, other: RunFacts) -> tuple[Ranked, lis
     """Rank the common buildings by both runs; return the scores of the two, float64 [n] each, too."""
     ids, others = (runs.building_ids_of(layout, facts.run_id) for facts in (one, other))
     rows, theirs = _common_rows(ids, others)
-    is_open = ~_is_hidden(layout, one.chip_set)[rows]
-    if other.chip_set != one.chip_set:
-        is_open &= ~_is_hidden(layout, other.chip_set)[theirs]
+    is_open = ~_is_hidden(layout, one, ids)[rows] & ~_is_hidden(layout, other, others)[theirs]
     n_left_out = int((~is_open).sum())
     rows, theirs = rows[is_open], theirs[is_open]
     n = len(rows)
@@ -168,12 +166,13 @@ def _common_rows(ids: Sequence[str], others: Sequence[str]) -> tuple[NDArray[np.
     return np.flatnonzero(theirs >= 0), theirs[theirs >= 0]
 
 
-def _is_hidden(layout: Layout, chip_set: str) -> Bools:
-    """Buildings that cannot be assessed, bool [N] in the order of the chip set: by the imagery, or by a person's word."""
-    facts = imagery.chip_facts(layout, chip_set)
+def _is_hidden(layout: Layout, run: RunFacts, ids: Sequence[str]) -> Bools:
+    """Return which buildings, [N] of a run, it does not assess, or a person called not assessable, bool [N]."""
+    hidden = choices.reasons_of(layout, run) or {}
+    why = np.array([hidden.get(building, "") for building in ids], np.str_)
     with store.connect(layout) as db:
         said = labels.current_labels(db)
-    return assessability.is_hidden(facts["building_ids"], said, assessability.reasons(facts))
+    return assessability.is_hidden(ids, said, why)
 
 
 def _common_audit(layout: Layout, one: RunFacts, other: RunFacts) -> Check | None:

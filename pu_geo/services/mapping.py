@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pu_geo import jobs
-from pu_geo.analysis import assessability, scenes
+from pu_geo.analysis import scenes
 from pu_geo.analysis.scenes import SceneRow as SceneRow
 from pu_geo.errors import PuGeoError
 from pu_geo.jobs import JobView
@@ -77,11 +77,13 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
 def scene_rows(layout: Layout, run_id: str, threshold: float) -> list[SceneRow]:
     """Return what a run says in each post-event scene, with the labels of this moment; see `analysis.scenes`."""
     facts = run(layout, run_id)
+    if not layout.chip_facts(facts.chip_set).is_file():
+        return []
     chips = chip_facts(layout, facts.chip_set)
-    scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
+    scores, hidden = runs.written(runs.array(layout, facts.run_id, "scores")), choices.reasons_of(layout, facts) or {}
     with store.connect(layout) as db:
         answers = labels.current_labels(db)
-    why = assessability.reasons(chips, facts.without_answers)
+    why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
     return scenes.scene_rows(chips, scores, threshold, why, [answers.get(building) for building in chips["building_ids"]])
 
 

@@ -19,6 +19,7 @@ from pu_geo.analysis.queue import Mix as Mix
 from pu_geo.analysis.queue import QueueState
 from pu_geo.project import contents, labels, queues, rounds, store
 from pu_geo.project.layout import Layout
+from pu_geo.records import PUSet
 from pu_geo.services import labeling
 from pu_geo.services.imagery import chip_facts
 
@@ -52,16 +53,16 @@ class Standing:
     Attributes:
         ids: building ids.
         is_answered: labeled, or hidden after the event; not to be looked at any more.
-        is_labeled: answered by a person.
         is_positive: called damaged.
+        teaches: what a run would learn from now; answers of audits and of random checks teach nothing.
         scores: of the instant ranker; None before there is a positive.
     """
 
     ids: Sequence[str]
     is_answered: NDArray[np.bool_]
-    is_labeled: NDArray[np.bool_]
     is_positive: NDArray[np.bool_]
     scores: NDArray[np.float32] | None
+    teaches: PUSet
 
 
 def current(layout: Layout, analyst: str) -> StoredQueue | None:
@@ -120,15 +121,17 @@ def standing(layout: Layout) -> Standing | None:
         return None
     facts = chip_facts(layout, chip_set)
     ids = facts["building_ids"]
+    with store.connect(layout) as db:
+        teaches = labels.pu_set(db, ids=ids)
     said = [answers.get(building) for building in ids]
     is_hidden = assessability.hidden_after(facts) != ""
     is_labeled = np.array([label is not None for label in said], np.bool_)
     return Standing(
         ids,
         is_labeled | is_hidden,
-        is_labeled,
         np.array([label == "positive" for label in said], np.bool_),
         labeling.scores_now(layout),
+        teaches,
     )
 
 
@@ -184,7 +187,7 @@ def _of_silent_scenes(facts: Mapping[str, Any], now: Standing, state: QueueState
     names, sizes = np.unique(scene[scene != ""], return_counts=True)
     for name in names[np.argsort(-sizes, kind="stable")].tolist() if len(names) > 1 else []:
         here = scene == name
-        if now.is_positive[here].any() or now.is_labeled[here].sum() >= assessability.LEAST_ANSWERS:
+        if now.teaches.is_positive[here].any() or now.teaches.is_not_damaged[here].sum() >= assessability.LEAST_ANSWERS:
             continue
         rows = np.flatnonzero(here & is_free)
         if len(rows) and len(found) < n:

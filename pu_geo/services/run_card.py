@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from pu_geo import __version__
-from pu_geo.analysis import assessability
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.project import contents, labels, runs, store
@@ -52,14 +52,15 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         people = {event.analyst for event in labels.current(db, at=facts.at_event).values()}
         data = _data(layout, facts, store.project_name(db), [_scene(asdict(scene)) for scene in contents.scenes(db)])
     told = _labels(layout, facts, pu, len(people))
-    audit = auditing.facts(layout, facts.run_id, facts.threshold)
+    chosen = choices.threshold(layout, facts.run_id)
+    audit = auditing.facts(layout, facts.run_id, chosen.value)
     judged = getattr(facts, "judgement", None)
-    doubts = mapping.doubts(layout, facts.run_id, facts.threshold) if layout.chip_facts(facts.chip_set).is_file() else []
+    doubts = mapping.doubts(layout, facts.run_id, chosen.value)
     found = {
         "format": FORMAT,
         "format_version": VERSION,
         "made_with": f"PU-Geo {__version__}",
-        "run": _run(facts),
+        "run": _run(facts) | {"threshold_chosen": chosen.value, "threshold_origin": chosen.origin},
         "data": data | {"n_buildings": len(ids)},
         "labels": told,
         "versions": dict(facts.versions),
@@ -110,7 +111,7 @@ def _changed(facts: RunFacts, settings: Mapping[str, Any]) -> dict[str, Any]:
 def _data(layout: Layout, facts: RunFacts, project: str, scenes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     has_facts = layout.chip_facts(facts.chip_set).is_file()
     chips = imagery.chip_facts(layout, facts.chip_set) if has_facts else {}
-    why = assessability.counts(assessability.reasons(chips, facts.without_answers)) if chips else {}
+    why = dict(Counter((choices.reasons_of(layout, facts) or {}).values()))
     return {
         "project": project,
         "chip_set": facts.chip_set,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pu_geo.analysis import assessability, sensors
 from pu_geo.engine import features
 from pu_geo.engine.devices import name_of
 from pu_geo.engine.run import best_device
@@ -21,6 +22,7 @@ from pu_geo.project import contents, model_files, store
 from pu_geo.project.layout import replacing
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts
+from pu_geo.tasks.chip import facts_of
 from pu_geo.tasks.inputs import RunInputs, read_inputs
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.model_card import sha256_of_array
@@ -79,7 +81,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     restored, inputs = restore(found, best_device()), replace(read_inputs(job.layout), is_accepted=None)
     chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
     require_fit(restored, chips.shape[1:], found.name)
-    scores, embeddings = _answers(job, restored, chips, found.name)
+    scores, embeddings = _answers(job, restored, chips, found.name, facts_of(job.layout, inputs.chip_set))
     pu, card, share = inputs.pu, found.card, inputs.estimated_share()
     start_share, score_type = inputs.share_to_start_from(), catalog.card(card["method"]).score_type
     threshold = _own_threshold(card) if start_share is None else first_threshold(scores, pu, start_share, score_type)
@@ -111,7 +113,7 @@ def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -
 
 
 def _answers(
-    job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str
+    job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str, facts: Mapping[str, Any]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return scores [N] in 0..1 and embeddings [N, E] of unit length."""
     if restored.bank is None:
@@ -121,7 +123,7 @@ def _answers(
         torch.set_num_threads(1)  # as in training; the last bits of a sum hang on it
         path = job.folder / "features.npy"
         try:
-            views = _views(job, restored.bank, restored, chips, path)
+            views = _views(job, restored.bank, restored, chips, path, facts)
             job.report(0.9, "scoring all buildings")
             scores, embeddings = restored.model.score(views), restored.model.embed(views[0])
         finally:
@@ -132,16 +134,20 @@ def _answers(
 
 
 def _views(
-    job: Job, bank: features.RcfBank, restored: RestoredModel, chips: NDArray[np.uint8], path: Path
+    job: Job, bank: features.RcfBank, restored: RestoredModel, chips: NDArray[np.uint8], path: Path, facts: Mapping[str, Any]
 ) -> NDArray[np.float16]:
     """Compute the features that the model looks at, float16 [V, N, D], in a file."""
     shape = (restored.n_views, len(chips), bank.n_features)
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
     words = f"features of {len(chips)} chips in {restored.n_views} views, by the model's own filters"
-    return features.extract_views(
+    features.extract_views(
         chips, bank, restored.n_views, seed=restored.seed, device=best_device(), out=out,
         report=job.part(0.05, 0.9, words), is_cancelled=job.is_cancelled,
     )  # fmt: skip
+    group = facts.get("sensor_group")
+    if group is not None:
+        sensors.match_groups(out, np.asarray(group, np.int64), assessability.reasons(facts) == "")
+    return out
 
 
 def _own_threshold(card: Any) -> float:

@@ -71,17 +71,15 @@ def area_tables(layout: Layout, damage_map: DamageMap, *, cell_m: float = CELL_M
         PuGeoError: if the cells' size is out of range.
     """
     points = centroids(damage_map.wkb)
-    dates: Any = damage_map.columns.get("post_date", ())
-    date = next(iter(dates), None)
     with store.connect(layout) as db:
         grid = contents.grid(db)
         layers = [stored.load_areas(db, name) for name in stored.layers(db)]
     for layer in layers:
         index = assign(points, layer.wkb)
-        rows = area_rows(index, layer.names, layer.pcodes, damage_map.columns, date)
+        rows = area_rows(index, layer.names, layer.pcodes, damage_map.columns)
         yield AreaTable(layer.layer, rows, Areas(layer.names, layer.pcodes, layer.wkb), int((index < 0).sum()))
     cells, index = grid_cells(points, grid, cell_m)
-    rows = area_rows(index, cells.names, cells.pcodes, damage_map.columns, date)
+    rows = area_rows(index, cells.names, cells.pcodes, damage_map.columns)
     yield AreaTable(f"grid{cell_m:g}m", rows, cells, 0)
 
 

@@ -82,7 +82,7 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
         "n_moved": n_moved,
     }
     why = _why_post_alone(facts) if is_auto else ""
-    used = _chip_set_id(table, scenes, "post", size_px, None) if why else chip_set
+    used = _chip_set_id(table, scenes, "post", size_px, None, is_seen_with_pre=True) if why else chip_set
     drawn = job.part(0.15, 0.2, "contact sheets of chips")
     facts["sheets"] = write_chip_sheets(chips, job.layout.sheets(used), report=drawn)  # with pre, where some have it
     if why:
@@ -173,14 +173,21 @@ def _pre_shift(job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: G
 
 
 def _chip_set_id(
-    table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int, shift_px: NDArray[np.float64] | None
-) -> str:
-    """Name a chip set after what it is made from, so that the same input gives the same name."""
+    table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int, shift_px: NDArray[np.float64] | None, *,
+    is_seen_with_pre: bool = False,
+) -> str:  # fmt: skip
+    """Name a chip set after what it is made from, so that the same input gives the same name.
+
+    Args:
+        is_seen_with_pre: of post bands, whose hidden shares were found by comparing both dates.
+    """
     digest = hashlib.sha256()
     for text in [*table.building_ids, *(scene.sha256 for scene in scenes)]:
         digest.update(text.encode())
     for wkb in table.wkb:
         digest.update(wkb)
+    if is_seen_with_pre:
+        digest.update(b"seen with pre")
     if shift_px is not None and shift_px.any():
         digest.update(shift_px.astype("<i4").tobytes())
     return f"{bands.replace('+', '')}-{size_px}-{digest.hexdigest()[:8]}"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pu_geo import __version__
 from pu_geo.analysis import assessability
 from pu_geo.analysis.scenes import scene_rows
+from pu_geo.errors import ProjectError
 from pu_geo.geo import crs as systems
 from pu_geo.geo.class_profiles import NOT_GRADED
 from pu_geo.geo.exporters import lonlat
@@ -61,6 +62,10 @@ def build_damage_map(
     limit = chosen if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
     rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
+    if not layout.chip_facts(facts.chip_set).is_file():
+        raise ProjectError(
+            f"The facts of the chips {facts.chip_set} that run {facts.run_id} scored are gone.", "Cut chips and train again."
+        )
     chips = facts_of(layout, facts.chip_set)
     results = _results(table.building_ids, rows, scores, hidden, events, limit.value, facts)
     human = _human(table.building_ids, events, answers)
@@ -81,7 +86,7 @@ def build_damage_map(
     metadata["estimate"] = auditing.how_many(layout).as_mapping()
     said = [event.label if (event := events.get(building)) else None for building in chips["building_ids"]]
     why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
-    rows_of_scenes = scene_rows(chips, scores, limit.value, why, said)
+    rows_of_scenes = scene_rows(chips, runs.written(scores), limit.value, why, said)
     metadata |= {
         "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": facts.n_hidden,
         "scenes": [row.as_mapping() for row in rows_of_scenes],
@@ -259,7 +264,8 @@ def _scenes_used(chips: Mapping[str, Any], scenes: Sequence[Scene]) -> list[Mapp
     Chip sets from before this was stored name them only where a project has one scene of a role: nothing else is certain.
     """
     if "scenes" in chips:
-        return [{"scene_id": name, **one} for name, one in chips["scenes"].items()]
+        used = ("pre", "post") if assessability.needs_pre(chips) else ("post",)
+        return [{"scene_id": name, **one} for name, one in chips["scenes"].items() if one["role"] in used]
     known = [scene for scene in scenes if scene.role == "post" or assessability.needs_pre(chips)]
     alone = [scene for scene in known if sum(other.role == scene.role for other in known) == 1]
     return [{name: getattr(scene, name) for name in ("scene_id", "role", "date", "gsd_m", "sha256")} for scene in alone]

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis import agreement
+from pu_geo.analysis import agreement, assessability
 from pu_geo.errors import JobCancelled
 from pu_geo.project import ensembles, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.tasks.chip import load_chip_set
+from pu_geo.tasks.chip import facts_of
 from pu_geo.tasks.inputs import RunInputs
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import Outcome, finish, first_threshold, stored_before
@@ -45,9 +45,12 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
     with store.connect(job.layout) as db:
         members = ensembles.members(db, run_ids)
         chip_set, at_event = members[0].chip_set, max(facts.at_event for facts in members)
-        known = labels.pu_set(db, at=at_event, ids=load_chip_set(job.layout, chip_set).building_ids)
+        facts = facts_of(job.layout, chip_set)
+        is_hidden = assessability.reasons(facts) != ""
+        known = labels.pu_set(db, at=at_event, ids=facts["building_ids"]).without(is_hidden)
     pu, held_out = _without_held_out(job.layout, members, known)
-    inputs = RunInputs(chip_set, np.load(job.layout.features(chip_set), mmap_mode="r", allow_pickle=False), pu)
+    views = np.load(job.layout.features(chip_set), mmap_mode="r", allow_pickle=False)
+    inputs = RunInputs(chip_set, views, pu, is_hidden=is_hidden if is_hidden.any() else None)
     outcome = _average(job.layout, members, pu, held_out)
     if job.is_cancelled():
         raise JobCancelled
@@ -63,6 +66,7 @@ def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: N
     return Outcome(
         ENSEMBLE_NAME, "rank average", scores, _side_by_side(layout, members), "rank",
         _threshold(scores, each, members, pu, share), share, held_out=held_out, warnings=warnings,
+        without_answers=tuple(sorted({group for facts in members for group in facts.without_answers})),
         settings={"run_ids": [facts.run_id for facts in members], "methods": [facts.method for facts in members]},
     )  # fmt: skip
 

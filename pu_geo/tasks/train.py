@@ -49,6 +49,7 @@ class Outcome:
         write_files: writes what else belongs into the run's folder, and returns the paths.
         held_out: rows of clicks that were not learned from, int64; None without any.
         versions: of libraries, where it was not made by those of this machine.
+        without_answers: look groups that no answer speaks for, where that is known; None to work it out.
     """
 
     method: str
@@ -66,6 +67,7 @@ class Outcome:
     from_model: Mapping[str, object] | None = None
     held_out: NDArray[np.int64] | None = None
     versions: Mapping[str, str] | None = None
+    without_answers: tuple[int, ...] | None = None
 
 
 def rank(job: Job) -> dict[str, object]:
@@ -216,9 +218,9 @@ def _signs(layout: Layout, inputs: RunInputs, outcome: Outcome, clusters: pupl.P
 
 def _without_answers(layout: Layout, inputs: RunInputs, outcome: Outcome) -> tuple[int, ...]:
     """Return the look groups that no answer speaks for; none for a model from elsewhere, which rests on no answer of here."""
-    if outcome.from_model is not None:
-        return ()
-    is_flagged = outcome.scores.round(4) >= _threshold(outcome)
+    if outcome.without_answers is not None or outcome.from_model is not None:
+        return outcome.without_answers or ()
+    is_flagged = runs.written(outcome.scores) >= _threshold(outcome)
     pu = inputs.pu
     return assessability.groups_without_answers(
         facts_of(layout, inputs.chip_set), pu.is_positive, pu.is_not_damaged, is_flagged

@@ -27,6 +27,7 @@ def project_view(
     mode: Literal["label", "view"],
     panes: Sequence[Literal["map", "wall"]] = ("map", "wall"),
     score_id: str | None = None,
+    run_id: str | None = None,
     threshold: float | None = None,
     color_by: Literal["labels", "scores"] = "labels",
     height: int = 720,
@@ -44,6 +45,7 @@ def project_view(
     Args:
         labels: building id -> label; read after callbacks ran.
         score_id: a run's id, or a live ranking's; the scores that map and wall show.
+        run_id: of the run whose map this is: what it does not assess is marked so. None marks what the newest imagery hides.
         queue, types, details, conflicts, scatter: see `damage_view`.
         on_queue: called in a callback with each operation of kind "queue", once the labels that came with it are stored. The
             same may come again: it names the queue that is done, so one that is done already needs nothing.
@@ -78,7 +80,7 @@ def project_view(
         types=types,
         details=details,
         conflicts=conflicts,
-        seen=encode_seen(assessing.seen(layout, score_id if mode == "view" else None), positions, overview.grid),
+        seen=encode_seen(assessing.seen(layout, run_id), positions, overview.grid),
         scatter=scatter,
         here=None if event is None else Here(analyst(), event, presence.color_of(analyst())),
     )

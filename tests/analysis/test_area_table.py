@@ -43,7 +43,7 @@ def test_counts_of_an_area_by_hand() -> None:
         (False, "not_assessed", "not_assessable", None, None, None),
         (True, "damaged", None, 1.0, 1.0, 1.0),  # outside all areas
     ]
-    (found,) = area_rows(np.array([0, 0, 0, 0, 0, 0, -1]), ["A"], ["PC1"], columns(rows), "2026-01-02")
+    (found,) = area_rows(np.array([0, 0, 0, 0, 0, 0, -1]), ["A"], ["PC1"], columns(rows) | {"post_date": ["2026-01-02"] * 7})
     # 1 + 0.75 + 0.25 = 2 of 4. Of the two open ones: none 3/16, one 10/16, both 3/16; 3/16 > 0.025, so 1 + 0 to 1 + 2.
     assert found == {
         "name": "A", "pcode": "PC1", "buildings_total": 6, "assessed": 4, "not_assessed": 2, "flagged": 1, "confirmed": 1,
@@ -53,7 +53,7 @@ def test_counts_of_an_area_by_hand() -> None:
 
 def test_nothing_assessed_is_never_a_zero() -> None:
     rows = [(False, "not_assessed", None, None, None, None), (True, "damaged", None, 0.5, 0.1, 0.9)]
-    unseen, empty, seen = area_rows(np.array([0, 2]), ["a", "b", "c"], [None] * 3, columns(rows), None)
+    unseen, empty, seen = area_rows(np.array([0, 2]), ["a", "b", "c"], [None] * 3, columns(rows))
     assert unseen | NOTHING == unseen
     assert (unseen["buildings_total"], unseen["assessed"], unseen["not_assessed"]) == (1, 0, 1)
     assert empty | NOTHING == empty
@@ -65,7 +65,7 @@ def test_without_an_audit_there_is_no_estimate() -> None:
     rows = [(True, "damaged", None, None, None, None), (True, "damaged", "damaged", None, None, None)]
     without = {name: column for name, column in columns(rows).items() if not name.startswith("p_")}
     for given in (columns(rows), without):
-        (found,) = area_rows(np.array([0, 0]), ["a"], [None], given, None)
+        (found,) = area_rows(np.array([0, 0]), ["a"], [None], given)
         assert (found["flagged"], found["confirmed"]) == (1, 1)
         assert [found[name] for name in ("est_damaged", "low", "high", "pct")] == [None] * 4
 
@@ -76,7 +76,7 @@ def test_an_area_with_an_open_building_without_a_chance_has_no_estimate_and_one_
         (True, "damaged", "damaged", None, None, None),
         (True, "not_flagged", None, 0.5, 0.5, 0.5),
     ]
-    gap, answered, other = area_rows(np.array([0, 1, 2]), ["a", "b", "c"], [None] * 3, columns(rows), None)
+    gap, answered, other = area_rows(np.array([0, 1, 2]), ["a", "b", "c"], [None] * 3, columns(rows))
     assert gap["est_damaged"] is gap["low"] is gap["pct"] is None
     assert [answered[name] for name in ("est_damaged", "low", "high", "pct")] == [1.0, 1, 1, 100.0]
     assert [other[name] for name in ("low", "high")] == [0, 1]
@@ -139,7 +139,7 @@ def test_bounds_lie_between_confirmed_and_what_may_be_damaged(seed: int) -> None
         "p_damaged": p, "p_low": p * 0.5, "p_high": np.sqrt(p),
     }  # fmt: skip
     index = rng.integers(-1, n_areas, n)
-    for i, row in enumerate(area_rows(index, [""] * n_areas, [None] * n_areas, given, None)):
+    for i, row in enumerate(area_rows(index, [""] * n_areas, [None] * n_areas, given)):
         intact = sum(label[j] == "no_visible_damage" for j in np.flatnonzero(index == i))
         assert row["confirmed"] <= row["low"] <= row["est_damaged"] <= row["high"] <= row["assessed"] - intact
 
@@ -161,4 +161,12 @@ def test_intervals_hold_as_often_as_they_say() -> None:
 def test_wrong_shapes_are_refused(index: np.ndarray) -> None:
     rows = [(True, "damaged", None, None, None, None)] * 2
     with pytest.raises(ShapeError, match=r"index must be \[N\]"):
-        area_rows(index, ["a"], [None], columns(rows), None)
+        area_rows(index, ["a"], [None], columns(rows))
+
+
+def test_an_area_has_the_dates_of_its_own_buildings() -> None:
+    """The date of the map's first building stood in every row, whichever scene showed the area."""
+    rows = [(True, "not_flagged", None, None, None, None)] * 5
+    dates = {"post_date": ["2026-01-02", "2026-01-02", "2026-01-09", "2026-01-05", None]}
+    found = area_rows(np.array([0, 0, 1, 1, 2]), ["a", "b", "c"], [None] * 3, columns(rows) | dates)
+    assert [row["post_date"] for row in found] == ["2026-01-02", "2026-01-05/2026-01-09", None]

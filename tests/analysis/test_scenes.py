@@ -30,8 +30,10 @@ def test_a_scene_without_a_click_and_without_a_flag_is_doubtful() -> None:
 
 
 def test_answers_there_take_the_doubt_away() -> None:
-    some = dict.fromkeys(["b20", "b21", "b22", "b23", "b24"], "not_damaged")
+    some = dict.fromkeys([f"b{i}" for i in range(20, 30)], "not_damaged")
     assert doubts(scene_rows(FACTS, scores(0.1, 0.2), 0.5, NONE, labels(b0="positive", **some))) == []
+    few = dict.fromkeys([f"b{i}" for i in range(20, 25)], "not_damaged")  # assessed, and doubtful all the same
+    assert len(doubts(scene_rows(FACTS, scores(0.1, 0.2), 0.5, NONE, labels(b0="positive", **few)))) == 1
     assert doubts(scene_rows(FACTS, scores(0.1, 0.2), 0.5, NONE, labels(b0="positive", b30="positive"))) == []
 
 
@@ -45,6 +47,27 @@ def test_a_scene_that_is_not_assessed_says_what_to_do() -> None:
     _, second = scene_rows(FACTS, scores(0.9, 0.2), 0.5, why, labels(b0="positive"))
     assert (second.n_assessed, second.n_flagged, second.flag_rate) == (0, 0, None)
     assert second.doubt.startswith("20 buildings of scene post-2 are not assessed")
+    assert second.doubt.endswith("Mark a damaged building there, or 5 that are not damaged, and train again.")
+
+
+def test_answers_that_the_run_did_not_learn_from_are_not_asked_for_again() -> None:
+    why = np.where(np.arange(N) < 20, "", "scene_without_answers").astype("<U24")
+    _, second = scene_rows(FACTS, scores(0.9, 0.2), 0.5, why, labels(b0="positive", b25="positive"))
+    assert "train again" in second.doubt
+    assert "or in an audit" in second.doubt
+
+
+def test_another_sensor_is_doubtful_where_nobody_marked_damage_as_with_a_model_from_elsewhere() -> None:
+    other = {**FACTS, "sensor_group": [0] * 20 + [1] * 20}
+    (words,) = doubts(scene_rows(other, scores(0.1, 0.9), 0.5, NONE, labels()))
+    assert words.startswith("Scene post-2 differs from most others by its sensor")
+
+
+def test_scores_at_the_threshold_are_flagged_as_the_export_does() -> None:
+    """0.83935 in float32 lies below .8394 once it is written with 4 decimals."""
+    ties = np.full(N, np.float32(0.83935))
+    first, _ = scene_rows(FACTS, ties, 0.8394, NONE, labels(b0="positive"))
+    assert first.n_flagged == 0
 
 
 def test_rare_damage_promises_nothing_in_a_small_scene() -> None:

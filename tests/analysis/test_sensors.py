@@ -65,6 +65,27 @@ def test_few_chips_are_judged_by_metadata_alone() -> None:
     assert set(sensors.sensor_groups(hazy, shown, SCENES, np.ones(N, np.bool_)).tolist()) == {0}
 
 
+def shades(*blacks: int, sizes: tuple[int, ...]) -> tuple[NDArray[np.uint8], list[str | None]]:
+    """Scenes "s0", "s1", ... of some sizes, each as much brighter as it says and otherwise alike."""
+    draw = np.random.default_rng(0)
+    parts = [draw.normal(60 + black, 8, (n, 3, 16, 16)) for black, n in zip(blacks, sizes, strict=True)]
+    shown: list[str | None] = [f"s{k}" for k, n in enumerate(sizes) for _ in range(n)]
+    return np.clip(np.concatenate(parts), 0, 255).astype(np.uint8), shown
+
+
+def test_a_small_scene_never_joins_two_sensors() -> None:
+    pictures, shown = shades(0, 90, 0, sizes=(100, 100, 10))
+    found = sensors.sensor_groups(pictures, {"post": shown}, {}, np.ones(210, np.bool_))
+    assert (found[0], found[100]) == (0, 1)
+
+
+def test_nor_does_a_chain_of_scenes() -> None:
+    pictures, shown = shades(0, 30, 60, 90, sizes=(50, 40, 40, 40))
+    found = sensors.sensor_groups(pictures, {"post": shown}, {}, np.ones(170, np.bool_))
+    assert found[0] == found[50] == 0
+    assert found[130] != 0
+
+
 def test_what_is_hidden_does_not_make_a_sensor() -> None:
     dark = chips()
     dark[N // 2 : N - 22] = 0  # black fill; the 22 that are left look as the others do
