@@ -58,7 +58,7 @@ def opened(facts: Mapping[str, Any], event: int) -> dict[str, Any]:
     if facts["is_open"]:
         return dict(facts)
     spans = _spans(facts)
-    return {**facts, "is_open": True, "open_spans": spans if spans and spans[-1][1] is None else [*spans, [event, None]]}
+    return {**facts, "is_open": True, "open_spans": spans if spans[-1][1] is None else [*spans, (event, None)]}
 
 
 def closed(facts: Mapping[str, Any], event: int) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def closed(facts: Mapping[str, Any], event: int) -> dict[str, Any]:
     if not facts["is_open"]:
         return dict(facts)
     *before, (begun, _) = _spans(facts)
-    return {**facts, "is_open": False, "open_spans": [*before, [begun, event]]}
+    return {**facts, "is_open": False, "open_spans": [*before, (begun, event)]}
 
 
 def handed_out(facts: Mapping[str, Any], building_ids: Iterable[str], analyst: str) -> dict[str, Any]:
@@ -92,10 +92,9 @@ def is_own(facts: Mapping[str, Any], building_id: str, event: int, analyst: str 
     return any(begun < event and (end is None or event <= end) for begun, end in _spans(facts))
 
 
-def _spans(facts: Mapping[str, Any]) -> list[list[int | None]]:
+def _spans(facts: Mapping[str, Any]) -> list[tuple[int, int | None]]:
     """Return the label events after which a check was opened, and up to which it was open; None where it still is."""
-    spans: list[list[int | None]] = facts.get("open_spans") or [[int(facts["at_event"]), None]]
-    return spans
+    return [(begun, end) for begun, end in facts.get("open_spans") or [(int(facts["at_event"]), None)]]
 
 
 def save_facts(layout: Layout, facts: Mapping[str, Any]) -> None:

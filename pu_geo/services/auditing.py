@@ -240,8 +240,8 @@ def _told(
     told: Literal["all", "audit", "queue", "none"] = "all" if is_all else basis
     words = [_headline(told, total, confirmed, n, n_not_assessed, n_checks, has_audit=newest_audit is not None)]
     if n_not_assessed and told in ("audit", "queue"):
-        more = "1 more is" if n_not_assessed == 1 else f"{n_not_assessed:,} more are"
-        words.append(f"{more} not assessed and not in this number.")
+        others_are = "1 more is" if n_not_assessed == 1 else f"{n_not_assessed:,} more are"
+        words.append(f"{others_are} not assessed and not in this number.")
     if newest_audit and newest_audit.state != "finished":
         words.append(newest_audit.words)
     if n_not_covered and told in ("audit", "queue"):

@@ -173,7 +173,9 @@ def test_a_check_of_the_search_lets_no_click_into_an_audit_that_was_left(mapped:
     say_checks(layout, truth, check, 3)
     checking.end(layout, check.id)
     rows = check.sample.rows.tolist()
-    hand_out(layout, check, [f"b{row}" for row in rows[3:20]])  # the rest of the queue, on the screen when the audit was left
+    hand_out(
+        layout, check, [f"b{row}" for row in rows[3:20]]
+    )  # the rest of the queue, on the screen when the audit was left
     say_all(layout, rows[3:9], truth)
     assert checking.answered(layout, checking.load(layout, check.id)).n_counted == 3
     say_check_of_search(layout, f"b{rows[9]}", truth[rows[9]])
@@ -274,7 +276,9 @@ def test_checks_of_an_audit_let_no_click_into_the_sample_of_the_search(mapped: t
 
 
 def say_check_of_search(layout: Layout, building: str, is_damaged: bool, analyst: str = "ann") -> None:
-    op = LabelOp(f"of-search-{building}", building, "positive" if is_damaged else "not_damaged", shown="audit", inclusion=0.1)
+    op = LabelOp(
+        f"of-search-{building}", building, "positive" if is_damaged else "not_damaged", shown="audit", inclusion=0.1
+    )
     with store.connect(layout) as db:
         (ack,) = labels.append(db, [op], analyst=analyst, screen="queue")
     assert ack.error is None
