@@ -72,7 +72,7 @@ def simulate(share: float, quality: str, n: int, n_rounds: int) -> tuple[Tally, 
     for seed in range(n_rounds):
         scores, truth = made_up(share, quality, rng)
         sample = audit.design(scores, np.zeros(N, np.bool_), n=n, seed=seed)
-        answers = np.full(N, audit.ANSWERS["open"], np.int8)
+        answers = np.full(N, audit.OPEN, np.int8)
         drawn = sample.rows[: sample.n_drawn]
         answers[drawn] = truth[drawn]
         (at,) = audit.at_thresholds(sample, answers, scores, [THRESHOLD])

@@ -51,7 +51,8 @@ with exported:
     export_panel.draw(layout, run_id, threshold)
 with on_map:
     scene_panel.draw(mapping.scene_rows(layout, run_id, threshold))
-    st.caption(f"{'' if audit else 'Scores are a rank, not a probability. '}{frame.plain(auditing.how_many(layout).words)}")
+    damaged = auditing.how_many(layout).words_beside(run_id)
+    st.caption(f"{'' if audit else 'Scores are a rank, not a probability. '}{frame.plain(damaged)}")
     project_view(
         layout, key="damage_map", labels=labeling.current_labels(layout), mode="view", score_id=run_id, run_id=run_id, threshold=threshold,
         color_by="scores", height=680,

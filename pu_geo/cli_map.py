@@ -79,7 +79,7 @@ def _audit(options: argparse.Namespace) -> None:
     lines = [
         mapping.which_words(which),
         f"{facts['n_answered']} of {facts['n_drawn']} checks answered{waiting}.",
-        damaged.words,
+        damaged.words_beside(run_id),
     ]
     if facts["words"] not in damaged.words:
         lines.insert(2, facts["words"])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from small_parts import small_grid, small_scene, square_table
 
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import checks, contents, labels, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import RunFacts
@@ -46,10 +46,18 @@ def mapped_project(folder: Path, n: int = N) -> tuple[Layout, NDArray[np.bool_]]
 def say(layout: Layout, building: str, label: str, *, analyst: str = "ann", check: checking.Check | None = None) -> None:
     """Store one answer, of a check if one is named."""
     chance = checking.inclusion_of_building(layout, check, building) if check else None
+    if check:
+        hand_out(layout, check, [building], analyst)
     op = LabelOp(f"said-{next(_NUMBERS)}", building, label, shown="audit" if check else "", inclusion=chance)  # type: ignore[arg-type]
     with store.connect(layout) as db:
         (ack,) = labels.append(db, [op], analyst=analyst, screen="queue")
     assert ack.error is None
+
+
+def hand_out(layout: Layout, check: checking.Check, buildings: Iterable[str], analyst: str = "ann") -> None:
+    """Note in a check that its queue showed some buildings, as `check_queue` does."""
+    facts, _ = checks.load(layout, check.id)
+    checks.save_facts(layout, checks.handed_out(facts, buildings, analyst))
 
 
 def say_all(layout: Layout, rows: Iterable[int], truth: NDArray[np.bool_]) -> None:
@@ -68,6 +76,7 @@ def answer_audit(layout: Layout, truth: NDArray[np.bool_], n: int, *, run_id: st
 
 def say_checks(layout: Layout, truth: NDArray[np.bool_], check: checking.Check, n: int) -> None:
     """Answer the first n checks of the random order by the truth, in one transaction."""
+    hand_out(layout, check, [f"b{row}" for row in check.sample.rows[:n].tolist()])
     chance = check.sample.inclusion()[check.sample.stratum[:n]].tolist()
     ops = [
         LabelOp(

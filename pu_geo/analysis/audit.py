@@ -21,11 +21,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.analysis.audit_bounds import DAMAGED as DAMAGED
 from pu_geo.analysis.audit_bounds import (
-    DAMAGED,
     NOT_ASSESSABLE,
     OPEN,
-    UNDAMAGED,
     Answers,
     Bools,
     Estimate,
@@ -39,10 +38,9 @@ from pu_geo.analysis.audit_bounds import (
     total_of,
     why_not_enough,
 )
+from pu_geo.analysis.audit_bounds import UNDAMAGED as UNDAMAGED
 from pu_geo.analysis.progress import FEWEST_CHECKS, Audit, Rows, n_counted, start_audit
 
-ANSWERS = {"damaged": DAMAGED, "undamaged": UNDAMAGED, "not_assessable": NOT_ASSESSABLE, "open": OPEN}
-"""Codes of `answers`."""
 CUTS = (0.01, 0.03, 0.08, 0.20, 0.50)
 """Where the audit of a map cuts the buildings, as shares from the highest score down."""
 

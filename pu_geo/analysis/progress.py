@@ -194,29 +194,3 @@ def stop_rule(
     more = needed - n_checked
     left = f"at most {at_most_left:,} of the {n_remaining - more:,} that remain are damaged, with {100 * confidence:g} % confidence"
     return StopAdvice(more, f"Check {more:,} more at random: if none is damaged, {left}." if more else f"Enough: {left}.")
-
-
-def found_curve(rows: Rows, is_positive: Bools, is_cleared: Bools | None = None) -> tuple[Rows, Rows]:
-    """Count answered and damaged buildings after each answer; a later answer on a building replaces the one before.
-
-    Args:
-        rows: int64 [K], building of each answer, in the order of time.
-        is_positive: bool [K]; "damaged", rather than another label.
-        is_cleared: bool [K]; the label was taken away.
-
-    Returns:
-        Buildings answered, and found damaged, after each answer, int64 [K] each.
-    """
-    is_seen = ~is_cleared if is_cleared is not None else np.ones(len(rows), np.bool_)
-    by_row = np.argsort(rows, kind="stable")
-    is_repeat = rows[by_row][1:] == rows[by_row][:-1]
-
-    def steps(holds: Bools) -> Rows:
-        now = holds[by_row].astype(np.int64)
-        change = now.copy()
-        change[1:] -= now[:-1] * is_repeat
-        in_time = np.empty_like(change)
-        in_time[by_row] = change
-        return in_time
-
-    return np.cumsum(steps(is_seen)), np.cumsum(steps(is_positive & is_seen))

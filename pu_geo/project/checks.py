@@ -2,12 +2,16 @@
 
 The order never changes; facts that do (how far the sample goes, who looks at what, whether it has ended) are rewritten whole,
 under the lock of the project's queues.
+
+Which random checks are a check's own: those on buildings that it handed to whoever answered, while it was open. The queues of
+the search draw random checks too, and so does the next audit, perhaps of the same buildings. Facts without "open_spans" were
+written before that was kept: such a check may have been open at any time since it began.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +51,50 @@ def add(layout: Layout, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[A
     with replacing(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **arrays)
     save_facts(layout, facts)
+
+
+def opened(facts: Mapping[str, Any], event: int) -> dict[str, Any]:
+    """Return the facts of a check that is open from now on, after the label event of that number."""
+    if facts["is_open"]:
+        return dict(facts)
+    spans = _spans(facts)
+    return {**facts, "is_open": True, "open_spans": spans if spans[-1][1] is None else [*spans, (event, None)]}
+
+
+def closed(facts: Mapping[str, Any], event: int) -> dict[str, Any]:
+    """Return the facts of a check that is closed from now on, after the label event of that number."""
+    if not facts["is_open"]:
+        return dict(facts)
+    *before, (begun, _) = _spans(facts)
+    return {**facts, "is_open": False, "open_spans": [*before, (begun, event)]}
+
+
+def handed_out(facts: Mapping[str, Any], building_ids: Iterable[str], analyst: str) -> dict[str, Any]:
+    """Return the facts of a check that hands some buildings to an analyst; who had them before may still answer them."""
+    handed: dict[str, str] = dict(facts["handed"])
+    before: dict[str, list[str]] = dict(facts.get("handed_before", {}))
+    for building in building_ids:
+        if handed.get(building, analyst) != analyst:
+            before[building] = [*before.get(building, []), handed[building]]
+        handed[building] = analyst
+    return {**facts, "handed": handed, "handed_before": before}
+
+
+def is_own(facts: Mapping[str, Any], building_id: str, event: int, analyst: str | None = None) -> bool:
+    """Return whether a random check is one of this check: of a building that it handed out, answered while it was open.
+
+    Args:
+        analyst: who answered; None for anybody, such as a second reader.
+    """
+    had = (facts["handed"].get(building_id), *facts.get("handed_before", {}).get(building_id, ()))
+    if had[0] is None or analyst not in (None, *had):
+        return False
+    return any(begun < event and (end is None or event <= end) for begun, end in _spans(facts))
+
+
+def _spans(facts: Mapping[str, Any]) -> list[tuple[int, int | None]]:
+    """Return the label events after which a check was opened, and up to which it was open; None where it still is."""
+    return [(begun, end) for begun, end in facts.get("open_spans") or [(int(facts["at_event"]), None)]]
 
 
 def save_facts(layout: Layout, facts: Mapping[str, Any]) -> None:

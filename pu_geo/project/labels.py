@@ -265,21 +265,27 @@ def audits(db: sqlite3.Connection) -> list[Audit]:
     return [found for shown, found in last.values() if shown == "audit" and found.label != "cleared"]
 
 
-def first_answers(db: sqlite3.Connection, after: int) -> dict[str, tuple[int, int]]:
-    """Return building id -> (event of its first answer, event of its first answer as a random check, 0 without one).
+class Given(NamedTuple):
+    """One answer that somebody gave; `is_check`: to a random check, of whatever sample."""
+
+    event: int
+    building_id: str
+    analyst: str
+    is_check: bool
+
+
+def given_since(db: sqlite3.Connection, after: int) -> list[Given]:
+    """Return the answers that were given after an event, oldest first.
 
     Answers that were undone do not count; those that were corrected or cleared since do.
-
-    Args:
-        after: only later events count.
     """
     rows = db.execute(
-        "SELECT building_id, min(event), ifnull(min(CASE WHEN shown = 'audit' THEN event END), 0) FROM label_event "
+        "SELECT event, building_id, analyst, shown = 'audit' FROM label_event "
         "WHERE event > ? AND undoes IS NULL AND label <> 'cleared' AND event NOT IN (SELECT value FROM json_each(?)) "
-        "GROUP BY building_id",
+        "ORDER BY event",
         (after, json.dumps(sorted(all_undone(db)))),
     )
-    return {building: (int(known), int(checked)) for building, known, checked in rows}
+    return [Given(int(event), building, analyst, bool(is_check)) for event, building, analyst, is_check in rows]
 
 
 def refuse_rejected(acks: Sequence[Ack], source: str) -> None:

@@ -121,12 +121,14 @@ class HowMany:
 
     Attributes:
         confirmed: buildings that people call damaged, of all footprints.
-        n: buildings that the answer is about: those that can be assessed, without `n_not_covered`.
+        n: buildings that the answer is about: those that are assessed, without `n_not_covered`.
         n_not_covered: footprints without an answer that no random check could draw, as those that were added since.
-        basis: "all" (every building was answered), "audit", "queue" (the random checks of the search), or "none".
+        n_not_assessed: buildings without an answer that are hidden, or that the audited run does not assess; not among `n`.
+        basis: "all" (every building that is assessed was answered), "audit", "queue" (the random checks of the search), or "none".
         total: damaged in all, confirmed ones included; without a value where there is not enough to estimate.
         n_checks, n_damaged: random checks that count, and how many found damage.
         check_id: of the audit.
+        run_id: the audited run, where the number is estimated by its audit; None otherwise.
         audit_state, audit_words: of the newest audit, see `checking.Answered`; empty without one.
         words: all of it in a sentence or two.
     """
@@ -134,23 +136,27 @@ class HowMany:
     confirmed: int
     n: int
     n_not_covered: int
+    n_not_assessed: int
     basis: Literal["all", "audit", "queue", "none"]
     total: Estimate
     n_checks: int
     n_damaged: int
     check_id: str | None
+    run_id: str | None
     audit_state: str
     audit_words: str
     words: str
 
     def as_mapping(self) -> dict[str, Any]:
-        """Return plain values for exports: {"N", "n", "x", "confirmed", "estimate", "low", "high", "not_covered", "method",
-        "words", "audit_state"}; the estimate and its bounds are None where there is not enough to estimate."""
+        """Return plain values for exports: {"N", "n", "x", "confirmed", "estimate", "low", "high", "not_covered",
+        "not_assessed", "method", "run_id", "words", "audit_state"}; the estimate and its bounds are None where there is not enough to estimate."""
         low, value, high = (
             None if one is None else round(one) for one in (self.total.low, self.total.value, self.total.high)
         )
         method = {
-            "all": "count: every building was answered",
+            "all": "count: every building that could be judged was answered; the others are not in it"
+            if self.n_not_assessed
+            else "count: every building was answered",
             "audit": "stratified random audit, Horvitz-Thompson, 95 % interval",
             "queue": "random checks of the search, stratified, Horvitz-Thompson, 95 % interval",
             "none": "not enough to estimate",
@@ -159,8 +165,14 @@ class HowMany:
         return {
             "N": self.n, "n": self.n_checks if has_checks else None, "x": self.n_damaged if has_checks else None,
             "confirmed": self.confirmed, "estimate": value, "low": low, "high": high, "not_covered": self.n_not_covered,
-            "method": method, "words": self.words, "audit_state": self.audit_state or None,
+            "not_assessed": self.n_not_assessed, "method": method, "run_id": self.run_id, "words": self.words, "audit_state": self.audit_state or None,
         }  # fmt: skip
+
+    def words_beside(self, run_id: str) -> str:
+        """Return the words for a page that shows a run: with the audited run, where that is another one."""
+        if self.run_id in (None, run_id):
+            return self.words
+        return f"{self.words} By the audit of {self.run_id}, another run than this one."
 
 
 def how_many(layout: Layout) -> HowMany:
@@ -201,7 +213,7 @@ def _how_many(
     if drawn is None:
         is_known = answers != audit.OPEN
         drawn = audit.design(np.zeros(len(answers)), is_known, n=0, seed=0, cuts=())
-    done = checking.answered_of(layout, chip_set, drawn, answers, since=0, is_left=False)
+    done = checking.answered_in_search(layout, chip_set, drawn, answers)
     total = audit.estimate_total(done.sample, answers, confidence=CONFIDENCE)
     return _told("queue" if total.is_enough else "none", layout, chip_set, done, total, newest_audit, ids, said, None)
 
@@ -215,6 +227,10 @@ def _told(
     others = [said.get(building) for building in ids if building not in covered]
     n_known = sum(label in ("positive", "not_damaged") for label in others)
     n = n_known + (int((done.answers != audit.NOT_ASSESSABLE).sum()) if done else 0)
+    n_not_assessed = 0
+    if chip_set and done:
+        names = chip_facts(layout, chip_set)["building_ids"]
+        n_not_assessed = sum(names[row] not in said for row in np.flatnonzero(done.answers == audit.NOT_ASSESSABLE).tolist())
     n_not_covered, confirmed = others.count(None), sum(said.get(building) == "positive" for building in ids)
     if total.value is not None and total.low is not None and total.high is not None:
         more = others.count("positive")
@@ -222,18 +238,30 @@ def _told(
     is_all = done is not None and not (done.answers == audit.OPEN).any() and not n_not_covered
     n_checks = done.n_counted if done and basis != "none" else 0
     told: Literal["all", "audit", "queue", "none"] = "all" if is_all else basis
-    words = [_headline(told, total, confirmed, n, n_checks, has_audit=newest_audit is not None)]
+    words = [_headline(told, total, confirmed, n, n_not_assessed, n_checks, has_audit=newest_audit is not None)]
+    if n_not_assessed and told in ("audit", "queue"):
+        others_are = "1 more is" if n_not_assessed == 1 else f"{n_not_assessed:,} more are"
+        words.append(f"{others_are} not assessed and not in this number.")
     if newest_audit and newest_audit.state != "finished":
         words.append(newest_audit.words)
     if n_not_covered and told in ("audit", "queue"):
         words.append(f"{n_not_covered:,} footprints without an answer are not in it: no random check could draw them.")
     return HowMany(
-        confirmed, n, n_not_covered, told, total, n_checks, done.n_damaged if done and n_checks else 0, check_id,
+        confirmed, n, n_not_covered, n_not_assessed, told, total, n_checks, done.n_damaged if done and n_checks else 0, check_id,
+        checking.load(layout, check_id).run_id if check_id and told == "audit" else None,
         newest_audit.state if newest_audit else "", newest_audit.words if newest_audit else "", " ".join(words),
     )  # fmt: skip
 
 
-def _headline(basis: str, total: Estimate, confirmed: int, n: int, n_checks: int, *, has_audit: bool) -> str:
+def _headline(
+    basis: str, total: Estimate, confirmed: int, n: int, n_not_assessed: int, n_checks: int, *, has_audit: bool
+) -> str:
+    if basis == "all" and n_not_assessed:
+        which = "1 was" if n_not_assessed == 1 else f"{n_not_assessed:,} were"
+        return (
+            f"{confirmed:,} of {n:,} buildings are damaged; every building that could be judged was answered; "
+            f"{which} not assessed."
+        )
     if basis == "all":
         return f"{confirmed:,} of {n:,} buildings are damaged; every one was answered."
     if total.value is None or total.low is None or total.high is None:

@@ -37,8 +37,8 @@ def advance(layout: Layout, analyst: str, check: Check, *, done: str | None, is_
         facts, _ = checks.load(layout, check.id)
         rows, drawn = _next_rows(layout, drawn_to(check, int(facts["n_drawn"])), facts["handed"], analyst, is_second)
         ids = chip_facts(layout, check.chip_set)["building_ids"]
-        handed = facts["handed"] if is_second else facts["handed"] | {ids[row]: analyst for row in rows}
-        checks.save_facts(layout, {**facts, "handed": handed, "n_drawn": drawn})
+        handed = facts if is_second else checks.handed_out(facts, [ids[row] for row in rows], analyst)
+        checks.save_facts(layout, {**handed, "n_drawn": drawn})
         now = drawn_to(check, drawn)
         items = [
             {"building_id": ids[row], "kind": "audit", "why": "random check", "inclusion": inclusion_of(now, row)}

@@ -3,13 +3,14 @@
 A check draws buildings that nobody had answered when it began, in an order that is fixed from then on. Its answers are
 labels like others, stored as an audit's, so that nothing learns from them; only they make up its sample, and a label that is
 corrected later counts as corrected. One check at a time is open; those before are kept, and so are their answers. A check that
-was left unfinished counts as far as its order was answered (`Answered.state`).
+was left unfinished counts as far as its order was answered (`Answered.state`). Each counts its own answers alone, see
+`project.checks`; random checks of the search are those that are no check's own.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -113,15 +114,23 @@ def _begin(
     facts: dict[str, Any] = {
         "id": f"check-{secrets.token_hex(5)}", "purpose": purpose, "chip_set": chip_set, "run_id": run_id,
         "begun_by": analyst, "begun_at": store.now(), "at_event": at_event, "is_open": True,
-        "n_drawn": sample.n_drawn, "handed": {},
+        "open_spans": [[at_event, None]], "n_drawn": sample.n_drawn, "handed": {},
     }  # fmt: skip
     with queues.locked(layout):
-        for other in checks.all_checks(layout):
-            if other["is_open"]:
-                checks.save_facts(layout, {**other, "is_open": False})
+        _close_all(layout)
         checks.add(layout, facts, {name: np.asarray(getattr(sample, name)) for name in _SAMPLE})
     choices.chosen_run(layout)  # an audited run is shown, unless a person chose or published another one
     return load(layout, str(facts["id"]))
+
+
+def _close_all(layout: Layout, *, but: str = "") -> int:
+    """Close the checks that are open, but for one; return the newest event. The caller holds the lock."""
+    with store.connect(layout) as db:
+        event = labels.last_event(db)
+    for facts in checks.all_checks(layout):
+        if facts["is_open"] and facts["id"] != but:
+            checks.save_facts(layout, checks.closed(facts, event))
+    return event
 
 
 def load(layout: Layout, check_id: str) -> Check:
@@ -153,15 +162,17 @@ def end(layout: Layout, check_id: str) -> None:
     """Go back to searching; the answers stay, and estimates use those that count, see `Answered`."""
     with queues.locked(layout):
         facts, _ = checks.load(layout, check_id)
-        checks.save_facts(layout, {**facts, "is_open": False})
+        with store.connect(layout) as db:
+            checks.save_facts(layout, checks.closed(facts, labels.last_event(db)))
 
 
 def extend(layout: Layout, check_id: str, n_more: int) -> Check:
-    """Draw more of the same order; the sample stays a fair one."""
+    """Draw more of the same order and answer on; the sample stays a fair one. Another check that is open is closed."""
     with queues.locked(layout):
         facts, arrays = checks.load(layout, check_id)
         drawn = min(int(facts["n_drawn"]) + n_more, len(arrays["rows"]))
-        checks.save_facts(layout, {**facts, "n_drawn": drawn, "is_open": True})
+        event = _close_all(layout, but=check_id)
+        checks.save_facts(layout, {**checks.opened(facts, event), "n_drawn": drawn})
     return load(layout, check_id)
 
 
@@ -222,22 +233,45 @@ class Answered:
 def answered(layout: Layout, check: Check) -> Answered:
     """Find which answers are a check's, and which of them count."""
     answers = answers_of(layout, check.chip_set, check.run_id)
-    return answered_of(layout, check.chip_set, check.sample, answers, since=check.at_event, is_left=not check.is_open)
+    own, _ = checks.load(layout, check.id)
+    is_left = not check.is_open
+    return _answered(
+        layout, check.chip_set, check.sample, answers, since=check.at_event, is_left=is_left,
+        is_own=lambda one: checks.is_own(own, one.building_id, one.event, one.analyst),
+    )  # fmt: skip
 
 
-def answered_of(
-    layout: Layout, chip_set: str, drawn: progress.Audit, answers: NDArray[np.int8], *, since: int, is_left: bool
-) -> Answered:
-    """Do the same for any sample of a chip set's buildings.
+def answered_in_search(layout: Layout, chip_set: str, drawn: progress.Audit, answers: NDArray[np.int8]) -> Answered:
+    """Do the same for the random checks that the queues of the search drew, see `queueing.checks_of_search`."""
+    others = checks.all_checks(layout)
+    return _answered(
+        layout, chip_set, drawn, answers, since=0, is_left=False,
+        is_own=lambda one: not any(checks.is_own(facts, one.building_id, one.event) for facts in others),
+    )  # fmt: skip
+
+
+def _answered(
+    layout: Layout, chip_set: str, drawn: progress.Audit, answers: NDArray[np.int8], *, since: int, is_left: bool,
+    is_own: Callable[[labels.Given], bool],
+) -> Answered:  # fmt: skip
+    """Find which answers count of a sample of a chip set's buildings.
 
     Args:
         since: labels up to this event were known when the sample's order was fixed.
         is_left: nobody goes on answering it.
+        is_own: whether a random check was one of this sample.
     """
     ids: Sequence[str] = chip_facts(layout, chip_set)["building_ids"]
+    first_known: dict[str, int] = {}
+    first_check: dict[str, int] = {}
     with store.connect(layout) as db:
-        first = labels.first_answers(db, since)
-    known_at, checked_at = np.array([first.get(building, (0, 0)) for building in ids], np.int64).reshape(-1, 2).T
+        for one in labels.given_since(db, since):
+            first_known.setdefault(one.building_id, one.event)
+            if one.is_check and one.building_id not in first_check and is_own(one):
+                first_check[one.building_id] = one.event
+    known_at, checked_at = (
+        np.array([first.get(building, 0) for building in ids], np.int64) for first in (first_known, first_check)
+    )
     sample = audit.as_answered(drawn, answers, checked_at, known_at)
     rows = drawn.rows[: drawn.n_drawn]
     is_check, is_open = checked_at[rows] > 0, answers[rows] == audit.OPEN

@@ -181,32 +181,14 @@ def plain_features(layout: Layout, chip_set: str) -> NDArray[np.float32]:
 
 def scores_now(layout: Layout) -> NDArray[np.float32] | None:
     """Return the instant ranker's scores of the newest chips, float32 [N]; None where nothing can be ranked yet."""
-    found = _ranked_now(layout)
-    return None if found is None else found[0]
-
-
-def share_now(layout: Layout) -> float | None:
-    """Return the Elkan-Noto estimate of the damaged share among the unlabeled; None where there is none."""
-    found = _ranked_now(layout)
-    return None if found is None else found[1]
-
-
-def _ranked_now(layout: Layout) -> tuple[NDArray[np.float32], float | None] | None:
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
         at_event, created_at = labels.last_event(db), store.created_at(db)
-    return None if chip_set is None else _live_ranking(layout, chip_set, _stamp(layout, chip_set, created_at), at_event)
-
-
-def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> NDArray[np.float32] | None:
-    found = _live_ranking(layout, chip_set, stamp, at_event)
-    return None if found is None else found[0]
+    return None if chip_set is None else _live_scores(layout, chip_set, _stamp(layout, chip_set, created_at), at_event)
 
 
 @lru_cache(maxsize=16)
-def _live_ranking(
-    layout: Layout, chip_set: str, stamp: str, at_event: int
-) -> tuple[NDArray[np.float32], float | None] | None:
+def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> NDArray[np.float32] | None:
     """Rank a chip set's buildings by the labels after one event; None unless there are positives and others."""
     facts = chip_facts(layout, chip_set)
     with store.connect(layout) as db:
@@ -215,9 +197,10 @@ def _live_ranking(
     if not used.any() or used.all():
         return None
     prepared = _plain_features(layout, chip_set, stamp)
-    return estimates.rank_with_estimate(
+    scores, _ = estimates.rank_with_estimate(
         prepared, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged
     )
+    return scores
 
 
 def _stamp(layout: Layout, chip_set: str, created_at: str) -> str:

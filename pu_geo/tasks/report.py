@@ -168,7 +168,7 @@ def _images(columns: Mapping[str, Sequence[object]], role: str) -> str:
 def _headline(damage_map: DamageMap) -> str:
     """Say how many buildings are damaged: with an interval, or that it is not known."""
     estimate: Mapping[str, Any] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
-    words, units = text(estimate.get("words") or "", 600), damage_map.units
+    words, units = text(estimate.get("words") or "", 800), damage_map.units
     if all(estimate.get(key) is not None for key in ("estimate", "low", "high")):
         value, low, high, n = (number(estimate.get(key)) for key in ("estimate", "low", "high", "N"))
         return (

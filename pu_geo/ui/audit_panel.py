@@ -29,7 +29,7 @@ def draw(layout: Layout, run_id: str, threshold: float) -> AuditView | None:
     _status(layout, found)
     total, precision, recall = st.columns(3, gap="medium")
     damaged = auditing.how_many(layout)
-    total.markdown(f"**Damaged buildings**  \n{told(replace(damaged.total, words=damaged.words))}")
+    total.markdown(f"**Damaged buildings**  \n{told(replace(damaged.total, words=damaged.words_beside(run_id)))}")
     here = auditing.at(layout, run_id, threshold)
     if here is not None:
         precision.markdown(f"**Precision at {threshold:.3f}**  \n{told(here.precision, share=True)}")

@@ -243,34 +243,3 @@ def test_stop_rule_refuses_impossible_counts(counts: tuple[int, int, int, int]) 
         progress.stop_rule(remaining, checked, damaged, at_most_left=left)
     with pytest.raises(ValueError, match="confidence"):
         progress.stop_rule(10, 0, 0, at_most_left=0, confidence=1.0)
-
-
-# The curve
-
-
-def test_curve_counts_buildings_not_clicks() -> None:
-    # Damaged; another, not damaged; the first corrected to not damaged; the second cleared; the first damaged again.
-    rows = np.array([7, 3, 7, 3, 7])
-    seen, found = progress.found_curve(rows, np.array([1, 0, 0, 0, 1], bool), np.array([0, 0, 0, 1, 0], bool))
-    assert seen.tolist() == [1, 2, 2, 1, 1]
-    assert found.tolist() == [1, 1, 0, 0, 1]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_curve_equals_a_loop(seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    rows, is_positive, is_cleared = draw.integers(0, 15, 60), draw.random(60) < 0.5, draw.random(60) < 0.3
-    labels: dict[int, bool] = {}
-    expected = []
-    for row, positive, cleared in zip(rows.tolist(), is_positive.tolist(), is_cleared.tolist(), strict=True):
-        labels.pop(row, None)
-        if not cleared:
-            labels[row] = positive
-        expected.append((len(labels), sum(labels.values())))
-    seen, found = progress.found_curve(rows, is_positive, is_cleared)
-    assert list(zip(seen.tolist(), found.tolist(), strict=True)) == expected
-
-
-def test_curve_of_no_answers_is_empty() -> None:
-    seen, found = progress.found_curve(np.empty(0, np.int64), np.empty(0, np.bool_))
-    assert len(seen) == len(found) == 0

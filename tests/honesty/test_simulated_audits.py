@@ -18,7 +18,7 @@ N_ROUNDS = 1000
 N_CHECKS = 200
 PREVALENCES = (0.005, 0.03, 0.20, 0.60)
 LEAST_COVERAGE = 0.93
-OPEN = audit.ANSWERS["open"]
+OPEN = audit.OPEN
 
 
 @dataclass

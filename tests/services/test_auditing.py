@@ -8,16 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mapped_parts import RUN, N, answer_audit, mapped_project, say, say_all, say_checks
+from mapped_parts import RUN, N, answer_audit, hand_out, mapped_project, say, say_all, say_checks
 from numpy.typing import NDArray
 from small_parts import square_table
 
 from pu_geo.analysis import audit
 from pu_geo.cli import main
 from pu_geo.errors import PuGeoError
-from pu_geo.project import contents, runs, store
-from pu_geo.project.layout import Layout
+from pu_geo.project import checks, contents, labels, queues, runs, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.services import auditing, checking
+from pu_geo.services.imagery import chip_facts
 
 
 @pytest.fixture
@@ -137,7 +139,7 @@ def search_on(layout: Layout, truth: NDArray[np.bool_]) -> None:
     say_all(layout, np.flatnonzero(truth & ~known).tolist(), truth)
 
 
-OPEN = audit.ANSWERS["open"]
+OPEN = audit.OPEN
 
 
 def test_clicks_of_a_search_after_an_audit_was_left_are_no_checks(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
@@ -162,6 +164,124 @@ def test_clicks_of_a_search_after_an_audit_was_left_are_no_checks(mapped: tuple[
     facts = auditing.facts(layout, RUN, 0.5)
     assert facts is not None
     assert (facts["state"], facts["n_counted"]) == ("reduced", 80)
+
+
+def test_a_check_of_the_search_lets_no_click_into_an_audit_that_was_left(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    """Before: a later random check of the search was taken for one of the audit; the clicks before it counted with it."""
+    layout, truth = mapped
+    check = checking.begin_audit(layout, RUN, 40, "ann")
+    say_checks(layout, truth, check, 3)
+    checking.end(layout, check.id)
+    rows = check.sample.rows.tolist()
+    hand_out(
+        layout, check, [f"b{row}" for row in rows[3:20]]
+    )  # the rest of the queue, on the screen when the audit was left
+    say_all(layout, rows[3:9], truth)
+    assert checking.answered(layout, checking.load(layout, check.id)).n_counted == 3
+    say_check_of_search(layout, f"b{rows[9]}", truth[rows[9]])
+    found = checking.answered(layout, checking.load(layout, check.id))
+    assert (found.n_counted, found.n_answered) == (3, 3)
+    checking.extend(layout, check.id, 0)  # opened again: goes on with what is still open, and has passed by what is known
+    say(layout, f"b{rows[10]}", "not_damaged", check=check)
+    assert checking.answered(layout, checking.load(layout, check.id)).n_counted == 11
+
+
+def test_who_searches_beside_an_open_audit_answers_no_check_of_it(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    """Bob does not take part: the queue of the search shows him random checks of its own."""
+    layout, truth = mapped
+    check = checking.begin_audit(layout, RUN, 40, "ann")
+    say_checks(layout, truth, check, 3)
+    rows = check.sample.rows.tolist()
+    hand_out(layout, check, [f"b{row}" for row in rows[3:12]], "ann")
+    say_all(layout, rows[3:9], truth)
+    say_check_of_search(layout, f"b{rows[9]}", truth[rows[9]], "bob")
+    assert checking.answered(layout, check).n_counted == 3
+    say(layout, f"b{rows[10]}", "not_damaged", check=check)  # ann goes on: what is known by then was passed by
+    assert checking.answered(layout, check).n_counted == 11
+
+
+def test_who_had_a_check_before_another_may_still_answer_it(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, truth = mapped
+    check = checking.begin_audit(layout, RUN, 40, "ann")
+    say_checks(layout, truth, check, 3)
+    fourth = f"b{check.sample.rows[3]}"
+    for analyst in ("ann", "bob", "eve"):
+        hand_out(layout, check, [fourth], analyst)
+    say_check_of_search(layout, fourth, False, "bob")
+    assert checking.answered(layout, check).n_answered == 4
+
+
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_two_audits_count_their_own_answers(mapped: tuple[Layout, NDArray[np.bool_]], is_ended: bool) -> None:
+    layout, truth = mapped
+    first = checking.begin_audit(layout, RUN, 40, "ann")
+    say_checks(layout, truth, first, 3)
+    if is_ended:
+        checking.end(layout, first.id)
+    hand_out(layout, first, [f"b{row}" for row in first.sample.rows[3:20].tolist()])
+    say_all(layout, first.sample.rows[3:9].tolist(), truth)
+    second = checking.begin_audit(layout, RUN, N - 11, "ann")  # draws all that is open, the first one's rows too
+    say_checks(layout, truth, second, N - 11)
+    found = [checking.answered(layout, checking.load(layout, one.id)) for one in (first, second)]
+    assert [one.n_counted for one in found] == [3, N - 11]
+    assert [one.n_answered for one in found] == [3, N - 11]
+
+
+def test_an_audit_that_is_opened_again_closes_the_other_one(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, truth = mapped
+    first = checking.begin_audit(layout, RUN, 40, "ann")
+    say_checks(layout, truth, first, 3)
+    second = checking.begin_audit(layout, RUN, 60, "ann")
+    say_checks(layout, truth, second, 1)
+    checking.extend(layout, first.id, 0)
+    found = checking.open_check(layout)
+    assert found is not None
+    assert found.id == first.id
+    say(layout, f"b{second.sample.rows[2]}", "not_damaged", check=second)  # from a page that was left open
+    assert checking.answered(layout, checking.load(layout, second.id)).n_answered == 1
+
+
+def test_an_audit_of_before_counts_as_it_did(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    """Facts on disk that do not say when the audit was open: every random check since it began may be its own."""
+    layout, truth = mapped
+    check = checking.begin_audit(layout, RUN, 40, "ann")
+    say_checks(layout, truth, check, 3)
+    facts, _ = checks.load(layout, check.id)
+    old = {name: value for name, value in facts.items() if name != "open_spans"}
+    checks.save_facts(layout, {**old, "is_open": False})
+    assert checking.answered(layout, checking.load(layout, check.id)).n_counted == 3
+    checks.save_facts(layout, {**old, "is_open": True})
+    checking.end(layout, check.id)  # known from here on
+    say(layout, f"b{check.sample.rows[3]}", "not_damaged", check=check)
+    assert checking.answered(layout, checking.load(layout, check.id)).n_counted == 3
+
+
+def test_checks_of_an_audit_let_no_click_into_the_sample_of_the_search(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, truth = mapped
+    drawn = audit.design(np.zeros(N), np.arange(N) < 2, n=40, seed=3, cuts=())
+    arrays = {name: np.asarray(getattr(drawn, name)) for name in ("rows", "stratum", "low", "high", "n_drawn")}
+    queues.save_state(layout, "set", {**arrays, "is_shown": np.zeros(N, np.bool_), "recent": np.zeros(0, np.int64)})
+    rows = drawn.rows[:40].tolist()
+    for row in rows[:30]:
+        say_check_of_search(layout, f"b{row}", truth[row])
+    say_all(layout, rows[30:38], truth)
+    before = auditing.how_many(layout)
+    check = checking.begin_audit(layout, RUN, N - 40, "ann")
+    say(layout, f"b{rows[38]}", "not_damaged", check=check)
+    checking.end(layout, check.id)
+    after = auditing.how_many(layout)
+    assert (before.basis, before.n_checks, after.basis, after.n_checks) == ("queue", 30, "queue", 30)
+    say_check_of_search(layout, f"b{rows[39]}", False)
+    assert auditing.how_many(layout).n_checks == 40
+
+
+def say_check_of_search(layout: Layout, building: str, is_damaged: bool, analyst: str = "ann") -> None:
+    op = LabelOp(
+        f"of-search-{building}", building, "positive" if is_damaged else "not_damaged", shown="audit", inclusion=0.1
+    )
+    with store.connect(layout) as db:
+        (ack,) = labels.append(db, [op], analyst=analyst, screen="queue")
+    assert ack.error is None
 
 
 def test_chances_of_what_is_left_go_down_as_the_search_finds_damage(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
@@ -234,6 +354,20 @@ def test_an_audit_counts_the_confirmed_and_what_was_added_since(mapped: tuple[La
     assert "3 footprints without an answer are not in it" in after.words
 
 
+SILENT = "ranker-2"
+
+
+def run_with_a_silent_scene(layout: Layout, n: int) -> None:
+    """Add a run that has no evidence in the scene of the last n buildings."""
+    facts = chip_facts(layout, "set")
+    groups = [0] * (N - n) + [1] * n
+    write_json(layout.chip_facts("set"), {**facts, "sensor_group": groups, "look_group": groups})
+    with store.connect(layout) as db:
+        run = replace(runs.find(db, RUN), run_id=SILENT, without_answers=(1,))
+        scores = np.asarray(runs.array(layout, RUN, "scores"))
+        runs.finish(db, layout, run, ids=runs.building_ids_of(layout, RUN), scores=scores, arrays={})
+
+
 def test_an_audit_just_begun_does_not_take_the_estimate_away(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
     layout, truth = mapped
     answer_audit(layout, truth, 100)
@@ -251,7 +385,42 @@ def test_every_building_answered_needs_no_estimate(mapped: tuple[Layout, NDArray
     told = auditing.how_many(layout)
     n_damaged = int(truth[2:].sum())
     assert (told.basis, told.total.value, told.total.low, told.total.high) == ("all", n_damaged, n_damaged, n_damaged)
+    assert told.n_not_assessed == 2  # without data
+    assert told.words == (
+        f"{n_damaged} of {N - 2} buildings are damaged; every building that could be judged was answered; 2 were not assessed."
+    )
+    assert told.as_mapping()["method"] == "count: every building that could be judged was answered; the others are not in it"
+    for row in range(2):
+        say(layout, f"b{row}", "not_assessable")  # a person's answer too
+    told = auditing.how_many(layout)
+    assert (told.basis, told.n_not_assessed) == ("all", 0)
     assert told.words == f"{n_damaged} of {N - 2} buildings are damaged; every one was answered."
+    assert told.as_mapping()["method"] == "count: every building was answered"
+
+
+def test_what_a_run_does_not_assess_is_named_beside_the_number(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    """Before: "About 18 of 248 buildings are damaged", and no word of the 150 in a scene without answers."""
+    layout, truth = mapped
+    run_with_a_silent_scene(layout, 150)
+    answer_audit(layout, truth, 120, run_id=SILENT)
+    told = auditing.how_many(layout)
+    assert (told.basis, told.n, told.n_not_covered, told.n_not_assessed) == ("audit", 248, 0, 152)
+    assert told.run_id == SILENT
+    assert "152 more are not assessed and not in this number." in told.words
+    plain = told.as_mapping()
+    assert (plain["not_assessed"], plain["run_id"], plain["words"]) == (152, SILENT, told.words)
+    last = N - 1
+    say(layout, f"b{last}", "positive")  # a person assessed one of them
+    after = auditing.how_many(layout)
+    assert (after.n, after.n_not_assessed) == (249, 151)
+
+
+def test_the_run_that_a_number_rests_on_is_named_beside_another_one(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, truth = mapped
+    answer_audit(layout, truth, 100)
+    told = auditing.how_many(layout)
+    assert told.words_beside(RUN) == told.words
+    assert told.words_beside("ranker-9") == f"{told.words} By the audit of {RUN}, another run than this one."
 
 
 def test_more_checks_are_the_same_sample(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:

@@ -196,6 +196,15 @@ def test_an_audit_fills_chances_weights_and_bands(mapped: tuple[Layout, NDArray[
     assert "calibration" not in json.loads((layout.exports / "v1" / "damage_map.run.json").read_text())["audit"]
 
 
+def test_the_report_names_what_is_not_assessed_beside_the_number(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, truth = mapped
+    answer_audit(layout, truth, 200)
+    made = write(layout)
+    assert (made["estimate"]["not_assessed"], made["estimate"]["run_id"]) == (2, RUN)  # type: ignore[index]
+    report = (layout.exports / "v1" / "report.html").read_text(encoding="utf-8")
+    assert "2 more are not assessed and not in this number." in report
+
+
 def test_bands_follow_the_audits_thresholds(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
     layout, _ = mapped
     audit = {
