@@ -161,10 +161,10 @@ def test_a_real_event_goes_from_paths_to_chips(screen: Screen, joplin: Path, scr
     text = screen.text()
     for words in (
         "The pair is usable",
-        "Pre covers post 100%",
+        f"Pre shows buildings {made.result['n']:,} of {made.result['n']:,}",
         "0.45 / 0.45 m",
         f"of {made.result['n']}",
-        "No data in chips",
+        "No data in outlines",
     ):
         assert words in text
     screen.page.screenshot(path=screenshots / "imagery_joplin.png", full_page=True)
