@@ -27,7 +27,8 @@ def _choose(options: argparse.Namespace) -> None:
         "run_id": found.run_id, "method": found.method, "why": why, "threshold": limit.value,
         "threshold_origin": limit.origin, "audit_id": check.id if check else "not audited",
     }  # fmt: skip
-    say(options, told, f"{mapping.which_words(told)} It is {choices.WHY_WORDS[why]}.")
+    lines = [f"{mapping.which_words(told)} It is {choices.WHY_WORDS[why]}.", *mapping.newer_words(layout, found.run_id)]
+    say(options, told, "\n".join(lines))
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -35,8 +36,18 @@ def _export(options: argparse.Namespace) -> None:
     args = mapping.map_arguments(layout, options.run, options.threshold)
     result = run_job(layout, "export", {**args, "format": options.format, "out": absolute([options.out])[0],
                                          "local": options.local_coordinates}, options)  # fmt: skip
-    words = f"Wrote {result['n']} {result['units']} to {result['out']}: {result['flagged']} flagged or confirmed damaged."
-    say(options, result, "\n".join([words, mapping.which_words(result), *result["doubts"]]))
+    words = f"Wrote {result['n']} {result['units']} to {result['out']}: {_counts_words(result)}"
+    say(options, result, "\n".join([words, *_about(layout, result)]))
+
+
+def _counts_words(result: Mapping[str, Any]) -> str:
+    hidden = f", {result['not_assessed']:,} not assessed" if result["not_assessed"] else ""
+    return f"{result['flagged']:,} flagged or confirmed damaged{hidden}."
+
+
+def _about(layout: Layout, result: Mapping[str, Any]) -> list[str]:
+    """Return which run and threshold an export rests on, and what is doubtful in it."""
+    return [mapping.which_words(result), *mapping.newer_words(layout, str(result["run_id"])), *result["doubts"]]
 
 
 def _publish(options: argparse.Namespace) -> None:
@@ -45,10 +56,8 @@ def _publish(options: argparse.Namespace) -> None:
                                      local=options.local_coordinates)  # fmt: skip
     result = run_job(layout, "publish", args, options)
     changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
-    words = (
-        f"Wrote {result['version']} into {result['out']}: {result['flagged']} of {result['n']} {result['units']} damaged."
-    )
-    say(options, result, "\n".join([words + changed, mapping.which_words(result), *result["doubts"]]))
+    words = f"Wrote {result['version']} with {result['n']} {result['units']} into {result['out']}: {_counts_words(result)}"
+    say(options, result, "\n".join([words + changed, *_about(layout, result)]))
 
 
 def _audit(options: argparse.Namespace) -> None:

@@ -74,7 +74,8 @@ def test_a_chosen_run_and_threshold_are_exported_published_and_audited(
         "audit_id": "not audited",
     }  # fmt: skip
     which = f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), not audited."
-    assert words(capsys, "choose", layout.folder) == f"{which} It is chosen by a person.\n"
+    newer = "Run ranker-2 is newer and not shown; `pu-geo choose event.pugeo --run latest` makes it the map."
+    assert words(capsys, "choose", layout.folder) == f"{which} It is chosen by a person.\n{newer}\n"
     assert which in words(capsys, "export", layout.folder, "--out", tmp_path / "map.csv", "--format", "csv")
     side = json.loads((tmp_path / "map.run.json").read_text())
     assert {name: side[name] for name in ("run_id", "threshold", "threshold_origin", "audit_id")} == {

@@ -96,6 +96,12 @@ def scene_rows(
         doubt = _doubt(row, n_open, n_silent, usual, scores[here & is_open], scores[known]) if name else ""
         if name and not doubt and usual is None and n_open and is_other[here].any():
             doubt = _OTHER_SENSOR.format(scene=name)
+        n_below = int((here & (said == "positive") & (np.asarray(scores, np.float64).round(4) < round(threshold, 4))).sum())
+        if name and not doubt and n_damaged and n_below * 2 >= n_damaged and n_open >= LEAST_BUILDINGS:
+            doubt = (
+                f"Scene {name}: {n_below:,} of {n_damaged:,} buildings marked damaged there score below the threshold, so the run "
+                "misses damage in that scene. Mark more there and train again, or lower the threshold."
+            )
         rows.append(SceneRow(**{**asdict(row), "doubt": doubt}))
     return rows
 

@@ -154,6 +154,15 @@ def which_words(facts: Mapping[str, Any]) -> str:
     return f"Run {facts['run_id']}{method}, threshold {float(facts['threshold']):.4g}{origin}{audit}."
 
 
+def newer_words(layout: Layout, run_id: str) -> list[str]:
+    """Return that a newer run waits to be chosen, in a sentence; nothing where this is the newest."""
+    with store.connect(layout) as db:
+        newest = runs.find(db, "latest").run_id
+    if newest == run_id:
+        return []
+    return [f"Run {newest} is newer and not shown; `pu-geo choose {layout.folder.name} --run latest` makes it the map."]
+
+
 def start_adding_areas(layout: Layout, path: str, layer: str) -> str:
     """Start the job that reads areas such as districts; return its id.
 

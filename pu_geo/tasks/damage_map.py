@@ -283,7 +283,8 @@ def _imagery(ids: Sequence[str], chips: Mapping[str, Any], scenes: Sequence[Scen
         uses_role = role == "post" or assessability.needs_pre(chips)
         alone = next((name for name, one in used.items() if one["role"] == role), None)
         shown = chips.get(f"{role}_scene") or [alone] * len(row)
-        names = [shown[row[one]] if one in row and uses_role else None for one in ids]
+        lacks = assessability.lacks_pre(chips) if role == "pre" else np.zeros(len(row), np.bool_)
+        names = [shown[row[one]] if one in row and uses_role and not lacks[row[one]] else None for one in ids]
         columns[f"{role}_image_id"] = names
         columns[f"{role}_date"] = [used[name]["date"] if name in used else None for name in names]
         if role == "post":
@@ -331,7 +332,7 @@ def _metadata(
         **_accepted(facts),
         "threshold": limit.value,
         "threshold_origin": limit.origin,
-        "audit_id": "not audited" if audit is None else audit["check_id"],
+        "audit_id": audit["check_id"] if audit is not None and audit["total"]["value"] is not None else "not audited",
         "counts": {value: binary.count(value) for value in ("damaged", "not_flagged", "not_assessed")},
         "audit": None if audit is None else {key: value for key, value in audit.items() if key != "calibration"},
         "run_warnings": list(facts.warnings),

@@ -10,6 +10,7 @@ from pu_geo.analysis import metrics
 from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.services import choices
 
 
 def evaluate(
@@ -24,7 +25,7 @@ def evaluate(
         exclude: values that are left out (not known).
 
     Returns:
-        {"run_id", "method", "n", "n_positive", "auc", "ap", "precision_at_k" (k = n_positive), "threshold", "oa", "f1"}
+        {"run_id", "method", "n", "n_not_assessed" of them on the map although they have a score, "n_positive", "auc", "ap", "precision_at_k" (k = n_positive), "threshold", "oa", "f1"}
 
     Raises:
         PuGeoError: if the field is not there, or one of the two classes is empty.
@@ -49,11 +50,14 @@ def evaluate(
             "Check the values given with --positive.",
         )
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float64)[kept]
+    hidden = choices.reasons_of(layout, facts) or {}
+    n_hidden = sum(building in hidden for building, is_kept in zip(pu.building_ids, kept, strict=True) if is_kept)
     called = scores >= facts.threshold
     return {
         "run_id": facts.run_id,
         "method": facts.method,
         "n": len(scores),
+        "n_not_assessed": n_hidden,
         "n_positive": int(is_damaged.sum()),
         "auc": round(metrics.auc(scores, is_damaged), 4),
         "ap": round(metrics.average_precision(scores, is_damaged), 4),

@@ -146,6 +146,7 @@ def _header(damage_map: DamageMap, title: str) -> str:
     version = f"Version {text(told['product_version'], 20)}. " if told.get("product_version") else ""
     event = f"Event: {text(told['event'], 100)}. " if told.get("event") else ""
     before, after = _images(columns, "pre"), _images(columns, "post")
+    before = "not used" if told.get("bands_why") else before
     gsd = next((value for value in columns.get("post_gsd_m", ()) if value is not None), None)
     size = f", {float(str(gsd)):.2g} m per pixel" if gsd is not None else ""
     answered = max((str(value) for value in columns.get("labelled_at", ()) if value), default="")

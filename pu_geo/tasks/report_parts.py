@@ -16,6 +16,7 @@ from pu_geo.tasks.report_curve import curve_svg
 DASH = "\u2013"
 BUILDINGS = Units(1)
 MOST_AREAS, MOST_SUMS, MOST_WARNINGS, MOST_SCENES = 15, 8, 4, 4  # so that the report keeps to three pages
+MOST_FLAGGED = 0.9
 FEW_POSITIVES = 30  # the demo's 30 clicks; PRODUCT speaks of 10 to 30 for a first ranking
 _LONGEST_TEXT = 300
 _HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # control signs, also those that turn the direction of writing
@@ -95,7 +96,7 @@ def audit_section(audit: Mapping[str, Any] | None, units: Units = BUILDINGS) -> 
     if audit is None:
         return section(
             "Audit",
-            f"<p>None was made. Nobody knows how many of the flagged {units.several} are damaged, nor how much damage is missed: "
+            f"<p>None was made of this run's map. Nobody knows how many of the flagged {units.several} are damaged, nor how much damage is missed: "
             f"the scores are <b>a rank, not a probability</b>. An audit answers a few hundred {units.several} drawn at random.</p>",
         )
     here, agreement = audit.get("at_threshold"), audit.get("agreement")
@@ -219,7 +220,7 @@ def _limits_of_coverage(damage_map: DamageMap) -> list[str]:
         told.append(
             f"{unseen:,} of {n:,} {damage_map.units.several} ({percent(unseen / n)}) were not assessed: {why or 'no reason given'}."
         )
-    if not count(columns.get("pre_image_id", ())):
+    if not count(columns.get("pre_image_id", ())) and not damage_map.metadata.get("bands_why"):
         told.append(
             "There is no picture from before the event: what was damaged or under construction before may be flagged."
         )
@@ -244,6 +245,9 @@ def _limits_of_outlines(damage_map: DamageMap) -> list[str]:
         told.append(
             f"Another file lies now where {names} was: the map shows the picture that was there when chips were cut."
         )
+    missing = metadata.get("sources_missing")
+    if isinstance(missing, Sequence) and missing:
+        told.append(f"The files of {', '.join(map(str, missing[:5]))} are gone: nobody can look at them again.")
     doubles = metadata.get("n_duplicates")
     if isinstance(doubles, int) and doubles:
         told.append(f"{doubles:,} outlines are the same building as another one, which every number here counts twice.")
@@ -290,11 +294,18 @@ def _limits_of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -
             f"{ungraded:,} {damage_map.units.several} that people marked damaged have no grade: they may be anything up to "
             "destroyed."
         )
-    if audit is None:
+    binary = count(columns["damage_binary"])
+    n_assessed = binary["damaged"] + binary["not_flagged"]
+    if binary["damaged"] > MOST_FLAGGED * n_assessed:
+        told.append(
+            f"{binary['damaged']:,} of {n_assessed:,} assessed {damage_map.units.several} are flagged or confirmed: the threshold "
+            "hardly tells damaged from undamaged ones. Choose it by an audit."
+        )
+    if audit is None or audit["total"].get("value") is None:
         estimate: Mapping[str, object] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
         unknown = ", and no number of damaged buildings is estimated" if estimate.get("estimate") is None else ""
         told.append(f"Without an audit the scores are a rank, not a probability{unknown}.")
-    elif audit["state"] != "finished":
+    if audit is not None and audit["state"] != "finished":
         told.append(str(audit["words"]))
     return told
 

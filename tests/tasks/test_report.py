@@ -123,7 +123,7 @@ def test_without_an_audit_no_number_of_damaged_buildings_stands_as_a_fact(tmp_pa
     assert "4,321" not in seen
     assert "4321" not in seen
     assert "95 % interval" not in seen
-    assert "Audit None was made." in seen
+    assert "Audit None was made of this run's map." in seen
 
 
 def test_without_a_guess_none_is_printed(tmp_path: Path) -> None:
