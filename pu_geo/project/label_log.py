@@ -19,7 +19,8 @@ MAX_COMMENT = 500
 MAX_TYPES, MAX_TYPE = 20, 60  # damage types of an answer, and characters of each
 NEWEST = (1 << 63) - 1
 COLUMNS = (
-    "a.event, a.op, a.building_id, a.label, a.analyst, ifnull(a.origin_at, a.at), a.screen, a.kind, a.undoes, a.reason, "
+    "a.event, a.op, a.building_id, a.label, a.analyst, ifnull(a.origin_at, a.at), a.screen, "
+    "CASE WHEN a.kind = 'import' AND a.origin_kind = 'simulated' THEN 'simulated' ELSE a.kind END, a.undoes, a.reason, "
     "a.damage_types, a.comment, a.shown, a.inclusion"
 )
 _TYPES_COLUMN = 10
@@ -48,6 +49,7 @@ class LabelOp:
         inclusion: probability, (0, 1], with which an audit drew the building; given for "audit" and for nothing else.
         analyst: whose answer it is, where that is not who stores it (imports).
         at: when it was given, ISO 8601 with a time zone, where that is not now (imports).
+        is_simulated: taken from known labels for a trial, where it was made (imports); nobody looked.
     """
 
     op: str
@@ -61,6 +63,7 @@ class LabelOp:
     inclusion: float | None = None
     analyst: str | None = None
     at: str | None = None
+    is_simulated: bool = False
 
 
 def problem(db: sqlite3.Connection, op: LabelOp, *, longest_op: int = MAX_OP) -> str | None:

@@ -65,6 +65,7 @@ def _insert(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str, kind
             "imported_by": analyst if op.analyst else None,
             "at": now(),
             "origin_at": utc(op.at),
+            "origin_kind": "simulated" if op.is_simulated else None,
             "screen": screen,
             "kind": kind,
             "act": op.act or op.op,

@@ -27,6 +27,8 @@ from pu_geo.tasks.export_labels import LABEL_NAMES
 MAX_BYTES = 200_000_000
 _ALIASES = {name: label for label, name in LABEL_NAMES.items()}
 _DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at")
+_SOURCES = ("kind", "label_source")
+"""Columns of label files and of damage maps that say how an answer came."""
 _ORIGIN = ("analyst", "at")  # whose answer it is and when they gave it: no part of the answer
 _OF_MAP = ("analyst", "at", "reason", "shown", "inclusion")
 _NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")
@@ -75,7 +77,7 @@ def import_labels(
     with store.connect(layout) as db:
         grid = contents.grid(db)
     if exported is not None:
-        table, columns = [_as_row(one) for one in exported[0]], ["building_id", "label", *_DETAILS]
+        table, columns = [_as_row(one) for one in exported[0]], ["building_id", "label", *_DETAILS, *_SOURCES]
         xy = np.full((len(table), 2), np.nan) if systems.is_local(grid.crs) else into_project(exported[1], grid)
     elif columns:
         xy = _places_of(table, columns, grid, source.name)
@@ -179,7 +181,7 @@ def _checked_source(path: str) -> Path:
 def _is_news(said: Mapping[str, Any], known: LabelEvent | None) -> bool:
     """Say whether a row differs, in what it speaks of, from the answer that stands; no answer is one that was cleared."""
     standing = known or _NO_ANSWER
-    return any(value != getattr(standing, name) for name, value in said.items() if name not in _ORIGIN)
+    return any(value != getattr(standing, name) for name, value in said.items() if name not in (*_ORIGIN, "is_simulated"))
 
 
 def _details(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,6 +192,8 @@ def _details(given: Mapping[str, Any]) -> dict[str, Any]:
         said["damage_types"] = _types(given["damage_types"])
     if "inclusion" in given:
         said["inclusion"] = _number(given["inclusion"])
+    if any(given.get(name) == "simulated" for name in _SOURCES):
+        said["is_simulated"] = True
     return {**said, **{name: str(given[name]) for name in _ORIGIN if given.get(name)}}
 
 
@@ -233,7 +237,7 @@ def _as_row(properties: Mapping[str, Any]) -> dict[str, str]:
     """Write a building of an exported damage map as a row of CSV has it."""
     types = properties.get("damage_types")
     texts = {name: "" if value is None else str(value) for name, value in properties.items()}
-    return dict.fromkeys(("label", *_DETAILS), "") | texts | {"damage_types": json.dumps(types or [])}
+    return dict.fromkeys(("label", *_DETAILS, *_SOURCES), "") | texts | {"damage_types": json.dumps(types or [])}
 
 
 def _in_our_words(row: Mapping[str, str]) -> Mapping[str, str]:
@@ -250,6 +254,7 @@ def _csv_rows(table: Sequence[Mapping[str, str]], columns: Sequence[str]) -> tup
     """Return what each row with a label says, and which these are; without a label column all are positive."""
     is_map = "labeller" in columns or bool(table and "labeller" in table[0])
     names = [name for name in _DETAILS if name in columns or (is_map and name in _OF_MAP)]
+    names += [name for name in _SOURCES if name in columns]
     rows, is_open = [], []
     for number, row in enumerate(map(_in_our_words, table)):
         label = row["label"].strip() if "label" in columns else "positive"

@@ -37,7 +37,7 @@ def test_replayed_event_is_an_import_that_keeps_name_time_and_kind(project: Layo
     with store.connect(project) as db:
         assert replay(db, past(7, "simulated"))[0] == Ack("op7", 1)
         found = labels.current(db)["b1"]
-        assert (found.analyst, found.at, found.kind, found.screen) == ("ann", AT, "import", "map")
+        assert (found.analyst, found.at, found.kind, found.screen) == ("ann", AT, "simulated", "map")
         assert db.execute("SELECT origin_kind, imported_by FROM label_event").fetchone() == ("simulated", "carl")
         assert db.execute("SELECT labeller, labelled_at FROM damage_map WHERE label <> ''").fetchone() == ("ann", AT)
 

@@ -407,3 +407,17 @@ def test_point_in_two_footprints_goes_to_the_one_it_names(tmp_path: Path) -> Non
     import_labels(other, str(out), analyst="ann")
     with store.connect(other) as db:
         assert labels.current_labels(db) == {"high": "positive"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "geojson"])
+def test_simulated_answers_stay_simulated_in_another_project(project: Layout, tmp_path: Path, ending: str) -> None:
+    """Exported and imported they were answers like any other, and the map no longer spoke of a trial."""
+    with store.connect(project) as db:
+        labels.append(db, [LabelOp("s1", "b1", "positive")], analyst="ann", screen="cli", kind="simulated")
+        labels.append(db, [LabelOp("c2", "b2", "positive")], analyst="ann", screen="map")
+    export_labels(project, str(tmp_path / f"labels.{ending}"))
+    other = new_project(tmp_path, "other")
+    import_labels(other, str(tmp_path / f"labels.{ending}"), analyst="bob")
+    with store.connect(other) as db:
+        kinds = {building: event.kind for building, event in labels.current(db).items()}
+    assert kinds == {"b1": "simulated", "b2": "import"}
