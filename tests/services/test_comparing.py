@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -267,3 +268,13 @@ def test_a_correlation_is_said_in_words(made: tuple[Layout, NDArray[np.bool_]], 
     found = comparing.compare(layout, RUN, "copy-1")
     told = compared_words.agreement_words(replace(found, ranked=replace(found.ranked, spearman=rho)))
     assert words in told[0]
+
+
+def test_what_either_run_does_not_assess_is_left_out(made: tuple[Layout, NDArray[np.bool_]]) -> None:
+    """A run without evidence in another sensor's scene was compared on the buildings that its own map refuses."""
+    layout, _ = made
+    path = layout.chip_facts("set")
+    look = [0] * (N - 150) + [1] * 150
+    write_json(path, {**json.loads(path.read_text()), "look_group": look, "sensor_group": look})
+    add_run(layout, "silent-1", scores_of(layout) ** 2, without_answers=(1,))
+    assert comparing.compare(layout, RUN, "silent-1").ranked.n_left_out == 2 + 150  # b0 and b1 have no data

@@ -15,7 +15,7 @@ from pu_geo.analysis import agreement
 from pu_geo.errors import JobCancelled, ModelError, ProjectError
 from pu_geo.project import labels, runs, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import RunFacts
 from pu_geo.services import exploring, mapping, models, story, training
 from pu_geo.tasks.ensemble import ensemble
@@ -191,3 +191,14 @@ def test_its_map_is_published_and_reported(layout: Layout) -> None:
     )
     assert json.loads((folder / "damage_map.run.json").read_text())["average_of"] == list(MEMBERS)
     assert "the mean rank of several runs" in (folder / "report.html").read_text()
+
+
+def test_hidden_buildings_teach_an_average_nothing_and_its_members_silent_scenes_are_its_own(layout: Layout) -> None:
+    path = layout.chip_facts("set")
+    look = [0] * (N - 4) + [1] * 4
+    hidden = [0.9 if row in (2, N - 5) else 0.0 for row in range(N)]
+    write_json(path, {**json.loads(path.read_text()), "nodata_share": hidden, "look_group": look, "sensor_group": look})
+    add_run(layout, "silent-1", 3, without_answers=(1,))
+    made = averaged(layout, MEMBERS[0], "silent-1")
+    assert (made.n_hidden, made.n_positive) == (2, 5)  # b2 was clicked, and shows nothing
+    assert made.without_answers == (1,)
