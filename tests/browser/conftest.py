@@ -57,7 +57,7 @@ def chromium_page(chromium) -> Iterator[object]:
     page.troubles = []
     page.on("request", lambda request: _note_outside(page, request.url))
     page.on("websocket", lambda socket_: _note_outside(page, socket_.url))
-    page.on("pageerror", lambda error: page.troubles.append(str(error)))
+    page.on("pageerror", lambda error: page.troubles.append(error.stack or str(error)))
     yield page
     context.close()
     assert page.outside == [], "requests left this machine"

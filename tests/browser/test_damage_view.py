@@ -284,3 +284,17 @@ def test_a_click_costs_a_few_kilobytes(chromium_page, app: str) -> None:
     per_click = (sum(received) - before) / 5
     sys.stdout.write(f"{per_click / 1024:.1f} kB a click\n")
     assert 0 < per_click < 12 * 1024
+
+
+@pytest.mark.parametrize("width", [900, 1100, 1280, 1366, 1400, 1440, 1600, 1920])
+def test_the_map_does_not_move_under_clicks_whatever_the_line_above_it_says(chromium_page, app: str, width: int) -> None:
+    """The line broke in two while clicks were saved, on some widths, and the next click fell on other ground."""
+    page = chromium_page
+    page.set_viewport_size({"width": width, "height": 900})
+    open_view(page, app)
+    line, picture = page.locator(".pugeo header"), page.locator(".pugeo .mappane")
+    before = picture.bounding_box()["y"]
+    for status, counts in (("Saved", "1 positive"), ("Saving 1,234 …", "1,234 positive"), ("offline? 1,234 waiting", "x" * 90)):
+        for name, text in ((".status", status), (".counts", counts)):
+            line.locator(name).evaluate("(element, text) => (element.textContent = text)", text)
+        assert picture.bounding_box()["y"] == before

@@ -195,7 +195,7 @@ export class DamageView {
       this.isLooking = true;
       requestAnimationFrame(() => {
         this.isLooking = false;
-        this.#showTarget();
+        if (!this.isGone) this.#showTarget();
       });
     };
     this.targetLater = later;
@@ -375,6 +375,7 @@ export class DamageView {
     this.presence.dispose();
     this.stopKeys();
     this.stopTarget();
+    this.isGone = true; // a frame that was asked for may still come
     if (this.log) {
       this.log.disconnect(this);
       if (this.log.changed === this.logChanged) this.log.changed = () => {};

@@ -149,9 +149,17 @@ export class MapPane {
     return this.isSide && event.clientX < this.target.getBoundingClientRect().left;
   }
 
+  // Amid a redraw of the page the map may be without a size for a moment, and then finds nothing under pointer or click.
   #gridAt(event) {
-    const [x, y] = (this.#isOverTwin(event) ? this.twin : this.map).getEventCoordinate(event);
-    return [x, -y];
+    const map = this.#isOverTwin(event) ? this.twin : this.map;
+    const find = () => map.getSize() && map.getEventCoordinate(event);
+    let at = find();
+    if (!at && map.getTargetElement()) {
+      map.updateSize();
+      map.renderSync();
+      at = find();
+    }
+    return at ? [at[0], -at[1]] : [NaN, NaN];
   }
 
   /** The building under the pointer at this moment, -1 if none or the pointer is elsewhere. */

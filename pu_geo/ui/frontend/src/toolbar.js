@@ -107,7 +107,7 @@ export class Toolbar {
     if (!labelling) waiting = `${many} not saved yet; they are sent once you label again`;
     this.status.textContent = { saved: "Saved", saving: `Saving ${many} …`, waiting }[state];
     this.status.dataset.state = state;
-    this.status.title = state === "waiting" ? "The clicks are kept in this browser and sent again until the server has stored them." : "";
+    this.status.title = state === "waiting" ? `${waiting}. The clicks are kept in this browser and sent again until the server has stored them.` : "";
     this.status.hidden = !labelling && state === "saved";
   }
 }
