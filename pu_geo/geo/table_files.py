@@ -110,7 +110,7 @@ def _read_csv(path: Path, crs: str | None) -> Read:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as cause:
         raise broken(path.name, f"it is not UTF-8 text ({cause.reason})", "Save it as CSV in UTF-8.") from cause
-    csv.field_size_limit(len(text) + 1)  # one outline may be the whole file
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))  # one outline may be the whole file
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text.partition("\n")[0]), strict=True)
     try:
         header = [field.strip() for field in next(rows)]
