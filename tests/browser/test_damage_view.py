@@ -294,7 +294,11 @@ def test_the_map_does_not_move_under_clicks_whatever_the_line_above_it_says(chro
     open_view(page, app)
     line, picture = page.locator(".pugeo header"), page.locator(".pugeo .mappane")
     before = picture.bounding_box()["y"]
-    for status, counts in (("Saved", "1 positive"), ("Saving 1,234 …", "1,234 positive"), ("offline? 1,234 waiting", "x" * 90)):
+    for status, counts in (
+        ("Saved", "1 positive"),
+        ("Saving 1,234 …", "1,234 positive"),
+        ("offline? 1,234 waiting", "x" * 90),
+    ):
         for name, text in ((".status", status), (".counts", counts)):
             line.locator(name).evaluate("(element, text) => (element.textContent = text)", text)
         assert picture.bounding_box()["y"] == before
