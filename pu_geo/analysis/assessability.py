@@ -17,8 +17,6 @@ MOST_HIDDEN = 0.4
 """Share of a building's outline that may be hidden; beyond it nobody can judge what happened to it."""
 SOME_HIDDEN = 0.2
 """From here on, a building called not assessable probably is so because of what hides it."""
-SHARES = ("post_hidden_share", "pre_hidden_share")
-"""Names under which the hidden shares of an outline are exported and shown."""
 LEAST_ANSWERS = 5
 """Answers without a damaged building that make the ranking of a sensor group worth something; one damaged building does."""
 HARDLY = 0.25

@@ -79,7 +79,8 @@ def scene_rows(
     is_answered = said != ""
     is_assessed = np.where(is_answered, said != "not_assessable", why == "")
     is_open = is_assessed & ~is_answered
-    is_flagged = is_open & (np.asarray(scores, np.float64).round(4) >= round(threshold, 4))
+    is_above = np.asarray(scores, np.float64).round(4) >= round(threshold, 4)
+    is_flagged = is_open & is_above
     is_other = np.asarray(facts.get("sensor_group", np.zeros(len(scene))), np.int64) > 0
     known = np.isin(scene, np.unique(scene[said == "positive"])) & is_open
     usual = float(is_flagged[known].mean()) if known.any() else None
@@ -96,7 +97,7 @@ def scene_rows(
         doubt = _doubt(row, n_open, n_silent, usual, scores[here & is_open], scores[known]) if name else ""
         if name and not doubt and usual is None and n_open and is_other[here].any():
             doubt = _OTHER_SENSOR.format(scene=name)
-        n_below = int((here & (said == "positive") & (np.asarray(scores, np.float64).round(4) < round(threshold, 4))).sum())
+        n_below = int((here & (said == "positive") & ~is_above).sum())
         if name and not doubt and n_damaged and n_below * 2 >= n_damaged and n_open >= LEAST_BUILDINGS:
             doubt = (
                 f"Scene {name}: {n_below:,} of {n_damaged:,} buildings marked damaged there score below the threshold, so the run "

@@ -95,7 +95,7 @@ def _groups_of_role(
         [*by_size, *rest], key=lambda one: looks.get(one) is None
     ):  # small scenes last: they join no two groups
         like = next(
-            (k for k, one in enumerate(leaders) if _are_alike(_known(scenes, one), _known(scenes, name), looks.get(one),
+            (k for k, one in enumerate(leaders) if _are_alike(scenes.get(one, {}), scenes.get(name, {}), looks.get(one),
                                                                 looks.get(name), bounds)), None,
         )  # fmt: skip
         if like is None:
@@ -103,10 +103,6 @@ def _groups_of_role(
             leaders.append(name)
         group[name] = like
     return np.array([group.get(name, 0) for name in shown.tolist()], np.int64)  # what no scene shows joins the largest
-
-
-def _known(scenes: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any]:
-    return scenes.get(name, {})
 
 
 def _look(chips: NDArray[np.uint8], bands: slice, rows: NDArray[np.int64]) -> Look | None:

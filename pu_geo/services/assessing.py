@@ -118,7 +118,8 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
     """Return what the imagery says of one building.
 
     Returns:
-        {"reason", "candidate": as in `Seen`, "" if there is none; the shares of `assessability.SHARES` that are known, 0..1, of the outline;
+        {"reason", "candidate": as in `Seen`, "" if there is none; "post_hidden_share" and "pre_hidden_share" of the outline,
+        0..1, where known;
         "shift_dx_m", "shift_dy_m", "shift_quality" where the project is aligned and both dates show the building}
     """
     said = seen(layout)
@@ -131,10 +132,10 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
     facts = chip_facts(layout, chip_set) if chip_set else {"building_ids": []}
     if building_id in facts["building_ids"]:
         row = facts["building_ids"].index(building_id)
-        for role, name in (("post", "post_hidden_share"), ("pre", "pre_hidden_share")):
+        for role in ("post", "pre"):
             share = assessability.hidden_share(facts, role)
             if share is not None:
-                told[name] = round(float(share[row]), 4)
+                told[f"{role}_hidden_share"] = round(float(share[row]), 4)
     found = _alignment(layout)
     if found is not None:
         row = list(found.building_ids).index(building_id)

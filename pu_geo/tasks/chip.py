@@ -262,16 +262,15 @@ def _compute_features(
 
 def load_chip_set(layout: Layout, chip_set: str) -> ChipSet:
     """Return the facts of a chip set."""
-    facts = json.loads(layout.chip_facts(chip_set).read_text(encoding="utf-8"))
+    facts = facts_of(layout, chip_set)
     share = np.array(facts["nodata_share"], dtype=np.float32)
     return ChipSet(chip_set, facts["bands"], facts["size_px"], facts["building_ids"], share)
 
 
 def why_not_assessed(layout: Layout, chip_set: str, without_answers: Collection[int] = ()) -> dict[str, str]:
     """Return building id -> why a chip set's building cannot be assessed; see `assessability.reasons`."""
-    return assessability.by_building(
-        load_chip_set(layout, chip_set).building_ids, reasons_of(layout, chip_set, without_answers)
-    )
+    facts = facts_of(layout, chip_set)
+    return assessability.by_building(facts["building_ids"], assessability.reasons(facts, without_answers))
 
 
 def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None:
@@ -281,9 +280,9 @@ def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None
             runs.put_reasons(db, run.run_id, why_not_assessed(layout, chip_set, run.without_answers))
 
 
-def reasons_of(layout: Layout, chip_set: str, without_answers: Collection[int] = ()) -> NDArray[np.str_]:
+def reasons_of(layout: Layout, chip_set: str) -> NDArray[np.str_]:
     """Return why each building of a chip set cannot be assessed, see `assessability.reasons`."""
-    return assessability.reasons(facts_of(layout, chip_set), without_answers)
+    return assessability.reasons(facts_of(layout, chip_set))
 
 
 def facts_of(layout: Layout, chip_set: str) -> dict[str, Any]:

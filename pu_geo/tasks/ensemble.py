@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +73,7 @@ def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: N
 def _without_held_out(layout: Layout, members: Sequence[RunFacts], known: PUSet) -> tuple[PUSet, NDArray[np.int64]]:
     """Leave out the positives that no run learned from, as a training does; return their rows, int64, too."""
     is_held_out = known.is_positive & np.all([runs.held_out(layout, facts.run_id) for facts in members], axis=0)
-    pu = replace(known, is_positive=known.is_positive & ~is_held_out, is_left_out=known.is_left_out | is_held_out)
-    return pu, np.flatnonzero(is_held_out)
+    return known.without(is_held_out), np.flatnonzero(is_held_out)
 
 
 def _side_by_side(layout: Layout, members: Sequence[RunFacts]) -> NDArray[np.float32]:

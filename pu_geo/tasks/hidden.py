@@ -30,7 +30,7 @@ def hidden_shares(
     *,
     pre_shift_px: NDArray[np.float64] | None = None,
 ) -> dict[str, list[float]]:
-    """Return what a chip set's facts say of hidden windows; see `analysis.assessability.SHARES`.
+    """Return what a chip set's facts say of hidden windows; see `analysis.assessability.hidden_parts`.
 
     Args:
         windows: float64 [N, 4] from `chip_windows`.
