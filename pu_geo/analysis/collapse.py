@@ -120,7 +120,7 @@ def most_called(share: float | None) -> float:
 def fewest_called(share: float | None) -> float:
     """Share of the unlabeled below which a model looks as if it calls nothing; a twentieth of the damage where that is much.
 
-    "Much" begins at a share of .15 and is reached at .30: a step would let a few more footprints raise an alarm.
+    "Much" starts at a share of .15 and is reached at .30: a step would let a few more footprints raise an alarm.
     """
     return FEWEST_CALLED if share is None else max(FEWEST_CALLED, share / 20 * min(1.0, max(0.0, share / 0.15 - 1)))
 
