@@ -191,6 +191,20 @@ def test_texts_of_others_are_never_markup(chromium_page, app: str) -> None:
     assert page.locator(".pugeo img, .pugeo script, .pugeo .why b").count() == 0
 
 
+def test_a_button_held_down_while_scores_arrive_still_counts(chromium_page, app: str) -> None:
+    page = chromium_page
+    open_view(page, app)
+    building_id, place = list(spots(page).items())[-1]
+    open_card(page, place)
+    box = page.locator(".pugeo .card").get_by_role("button", name="roof").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    settle(page)  # the new ranking arrives and the card is drawn again
+    page.mouse.up()
+    settle(page)
+    assert details(app)[building_id] == {"by": "ann", "damage_types": ["roof"]}
+
+
 def test_a_page_that_only_shows_has_a_card_without_buttons(chromium_page, app: str) -> None:
     page = chromium_page
     open_view(page, app)

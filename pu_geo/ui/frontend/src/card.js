@@ -74,7 +74,7 @@ export class Card {
     const writable = some && store.mode === "label" && code !== UNLABELED;
     this.name.textContent = some ? store.ids[i] : "No building selected";
     this.facts.replaceChildren(...(some ? this.#facts(i, said) : []));
-    this.choices.replaceChildren(...(writable ? this.#choices(i, code, said) : []));
+    this.#drawChoices(writable ? i : -1, code, said);
     this.comment.hidden = !some || (!writable && !said.comment);
     this.comment.disabled = !writable;
     if (some && !this.comment.matches(":focus")) this.comment.value = said.comment;
@@ -88,6 +88,14 @@ export class Card {
     rows.push(...seenLines(this.store, i));
     if (said.damage_types.length && this.store.mode !== "label") rows.push(h("span", {}, said.damage_types.join(", ")));
     return rows;
+  }
+
+  /** Draw the buttons anew only where they differ: a button replaced under a pressed mouse loses its click. */
+  #drawChoices(i, code, said) {
+    const drawn = JSON.stringify(i < 0 ? null : [i, code, this.types, said.damage_types, said.reason]);
+    if (drawn === this.drawnChoices) return;
+    this.drawnChoices = drawn;
+    this.choices.replaceChildren(...(i < 0 ? [] : this.#choices(i, code, said)));
   }
 
   #choices(i, code, said) {
