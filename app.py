@@ -12,10 +12,10 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import pu_geo.ui
 from pu_geo.ui import frame
-from pu_geo.ui.clicks import store_clicks
-from pu_geo.ui.news import news
+from pu_geo.ui.annotate.clicks import store_clicks
+from pu_geo.ui.annotate.presence_route import news
+from pu_geo.ui.components.scatter import dots
 from pu_geo.ui.routes import routes
-from pu_geo.ui.scatter import dots
 
 LOOPBACK = "127.0.0.1"
 HOSTS = [LOOPBACK, "localhost"]

@@ -13,7 +13,7 @@ from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable
-from pu_geo.services import labeling
+from pu_geo.services.annotate import labeling
 
 N, N_FEATURES, N_ANSWERS = 100_000, 512, 30
 

@@ -1,6 +1,6 @@
 """How often the intervals of an audit hold the truth, and how wide they are beside those of uniform random checks.
 
-20,000 buildings with normal scores; audits are drawn, answered rightly and estimated by `pu_geo.analysis.audit` itself.
+20,000 buildings with normal scores; audits are drawn, answered rightly and estimated by `pu_geo.analysis.audit.design` itself.
 "hidden" is a score of AUC 0.93 that knows nothing of half of the damage: the case in which a model-based interval fails.
 `python -m benchmarks.audit_simulation [repetitions]` prints a table in about three minutes on one core.
 """
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis import audit
-from pu_geo.analysis.progress import exact_bounds
+from pu_geo.analysis.audit import design as audit
+from pu_geo.analysis.audit.progress import exact_bounds
 
 N = 20_000
 SHARES = (0.001, 0.0057, 0.01, 0.05, 0.40)

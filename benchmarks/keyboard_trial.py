@@ -23,7 +23,7 @@ from pu_geo import cli
 from pu_geo.analysis import metrics
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout, find_project
-from pu_geo.services import labeling
+from pu_geo.services.annotate import labeling
 from tests.browser.real_app import AppServer
 
 SHARED = Path(os.environ.get("PU_GEO_SHARED", Path(__file__).resolve().parents[2] / "shared"))

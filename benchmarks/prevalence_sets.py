@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from pu_geo.datasets import binary_files, chip_files
 from pu_geo.datasets.classified import ClassifiedChips
-from pu_geo.engine import augment
 from pu_geo.errors import DatasetError
 from pu_geo.project import contents, store
-from pu_geo.services import projects
-from pu_geo.tasks.chip import load_chip_set
+from pu_geo.services.project import projects
+from pu_geo.tasks.imagery.chip import load_chip_set
+from pu_geo.tasks.imagery.prepare import prepare
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.prepare import prepare
+from pu_geo.training import augment
 
 CHOSEN, REPORTED = "chosen on", "reported on"
 CLICKS = (10, 30)

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import estimates, ranker
 from pu_geo.analysis.queue import Mix, QueueState, next_queue
-from pu_geo.engine import features
-from pu_geo.geo import chips, footprints, raster
+from pu_geo.features import rcf
+from pu_geo.geo import chips, raster
+from pu_geo.geo.vector import footprints
 
 SHARED = Path(os.environ.get("PU_GEO_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 SIZE_PX, N_FILTERS = 64, 256
@@ -97,13 +98,13 @@ def small(jpeg: bytes) -> NDArray[np.uint8]:
 
 def described(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Features of the chips as cut, float32 [N, 512]."""
-    bank = features.fit_rcf(pictures, N_FILTERS, torch.Generator().manual_seed(0))
-    return features.extract_views(pictures, bank, 1, seed=0, device=torch.device("cpu"))[0].astype(np.float32)
+    bank = rcf.fit_rcf(pictures, N_FILTERS, torch.Generator().manual_seed(0))
+    return rcf.extract_views(pictures, bank, 1, seed=0, device=torch.device("cpu"))[0].astype(np.float32)
 
 
 def kept(make: Callable[[], Event]) -> Event:
     """Make an event, or take it from the temporary folder of an earlier call."""
-    version = zlib.crc32(Path(features.__file__).read_bytes())
+    version = zlib.crc32(Path(rcf.__file__).read_bytes())
     path = Path(tempfile.gettempdir()) / "pu_geo_queue_simulation" / f"{make.__name__}-{version:08x}.npz"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)

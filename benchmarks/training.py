@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pu_geo.engine.data import ChipImages, PUData
-from pu_geo.engine.inference import quick_backbone
-from pu_geo.engine.network import Trunk
-from pu_geo.engine.run import Run, best_device
-from pu_geo.engine.training import Pieces
 from pu_geo.methods import ncpu
 from pu_geo.methods.catalog import settings_for
+from pu_geo.training.data import ChipImages, PUData
+from pu_geo.training.inference import quick_backbone
+from pu_geo.training.loop import Pieces
+from pu_geo.training.network import Trunk
+from pu_geo.training.run import Run, best_device
 
 BATCH, BANDS, SIDE_PX = 64, 6, 64
 STEPS = 2

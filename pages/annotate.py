@@ -5,10 +5,15 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import streamlit as st
 
-from pu_geo.services import auditing, imagery, labeling, projects, queueing, teamwork
-from pu_geo.ui import frame, job_card, queue_panel
-from pu_geo.ui.damage_view import Queue, QueueItem
-from pu_geo.ui.project_view import project_view
+from pu_geo.services.annotate import labeling, queueing, teamwork
+from pu_geo.services.damage_map import auditing
+from pu_geo.services.imagery import preparation
+from pu_geo.services.project import projects
+from pu_geo.ui import frame
+from pu_geo.ui.annotate import queue_panel
+from pu_geo.ui.components import job_card
+from pu_geo.ui.components.damage_view import Queue, QueueItem
+from pu_geo.ui.components.project_view import project_view
 
 layout = frame.needs_project()
 frame.header(
@@ -22,7 +27,7 @@ with frame.telling_errors():
 
 summary = projects.summary(layout)
 if not summary.n_chips:
-    job_card.watch(layout, imagery.IMAGERY_TASKS)
+    job_card.watch(layout, preparation.IMAGERY_TASKS)
 if not (summary.n_post and summary.n_buildings):
     st.info("There is nothing to click yet: this project needs a post-event scene and footprints.")
     frame.link("imagery", "Add imagery")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services import coloring, exploring, labeling, placing, teamwork, training
-from pu_geo.ui import chosen, cluster_panel, frame, job_card, neighbor_panel, outlier_panel, selection_panel, type_panel
-from pu_geo.ui.project_view import project_view
-from pu_geo.ui.scatter import Scatter
+from pu_geo.services.annotate import labeling, teamwork
+from pu_geo.services.explore import coloring, exploring, placing
+from pu_geo.services.train import training
+from pu_geo.ui import frame
+from pu_geo.ui.components import chosen, job_card
+from pu_geo.ui.components.project_view import project_view
+from pu_geo.ui.components.scatter import Scatter
+from pu_geo.ui.explore import cluster_panel, neighbor_panel, outlier_panel, selection_panel, type_panel
 
 PANELS = ("PUPL clusters", "Discovered types", "Neighbors", "Outliers")
 

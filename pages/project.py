@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services import imagery, projects
-from pu_geo.ui import frame, job_card
+from pu_geo.services.imagery import preparation
+from pu_geo.services.project import projects
+from pu_geo.ui import frame
+from pu_geo.ui.components import job_card
 
 frame.header("Project", "Open a project, start one, or try the sample event. Everything stays on this machine.")
 
@@ -68,5 +70,5 @@ if layout is not None:
             beside = st.text_input("Folder of the new project", projects.next_folder(layout), key="round_path")
             if st.button("Begin the next round", disabled=not (post.strip() and beside)):
                 with frame.telling_errors():
-                    frame.use(projects.begin_round(layout, beside, imagery.paths_in(post)))
+                    frame.use(projects.begin_round(layout, beside, preparation.paths_in(post)))
                     st.rerun()

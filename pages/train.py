@@ -6,18 +6,18 @@ from functools import partial
 
 import streamlit as st
 
-from pu_geo.services import training
-from pu_geo.ui import (
+from pu_geo.services.train import training
+from pu_geo.ui import frame
+from pu_geo.ui.components import job_card
+from pu_geo.ui.train import (  # fmt: skip
     compare_panel,
-    frame,
-    job_card,
-    line_panel,
+    device_queue_panel,
     live_panel,
     method_cards,
     model_panel,
     run_card_panel,
     time_panel,
-)  # fmt: skip
+)
 
 layout = frame.needs_project()
 frame.header(
@@ -41,7 +41,7 @@ st.info(training.recommendation(), icon=":material/lightbulb:")
 
 method_cards.draw(layout, data.n_positive)
 time_panel.machine(layout)
-line_panel.draw(layout)
+device_queue_panel.draw(layout)
 job_card.watch(layout, training.TRAINING_TASKS, body=partial(live_panel.body, layout), most=3, with_log=True)
 
 if found:

@@ -14,7 +14,7 @@ from pu_geo.project import checks, contents, labels, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import RunFacts
-from pu_geo.services import checking
+from pu_geo.services.damage_map import random_audits
 
 N = 400
 RUN = "ranker-1"
@@ -43,9 +43,11 @@ def mapped_project(folder: Path, n: int = N) -> tuple[Layout, NDArray[np.bool_]]
     return layout, truth
 
 
-def say(layout: Layout, building: str, label: str, *, analyst: str = "ann", check: checking.Check | None = None) -> None:
+def say(
+    layout: Layout, building: str, label: str, *, analyst: str = "ann", check: random_audits.Check | None = None
+) -> None:
     """Store one answer, of a check if one is named."""
-    chance = checking.inclusion_of_building(layout, check, building) if check else None
+    chance = random_audits.inclusion_of_building(layout, check, building) if check else None
     if check:
         hand_out(layout, check, [building], analyst)
     op = LabelOp(f"said-{next(_NUMBERS)}", building, label, shown="audit" if check else "", inclusion=chance)  # type: ignore[arg-type]
@@ -54,7 +56,7 @@ def say(layout: Layout, building: str, label: str, *, analyst: str = "ann", chec
     assert ack.error is None
 
 
-def hand_out(layout: Layout, check: checking.Check, buildings: Iterable[str], analyst: str = "ann") -> None:
+def hand_out(layout: Layout, check: random_audits.Check, buildings: Iterable[str], analyst: str = "ann") -> None:
     """Note in a check that its queue showed some buildings, as `check_queue` does."""
     facts, _ = checks.load(layout, check.id)
     checks.save_facts(layout, checks.handed_out(facts, buildings, analyst))
@@ -67,14 +69,14 @@ def say_all(layout: Layout, rows: Iterable[int], truth: NDArray[np.bool_]) -> No
         labels.append(db, ops, analyst="ann", screen="map")
 
 
-def answer_audit(layout: Layout, truth: NDArray[np.bool_], n: int, *, run_id: str = RUN) -> checking.Check:
+def answer_audit(layout: Layout, truth: NDArray[np.bool_], n: int, *, run_id: str = RUN) -> random_audits.Check:
     """Begin an audit and answer all of it by the truth."""
-    check = checking.begin_audit(layout, run_id, n, "ann")
+    check = random_audits.begin_audit(layout, run_id, n, "ann")
     say_checks(layout, truth, check, n)
     return check
 
 
-def say_checks(layout: Layout, truth: NDArray[np.bool_], check: checking.Check, n: int) -> None:
+def say_checks(layout: Layout, truth: NDArray[np.bool_], check: random_audits.Check, n: int) -> None:
     """Answer the first n checks of the random order by the truth, in one transaction."""
     hand_out(layout, check, [f"b{row}" for row in check.sample.rows[:n].tolist()])
     chance = check.sample.inclusion()[check.sample.stratum[:n]].tolist()

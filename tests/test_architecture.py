@@ -164,7 +164,7 @@ def test_methods_run_with_torch_and_numpy_alone() -> None:
     )  # fmt: skip
     code = (
         f"import sys\nfor name in {blocked!r}: sys.modules[name] = None\n"
-        "import pu_geo.engine.features\nfrom pu_geo.methods import catalog\n"
+        "import pu_geo.features.rcf\nfrom pu_geo.methods import catalog\n"
         "for name in catalog.METHODS: catalog.load_fit(name)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=REPOSITORY)

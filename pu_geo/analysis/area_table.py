@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from pu_geo.analysis.audit_bounds import Bools, Floats
+from pu_geo.analysis.audit.bounds import Bools, Floats
 from pu_geo.errors import ShapeError
 
 TAILS = (0.025, 0.975)

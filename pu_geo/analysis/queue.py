@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from pu_geo.analysis.progress import Audit, start_audit
+from pu_geo.analysis.audit.progress import Audit, start_audit
 from pu_geo.errors import ShapeError
 
 Reason = Literal["exploit", "explore", "audit"]

@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.engine.batching import epochs_within, n_batches
-from pu_geo.engine.data import NOT_DAMAGED, PUData, Strength, batches
-from pu_geo.engine.heads import linear, move_slow_copy, projection_head, slow_copy
-from pu_geo.engine.network import TrainedModel, Trunk, require_positives
-from pu_geo.engine.optim import new_optimizer, warmup_cosine
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, Training, model_of
 from pu_geo.errors import TrainingError
 from pu_geo.losses import ncpu, pu_risk
 from pu_geo.methods.cards import baselines as cards
 from pu_geo.methods.linear import estimated_class_prior
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.training.batching import epochs_within, n_batches
+from pu_geo.training.data import NOT_DAMAGED, PUData, Strength, batches
+from pu_geo.training.heads import linear, move_slow_copy, projection_head, slow_copy
+from pu_geo.training.loop import Pieces, Training, model_of
+from pu_geo.training.network import TrainedModel, Trunk, require_positives
+from pu_geo.training.optim import new_optimizer, warmup_cosine
+from pu_geo.training.run import Run
 
 PRIOR_RANGE = (0.05, 0.9)
 """At 0 a risk has no use for positives, at 1 none for undamaged chips, and near either end it orders chips badly: with one

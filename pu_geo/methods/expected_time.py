@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pu_geo.methods.work import FEATURES, Amount, Stage, count
+from pu_geo.methods.training_size import FEATURES, Amount, Stage, count
 
 LIKE = {"upu": "ce", "nnpu": "ce", "supervised": "ce", "upu+noisncl": "nnpu+noisncl", "linear": "ce", "propagation": "ce"}
 """Methods whose steps cost what those of another one cost, which is measured."""

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.engine.data import ChipImages, FeatureViews, PUData, Strength, batches
-from pu_geo.engine.heads import linear
-from pu_geo.engine.network import TrainedModel, Trunk, require_positives
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Epoch, Pieces, Training
 from pu_geo.losses import spreadout as formulas
 from pu_geo.methods.cards.fedaws import SETTLING_BATCH, SETTLING_BATCHES, FedawsSettings
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.training.data import ChipImages, FeatureViews, PUData, Strength, batches
+from pu_geo.training.heads import linear
+from pu_geo.training.loop import Epoch, Pieces, Training
+from pu_geo.training.network import TrainedModel, Trunk, require_positives
+from pu_geo.training.run import Run
 
 Theta = dict[str, Tensor]  # weights and buffers of an `Embedder`, by name
 REST = 0  # row of W, and number of the client, of the buildings that are no known damage

@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.engine.batching import epochs_within, n_batches
-from pu_geo.engine.data import UNKNOWN, FeatureViews, PUData, batches
-from pu_geo.engine.heads import linear
-from pu_geo.engine.network import TrainedModel, Trunk, require_positives
-from pu_geo.engine.optim import new_optimizer, warmup_cosine
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, Training, model_of
 from pu_geo.errors import TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.linear import estimated_class_prior
 from pu_geo.methods.pair_trunk import N_DATES, PairTrunk, is_pair, mean_of_present, missing_dates, new_pair_trunk
 from pu_geo.methods.pretraining import WARMUP_SHARE, empty_trunk, new_trunk, training_span
+from pu_geo.training.batching import epochs_within, n_batches
+from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, batches
+from pu_geo.training.heads import linear
+from pu_geo.training.loop import Pieces, Training, model_of
+from pu_geo.training.network import TrainedModel, Trunk, require_positives
+from pu_geo.training.optim import new_optimizer, warmup_cosine
+from pu_geo.training.run import Run
 
 
 class HeroconNetwork(nn.Module):

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pu_geo.analysis.class_prior import best_bin_share
-from pu_geo.engine.data import PUData
-from pu_geo.engine.heads import linear
-from pu_geo.engine.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, TrainedModel, Trunk, require_positives
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Training
 from pu_geo.errors import JobCancelled, TrainingError
 from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.training.data import PUData
+from pu_geo.training.heads import linear
+from pu_geo.training.loop import Training
+from pu_geo.training.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, TrainedModel, Trunk, require_positives
+from pu_geo.training.run import Run
 
 Look = Callable[[Tensor], Tensor]
 MAX_ITERATIONS = 200

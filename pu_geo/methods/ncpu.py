@@ -14,16 +14,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pu_geo.engine.batching import n_batches
-from pu_geo.engine.data import PUData, Strength, batches
-from pu_geo.engine.heads import linear, move_slow_copy, projection_head, slow_copy
-from pu_geo.engine.network import TrainedModel, Trunk, require_positives
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, Training, model_of
 from pu_geo.losses import ncpu as formulas
 from pu_geo.losses import phantom
 from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.training.batching import n_batches
+from pu_geo.training.data import PUData, Strength, batches
+from pu_geo.training.heads import linear, move_slow_copy, projection_head, slow_copy
+from pu_geo.training.loop import Pieces, Training, model_of
+from pu_geo.training.network import TrainedModel, Trunk, require_positives
+from pu_geo.training.run import Run
 
 VIEWS: tuple[Strength, ...] = ("weak", "strong", "strong")
 MOMENTUM = 0.9

@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pu_geo.engine.batching import n_batches
-from pu_geo.engine.data import PUData
-from pu_geo.engine.heads import Standardize, projection_head
-from pu_geo.engine.network import ROWS_FOR_STATISTICS, Trunk
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Training
 from pu_geo.losses.contrastive import sscl_loss
 from pu_geo.methods.pretraining import PRETRAINING_SPAN, contrast, contrastive_learner
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
+from pu_geo.training.batching import n_batches
+from pu_geo.training.data import PUData
+from pu_geo.training.heads import Standardize, projection_head
+from pu_geo.training.loop import Training
+from pu_geo.training.network import ROWS_FOR_STATISTICS, Trunk
+from pu_geo.training.run import Run
 
 N_DATES, N_BANDS = 2, 3
 _LR, _WEIGHT_DECAY, _TEMPERATURE, _HIDDEN, _DIM = 1e-3, 1e-4, 0.5, 512, 128

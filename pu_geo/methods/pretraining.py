@@ -10,15 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pu_geo.engine.batching import n_batches
-from pu_geo.engine.data import PUData, Strength, batches
-from pu_geo.engine.heads import projection_head
-from pu_geo.engine.network import Trunk
-from pu_geo.engine.optim import new_optimizer, warmup_cosine
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, Training
 from pu_geo.losses.contrastive import sscl_loss
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
+from pu_geo.training.batching import n_batches
+from pu_geo.training.data import PUData, Strength, batches
+from pu_geo.training.heads import projection_head
+from pu_geo.training.loop import Pieces, Training
+from pu_geo.training.network import Trunk
+from pu_geo.training.optim import new_optimizer, warmup_cosine
+from pu_geo.training.run import Run
 
 PairLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Loss of two views' projections, float [B, p] each, and is_positive, bool [B]."""

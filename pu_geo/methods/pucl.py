@@ -15,17 +15,17 @@ from torch.nn import functional
 
 from pu_geo.analysis.cluster_labels import cluster_labels, two_means_miss
 from pu_geo.analysis.pupl import PuplResult, pupl
-from pu_geo.engine.batching import epochs_within, n_batches
-from pu_geo.engine.data import FeatureViews, PUData
-from pu_geo.engine.heads import linear, projection_head
-from pu_geo.engine.looking import chosen, evaluating, rows_to_judge
-from pu_geo.engine.network import TrainedModel, Trunk, require_positives
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Training
 from pu_geo.errors import TrainingError
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.pretraining import PairLoss, contrast, contrastive_learner, empty_trunk, new_trunk, training_span
+from pu_geo.training.batching import epochs_within, n_batches
+from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
+from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.training.heads import linear, projection_head
+from pu_geo.training.loop import Training
+from pu_geo.training.network import TrainedModel, Trunk, require_positives
+from pu_geo.training.run import Run
 
 _LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor, float], Tensor]] = {
     "pucl": lambda z1, z2, positive, temperature: pucl_loss(z1, z2, positive, temperature=temperature),

@@ -14,10 +14,12 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from pu_geo.errors import PuGeoError
-from pu_geo.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.project.layout import Layout
-from pu_geo.services import assessing, labeling, projects
-from pu_geo.services import story as stories
+from pu_geo.services.annotate import building_history as stories
+from pu_geo.services.annotate import labeling
+from pu_geo.services.imagery import image_quality
+from pu_geo.services.project import projects
+from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
 
 _ADDRESS_KEY = "project"
 _SCREENS = {"imagery": "Imagery", "annotate": "Annotate", "train": "Train", "damage_map": "Damage map"}
@@ -44,7 +46,7 @@ def story(token: str, place: int) -> Mapping[str, object] | None:
 def shifts(token: str) -> bytes | None:
     """Return how far pre and post are apart at each building of an opened project; for the HTTP routes."""
     layout = projects.resolve(token)
-    return None if layout is None else assessing.shifts_for_browser(layout)
+    return None if layout is None else image_quality.shifts_for_browser(layout)
 
 
 def plain(text: str) -> str:

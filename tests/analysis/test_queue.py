@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pu_geo.analysis import progress
 from pu_geo.analysis import queue as queues
+from pu_geo.analysis.audit import progress
 from pu_geo.analysis.queue import Item, Mix, Queue, QueueState, next_queue
 from pu_geo.errors import ShapeError
 

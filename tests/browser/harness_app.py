@@ -75,8 +75,8 @@ def apply(operations: list, analyst: str = "ann") -> None:
 
 
 def clicks(token: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Take operations over HTTP, as `pu_geo.ui.clicks` does; with "wrong" set, refuse them for good."""
-    from pu_geo.ui.operations import read_operations
+    """Take operations over HTTP, as `pu_geo.ui.annotate.clicks` does; with "wrong" set, refuse them for good."""
+    from pu_geo.ui.annotate.operations import read_operations
 
     if token != TOKEN:
         return None
@@ -129,7 +129,7 @@ def queue_id(kept: dict) -> str:
 
 def next_queue(kept: dict, n: int, of: int):
     """Return every 7th building of those that no earlier queue held; scores stand in the words, as they may."""
-    from pu_geo.ui.damage_view import Queue, QueueItem
+    from pu_geo.ui.components.damage_view import Queue, QueueItem
 
     first = 3 + 7 * n * len(kept["wishes"])
     items = [QueueItem((first + 7 * k) % of, KINDS[k % 3], f"score 0.9, no. {k} <b>") for k in range(n)]
@@ -141,7 +141,7 @@ def set_labels(labels: dict) -> dict:
 
 
 def page() -> None:
-    from pu_geo.ui.damage_view import Here, MapLayer, Wall, damage_view
+    from pu_geo.ui.components.damage_view import Here, MapLayer, Wall, damage_view
 
     server()["runs"].append(time.time())
     time.sleep(float(server()["slow"] or 0))

@@ -17,7 +17,7 @@ from small_parts import square_table
 
 from pu_geo.project import contents, decisions, labels, store
 from pu_geo.project.layout import Layout, write_json
-from pu_geo.services import selections
+from pu_geo.services.explore import selections
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 N = 700

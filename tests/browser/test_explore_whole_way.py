@@ -17,11 +17,11 @@ from browser.test_explore import chosen, dots, lasso, marked_on_map, open_explor
 from browser.test_training import until
 
 from pu_geo import jobs
-from pu_geo.project import accepted, labels, runs, store
+from pu_geo.project import labels, pseudo_positives, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array
 from pu_geo.records import RunFacts
-from pu_geo.services import discovering
+from pu_geo.services.explore import discovering
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 N, SECONDS = 240, 240.0
@@ -160,7 +160,7 @@ def _accept_a_cluster(page: Any, event: Event, shot: Callable[..., None]) -> set
     page.get_by_text(f"Next run: 12 positives + {n} accepted").wait_for(timeout=60_000)
     shot("accepted")
     with store.connect(event.layout) as db:
-        taken = accepted.accepted_ids(db)
+        taken = pseudo_positives.accepted_ids(db)
     assert len(taken) == n > 3
     assert taken <= event.of_kind(COLLAPSED) - set(event.stored())
     return taken

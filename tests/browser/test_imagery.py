@@ -15,9 +15,9 @@ from rasterio.crs import CRS
 from rasterio.warp import Resampling, reproject, transform_bounds
 
 from pu_geo import jobs
-from pu_geo.project import alignment, contents, intake, store
+from pu_geo.project import alignment, contents, import_log, store
 from pu_geo.project.layout import Layout
-from pu_geo.ui.job_card import TITLES
+from pu_geo.ui.components.job_card import TITLES
 from tests.browser.real_app import AppServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -169,7 +169,7 @@ def test_a_real_event_goes_from_paths_to_chips(screen: Screen, joplin: Path, scr
         assert words in text
     screen.page.screenshot(path=screenshots / "imagery_joplin.png", full_page=True)
     with store.connect(screen.layout) as db:
-        (account,) = intake.all_intakes(db)
+        (account,) = import_log.all_intakes(db)
     assert account.n_in == account.kept + account.repaired + account.n_dropped == made.result["n"]
 
 
@@ -190,7 +190,7 @@ def test_a_pair_of_mixed_systems_and_pixels_is_repaired_and_says_so(screen: Scre
 def test_bad_files_are_refused_in_words_and_good_ones_work_after_them(screen: Screen, pair: Path, screenshots: Path) -> None:
     def held() -> tuple[int, int, int]:
         with store.connect(screen.layout) as db:
-            return len(contents.scenes(db)), contents.count_footprints(db), len(intake.all_intakes(db))
+            return len(contents.scenes(db)), contents.count_footprints(db), len(import_log.all_intakes(db))
 
     def refused(ended: jobs.JobView, *words: str) -> None:
         assert ended.state == "failed"

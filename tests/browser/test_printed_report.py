@@ -14,7 +14,7 @@ import pytest
 from browser.conftest import FLAGS, PROGRAMS
 from tasks.made_up_map import EVIL, GRID, made_up_areas, made_up_audit, made_up_map
 
-from pu_geo.tasks.report import POLICY, write_report
+from pu_geo.tasks.damage_map.report import POLICY, write_report
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 A4_POINTS = (595, 842)

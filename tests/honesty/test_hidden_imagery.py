@@ -41,7 +41,7 @@ MISSED = {"clouds of 20 m": 0.1, "clouds of 40 m": 0.03, "white fill, JPEG": 0.0
 
 @pytest.fixture(autouse=True)
 def quick_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.tasks.chip._compute_features", lambda *_: ())
+    monkeypatch.setattr("pu_geo.tasks.imagery.chip._compute_features", lambda *_: ())
 
 
 def hidden_of(facts: dict[str, Any], role: str) -> dict[str, float]:

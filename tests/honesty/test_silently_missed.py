@@ -22,9 +22,9 @@ from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import DamageMap
-from pu_geo.tasks.damage_map import build_damage_map
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.train import rank, train
+from pu_geo.tasks.train.train import rank, train
 
 pytestmark = pytest.mark.long
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pu_geo.analysis import audit
-from pu_geo.analysis.progress import Audit, start_audit
+from pu_geo.analysis.audit import design as audit
+from pu_geo.analysis.audit.progress import Audit, start_audit
 
 N = 3000
 N_ROUNDS = 1000

@@ -14,10 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.analysis import metrics, ranker
-from pu_geo.engine.data import ChipImages, FeatureViews, PUData
-from pu_geo.engine.network import TrainedModel
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, restore, snapshot
 from pu_geo.errors import JobCancelled, TrainingError
 from pu_geo.losses import ncpu, pu_risk
 from pu_geo.methods import baselines, linear
@@ -34,6 +30,10 @@ from pu_geo.methods.cards.baselines import (
     UpuPairSettings,
     UpuSettings,
 )
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.loop import Pieces, restore, snapshot
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
 TRAINED = [card for card in CARDS if card.name != "linear"]

@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import metrics
-from pu_geo.engine.checkpoints import Checkpoints
-from pu_geo.engine.data import ChipImages, FeatureViews, PUData
-from pu_geo.engine.network import TrainedModel
-from pu_geo.engine.run import Run
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
 from pu_geo.methods import catalog
+from pu_geo.training.checkpoints import Checkpoints
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
 NAMES = list(catalog.METHODS)
@@ -137,7 +137,7 @@ def test_scoring_in_parts_changes_nothing(
 ) -> None:
     views = made_up()[0].inputs.array
     whole = trained[name].score(views)
-    monkeypatch.setattr("pu_geo.engine.network.FEATURES_AT_ONCE", 17)
+    monkeypatch.setattr("pu_geo.training.network.FEATURES_AT_ONCE", 17)
     np.testing.assert_allclose(trained[name].score(views), whole, atol=1e-5)
 
 
@@ -165,7 +165,7 @@ def test_every_epoch_is_reported_in_plain_numbers(name: str) -> None:
 
 @every_method
 def test_looks_leave_no_trace(name: str, trained: dict[str, TrainedModel], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.engine.looking.MOST_TIME", math.inf)
+    monkeypatch.setattr("pu_geo.training.callbacks.MOST_TIME", math.inf)
     data, seen, told = made_up()[0], [], []  # type: ignore[var-annotated]
 
     def look(model: TrainedModel, report: Mapping[str, object]) -> Mapping[str, object]:
@@ -189,7 +189,7 @@ def test_looks_leave_no_trace(name: str, trained: dict[str, TrainedModel], monke
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FROM_CHIPS)
 def test_looks_at_a_network_with_batch_norm_leave_no_trace(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.engine.looking.MOST_TIME", math.inf)
+    monkeypatch.setattr("pu_geo.training.callbacks.MOST_TIME", math.inf)
     data, seen = made_up_chips(), []  # type: ignore[var-annotated]
 
     def look(model: TrainedModel, _: Mapping[str, object]) -> Mapping[str, object]:

@@ -9,7 +9,7 @@ import pytest
 
 from pu_geo.methods import catalog
 from pu_geo.methods.expected_time import LIKE, REFERENCE, expected_seconds, in_words, speed_from_json
-from pu_geo.methods.work import Amount
+from pu_geo.methods.training_size import Amount
 
 BARE = replace(
     REFERENCE, machine="here", start=2.0, steps=dict.fromkeys(REFERENCE.steps, (0.0, 0.0)),

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.analysis import metrics
-from pu_geo.engine.data import ChipImages, FeatureViews, PUData
-from pu_geo.engine.heads import linear
-from pu_geo.engine.network import TrainedModel, Trunk
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Epoch, Pieces, Training
 from pu_geo.errors import TrainingError
 from pu_geo.methods import fedaws
 from pu_geo.methods.cards.fedaws import CARD, FedawsSettings
 from pu_geo.methods.fedaws import Client, ClientUpdate, Embedder, Learner, client_update, server_round
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.heads import linear
+from pu_geo.training.loop import Epoch, Pieces, Training
+from pu_geo.training.network import TrainedModel, Trunk
+from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
 NAMES = ("not damaged", "roof", "wall")

@@ -14,15 +14,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from pu_geo.analysis import metrics
-from pu_geo.engine.data import ChipImages, FeatureViews, PUData
-from pu_geo.engine.network import TrainedModel
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import restore, snapshot
 from pu_geo.errors import TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods import herocon
 from pu_geo.methods.cards.herocon import CARD, HeroconSettings
 from pu_geo.methods.pair_trunk import PairTrunk, mean_of_present, missing_dates
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.loop import restore, snapshot
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
 SMALL = HeroconSettings(epochs=15, batch_size=64, embedding_dim=16, weight_decay=0.01)
@@ -529,7 +529,7 @@ def test_chips_are_scored_alike_in_any_company_and_without_any_date(monkeypatch:
     chips = made_chips()[0].inputs.chips.copy()
     chips[5] = 0
     whole, embedded = model.score(chips), model.embed(chips)
-    monkeypatch.setattr("pu_geo.engine.network.IMAGES_AT_ONCE", 7)
+    monkeypatch.setattr("pu_geo.training.network.IMAGES_AT_ONCE", 7)
     np.testing.assert_allclose(model.score(chips), whole, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(embedded, axis=1), 1, atol=1e-5)
     assert np.isfinite(whole).all()

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import metrics
-from pu_geo.engine.data import FeatureViews, PUData
-from pu_geo.engine.heads import move_slow_copy, projection_head, slow_copy
-from pu_geo.engine.network import TrainedModel
-from pu_geo.engine.run import Run
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog, ncpu
 from pu_geo.methods.cards.ncpu import NcpuSettings
+from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.training.heads import move_slow_copy, projection_head, slow_copy
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
 SHORT = NcpuSettings(epochs=12, warmup_epochs=2, batch_size=64, embedding_dim=16, lr=0.02)

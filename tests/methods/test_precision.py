@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.analysis.agreement import spearman
-from pu_geo.engine.checkpoints import Checkpoints
-from pu_geo.engine.data import ChipImages, PUData
-from pu_geo.engine.network import TrainedModel, Trunk
-from pu_geo.engine.run import Run
 from pu_geo.methods import catalog
+from pu_geo.training.checkpoints import Checkpoints
+from pu_geo.training.data import ChipImages, PUData
+from pu_geo.training.network import TrainedModel, Trunk
+from pu_geo.training.run import Run
 
 pytestmark = pytest.mark.slow
 CPU = torch.device("cpu")

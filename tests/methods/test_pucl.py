@@ -14,14 +14,14 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from pu_geo.engine.data import FeatureViews, PUData
-from pu_geo.engine.features import extract_views, fit_rcf
-from pu_geo.engine.network import TrainedModel
-from pu_geo.engine.run import Run
 from pu_geo.errors import TrainingError
+from pu_geo.features.rcf import extract_views, fit_rcf
 from pu_geo.methods import pucl
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.pucl import fit
+from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
 SMALL = PuclSettings(epochs=15, batch_size=64, lr=0.01, width=32, embedding_dim=16, projection_dim=16)
@@ -80,7 +80,7 @@ def test_each_loss_setting_uses_its_own_loss(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_looks_warn_of_nothing_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.engine.looking.MOST_TIME", float("inf"))
+    monkeypatch.setattr("pu_geo.training.callbacks.MOST_TIME", float("inf"))
     monkeypatch.setattr(pucl, "two_means_miss", lambda *args, **others: True)
     told: list[Mapping[str, object]] = []
     run = run_of(report=told.append, look=lambda model, _: {"n": len(model.findings["pseudo_labels"])})

@@ -10,9 +10,9 @@ import pytest
 import torch
 from methods.test_contract import NAMES, fit, made_up
 
-from pu_geo.engine.checkpoints import Checkpoints
-from pu_geo.engine.network import TrainedModel
 from pu_geo.errors import JobCancelled
+from pu_geo.training.checkpoints import Checkpoints
+from pu_geo.training.network import TrainedModel
 
 CONSTANT = {"weight"}  # a setting that travels along
 WITHOUT_PAIRS = {"ce", "upu", "nnpu", "supervised"}  # their losses do not look at the EMA target

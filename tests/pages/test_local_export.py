@@ -11,7 +11,7 @@ from small_parts import REPOSITORY
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
-from pu_geo.geo.crs import LOCAL
+from pu_geo.geo.vector.crs import LOCAL
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable, Grid, RunFacts, Scene

@@ -14,7 +14,7 @@ from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import RunFacts
-from pu_geo.services import projects
+from pu_geo.services.project import projects
 
 PAGES = ("project", "imagery", "annotate", "train", "explore", "damage_map")
 

@@ -54,7 +54,7 @@ if __name__ == "__main__":
     names = {name for name in blocked() if not name.startswith("_")}
     assert {"scipy", "safetensors", "shapely", "sklearn", "cv2", "rasterio", "streamlit"} <= names
     sys.meta_path[:] = [Without(finder, names) for finder in sys.meta_path]  # type: ignore[misc]
-    from pu_geo import worker
+    from pu_geo.jobs import worker
 
     code = worker.main(sys.argv[1:])
     assert not names & set(sys.modules), names & set(sys.modules)

@@ -26,14 +26,15 @@ import torch
 from small_parts import small_project
 from tasks import kill_driver
 
-from pu_geo import jobs, worker
-from pu_geo.engine import checkpoints
+from pu_geo import jobs
 from pu_geo.errors import JobError
+from pu_geo.jobs import worker
 from pu_geo.methods import catalog
 from pu_geo.project import contents, events, labels, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.tasks import train
+from pu_geo.tasks.train import train
+from pu_geo.training import checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +68,7 @@ def made_up(folder: Path) -> Layout:
 
 
 def launcher(folder: Path, words: str) -> Path:
-    """Write a stand-in for the interpreter that `jobs` starts; it gets `-P -m pu_geo.worker FOLDER`."""
+    """Write a stand-in for the interpreter that `jobs` starts; it gets `-P -m pu_geo.jobs.worker FOLDER`."""
     path = folder / "python"
     path.write_text(f'#!/bin/sh\nexec "{PYTHON}" {words} "$4"\n')
     path.chmod(0o755)

@@ -164,7 +164,7 @@ def test_joplin_reaches_what_was_promised(capsys: pytest.CaptureFixture[str], jo
 
 def _undo_clicks(path: Path) -> None:
     from pu_geo.project import labels
-    from pu_geo.services.labeling import default_analyst
+    from pu_geo.services.annotate.labeling import default_analyst
 
     with store.connect(Layout(path)) as db:
         assert len(labels.undo(db, f"undo-{labels.last_event(db)}", analyst=default_analyst(), screen="cli")) == 30

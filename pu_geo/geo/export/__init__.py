@@ -1,0 +1,1 @@
+"""Damage maps as files for other programs, and the map of the report."""

@@ -1,0 +1,1 @@
+"""Readers of other people's files, in a child process with limits."""

@@ -1,0 +1,159 @@
+"""Files of other people are read in a process of its own, with limits. This is the side that asks; `child_main` answers.
+
+GDAL, Arrow, GEOS and SQLite parse bytes in C and C++: a made-up file may end the process, or ask for all memory. Here it can
+only end the reading. GDAL also brings a second SQLite library, which must not share a process with an open project.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+
+from pu_geo.errors import FootprintError, ImageryError, PuGeoError
+
+ANSWER, BLOBS, SAID = "answer.json", "blobs.bin", "said.txt"
+MAX_SAID_BYTES = 4_000
+ERRORS: Mapping[str, type[PuGeoError]] = {"FootprintError": FootprintError, "ImageryError": ImageryError}
+_SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "2",
+    "GDAL_PAM_ENABLED": "NO",
+    "GDAL_NUM_THREADS": "1",
+    "GDAL_SKIP": "VRT,HTTP,WMS,WMTS,WCS,OGCAPI,STACIT,STACTA,PLMOSAIC,EEDAI,DAAS,Derived",  # read before GDAL is loaded
+    "PROJ_NETWORK": "OFF",
+    "SHAPE_RESTORE_SHX": "NO",
+    "VERIFY_BUFFERS": "YES",
+}
+_TOO_LARGE = ("MemoryError", "bad_alloc", "Out of memory")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one child may take.
+
+    Attributes:
+        seconds: on the clock, for all of its files together.
+        cpu_seconds: of processor time, of all its threads.
+        memory_bytes: of address space; more than what is in use at a time.
+        file_bytes: of each file that it writes into its folder.
+        answer_bytes: that are taken over from it.
+    """
+
+    seconds: float
+    cpu_seconds: int
+    memory_bytes: int
+    file_bytes: int
+    answer_bytes: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a reader found: values that JSON has, and blobs, None where one is missing."""
+
+    values: Mapping[str, object]
+    blobs: Sequence[bytes | None]
+
+
+class ReaderEnded(Exception):
+    """The child ended without an answer, most often because of the file. Callers turn it into an error of theirs.
+
+    Args:
+        kind: "timeout", "size" (memory, or an answer too large) or "crash".
+        said: its last line, or its exit status.
+    """
+
+    def __init__(self, kind: str, said: str) -> None:
+        super().__init__(f"{kind}: {said}")
+        self.kind = kind
+        self.said = said
+
+
+def ask(reader: str, path: Path, arguments: Mapping[str, object], limits: Limits) -> Answer:
+    """Have one file read; see `ask_each`."""
+    (answer,) = ask_each(reader, [path], [arguments], limits)
+    if not isinstance(answer, Answer):
+        raise answer
+    return answer
+
+
+def ask_each(
+    reader: str, paths: Sequence[Path], arguments: Sequence[Mapping[str, object]], limits: Limits
+) -> list[Answer | PuGeoError | ReaderEnded]:
+    """Have files read in turn by one child, since a child takes a third of a second to start.
+
+    Args:
+        reader: key of `child_main.READERS`.
+        paths: absolute; arguments: of each, values that JSON has.
+
+    Returns:
+        For each file its answer, its refusal or how it ended the child; nothing for those after that one.
+    """
+    with tempfile.TemporaryDirectory(prefix="pu-geo-") as name:
+        folder = Path(name)
+        ended = _run(folder, {
+            "reader": reader,
+            "limits": asdict(limits),
+            "paths": [str(path) for path in paths],
+            "arguments": list(arguments),
+        }, limits.seconds)  # fmt: skip
+        found: list[Answer | PuGeoError | ReaderEnded] = []
+        for i in range(len(paths)):
+            part = folder / f"{i}"
+            if not (part / ANSWER).is_file():
+                return [*found, ended or ReaderEnded("crash", "the reader stopped without a word")]
+            found.append(_taken_over(part, limits))
+        return found
+
+
+def _run(folder: Path, request: Mapping[str, object], seconds: float) -> ReaderEnded | None:
+    """Start the child in a folder of its own and wait for it; tells why it ended, None if it came to its end."""
+    here = {name: str(folder) for name in ("TMPDIR", "TEMP", "TMP", "CPL_TMPDIR", "SQLITE_TMPDIR")}
+    with (folder / SAID).open("wb") as said:  # a file: what it says must not fill our memory
+        try:
+            done = subprocess.run(
+                # -P: no module from wherever we are, least of all from the folder that files are unpacked to.
+                [sys.executable, "-P", "-m", "pu_geo.geo.readers.child_main"],
+                input=orjson.dumps(request),
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                cwd=folder,
+                env={**os.environ, **_SETTINGS, **here},
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return ReaderEnded("timeout", f"it took over {seconds:g} s")
+    if not done.returncode:
+        return None
+    with (folder / SAID).open("rb") as told:
+        told.seek(max(0, (folder / SAID).stat().st_size - MAX_SAID_BYTES))
+        lines = told.read().decode(errors="replace").strip().splitlines()
+    last = lines[-1][:160] if lines else f"the reader stopped with {done.returncode}"
+    if done.returncode == -getattr(signal, "SIGXCPU", 0):
+        return ReaderEnded("timeout", "it took too much processor time")
+    return ReaderEnded("size" if any(word in last for word in _TOO_LARGE) else "crash", last)
+
+
+def _taken_over(part: Path, limits: Limits) -> Answer | PuGeoError | ReaderEnded:
+    """Check and take over what the child wrote; nothing of it is code."""
+    n_bytes = sum(file.stat().st_size for file in part.iterdir())
+    if n_bytes > limits.answer_bytes:
+        return ReaderEnded("size", f"its contents take {n_bytes / 1e6:,.0f} MB")
+    answer = orjson.loads((part / ANSWER).read_bytes())
+    if "error" in answer:
+        return ERRORS.get(answer["error"], PuGeoError)(answer["problem"], answer["hint"], kind=answer["kind"])
+    data, blobs, at = (part / BLOBS).read_bytes(), [], 0
+    for size in answer["sizes"]:
+        blobs.append(None if size is None else data[at : at + size])
+        at += size or 0
+    return Answer(answer["values"], blobs)

@@ -1,0 +1,80 @@
+"""What every reader of footprint files returns, and how it says that a file cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.errors import FootprintError
+from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector import wkb
+
+OUTSIDE_SCENES = "outside the scenes"  # why a footprint was left out, as accounts of files name it
+
+
+@dataclass(frozen=True)
+class RawFootprints:
+    """Features of one file in its own CRS.
+
+    Attributes:
+        geometries: shapely geometries [N]; None where a feature has none.
+        is_unreadable: bool [N]; the feature has a geometry that is not valid GeoJSON, WKT or WKB.
+        attributes: as in the file, one dict each.
+        feature_ids: the file's own feature ids, None where absent.
+        crs: "EPSG:n", "OGC:CRS84" or WKT.
+    """
+
+    geometries: NDArray[np.object_]
+    is_unreadable: NDArray[np.bool_]
+    attributes: Sequence[Mapping[str, object]]
+    feature_ids: Sequence[object]
+    crs: str
+
+
+def from_blobs(
+    blobs: Sequence[bytes | None],
+    attributes: Sequence[Mapping[str, object]],
+    feature_ids: Sequence[object],
+    crs: str,
+    name: str,
+) -> RawFootprints:
+    """Read the WKB of features, None where one has no geometry, after a look at it from outside; see `wkb.checked`."""
+    checked = np.array(wkb.checked(blobs, name), dtype=object)
+    with np.errstate(invalid="ignore"):  # a signaling NaN; coordinates that are not finite are dropped and counted later
+        geometries = np.asarray(shapely.from_wkb(checked, on_invalid="ignore"))
+    has_blob = np.array([blob is not None for blob in blobs], dtype=bool)
+    return RawFootprints(geometries, has_blob & shapely.is_missing(geometries), attributes, feature_ids, crs)
+
+
+def joined(parts: Sequence[RawFootprints]) -> RawFootprints:
+    """Join the features of several files of one coordinate system, at least one."""
+    return RawFootprints(
+        np.concatenate([part.geometries for part in parts]),
+        np.concatenate([part.is_unreadable for part in parts]),
+        [row for part in parts for row in part.attributes],
+        [number for part in parts for number in part.feature_ids],
+        parts[0].crs,
+    )
+
+
+def broken(name: str, why: str, hint: str = "Export the file again.", kind: str = "parse") -> FootprintError:
+    """Return the error for a footprint file that cannot be read."""
+    return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind=kind)
+
+
+def known_crs(text: str) -> str:
+    """Return a coordinate system's name, "EPSG:n" or WKT.
+
+    Raises:
+        ValueError: if it is not known, or has no place on the Earth.
+    """
+    crs = systems.load_crs(text)
+    crs = crs.sub_crs_list[0] if crs.is_compound else crs
+    name = systems.name_of(crs)
+    if not (crs.is_geographic or crs.is_projected) or not systems.is_on_earth(name):
+        raise ValueError(f"{text[:60]!r} has no place on the Earth.")
+    return name

@@ -1,0 +1,1 @@
+"""Polygons and coordinate systems: footprints, areas, grids."""

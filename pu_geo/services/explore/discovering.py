@@ -1,0 +1,248 @@
+"""Further kinds of damage: start looking for them, and see what is proposed. What people make of it: `naming`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo import jobs
+from pu_geo.errors import ProjectError
+from pu_geo.methods import catalog
+from pu_geo.project import discoveries, labels, runs, store
+from pu_geo.project.decisions import Decision
+from pu_geo.project.discoveries import Discovery, Review
+from pu_geo.project.layout import Layout
+from pu_geo.services.imagery.preparation import chip_facts
+from pu_geo.services.train.training import data_summary
+
+DISCOVER_TASKS = ("discover",)
+N_SEEDS = 3
+_READINGS = {"memberships": "NCL's head of new clusters", "embeddings": "k-means on NCL's embeddings"}
+_CLOSE = 0.02  # of a silhouette
+_STABLE, _FAIR, _WEAK = 0.75, 0.6, 0.5  # Hennig 2007
+
+
+@dataclass(frozen=True)
+class Group:
+    """One proposed group as people see it; several that were merged count as one.
+
+    Attributes:
+        numbers: which groups of the discovery it is made of.
+        name: of the type that it was named as, "" without one.
+        building_ids: all of its buildings.
+        n_positive, n_not_damaged: of them, as people said.
+        types: kinds of damage that people saw in it, with how often, the most frequent first.
+        stability: mean overlap with the group most like it in each training, 0..1; None where nothing tells.
+        score: mean score of a run; None without one.
+        central: unlabeled buildings that stand for it, the most central first.
+        is_dropped: put aside by a person.
+    """
+
+    numbers: tuple[int, ...]
+    name: str
+    building_ids: Sequence[str]
+    n_positive: int
+    n_not_damaged: int
+    types: Mapping[str, int]
+    stability: float | None
+    score: float | None
+    central: Sequence[str]
+    is_dropped: bool
+
+    @property
+    def title(self) -> str:
+        """Its number, as people count: "3", or "2+5"."""
+        return "+".join(str(number + 1) for number in self.numbers)
+
+    @property
+    def stability_words(self) -> str:
+        """How sure it is that other trainings find it, in words."""
+        if self.stability is None:
+            return "one training alone: nothing tells whether another finds it"
+        share = f"{self.stability:.0%} overlap between trainings"
+        if self.stability >= _STABLE:
+            return f"stable ({share})"
+        if self.stability >= _FAIR:
+            return f"fairly stable ({share})"
+        if self.stability >= _WEAK:
+            return f"weak: its border moves from training to training ({share})"
+        return f"unstable: look twice, other trainings part these buildings ({share})"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The groups of a discovery, large ones first, as they stand.
+
+    Attributes:
+        facts: see `tasks.discover`.
+        n_new_answers: label events since it was made.
+    """
+
+    id: str
+    facts: Mapping[str, Any]
+    groups: Sequence[Group]
+    n_new_answers: int
+
+    @property
+    def shown(self) -> list[Group]:
+        """Groups that were not dropped."""
+        return [group for group in self.groups if not group.is_dropped]
+
+    @property
+    def dropped(self) -> list[Group]:
+        """Groups that were."""
+        return [group for group in self.groups if group.is_dropped]
+
+    @property
+    def curve(self) -> dict[int, float]:
+        """Number of groups -> mean silhouette, before any training; higher parts the buildings more clearly."""
+        return {int(k): float(value) for k, value in self.facts["silhouettes"].items()}
+
+
+def number_words(found: Proposal) -> str:
+    """Say how the number of groups was chosen, and how far the trainings agree."""
+    facts, curve = found.facts, found.curve
+    number, suggested = facts["n_groups"], facts["suggested"]
+    if number == suggested:
+        words = f"{number} groups are what the buildings' looks suggest"
+    else:
+        words = f"{number} groups were asked for; the buildings' looks suggest {suggested}"
+    close = [k for k, value in curve.items() if k != suggested and value > curve[suggested] - _CLOSE]
+    words += f", yet {_or(close)} would part them as clearly" if close else ""
+    agree = facts["adjusted_rand"]
+    told = "" if agree is None else f" Two trainings agree {agree:.0%} beyond chance on which buildings belong together."
+    return f"{words}.{told}"
+
+
+def reading_words(found: Proposal) -> str:
+    """Say how the trainings were read, and why so."""
+    reading, agree = str(found.facts["reading"]), found.facts["agreement"]
+    words = f"Groups are read from {_READINGS[reading]}"
+    other = next(each for each in _READINGS if each != reading)
+    if not agree:
+        return f"{words}; one training alone cannot tell whether {_READINGS[other]} would be steadier."
+    told = f"{agree[reading]:.2f} against {agree[other]:.2f}, where 1 is the same groups and 0 is chance"
+    return f"{words}: they change less from training to training than those from {_READINGS[other]} ({told})."
+
+
+def counted(n: int, noun: str) -> str:
+    """Say "1 building", "1,200 buildings"."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _or(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:-1])) + (" or " if len(numbers) > 1 else "") + str(numbers[-1])
+
+
+def why_not(layout: Layout) -> str | None:
+    """Return why nothing can be looked for yet, in words, or None."""
+    data, fewest = data_summary(layout), catalog.card("ncl").min_positives
+    if not data.has_chips:
+        return "There are no chips yet: cut them on the Imagery page."
+    if data.n_positive < fewest:
+        return f"Looking for further kinds needs at least {fewest} positives; this project has {data.n_positive}."
+    return None
+
+
+def start(layout: Layout, *, n_groups: int | None = None, n_seeds: int = N_SEEDS, seed: int = 0) -> str:
+    """Start the job that proposes groups; return its id.
+
+    Raises:
+        ProjectError: if it cannot start.
+    """
+    if problem := why_not(layout):
+        raise ProjectError(problem, "Do that first.", kind="discovery")
+    return jobs.start(layout, DISCOVER_TASKS[0], arguments(n_groups=n_groups, n_seeds=n_seeds, seed=seed))
+
+
+def arguments(*, n_groups: int | None, n_seeds: int, seed: int) -> dict[str, object]:
+    """Return what the job takes."""
+    return {"seed": seed, "n_seeds": n_seeds, "n_groups": n_groups}
+
+
+def all_ids(layout: Layout) -> list[str]:
+    """Return the ids of all discoveries, newest first."""
+    return [str(facts["discovery"]) for facts in discoveries.all_facts(layout)]
+
+
+def proposal(layout: Layout, discovery_id: str = "latest", run_id: str | None = None) -> Proposal:
+    """Return the groups of a discovery with what people said of their buildings until now.
+
+    Args:
+        run_id: of a run whose mean score is told of each group.
+
+    Raises:
+        ProjectError: if there is no such discovery.
+    """
+    found = discoveries.load(layout, discovery_id)
+    with store.connect(layout) as db:
+        answers, review, named = labels.current(db), discoveries.review_of(db, found.id), discoveries.types(db)
+        newest = labels.last_event(db)
+    scores = _scores(layout, run_id)
+    names = names_of(found, named)
+    groups = [_group(found, numbers, answers, review, names, scores) for numbers in review.joined(found.facts["n_groups"])]
+    return Proposal(found.id, found.facts, groups, newest - int(found.facts["at_event"]))
+
+
+def names_of(found: Discovery, named: Mapping[str, Decision]) -> dict[int, str]:
+    """Return group -> the name that it has, of the groups of a discovery."""
+    own = ((name, each.facts) for name, each in named.items() if each.facts["discovery"] == found.id)
+    return {group: name for name, facts in own for group in facts["groups"]}
+
+
+def _scores(layout: Layout, run_id: str | None) -> dict[str, float]:
+    if run_id is None:
+        return {}
+    return dict(zip(runs.building_ids_of(layout, run_id), runs.array(layout, run_id, "scores").tolist(), strict=True))
+
+
+def _group(
+    found: Discovery, numbers: tuple[int, ...], answers: Mapping[str, Any], review: Review, names: Mapping[int, str],
+    scores: Mapping[str, float],
+) -> Group:  # fmt: skip
+    parts = [found.facts["groups"][number] for number in numbers]
+    ids = found.members(numbers)
+    said = [answers[building] for building in ids if building in answers]
+    types = Counter(kind for event in said if event.label == "positive" for kind in event.damage_types)
+    known = [(part["jaccard"], part["size"]) for part in parts if part["jaccard"] is not None]
+    own = [scores[building] for building in ids if building in scores]
+    in_turn = chain.from_iterable(zip_longest(*(part["central"] for part in parts)))
+    return Group(
+        numbers=numbers,
+        name=next((names[number] for number in numbers if number in names), ""),
+        building_ids=ids,
+        n_positive=sum(event.label == "positive" for event in said),
+        n_not_damaged=sum(event.label == "not_damaged" for event in said),
+        types=dict(types.most_common()),
+        stability=sum(j * n for j, n in known) / sum(n for _, n in known)
+        if known and len(found.facts["seeds"]) > 1
+        else None,
+        score=float(np.mean(own)) if own else None,
+        central=[building for building in in_turn if building is not None],
+        is_dropped=set(numbers) <= set(review.dropped),
+    )
+
+
+def pictures(layout: Layout, discovery_id: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:
+    """Return RGB pictures of chips, uint8 [H, W, 3], pre above post where there is a pre image."""
+    chip_set = discoveries.load(layout, discovery_id).facts["chip_set"]
+    rows = {building: i for i, building in enumerate(chip_facts(layout, chip_set)["building_ids"])}
+    chips = np.load(layout.chips(chip_set), mmap_mode="r", allow_pickle=False)
+    found = []
+    for building in building_ids:
+        chip = np.asarray(chips[rows[building]])
+        stacked = np.concatenate([chip[band : band + 3] for band in range(0, len(chip), 3)], axis=1)
+        found.append(np.ascontiguousarray(stacked.transpose(1, 2, 0)))
+    return found
+
+
+def types(layout: Layout) -> dict[str, Decision]:
+    """Return the named types by name; facts: "discovery", "groups", "building_ids"."""
+    with store.connect(layout) as db:
+        return discoveries.types(db)

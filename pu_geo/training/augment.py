@@ -1,0 +1,177 @@
+"""Other views of chips: geometry in one batched resampling, colour in one matrix product, drawn anew for each chip.
+
+Aerial chips keep their colour, since debris and burn scars are colour (NcPU, Appendix D). Natural images get the
+contrastive recipe of PUCL, Appendix A.7.3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pu_geo.errors import ShapeError
+from pu_geo.training.color import ColorSettings, draw_colors, recolor
+
+
+@dataclass(frozen=True)
+class AugmentSettings:
+    """How far a view may move away from the chip as it was cut. Half of all views are mirrored left to right.
+
+    Attributes:
+        rotation_deg: largest small rotation either way, on top of the turns.
+        zoom: smallest and largest magnification; below 1 the border is mirrored in.
+        shift: largest shift either way along each axis, as a share of the chip's side.
+        has_turns: whether any multiple of 90 degrees is as likely as none.
+        crop_area: smallest and largest share of the chip that a crop keeps; where given, it replaces zoom and shift.
+        crop_aspect: largest ratio of a crop's sides, at least 1.
+        color: bounds of the changes of colour; None leaves it alone.
+        blur: share of the views that are blurred.
+        blur_px: smallest and largest standard deviation of the blur, pixels.
+    """
+
+    rotation_deg: float = 10.0
+    zoom: tuple[float, float] = (0.9, 1.25)
+    shift: float = 0.06
+    has_turns: bool = True
+    crop_area: tuple[float, float] | None = None
+    crop_aspect: float = 4 / 3
+    color: ColorSettings | None = None
+    blur: float = 0.0
+    blur_px: tuple[float, float] = (0.1, 2.0)
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in (("zoom", self.zoom), ("crop_area", self.crop_area or (1, 1)), ("blur_px", self.blur_px)):
+            if not 0 < low <= high or (name == "crop_area" and high > 1):
+                raise ValueError(f"{name} must be two rising numbers above 0 (a crop: up to 1); got {(low, high)}.")
+        if not 0 <= self.blur <= 1 or self.crop_aspect < 1:
+            raise ValueError(f"blur must lie in 0..1 and crop_aspect be 1 or more; got {self.blur}, {self.crop_aspect}.")
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether views only flip, turn and shift: then pixels are moved whole and nothing is interpolated."""
+        return self.rotation_deg == 0 and self.zoom == (1, 1) and self.crop_area is None
+
+
+AERIAL = AugmentSettings()
+"""What suits chips seen from above."""
+WEAK_AERIAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0)
+"""The eight ways to lay down a chip seen from above."""
+NATURAL = AugmentSettings(rotation_deg=0, has_turns=False, crop_area=(0.08, 1), color=ColorSettings())
+"""What suits photographs; with `blur=0.5` it is PUCL's list for CIFAR."""
+WEAK_NATURAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0.125, has_turns=False)
+"""Mirrored or not, and up to 4 of 32 pixels off."""
+
+
+def draw_affines(n: int, settings: AugmentSettings, generator: torch.Generator) -> Tensor:
+    """Draw one affine map per chip: flip, quarter turns, a small rotation, and zoom and shift or a crop.
+
+    Args:
+        n: how many chips.
+        settings: bounds of the draws.
+        generator: CPU generator.
+
+    Returns:
+        float32 [n, 2, 3], as `torch.nn.functional.affine_grid` takes them.
+
+    Departs from the source: PUCL's RandomResizedCrop (Appendix A.7.3) draws again where a side of the crop would be longer
+    than the chip; here that side is cut to the chip's.
+    """
+    draws = torch.rand(n, 6, generator=generator)
+    angle = torch.deg2rad((draws[:, 1] * 2 - 1) * settings.rotation_deg)
+    if settings.has_turns:
+        angle = torch.floor(draws[:, 0] * 4) * (math.pi / 2) + angle
+    flip = torch.where(draws[:, 2] < 0.5, -1.0, 1.0)
+    if settings.crop_area is None:
+        low, high = settings.zoom
+        width = height = torch.exp(-(math.log(low) + draws[:, 3] * math.log(high / low)))
+        room = torch.tensor(2 * settings.shift)
+    else:
+        low, high = settings.crop_area
+        side = torch.sqrt(low + draws[:, 3] * (high - low))
+        stretch = torch.exp((torch.rand(n, generator=generator) - 0.5) * math.log(settings.crop_aspect))
+        width, height = (side * stretch).clamp(max=1), (side / stretch).clamp(max=1)
+        room = 1 - torch.stack([width, height], dim=1)
+    shift = (draws[:, 4:6] * 2 - 1) * room
+    cos, sin = torch.cos(angle), torch.sin(angle)
+    rows = [cos * width * flip, -(sin * height), shift[:, 0], sin * width * flip, cos * height, shift[:, 1]]
+    return torch.stack(rows, dim=1).view(n, 2, 3)
+
+
+def warp(images: Tensor, affines: Tensor, *, is_exact: bool = False) -> Tensor:
+    """Resample each chip along its affine map; what lies outside a chip is its mirror image.
+
+    Args:
+        images: float32 or float64 [B, C, H, W], square where a map turns.
+        affines: float32 [B, 2, 3] from `draw_affines`.
+        is_exact: take the nearest pixel instead of a mix of four, and round shifts to whole pixels.
+
+    Returns:
+        [B, C, H, W] like the images, in the contiguous layout.
+    """
+    if is_exact:
+        pixel = 2 / affines.new_tensor([images.shape[3], images.shape[2]])
+        affines = torch.cat([affines[:, :, :2], ((affines[:, :, 2] / pixel).round() * pixel)[:, :, None]], dim=2)
+    affines = affines.to(images.device, images.dtype, non_blocking=images.is_cuda)
+    grid = F.affine_grid(affines, list(images.shape), align_corners=False)
+    mode = "nearest" if is_exact else "bilinear"
+    return F.grid_sample(images, grid, mode=mode, padding_mode="reflection", align_corners=False)
+
+
+def blur(images: Tensor, spreads: Tensor) -> Tensor:
+    """Blur each chip with its own Gaussian, whole and not cut off; at the border it averages what lies inside the chip.
+
+    Args:
+        images: float [B, C, H, W].
+        spreads: standard deviations, pixels, float [B], like the images; 0 leaves a chip as it is.
+
+    Returns:
+        [B, C, H, W] like the images.
+    """
+    down, across = (_blur_matrices(size, spreads) for size in images.shape[2:])
+    return down[:, None] @ images @ across.mT[:, None]
+
+
+def _blur_matrices(size: int, spreads: Tensor) -> Tensor:
+    """Share of each pixel of a line in each blurred pixel, [B, size, size]; rows sum to 1."""
+    place = torch.arange(size, device=spreads.device, dtype=spreads.dtype)
+    steps = (place[:, None] - place) / spreads.clamp(min=1e-3)[:, None, None]
+    return torch.softmax(-0.5 * steps.square(), dim=2)
+
+
+@torch.no_grad()
+def augment(images: Tensor, settings: AugmentSettings, generator: torch.Generator) -> Tensor:
+    """Make one augmented view of each chip, with its own draw; what lies outside a chip is its mirror image.
+
+    Args:
+        images: float [B, C, H, W], any device, 0..1 or 0..255. Brightness is a factor, so 0 must be black: standardise
+            afterwards. Always computed in float32 or float64, also under autocast.
+        settings: bounds of the draws.
+        generator: CPU generator, so that every device sees the same views.
+
+    Returns:
+        float [B, C, H, W] on the same device, of the same type, channels last where the images are; without gradient.
+
+    Raises:
+        ShapeError: if `images` is not [B, C, H, W].
+    """
+    if images.ndim != 4:
+        raise ShapeError(f"images must be [B, C, H, W]; got {tuple(images.shape)}.")
+    n, n_bands = images.shape[:2]
+    # Autocast would round the sampling positions to 8 bits: a quarter of a pixel at 64 px.
+    with torch.autocast(images.device.type, enabled=False):
+        seen = images.float() if images.dtype in (torch.float16, torch.bfloat16) else images
+        seen = warp(seen, draw_affines(n, settings, generator), is_exact=settings.is_exact)
+        if settings.color is not None:
+            drawn = draw_colors(n, n_bands, settings.color, generator)
+            seen = recolor(seen, *(part.to(seen.device, seen.dtype, non_blocking=seen.is_cuda) for part in drawn))
+        if settings.blur > 0:
+            draws, (low, high) = torch.rand(n, 2, generator=generator), settings.blur_px
+            spreads = torch.where(draws[:, 0] < settings.blur, low + draws[:, 1] * (high - low), 0.0)
+            seen = blur(seen, spreads.to(seen.device, seen.dtype, non_blocking=seen.is_cuda))
+    is_channels_last = images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous()
+    layout = torch.channels_last if is_channels_last else torch.contiguous_format
+    return seen.to(images.dtype, memory_format=layout)

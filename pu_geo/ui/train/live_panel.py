@@ -1,0 +1,231 @@
+"""What can be seen of a training while it runs: curves, the chips at its top and bottom, and alarms with advice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from pu_geo import jobs
+from pu_geo.jobs import JobView
+from pu_geo.project.layout import Layout
+from pu_geo.services.train import training
+from pu_geo.ui.frame import plain
+
+Point = Mapping[str, Any]
+_BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _GRAY = "#0B6E99", "#D55E00", "#009E73", "#8F4A86", "#B97A00", "#6B6B6B"
+_COLORS = (_BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _GRAY)
+_DASHES = ("solid", "dot", "dash", "dashdot", "longdash", "longdashdot")
+_SHARES = {
+    "threshold": "threshold", "share_positive": "called, in batches", "share_called": "called, all",
+    "share_pairs": "pairs taken for one kind", "class_cosine": "nearest two classes (cosine)",
+}  # fmt: skip
+_HEIGHT_PX = 190
+
+
+def body(layout: Layout, job: JobView) -> None:
+    """Draw the live part of a training's card; nothing of what was not reported.
+
+    Args:
+        layout: the project's.
+        job: of the task "train"; others have no epochs, and nothing is drawn.
+    """
+    if not job.curve:
+        return
+    looks = [point for point in job.curve if point.get("look")]
+    if job.state != "done" and looks:  # of a finished run the page tells the warnings
+        _alarms(looks[-1])
+    points = _stage(job)
+    panels = [panel for panel in (_losses, _shares, _held_out, _machine) if len(points) > 1 and panel(points) is not None]
+    places = st.tabs(["Curves", "Top and bottom chips"]) if panels and looks else [st.container()] * 2
+    with places[0]:
+        _draw_figures(job, points, panels)
+    with places[1]:
+        _sheet(jobs.folder_of(layout, job.job_id), job.job_id, looks)
+    if job.state == "done":
+        st.caption(_result_words(job))
+
+
+def hold_out_field(card: training.MethodCard, n_positive: int) -> int:
+    """Ask how many positives a training shall not learn from, so that it can be judged by them.
+
+    Args:
+        card: of the method; it keeps the positives it needs.
+        n_positive: positives of the project now.
+
+    Returns:
+        From 0 on; what `training.proposed_hold_out` proposes unless a person chose another number.
+    """
+    most = max(n_positive - card.min_positives, 0)
+    proposed = min(training.proposed_hold_out(n_positive), most)
+    given = st.number_input(
+        "Held-out clicks", 0, most, proposed, key=f"hold-out-{card.name}-{n_positive}",
+        help="Positives that this training does not learn from. They tell how much damage it finds that it was not shown; "
+        "it takes 10 to judge. Below 50 positives each one teaches more than it judges, so none is proposed.",
+    )  # fmt: skip
+    return int(given)
+
+
+def _stage(job: JobView) -> list[Point]:
+    """Return the reports of one stage: the newest one, unless a person chose another."""
+    stages = list(dict.fromkeys(str(point.get("stage", "training")) for point in job.curve))
+    chosen = stages[-1]
+    if len(stages) > 1:
+        picked = st.segmented_control(
+            "Stage", stages, default=chosen, key=f"stage-{job.job_id}-{len(stages)}", label_visibility="collapsed"
+        )
+        chosen = picked or chosen
+    return [point for point in job.curve if point.get("stage", "training") == chosen]
+
+
+def _draw_figures(job: JobView, points: Sequence[Point], panels: Sequence[Callable[[Sequence[Point]], Any]]) -> None:
+    columns = st.columns(2, gap="small") if len(panels) > 1 else [st.container()]
+    for number, panel in enumerate(panels):
+        with columns[number % len(columns)]:
+            st.plotly_chart(panel(points), key=f"{panel.__name__}-{job.job_id}", config={"displayModeBar": False})
+    judged = [point for point in points if point.get("n_held_out")]
+    if judged and judged[-1].get("criterion") is None:
+        st.caption(f"{judged[-1]['n_held_out']} held-out clicks: not enough to judge by, it takes 10.")
+
+
+def _losses(points: Sequence[Point]) -> go.Figure | None:
+    """Draw the loss and its parts."""
+    names = [name for name in _numbers(points) if name.startswith("loss") or name in ("risk", "entropy")]
+    names = [name for name in names if name != "risk" or "loss_rep" in names]  # else it is the loss
+    if "loss" not in names:
+        return None
+    figure = _figure("Loss and its parts" if len(names) > 1 else "Loss", points)
+    for look, name in zip(_looks_of_lines(), names, strict=False):
+        _line(figure, points, name, name.removeprefix("loss_").replace("_", " "), look)
+    return figure
+
+
+def _shares(points: Sequence[Point]) -> go.Figure | None:
+    """Draw the threshold and the shares of buildings, all from 0 to 1."""
+    there = [name for name in _SHARES if name in _numbers(points)]
+    if not there:
+        return None
+    figure = _figure("Threshold and share called damaged" if "threshold" in there else "Shares", points)
+    for look, name in zip(_looks_of_lines(), there, strict=False):
+        _line(figure, points, name, _SHARES[name], look)
+    return figure.update_layout(yaxis=_SHARE_AXIS)
+
+
+def _held_out(points: Sequence[Point]) -> go.Figure | None:
+    """Draw the PU criterion with its interval, and the recall on held-out clicks."""
+    judged = [point for point in points if point.get("criterion") is not None]
+    if not judged:
+        return None
+    figure = _figure("Held-out clicks", points)
+    epochs = [point["epoch"] for point in judged]
+    for name, fill in (("criterion_low", None), ("criterion_high", "tonexty")):
+        figure.add_scatter(
+            x=epochs, y=[point[name] for point in judged], mode="lines", line={"width": 0}, fill=fill,
+            fillcolor="rgba(11,110,153,0.15)", hoverinfo="skip", showlegend=False,
+        )  # fmt: skip
+    _line(figure, judged, "criterion", "PU criterion", (_BLUE, "solid"), mode="lines+markers")
+    _line(figure, judged, "recall", "found (right)", (_RED, "dot"), mode="lines+markers", yaxis="y2")
+    figure.add_hline(
+        1, line={"color": _GRAY, "width": 1, "dash": "dash"}, annotation_text="calling all", annotation_font_size=10
+    )
+    return figure.update_layout(yaxis={"rangemode": "tozero"}, yaxis2={**_SHARE_AXIS, **_RIGHT})
+
+
+def _machine(points: Sequence[Point]) -> go.Figure | None:
+    """Draw how many chips a second are trained on, and the memory that takes."""
+    if not {"chips_per_s", "memory_mb"} <= set(_numbers(points)):
+        return None
+    figure = _figure("Speed and memory", points)
+    _line(figure, points, "chips_per_s", "chips a second", (_BLUE, "solid"))
+    _line(figure, points, "memory_mb", "memory, MB (right)", (_RED, "dot"), yaxis="y2")
+    return figure.update_layout(
+        yaxis={"rangemode": "tozero"}, yaxis2={"rangemode": "tozero", "tickmode": "auto", "nticks": 4, **_RIGHT}
+    )
+
+
+_SHARE_AXIS = {"range": [0, 1.02], "dtick": 0.25, "tickmode": "linear", "tickformat": ".0%"}
+_RIGHT = {"overlaying": "y", "side": "right", "showgrid": False, "zeroline": False}
+
+
+def _looks_of_lines() -> Iterator[tuple[str, str]]:
+    """Give color and dashes of one line after the other; they differ by more than color."""
+    return zip(_COLORS, _DASHES, strict=True)
+
+
+def _numbers(points: Sequence[Point]) -> list[str]:
+    """Return the names of what was reported more than once, in order."""
+    names = dict.fromkeys(name for point in points for name in point)
+    return [name for name in names if sum(point.get(name) is not None for point in points) > 1]
+
+
+def _figure(title: str, points: Sequence[Point]) -> go.Figure:
+    epochs = max(int(point.get("epochs", point["epoch"])) for point in points)
+    return go.Figure().update_layout(
+        height=_HEIGHT_PX, margin={"l": 0, "r": 0, "t": 46, "b": 0}, hovermode="x unified",
+        title={"text": title, "font": {"size": 13}, "x": 0, "y": 0.98, "yanchor": "top"},
+        xaxis={"range": [0, epochs], "title": None}, legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 10}},
+    )  # fmt: skip
+
+
+def _line(
+    figure: go.Figure,
+    points: Sequence[Point],
+    name: str,
+    label: str,
+    look: tuple[str, str],
+    *,
+    mode: str = "lines",
+    yaxis: str = "y",
+) -> None:
+    there = [point for point in points if point.get(name) is not None]
+    color, dash = look
+    figure.add_scatter(
+        x=[point["epoch"] for point in there], y=[point[name] for point in there], name=label, mode=mode, yaxis=yaxis,
+        line={"color": color, "dash": dash, "width": 2}, marker={"size": 5},
+    )  # fmt: skip
+
+
+def _alarms(look: Point) -> None:
+    """Tell what looked wrong when the training was looked at last."""
+    told = []
+    for alarm in look.get("alarms", ()):
+        seen, meaning, advice = (plain(str(alarm.get(name, ""))) for name in ("seen", "meaning", "advice"))
+        told.append(f"- **{seen}**: {meaning}. {advice}")
+    if told:
+        st.warning("\n".join([f"After epoch {look['epoch']}:", *told]), icon=":material/warning:")
+
+
+def _sheet(folder: Path, job_id: str, looks: Sequence[Point]) -> None:
+    """Show the chips at the top and at the bottom, those of the newest look unless a person went back."""
+    if not looks:
+        return
+    chosen = looks[-1]
+    if len(looks) > 1:
+        number = st.select_slider(
+            "After epoch", range(len(looks)), len(looks) - 1, key=f"look-{job_id}-{len(looks)}",
+            format_func=lambda number: _look_name(looks[number]),
+        )  # fmt: skip
+        chosen = looks[number]
+    picture = folder / "looks" / Path(str(chosen["look"])).name
+    if picture.is_file():
+        st.image(str(picture), width="stretch")
+    st.caption(
+        f"Unlabeled buildings after epoch {chosen['epoch']} of {chosen.get('epochs', '?')}: highest scores above, lowest below; "
+        "of each the pre scene over the post scene where there is one."
+    )
+
+
+def _look_name(look: Point) -> str:
+    return str(look["epoch"])
+
+
+def _result_words(job: JobView) -> str:
+    """Say what came of a finished training."""
+    result = job.result
+    words = [f"Run {result.get('run_id')}", f"{result.get('n_positive')} positives", f"{result.get('seconds')} s"]
+    if job.args.get("hold_out"):
+        words.insert(2, f"{job.args['hold_out']} held-out clicks")
+    return " · ".join(words)

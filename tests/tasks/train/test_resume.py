@@ -1,0 +1,101 @@
+"""A training that was cancelled or killed goes on with the labels it began with, and ends as if nothing had been."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pu_geo.errors import JobCancelled
+from pu_geo.jobs.status import _curve
+from pu_geo.project import contents, events, labels, runs, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train import train as train_task
+from pu_geo.tasks.train.monitor import curve_of
+from pu_geo.training.checkpoints import Checkpoints
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def clicked(project: Layout) -> Layout:
+    """A project with 20 chips of made-up features and six positives."""
+    rng = np.random.default_rng(0)
+    ids = [f"b{i}" for i in range(20)]
+    write_array(project.features("set"), rng.normal(size=(4, 20, 8)).astype(np.float16))
+    write_array(project.chips("set"), rng.integers(0, 255, (20, 6, 16, 16)).astype(np.uint8))
+    facts = {"building_ids": ids, "nodata_share": [0.0] * 20, "bands": "pre+post", "size_px": 16, "sheets": {}}
+    write_json(project.chip_facts("set"), facts)
+    with store.connect(project) as db:
+        contents.add_chip_set(db, "set", "pre+post", 16, 20)
+        click(project, *ids[:6])
+    return project
+
+
+def click(layout: Layout, *buildings: str) -> None:
+    with store.connect(layout) as db:
+        labels.append(db, [LabelOp(f"op-{b}", b, "positive") for b in buildings], analyst="ann", screen="map")
+
+
+def job_of(layout: Layout, name: str) -> Job:
+    folder = layout.folder / "jobs" / name
+    folder.mkdir(parents=True)
+    return Job(layout, folder)
+
+
+def scores(layout: Layout, result: dict[str, object]) -> np.ndarray[Any, Any]:
+    return np.asarray(runs.array(layout, str(result["run_id"]), "scores"))
+
+
+def test_a_cancelled_training_goes_on_where_it_was(clicked: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_task, "Checkpoints", lambda folder: Checkpoints(folder, 0.0))
+    chosen: dict[str, Any] = {"method": "ncpu", "preset": "quick", "overrides": {"epochs": "12", "batch_size": "10"}}
+    straight = train_task.train(job_of(clicked, "straight"), **chosen)
+    job, epochs = job_of(clicked, "cut"), []
+    record = job.epoch
+
+    def stop_after_five(values: Any) -> None:
+        record(values)
+        epochs.append(values["epoch"])
+        if len(epochs) == 5:
+            (job.folder / "cancel").touch()
+
+    monkeypatch.setattr(job, "epoch", stop_after_five)
+    with pytest.raises(JobCancelled):
+        train_task.train(job, **chosen)
+    (job.folder / "cancel").unlink()
+    click(clicked, "b10", "b11", "b12")  # what is clicked in between belongs to the next training
+    resumed = train_task.train(job, **chosen)
+    assert epochs[:6] == [1, 2, 3, 4, 5, 6]
+    assert resumed["n_positive"] == straight["n_positive"] == 6
+    np.testing.assert_array_equal(scores(clicked, resumed), scores(clicked, straight))
+    assert not (job.folder / "checkpoints").exists()
+    assert train_task.train(job_of(clicked, "next"), **chosen)["n_positive"] == 9
+
+
+def test_a_method_whose_name_has_a_plus_is_stored(clicked: Layout) -> None:
+    overrides = {"epochs": "1", "batch_size": "10"}
+    result = train_task.train(job_of(clicked, "plus"), method="nnpu+noisncl", preset="quick", overrides=overrides)
+    assert str(result["run_id"]).startswith("nnpu-noisncl-")
+    assert len(scores(clicked, result)) == 20
+
+
+def test_other_chips_make_a_training_begin_anew(clicked: Layout, tmp_path: Path) -> None:
+    from pu_geo.tasks.train.inputs import read_inputs
+
+    begun = tmp_path / "begun"
+    assert read_inputs(clicked, begun).pu.at_event == 6
+    events.append(tmp_path, "epoch", {"stage": "training", "epoch": 7, "loss": 9.0})
+    (begun / "training-newest.pt").touch()
+    click(clicked, "b15")
+    assert read_inputs(clicked, begun).pu.at_event == 6
+    write_json(begun / "began_with.json", {"chip_set": "older", "at_event": 2})
+    assert read_inputs(clicked, begun).pu.at_event == 7
+    assert not (begun / "training-newest.pt").exists()
+    events.append(tmp_path, "epoch", {"stage": "training", "epoch": 1, "loss": 1.0})
+    assert [row["epoch"] for row in curve_of(Job(clicked, tmp_path))] == [1]  # the epochs before were of other chips
+    assert [row["epoch"] for row in _curve(events.read(tmp_path))] == [1]
