@@ -21,7 +21,7 @@ frame.header(
     "Click the buildings that are damaged. Click again to clear. Right click or 2: not damaged. 3: not assessable. "
     "Ctrl+Z undoes. Nobody has to mark undamaged ones.",
 )
-with frame.telling_errors():
+with frame.show_errors():
     if "refused_labels" in st.session_state:
         raise st.session_state.pop("refused_labels")
 

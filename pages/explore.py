@@ -21,7 +21,7 @@ frame.header(
     "Each dot is a building; dots that lie together look alike to the model. Shift + drag selects some, on the map and among "
     "the chips too; 1, 2, 3 label them.",
 )
-with frame.telling_errors():
+with frame.show_errors():
     if "refused_labels" in st.session_state:
         raise st.session_state.pop("refused_labels")
 runs = training.all_runs(layout)
@@ -44,7 +44,7 @@ n_new = placing.n_unplaced(layout, run_id) if kind == "UMAP" else 0
 words = f"Place {n_new:,} new buildings" if n_new else "Compute UMAP"
 hint = "Buildings whose chips came after this run." if n_new else "Until then you see PCA, the two widest directions."
 if (kind == "PCA" or n_new) and not (job and job.is_active) and way.button(words, icon=":material/scatter_plot:", help=hint):
-    with frame.telling_errors():
+    with frame.show_errors():
         exploring.start_umap(layout, run_id)
         st.rerun()
 if kind == "UMAP" and not n_new and (note := placing.placed(layout, run_id).note):

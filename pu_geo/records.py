@@ -263,14 +263,14 @@ class PUSet:
         building_ids: [N], in the order of the chip set.
         is_positive: bool [N]. Everything else is unlabeled.
         is_not_damaged: bool [N]; buildings an analyst called not damaged (unlabeled for PU methods).
-        is_left_out: bool [N]; not assessable, or answered in an audit alone: not trained on.
+        is_excluded: bool [N]; not assessable, or answered in an audit alone: not trained on.
         at_event: number of the last label event that was taken into account.
     """
 
     building_ids: Sequence[str]
     is_positive: NDArray[np.bool_]
     is_not_damaged: NDArray[np.bool_]
-    is_left_out: NDArray[np.bool_]
+    is_excluded: NDArray[np.bool_]
     at_event: int
 
     def without(self, is_hidden: NDArray[np.bool_]) -> PUSet:
@@ -279,7 +279,7 @@ class PUSet:
             self,
             is_positive=self.is_positive & ~is_hidden,
             is_not_damaged=self.is_not_damaged & ~is_hidden,
-            is_left_out=self.is_left_out | is_hidden,
+            is_excluded=self.is_excluded | is_hidden,
         )
 
 

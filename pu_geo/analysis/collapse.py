@@ -29,7 +29,7 @@ _COMPARE = "compare the top of this ranking with the instant ranker's before you
 
 
 @dataclass(frozen=True)
-class Signs:
+class CollapseIndicators:
     """What can be seen of a model without negatives.
 
     Attributes:
@@ -78,17 +78,17 @@ class Alarm:
 def signs(
     held_out_scores: NDArray[np.floating], unlabeled_scores: NDArray[np.floating], embeddings: NDArray[np.floating] | None,
     *, share: float | None, threshold: float, score_type: str, is_oriented: bool | None = None, is_sampled: bool = False,
-) -> Signs:  # fmt: skip
+) -> CollapseIndicators:  # fmt: skip
     """Look at scores and embeddings.
 
     Args:
         held_out_scores: of positives that the model did not learn from, float [P]; may be none.
         unlabeled_scores: of the unlabeled without them, see `pu_criterion.is_unlabeled`, float [U], U >= 1.
         embeddings: of some chips, float [M, E] of unit length; None where there are none.
-        share: see `Signs`.
+        share: see `CollapseIndicators`.
         threshold: where the held-out clicks are judged.
         score_type: of the run, see `RunFacts`.
-        is_oriented: see `Signs`.
+        is_oriented: see `CollapseIndicators`.
         is_sampled: whether the unlabeled are an even draw of all, see `pu_criterion`.
     """
     has_held_out = len(held_out_scores) > 0
@@ -96,7 +96,7 @@ def signs(
     if has_held_out:
         judgement = pu_criterion(held_out_scores, unlabeled_scores, threshold, is_sampled=is_sampled)
     is_held_out = np.arange(len(held_out_scores) + len(unlabeled_scores)) < len(held_out_scores)
-    return Signs(
+    return CollapseIndicators(
         share_called=None if score_type in WITHOUT_BOUNDARY else float((unlabeled_scores >= 0.5).mean()),
         share=share,
         judgement=judgement,
@@ -130,12 +130,12 @@ def lowest_criterion(share: float | None) -> float:
     return LOWEST_CRITERION if share is None else min(LOWEST_CRITERION, 1 + 0.2 * (1 / max(share, 0.01) - 1))
 
 
-def alarms(seen: Signs) -> tuple[Alarm, ...]:
+def alarms(seen: CollapseIndicators) -> tuple[Alarm, ...]:
     """Say what looks wrong; nothing for a model that looks sound."""
     return tuple(alarm for check in (_called, _held_out, _embeddings) for alarm in check(seen))
 
 
-def _called(seen: Signs) -> Iterator[Alarm]:
+def _called(seen: CollapseIndicators) -> Iterator[Alarm]:
     called, share = seen.share_called, seen.share
     if called is None:
         return
@@ -158,7 +158,7 @@ def _called(seen: Signs) -> Iterator[Alarm]:
         )  # fmt: skip
 
 
-def _held_out(seen: Signs) -> Iterator[Alarm]:
+def _held_out(seen: CollapseIndicators) -> Iterator[Alarm]:
     judged, share = seen.judgement, seen.share
     if judged is None or seen.auc is None or not judged.is_enough:
         return
@@ -179,7 +179,7 @@ def _held_out(seen: Signs) -> Iterator[Alarm]:
         )  # fmt: skip
 
 
-def _embeddings(seen: Signs) -> Iterator[Alarm]:
+def _embeddings(seen: CollapseIndicators) -> Iterator[Alarm]:
     if seen.spread is not None and seen.spread < LEAST_SPREAD:
         yield Alarm(
             "embeddings", f"The embeddings of all buildings are nearly the same (spread {seen.spread:.2g})",

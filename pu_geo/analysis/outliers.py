@@ -21,7 +21,7 @@ def places_held_out(
     is_positive: NDArray[np.bool_],
     *,
     l2: float,
-    is_left_out: NDArray[np.bool_] | None = None,
+    is_excluded: NDArray[np.bool_] | None = None,
     n_folds: int = N_FOLDS,
     seed: int = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -34,7 +34,7 @@ def places_held_out(
         features: what `ranker.prepare` made of features [N, D].
         is_positive: bool [N].
         l2: penalty, see `balance.l2_for_share`.
-        is_left_out: bool [N]; not looked at.
+        is_excluded: bool [N]; not looked at.
         n_folds: held-out parts; at most the number of positives.
         seed: of the parts, and of the draw of unlabeled chips where there are many.
 
@@ -46,7 +46,7 @@ def places_held_out(
         TrainingError: if there are fewer than 6 positives, or nothing is unlabeled. ShapeError: if a mask is not [N].
     """
     values = features.values
-    used = np.ones(len(values), np.bool_) if is_left_out is None else ~is_left_out
+    used = np.ones(len(values), np.bool_) if is_excluded is None else ~is_excluded
     if is_positive.shape != (len(values),) or used.shape != is_positive.shape:
         raise ShapeError(f"masks must be [{len(values)}]; got {is_positive.shape} and {used.shape}.")
     positive, unlabeled = np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)

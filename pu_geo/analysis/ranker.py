@@ -55,7 +55,7 @@ def rank_positives(
     features: NDArray[np.floating] | PreparedFeatures,
     is_positive: NDArray[np.bool_],
     *,
-    is_left_out: NDArray[np.bool_] | None = None,
+    is_excluded: NDArray[np.bool_] | None = None,
     is_not_damaged: NDArray[np.bool_] | None = None,
     is_accepted: NDArray[np.bool_] | None = None,
     l2: float = L2,
@@ -70,7 +70,7 @@ def rank_positives(
     Args:
         features: float [N, D], or what `prepare` made of it, which saves half of the time.
         is_positive: bool [N].
-        is_left_out: bool [N]; scored, but not learned from.
+        is_excluded: bool [N]; scored, but not learned from.
         is_not_damaged: bool [N]; called not damaged by a person. None where nobody was asked.
         is_accepted: bool [N]; of accepted clusters: positives too, of which all together weigh a quarter of the positives' side
             at most.
@@ -84,7 +84,7 @@ def rank_positives(
         TrainingError: if there is no positive or no unlabeled chip to learn from.
     """
     prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
-    used = ~is_left_out if is_left_out is not None else np.ones(len(is_positive), np.bool_)
+    used = ~is_excluded if is_excluded is not None else np.ones(len(is_positive), np.bool_)
     if is_positive.shape != (len(prepared.values),) or used.shape != is_positive.shape:
         raise ShapeError(f"masks must be [{len(prepared.values)}]; got {is_positive.shape} and {used.shape}.")
     is_known = is_not_damaged & used & ~is_positive if is_not_damaged is not None else np.zeros_like(used)

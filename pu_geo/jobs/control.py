@@ -20,7 +20,7 @@ PATIENCE_S = 1.5
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def report_io_errors() -> Iterator[None]:
     """Say in words why a job cannot be started: a full disk, or a folder that may not be written to."""
     try:
         yield
@@ -91,12 +91,12 @@ def end_overdue(folder: Path) -> None:
     """
     with suppress(FileNotFoundError):  # not after it was started anew
         if time.time() - (folder / CANCEL).stat().st_mtime >= PATIENCE_S and is_alive(folder):
-            end_leftovers(folder)
+            kill_orphans(folder)
 
 
 def clear_requests(folder: Path) -> None:
     """Forget what people asked of a job before it is started again."""
-    with told():
+    with report_io_errors():
         for asked in (CANCEL, PAUSE, DISMISSED):
             (folder / asked).unlink(missing_ok=True)
 
@@ -110,11 +110,11 @@ def dismiss(layout: Layout, job_id: str) -> None:
     folder = folder_of(layout, job_id)
     if view(folder).is_active:
         raise JobError(f"Job {job_id} is running.", "Cancel it first.", kind="running")
-    with told():
+    with report_io_errors():
         (folder / DISMISSED).touch()
 
 
-def end_leftovers(folder: Path) -> int:
+def kill_orphans(folder: Path) -> int:
     """Kill processes that work for a job, or were left behind by its dead worker; return how many."""
     started = [event for event in events.read(folder) if event["event"] == "started"]
     return processes.end_all(folder, started[-1] if started else {})

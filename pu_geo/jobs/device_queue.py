@@ -30,7 +30,7 @@ _TICKET = re.compile(r"(\d{9})-[0-9a-f]{8}\.ticket")
 
 
 @dataclass(frozen=True)
-class Ticket:
+class QueueEntry:
     """A place in the line.
 
     Attributes:
@@ -64,13 +64,13 @@ def device_folder() -> Path:
     return home() / ".devices" / re.sub(r"[^A-Za-z0-9.-]", "_", device).strip("-")
 
 
-def line() -> list[Ticket]:
+def line() -> list[QueueEntry]:
     """Return the tickets whose holders are alive; the first one has its turn."""
     return [ticket for ticket in _all_tickets(device_folder()) if is_held(ticket.path)]
 
 
 @contextmanager
-def my_turn(folder: Path, tell: Callable[[Sequence[Ticket]], None]) -> Iterator[None]:
+def acquire_device(folder: Path, tell: Callable[[Sequence[QueueEntry]], None]) -> Iterator[None]:
     """Hold the device for the length of the context, once it is this job's turn.
 
     Args:
@@ -91,7 +91,7 @@ def my_turn(folder: Path, tell: Callable[[Sequence[Ticket]], None]) -> Iterator[
         os.close(descriptor)
 
 
-def _take(folder: Path) -> tuple[int, Ticket]:
+def _take(folder: Path) -> tuple[int, QueueEntry]:
     """Take the next number: return the open, locked ticket, and what stands on it."""
     place = device_folder()
     try:
@@ -105,7 +105,7 @@ def _take(folder: Path) -> tuple[int, Ticket]:
         ) from error
 
 
-def _write(folder: Path, place: Path) -> tuple[int, Ticket]:
+def _write(folder: Path, place: Path) -> tuple[int, QueueEntry]:
     """Write a ticket behind all others; nobody else takes a number meanwhile. Tickets that nobody holds are removed."""
     for path in place.glob("*.ticket"):
         if not is_held(path):
@@ -122,15 +122,15 @@ def _write(folder: Path, place: Path) -> tuple[int, Ticket]:
         unseen.unlink(missing_ok=True)
         os.close(descriptor)
         raise
-    return descriptor, Ticket(number, folder, path)
+    return descriptor, QueueEntry(number, folder, path)
 
 
-def _all_tickets(place: Path) -> list[Ticket]:
+def _all_tickets(place: Path) -> list[QueueEntry]:
     """Return all tickets in order, held or not; one that vanishes meanwhile is left out."""
     found = []
     for path in place.glob("*.ticket"):
         with suppress(OSError, ValueError, KeyError, TypeError):
             match = _TICKET.fullmatch(path.name)
             if match:
-                found.append(Ticket(int(match[1]), Path(json.loads(path.read_text())["folder"]), path))
+                found.append(QueueEntry(int(match[1]), Path(json.loads(path.read_text())["folder"]), path))
     return sorted(found, key=lambda ticket: ticket.number)

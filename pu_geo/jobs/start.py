@@ -18,32 +18,30 @@ from typing import Any
 from pu_geo.errors import JobError
 from pu_geo.jobs import processes
 from pu_geo.jobs.control import (
-    CAN_PAUSE,
     PATIENCE_S,
-    cancel,
     clear_requests,
-    dismiss,
-    end_leftovers,
-    end_overdue,
-    pause,
-    told,
+    kill_orphans,
+    report_io_errors,
     wait_for_end,
 )
-from pu_geo.jobs.status import ACTIVE, DISMISSED, LOCK, JobView, State, all_jobs, folder_of, is_alive, printed, story, view
+from pu_geo.jobs.status import (
+    DISMISSED,
+    LOCK,
+    JobView,
+    all_jobs,
+    folder_of,
+    view,
+)
 from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 
-__all__ = [
-    "ACTIVE", "CAN_PAUSE", "JobView", "State", "all_jobs", "cancel", "clear_requests", "dismiss", "end_leftovers", "end_overdue",
-    "folder_of", "is_alive", "pause", "printed", "story", "view",
-]  # fmt: skip
 ONE_AT_A_TIME = ("prepare", "add_scenes", "add_xbd", "add_footprints", "add_aoi", "add_grid", "align", "chip")
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
 _STARTING = "start.lock"
 
 
-@told()
+@report_io_errors()
 def create(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
     """Write a new job's folder and return it; nothing runs yet.
 
@@ -55,7 +53,7 @@ def create(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
     return folder
 
 
-@told()
+@report_io_errors()
 def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Path, int]:
     """Do what `create` does, and take the job's lock; whoever else starts one now sees it as active, or is seen.
 
@@ -105,7 +103,7 @@ def start(layout: Layout, task: str, args: Mapping[str, Any]) -> str:
     return folder.name
 
 
-@told()
+@report_io_errors()
 def launch(folder: Path, lock: int | None = None) -> None:
     """Start the worker of a job that is not active.
 
@@ -134,7 +132,7 @@ def launch(folder: Path, lock: int | None = None) -> None:
     threading.Thread(target=worker.wait, daemon=True).start()  # so that no zombie stays behind
 
 
-@told()
+@report_io_errors()
 def take_lock(folder: Path) -> int:
     """Take a job's lock and return its file descriptor; it is freed when the last holder closes it or dies.
 
@@ -156,12 +154,12 @@ def resume(layout: Layout, job_id: str) -> None:
     folder = folder_of(layout, job_id)
     _let_go(folder)
     _require_undone(folder)
-    with told(), locks.one_at_a_time(layout.jobs / _STARTING):
+    with report_io_errors(), locks.one_at_a_time(layout.jobs / _STARTING):
         _require_free(layout, view(folder).task)
         lock = take_lock(folder)  # of two who resume at once, one goes on from here
     try:
         _require_undone(folder)
-        end_leftovers(folder)
+        kill_orphans(folder)
         clear_requests(folder)
     except BaseException:
         os.close(lock)
@@ -190,7 +188,7 @@ def retry(layout: Layout, job_id: str) -> str:
     _let_go(folder)
     lock = take_lock(folder)  # nobody resumes it meanwhile
     try:
-        end_leftovers(folder)
+        kill_orphans(folder)
         seen = view(folder)
         (folder / DISMISSED).touch()  # before the start: its lock is held here, so it would count as active there
         try:

@@ -160,7 +160,7 @@ def all_jobs(layout: Layout, *, with_dismissed: bool = False) -> list[JobView]:
     return [view(folder) for folder in folders if with_dismissed or not (folder / DISMISSED).exists()]
 
 
-def story(folder: Path) -> list[str]:
+def event_lines(folder: Path) -> list[str]:
     """Return the last events of a job, a line each, oldest first: for people who want to know what it does."""
     return [_line(event) for event in events.read(folder)[-_LOG_LINES:]]
 
@@ -175,7 +175,7 @@ def _line(event: Mapping[str, Any]) -> str:
     return f"{str(event.get('at', ''))[11:19]}  {event.get('event')}{': ' if told else ''}{told}"
 
 
-def printed(folder: Path) -> str:
+def worker_log(folder: Path) -> str:
     """Return the end of what a worker and its libraries printed, tracebacks included."""
     try:
         with (folder / "log.txt").open("rb") as stream:

@@ -94,7 +94,9 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
 
 def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Do a task, once it is its turn; what it needs is imported then, so that who waits holds little memory."""
-    with device_queue.my_turn(job.folder, partial(_tell_waiting, job)) if task in device_queue.TASKS else nullcontext():
+    with (
+        device_queue.acquire_device(job.folder, partial(_tell_waiting, job)) if task in device_queue.TASKS else nullcontext()
+    ):
         if task in device_queue.TASKS:
             events.append(job.folder, "turn")
         module, _, function = TASKS[task].partition(":")
@@ -102,7 +104,7 @@ def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     return result
 
 
-def _tell_waiting(job: Job, before: Sequence[device_queue.Ticket]) -> None:
+def _tell_waiting(job: Job, before: Sequence[device_queue.QueueEntry]) -> None:
     """Say for whom a job waits where that has changed.
 
     Raises:

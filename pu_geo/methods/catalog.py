@@ -90,11 +90,11 @@ def _read(name: str, value: str | float, wanted: type) -> object:
     )
 
 
-def load_restored(method: str) -> Callable[..., Any]:
-    """Import a method and return its `restored(state, settings, device)`. This loads torch."""
+def load_from_state(method: str) -> Callable[..., Any]:
+    """Import a method and return its `from_state(state, settings, device)`. This loads torch."""
     module = card(method).entry.partition(":")[0]
-    restored: Callable[..., Any] = getattr(importlib.import_module(module), "restored")  # noqa: B009
-    return restored
+    from_state: Callable[..., Any] = getattr(importlib.import_module(module), "from_state")  # noqa: B009
+    return from_state
 
 
 def load_fit(method: str) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pu_geo.methods.training_size import FEATURES, Amount, Stage, count
+from pu_geo.methods.training_size import FEATURES, Stage, TrainingSize, count
 
 LIKE = {"upu": "ce", "nnpu": "ce", "supervised": "ce", "upu+noisncl": "nnpu+noisncl", "linear": "ce", "propagation": "ce"}
 """Methods whose steps cost what those of another one cost, which is measured."""
@@ -91,7 +91,7 @@ def _time(value: Any) -> float:
     return seconds
 
 
-def expected_seconds(method: str, settings: Any, amount: Amount, speed: Speed) -> float:
+def expected_seconds(method: str, settings: Any, amount: TrainingSize, speed: Speed) -> float:
     """Work out how long a training takes, from its start to its stored run.
 
     Args:

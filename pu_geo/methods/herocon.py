@@ -25,8 +25,8 @@ from pu_geo.methods.pretraining import WARMUP_SHARE, empty_trunk, new_trunk, tra
 from pu_geo.training.batching import epochs_within, n_batches
 from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, batches
 from pu_geo.training.heads import linear
-from pu_geo.training.loop import Pieces, Training, model_of
-from pu_geo.training.network import TrainedModel, Trunk, require_positives
+from pu_geo.training.loop import MicroBatcher, Training, model_of
+from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.optim import new_optimizer, warmup_cosine
 from pu_geo.training.run import Run
 
@@ -40,7 +40,9 @@ class HeroconNetwork(nn.Module):
 
     kinds: Tensor
 
-    def __init__(self, trunk: Trunk, kinds: Tensor, settings: HeroconSettings, generator: torch.Generator) -> None:
+    def __init__(
+        self, trunk: FeatureExtractor, kinds: Tensor, settings: HeroconSettings, generator: torch.Generator
+    ) -> None:
         super().__init__()
         dim = settings.embedding_dim or trunk.out_dim
         self.trunk = trunk
@@ -149,7 +151,7 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
     _check(data, known, settings, run)
     n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
     n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
-    learner, pieces = _new_learner(data, rows, kinds, settings, run, n_epochs * n_steps), Pieces(run)
+    learner, pieces = _new_learner(data, rows, kinds, settings, run, n_epochs * n_steps), MicroBatcher(run)
     for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=model_of(learner)).epochs():
         drawing = epoch.generator(4)
         with epoch:
@@ -159,7 +161,7 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
     return TrainedModel(learner.network.eval(), learner.network.trunk, {"kinds": tuple(data.class_names[k] for k in kinds)})
 
 
-def restored(state: Mapping[str, Tensor], settings: HeroconSettings, device: torch.device) -> TrainedModel:
+def from_state(state: Mapping[str, Tensor], settings: HeroconSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     shape = tuple(int(size) for size in state["trunk.input_shape"])
     trunk = PairTrunk(shape, settings, torch.Generator()) if is_pair(shape) else empty_trunk(state, settings)
@@ -230,7 +232,7 @@ def _new_learner(
     return Learner(network, optimizer, schedule)
 
 
-def _weight_decay(data: PUData, rows: NDArray[np.int64], trunk: Trunk, run: Run) -> float:
+def _weight_decay(data: PUData, rows: NDArray[np.int64], trunk: FeatureExtractor, run: Run) -> float:
     """Choose the weight decay: the more damage hides in the unlabeled, the less may single ones of them be trusted.
 
     Ours: 0.8 of the estimated share, as was best for SGD on cached features of real chips, from 0.03 (Harvey, up to 5 % of
@@ -271,7 +273,7 @@ def _draw(
     return Batch(inputs, is_missing, labels, is_labeled, balanced_weights(labels, is_labeled, settings.unlabeled_weight))
 
 
-def _step(learner: Learner, pieces: Pieces, batch: Batch, settings: HeroconSettings) -> dict[str, float]:
+def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: HeroconSettings) -> dict[str, float]:
     """Move the weights once."""
 
     def work(part: slice, share: float) -> dict[str, float]:

@@ -16,14 +16,14 @@ from pu_geo.training.batching import n_batches
 from pu_geo.training.data import PUData
 from pu_geo.training.heads import Standardize, projection_head
 from pu_geo.training.loop import Training
-from pu_geo.training.network import ROWS_FOR_STATISTICS, Trunk
+from pu_geo.training.network import ROWS_FOR_STATISTICS, FeatureExtractor
 from pu_geo.training.run import Run
 
 N_DATES, N_BANDS = 2, 3
 _LR, _WEIGHT_DECAY, _TEMPERATURE, _HIDDEN, _DIM = 1e-3, 1e-4, 0.5, 512, 128
 
 
-class PairTrunk(Trunk):
+class PairTrunk(FeatureExtractor):
     """One backbone of three bands that looks at the dates of a 6-band chip in turn; every band is standardised by itself.
 
     One backbone for both, since HeroCon's Eq. 5 compares the dates by cosine, which asks for one space; few chips teach it

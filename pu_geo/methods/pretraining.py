@@ -15,8 +15,8 @@ from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
 from pu_geo.training.batching import n_batches
 from pu_geo.training.data import PUData, Strength, batches
 from pu_geo.training.heads import projection_head
-from pu_geo.training.loop import Pieces, Training
-from pu_geo.training.network import Trunk
+from pu_geo.training.loop import MicroBatcher, Training
+from pu_geo.training.network import FeatureExtractor
 from pu_geo.training.optim import new_optimizer, warmup_cosine
 from pu_geo.training.run import Run
 
@@ -45,9 +45,9 @@ class ContrastiveLearner:
     schedule: torch.optim.lr_scheduler.LRScheduler
 
 
-def new_trunk(data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run) -> Trunk:
+def new_trunk(data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run) -> FeatureExtractor:
     """Build a trunk as the settings say, standardised to these chips and pretrained where that was asked for."""
-    trunk = Trunk(
+    trunk = FeatureExtractor(
         data.inputs.shape, settings.backbone, settings.width, run.generator(5), weights_file=settings.weights_file,
         precision=settings.precision, is_compiled=settings.compiled,
     ).to(run.device)  # fmt: skip
@@ -57,10 +57,10 @@ def new_trunk(data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, 
     return trunk
 
 
-def empty_trunk(state: Mapping[str, Tensor], settings: NetworkSettings) -> Trunk:
+def empty_trunk(state: Mapping[str, Tensor], settings: NetworkSettings) -> FeatureExtractor:
     """Build a trunk for weights that are loaded afterwards, of the shape written in them."""
     shape = tuple(int(size) for size in state["trunk.input_shape"])
-    return Trunk(shape, settings.backbone, settings.width, torch.Generator(), precision=settings.precision)
+    return FeatureExtractor(shape, settings.backbone, settings.width, torch.Generator(), precision=settings.precision)
 
 
 def training_span(settings: NetworkSettings) -> tuple[float, float]:
@@ -68,7 +68,7 @@ def training_span(settings: NetworkSettings) -> tuple[float, float]:
     return (PRETRAINING_SPAN[1], 1.0) if settings.pretrain_epochs else (0.0, 1.0)
 
 
-def _pretrain(trunk: Trunk, data: PUData, rows: NDArray[np.int64], n_epochs: int, run: Run) -> None:
+def _pretrain(trunk: FeatureExtractor, data: PUData, rows: NDArray[np.int64], n_epochs: int, run: Run) -> None:
     """Train the trunk by ssCL (PUCL, Eq. 4) on all chips, no label used; its projection head is thrown away.
 
     Where a hidden layer is missing (cached features, width 0) there is nothing to train, and nothing is done.
@@ -114,7 +114,7 @@ def contrast(
         batch_size: chips a step, in two views each.
         stream: of the random numbers; this and the next one are used.
     """
-    device, pieces = training.run.device, Pieces(training.run)
+    device, pieces = training.run.device, MicroBatcher(training.run)
     positive = torch.from_numpy(data.is_positive[rows]).to(device)
     for epoch in training.epochs():
         drawing = epoch.generator(stream + 1)
@@ -125,7 +125,7 @@ def contrast(
 
 
 def _step(
-    learner: ContrastiveLearner, pieces: Pieces, views: list[Tensor], positive: Tensor, loss_of: PairLoss
+    learner: ContrastiveLearner, pieces: MicroBatcher, views: list[Tensor], positive: Tensor, loss_of: PairLoss
 ) -> dict[str, float]:
     """Move the weights once, for two views [B, ...] of B chips."""
 

@@ -24,7 +24,7 @@ from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
 from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.heads import linear, projection_head
 from pu_geo.training.loop import Training
-from pu_geo.training.network import TrainedModel, Trunk, require_positives
+from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
 
 _LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor, float], Tensor]] = {
@@ -37,7 +37,7 @@ _LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor, float], Tensor]] = {
 class PuclNetwork(nn.Module):
     """Encoder (g of the paper) and linear classifier; the projection head is not part of it."""
 
-    def __init__(self, trunk: Trunk, settings: PuclSettings, generator: torch.Generator) -> None:
+    def __init__(self, trunk: FeatureExtractor, settings: PuclSettings, generator: torch.Generator) -> None:
         super().__init__()
         dim = settings.embedding_dim
         self.trunk = trunk
@@ -129,7 +129,7 @@ def _pseudo_labels(
     return many.labels
 
 
-def restored(state: Mapping[str, Tensor], settings: PuclSettings, device: torch.device) -> TrainedModel:
+def from_state(state: Mapping[str, Tensor], settings: PuclSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     network = PuclNetwork(empty_trunk(state, settings), settings, torch.Generator())
     network.load_state_dict(dict(state))

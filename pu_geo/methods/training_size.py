@@ -27,7 +27,7 @@ PAIR_BANDS = 6
 
 
 @dataclass(frozen=True)
-class Amount:
+class TrainingSize:
     """What a training would see.
 
     Attributes:
@@ -90,7 +90,7 @@ class Work:
     views_after: int
 
 
-def count(method: str, settings: Any, amount: Amount) -> Work:
+def count(method: str, settings: Any, amount: TrainingSize) -> Work:
     """Count what a training by these settings has to do.
 
     Args:
@@ -114,7 +114,7 @@ def count(method: str, settings: Any, amount: Amount) -> Work:
     return Work((*before, training), amount.n_chips * (each * n_looks + 1))
 
 
-def _before(settings: NetworkSettings, amount: Amount) -> list[Stage]:
+def _before(settings: NetworkSettings, amount: TrainingSize) -> list[Stage]:
     """Count pretraining, and what looks at the chips before the first step."""
     n = amount.n_trained
     if isinstance(settings, FedawsSettings):
@@ -129,7 +129,7 @@ def _before(settings: NetworkSettings, amount: Amount) -> list[Stage]:
     return found
 
 
-def _looks_before(settings: NetworkSettings, amount: Amount, n: int) -> int:
+def _looks_before(settings: NetworkSettings, amount: TrainingSize, n: int) -> int:
     """Count chips that the fresh network looks at once: for BatchNorm's statistics, or an estimate of the class prior."""
     if isinstance(settings, FedawsSettings):
         batches = min(SETTLING_BATCHES, n_batches(n, SETTLING_BATCH))
@@ -139,7 +139,7 @@ def _looks_before(settings: NetworkSettings, amount: Amount, n: int) -> int:
     return 0
 
 
-def _dates(settings: NetworkSettings, amount: Amount) -> int:
+def _dates(settings: NetworkSettings, amount: TrainingSize) -> int:
     """HeroCon's backbone looks at each date of a chip with two by itself."""
     is_pair = settings.backbone != FEATURES and amount.n_bands == PAIR_BANDS
     return 2 if is_pair and isinstance(settings, HeroconSettings) else 1
@@ -149,19 +149,19 @@ Counts = tuple[int, int, int, int]
 """Steps, chips in all of them, views of each forward and backward, and forward alone."""
 
 
-def _ncpu(settings: NcpuSettings, amount: Amount) -> Counts:
+def _ncpu(settings: NcpuSettings, amount: TrainingSize) -> Counts:
     n, per_epoch = amount.n_trained, n_batches(amount.n_trained, settings.batch_size)
     epochs = min(settings.epochs, max(MIN_EPOCHS, settings.max_steps // per_epoch))
     return epochs * per_epoch, epochs * n, 2, 1
 
 
-def _pucl(settings: PuclSettings, amount: Amount) -> Counts:
+def _pucl(settings: PuclSettings, amount: TrainingSize) -> Counts:
     n, per_epoch = amount.n_trained, n_batches(amount.n_trained, settings.batch_size)
     epochs = epochs_within(settings.epochs, settings.max_steps, per_epoch)
     return epochs * per_epoch, epochs * n, 2, 0
 
 
-def _with_labeled(settings: NclSettings | HeroconSettings, amount: Amount) -> Counts:
+def _with_labeled(settings: NclSettings | HeroconSettings, amount: TrainingSize) -> Counts:
     """NCL and HeroCon: unlabeled chips are dealt out, and labeled ones go along in every step."""
     per_epoch = n_batches(amount.n_unlabeled, settings.batch_size)
     epochs = epochs_within(settings.epochs, settings.max_steps, per_epoch)
@@ -169,7 +169,7 @@ def _with_labeled(settings: NclSettings | HeroconSettings, amount: Amount) -> Co
     return epochs * per_epoch, epochs * (amount.n_unlabeled + per_epoch * labeled), 2, 0
 
 
-def _fedaws(settings: FedawsSettings, amount: Amount) -> Counts:
+def _fedaws(settings: FedawsSettings, amount: TrainingSize) -> Counts:
     clients = [amount.n_trained - amount.n_positive]
     n_kinds = max(1, min(amount.n_kinds, amount.n_positive))
     clients += [amount.n_positive // n_kinds + (kind < amount.n_positive % n_kinds) for kind in range(n_kinds)]
@@ -177,7 +177,7 @@ def _fedaws(settings: FedawsSettings, amount: Amount) -> Counts:
     return n_steps * len(there), n_steps * sum(max(2, min(settings.batch_size, n)) for n in there), 1, 0
 
 
-def _mixed(settings: BatchSettings, amount: Amount) -> Counts:
+def _mixed(settings: BatchSettings, amount: TrainingSize) -> Counts:
     """Yardsticks with a network: others are dealt out, and positives go along in every step."""
     n_positive = max(1, round(settings.positive_share * settings.batch_size))
     others = amount.n_not_damaged if isinstance(settings, SupervisedSettings) else amount.n_trained - amount.n_positive
@@ -187,16 +187,16 @@ def _mixed(settings: BatchSettings, amount: Amount) -> Counts:
     return epochs * per_epoch, epochs * (others + per_epoch * n_positive), *views
 
 
-def _linear(settings: LinearSettings, amount: Amount) -> Counts:
+def _linear(settings: LinearSettings, amount: TrainingSize) -> Counts:
     return 0, amount.n_trained, 0, 1
 
 
-def _propagation(settings: PropagationSettings, amount: Amount) -> Counts:
+def _propagation(settings: PropagationSettings, amount: TrainingSize) -> Counts:
     """All views of the chips that are learned from; the fits to them take about as long again."""
     return 0, min(amount.n_trained, amount.n_positive + amount.n_not_damaged + MOST_UNLABELED), 0, 2 * amount.n_views
 
 
-COUNTS: dict[type[NetworkSettings], Callable[[Any, Amount], Counts]] = {
+COUNTS: dict[type[NetworkSettings], Callable[[Any, TrainingSize], Counts]] = {
     NcpuSettings: _ncpu,
     PuclSettings: _pucl,
     NclSettings: _with_labeled,

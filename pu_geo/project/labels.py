@@ -220,13 +220,13 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     at_event = last_event(db) if at is None else at
     order = list(building_ids(db) if ids is None else ids)
     row = {building: i for i, building in enumerate(order)}
-    is_positive, is_not_damaged, is_left_out = (np.zeros(len(order), np.bool_) for _ in range(3))
+    is_positive, is_not_damaged, is_excluded = (np.zeros(len(order), np.bool_) for _ in range(3))
     for building, event in current(db, at=at_event).items():
         if building in row:
             label = _for_training(db, event, at_event)
-            marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label or "", is_left_out)
+            marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label or "", is_excluded)
             marked[row[building]] = True
-    return PUSet(order, is_positive, is_not_damaged, is_left_out, at_event)
+    return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event)
 
 
 def _for_training(db: sqlite3.Connection, event: LabelEvent, at: int) -> Label | None:

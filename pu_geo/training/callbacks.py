@@ -31,7 +31,7 @@ MOST_ROWS = 4000
 """Unlabeled chips that a look is at."""
 
 
-class Looks:
+class Evaluator:
     """The looks at one stage of a training.
 
     Args:

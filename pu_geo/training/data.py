@@ -160,7 +160,7 @@ class PUData:
     Attributes:
         inputs: what a network sees of N chips.
         is_positive: bool [N]; everything else is unlabeled for a PU method.
-        is_left_out: bool [N]; not assessable chips: never trained on, yet scored.
+        is_excluded: bool [N]; not assessable chips: never trained on, yet scored.
         known_class: int64 [N]; -1 where nobody said anything, 0 where a person saw no damage, 1.. a kind of damage, exactly
             where `is_positive`. PU methods do not look at it. None: one kind of damage, no "not damaged".
         class_names: names of classes 0.. .
@@ -170,15 +170,15 @@ class PUData:
 
     inputs: FeatureViews | ChipImages
     is_positive: NDArray[np.bool_]
-    is_left_out: NDArray[np.bool_]
+    is_excluded: NDArray[np.bool_]
     known_class: NDArray[np.int64] | None = None
     class_names: tuple[str, ...] = ("not damaged", "damaged")
     is_accepted: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         n = self.inputs.n_chips
-        if self.is_positive.shape != (n,) or self.is_left_out.shape != (n,):
-            raise ShapeError(f"masks must be [{n}]; got {self.is_positive.shape} and {self.is_left_out.shape}.")
+        if self.is_positive.shape != (n,) or self.is_excluded.shape != (n,):
+            raise ShapeError(f"masks must be [{n}]; got {self.is_positive.shape} and {self.is_excluded.shape}.")
         if self.is_accepted is not None and (self.is_accepted.shape != (n,) or (self.is_accepted & ~self.is_positive).any()):
             raise ShapeError(f"is_accepted must be [{n}], and no chip accepted that is_positive does not mark.")
         if not np.array_equal(self.classes >= 1, self.is_positive):
@@ -194,7 +194,7 @@ class PUData:
     @property
     def trained_rows(self) -> NDArray[np.int64]:
         """Row numbers a method may train on, int64 [M]."""
-        return np.flatnonzero(~self.is_left_out)
+        return np.flatnonzero(~self.is_excluded)
 
 
 def batches(n: int, batch_size: int, generator: torch.Generator) -> list[NDArray[np.int64]]:

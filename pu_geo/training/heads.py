@@ -69,17 +69,17 @@ def projection_head(n_in: int, hidden: int, n_out: int, generator: torch.Generat
     return nn.Sequential(first, nn.BatchNorm1d(hidden), nn.ReLU(), last)
 
 
-def slow_copy(online: nn.Module) -> nn.Module:
+def ema_copy(online: nn.Module) -> nn.Module:
     """Make the EMA target: another object with equal weights and no gradients."""
     return copy.deepcopy(online).requires_grad_(False)
 
 
 @torch.no_grad()
-def move_slow_copy(target: nn.Module, online: nn.Module, momentum: float) -> None:
+def ema_update(target: nn.Module, online: nn.Module, momentum: float) -> None:
     """Move each weight of the target by 1 - momentum of its distance to the online network; buffers are copied.
 
     Args:
-        target: what `slow_copy` made.
+        target: what `ema_copy` made.
         online: the network it was made from.
         momentum: in [0, 1].
     """

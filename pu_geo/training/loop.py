@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from pu_geo.errors import JobCancelled, JobPaused, TrainingError
-from pu_geo.training.callbacks import Looks, memory_mb
+from pu_geo.training.callbacks import Evaluator, memory_mb
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -148,7 +148,7 @@ class Training:
     ) -> None:  # fmt: skip
         self.run, self.learner, self.n_epochs, self.stage, self._span = run, learner, n_epochs, stage, span
         self._began, self._stopped = time.monotonic(), False
-        self._looks = Looks(run.look, model, n_epochs)
+        self._looks = Evaluator(run.look, model, n_epochs)
         self._good: dict[str, Any] | None = None
 
     def epochs(self) -> Iterator[Epoch]:
@@ -216,7 +216,7 @@ class Training:
         )
 
 
-class Pieces:
+class MicroBatcher:
     """Cuts batches into as many pieces as memory asks for: one at first, twice as many after each error.
 
     Gradients of the pieces add up to that of the batch where a loss is a mean over chips. Losses over pairs of chips then

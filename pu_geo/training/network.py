@@ -23,7 +23,7 @@ FEATURES_AT_ONCE, IMAGES_AT_ONCE = 8192, 256
 ROWS_FOR_STATISTICS = 4096
 
 
-class Trunk(nn.Module):
+class FeatureExtractor(nn.Module):
     """Standardisation and backbone.
 
     Args:
@@ -65,7 +65,7 @@ class Trunk(nn.Module):
         with torch.autocast(inputs.device.type, dtype=torch.bfloat16, enabled=self.is_bf16):
             return cast(Tensor, self.backbone(self.standardize(inputs))).float()
 
-    def looked_at(self, inputs: Tensor) -> Tensor:
+    def linear_features(self, inputs: Tensor) -> Tensor:
         """Give what a linear method looks at, float32 [B, out_dim]: cached features as they are, or what is made of chips.
 
         Without a layer, `forward` would still draw far outliers in, which the instant ranker does not.
@@ -103,7 +103,7 @@ class TrainedModel:
     """
 
     network: nn.Module
-    trunk: Trunk
+    trunk: FeatureExtractor
     findings: Mapping[str, Any] = field(default_factory=dict)
     wants_views: ClassVar[bool] = False
 

@@ -59,7 +59,7 @@ def plain(text: str) -> str:
 
 
 @contextmanager
-def telling_errors() -> Iterator[None]:
+def show_errors() -> Iterator[None]:
     """Show a user's mistake as problem and hint; nothing else of it reaches the page."""
     try:
         yield
@@ -72,7 +72,7 @@ def does(act: Callable[[], object]) -> Callable[[], None]:
     something was selected on it, would lose a click that is asked for amid the drawing."""
 
     def on_click() -> None:
-        with telling_errors():
+        with show_errors():
             act()
 
     return on_click
@@ -81,17 +81,17 @@ def does(act: Callable[[], object]) -> Callable[[], None]:
 def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     """Draw the sidebar, then the page."""
     st.session_state["pages"] = dict(pages)
-    with telling_errors():
+    with show_errors():
         _restore()
         _open_first()
     layout = current()
     with st.sidebar:
         st.markdown("### PU-Geo")
         if layout is not None:
-            with telling_errors():
+            with show_errors():
                 _draw_status(projects.summary(layout))
         st.text_input("Analyst", key="analyst_name", value=analyst(), help="A pseudonym will do; stored with each label.")
-    with telling_errors(), _turns():
+    with show_errors(), _turns():
         page.run()
 
 

@@ -69,9 +69,9 @@ def test_left_out_chip_is_scored_but_teaches_nothing() -> None:
     left_out[np.flatnonzero(clicks)[:2]] = True
     left_out[np.flatnonzero(~clicks)[:2]] = True
     prepared = ranker.prepare(features)
-    scores = ranker.rank_positives(prepared, clicks, is_left_out=left_out)
+    scores = ranker.rank_positives(prepared, clicks, is_excluded=left_out)
     flipped = np.where(left_out, ~clicks, clicks)
-    np.testing.assert_allclose(scores, ranker.rank_positives(prepared, flipped, is_left_out=left_out), atol=1e-6)
+    np.testing.assert_allclose(scores, ranker.rank_positives(prepared, flipped, is_excluded=left_out), atol=1e-6)
     assert np.abs(scores - ranker.rank_positives(prepared, clicks)).max() > 1e-3
 
 
@@ -141,9 +141,9 @@ def test_everything_answered_can_still_be_ranked() -> None:
 def test_not_damaged_ones_that_are_left_out_teach_nothing() -> None:
     features, truth, look_alike = _with_look_alikes(5)
     clicks, refused = _clicks(truth, 10, 5), _clicks(look_alike, 10, 5)
-    first = ranker.rank_positives(features, clicks, is_left_out=refused)
+    first = ranker.rank_positives(features, clicks, is_excluded=refused)
     np.testing.assert_array_equal(
-        first, ranker.rank_positives(features, clicks, is_left_out=refused, is_not_damaged=refused)
+        first, ranker.rank_positives(features, clicks, is_excluded=refused, is_not_damaged=refused)
     )
 
 

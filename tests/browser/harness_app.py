@@ -141,7 +141,7 @@ def set_labels(labels: dict) -> dict:
 
 
 def page() -> None:
-    from pu_geo.ui.components.damage_view import Here, MapLayer, Wall, damage_view
+    from pu_geo.ui.components.damage_view import MapLayer, PresenceConfig, Wall, damage_view
 
     server()["runs"].append(time.time())
     time.sleep(float(server()["slow"] or 0))
@@ -178,7 +178,7 @@ def page() -> None:
         seen=SEEN if "seen" in ask else None,
         conflicts=["b00002", "b00005"] if "conflicts" in ask else None,
         queue=next_queue(server(), int(ask["queue"]), facts["wall"]["n"]) if "queue" in ask else None,
-        here=Here(who, event, COLORS[0]) if who else None,
+        here=PresenceConfig(who, event, COLORS[0]) if who else None,
     )
 
 

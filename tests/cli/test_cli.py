@@ -195,7 +195,7 @@ def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
     monkeypatch.setitem(worker.TASKS, "train", "pu_geo.tasks.train.evaluate:evaluate")  # never reached
     monkeypatch.setattr(training, "require", lambda *_, **__: None)
     other, _ = jobs.create_held(project, "train", {})
-    with device_queue.my_turn(other, lambda before: None):
+    with device_queue.acquire_device(other, lambda before: None):
 
         def pressed(*_: object) -> None:
             raise KeyboardInterrupt

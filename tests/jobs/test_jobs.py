@@ -68,7 +68,7 @@ def sleeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "executable", str(launcher))
     yield
     for spec in tmp_path.glob("*/jobs/*/spec.json"):  # of a test that failed
-        jobs.end_leftovers(spec.parent)
+        jobs.kill_orphans(spec.parent)
 
 
 def until(condition: object, seconds: float = 20.0) -> bool:
@@ -480,12 +480,12 @@ def test_time_left_goes_by_the_pace_since_the_turn(project: Layout) -> None:
 
 def test_story_and_prints_are_told_to_who_asks(project: Layout) -> None:
     folder = jobs.create(project, "train", {})
-    assert jobs.printed(folder) == ""
+    assert jobs.worker_log(folder) == ""
     events.append(folder, "epoch", {"stage": "training", "epoch": 3, "loss": 0.51234, "alarms": []})
     (folder / "log.txt").write_bytes(b"x" * (1 << 17) + b"the end")
-    assert jobs.story(folder)[-1].endswith("epoch: stage training, epoch 3, loss 0.5123")
-    assert jobs.printed(folder).endswith("the end")
-    assert len(jobs.printed(folder)) == 1 << 16
+    assert jobs.event_lines(folder)[-1].endswith("epoch: stage training, epoch 3, loss 0.5123")
+    assert jobs.worker_log(folder).endswith("the end")
+    assert len(jobs.worker_log(folder)) == 1 << 16
 
 
 def run_here(project: Layout, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> jobs.JobView:

@@ -31,7 +31,7 @@ from pu_geo.methods.cards.baselines import (
     UpuSettings,
 )
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
-from pu_geo.training.loop import Pieces, restore, snapshot
+from pu_geo.training.loop import MicroBatcher, restore, snapshot
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -76,7 +76,7 @@ def views_of(data: PUData) -> NDArray[np.floating]:
 
 
 def with_views(data: PUData, views: NDArray[np.floating]) -> PUData:
-    return PUData(FeatureViews(views), data.is_positive, data.is_left_out, data.known_class)
+    return PUData(FeatureViews(views), data.is_positive, data.is_excluded, data.known_class)
 
 
 # --- what all of them do ---------------------------------------------------------------------------------------------
@@ -116,13 +116,13 @@ def test_each_epoch_is_reported_in_plain_numbers(card: MethodCard) -> None:
 def test_chips_train_end_to_end(card: MethodCard) -> None:
     data, _ = made_data(n=24, clicks=6)
     chips = np.random.default_rng(0).integers(0, 255, (24, 6, 32, 32)).astype(np.uint8)
-    seen = PUData(ChipImages(chips), data.is_positive, data.is_left_out, data.known_class)
+    seen = PUData(ChipImages(chips), data.is_positive, data.is_excluded, data.known_class)
     settings = brief(card, backbone="small", epochs=1, batch_size=16)
     model = train(card, seen, settings)
     scores = model.score(chips)
     assert scores.shape == (24,)
     assert np.isfinite(scores).all()
-    np.testing.assert_array_equal(baselines.restored(model.state(), settings, CPU).score(chips), scores)
+    np.testing.assert_array_equal(baselines.from_state(model.state(), settings, CPU).score(chips), scores)
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
@@ -148,7 +148,7 @@ def test_missing_groups_are_refused_in_words(card: MethodCard) -> None:
     settings = LinearSettings() if card.name == "linear" else brief(card)
     for positive in (np.zeros(200, np.bool_), np.ones(200, np.bool_)):
         with pytest.raises(TrainingError, match=r"none|all are positive|has \d+ and 0") as caught:
-            train(card, PUData(data.inputs, positive, data.is_left_out), settings)
+            train(card, PUData(data.inputs, positive, data.is_excluded), settings)
         assert caught.value.hint
 
 
@@ -200,7 +200,7 @@ def test_positives_are_spread_over_a_batch_so_that_its_pieces_hold_some() -> Non
 def test_learning_rate_falls_to_zero_and_long_gradients_are_cut() -> None:
     data, _ = made_data()
     settings = CrossEntropySettings(lr=0.1, grad_clip=1e-3, weight_decay=0)
-    learner, pieces = new_learner(data, settings), Pieces(Run(CPU))
+    learner, pieces = new_learner(data, settings), MicroBatcher(Run(CPU))
     (views, positive), rates = drawn_views(data), []
     for _ in range(4):
         rates.append(learner.optimizer.param_groups[0]["lr"])
@@ -219,7 +219,7 @@ def test_a_batch_worked_on_in_pieces_moves_the_weights_alike() -> None:
     (rows,) = baselines.mixed_batches(groups, 4, 12, torch.Generator().manual_seed(0))
     views = data.inputs.draw(rows, ("plain",), torch.Generator(), CPU)
     for n_pieces in (1, 2):
-        learner, pieces = new_learner(data, settings), Pieces(Run(CPU))
+        learner, pieces = new_learner(data, settings), MicroBatcher(Run(CPU))
         pieces.n = n_pieces
         losses.append(baselines._step(learner, pieces, views, torch.from_numpy(data.is_positive[rows]), settings))
         weights.append(learner.network.classifier.weight.detach())
@@ -373,7 +373,7 @@ def test_estimate_of_the_class_prior_holds_chips_out() -> None:
 def test_estimating_the_class_prior_leaves_the_trunk_as_it_was() -> None:
     data, _ = made_data(n=24, clicks=6)
     chips = np.random.default_rng(0).integers(0, 255, (24, 6, 32, 32)).astype(np.uint8)
-    seen = PUData(ChipImages(chips), data.is_positive, data.is_left_out)
+    seen = PUData(ChipImages(chips), data.is_positive, data.is_excluded)
     trunk = linear.new_trunk(seen, seen.trained_rows, UpuSettings(backbone="small"), Run(CPU))
     before = {name: tensor.clone() for name, tensor in trunk.state_dict().items()}
     positive, unlabeled = np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive)
@@ -390,7 +390,7 @@ def pair_parts(settings: PairSettings) -> tuple[PUData, baselines.PairNetwork, b
     network = linear_network(data, settings)
     assert isinstance(network, baselines.PairNetwork)
     nn.init.normal_(network.classifier.weight, generator=torch.Generator().manual_seed(1))
-    return data, network, learner_of(network, 0.4, baselines.slow_copy(network.encoder))
+    return data, network, learner_of(network, 0.4, baselines.ema_copy(network.encoder))
 
 
 def drawn_views(data: PUData, n: int = 12) -> tuple[list[Tensor], Tensor]:
@@ -477,7 +477,7 @@ def test_target_moves_by_its_share_before_a_step() -> None:
             weight += 1.0
     before = [weight.clone() for weight in learner.target.parameters()]
     online = [weight.detach().clone() for weight in network.encoder.parameters()]
-    baselines._step(learner, Pieces(Run(CPU)), *drawn_views(data), settings)
+    baselines._step(learner, MicroBatcher(Run(CPU)), *drawn_views(data), settings)
     moved = list(learner.target.parameters())
     assert len(moved) == len(online) == 7
     for after, old, new in zip(moved, before, online, strict=True):
@@ -488,7 +488,7 @@ def test_target_moves_by_its_share_before_a_step() -> None:
 def test_a_snapshot_holds_all_that_a_training_goes_on_from() -> None:
     settings = NnpuPairSettings(**PAIRS)
     data, _, learner = pair_parts(settings)
-    pieces, ends = Pieces(Run(CPU)), []
+    pieces, ends = MicroBatcher(Run(CPU)), []
     for _ in range(2):
         baselines._step(learner, pieces, *drawn_views(data), settings)
     kept = snapshot(learner)
@@ -544,7 +544,7 @@ def test_supervised_pretrains_on_all_chips_and_no_label() -> None:
 def test_supervised_without_undamaged_is_refused() -> None:
     data, _ = made_data()
     with pytest.raises(TrainingError, match="has 20 and 0") as caught:
-        baselines.fit_supervised(PUData(data.inputs, data.is_positive, data.is_left_out), SupervisedSettings(), Run(CPU))
+        baselines.fit_supervised(PUData(data.inputs, data.is_positive, data.is_excluded), SupervisedSettings(), Run(CPU))
     assert "Annotate" in caught.value.hint
 
 
@@ -623,4 +623,4 @@ def test_linear_looks_at_chips_through_a_backbone() -> None:
     model = linear.fit(data, settings, Run(CPU))
     scores = model.score(data.inputs.array)
     assert metrics.auc(scores, is_positive) == 1
-    np.testing.assert_array_equal(linear.restored(model.state(), settings, CPU).score(data.inputs.array), scores)
+    np.testing.assert_array_equal(linear.from_state(model.state(), settings, CPU).score(data.inputs.array), scores)

@@ -144,7 +144,7 @@ def test_scoring_in_parts_changes_nothing(
 @every_method
 def test_model_comes_back_from_its_state(name: str, trained: dict[str, TrainedModel]) -> None:
     views, model = made_up()[0].inputs.array, trained[name]
-    again = catalog.load_restored(name)(model.state(), short(name), CPU)
+    again = catalog.load_from_state(name)(model.state(), short(name), CPU)
     np.testing.assert_array_equal(model.score(views), again.score(views))
     np.testing.assert_array_equal(model.embed(views), again.embed(views))
 
@@ -277,7 +277,7 @@ def test_trains_from_the_chips_themselves(name: str) -> None:
     model = fit(name, data, settings=settings)
     assert model.embed(data.inputs.array).shape[0] == 48
     assert np.isfinite(model.score(data.inputs.array)).all()
-    again = catalog.load_restored(name)(model.state(), settings, CPU)
+    again = catalog.load_from_state(name)(model.state(), settings, CPU)
     np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
 
 

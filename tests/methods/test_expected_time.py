@@ -9,7 +9,7 @@ import pytest
 
 from pu_geo.methods import catalog
 from pu_geo.methods.expected_time import LIKE, REFERENCE, expected_seconds, in_words, speed_from_json
-from pu_geo.methods.training_size import Amount
+from pu_geo.methods.training_size import TrainingSize
 
 BARE = replace(
     REFERENCE, machine="here", start=2.0, steps=dict.fromkeys(REFERENCE.steps, (0.0, 0.0)),
@@ -21,7 +21,7 @@ def test_time_on_features_is_steps_and_chips_and_start() -> None:
     # 256 chips, 2 steps of 128 an epoch, 10 epochs: 20 steps of .5 s, 2,560 chips of .01 s, 17 views and a plain one after.
     known = replace(BARE, steps={**BARE.steps, "ncpu": (0.5, 0.01)}, seen={**BARE.seen, "features": 0.001})
     settings = catalog.settings_for("ncpu", "quick", {"epochs": 10})
-    found = expected_seconds("ncpu", settings, Amount(256), known)
+    found = expected_seconds("ncpu", settings, TrainingSize(256), known)
     assert found == pytest.approx(2 + 20 * 0.5 + 2560 * 0.01 + 256 * 18 * 0.001)
 
 
@@ -32,15 +32,15 @@ def test_time_on_chips_is_views_there_and_back_and_grows_with_their_area() -> No
     known = replace(BARE, trained={**BARE.trained, name: 0.02}, seen={**BARE.seen, name: 0.005})
     settings = catalog.settings_for("ncpu", "standard", {"epochs": 2, "pretrain_epochs": 4})
     views = 256 * (2 * 2 + 4 * 2) * 0.02 + 256 * (2 + 2) * 0.005
-    assert expected_seconds("ncpu", settings, Amount(256), known) == pytest.approx(2 + views)
-    assert expected_seconds("ncpu", settings, Amount(256, size_px=128), known) == pytest.approx(2 + 4 * views)
+    assert expected_seconds("ncpu", settings, TrainingSize(256), known) == pytest.approx(2 + views)
+    assert expected_seconds("ncpu", settings, TrainingSize(256, size_px=128), known) == pytest.approx(2 + 4 * views)
 
 
 def test_every_preset_has_a_time_that_grows_with_the_chips() -> None:
     for name, card in catalog.METHODS.items():
         for preset in card.presets:
             settings = catalog.settings_for(name, preset)
-            few, many = (expected_seconds(name, settings, Amount(n, 30, 30), REFERENCE) for n in (500, 50_000))
+            few, many = (expected_seconds(name, settings, TrainingSize(n, 30, 30), REFERENCE) for n in (500, 50_000))
             assert REFERENCE.start < few < many
 
 

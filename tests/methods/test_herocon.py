@@ -123,7 +123,7 @@ def test_supervised_term_helps_to_tell_kinds_apart() -> None:
 
 def test_only_positives_and_unlabeled_suffice_and_it_says_what_is_lost() -> None:
     data, truth = made_views(not_damaged=0)
-    plain = PUData(data.inputs, data.is_positive, data.is_left_out)
+    plain = PUData(data.inputs, data.is_positive, data.is_excluded)
     told: list[Mapping[str, object]] = []
     run = Run(CPU, 0, report=told.append)
     model = herocon.fit(plain, SMALL, run)
@@ -148,7 +148,7 @@ def test_not_damaged_answers_or_other_kinds_are_the_negatives_of_eq_7(not_damage
 def test_kinds_that_nobody_clicked_get_no_say() -> None:
     data, _ = made_views()
     known = np.where(data.classes == 1, -1, data.classes)
-    model = fit(PUData(data.inputs, known >= 1, data.is_left_out, known, NAMES), replace(SMALL, epochs=1))
+    model = fit(PUData(data.inputs, known >= 1, data.is_excluded, known, NAMES), replace(SMALL, epochs=1))
     assert model.findings["kinds"] == ("wall",)
     assert model.network.kinds.tolist() == [2]
 
@@ -193,7 +193,7 @@ def test_trains_where_everybody_was_asked() -> None:
     known = truth.astype(np.int64)
     told: list[Mapping[str, object]] = []
     settings = replace(SMALL, labeled_batch=100, max_steps=6)
-    fit(PUData(data.inputs, known >= 1, data.is_left_out, known, NAMES), settings, report=told.append)
+    fit(PUData(data.inputs, known >= 1, data.is_excluded, known, NAMES), settings, report=told.append)
     assert len(told) == 6
 
 
@@ -315,7 +315,7 @@ def test_weight_decay_follows_the_estimated_share(share: float, expected: float,
 
     monkeypatch.setattr(herocon, "estimated_class_prior", estimated)
     left_out = np.arange(240) % 10 == 0
-    data = replace(data, is_left_out=left_out)
+    data = replace(data, is_excluded=left_out)
     for weight_decay, found in ((0.0, expected), (0.07, 0.07)):
         settings = replace(SMALL, weight_decay=weight_decay)
         learner = herocon._new_learner(data, data.trained_rows, np.array([1, 2]), settings, Run(CPU), 3)
@@ -349,7 +349,7 @@ def test_a_training_goes_on_from_a_snapshot_to_the_same_bits() -> None:
     data, _ = made_views()
     run = Run(CPU, 0)
     learner = herocon._new_learner(data, np.arange(240), np.array([1, 2]), SMALL, run, 8)
-    pieces = herocon.Pieces(run)
+    pieces = herocon.MicroBatcher(run)
 
     def step(number: int) -> None:
         rows = np.arange(240)
@@ -483,7 +483,7 @@ def test_pieces_make_the_step_that_the_whole_batch_makes() -> None:
     found = []
     for n in (1, 3):
         learner = herocon._new_learner(data, np.arange(240), np.array([1, 2]), settings, Run(CPU), 3)
-        pieces = herocon.Pieces(Run(CPU))
+        pieces = herocon.MicroBatcher(Run(CPU))
         pieces.n = n
         batch = herocon._draw(data, np.arange(240), data.classes, learner.network, settings, Run(CPU).generator(4))
         told = herocon._step(learner, pieces, batch, settings)
@@ -547,7 +547,7 @@ def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
     assert metrics.auc(model.score(data.inputs.array)[hidden], truth[hidden]) > 0.85
     assert isinstance(model.trunk, PairTrunk) == (bands == 6)
     assert [event["stage"] for event in told] == ["pretraining"] + ["training"] * 12
-    again = herocon.restored(model.state(), settings, CPU)
+    again = herocon.from_state(model.state(), settings, CPU)
     np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
     np.testing.assert_array_equal(again.embed(data.inputs.array), model.embed(data.inputs.array))
 
@@ -555,7 +555,7 @@ def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
 def test_comes_back_from_its_state_on_features() -> None:
     data, _ = made_views()
     model = fit(data, replace(SMALL, epochs=2))
-    again = herocon.restored(model.state(), SMALL, CPU)
+    again = herocon.from_state(model.state(), SMALL, CPU)
     np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
     assert again.network.kinds.tolist() == [1, 2]
 

@@ -15,7 +15,7 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog, ncpu
 from pu_geo.methods.cards.ncpu import NcpuSettings
 from pu_geo.training.data import FeatureViews, PUData
-from pu_geo.training.heads import move_slow_copy, projection_head, slow_copy
+from pu_geo.training.heads import ema_copy, ema_update, projection_head
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -98,13 +98,13 @@ def test_warmup_that_was_asked_for_stays_where_nothing_is_cut() -> None:
 
 def test_target_is_another_object_and_moves_by_its_share() -> None:
     online = projection_head(4, 8, 2, torch.Generator().manual_seed(0))
-    target = slow_copy(online)
+    target = ema_copy(online)
     start = [weight.clone() for weight in target.parameters()]
     with torch.no_grad():
         for weight in online.parameters():
             weight += 1.0
     assert all(torch.equal(a, b) for a, b in zip(target.parameters(), start, strict=True))
-    move_slow_copy(target, online, 0.9)
+    ema_update(target, online, 0.9)
     for moved, before in zip(target.parameters(), start, strict=True):
         torch.testing.assert_close(moved, before + 0.1, rtol=0, atol=1e-6)
         assert not moved.requires_grad

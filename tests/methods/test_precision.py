@@ -15,7 +15,7 @@ from pu_geo.analysis.agreement import spearman
 from pu_geo.methods import catalog
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import ChipImages, PUData
-from pu_geo.training.network import TrainedModel, Trunk
+from pu_geo.training.network import FeatureExtractor, TrainedModel
 from pu_geo.training.run import Run
 
 pytestmark = pytest.mark.slow
@@ -70,9 +70,9 @@ def test_weights_gradients_and_checkpoints_stay_float32_and_finite(
 ) -> None:
     seen: list[tuple[torch.dtype, bool]] = []
     entered: list[torch.dtype] = []
-    plain = Trunk.forward
+    plain = FeatureExtractor.forward
 
-    def forward(trunk: Trunk, inputs: Tensor) -> Tensor:
+    def forward(trunk: FeatureExtractor, inputs: Tensor) -> Tensor:
         convolution = next(layer for layer in trunk.backbone.modules() if isinstance(layer, nn.Conv2d))
         taken = convolution.register_forward_hook(lambda _, __, out: entered.append(out.dtype))
         out = plain(trunk, inputs)
@@ -85,7 +85,7 @@ def test_weights_gradients_and_checkpoints_stay_float32_and_finite(
         assert out.dtype == torch.float32  # what heads and losses get
         return out
 
-    monkeypatch.setattr(Trunk, "forward", forward)
+    monkeypatch.setattr(FeatureExtractor, "forward", forward)
     kept = Checkpoints(tmp_path)
     model = train(name, "bf16", checkpoints=kept)
     assert torch.bfloat16 in entered

@@ -118,7 +118,7 @@ def test_standardises_features_of_any_scale() -> None:
     data, is_damaged = made_views()
     factors = np.logspace(-1, 2, 12)
     scaled = PUData(
-        FeatureViews((data.inputs.views * factors + 50 * factors).astype(np.float32)), data.is_positive, data.is_left_out
+        FeatureViews((data.inputs.views * factors + 50 * factors).astype(np.float32)), data.is_positive, data.is_excluded
     )
     hidden = ~data.is_positive
     assert roc_auc_score(is_damaged[hidden], fit(scaled, SMALL, run_of()).score(scaled.inputs.views)[hidden]) > 0.95

@@ -13,12 +13,12 @@ import torch
 
 from pu_geo.methods import catalog, training_size
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.methods.training_size import Amount
+from pu_geo.methods.training_size import TrainingSize
 from pu_geo.training import data as engine_data
 from pu_geo.training.backbones import Backbone
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.loop import Epoch
-from pu_geo.training.network import Trunk
+from pu_geo.training.network import FeatureExtractor
 from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
@@ -68,7 +68,7 @@ def known_classes(n: int, n_positive: int, n_not_damaged: int) -> np.ndarray:
     return known
 
 
-def made_up(inputs: FeatureViews | ChipImages, amount: Amount) -> PUData:
+def made_up(inputs: FeatureViews | ChipImages, amount: TrainingSize) -> PUData:
     known = known_classes(amount.n_chips, amount.n_positive, amount.n_not_damaged)
     left_out = np.arange(amount.n_chips) >= amount.n_chips - amount.n_left_out
     return PUData(inputs, known >= 1, left_out, known, ("not damaged", "roof", "wall"))
@@ -96,11 +96,11 @@ def totals(counted: training_size.Work) -> Seen:
 def test_steps_and_views_on_features_are_those_of_a_real_training(
     method: str, values: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    amount = Amount(131, 9, 7, 3, n_kinds=2, n_views=3)
+    amount = TrainingSize(131, 9, 7, 3, n_kinds=2, n_views=3)
     views = np.random.default_rng(0).normal(size=(3, 131, 12)).astype(np.float32)
     settings = chosen(method, "quick", {"epochs": 6, "rounds": 3, **values})
     counted = totals(training_size.count(method, settings, amount))
-    with watched(monkeypatch, Trunk) as found:
+    with watched(monkeypatch, FeatureExtractor) as found:
         model = catalog.load_fit(method)(made_up(FeatureViews(views), amount), settings, Run(CPU))
     assert found.steps == counted.steps
     assert found.trained == counted.trained
@@ -122,7 +122,7 @@ def test_steps_and_views_on_features_are_those_of_a_real_training(
 def test_views_through_a_backbone_are_those_of_a_real_training(
     method: str, values: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    amount = Amount(45, 6, 5, 2, n_kinds=2, size_px=16, n_bands=6, n_views=0)
+    amount = TrainingSize(45, 6, 5, 2, n_kinds=2, size_px=16, n_bands=6, n_views=0)
     chips = np.random.default_rng(0).integers(1, 255, (45, 6, 16, 16)).astype(np.uint8)
     short = {"backbone": "small", "precision": "float32", "epochs": 2, "rounds": 2, "batch_size": 16}
     settings = chosen(method, "standard", short | values)
@@ -144,7 +144,7 @@ def test_every_preset_of_every_method_is_counted() -> None:
     for name, card in catalog.METHODS.items():
         for preset in card.presets:
             small, large = (
-                training_size.count(name, catalog.settings_for(name, preset), Amount(n, 30, 30)) for n in (100, 50_000)
+                training_size.count(name, catalog.settings_for(name, preset), TrainingSize(n, 30, 30)) for n in (100, 50_000)
             )
             assert small.views_after < large.views_after
             assert all(stage.chips > 0 for stage in (*small.stages, *large.stages))
@@ -152,9 +152,9 @@ def test_every_preset_of_every_method_is_counted() -> None:
 
 def test_steps_of_ncpu_never_fall_below_five_epochs() -> None:
     settings = catalog.settings_for("ncpu", "quick")  # at most 300 steps; 79 of 128 chips make an epoch of 10,000
-    assert training_size.count("ncpu", settings, Amount(10_000)).stages[-1].steps == 5 * 79
+    assert training_size.count("ncpu", settings, TrainingSize(10_000)).stages[-1].steps == 5 * 79
 
 
 def test_a_method_that_nobody_counted_is_a_fault_of_ours() -> None:
     with pytest.raises(ValueError, match="COUNTS"):
-        training_size.count("new", NetworkSettings(), Amount(100))
+        training_size.count("new", NetworkSettings(), TrainingSize(100))

@@ -119,7 +119,7 @@ def test_the_line_names_who_works_and_who_waits_in_which_project(project: Layout
     first, second = job_with(other, ("turn", {}), ("progress", {"share": 0.25, "message": ""})), job_with(project)
     locks = [jobs.take_lock(folder) for folder in (first, second)]
     events.append(second, "waiting", {"message": f"waiting for job {first.name} of a*b.pugeo"})
-    with device_queue.my_turn(first, lambda before: None):
+    with device_queue.acquire_device(first, lambda before: None):
         assert [ticket.folder for ticket in device_queue.line()] == [first]
         waiting = device_queue._take(second)[0]
         app = show(project)

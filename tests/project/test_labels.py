@@ -177,7 +177,7 @@ def test_pu_set_follows_the_order_asked_for_and_the_event(project: Layout) -> No
         found = labels.pu_set(db, at=3, ids=["b4", "b3", "b2", "b1"])
     assert found.is_positive.tolist() == [False, False, False, True]
     assert found.is_not_damaged.tolist() == [False, False, True, False]
-    assert found.is_left_out.tolist() == [False, True, False, False]
+    assert found.is_excluded.tolist() == [False, True, False, False]
     assert found.at_event == 3
 
 
@@ -281,7 +281,7 @@ def audit(db: object, op: str, building: str, label: str, inclusion: float = 0.2
 
 def trains_on(db: object, building: str, at: int | None = None) -> str:
     pu = labels.pu_set(db, at=at, ids=[building])  # type: ignore[arg-type]
-    masks = {"positive": pu.is_positive, "not_damaged": pu.is_not_damaged, "left_out": pu.is_left_out}
+    masks = {"positive": pu.is_positive, "not_damaged": pu.is_not_damaged, "left_out": pu.is_excluded}
     return "+".join(name for name, mask in masks.items() if mask[0]) or "unlabeled"
 
 

@@ -96,7 +96,7 @@ def test_migrated_project_has_all_its_events_and_a_backup_beside_it(old: Layout)
     before, found = old_rows(old.gpkg), schema_of(old.gpkg)
     with store.connect(old) as db:
         assert labels.current_labels(db) == {"b1": "positive", "b3": "not_assessable"}
-        assert labels.pu_set(db).is_left_out.sum() == 1
+        assert labels.pu_set(db).is_excluded.sum() == 1
         assert {key: facts.n_standing for key, facts in analysts.by_analyst(db).items()} == {"ann": 2, "bob": 0}
     assert old_rows(old.gpkg) == before
     assert schema_of(old.gpkg) == schema.SCHEMA

@@ -13,9 +13,9 @@ from torch import nn
 
 from pu_geo.errors import TrainingError
 from pu_geo.training import callbacks
-from pu_geo.training.callbacks import Looks, chosen, drawn, evaluating, memory_mb, rows_to_judge
+from pu_geo.training.callbacks import Evaluator, chosen, drawn, evaluating, memory_mb, rows_to_judge
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
-from pu_geo.training.network import TrainedModel, Trunk
+from pu_geo.training.network import FeatureExtractor, TrainedModel
 
 Report = Mapping[str, object]
 
@@ -25,7 +25,7 @@ class Small(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.trunk = Trunk((4,), "features", 3, torch.Generator())
+        self.trunk = FeatureExtractor((4,), "features", 3, torch.Generator())
         self.drop = nn.Dropout()
 
 
@@ -35,7 +35,7 @@ def model() -> TrainedModel:
 
 
 def epochs_looked_at(n_epochs: int) -> list[int]:
-    looks = Looks(lambda _, report: {"seen": report["epoch"]}, model, n_epochs)
+    looks = Evaluator(lambda _, report: {"seen": report["epoch"]}, model, n_epochs)
     return [epoch for epoch in range(1, n_epochs + 1) if looks.after(epoch, {"epoch": epoch})]
 
 
@@ -58,7 +58,7 @@ def test_looks_wait_until_they_are_a_small_part_of_the_time(monkeypatch: pytest.
         clock[0] += 10.0
         return {"seen": report["epoch"]}
 
-    looks, found = Looks(look, model, 100), []
+    looks, found = Evaluator(look, model, 100), []
     for epoch in range(1, 101):
         clock[0] += 5.0
         if looks.after(epoch, {"epoch": epoch}):
@@ -71,17 +71,17 @@ def test_without_anyone_who_looks_nothing_is_done() -> None:
     def fail() -> TrainedModel:
         raise AssertionError
 
-    assert Looks(None, fail, 1).after(1, {}) == {}
-    assert Looks(lambda *_: {"a": 1}, None, 1).after(1, {}) == {}
+    assert Evaluator(None, fail, 1).after(1, {}) == {}
+    assert Evaluator(lambda *_: {"a": 1}, None, 1).after(1, {}) == {}
 
 
 def test_a_model_that_cannot_be_made_yet_ends_no_training() -> None:
     def fail() -> TrainedModel:
         raise TrainingError("not finite", "")
 
-    assert Looks(lambda *_: {"a": 1}, fail, 1).after(1, {}) == {}
+    assert Evaluator(lambda *_: {"a": 1}, fail, 1).after(1, {}) == {}
     with pytest.raises(OSError, match="full"):
-        Looks(lambda *_: (_ for _ in ()).throw(OSError("full")), model, 1).after(1, {})
+        Evaluator(lambda *_: (_ for _ in ()).throw(OSError("full")), model, 1).after(1, {})
 
 
 def test_a_look_sees_a_model_in_evaluation_mode_and_every_part_returns_to_its_own() -> None:
@@ -89,7 +89,7 @@ def test_a_look_sees_a_model_in_evaluation_mode_and_every_part_returns_to_its_ow
     network.drop.eval()
     before = [part.training for part in network.modules()]
     assert len(set(before)) == 2
-    looks = Looks(lambda seen, _: {"any": any(p.training for p in seen.network.modules())},
+    looks = Evaluator(lambda seen, _: {"any": any(p.training for p in seen.network.modules())},
                   lambda: TrainedModel(network, network.trunk), 1)  # fmt: skip
     assert looks.after(1, {}) == {"any": False}
     assert [part.training for part in network.modules()] == before

@@ -13,14 +13,14 @@ from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.pair_trunk import PairTrunk
 from pu_geo.training.backbones import BACKBONES
 from pu_geo.training.inference import SmallMaps, fused, quick_backbone
-from pu_geo.training.network import Trunk
+from pu_geo.training.network import FeatureExtractor
 
 SHAPE = (6, 32, 32)
 
 
-def trained(name: str, precision: str) -> Trunk:
+def trained(name: str, precision: str) -> FeatureExtractor:
     """A trunk whose BatchNorm has seen some chips, in evaluation mode."""
-    trunk = Trunk(SHAPE, name, 0, torch.Generator().manual_seed(0), precision=precision)
+    trunk = FeatureExtractor(SHAPE, name, 0, torch.Generator().manual_seed(0), precision=precision)
     with torch.no_grad():
         for seed in range(3):
             trunk(chips(seed))
@@ -117,7 +117,7 @@ def test_a_trunk_that_looks_at_the_dates_one_by_one() -> None:
 @pytest.mark.parametrize("why", ["float32", "training", "features"])
 def test_others_are_left_alone(why: str) -> None:
     if why == "features":
-        trunk = Trunk((8,), "features", 4, torch.Generator().manual_seed(0), precision="bf16").eval()
+        trunk = FeatureExtractor((8,), "features", 4, torch.Generator().manual_seed(0), precision="bf16").eval()
     else:
         trunk = trained("small", "float32" if why == "float32" else "bf16").train(why == "training")
     held = trunk.backbone

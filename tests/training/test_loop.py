@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pu_geo.errors import JobCancelled, TrainingError
-from pu_geo.training.loop import Pieces, Training, restore, snapshot
+from pu_geo.training.loop import MicroBatcher, Training, restore, snapshot
 from pu_geo.training.optim import new_optimizer
 from pu_geo.training.run import Run
 
@@ -150,7 +150,7 @@ def gradient_in_pieces(most: int, error: Exception) -> tuple[Tensor, int, Run]:
     """Gradient of a mean over 8 chips on a device that takes `most` chips at once."""
     inputs = torch.randn(8, 3, generator=torch.Generator().manual_seed(1))
     network, run = new_learner().network, Run(CPU)
-    pieces = Pieces(run)
+    pieces = MicroBatcher(run)
 
     def work(part: slice, share: float) -> float:
         if len(inputs[part]) > most:

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from pu_geo.errors import ShapeError
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.heads import Standardize, linear
-from pu_geo.training.network import TrainedModel, Trunk
+from pu_geo.training.network import FeatureExtractor, TrainedModel
 
 
 class Judge(nn.Module):
-    def __init__(self, trunk: Trunk) -> None:
+    def __init__(self, trunk: FeatureExtractor) -> None:
         super().__init__()
         self.trunk = trunk
         self.classifier = linear(trunk.out_dim, 1, torch.Generator().manual_seed(1))
@@ -31,7 +31,7 @@ class Judge(nn.Module):
 
 
 def feature_model(width: int = 5) -> TrainedModel:
-    trunk = Trunk((4,), "features", width, torch.Generator().manual_seed(0))
+    trunk = FeatureExtractor((4,), "features", width, torch.Generator().manual_seed(0))
     return TrainedModel(Judge(trunk).eval(), trunk)
 
 
@@ -57,7 +57,7 @@ def test_statistics_come_from_the_chosen_chips_alone() -> None:
     views = np.zeros((2, 10, 4), np.float32)
     views[:, 5:] = 1000
     data = PUData(FeatureViews(views), np.arange(10) < 1, np.zeros(10, np.bool_))
-    trunk = Trunk((4,), "features", 0, torch.Generator())
+    trunk = FeatureExtractor((4,), "features", 0, torch.Generator())
     trunk.fit_statistics(data, np.arange(5), torch.Generator().manual_seed(0))
     assert trunk.standardize.mean.tolist() == [0.0] * 4
 
@@ -75,7 +75,7 @@ def test_scores_average_log_odds_over_views_and_embeddings_unit_vectors() -> Non
 @pytest.mark.parametrize("name", ["small", "resnet18"])
 def test_trunk_on_images(name: str) -> None:
     chips = np.random.default_rng(0).integers(0, 256, (5, 6, 32, 32)).astype(np.uint8)
-    trunk = Trunk((6, 32, 32), name, 0, torch.Generator().manual_seed(0))
+    trunk = FeatureExtractor((6, 32, 32), name, 0, torch.Generator().manual_seed(0))
     data = PUData(ChipImages(chips), np.arange(5) < 1, np.zeros(5, np.bool_))
     trunk.fit_statistics(data, np.arange(5), torch.Generator().manual_seed(0))
     model = TrainedModel(Judge(trunk).eval(), trunk)
@@ -87,7 +87,7 @@ def test_trunk_on_images(name: str) -> None:
 
 def test_bf16_stays_near_float32_and_gives_float32() -> None:
     chips = torch.randint(0, 256, (4, 3, 32, 32), generator=torch.Generator().manual_seed(0)).float()
-    exact = Trunk((3, 32, 32), "small", 0, torch.Generator().manual_seed(0)).eval()
+    exact = FeatureExtractor((3, 32, 32), "small", 0, torch.Generator().manual_seed(0)).eval()
     fast = copy.deepcopy(exact)
     fast.is_bf16 = True
     with torch.no_grad():
@@ -99,13 +99,13 @@ def test_bf16_stays_near_float32_and_gives_float32() -> None:
 
 @pytest.mark.slow
 def test_compiled_backbone_keeps_the_names_of_its_weights() -> None:
-    plain = Trunk((3, 16, 16), "small", 0, torch.Generator().manual_seed(0))
-    compiled = Trunk((3, 16, 16), "small", 0, torch.Generator().manual_seed(0), is_compiled=True)
+    plain = FeatureExtractor((3, 16, 16), "small", 0, torch.Generator().manual_seed(0))
+    compiled = FeatureExtractor((3, 16, 16), "small", 0, torch.Generator().manual_seed(0), is_compiled=True)
     assert list(plain.state_dict()) == list(compiled.state_dict())
 
 
 def test_inputs_of_another_kind_are_refused() -> None:
     with pytest.raises(ShapeError, match="features"):
-        Trunk((3, 16, 16), "features", 0, torch.Generator())
+        FeatureExtractor((3, 16, 16), "features", 0, torch.Generator())
     with pytest.raises(ShapeError, match="small"):
-        Trunk((16,), "small", 0, torch.Generator())
+        FeatureExtractor((16,), "small", 0, torch.Generator())

@@ -26,7 +26,7 @@ from pu_geo.methods.pretraining import WARMUP_SHARE, empty_trunk, new_trunk, tra
 from pu_geo.training.batching import epochs_within, n_batches
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
 from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, Strength, batches
-from pu_geo.training.loop import Pieces, Training
+from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.network import TrainedModel, require_positives
 from pu_geo.training.optim import new_optimizer, warmup_cosine
 from pu_geo.training.run import Run
@@ -66,7 +66,7 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
     _require_contrast(data, is_labeled)
     n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
     n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
-    learner, pieces = _new_learner(data, rows, settings, run, n_epochs * n_steps), Pieces(run)
+    learner, pieces = _new_learner(data, rows, settings, run, n_epochs * n_steps), MicroBatcher(run)
     share_pairs, now = 0.0, partial(_as_it_is, learner.network, data, rows, settings)
     for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=now).epochs():
         drawing, ramp = epoch.generator(4), _ramp(epoch.number, settings.ramp_share * n_epochs)
@@ -81,7 +81,7 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
     return _judged(learner.network.eval(), data, rows, settings, run)
 
 
-def restored(state: Mapping[str, Tensor], settings: NclSettings, device: torch.device) -> TrainedModel:
+def from_state(state: Mapping[str, Tensor], settings: NclSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     network = NclNetwork(empty_trunk(state, settings), state["known"], settings, torch.Generator())
     network.load_state_dict(dict(state))
@@ -117,7 +117,7 @@ def _steps(is_labeled: NDArray[np.bool_], settings: NclSettings, generator: torc
     return found
 
 
-def _step(learner: Learner, pieces: Pieces, batch: Batch, settings: NclSettings) -> dict[str, float]:
+def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSettings) -> dict[str, float]:
     """Move the weights once, then remember the batch: the second views, as they were embedded before that move."""
     mixing = torch.Generator()
 

@@ -14,7 +14,7 @@ from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl.memory_queue import MemoryQueue
 from pu_geo.training.data import NOT_DAMAGED, UNKNOWN
 from pu_geo.training.heads import linear
-from pu_geo.training.network import Trunk
+from pu_geo.training.network import FeatureExtractor
 
 
 class NclNetwork(nn.Module):
@@ -28,7 +28,7 @@ class NclNetwork(nn.Module):
     known: Tensor
     shares: Tensor
 
-    def __init__(self, trunk: Trunk, known: Tensor, settings: NclSettings, generator: torch.Generator) -> None:
+    def __init__(self, trunk: FeatureExtractor, known: Tensor, settings: NclSettings, generator: torch.Generator) -> None:
         super().__init__()
         dim = settings.embedding_dim or trunk.out_dim
         self.trunk = trunk

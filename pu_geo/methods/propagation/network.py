@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.methods.propagation import neighbor_graph as graph
-from pu_geo.training.network import IMAGES_AT_ONCE, TrainedModel, Trunk
+from pu_geo.training.network import IMAGES_AT_ONCE, FeatureExtractor, TrainedModel
 
 FLOOR = 0.01
 """Added to every direction's variance before whitening, in mean variances."""
@@ -53,7 +53,7 @@ class PropagationNetwork(nn.Module):
     spread: Tensor
     cut: Tensor
 
-    def __init__(self, trunk: Trunk, settings: PropagationSettings) -> None:
+    def __init__(self, trunk: FeatureExtractor, settings: PropagationSettings) -> None:
         super().__init__()
         self.trunk, self.settings = trunk, settings
         width, dim = trunk.out_dim, min(settings.embedding_dim, trunk.out_dim)
@@ -176,7 +176,7 @@ class PropagatedModel(TrainedModel):
 def seen(network: PropagationNetwork, views: NDArray[Any]) -> tuple[Tensor, Tensor]:
     """Look at views of some chips [V, B, ...]: the first one's features, and mean square roots, float32 [B, E] each."""
     device = network.turn.device
-    looks = [network.trunk.looked_at(torch.from_numpy(np.array(view)).to(device)) for view in views]
+    looks = [network.trunk.linear_features(torch.from_numpy(np.array(view)).to(device)) for view in views]
     total = torch.zeros_like(looks[0])
     for look in looks:
         total += roots_of(look)

@@ -22,9 +22,9 @@ from pu_geo.methods.propagation.network import PropagatedModel, PropagationNetwo
 from pu_geo.methods.propagation.regressions import (
     MOST_FOR_SHARE,
     Looks,
-    Sides,
+    TrainingSplit,
     estimated_share,
-    looked_at,
+    linear_features,
     positive_views,
     sides_of,
 )
@@ -80,7 +80,7 @@ def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagatedMode
     return model
 
 
-def restored(state: Mapping[str, Tensor], settings: PropagationSettings, device: torch.device) -> PropagatedModel:
+def from_state(state: Mapping[str, Tensor], settings: PropagationSettings, device: torch.device) -> PropagatedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     network = PropagationNetwork(empty_trunk(state, settings), settings)
     network.load_state_dict(dict(state))
@@ -88,10 +88,10 @@ def restored(state: Mapping[str, Tensor], settings: PropagationSettings, device:
     return PropagatedModel(network.to(device).eval(), network.trunk)
 
 
-def _learn(network: PropagationNetwork, data: PUData, sides: Sides, run: Run) -> tuple[float, float]:
+def _learn(network: PropagationNetwork, data: PUData, sides: TrainingSplit, run: Run) -> tuple[float, float]:
     """Fill the network; return the loss of the whitened regression, and the damaged share, 0 where it is unknown."""
     settings = network.settings
-    plain, roots = looked_at(network, data, sides.rows)
+    plain, roots = linear_features(network, data, sides.rows)
     network.plain_mean, network.plain_scale = statistics(plain)
     network.mean, network.scale = statistics(roots)
     network.turn = whitening((roots - network.mean) / network.scale, settings.whitening)
@@ -172,7 +172,7 @@ def _difference_held_out(
     return max(-MOST_DIFFERENCE, min(MOST_DIFFERENCE, total / n))
 
 
-def _cut(network: PropagationNetwork, plain: Tensor, roots: Tensor, sides: Sides, share: float) -> Tensor:
+def _cut(network: PropagationNetwork, plain: Tensor, roots: Tensor, sides: TrainingSplit, share: float) -> Tensor:
     """Find the score that as many of the unlabeled exceed as the share says, float32 [1]."""
     rows = torch.arange(int(sides.ends[0]), int(sides.ends[1]))
     some = rows[:: max(1, len(rows) // MOST_FOR_SHARE)].to(plain.device)

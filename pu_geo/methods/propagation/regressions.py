@@ -30,7 +30,7 @@ SHARE_L2 = 1.0
 
 
 @dataclass(frozen=True)
-class Sides:
+class TrainingSplit:
     """Row numbers of the chips that are learned from, int64 each.
 
     Attributes:
@@ -57,7 +57,7 @@ class Sides:
         return torch.tensor(sizes).cumsum(0)
 
 
-def sides_of(data: PUData, rows: NDArray[np.int64], run: Run) -> Sides:
+def sides_of(data: PUData, rows: NDArray[np.int64], run: Run) -> TrainingSplit:
     """Part the chips that may be trained on; of very many unlabeled ones some are drawn.
 
     Raises:
@@ -81,12 +81,12 @@ def sides_of(data: PUData, rows: NDArray[np.int64], run: Run) -> Sides:
     if len(unlabeled) > MOST_UNLABELED:
         drawn = torch.randperm(len(unlabeled), generator=run.generator(1))[:MOST_UNLABELED]
         unlabeled = np.sort(unlabeled[drawn.numpy()])
-    return Sides(rows[is_positive & ~is_accepted], unlabeled, rows[is_known], rows[is_accepted])
+    return TrainingSplit(rows[is_positive & ~is_accepted], unlabeled, rows[is_known], rows[is_accepted])
 
 
 @dataclass(frozen=True)
 class Looks:
-    """What is known of the chips that are learned from, in the order of `Sides.rows`.
+    """What is known of the chips that are learned from, in the order of `TrainingSplit.rows`.
 
     Attributes:
         standard, white: float32 [M, E].
@@ -96,7 +96,7 @@ class Looks:
     standard: Tensor
     white: Tensor
     views: Tensor
-    sides: Sides
+    sides: TrainingSplit
 
     @property
     def n_positive(self) -> int:
@@ -131,7 +131,7 @@ def _weights(n_positive: int, n_views: int, n_unlabeled: int, n_known: int, n_ac
     return torch.from_numpy(np.concatenate([np.repeat(clicked, n_views) / n_views, rest, accepted]))
 
 
-def looked_at(network: PropagationNetwork, data: PUData, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+def linear_features(network: PropagationNetwork, data: PUData, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
     """Look at chips: features as cut and mean square roots, float32 [M, E] each.
 
     Raises:
@@ -161,7 +161,10 @@ def positive_views(network: PropagationNetwork, data: PUData, rows: NDArray[np.i
         views = _views(data, rows[part], most)
         parts.append(
             torch.stack(
-                [network.whitened(roots_of(network.trunk.looked_at(torch.from_numpy(view).to(device)))) for view in views]
+                [
+                    network.whitened(roots_of(network.trunk.linear_features(torch.from_numpy(view).to(device))))
+                    for view in views
+                ]
             )
         )
     return torch.cat(parts, dim=1)

@@ -193,12 +193,12 @@ def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> ND
     facts = chip_facts(layout, chip_set)
     with store.connect(layout) as db:
         pu = labels.pu_set(db, at=at_event, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
-    used = pu.is_positive[~pu.is_left_out]
+    used = pu.is_positive[~pu.is_excluded]
     if not used.any() or used.all():
         return None
     prepared = _plain_features(layout, chip_set, stamp)
     scores, _ = estimates.rank_with_estimate(
-        prepared, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged
+        prepared, pu.is_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged
     )
     return scores
 

@@ -48,7 +48,7 @@ class StoredQueue:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LabelState:
     """What is known of a chip set's buildings right now, all [N] in the order of the chips.
 
     Attributes:
@@ -113,7 +113,7 @@ def inclusion_of(layout: Layout, analyst: str, building_id: str) -> float | None
     return None
 
 
-def standing(layout: Layout) -> Standing | None:
+def standing(layout: Layout) -> LabelState | None:
     """Look at all buildings as they stand; None before there are chips."""
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
@@ -127,7 +127,7 @@ def standing(layout: Layout) -> Standing | None:
     said = [answers.get(building) for building in ids]
     is_hidden = assessability.hidden_after(facts) != ""
     is_labeled = np.array([label is not None for label in said], np.bool_)
-    return Standing(
+    return LabelState(
         ids,
         is_labeled | is_hidden,
         np.array([label == "positive" for label in said], np.bool_),
@@ -149,7 +149,7 @@ def found_so_far(layout: Layout) -> tuple[Sequence[int], Sequence[int]]:
     return list(range(1, len(events) + 1)), np.cumsum(is_found).tolist()
 
 
-def _next(layout: Layout, chip_set: str, now: Standing, mix: Mix) -> dict[str, Any]:
+def _next(layout: Layout, chip_set: str, now: LabelState, mix: Mix) -> dict[str, Any]:
     """Choose the next buildings and remember that they were shown. The caller holds the lock."""
     state = _state(queues.load_state(layout, chip_set), now)
     again = _to_confirm(layout, now, state)
@@ -173,7 +173,7 @@ def _next(layout: Layout, chip_set: str, now: Standing, mix: Mix) -> dict[str, A
     return {"id": secrets.token_hex(6), "chip_set": chip_set, "items": items}
 
 
-def _of_silent_scenes(facts: Mapping[str, Any], now: Standing, state: QueueState, n: int) -> dict[int, str]:
+def _of_silent_scenes(facts: Mapping[str, Any], now: LabelState, state: QueueState, n: int) -> dict[int, str]:
     """Return up to n rows that the ranking has no evidence for, each with its reason, once there is a ranking.
 
     First the highest score of each scene in which too little is answered, the largest scene first, then buildings that no pre
@@ -198,7 +198,7 @@ def _of_silent_scenes(facts: Mapping[str, Any], now: Standing, state: QueueState
     return found
 
 
-def _to_confirm(layout: Layout, now: Standing, state: QueueState) -> dict[int, str]:
+def _to_confirm(layout: Layout, now: LabelState, state: QueueState) -> dict[int, str]:
     """Return up to a queue of rows that somebody answered in the round before, damaged ones first, each with its reason."""
     found = rounds.read(layout)
     if found.number == 1:
@@ -219,7 +219,7 @@ def stored_queue(stored: dict[str, Any]) -> StoredQueue:
 _AUDIT = [item.name for item in fields(progress.Audit)]
 
 
-def _state(arrays: dict[str, NDArray[Any]], now: Standing) -> QueueState:
+def _state(arrays: dict[str, NDArray[Any]], now: LabelState) -> QueueState:
     """Put the state together: what was shown, from disk, and what is answered by now."""
     if not arrays:
         return QueueState(now.is_answered, np.zeros(len(now.ids), np.bool_))

@@ -196,10 +196,10 @@ def _effect(layout: Layout, chip_set: str, stamp: tuple[int, int]) -> Effect | N
     if not is_accepted.any() or not pu.is_positive.any() or (pu.is_positive | is_accepted).all():
         return None
     prepared = ranker.PreparedFeatures(labeling.plain_features(layout, chip_set))
-    known = {"is_left_out": pu.is_left_out, "is_not_damaged": pu.is_not_damaged}
+    known = {"is_excluded": pu.is_excluded, "is_not_damaged": pu.is_not_damaged}
     with_them, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known, is_accepted=is_accepted)
     without, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known)
-    is_open = ~(pu.is_positive | pu.is_not_damaged | pu.is_left_out)
+    is_open = ~(pu.is_positive | pu.is_not_damaged | pu.is_excluded)
     rows = np.flatnonzero(is_open)
     n = min(TOP, len(rows))
     tops = [set(rows[np.argsort(-scores[rows], kind="stable")[:n]].tolist()) for scores in (without, with_them)]
@@ -211,7 +211,7 @@ def _members(layout: Layout, inspected: Inspected, name: str) -> tuple[list[str]
     ids = [inspected.ids[row] for row in inspected.rows_of(name)]
     with store.connect(layout) as db:
         pu = labels.pu_set(db, ids=ids)
-    return ids, (~(pu.is_positive | pu.is_not_damaged | pu.is_left_out)).tolist()
+    return ids, (~(pu.is_positive | pu.is_not_damaged | pu.is_excluded)).tolist()
 
 
 def _free(inspected: Inspected, name: str) -> str:

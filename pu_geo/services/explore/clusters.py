@@ -261,7 +261,7 @@ def _clusters(
 ) -> list[Cluster]:  # fmt: skip
     """Describe each cluster that has members."""
     n_parts, scores = len(names), np.asarray(runs.array(layout, facts.run_id, "scores"), np.float32)
-    is_open = ~(pu.is_positive | pu.is_not_damaged | pu.is_left_out)
+    is_open = ~(pu.is_positive | pu.is_not_damaged | pu.is_excluded)
     sizes, positive = np.bincount(part, minlength=n_parts), np.bincount(part[pu.is_positive], minlength=n_parts)
     is_taken, is_rejected = (np.fromiter((building in each for building in ids), np.bool_, len(ids)) for each in decided)
     found = []

@@ -99,9 +99,9 @@ def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, event: int) -> tup
     pu = pu.without(assessability.reasons(chip_facts(layout, chip_set)) != "")
     features = ranker.PreparedFeatures(labeling.plain_features(layout, chip_set))
     try:
-        share = estimates.elkan_noto_share(features, pu.is_positive, is_left_out=pu.is_left_out, n_folds=3)
+        share = estimates.elkan_noto_share(features, pu.is_positive, is_excluded=pu.is_excluded, n_folds=3)
         rows, places = formulas.places_held_out(
-            features, pu.is_positive, l2=balance.l2_for_share(share), is_left_out=pu.is_left_out
+            features, pu.is_positive, l2=balance.l2_for_share(share), is_excluded=pu.is_excluded
         )
     except TrainingError:
         return ()

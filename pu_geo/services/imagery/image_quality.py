@@ -23,7 +23,7 @@ LARGEST_CM = np.iinfo(np.int16).max
 
 
 @dataclass(frozen=True)
-class Seen:
+class ImageQuality:
     """What the imagery says of a chip set's buildings.
 
     Attributes:
@@ -37,7 +37,7 @@ class Seen:
     shifts: str | None = None
 
 
-def seen(layout: Layout, run_id: str | None = None) -> Seen:
+def image_quality(layout: Layout, run_id: str | None = None) -> ImageQuality:
     """Return what the imagery says; nothing before there are footprints.
 
     Args:
@@ -48,7 +48,7 @@ def seen(layout: Layout, run_id: str | None = None) -> Seen:
         chip_set = contents.latest_chip_set(db) if run is None else run.chip_set
         stamp = contents.count_footprints(db)
     changed = [_changed_at(path) for path in _files(layout, chip_set)]
-    return _seen(layout, chip_set, f"{stamp}-" + "-".join(str(one) for one in changed), run)
+    return _image_quality(layout, chip_set, f"{stamp}-" + "-".join(str(one) for one in changed), run)
 
 
 def _changed_at(path: Path) -> int:
@@ -64,25 +64,25 @@ def _files(layout: Layout, chip_set: str | None) -> list[Any]:
     return [alignment.path_of(layout), layout.quicklooks / "post" / "pyramid.json", layout.geometry, *facts]
 
 
-def _seen(layout: Layout, chip_set: str | None, stamp: str, run: RunFacts | None) -> Seen:
+def _image_quality(layout: Layout, chip_set: str | None, stamp: str, run: RunFacts | None) -> ImageQuality:
     found = _of_chips(layout, chip_set, stamp)
     return found if run is None else replace(found, reasons=choices.reasons_of(layout, run) or {})
 
 
 @lru_cache(maxsize=4)
-def _of_chips(layout: Layout, chip_set: str | None, stamp: str) -> Seen:
+def _of_chips(layout: Layout, chip_set: str | None, stamp: str) -> ImageQuality:
     shifts = _alignment(layout)
     name = None if shifts is None else stamp.replace("-", "")
     failed = set() if shifts is None else _failed(shifts)
     if chip_set is None:
-        return Seen(candidates=dict.fromkeys(failed, "misaligned"), shifts=name)
+        return ImageQuality(candidates=dict.fromkeys(failed, "misaligned"), shifts=name)
     if not layout.chip_facts(chip_set).is_file():
-        return Seen(candidates=dict.fromkeys(failed, "misaligned"), shifts=name)
+        return ImageQuality(candidates=dict.fromkeys(failed, "misaligned"), shifts=name)
     facts = chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
     is_misaligned = np.array([building in failed for building in ids], dtype=np.bool_)
     likeliest = assessability.candidates(facts, is_misaligned)
-    return Seen(
+    return ImageQuality(
         assessability.by_building(ids, assessability.reasons(facts)),
         assessability.by_building(ids, likeliest),
         name,
@@ -118,11 +118,11 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
     """Return what the imagery says of one building.
 
     Returns:
-        {"reason", "candidate": as in `Seen`, "" if there is none; "post_hidden_share" and "pre_hidden_share" of the outline,
+        {"reason", "candidate": as in `ImageQuality`, "" if there is none; "post_hidden_share" and "pre_hidden_share" of the outline,
         0..1, where known;
         "shift_dx_m", "shift_dy_m", "shift_quality" where the project is aligned and both dates show the building}
     """
-    said = seen(layout)
+    said = image_quality(layout)
     told: dict[str, Any] = {
         "reason": said.reasons.get(building_id, ""),
         "candidate": said.candidates.get(building_id, ""),

@@ -27,7 +27,7 @@ _MOVED_M = 0.05
 
 
 @dataclass(frozen=True)
-class Check:
+class PairIssue:
     """One thing to know about a pair.
 
     Attributes:
@@ -42,7 +42,7 @@ class Check:
     words: str = ""
 
 
-_NO_PLACE = Check(
+_NO_PLACE = PairIssue(
     "Place on the Earth",
     "none",
     "Distances and areas rest on the pixel size that was stated, and the map cannot be laid over others.",
@@ -59,7 +59,7 @@ class Pair:
         stale: why the newest chips should be cut again; "" if there are none or they are up to date.
     """
 
-    checks: Sequence[Check]
+    checks: Sequence[PairIssue]
     shift: str
     stale: str
 
@@ -89,11 +89,11 @@ def look(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
     return Pair(found, "" if shifts is None else _shift_words(shifts), _stale_words(layout, age, len(ids)))
 
 
-def _hidden_parts(chips: Mapping[str, Any]) -> list[Check]:
+def _hidden_parts(chips: Mapping[str, Any]) -> list[PairIssue]:
     parts = assessability.hidden_parts(chips, "post")
     groups = chips.get("sensor_group") or [0]
     worry = "Scores do not carry over between them. Mark damaged buildings in each: those of a kind without answers are not assessed."
-    kinds = [Check("Kinds of scenes", str(max(groups) + 1), worry)] if max(groups) > 0 else []
+    kinds = [PairIssue("Kinds of scenes", str(max(groups) + 1), worry)] if max(groups) > 0 else []
     return [
         *kinds,
         _hidden(parts[:, :2].sum(axis=1), "No data", "where no post scene has data"),
@@ -101,20 +101,20 @@ def _hidden_parts(chips: Mapping[str, Any]) -> list[Check]:
     ]
 
 
-def _cover(share: float, chips: Mapping[str, Any] | None) -> Check:
+def _cover(share: float, chips: Mapping[str, Any] | None) -> PairIssue:
     """Return how much the pre scenes cover: of the buildings, or of the post scenes' area before there are chips."""
     lacks = None if chips is None or assessability.hidden_share(chips, "pre") is None else assessability.lacks_pre(chips)
     if lacks is None or not len(lacks):
         worry = "Add the missing pre scenes." if share < LEAST_COVER else ""
-        return Check("Pre covers post", f"{share:.0%}" if share > 0.9995 or share < 0.99 else f"{share:.1%}", worry)
+        return PairIssue("Pre covers post", f"{share:.0%}" if share > 0.9995 or share < 0.99 else f"{share:.1%}", worry)
     n_shown = int((~lacks).sum())
     worry = str(chips.get("bands_why") or "") if chips else ""
     if not worry and n_shown < len(lacks):
         worry = f"{len(lacks) - n_shown:,} buildings are not assessed for want of a pre image. Add the missing pre scenes."
-    return Check("Pre shows buildings", f"{n_shown:,} of {len(lacks):,}", worry)
+    return PairIssue("Pre shows buildings", f"{n_shown:,} of {len(lacks):,}", worry)
 
 
-def _pixels(pre: Sequence[Scene], post: Sequence[Scene]) -> Check:
+def _pixels(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
     before, after = (max((scene.gsd_m for scene in scenes), default=None) for scenes in (pre, post))
     assert after is not None  # there is a post scene
     value = f"{after:.2f} m" if before is None else f"{before:.2f} / {after:.2f} m"
@@ -123,26 +123,26 @@ def _pixels(pre: Sequence[Scene], post: Sequence[Scene]) -> Check:
         worry = f"Post has pixels of {after:.2f} m: a house is only a few of them, so small damage cannot be seen."
     elif before is not None and before / after > MOST_RATIO:
         worry = "Pre is much coarser than post: choose chips of post alone if pre shows too little."
-    return Check("Pixel" if before is None else "Pixel, pre / post", value, worry)
+    return PairIssue("Pixel" if before is None else "Pixel, pre / post", value, worry)
 
 
-def _dates(pre: Sequence[Scene], post: Sequence[Scene]) -> Check:
+def _dates(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
     before, after = (sorted({scene.date[:10] for scene in scenes if scene.date}) for scenes in (pre, post))
     value = " / ".join(_span(dates) for dates in ([before, after] if pre else [after]))
     is_late = bool(before and after and before[-1] > after[0])
     worry = "Pre is dated after post: were they exchanged? Dates can be changed in the table of scenes." if is_late else ""
     words = "" if after else "The files name no date. Write it into the table of scenes: exports carry it."
-    return Check("Dates, pre / post" if pre else "Date", value, worry, words)
+    return PairIssue("Dates, pre / post" if pre else "Date", value, worry, words)
 
 
-def _exchanged(pre: Sequence[Scene], post: Sequence[Scene]) -> list[Check]:
+def _exchanged(pre: Sequence[Scene], post: Sequence[Scene]) -> list[PairIssue]:
     """Take the files' own names as a hint that before and after were exchanged."""
     odd = [Path(scene.path).name for scenes, other in ((pre, "post"), (post, "pre")) for scene in scenes
            if _says(scene, other) and not _says(scene, scene.role)]  # fmt: skip
     if not odd:
         return []
     return [
-        Check("Names of files", odd[0], "Were pre and post exchanged? Then begin a new project with them the other way.")
+        PairIssue("Names of files", odd[0], "Were pre and post exchanged? Then begin a new project with them the other way.")
     ]
 
 
@@ -154,15 +154,15 @@ def _span(dates: Sequence[str]) -> str:
     return "unknown" if not dates else dates[0] if len(dates) == 1 else f"{dates[0]} …"
 
 
-def _shifts(found: Alignment) -> list[Check]:
+def _shifts(found: Alignment) -> list[PairIssue]:
     known = found.has_data & (found.quality > 0)
     half, most = np.percentile(np.hypot(found.dx_m, found.dy_m)[known], [50, 95]) if known.any() else (0.0, 0.0)
     words = f"Half of the buildings are off by less than {half:.1f} m, 95 % by less than {most:.1f} m; chips put that right."
     n, n_failed = int(found.has_data.sum()), int(found.is_misaligned.sum())
     is_many = n_failed > MOST_FAILED * max(n, 1)
     return [
-        Check("Pre is off by, half / 95 %", f"{half:.1f} / {most:.1f} m" if known.any() else "not known", "", words),
-        Check(
+        PairIssue("Pre is off by, half / 95 %", f"{half:.1f} / {most:.1f} m" if known.any() else "not known", "", words),
+        PairIssue(
             "Could not be aligned",
             f"{n_failed:,} of {n:,}",
             "Look at these with care, or call them not assessable (misaligned)." if is_many else "",
@@ -172,11 +172,11 @@ def _shifts(found: Alignment) -> list[Check]:
     ]
 
 
-def _hidden(values: NDArray[np.float64], name: str, where: str) -> Check:
+def _hidden(values: NDArray[np.float64], name: str, where: str) -> PairIssue:
     n_most = int((values > assessability.MOST_HIDDEN).sum())
     worry = f"{n_most:,} buildings cannot be judged, {where}." if n_most > MOST_HIDDEN * len(values) else ""
     words = f"{int((values > 0).sum()):,} outlines reach {where}; {n_most:,} by more than {assessability.MOST_HIDDEN:.0%}"
-    return Check(f"{name} in outlines", f"{values.mean():.1%}" if len(values) else "0 %", worry, words)
+    return PairIssue(f"{name} in outlines", f"{values.mean():.1%}" if len(values) else "0 %", worry, words)
 
 
 def repairs(scenes: Sequence[Scene], grid: Grid | None) -> dict[str, str]:

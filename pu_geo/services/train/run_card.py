@@ -141,7 +141,7 @@ def _labels(layout: Layout, facts: RunFacts, pu: PUSet, n_people: int) -> dict[s
         "n_positive": facts.n_positive,
         "n_unlabeled": facts.n_unlabeled,
         "n_not_damaged": int(pu.is_not_damaged.sum()),
-        "n_left_out": int(pu.is_left_out.sum()),
+        "n_left_out": int(pu.is_excluded.sum()),
         "n_held_out": n_held_out,
         "n_people": n_people,
         "were_learned": facts.from_model is None,

@@ -13,7 +13,7 @@ from pu_geo import jobs
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.expected_time import LONG_S, Speed, expected_seconds, in_words, machine_name, speed_from_json
-from pu_geo.methods.training_size import FEATURES, Amount
+from pu_geo.methods.training_size import FEATURES, TrainingSize
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout, home
 
@@ -42,7 +42,7 @@ class ExpectedTime:
         return self.seconds > LONG_S
 
 
-def amount_of(layout: Layout) -> Amount | None:
+def amount_of(layout: Layout) -> TrainingSize | None:
     """Return what a training would see right now; None before there are chips."""
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
@@ -51,7 +51,7 @@ def amount_of(layout: Layout) -> Amount | None:
         return None
     n, n_bands, size_px, _ = np.load(layout.chips(chip_set), mmap_mode="r").shape
     n_views = np.load(layout.features(chip_set), mmap_mode="r").shape[0]
-    return Amount(
+    return TrainingSize(
         n, counts["positive"], counts["not_damaged"], counts["not_assessable"], size_px=size_px, n_bands=n_bands,
         n_views=n_views,
     )  # fmt: skip
@@ -84,7 +84,7 @@ def measured_words(known: Speed) -> str:
 
 
 def expected_time(
-    method: str, preset: str, amount: Amount, known: Speed, overrides: Mapping[str, str] | None = None
+    method: str, preset: str, amount: TrainingSize, known: Speed, overrides: Mapping[str, str] | None = None
 ) -> ExpectedTime:
     """Tell how long a training will take, before it is started.
 
@@ -109,7 +109,7 @@ def usual_times(card: MethodCard, known: Speed) -> dict[str, dict[int, float]]:
     found: dict[str, dict[int, float]] = {}
     for preset in card.presets:
         settings = catalog.settings_for(card.name, preset)
-        found[preset] = {n: expected_seconds(card.name, settings, Amount(n, 30, 30), known) for n in USUAL_SIZES}
+        found[preset] = {n: expected_seconds(card.name, settings, TrainingSize(n, 30, 30), known) for n in USUAL_SIZES}
     return found
 
 

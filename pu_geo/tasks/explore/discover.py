@@ -59,7 +59,7 @@ def discover(
     began, inputs = time.monotonic(), read_inputs(job.layout)
     if n_seeds < 1:
         raise TrainingError(f"{n_seeds} trainings were asked for.", "Ask for 1 or more; 3 tell how stable groups are.")
-    known, rows = _known_kinds(job, inputs.pu), np.flatnonzero(~inputs.pu.is_left_out)
+    known, rows = _known_kinds(job, inputs.pu), np.flatnonzero(~inputs.pu.is_excluded)
     job.report(0.02, "estimating how many groups there may be")
     suggested = _suggested(inputs, rows, len(known.counts()), seed)
     _go_on(job)
@@ -86,7 +86,7 @@ def _finish(
     job: Job, inputs: RunInputs, known: Known, found: consensus_clusters.Kinds, facts: dict[str, Any], began: float
 ) -> dict[str, object]:  # fmt: skip
     """Say of each group how stable it is and who stands for it, and store all of it; return what the job tells."""
-    pu, rows = inputs.pu, np.flatnonzero(~inputs.pu.is_left_out)
+    pu, rows = inputs.pu, np.flatnonzero(~inputs.pu.is_excluded)
     number, stable = facts["n_groups"], clustering_metrics.stability(found.groups, found.sortings, facts["n_groups"])
     central = central_chips(found.points, np.where(known.classes[rows] == UNKNOWN, found.groups, NO_GROUP), number)
     facts |= {
@@ -143,7 +143,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
     number = {name: i for i, name in enumerate(often, 1)}
     damaged = [number.get(each, UNKNOWN) for each in types] if often else 1
     classes = np.where(pu.is_positive, damaged, np.where(pu.is_not_damaged, NOT_DAMAGED, UNKNOWN))
-    classes[pu.is_left_out] = UNKNOWN
+    classes[pu.is_excluded] = UNKNOWN
     return Known(classes.astype(np.int64), ("not damaged", *(often or ("damaged",))))
 
 
@@ -167,7 +167,7 @@ def _suggested(inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: i
 
 def _data(job: Job, inputs: RunInputs, settings: Any, known: Known) -> PUData:
     plain = inputs.data(job.layout, settings, None)
-    return PUData(plain.inputs, known.classes > NOT_DAMAGED, inputs.pu.is_left_out, known.classes, known.names)
+    return PUData(plain.inputs, known.classes > NOT_DAMAGED, inputs.pu.is_excluded, known.classes, known.names)
 
 
 def _reporter(job: Job, number: int, n_seeds: int) -> Any:

@@ -226,7 +226,7 @@ class _Draw:
         n = len(self.rows)
         mask = np.concatenate([self.is_labeled, np.zeros(test.shape[1], np.bool_)])
         prepared = ranker.prepare(np.concatenate([views[0], test[0]]))
-        scores, share = estimates.rank_with_estimate(prepared, mask, is_left_out=np.arange(len(mask)) >= n)
+        scores, share = estimates.rank_with_estimate(prepared, mask, is_excluded=np.arange(len(mask)) >= n)
         below = np.sort(scores[:n][~self.is_labeled])
         limit = 0.5 if share is None else below[min(len(below) - 1, int((1 - share) * len(below)))]
         return scores[n:], scores[n:] >= limit

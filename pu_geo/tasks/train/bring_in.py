@@ -189,7 +189,7 @@ def _require_same(job: Job, folder: Path, pack: Packed, inputs: RunInputs, data:
         raise packed.refusal(str(folder), "is of other buildings than this project has, or of the same in another order")
     classes = packed.read_array(folder, CLASSES, "int64", (pack.n,), pack.sums[CLASSES])
     left_out = packed.read_array(folder, LEFT_OUT, "bool", (pack.n,), pack.sums[LEFT_OUT])
-    is_same = np.array_equal(classes, data.classes) and np.array_equal(left_out, data.is_left_out)
+    is_same = np.array_equal(classes, data.classes) and np.array_equal(left_out, data.is_excluded)
     if not is_same or pack.class_names != data.class_names:
         raise packed.refusal(
             str(folder), f"was trained with other labels than this project had after event {inputs.pu.at_event}",

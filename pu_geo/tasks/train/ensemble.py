@@ -98,7 +98,7 @@ def _threshold(
 
     A rank of 0.5 says nothing, whatever the share.
     """
-    is_open = ~pu.is_positive & ~pu.is_left_out
+    is_open = ~pu.is_positive & ~pu.is_excluded
     if not is_open.any():
         return 0.5
     if share is None:

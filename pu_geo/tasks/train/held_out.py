@@ -32,7 +32,7 @@ def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, ND
     Raises:
         TrainingError: if fewer positives would be left than the method needs, or n is below 0.
     """
-    positive = np.flatnonzero(pu.is_positive & ~pu.is_left_out)
+    positive = np.flatnonzero(pu.is_positive & ~pu.is_excluded)
     left = len(positive) - n
     if n < 0 or (n > 0 and left < card.min_positives):
         raise TrainingError(

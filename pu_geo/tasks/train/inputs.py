@@ -86,11 +86,11 @@ class RunInputs:
         """Estimate the damaged share of the unlabeled (Elkan-Noto), 0..1, by the clicks; None where these are too few."""
         if self.pu.is_positive.sum() < estimates.MIN_POSITIVES:
             return None
-        return estimates.elkan_noto_share(self.prepared(), self.pu.is_positive, is_left_out=self.pu.is_left_out)
+        return estimates.elkan_noto_share(self.prepared(), self.pu.is_positive, is_excluded=self.pu.is_excluded)
 
     def share_to_start_from(self) -> float | None:
         """Return the share of the unlabeled that a threshold to start from flags, 0..1; None where there are too few clicks."""
-        return estimates.share_to_start_from(self.plain, self.pu.is_positive, is_left_out=self.pu.is_left_out)
+        return estimates.share_to_start_from(self.plain, self.pu.is_positive, is_excluded=self.pu.is_excluded)
 
     def prior_of(self, share: float | None) -> float | None:
         """Return the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.
@@ -98,7 +98,7 @@ class RunInputs:
         Args:
             share: of all unlabeled buildings, as `estimated_share` gives it; None stays None.
         """
-        n = int((~self.pu.is_positive & ~self.pu.is_left_out).sum())
+        n = int((~self.pu.is_positive & ~self.pu.is_excluded).sum())
         if share is None or not self.n_accepted or n == self.n_accepted:
             return share
         return max(share * n - self.n_accepted, 0) / (n - self.n_accepted)
@@ -129,7 +129,7 @@ class RunInputs:
         for row, name in types.items():
             known[row] = number[name]
         words = ("not damaged", *(names or ("damaged",)))
-        return PUData(inputs, is_positive, pu.is_left_out, known, words, self.is_accepted)
+        return PUData(inputs, is_positive, pu.is_excluded, known, words, self.is_accepted)
 
 
 def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:

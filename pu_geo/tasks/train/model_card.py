@@ -106,7 +106,7 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
         "n_chips": len(chips),
         "n_positive": facts.n_positive,
         "n_not_damaged": int(pu.is_not_damaged.sum()),
-        "n_left_out": int(pu.is_left_out.sum()),
+        "n_left_out": int(pu.is_excluded.sum()),
         "n_unlabeled": facts.n_unlabeled,
         "at_event": facts.at_event,
         "types_from": learned.types_from,
@@ -136,8 +136,8 @@ def _sha256_of_labels(pu: PUSet, data: PUData) -> str:
 
 def _states(pu: PUSet, data: PUData) -> Iterator[str]:
     """Say of each building what a method was told: "left out", the name of its class, or "unlabeled"."""
-    for is_left_out, known in zip(pu.is_left_out, data.classes, strict=True):
-        yield "left out" if is_left_out else "unlabeled" if known < 0 else data.class_names[known]
+    for is_excluded, known in zip(pu.is_excluded, data.classes, strict=True):
+        yield "left out" if is_excluded else "unlabeled" if known < 0 else data.class_names[known]
 
 
 def _versions() -> dict[str, str]:

@@ -27,7 +27,7 @@ ALARMS_FROM = 0.25
 """Share of a stage before which nothing is an alarm: every model begins by knowing nothing."""
 
 
-class Watch:
+class TrainingMonitor:
     """What a run does with its looks, see `Run.look`.
 
     Args:
@@ -49,7 +49,7 @@ class Watch:
         self._chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
         self._inputs, self._n_held_out = data.inputs, len(held_out)
         judged = unlabeled_to_judge(job.layout, inputs.chip_set, inputs.pu, held_out)
-        learned = np.flatnonzero(~inputs.pu.is_positive & ~inputs.pu.is_left_out)
+        learned = np.flatnonzero(~inputs.pu.is_positive & ~inputs.pu.is_excluded)
         either = np.union1d(judged, learned)
         rows = drawn(either)
         self._is_sampled = len(either) > len(rows)
@@ -73,7 +73,7 @@ class Watch:
         embeddings = model.embed(np.asarray(self._inputs.plain_array[self._unlabeled[:: self._step]]))
         seen = collapse.signs(
             held_out, unlabeled, embeddings, share=self._share, score_type=self._score_type,
-            threshold=where_to_start(others[self._is_learned], self._start_share, self._score_type), is_sampled=self._is_sampled,
+            threshold=initial_threshold(others[self._is_learned], self._start_share, self._score_type), is_sampled=self._is_sampled,
         )  # fmt: skip
         found = _values(seen)
         if int(str(report["epoch"])) >= ALARMS_FROM * int(str(report["epochs"])):
@@ -102,7 +102,7 @@ class Watch:
         return np.stack([np.asarray(self._chips[row]) for row in rows])
 
 
-def _values(seen: collapse.Signs) -> dict[str, object]:
+def _values(seen: collapse.CollapseIndicators) -> dict[str, object]:
     """Give what was seen as plain numbers, without what is not known."""
     judged = seen.judgement
     values: dict[str, float | None] = {"share_called": seen.share_called, "spread": seen.spread}
@@ -112,7 +112,7 @@ def _values(seen: collapse.Signs) -> dict[str, object]:
     return {name: round(value, 5) for name, value in values.items() if value is not None}
 
 
-def where_to_start(unlabeled_scores: NDArray[np.float32], share: float | None, score_type: str) -> float:
+def initial_threshold(unlabeled_scores: NDArray[np.float32], share: float | None, score_type: str) -> float:
     """Return where to start looking: the score that a share of the unlabeled exceed; 0.5 without a share.
 
     PU methods place their own boundary, 0.5, well where much is damaged, and call far too many where little is. So for scores

@@ -67,7 +67,7 @@ def pack(
         "share": share, "warnings": noted.warnings, "types_from": types_from, "class_names": list(data.class_names),
         "began_with": began_with, "n": data.inputs.n_chips,
     }  # fmt: skip
-    arrays = {CLASSES: data.classes, LEFT_OUT: data.is_left_out}
+    arrays = {CLASSES: data.classes, LEFT_OUT: data.is_excluded}
     if data.is_accepted is not None:
         arrays[packed.ACCEPTED] = data.is_accepted
     with writing(folder):

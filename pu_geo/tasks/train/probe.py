@@ -24,7 +24,7 @@ from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import train  # noqa: F401  # what a training loads is a part of what its start takes
 from pu_geo.training.backbones import BACKBONES
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
-from pu_geo.training.network import FEATURES, Trunk
+from pu_geo.training.network import FEATURES, FeatureExtractor
 from pu_geo.training.run import Run, best_device
 
 N_BANDS, N_FEATURES, N_VIEWS = 6, 512, 17
@@ -124,7 +124,7 @@ def _step(method: str, share: float, device: torch.device, is_cancelled: Callabl
     n_epochs = max(EPOCHS, filled)
     lengths = {"epochs": n_epochs, "rounds": n_epochs, "max_steps": NO_LIMIT, "batch_size": batch_size}
     settings = replace(settings, **{name: value for name, value in lengths.items() if name in vars(settings)})
-    amount = training_size.Amount(2 * N_LABELED + BATCHES_AN_EPOCH * settings.batch_size, N_LABELED, N_LABELED)
+    amount = training_size.TrainingSize(2 * N_LABELED + BATCHES_AN_EPOCH * settings.batch_size, N_LABELED, N_LABELED)
     counted = training_size.count(method, settings, amount).stages[-1]
     ends: list[float] = []
 
@@ -136,7 +136,7 @@ def _step(method: str, share: float, device: torch.device, is_cancelled: Callabl
     return counted.chips / counted.steps, float(np.quantile(epochs, 0.25)) / (counted.steps / len(ends))
 
 
-def _made_up(amount: training_size.Amount) -> PUData:
+def _made_up(amount: training_size.TrainingSize) -> PUData:
     n = amount.n_chips
     views = np.random.default_rng(0).normal(size=(2, n, N_FEATURES)).astype(np.float16)
     known = np.full(n, -1)
@@ -149,7 +149,7 @@ def _made_up(amount: training_size.Amount) -> PUData:
 def _seen_features(device: torch.device) -> float:
     """Measure what a view on cached features takes in scoring, with the hidden layer that most presets have."""
     rows = np.zeros((4096, N_FEATURES), np.float16)
-    trunk = Trunk((N_FEATURES,), "features", 256, torch.Generator()).to(device).eval()
+    trunk = FeatureExtractor((N_FEATURES,), "features", 256, torch.Generator()).to(device).eval()
     return _quickest(lambda: trunk(torch.from_numpy(rows).to(device)).cpu(), 0.2, device) / len(rows)
 
 
@@ -159,7 +159,7 @@ def _network(backbone: str, precision: str, device: torch.device, is_cancelled: 
     generator, shape = torch.Generator().manual_seed(0), (N_BANDS, CHIP_PX, CHIP_PX)
     inputs = ChipImages(np.random.default_rng(0).integers(0, 255, (n, *shape)).astype(np.uint8))
     rows = np.arange(n)
-    trunk = Trunk(shape, backbone, 0, generator, precision=precision).to(device)
+    trunk = FeatureExtractor(shape, backbone, 0, generator, precision=precision).to(device)
 
     def forward_and_backward() -> Any:
         if is_cancelled():

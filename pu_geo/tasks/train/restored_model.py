@@ -91,7 +91,7 @@ def _network(found: Model, state: Mapping[str, NDArray[Any]], settings: Any, dev
     method = str(found.card["method"])
     tensors = {name: torch.from_numpy(array.copy()) for name, array in state.items()}
     try:
-        model: TrainedModel = catalog.load_restored(method)(tensors, settings, device)
+        model: TrainedModel = catalog.load_from_state(method)(tensors, settings, device)
     except (RuntimeError, ValueError, LookupError, TypeError) as error:
         words = f"does not hold the network that {method} builds from its settings ({_first_words(error)})"
         raise refusal(found.name, words) from error

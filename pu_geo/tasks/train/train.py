@@ -28,7 +28,7 @@ from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.held_out import set_aside, unlabeled_to_judge
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
 from pu_geo.tasks.train.model_card import Learned, write_model
-from pu_geo.tasks.train.monitor import Watch, curve_of, where_to_start
+from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of, initial_threshold
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import FeatureViews
 from pu_geo.training.devices import name_of
@@ -86,7 +86,7 @@ def rank(job: Job) -> dict[str, object]:
     job.report(0.1, "ranking all buildings")
     prepared, pu = inputs.prepared(), inputs.pu
     scores, share = estimates.rank_with_estimate(
-        prepared, pu.is_positive, is_left_out=pu.is_left_out, is_not_damaged=pu.is_not_damaged,
+        prepared, pu.is_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged,
         is_accepted=inputs.is_accepted,
     )  # fmt: skip
     threshold = first_threshold(scores, pu, inputs.share_to_start_from(), "linear")
@@ -135,7 +135,7 @@ def train(
     share = inputs.estimated_share()
     settings = with_class_prior(settings, inputs.prior_of(share), run)
     start_share = inputs.share_to_start_from()
-    run.look = Watch(job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type)
+    run.look = TrainingMonitor(job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type)
     model = catalog.load_fit(method)(data, settings, run)
     job.report(0.95, "scoring all buildings")
     scores = model.score(data.inputs.array)
@@ -167,7 +167,7 @@ def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -
 
 def first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None, score_type: str) -> float:
     """Return where to start looking at scores [N] of all chips, see `watching.where_to_start`."""
-    return where_to_start(scores[~pu.is_positive & ~pu.is_left_out], share, score_type)
+    return initial_threshold(scores[~pu.is_positive & ~pu.is_excluded], share, score_type)
 
 
 def require_labels(card: catalog.MethodCard, pu: PUSet) -> None:
@@ -204,12 +204,14 @@ def _ranker_embeddings(standardised: NDArray[np.float32], axes: NDArray[np.float
     return unit.astype(np.float32)
 
 
-def _signs(layout: Layout, inputs: RunInputs, outcome: Outcome, clusters: pupl.PuplResult | None) -> collapse.Signs:
+def _signs(
+    layout: Layout, inputs: RunInputs, outcome: Outcome, clusters: pupl.PuplResult | None
+) -> collapse.CollapseIndicators:
     """Look at a finished run as `watching.Watch` does at one under way."""
     scores, held_out = outcome.scores, np.zeros(0, np.int64) if outcome.held_out is None else outcome.held_out
     unlabeled = scores[unlabeled_to_judge(layout, inputs.chip_set, inputs.pu, held_out)]
     if not len(unlabeled):
-        return collapse.Signs()
+        return collapse.CollapseIndicators()
     return collapse.signs(
         scores[held_out], unlabeled, outcome.embeddings, share=outcome.share, threshold=_threshold(outcome),
         score_type=outcome.score_type, is_oriented=None if clusters is None else clusters.oriented,
@@ -261,7 +263,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         chip_set=inputs.chip_set,
         at_event=pu.at_event,
         n_positive=int(pu.is_positive.sum()),
-        n_unlabeled=int((~pu.is_positive & ~pu.is_left_out).sum()),
+        n_unlabeled=int((~pu.is_positive & ~pu.is_excluded).sum()),
         created_at=now(),
         seconds=round(time.monotonic() - began, 2),
         device=outcome.device,

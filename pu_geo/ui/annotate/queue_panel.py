@@ -23,7 +23,7 @@ _KINDS = (
 
 
 @dataclass(frozen=True)
-class Ahead:
+class QueueView:
     """What to look at, and what to do when it is done.
 
     Attributes:
@@ -38,14 +38,14 @@ class Ahead:
     inclusion: Callable[[str], float | None]
 
 
-def draw(layout: Layout, analyst: str, tools: DeltaGenerator) -> Ahead:
+def draw(layout: Layout, analyst: str, tools: DeltaGenerator) -> QueueView:
     """Draw the controls of the queue into `tools`, and what an open check says below; return what is ahead."""
     check = random_audits.open_check(layout)
     if check and _takes_part(layout, check):
         is_second = tools.toggle(
             "Second reader", key="second-reader", help="Answer what others have answered, without seeing what they said."
         )
-        return Ahead(
+        return QueueView(
             queue=audit_queue.queue(layout, analyst, check, is_second=is_second),
             is_blind=True,
             advance=lambda done: audit_queue.advance(layout, analyst, check, done=done, is_second=is_second),
@@ -53,7 +53,7 @@ def draw(layout: Layout, analyst: str, tools: DeltaGenerator) -> Ahead:
         )
     with tools:
         mix = _settings(layout, analyst, has_check=check is not None)
-    return Ahead(
+    return QueueView(
         queue=queueing.current(layout, analyst),
         is_blind=False,
         advance=lambda done: queueing.advance(layout, analyst, done=done, mix=mix),
@@ -111,7 +111,7 @@ def _settings(layout: Layout, analyst: str, *, has_check: bool) -> queueing.Mix:
             "May we stop? Begin random checks", icon=":material/fact_check:",
             help="Draws unanswered buildings evenly, without scores, until at most a few damaged ones can be left.",
         ):  # fmt: skip
-            with frame.telling_errors():
+            with frame.show_errors():
                 random_audits.begin_stop_check(layout, analyst)
                 st.rerun()
     return queueing.Mix(**shares) if any(shares.values()) else default

@@ -98,7 +98,7 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class Here:
+class PresenceConfig:
     """Who sits at this browser; with it, the browser asks `{PREFIX}/{token}/here` who else does, and what they answer, and
     sends operations to `{PREFIX}/{token}/operations`; only wishes for another queue come to `on_operations` then.
 
@@ -145,7 +145,7 @@ def damage_view(
     types: Sequence[str] = (),
     details: Mapping[str, Details] | None = None,
     conflicts: Collection[str] | None = None,
-    here: Here | None = None,
+    here: PresenceConfig | None = None,
     seen: Mapping[str, Any] | None = None,
     scatter: Scatter | None = None,
 ) -> None:

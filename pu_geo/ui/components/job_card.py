@@ -12,7 +12,7 @@ from pu_geo import jobs
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import training
-from pu_geo.ui.frame import plain, telling_errors
+from pu_geo.ui.frame import plain, show_errors
 
 TITLES = {
     "prepare": "Loading scenes, footprints and chips",
@@ -147,7 +147,7 @@ def _button(
     is_asked = job.is_asked_to is not None and (label == "Pause" or job.is_asked_to == "cancel")
     key = f"{label.lower().replace(' ', '-')}-{job.job_id}"
     if st.button(label, key=key, icon=icon, help=help, disabled=is_asked):
-        with telling_errors():
+        with show_errors():
             act(layout, job.job_id)
             st.rerun(scope="app")
 
@@ -180,7 +180,7 @@ def _progress_words(job: JobView) -> str:
 def _draw_log(layout: Layout, job: JobView) -> None:
     folder = jobs.folder_of(layout, job.job_id)
     with st.expander("Log", icon=":material/article:"):
-        st.code("\n".join(jobs.story(folder)[::-1]) or "nothing yet", language=None, height=220)
+        st.code("\n".join(jobs.event_lines(folder)[::-1]) or "nothing yet", language=None, height=220)
         st.caption(f"Newest first. Job {job.job_id}.")
         st.download_button(
             "Whole log", partial(_whole_log, folder), f"{job.job_id}.log", "text/plain", key=f"log-{job.job_id}",
@@ -189,7 +189,7 @@ def _draw_log(layout: Layout, job: JobView) -> None:
 
 
 def _whole_log(folder: Path) -> str:
-    return "\n".join([*jobs.story(folder), jobs.printed(folder)])
+    return "\n".join([*jobs.event_lines(folder), jobs.worker_log(folder)])
 
 
 def _duration(seconds: float) -> str:

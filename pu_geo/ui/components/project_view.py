@@ -15,10 +15,10 @@ from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.project import projects
 from pu_geo.ui.annotate.clicks import wish
 from pu_geo.ui.annotate.operations import Operation
-from pu_geo.ui.components.damage_view import Details, Here, MapLayer, Queue, Wall, damage_view
+from pu_geo.ui.components.damage_view import Details, MapLayer, PresenceConfig, Queue, Wall, damage_view
 from pu_geo.ui.components.scatter import Scatter
 from pu_geo.ui.frame import analyst
-from pu_geo.ui.imagery.image_quality import encode_seen
+from pu_geo.ui.imagery.image_quality import encode_image_quality
 
 
 def project_view(
@@ -82,9 +82,9 @@ def project_view(
         types=types,
         details=details,
         conflicts=conflicts,
-        seen=encode_seen(image_quality.seen(layout, run_id), positions, overview.grid),
+        seen=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),
         scatter=scatter,
-        here=None if event is None else Here(analyst(), event, presence.color_of(analyst())),
+        here=None if event is None else PresenceConfig(analyst(), event, presence.color_of(analyst())),
     )
 
 

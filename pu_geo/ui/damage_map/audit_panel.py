@@ -62,7 +62,7 @@ def _invite(layout: Layout, run_id: str) -> None:
         "**Nothing here was audited.** Scores only rank buildings. To say how many are damaged, and how many of the flagged "
         "ones really are, answer random checks on Annotate: drawn by score, shown without it, not learned from."
     )
-    with frame.telling_errors():
+    with frame.show_errors():
         usual = auditing.suggested_size(layout, run_id)
         n = st.number_input(
             "Checks", 1, None, max(usual, 1), 10, width=200,

@@ -28,7 +28,7 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
         local = not has_place and _asked_for_local()
         is_ready = bool(formats) and (has_place or local)
         if st.button("Export the next version", type="primary", icon=":material/download:", disabled=not is_ready):
-            with frame.telling_errors():
+            with frame.show_errors():
                 mapping.start_publish(layout, run_id, threshold=threshold, formats=formats, profiles=profiles, local=local)
                 st.rerun()
         job_card.watch(layout, mapping.EXPORT_TASKS, body=_result)

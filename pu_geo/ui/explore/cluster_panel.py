@@ -24,7 +24,7 @@ _NONE = "—"
 def draw(layout: Layout, run_id: str) -> None:
     """Draw the inspector of a run, and the job that clusters it."""
     is_busy = quiet_jobs.watch(layout, clusters.CLUSTER_TASKS)
-    with frame.telling_errors():
+    with frame.show_errors():
         _next_run(layout)
         chosen = st.segmented_control("Clusters", list(_KINDS), default="Many small clusters", key="cluster-kind")
         kind = _KINDS[chosen or "Many small clusters"]
@@ -52,7 +52,7 @@ def _next_run(layout: Layout) -> None:
         on_click=st.session_state.update, args=({"cluster-undo-asked": past[0].decision if past else 0},),
     )  # fmt: skip
     if asked := st.session_state.pop("cluster-undo-asked", None):  # what the page showed when it was clicked
-        with frame.telling_errors():
+        with frame.show_errors():
             cluster_acts.undo(layout, asked, analyst=frame.analyst())
             st.rerun()
 

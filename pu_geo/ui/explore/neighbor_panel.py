@@ -37,7 +37,7 @@ def draw(layout: Layout, run_id: str, selected_ids: Sequence[str]) -> None:
     if not chosen:
         st.info("Select chips, or write the id of a building, to see the chips most like them.", icon=":material/search:")
         return
-    with frame.telling_errors():
+    with frame.show_errors():
         found = neighbors.like(layout, run_id, chosen, count=wanted, only_unlabeled=only)
         one = f"{len(chosen):,} selected chips" if len(chosen) > 1 else f"building {frame.plain(chosen[0])}"
         st.markdown(f"**{len(found)} chips most like {one}**")

@@ -25,7 +25,7 @@ _ANSWERS: tuple[tuple[str, Label, str], ...] = (
 def draw(layout: Layout, run_id: str) -> None:
     """Draw the queue of a run, and the job that looks for isolated chips and duplicates."""
     is_busy = quiet_jobs.watch(layout, outliers.OUTLIER_TASKS)
-    with frame.telling_errors():
+    with frame.show_errors():
         found = outliers.queue(layout, run_id)
         words, button, back = st.columns([4, 2, 1], vertical_alignment="center")
         counts = {why: sum(each.why == why for each in found) for why in _TITLES}
@@ -41,7 +41,7 @@ def draw(layout: Layout, run_id: str) -> None:
         if back.button(
             "Undo", key="outliers-undo", icon=":material/undo:", help="Takes back your last review, and its label."
         ):
-            with frame.telling_errors():
+            with frame.show_errors():
                 outliers.undo(layout, analyst=frame.analyst())
                 st.rerun()
         if not found:

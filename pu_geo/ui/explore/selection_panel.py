@@ -139,7 +139,7 @@ def _export(layout: Layout, run_id: str, key: str, name: str) -> None:
 
 
 def _tell_problem(key: str) -> None:
-    with frame.telling_errors():
+    with frame.show_errors():
         if f"{key}:problem" in st.session_state:
             raise st.session_state.pop(f"{key}:problem")
 

@@ -37,7 +37,7 @@ def draw(layout: Layout, run_id: str | None = None) -> None:
             st.info("Nothing was looked for yet.", icon=":material/category:")
         return
     chosen = known[0] if len(known) == 1 else st.selectbox("Discovery", known, help="The newest one is on top.")
-    with frame.telling_errors():
+    with frame.show_errors():
         _draw_proposal(layout, discovering.proposal(layout, chosen, run_id))
 
 
@@ -166,6 +166,6 @@ def _facts_words(group: Group) -> str:
 
 def _act(act: Callable[[], object]) -> None:
     """Do what a person decided, and draw the page anew; what is refused is told instead."""
-    with frame.telling_errors():
+    with frame.show_errors():
         act()
         st.rerun()

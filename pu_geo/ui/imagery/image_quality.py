@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pu_geo.records import Grid
-from pu_geo.services.imagery.image_quality import Seen
+from pu_geo.services.imagery.image_quality import ImageQuality
 from pu_geo.ui.components.damage_view import Details, encode_details
 
 
-def encode_seen(seen: Seen, positions: Mapping[str, int], grid: Grid) -> dict[str, Any]:
+def encode_image_quality(seen: ImageQuality, positions: Mapping[str, int], grid: Grid) -> dict[str, Any]:
     """Write it as shortly as labels.
 
     Returns:

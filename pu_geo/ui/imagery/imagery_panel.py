@@ -96,7 +96,7 @@ def _special_files() -> None:
 
 
 def _start_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> None:
-    with frame.telling_errors():
+    with frame.show_errors():
         state = st.session_state
         preparation.start_adding_scenes(
             layout, pre, post, bands=preparation.bands_in(state.get("rgb_bands", "")),
@@ -128,7 +128,7 @@ def _scene_uploads(layout: Layout, is_running: bool) -> None:
     )
     st.caption(f"Up to {_MAX_MB} MB each; they are copied into the project. Larger files: by path.")
     if st.button("Add these scenes", type="primary", disabled=is_running or not files):
-        with frame.telling_errors():
+        with frame.show_errors():
             kept = outlines.keep_uploads(layout, files)
             pictures = [path for path in kept if path.rsplit(".", 1)[-1].lower() in _PICTURES]
             _empty("scene-files")
@@ -141,7 +141,7 @@ def _xbd(layout: Layout, is_running: bool) -> None:
     chosen = right.text_input("Only names that begin with", key="xbd_chosen", placeholder="joplin-tornado")
     st.caption("Its pictures become scenes, placed by their labels; the outlines in the labels become footprints.")
     if st.button("Add the folder", type="primary", disabled=is_running or not folder.strip()):
-        with frame.telling_errors():
+        with frame.show_errors():
             preparation.start_adding_xbd(layout, folder, chosen=chosen)
             st.rerun()
 
@@ -209,14 +209,14 @@ def _footprint_path(layout: Layout, is_running: bool) -> None:
 def _footprint_upload(layout: Layout, is_running: bool) -> None:
     files = _uploader(_FORMATS, _VECTORS, "footprint-file")
     if st.button("Add this file", type="primary", disabled=is_running or not files):
-        with frame.telling_errors():
+        with frame.show_errors():
             kept = outlines.keep_uploads(layout, files)
             _empty("footprint-file")
             _start_footprints(layout, kept[0], st.session_state.get("footprint_crs", "").strip())
 
 
 def _start_footprints(layout: Layout, path: str, crs: str) -> None:
-    with frame.telling_errors():
+    with frame.show_errors():
         preparation.start_adding_footprints(layout, path, crs=crs)
         st.rerun()
 
@@ -224,7 +224,7 @@ def _start_footprints(layout: Layout, path: str, crs: str) -> None:
 def _lay_grid(layout: Layout, is_running: bool) -> None:
     side = st.number_input("Side of a cell, m", 5, 1000, 30, 5, key="grid_side", width=200)
     if st.button("Lay the grid", type="primary", disabled=is_running):
-        with frame.telling_errors():
+        with frame.show_errors():
             preparation.start_laying_grid(layout, float(side))
             st.rerun()
 
@@ -236,15 +236,15 @@ def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
     text = right.text_input("or a box or WKT, in degrees", key="aoi_text", placeholder="west, south, east, north")
     with st.container(horizontal=True):
         if st.button("Replace the area" if here.aoi else "Set the area", disabled=is_running or not (path or text)):
-            with frame.telling_errors():
+            with frame.show_errors():
                 outlines.start_adding_aoi(layout, path="".join(preparation.paths_in(path)[:1]), text=text)
                 st.rerun()
         if here.aoi is not None and st.button("Take it away", disabled=is_running):
-            with frame.telling_errors():
+            with frame.show_errors():
                 outlines.remove_aoi(layout)
                 st.rerun()
         if here.aoi_before is not None and st.button(f"Put back {here.aoi_before.source[:40]}", disabled=is_running):
-            with frame.telling_errors():
+            with frame.show_errors():
                 outlines.put_back_aoi(layout)
                 st.rerun()
 
@@ -270,7 +270,7 @@ def chips(layout: Layout, overview: Overview, pair: Pair, is_running: bool) -> N
             )
             size_px = st.select_slider("Chip size (px)", [32, 48, 64, 96, 128], value=64, key="chip_size", width=280)
             if st.button("Cut chips", type="primary", disabled=is_running):
-                with frame.telling_errors():
+                with frame.show_errors():
                     preparation.start_chipping(layout, size_px=size_px, bands=bands)
                     st.rerun()
         st.caption("Each chip covers the footprint and half its size around it.")
@@ -282,7 +282,7 @@ def _alignment(layout: Layout, known: str, is_running: bool) -> None:
             "Align again" if known else "Align pre and post", disabled=is_running,
             help="Found anew for each building; chips have to be cut again.",
         ):  # fmt: skip
-            with frame.telling_errors():
+            with frame.show_errors():
                 preparation.start_aligning(layout)
                 st.rerun()
         st.caption(f"Aligned: {known}." if known else "Pre and post may be meters apart; align them before chips are cut.")

@@ -65,7 +65,7 @@ def table(layout: Layout, overview: Overview) -> None:
     _repairs(overview)
     changed = {name: day for name, day in now.items() if day != days[name]}
     if changed:
-        with frame.telling_errors():
+        with frame.show_errors():
             scene_pair.set_dates(layout, changed)
             st.rerun()
 

@@ -55,7 +55,7 @@ def _choose_and_compare(layout: Layout, found: Sequence[RunFacts]) -> None:
         chosen.append(
             column.selectbox(f"Run {name}", list(by_id), format_func=lambda run_id: run_name(by_id[run_id]), key=key)
         )
-    with frame.telling_errors():
+    with frame.show_errors():
         compared = comparing.compare(layout, *chosen)
         figures, words = st.columns([3, 2], gap="medium")
         with figures:
@@ -159,7 +159,7 @@ def _average(layout: Layout, found: Sequence[RunFacts]) -> None:
         help="Each building gets the mean of its ranks. Runs of methods that err in different ways help each other most.",
     )  # fmt: skip
     if go.button("Average their ranks", key="average", disabled=len(wanted) < 2):
-        with frame.telling_errors():
+        with frame.show_errors():
             ensembling.start(layout, wanted)
             st.rerun()
 

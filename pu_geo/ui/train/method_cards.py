@@ -56,7 +56,7 @@ def _card(layout: Layout, card: training.MethodCard, times: Times, n_positive: i
         st.caption(f":orange[{reason}]")
     label = f"Train {training.name_within(card.name).split(' + PUPL')[0]}"
     if st.button(label, type="primary", disabled=reason is not None, key=f"start-{card.name}"):
-        with frame.telling_errors():
+        with frame.show_errors():
             training.start(
                 layout, card.name, preset=preset, seed=int(seed), overrides=changed, types_from=types_from, hold_out=hold_out
             )

@@ -53,7 +53,7 @@ def _use(layout: Layout) -> None:
     with upload:
         given = st.file_uploader("Model file", type=["zip"], max_upload_size=_MAX_MB, key="model-upload")
     if st.button("Score all buildings by it", disabled=not (path.strip() or given), key="apply-model"):
-        with frame.telling_errors():
+        with frame.show_errors():
             kept = [path] if given is None else outlines.keep_uploads(layout, [(given.name, given.getbuffer())])
             models.start_apply(layout, kept[0])
             st.rerun()

@@ -38,7 +38,7 @@ def draw(layout: Layout, found: Sequence[RunFacts]) -> None:
         ids, shown = [run.run_id for run in found], choices.chosen_run(layout)
         usual = ids.index(shown.run_id) if shown and shown.run_id in ids else 0
         run = st.selectbox("Run", list(found), usual, format_func=run_name, key="run-card-run")
-        with frame.telling_errors():
+        with frame.show_errors():
             card = run_card.card(layout, run.run_id)
             row = st.container(horizontal=True)
             for name, (suffix, kind, write) in _FILES.items():

@@ -11,7 +11,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import training, training_times
 from pu_geo.ui.components import job_card
-from pu_geo.ui.frame import telling_errors
+from pu_geo.ui.frame import show_errors
 
 
 class Times:
@@ -73,7 +73,7 @@ def machine(layout: Layout) -> None:
         key="measure",
         help="Some short trainings on made-up chips: about 15 s.",
     ):
-        with telling_errors():
+        with show_errors():
             training_times.measure_speed(layout)
             st.rerun()
     if newest is not None and newest.state != "done":

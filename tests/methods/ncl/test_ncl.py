@@ -21,7 +21,7 @@ from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl import ncl
 from pu_geo.methods.ncl import step as ncl_step
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
-from pu_geo.training.loop import Pieces, restore, snapshot
+from pu_geo.training.loop import MicroBatcher, restore, snapshot
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -70,7 +70,7 @@ def batch_of(data: PUData, rows: NDArray[np.int64], seed: int = 0) -> ncl_step.B
 
 def step(learner: ncl_step.Learner, data: PUData, number: int, settings: NclSettings = SMALL) -> dict[str, float]:
     rows = np.random.default_rng(number).permutation(200)[:80]
-    return ncl._step(learner, Pieces(Run(CPU)), batch_of(data, rows, number), settings)
+    return ncl._step(learner, MicroBatcher(Run(CPU)), batch_of(data, rows, number), settings)
 
 
 # --- it learns -----------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_queues_hold_the_second_views_as_embedded_before_the_step() -> None:
     batch = batch_of(data, np.arange(60))
     with torch.no_grad():
         expected = learner.network.represent(batch.views[1])
-    ncl._step(learner, Pieces(Run(CPU)), batch, SMALL)
+    ncl._step(learner, MicroBatcher(Run(CPU)), batch, SMALL)
     for queue, chosen in ((learner.labeled, batch.classes >= 0), (learner.unlabeled, batch.classes < 0)):
         rows, classes = queue.filled()
         torch.testing.assert_close(rows, expected[chosen], rtol=0, atol=1e-6)
@@ -268,7 +268,7 @@ def test_a_batch_that_was_cut_is_remembered_once(monkeypatch: pytest.MonkeyPatch
     batch = batch_of(data, np.random.default_rng(0).permutation(200)[:80])
     with torch.no_grad():
         expected = learner.network.represent(batch.views[1])[batch.classes < 0]
-    values = ncl._step(learner, Pieces(run), batch, SMALL)
+    values = ncl._step(learner, MicroBatcher(run), batch, SMALL)
     assert calls == [80, 40, 40, 20, 20, 20, 20]
     torch.testing.assert_close(learner.unlabeled.filled()[0], expected, rtol=0, atol=1e-6)
     assert math.isfinite(values["loss"])
@@ -333,7 +333,7 @@ def test_mixtures_follow_the_seed_of_their_batch() -> None:
         learner = learner_of(data)
         step(learner, data, 0)
         batch = replace(batch_of(data, np.arange(80)), seed=seed)
-        found.append(ncl._step(learner, Pieces(Run(CPU)), batch, SMALL)["loss_neighbors"])
+        found.append(ncl._step(learner, MicroBatcher(Run(CPU)), batch, SMALL)["loss_neighbors"])
     assert found[0] == found[1] != found[2]
 
 
@@ -342,7 +342,7 @@ def test_classes_with_gaps_between_their_numbers_are_told_apart() -> None:
     classes = np.full(200, -1)
     for kind, number in ((1, 2), (2, 5)):
         classes[np.flatnonzero(kinds == kind)[:10]] = number
-    data = PUData(data.inputs, classes >= 1, data.is_left_out, classes, ("no", "a", "b", "c", "d", "e"))
+    data = PUData(data.inputs, classes >= 1, data.is_excluded, classes, ("no", "a", "b", "c", "d", "e"))
     network = fit(data).network
     assert network.known.tolist() == [2, 5]
     with torch.inference_mode():
@@ -416,7 +416,7 @@ def test_same_seed_gives_the_same_bits_and_nothing_else_is_drawn_from() -> None:
 
 def test_model_comes_back_from_its_state(trained: tuple[PUData, NDArray[np.int64], TrainedModel]) -> None:
     data, _, model = trained
-    again = ncl.restored(model.state(), SMALL, CPU)
+    again = ncl.from_state(model.state(), SMALL, CPU)
     np.testing.assert_array_equal(model.score(data.inputs.array), again.score(data.inputs.array))
     np.testing.assert_array_equal(model.embed(data.inputs.array), again.embed(data.inputs.array))
 
@@ -468,4 +468,4 @@ def test_trains_from_the_chips_themselves() -> None:
     scores = model.score(chips)
     assert np.isfinite(scores).all()
     assert model.findings["clusters"].shape == (40,)
-    np.testing.assert_array_equal(ncl.restored(copy.deepcopy(model.state()), settings, CPU).score(chips), scores)
+    np.testing.assert_array_equal(ncl.from_state(copy.deepcopy(model.state()), settings, CPU).score(chips), scores)

@@ -107,7 +107,7 @@ def test_without_an_estimate_the_whitened_ranking_alone_counts() -> None:
 
 def test_buildings_called_not_damaged_are_learned_from() -> None:
     data, truth = event(0.05, clicks=6, known=200)
-    without = PUData(data.inputs, data.is_positive, data.is_left_out)
+    without = PUData(data.inputs, data.is_positive, data.is_excluded)
     unsaid = data.classes == -1
     found = [
         metrics.average_precision(trained(each)[0].score(data.inputs.array)[unsaid], truth[unsaid])
@@ -151,7 +151,7 @@ def test_model_made_again_from_its_state_scores_the_same() -> None:
     data, _ = event(0.2)
     model, _ = trained(data, n_anchors=400)
     assert [name for name, held in model.network.state_dict().items() if not held.is_contiguous()] == []
-    again = propagation.restored(model.state(), PropagationSettings(n_anchors=400), CPU)
+    again = propagation.from_state(model.state(), PropagationSettings(n_anchors=400), CPU)
     for answer in ("score", "embed"):
         np.testing.assert_array_equal(getattr(model, answer)(data.inputs.array), getattr(again, answer)(data.inputs.array))
 
@@ -167,21 +167,21 @@ def test_numbers_that_no_training_leaves_are_refused(name: str, value: float, wo
     state = trained(event(0.2)[0], n_anchors=400)[0].state()
     state[name] = state[name].clone().fill_(value)
     with pytest.raises(ValueError, match=words):
-        propagation.restored(state, PropagationSettings(n_anchors=400), CPU)
+        propagation.from_state(state, PropagationSettings(n_anchors=400), CPU)
 
 
 def test_anchors_that_do_not_fit_are_refused() -> None:
     state = trained(event(0.2)[0], n_anchors=400)[0].state()
     with pytest.raises(ValueError, match="400"):
-        propagation.restored(state, PropagationSettings(n_anchors=100), CPU)
+        propagation.from_state(state, PropagationSettings(n_anchors=100), CPU)
     for odd in (
         {"reach": state["reach"][:10]},
         {name: state[name][:0] for name in ("anchors", "reach", "degree", "values")},
     ):
         with pytest.raises(ValueError, match="anchors"):
-            propagation.restored({**state, **odd}, QUICK, CPU)
+            propagation.from_state({**state, **odd}, QUICK, CPU)
     with pytest.raises(RuntimeError, match="anchors"):
-        propagation.restored({**state, "anchors": state["anchors"][:, :5]}, QUICK, CPU)
+        propagation.from_state({**state, "anchors": state["anchors"][:, :5]}, QUICK, CPU)
 
 
 def test_more_clicks_than_half_of_the_anchors_are_no_matter() -> None:
@@ -196,20 +196,20 @@ def test_without_an_unlabeled_chip_it_says_so() -> None:
     data, _ = event(0.2)
     known = np.where(data.is_positive, 1, 0)
     with pytest.raises(TrainingError, match="all 1200 here are marked"):
-        trained(PUData(data.inputs, data.is_positive, data.is_left_out, known), damaged_share=0.2)
+        trained(PUData(data.inputs, data.is_positive, data.is_excluded, known), damaged_share=0.2)
 
 
 def test_copies_of_one_chip_do_not_swell_the_graph() -> None:
     data, truth = event(0.2)
     views = np.array(data.inputs.array)
     views[:, 600:] = views[:, 600:601]
-    model, _ = trained(PUData(FeatureViews(views), data.is_positive, data.is_left_out))
+    model, _ = trained(PUData(FeatureViews(views), data.is_positive, data.is_excluded))
     assert len(model.state()["anchors"]) == 601
     scores = model.score(views)
     assert np.ptp(scores[600:]) < 1e-4
     assert metrics.auc(scores, truth) > 0.8
     same = np.ones_like(views)
-    with_same, _ = trained(PUData(FeatureViews(same), data.is_positive, data.is_left_out))
+    with_same, _ = trained(PUData(FeatureViews(same), data.is_positive, data.is_excluded))
     assert np.ptp(with_same.score(same)) < 1e-6
 
 
@@ -219,7 +219,7 @@ def test_accepted_buildings_teach_a_little_and_are_no_clicks() -> None:
     is_accepted = np.zeros(1200, np.bool_)
     is_accepted[np.flatnonzero(truth & ~data.is_positive)[:150]] = True
     both = data.is_positive | is_accepted
-    told_apart, share = trained(PUData(data.inputs, both, data.is_left_out, is_accepted=is_accepted))
+    told_apart, share = trained(PUData(data.inputs, both, data.is_excluded, is_accepted=is_accepted))
     alone, told = trained(data)
     assert share["share"] == pytest.approx(float(str(told["share"])), abs=0.1)
     scores, without = (model.score(data.inputs.array) for model in (told_apart, alone))
@@ -231,9 +231,9 @@ def test_accepted_buildings_teach_a_little_and_are_no_clicks() -> None:
 def test_accepted_chips_must_be_positives_and_not_all_of_them() -> None:
     data, truth = event(0.2)
     with pytest.raises(TrainingError, match="needs a clicked positive"):
-        trained(PUData(data.inputs, data.is_positive, data.is_left_out, is_accepted=data.is_positive))
+        trained(PUData(data.inputs, data.is_positive, data.is_excluded, is_accepted=data.is_positive))
     with pytest.raises(ShapeError, match="is_accepted"):
-        PUData(data.inputs, data.is_positive, data.is_left_out, is_accepted=truth)
+        PUData(data.inputs, data.is_positive, data.is_excluded, is_accepted=truth)
 
 
 def test_same_seed_same_scores_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ def test_infinite_features_are_refused() -> None:
     views = np.array(data.inputs.array)
     views[0, 7] = np.inf
     with pytest.raises(TrainingError, match="1 of 1200 chips is not finite"):
-        trained(PUData(FeatureViews(views), data.is_positive, data.is_left_out))
+        trained(PUData(FeatureViews(views), data.is_positive, data.is_excluded))
 
 
 @pytest.mark.parametrize("power", [0.0, 0.35, 0.5])

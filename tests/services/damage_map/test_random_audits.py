@@ -120,7 +120,7 @@ def test_answers_of_a_check_can_be_corrected_and_teach_nothing(chipped: Layout) 
     with store.connect(chipped) as db:
         pu = labels.pu_set(db)
     assert not pu.is_positive[other]
-    assert pu.is_left_out[other]
+    assert pu.is_excluded[other]
 
 
 def test_a_search_among_the_drawn_makes_a_stop_check_void(chipped: Layout) -> None:

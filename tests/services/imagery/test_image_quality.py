@@ -34,7 +34,7 @@ def cut(layout: Layout, cloud: list[float]) -> None:
 
 def test_without_an_alignment_there_are_no_shifts(project: Layout) -> None:
     assert image_quality.shifts_for_browser(project) is None
-    assert image_quality.seen(project) == image_quality.Seen()
+    assert image_quality.image_quality(project) == image_quality.ImageQuality()
 
 
 def test_shifts_travel_as_centimetres_and_hundredths(project: Layout) -> None:
@@ -50,20 +50,20 @@ def test_shifts_travel_as_centimetres_and_hundredths(project: Layout) -> None:
 
 def test_who_could_not_be_aligned_is_a_candidate_before_and_after_cutting_chips(project: Layout) -> None:
     align(project)
-    before = image_quality.seen(project)
+    before = image_quality.image_quality(project)
     assert (before.reasons, before.candidates) == ({}, {"b7": "misaligned"})
     assert before.shifts
     cut(project, [0.9, 0.3] + [0.0] * (N - 2))
-    after = image_quality.seen(project)
+    after = image_quality.image_quality(project)
     assert after.reasons == {"b0": "cloud"}
     assert after.candidates == {"b0": "cloud", "b1": "cloud", "b7": "misaligned"}
 
 
 def test_another_alignment_is_another_name(project: Layout) -> None:
     align(project)
-    first = image_quality.seen(project)
+    first = image_quality.image_quality(project)
     align(project, failed=2)
-    second = image_quality.seen(project)
+    second = image_quality.image_quality(project)
     assert first.shifts != second.shifts
     assert second.candidates == {"b2": "misaligned"}
 

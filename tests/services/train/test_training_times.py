@@ -11,7 +11,7 @@ import pytest
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.expected_time import REFERENCE
-from pu_geo.methods.training_size import Amount
+from pu_geo.methods.training_size import TrainingSize
 from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array
@@ -33,34 +33,35 @@ def test_the_amount_is_read_off_the_project(project: Layout) -> None:
         contents.add_chip_set(db, "set", "post", 48, 20)
         said = ["positive"] * 4 + ["not_damaged"] * 3 + ["not_assessable"] * 2
         labels.append(db, [LabelOp(f"{i}", f"b{i}", word) for i, word in enumerate(said)], analyst="ann", screen="map")
-    assert training_times.amount_of(project) == Amount(20, 4, 3, 2, size_px=48, n_bands=3, n_views=5)
+    assert training_times.amount_of(project) == TrainingSize(20, 4, 3, 2, size_px=48, n_bands=3, n_views=5)
 
 
 def test_words_say_what_for_and_on_what() -> None:
-    found = training_times.expected_time("ncpu", "quick", Amount(383), MINE)
+    found = training_times.expected_time("ncpu", "quick", TrainingSize(383), MINE)
     assert found.words == f"{found.short} for your 383 chips on this machine."
     assert not found.is_long
-    assert training_times.expected_time("ncpu", "quick", Amount(383), REFERENCE).words.endswith("on two CPU cores.")
+    assert training_times.expected_time("ncpu", "quick", TrainingSize(383), REFERENCE).words.endswith("on two CPU cores.")
 
 
 def test_a_long_training_is_warned_of_and_sent_to_a_gpu_where_it_is_meant_for_one() -> None:
-    found = training_times.expected_time("ncpu", "paper", Amount(20_000), MINE)
+    found = training_times.expected_time("ncpu", "paper", TrainingSize(20_000), MINE)
     assert found.is_long
     assert "days" in found.short
     assert found.words.endswith("on this machine; meant for a GPU.")
-    for long in (training_times.expected_time("ncpu", "paper", Amount(20_000), replace(MINE, is_gpu=True)),
-                 training_times.expected_time("ncpu", "quick", Amount(20_000), MINE, {"epochs": "5000", "max_steps": "1e7"})):  # fmt: skip
+    for long in (training_times.expected_time("ncpu", "paper", TrainingSize(20_000), replace(MINE, is_gpu=True)),
+                 training_times.expected_time("ncpu", "quick", TrainingSize(20_000), MINE, {"epochs": "5000", "max_steps": "1e7"})):  # fmt: skip
         assert long.is_long
         assert "GPU" not in long.words
 
 
 def test_a_changed_setting_changes_the_time_and_a_wrong_one_is_refused() -> None:
     times = [
-        training_times.expected_time("ncpu", "quick", Amount(383), MINE, {"epochs": text}).seconds for text in ("10", "100")
+        training_times.expected_time("ncpu", "quick", TrainingSize(383), MINE, {"epochs": text}).seconds
+        for text in ("10", "100")
     ]
     assert times[0] < times[1]
     with pytest.raises(TrainingError):
-        training_times.expected_time("ncpu", "quick", Amount(383), MINE, {"epochs": "many"})
+        training_times.expected_time("ncpu", "quick", TrainingSize(383), MINE, {"epochs": "many"})
 
 
 def test_usual_times_are_there_for_every_preset() -> None:

@@ -68,7 +68,7 @@ def facts(layout: Layout, *, with_events: bool = True) -> dict[str, object]:
             "map": db.execute(
                 "SELECT building_id, label, labeller, labelled_at, reason, comment FROM damage_map WHERE label <> ''"
             ).fetchall(),
-            "pu": [getattr(labels.pu_set(db), name).tolist() for name in ("is_positive", "is_not_damaged", "is_left_out")],
+            "pu": [getattr(labels.pu_set(db), name).tolist() for name in ("is_positive", "is_not_damaged", "is_excluded")],
         }
         if with_events:
             found |= {

@@ -21,7 +21,7 @@ from pu_geo.services.train import comparing
 from pu_geo.tasks.train import train
 from pu_geo.tasks.train.held_out import set_aside, unlabeled_to_judge
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
-from pu_geo.tasks.train.monitor import Watch, curve_of, where_to_start
+from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of, initial_threshold
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold
 from pu_geo.training.data import FeatureViews, PUData
 
@@ -41,11 +41,11 @@ def test_what_is_set_aside_is_neither_positive_nor_unlabeled() -> None:
     assert set(rows.tolist()) <= set(range(30))
     assert len(rows) == 12
     assert left.is_positive.sum() == 18
-    assert left.is_left_out[rows].all()
-    assert left.is_left_out.sum() == 12 + 5
+    assert left.is_excluded[rows].all()
+    assert left.is_excluded.sum() == 12 + 5
     assert not left.is_positive[rows].any()
     assert pu.is_positive.sum() == 30
-    unlabeled = ~left.is_positive & ~left.is_left_out
+    unlabeled = ~left.is_positive & ~left.is_excluded
     np.testing.assert_array_equal(np.flatnonzero(unlabeled), np.arange(30, 95))
 
 
@@ -219,9 +219,9 @@ def test_a_look_sees_held_out_clicks_alarms_and_the_right_chips(project: Layout,
     nothing = np.zeros(20, np.bool_)
     pu = PUSet([f"b{i}" for i in range(20)], nothing, nothing, np.arange(20) < 10, 1)
     inputs = RunInputs("set", views, pu)
-    data = PUData(FeatureViews(views), nothing, pu.is_left_out)
+    data = PUData(FeatureViews(views), nothing, pu.is_excluded)
     job = job_of(layout, "look")
-    watch = Watch(job, inputs, data, np.arange(10), share=None, score_type="pu_probability")
+    watch = TrainingMonitor(job, inputs, data, np.arange(10), share=None, score_type="pu_probability")
     early = watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10})  # type: ignore[arg-type]
     late = watch(Ordered(), {"stage": "training", "epoch": 10, "epochs": 10})  # type: ignore[arg-type]
     assert "alarms" not in early
@@ -248,14 +248,14 @@ def partly_audited(project: Layout) -> Layout:
 def test_the_run_the_live_look_and_a_comparison_judge_it_alike(project: Layout) -> None:
     layout = partly_audited(project)
     inputs = read_inputs(layout)
-    assert np.flatnonzero(inputs.pu.is_left_out).tolist() == [15, 17, 18]
+    assert np.flatnonzero(inputs.pu.is_excluded).tolist() == [15, 17, 18]
     pu, held_out = set_aside(inputs.pu, 10, 0, catalog.card("ncpu"))
     assert unlabeled_to_judge(layout, "set", pu, held_out).tolist() == [15, 16, 19]
     views = np.linspace(1, 0, 20).astype(np.float16)[None, :, None]
     scores, embeddings = views[0, :, 0].astype(np.float32), np.eye(20, dtype=np.float32)
     inputs, share = replace(inputs, pu=pu, views=views), 0.2
-    data = PUData(FeatureViews(views), pu.is_positive, pu.is_left_out)
-    watch = Watch(
+    data = PUData(FeatureViews(views), pu.is_positive, pu.is_excluded)
+    watch = TrainingMonitor(
         job_of(layout, "look"), inputs, data, held_out, share=share, start_share=share, score_type="pu_probability"
     )
     live = watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10})  # type: ignore[arg-type]
@@ -278,11 +278,13 @@ def test_a_look_at_a_sample_tells_how_good_it_is(project: Layout, monkeypatch: p
     inputs = read_inputs(layout)
     pu, held_out = set_aside(inputs.pu, 10, 0, catalog.card("ncpu"))
     views = (np.arange(20) < 16).astype(np.float16)[None, :, None]
-    data = PUData(FeatureViews(views), pu.is_positive, pu.is_left_out)
+    data = PUData(FeatureViews(views), pu.is_positive, pu.is_excluded)
     found = []
     for most in (3, 2):
         monkeypatch.setattr("pu_geo.training.callbacks.MOST_ROWS", most)
-        watch = Watch(job_of(layout, f"look{most}"), replace(inputs, pu=pu), data, held_out, share=None, score_type="linear")
+        watch = TrainingMonitor(
+            job_of(layout, f"look{most}"), replace(inputs, pu=pu), data, held_out, share=None, score_type="linear"
+        )
         found.append(watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10}))  # type: ignore[arg-type]
     widths = [float(str(one["criterion_high"])) / float(str(one["criterion_low"])) for one in found]
     assert widths[0] == pytest.approx(1 / wilson(10, 10)[0] ** 2, rel=1e-3)  # all were looked at
@@ -295,24 +297,26 @@ def test_a_model_of_no_numbers_is_not_looked_at(project: Layout) -> None:
     nothing = np.zeros(20, np.bool_)
     pu = PUSet([f"b{i}" for i in range(20)], nothing, nothing, nothing, 1)
     data = PUData(FeatureViews(views), nothing, nothing)
-    watch = Watch(job_of(layout, "nan"), RunInputs("set", views, pu), data, np.arange(0), share=None, score_type="linear")
+    watch = TrainingMonitor(
+        job_of(layout, "nan"), RunInputs("set", views, pu), data, np.arange(0), share=None, score_type="linear"
+    )
     assert watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 1}) == {}  # type: ignore[arg-type]
 
 
 def test_where_to_start() -> None:
     scores = np.linspace(0, 1, 101).astype(np.float32)
-    assert where_to_start(scores, None, "linear") == where_to_start(scores, None, "pu_probability") == 0.5
-    assert where_to_start(scores, 0.1, "linear") == where_to_start(scores, 0.1, "pu_probability") == pytest.approx(0.9)
-    assert where_to_start(scores, 0.6, "linear") == where_to_start(scores, 0.6, "rank") == pytest.approx(0.4)
-    assert where_to_start(scores, 0.6, "pu_probability") == 0.5
-    assert where_to_start(scores, 0.3, "pu_probability") == pytest.approx((0.7 + 0.5) / 2)
+    assert initial_threshold(scores, None, "linear") == initial_threshold(scores, None, "pu_probability") == 0.5
+    assert initial_threshold(scores, 0.1, "linear") == initial_threshold(scores, 0.1, "pu_probability") == pytest.approx(0.9)
+    assert initial_threshold(scores, 0.6, "linear") == initial_threshold(scores, 0.6, "rank") == pytest.approx(0.4)
+    assert initial_threshold(scores, 0.6, "pu_probability") == 0.5
+    assert initial_threshold(scores, 0.3, "pu_probability") == pytest.approx((0.7 + 0.5) / 2)
 
 
 @pytest.mark.parametrize("score_type", ["linear", "pu_probability"])
 def test_the_start_has_no_step_at_any_share(score_type: str) -> None:
     """Before: at a share of .30 it went from the score of the upper 30 % to 0.5, here from 114 flagged buildings to 190."""
     scores = np.concatenate([np.linspace(0, 0.4, 190), np.linspace(0.5, 1, 190)]).astype(np.float32)
-    flagged = [(scores >= where_to_start(scores, share, score_type)).sum() for share in np.linspace(0.1, 0.6, 251)]
+    flagged = [(scores >= initial_threshold(scores, share, score_type)).sum() for share in np.linspace(0.1, 0.6, 251)]
     assert np.abs(np.diff(flagged)).max() <= 4
 
 
@@ -340,7 +344,7 @@ def test_nothing_is_learned_from_hidden_chips_and_the_run_says_how_many(project:
     with store.connect(layout) as db:
         labels.append(db, [LabelOp(f"op{i}", f"b{i}", "positive") for i in range(12)], analyst="ann", screen="map")
     inputs = read_inputs(layout)
-    assert np.flatnonzero(inputs.pu.is_left_out).tolist() == [3, 16, 17]
+    assert np.flatnonzero(inputs.pu.is_excluded).tolist() == [3, 16, 17]
     assert inputs.pu.is_positive.sum() == 11
     visible = inputs.plain[[i for i in range(20) if i not in (3, 16, 17)]]
     scaled = inputs.prepared().values[[i for i in range(20) if i not in (3, 16, 17)]]

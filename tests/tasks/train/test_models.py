@@ -309,13 +309,13 @@ def test_a_path_in_the_settings_is_not_looked_at(
 ) -> None:
     card = json.loads(honest["chips"][0])
     card["settings"] |= {"weights_file": "/etc/passwd", "compiled": True}
-    restored, chosen = catalog.load_restored("ce"), []
+    restored, chosen = catalog.load_from_state("ce"), []
 
     def noting(state: Any, settings: Any, device: torch.device) -> Any:
         chosen.append(settings)
         return restored(state, settings, device)
 
-    monkeypatch.setattr(catalog, "load_restored", lambda _: noting)
+    monkeypatch.setattr(catalog, "load_from_state", lambda _: noting)
     made = restored_from(json.dumps(card).encode(), honest["chips"][1])
     assert [(one.weights_file, one.compiled) for one in chosen] == [("", False)]
     assert (made.settings.weights_file, made.settings.compiled) == ("", False), "what a run by this model will say"

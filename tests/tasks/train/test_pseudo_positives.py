@@ -120,7 +120,7 @@ def test_the_class_prior_is_that_of_what_is_left_unlabeled(layout: Layout, monke
     accept(layout, IDS)
     inputs = read_inputs(layout)
     assert inputs.prior_of(None) is None
-    n = int((~inputs.pu.is_positive & ~inputs.pu.is_left_out).sum())
+    n = int((~inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
     assert inputs.prior_of(0.5) == pytest.approx((0.5 * n - 3) / (n - 3))
     assert inputs.prior_of(0.1) == 0  # more were accepted than are thought to be damaged
     assert inputs.with_clicks(inputs.pu, "damage").prior_of(0.5) == 0.5

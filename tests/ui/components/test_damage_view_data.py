@@ -11,7 +11,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.ui.annotate.operations import Operation, read_operations
 from pu_geo.ui.build import FRONTEND
 from pu_geo.ui.components import damage_view
-from pu_geo.ui.components.damage_view import Here, Queue, QueueItem, encode_details, encode_labels, encode_queue
+from pu_geo.ui.components.damage_view import PresenceConfig, Queue, QueueItem, encode_details, encode_labels, encode_queue
 
 
 def decode(text: str) -> list[int]:
@@ -213,10 +213,11 @@ def test_what_was_not_stored_is_not_acknowledged_and_the_browser_hears_why(sessi
 
 
 @pytest.mark.parametrize(
-    ("here", "sent"), [(None, None), (Here("ann", 7, "#e69f00"), {"analyst": "ann", "event": 7, "color": "#e69f00"})]
+    ("here", "sent"),
+    [(None, None), (PresenceConfig("ann", 7, "#e69f00"), {"analyst": "ann", "event": 7, "color": "#e69f00"})],
 )
 def test_the_browser_asks_for_others_only_where_the_page_says_who_is_here(
-    session_state: dict, monkeypatch: pytest.MonkeyPatch, here: Here | None, sent: dict | None
+    session_state: dict, monkeypatch: pytest.MonkeyPatch, here: PresenceConfig | None, sent: dict | None
 ) -> None:
     given: list[dict] = []
     monkeypatch.setattr(damage_view, "_renderer", lambda: lambda **said: given.append(said["data"]))
