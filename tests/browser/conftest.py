@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from browser.make_project import make_project
+from browser.real_app import add_hooks
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -52,6 +53,7 @@ def chromium_page(chromium) -> Iterator[object]:
     """A page of 1400 x 900 in a profile of its own. After the test, `page.outside` must be empty: it lists the addresses
     of requests that left 127.0.0.1, and `page.troubles` what scripts threw."""
     context = chromium.new_context(viewport={"width": 1400, "height": 900})
+    add_hooks(context)
     page = context.new_page()
     page.outside = []
     page.troubles = []

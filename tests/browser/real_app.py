@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable, Grid, Scene
+from pu_geo.ui.build import FRONTEND
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
@@ -80,6 +82,14 @@ class AppServer:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+
+
+def add_hooks(pages: Any) -> None:
+    """Serve `hooks.js` around the bundle to a page or a context of Playwright's: `window.__pugeo` answers questions there."""
+    script = {"content_type": "text/javascript"}
+    hooks, sources = Path(__file__).with_name("hooks.js"), FRONTEND / "src"
+    pages.route(re.compile(r"/assets/damage_view\.js\?v="), lambda route: route.fulfill(path=hooks, **script))
+    pages.route("**/assets/src/*.js", lambda route: route.fulfill(path=sources / Path(route.request.url).name, **script))
 
 
 def open_annotate(page: Any, address: str) -> None:

@@ -8,6 +8,7 @@ import urllib.request
 
 import pytest
 from browser.damage_view_steps import on_page, on_server, open_view, queue, refuse, settle, spot, spots, told
+from browser.real_app import add_hooks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NASTY = "<img src=x onerror='window.hit = 1'>"
@@ -21,6 +22,7 @@ def open_as(page, app: str, name: str, query: str = "") -> None:
 def other_page(chromium, app: str):
     """A second browser, with nothing in common but the server."""
     context = chromium.new_context(viewport={"width": 1400, "height": 900})
+    add_hooks(context)
     yield context.new_page()
     context.close()
 
