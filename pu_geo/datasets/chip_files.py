@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from pu_geo.datasets.classified import ClassifiedChips, as_chip
 from pu_geo.errors import DatasetError, ImageryError, PuGeoError
-from pu_geo.geo.raster.guard import GDAL_ERRORS, gdal_env, quiet_open, regular_file, scene_driver
+from pu_geo.geo.raster.guard import GDAL_ERRORS, gdal_env, quiet_open
+from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
 
 _UNREADABLE = (KeyError, ValueError, OSError, RuntimeError, zlib.error, zipfile.BadZipFile)  # RuntimeError: a password
 PICTURES = (".jpeg", ".jpg", ".png")

@@ -18,8 +18,7 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled, ShapeError
-from pu_geo.geo.raster.mosaic import Mosaic, Shown
-from pu_geo.geo.raster.strips import Ring, panels, passes
+from pu_geo.geo.raster.mosaic import Mosaic, Ring, Shown, panels, passes
 from pu_geo.records import Grid
 
 Report = Callable[[Mapping[str, object]], None]

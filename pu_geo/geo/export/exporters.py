@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pu_geo.geo.export.codebook import write_side_files
-from pu_geo.geo.export.fgb import export_fgb
+from pu_geo.geo.export.flatgeobuf import export_fgb
 from pu_geo.geo.export.geojson import export_geojson
 from pu_geo.geo.export.geometry import DECIMALS, lonlat, to_crs84
 from pu_geo.geo.export.gpkg import export_gpkg

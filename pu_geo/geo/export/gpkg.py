@@ -17,9 +17,10 @@ from pyproj import CRS
 
 from pu_geo.geo.export.codebook import Field, fields_of
 from pu_geo.geo.export.geometry import Extent
-from pu_geo.geo.export.pieces import Piece, as_text, caption, flat_cells, is_local_map, pieces_of
+from pu_geo.geo.export.pieces import Piece, as_text, caption, flat_cells, pieces_of
 from pu_geo.geo.export.styles import qml, sld
 from pu_geo.geo.export.whole_files import whole_file
+from pu_geo.geo.vector.crs import is_local
 from pu_geo.records import DamageMap
 
 LAYER = "damage_map"
@@ -129,7 +130,7 @@ def _fill(db: sqlite3.Connection, damage_map: DamageMap) -> None:
 
 
 def _srs_id(damage_map: DamageMap) -> int:
-    return _UNDEFINED_CARTESIAN if is_local_map(damage_map) else _SRS_ID
+    return _UNDEFINED_CARTESIAN if is_local(damage_map.grid_crs) else _SRS_ID
 
 
 def _column_names(fields: Sequence[Field]) -> list[str]:

@@ -14,9 +14,9 @@ from rasterio.io import MemoryFile
 from rasterio.shutil import copy
 
 from pu_geo.errors import PuGeoError
-from pu_geo.geo.export.local_exports import check_format
 from pu_geo.geo.export.pieces import as_text, caption
 from pu_geo.geo.export.whole_files import write_whole
+from pu_geo.geo.local_space import check_format
 from pu_geo.geo.vector import crs as systems
 from pu_geo.records import DamageMap
 

@@ -14,11 +14,10 @@ import pyarrow.parquet as pq
 import shapely
 
 from pu_geo.geo.export.codebook import Field, fields_of
-from pu_geo.geo.export.csv_cells import guarded
-from pu_geo.geo.export.geometry import Extent, lonlat
-from pu_geo.geo.export.local_exports import local_xy
-from pu_geo.geo.export.pieces import Cell, Piece, as_text, flat_cells, flat_column, is_local_map, pieces_of
+from pu_geo.geo.export.geometry import Extent
+from pu_geo.geo.export.pieces import Cell, Piece, as_text, flat_cells, flat_column, guarded, pieces_of
 from pu_geo.geo.export.whole_files import whole_file, write_whole
+from pu_geo.geo.local_space import centroids, place_names
 from pu_geo.records import DamageMap
 
 ROWS_PER_GROUP = 20_000
@@ -43,15 +42,14 @@ def export_csv(damage_map: DamageMap, out: Path) -> None:
 
 def _csv_pieces(damage_map: DamageMap) -> Iterator[bytes]:
     fields = fields_of(damage_map)
-    names = ("x_m", "y_m") if is_local_map(damage_map) else ("lon", "lat")
+    names = place_names(damage_map.grid_crs)
     missing = [name for name in names if name not in damage_map.columns]
     yield "\ufeff".encode() + _lines([[guarded(field.name) for field in fields] + missing])
     for piece in pieces_of(damage_map, "csv"):
         columns = [_csv_column(piece, field) for field in fields]
         if missing:
             stop = piece.start + len(piece.ids)
-            wkb = damage_map.wkb[piece.start : stop]
-            found = local_xy(wkb) if is_local_map(damage_map) else lonlat(wkb, damage_map.grid_crs)
+            found = centroids(damage_map.wkb[piece.start : stop], damage_map.grid_crs)
             place = dict(zip(names, found, strict=True))
             columns += [place[name].tolist() for name in missing]
         yield _lines(zip(*columns, strict=True))

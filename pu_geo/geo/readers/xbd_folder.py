@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pu_geo.errors import ImageryError
-from pu_geo.geo.raster.checks import MAX_PIXELS
+from pu_geo.geo.raster.placement import MAX_PIXELS
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.readers.xbd import XbdFolder, XbdPlace, find_xbd, labels_of
 from pu_geo.geo.vector import crs as systems

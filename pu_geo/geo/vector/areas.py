@@ -15,9 +15,9 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError, PuGeoError
-from pu_geo.geo.export.csv_cells import guarded
 from pu_geo.geo.export.geojson import geometry_texts
 from pu_geo.geo.export.geometry import Extent, to_crs84
+from pu_geo.geo.export.pieces import guarded
 from pu_geo.geo.export.whole_files import write_whole
 from pu_geo.geo.readers.in_child import read_footprints
 from pu_geo.records import FootprintTable, Grid

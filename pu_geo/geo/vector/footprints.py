@@ -13,10 +13,10 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError
+from pu_geo.geo import local_space
 from pu_geo.geo.readers.footprint_files import is_number, load_features
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES, RawFootprints
 from pu_geo.geo.vector import crs as systems
-from pu_geo.geo.vector import local_outlines
 from pu_geo.geo.vector.duplicates import without_twins
 from pu_geo.records import FootprintTable, Grid
 
@@ -196,7 +196,7 @@ def _check_domain(bounds: NDArray[np.float64], crs: str, name: str) -> None:
 def _place(geometries: NDArray[np.object_], crs: str, name: str, grid: Grid) -> NDArray[np.object_]:
     """Convert to the project CRS; in degrees, also turn longitudes to the grid's side of the antimeridian."""
     if systems.is_local(grid.crs):
-        return local_outlines.from_pixels(geometries, crs, name, grid)
+        return local_space.from_pixels(geometries, crs, name, grid)
     is_degrees = systems.load_crs(grid.crs).is_geographic
     center = grid.transform[2] + grid.transform[0] * grid.width / 2
 

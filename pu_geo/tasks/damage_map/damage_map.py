@@ -14,10 +14,8 @@ from pu_geo import __version__
 from pu_geo.analysis import assessability
 from pu_geo.analysis.scenes import scene_rows
 from pu_geo.errors import ProjectError
-from pu_geo.geo.export.class_profiles import NOT_GRADED
-from pu_geo.geo.export.exporters import lonlat
-from pu_geo.geo.export.local_exports import COORDINATES, local_xy
-from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.export.codebook import NOT_GRADED
+from pu_geo.geo.local_space import COORDINATES, centroids, place_names
 from pu_geo.project import analysts, checks, choices, contents, discoveries, labels, rounds, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
@@ -107,14 +105,13 @@ def reasons_of(db: sqlite3.Connection, layout: Layout, facts: RunFacts) -> Mappi
 
 
 def _identity(table: FootprintTable, sources: Sequence[str], crs: str) -> dict[str, Sequence[object]]:
-    is_local = systems.is_local(crs)
-    x, y = local_xy(table.wkb) if is_local else lonlat(table.wkb, crs)
+    (x_name, y_name), (x, y) = place_names(crs), centroids(table.wkb, crs)
     return {
         "building_id": list(table.building_ids),
         "source_footprint": list(sources),
         "area_m2": [round(float(area), 1) for area in table.area_m2],
-        "x_m" if is_local else "lon": x.tolist(),
-        "y_m" if is_local else "lat": y.tolist(),
+        x_name: x.tolist(),
+        y_name: y.tolist(),
     }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from pu_geo.geo.raster.fingerprints import state_of
+from pu_geo.geo.raster.guard import state_of
 from pu_geo.geo.raster.placement import moved_to
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.aoi import touching

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import PuGeoError
-from pu_geo.geo.export.class_profiles import PROFILES, with_classes
+from pu_geo.geo.export.codebook import PROFILES, with_classes
 from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
-from pu_geo.geo.export.local_exports import check_coordinates
+from pu_geo.geo.local_space import check_coordinates
 from pu_geo.project import choices, contents, rounds, runs, store, versions
 from pu_geo.records import DamageMap
 from pu_geo.tasks.damage_map import changes

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pu_geo.geo.chips import Outlines, outline_mask, whole_pixels
 from pu_geo.geo.raster import clouds
 from pu_geo.geo.raster.clouds import CloudCells, cloud_cells
-from pu_geo.geo.raster.coverage import outside_shares, shares_outside
+from pu_geo.geo.raster.placement import outside_shares, shares_outside
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Role, Scene
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pu_geo.errors import ImageryError, JobCancelled
-from pu_geo.geo import raster
-from pu_geo.geo.raster import fill, local_space, quicklooks
+from pu_geo.geo import local_space, raster
+from pu_geo.geo.raster import fill, quicklooks
 from pu_geo.geo.readers import in_child
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene

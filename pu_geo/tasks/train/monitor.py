@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import collapse
-from pu_geo.geo.contact_sheets import contact_sheet, png_of
+from pu_geo.geo.sheets import contact_sheet, png_of
 from pu_geo.project import events
 from pu_geo.project.layout import replacing
 from pu_geo.tasks.job import Job

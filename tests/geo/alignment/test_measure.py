@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from rasterio.transform import Affine
 
 from pu_geo.errors import JobCancelled
-from pu_geo.geo.alignment import edge_matching, measure
-from pu_geo.geo.alignment.edge_views import HeldEdges
+from pu_geo.geo.alignment import edges, measure
+from pu_geo.geo.alignment.edges import HeldEdges
 from pu_geo.geo.alignment.measure import Shifts, estimate_shifts, metres_per_px
 from pu_geo.geo.chips import chip_windows
 from pu_geo.geo.raster import Mosaic, describe, project_grid
@@ -204,9 +204,9 @@ def test_a_match_at_the_border_of_the_search_is_not_trusted() -> None:
     # The best fit lies at the largest shift to the left: where it truly lies nobody knows.
     surface = np.zeros((2, 13, 13), np.float32)
     surface[0, 6, 0], surface[1, 6, 1] = 9, 9
-    shifts, heights = edge_matching.peaks(surface)
-    assert edge_matching.trust(heights).tolist() == [1, 1]
-    assert edge_matching.at_border(shifts, 6)[:, 0].tolist() == [True, False]
+    shifts, heights = edges.peaks(surface)
+    assert edges.trust(heights).tolist() == [1, 1]
+    assert edges.at_border(shifts, 6)[:, 0].tolist() == [True, False]
 
 
 @pytest.mark.slow

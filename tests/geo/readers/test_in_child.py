@@ -20,7 +20,7 @@ from small_parts import REPOSITORY
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
 from pu_geo.geo import raster
-from pu_geo.geo.readers import child_main, child_process, in_child, xbd
+from pu_geo.geo.readers import child_process, in_child, xbd
 from pu_geo.geo.vector import footprints
 from pu_geo.records import Grid
 
@@ -229,7 +229,7 @@ def test_an_answer_that_is_too_large_is_not_taken_over(write_json: Write, monkey
 )
 def test_the_child_limits_itself(tmp_path: Path, limit: str, small: int, code: str, words: str) -> None:
     limits = {**asdict(in_child.SCENES), limit: small}
-    program = f"import resource; from pu_geo.geo import child_main; child_main._limit({limits!r})\n"
+    program = f"import resource; from pu_geo.geo.readers import child_process; child_process._limit({limits!r})\n"
     program += f"assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0\n{code}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == (1 if words else -signal.SIGXCPU)
@@ -239,7 +239,7 @@ def test_the_child_limits_itself(tmp_path: Path, limit: str, small: int, code: s
 def test_without_limits_the_clock_alone_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows: importing it fails
-    child_main._limit(asdict(in_child.SCENES))
+    child_process._limit(asdict(in_child.SCENES))
 
 
 def test_a_child_that_is_stopped_leaves_no_file_behind(
@@ -275,8 +275,8 @@ def test_a_reader_loads_no_library_that_it_does_not_need(
     else:
         path, arguments = write_json(outlines(2), crs=CRS_MEMBER), {"grid": asdict(GRID), "source": "user", "crs": None}
     code = (
-        "import sys; from pathlib import Path; from pu_geo.geo import child_main\n"
-        f"child_main.READERS[{reader!r}](Path({str(path)!r}), {arguments!r})\n"
+        "import sys; from pathlib import Path; from pu_geo.geo.readers import child_process\n"
+        f"child_process.READERS[{reader!r}](Path({str(path)!r}), {arguments!r})\n"
         f"print(sorted(set({unwanted!r}) & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -314,7 +314,7 @@ def test_a_limit_that_a_system_does_not_take_is_left_out(monkeypatch: pytest.Mon
         taken.append(limit)
 
     monkeypatch.setattr(resource, "setrlimit", refuse_memory)
-    child_main._limit(asdict(in_child.SCENES))
+    child_process._limit(asdict(in_child.SCENES))
     assert {resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE} == set(taken)
 
 

@@ -15,7 +15,7 @@ from small_parts import small_grid, small_scene, square_table
 from tasks.made_up_map import made_up_areas, made_up_map
 
 from pu_geo.geo.export.codebook import fields_of
-from pu_geo.geo.raster.fingerprints import ends_sha256, sha256_of
+from pu_geo.geo.raster.guard import ends_sha256, sha256_of
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable, Units

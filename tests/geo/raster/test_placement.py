@@ -1,4 +1,4 @@
-"""How much of a window lies beyond the scenes."""
+"""Where scenes lie, and how much of windows they cover."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from geo_parts import ORIGIN, pattern
 from rasterio.transform import Affine
 
 from pu_geo.geo.raster import project_grid
-from pu_geo.geo.raster.coverage import outside_shares
+from pu_geo.geo.raster.placement import outside_shares
 from pu_geo.records import Scene
 
 Make = Callable[..., Scene]
