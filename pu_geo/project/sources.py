@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
-from pu_geo.project.layout import Layout, replacing
+from pu_geo.project.layout import Layout
 
 MAX_BYTES = 50 * 1024**2
 _MAX_STEM_BYTES, _MAX_SUFFIX_BYTES = 120, 24  # of UTF-8; file systems take 255
@@ -48,7 +49,7 @@ def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> lis
     for name, (_, content) in zip(names, files, strict=True):
         try:
             if not (folder / name).exists():
-                with replacing(folder / name) as temporary:
+                with atomic_write(folder / name) as temporary:
                     temporary.write_bytes(content)
         except OSError as cause:
             raise ProjectError(

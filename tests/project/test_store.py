@@ -14,10 +14,11 @@ import pytest
 import shapely
 from small_parts import square_table
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, checked_id, replacing
+from pu_geo.project.layout import Layout, checked_id
 
 
 def test_new_project_is_a_geopackage_without_scenes(tmp_path: Path) -> None:
@@ -182,10 +183,10 @@ def test_ids_cannot_lead_out_of_the_project() -> None:
             checked_id(bad)
 
 
-def test_replacing_leaves_the_old_file_whole_after_a_failure(tmp_path: Path) -> None:
+def test_an_atomic_write_leaves_the_old_file_whole_after_a_failure(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     target.write_text("old")
-    with pytest.raises(IsADirectoryError), replacing(target) as temporary:  # noqa: PT012
+    with pytest.raises(IsADirectoryError), atomic_write(target) as temporary:  # noqa: PT012
         temporary.write_text("half")
         tmp_path.read_text()
     assert target.read_text() == "old"

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import orjson
 
-from pu_geo.geo.export.whole_files import write_whole
+from pu_geo.atomic_write import write_export
 from pu_geo.records import DamageMap, Units
 
 Kind = Literal["text", "bool", "int", "float", "list", "json"]
@@ -246,10 +246,10 @@ def write_side_files(damage_map: DamageMap, out: Path) -> list[Path]:
     writer.writerow(["field", "type", "unit", "meaning", "allowed_values"])
     writer.writerows([f.name, f.kind, f.unit, f.meaning, f.allowed] for f in fields_of(damage_map))
     codebook = out.with_name(f"{out.stem}.codebook.csv")
-    write_whole(codebook, [text.getvalue().encode("utf-8-sig")])
+    write_export(codebook, [text.getvalue().encode("utf-8-sig")])
     run = out.with_name(f"{out.stem}.run.json")
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
-    write_whole(run, [orjson.dumps(dict(damage_map.metadata), option=options), b"\n"])
+    write_export(run, [orjson.dumps(dict(damage_map.metadata), option=options), b"\n"])
     return [codebook, run]
 
 

@@ -23,10 +23,10 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.codebook import Field, fields_of
 from pu_geo.geo.export.geometry import Extent, take_apart
 from pu_geo.geo.export.pieces import Cell, Piece, as_text, caption, flat_cells, pieces_of
-from pu_geo.geo.export.whole_files import write_whole
 from pu_geo.records import DamageMap
 
 MAGIC = b"fgb\x03fgb\x01"
@@ -238,7 +238,7 @@ def export_fgb(damage_map: DamageMap, out: Path) -> None:
         damage_map: its geometry in `grid_crs`.
         out: file to write; replaced if it exists.
     """
-    write_whole(out, _pieces(damage_map, out.parent))
+    write_export(out, _pieces(damage_map, out.parent))
 
 
 def _pieces(damage_map: DamageMap, folder: Path) -> Iterator[bytes]:

@@ -9,9 +9,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.geometry import Extent, Rings, take_apart
 from pu_geo.geo.export.pieces import Piece, pieces_of
-from pu_geo.geo.export.whole_files import write_whole
 from pu_geo.records import DamageMap
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY
@@ -29,7 +29,7 @@ def export_geojson(damage_map: DamageMap, out: Path) -> None:
         damage_map: its geometry in `grid_crs`.
         out: file to write; replaced if it exists.
     """
-    write_whole(out, _texts(damage_map))
+    write_export(out, _texts(damage_map))
 
 
 def _texts(damage_map: DamageMap) -> Iterator[bytes]:

@@ -15,11 +15,11 @@ import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 
+from pu_geo.atomic_write import export_file
 from pu_geo.geo.export.codebook import Field, fields_of
 from pu_geo.geo.export.geometry import Extent
 from pu_geo.geo.export.pieces import Piece, as_text, caption, flat_cells, pieces_of
 from pu_geo.geo.export.styles import qml, sld
-from pu_geo.geo.export.whole_files import whole_file
 from pu_geo.geo.vector.crs import is_local
 from pu_geo.records import DamageMap
 
@@ -96,9 +96,9 @@ def export_gpkg(damage_map: DamageMap, out: Path) -> None:
         out: file to write; replaced if it exists.
 
     Raises:
-        PuGeoError: kind "disk", see `whole_file`.
+        PuGeoError: kind "disk", see `export_file`.
     """
-    with whole_file(out) as beside:
+    with export_file(out) as beside:
         beside.unlink(missing_ok=True)
         try:
             with closing(sqlite3.connect(beside, isolation_level=None)) as db:

@@ -11,11 +11,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.codebook import Field, fields_of
 from pu_geo.geo.export.geometry import take_apart
 from pu_geo.geo.export.pieces import Cell, Piece, caption, flat_cells, pieces_of
 from pu_geo.geo.export.styles import LOOKS, kml_styles
-from pu_geo.geo.export.whole_files import write_whole
 from pu_geo.records import DamageMap
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
@@ -34,7 +34,7 @@ def export_kml(damage_map: DamageMap, out: Path) -> None:
         damage_map: its geometry in `grid_crs`.
         out: file to write; replaced if it exists.
     """
-    write_whole(out, (text.encode() for text in _texts(damage_map)))
+    write_export(out, (text.encode() for text in _texts(damage_map)))
 
 
 def _texts(damage_map: DamageMap) -> Iterator[str]:

@@ -14,8 +14,8 @@ import orjson
 from numpy.typing import NDArray
 
 from pu_geo import __version__
+from pu_geo.atomic_write import write_export
 from pu_geo.errors import LabelError
-from pu_geo.geo.export.exporters import write_whole
 from pu_geo.geo.export.pieces import guarded
 from pu_geo.geo.local_space import place_names, points_inside
 from pu_geo.geo.vector import crs as systems
@@ -56,13 +56,13 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
     lonlat = points_inside([table.wkb[i] for i in kept], crs) if kept else np.empty((0, 2))
     rows = [_fields(current[table.building_ids[i]]) for i in kept]
     places = place_names(crs)
-    write_whole(events_out, _csv([*history.COLUMNS, *places], _with_places(past, table, crs)))
+    write_export(events_out, _csv([*history.COLUMNS, *places], _with_places(past, table, crs)))
     if out.suffix.lower() == ".csv":
         placed = [[*row.values(), lon, lat] for row, (lon, lat) in zip(rows, lonlat.tolist(), strict=True)]
-        write_whole(out, _csv([*FIELDS, *places], placed))
+        write_export(out, _csv([*FIELDS, *places], placed))
     else:
         head = {"title": f"Labels: {name}", "made_with": f"PU-Geo {__version__}", "labels_up_to_event": newest}
-        write_whole(out, _geojson(head, rows, lonlat))
+        write_export(out, _geojson(head, rows, lonlat))
     n = {"n": len(rows), "n_events": len(past), "labels_up_to_event": newest}
     return {"out": str(out), "events_out": str(events_out), **n}
 

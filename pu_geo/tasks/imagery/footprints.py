@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.geo.raster.quicklooks import footprint_geometry
 from pu_geo.geo.readers.in_child import read_footprints
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES
 from pu_geo.geo.vector.aoi import limited
 from pu_geo.geo.vector.duplicates import without_known
 from pu_geo.project import aoi, contents, import_log, store
-from pu_geo.project.layout import replacing
 from pu_geo.records import FootprintTable, Grid
 from pu_geo.tasks.job import Job
 
@@ -82,5 +82,5 @@ def _warnings(table: FootprintTable) -> list[str]:
 
 def write_geometry(path: Path, table: FootprintTable, grid: Grid) -> None:
     """Write all outlines in grid pixels for the browser."""
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(footprint_geometry(table.wkb, table.building_ids, grid))

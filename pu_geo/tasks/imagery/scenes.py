@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pu_geo.errors import ImageryError, JobCancelled
-from pu_geo.geo import local_space, raster
-from pu_geo.geo.raster import fill, quicklooks
+from pu_geo.geo import local_space
+from pu_geo.geo.raster import quicklooks
+from pu_geo.geo.raster.mosaic import FILLS, Mosaic
+from pu_geo.geo.raster.placement import check_overlap, project_grid
 from pu_geo.geo.readers import in_child
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene
@@ -50,10 +52,10 @@ def add_scenes(
             new.append(scene)
     new = local_space.laid_over(known, new)
     scenes = known + new
-    grid = raster.project_grid([scene for scene in scenes if scene.role == "post"])
+    grid = project_grid([scene for scene in scenes if scene.role == "post"])
     pre_scenes = [scene for scene in scenes if scene.role == "pre"]
     post_scenes = [scene for scene in scenes if scene.role == "post"]
-    pre_share = raster.check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
+    pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
     fresh = _build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:
         _exchange(fresh, job.layout.quicklooks)
@@ -89,7 +91,7 @@ def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
     for i, role in enumerate(roles):
         report = job.part(0.2 + 0.8 * i / len(roles), 0.2 + 0.8 * (i + 1) / len(roles), f"map tiles of the {role} scenes")
         of_date = [scene for scene in scenes if scene.role == role]
-        with raster.Mosaic(of_date, grid, fills=fresh / fill.FILLS) as mosaic:
+        with Mosaic(of_date, grid, fills=fresh / FILLS) as mosaic:
             quicklooks.build_pyramid(mosaic, fresh / role, report=report, is_cancelled=job.is_cancelled)
         if job.is_cancelled():
             raise JobCancelled

@@ -11,7 +11,8 @@ from geo_parts import pattern
 from numpy.typing import NDArray
 
 from pu_geo.geo.alignment.edges import APART, N_PEAKS, EdgeView, HeldEdges, correlation, edge_field, noise_of, peaks, trust
-from pu_geo.geo.raster import Mosaic, project_grid
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
 from pu_geo.records import Scene
 
 YES = np.ones((64, 64), dtype=bool)

@@ -18,7 +18,9 @@ from pu_geo.geo.alignment import edges, measure
 from pu_geo.geo.alignment.edges import HeldEdges
 from pu_geo.geo.alignment.measure import Shifts, estimate_shifts, metres_per_px
 from pu_geo.geo.chips import chip_windows
-from pu_geo.geo.raster import Mosaic, describe, project_grid
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.vector.footprints import read_footprints
 from pu_geo.records import Grid, Scene
 from pu_geo.services.imagery import scene_pair

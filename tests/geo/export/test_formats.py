@@ -17,7 +17,8 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from pu_geo.geo.export.exporters import EXPORTERS, to_crs84
+from pu_geo.geo.export.exporters import EXPORTERS
+from pu_geo.geo.export.geometry import to_crs84
 from pu_geo.records import DamageMap
 
 Columns = dict[str, list[object]]

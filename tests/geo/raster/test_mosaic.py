@@ -18,8 +18,11 @@ from rasterio.transform import Affine
 from rasterio.warp import Resampling, reproject
 
 from pu_geo.errors import ImageryError
-from pu_geo.geo.raster import Mosaic, describe, guard, project_grid
+from pu_geo.geo.raster import guard
 from pu_geo.geo.raster.guard import sha256_of
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.records import BandTriple, Scene
 
 Make = Callable[..., Scene]

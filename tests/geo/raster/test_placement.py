@@ -8,8 +8,7 @@ import numpy as np
 from geo_parts import ORIGIN, pattern
 from rasterio.transform import Affine
 
-from pu_geo.geo.raster import project_grid
-from pu_geo.geo.raster.placement import outside_shares
+from pu_geo.geo.raster.placement import outside_shares, project_grid
 from pu_geo.records import Scene
 
 Make = Callable[..., Scene]

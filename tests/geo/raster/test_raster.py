@@ -16,7 +16,9 @@ from rasterio.enums import ColorInterp
 from rasterio.transform import Affine
 
 from pu_geo.errors import ImageryError
-from pu_geo.geo.raster import Mosaic, check_overlap, describe, project_grid
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import check_overlap, project_grid
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.records import BandTriple, Scene
 
 Make = Callable[..., Scene]
