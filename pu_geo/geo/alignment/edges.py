@@ -171,7 +171,7 @@ class HeldEdges:
         return out
 
     def covers(self, x: int, y: int) -> bool:
-        """Say whether a pixel has data."""
+        """Return whether a pixel has data."""
         height, width = self.valid.shape
         x, y = x - self.col, y - self.row
         return 0 <= x < width and 0 <= y < height and bool(self.valid[y, x])

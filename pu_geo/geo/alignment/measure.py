@@ -258,7 +258,7 @@ def _settle(
     grid: Grid,
     scale: _Scale,
 ) -> Shifts:
-    """Let neighbors settle what is doubtful; go from worked to grid pixels.
+    """Settle by neighbors what is doubtful, and convert from worked to grid pixels.
 
     Args:
         peaks: float64 [N, K, 2] in worked pixels.

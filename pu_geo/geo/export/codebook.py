@@ -256,9 +256,9 @@ def write_side_files(damage_map: DamageMap, out: Path) -> list[Path]:
 def with_classes(damage_map: DamageMap, profile: Profile) -> DamageMap:
     """Add the column `ems_class`, or `unosat_class` and `unosat_class_name`; the codebook says how they are meant.
 
-    A grade (`damage_class`) decides where a person gave one. A building that a person marked damaged and nobody graded is
-    "Damaged, not graded" and has no number: any class of the profile would state a degree that nobody gave, and the weakest
-    one made destroyed houses "Possibly damaged". A building that nobody but the model looked at has no class: a score is no
+    A grade (`damage_class`) decides where a person gave one. A building that a person marked damaged and did not grade is
+    "Damaged, not graded" and has no number: any class of the profile would state a degree that was never given, and the weakest
+    one made destroyed houses "Possibly damaged". A building that only the model assessed has no class: a score is no
     grade, and a score under the threshold is no "No visible damage". Source: class mapping of the export schema; the choices
     are ours.
 
@@ -269,8 +269,8 @@ def with_classes(damage_map: DamageMap, profile: Profile) -> DamageMap:
         The same map with the profile's columns; None where there is no class.
     """
     nothing: Sequence[object] = [None] * len(damage_map.building_ids)
-    told = (damage_map.columns.get(name, nothing) for name in ("damage_class", "label", "damage_binary"))
-    grades = [_grade(*answers) for answers in zip(*told, strict=True)]
+    answers = (damage_map.columns.get(name, nothing) for name in ("damage_class", "label", "damage_binary"))
+    grades = [_grade(*one) for one in zip(*answers, strict=True)]
     classes = {
         column: [None if grade is None else names.get(grade) for grade in grades]
         for column, names in PROFILES[profile].items()

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.codebook import Field, fields_of
-from pu_geo.geo.export.geometry import Extent, take_apart
+from pu_geo.geo.export.geometry import Extent, rings_of
 from pu_geo.geo.export.pieces import Cell, Piece, as_text, caption, flat_cells, pieces_of
 from pu_geo.records import DamageMap
 
@@ -277,7 +277,7 @@ def _in_order(spool: int, lengths: NDArray[np.int64], bounds: NDArray[np.float64
 
 def _features(piece: Piece, fields: Sequence[Field]) -> Iterator[bytes]:
     rows = zip(*flat_cells(piece, fields), strict=True)
-    shapes = take_apart(piece.shapes).nested(len(piece.shapes))
+    shapes = rings_of(piece.shapes).nested(len(piece.shapes))
     for polygons, row in zip(shapes, rows, strict=True):
         yield feature(polygons, b"".join(_property(i, cell, fields[i]) for i, cell in enumerate(row)))
 

@@ -112,7 +112,7 @@ def export_gpkg(damage_map: DamageMap, out: Path) -> None:
 def _fill(db: sqlite3.Connection, damage_map: DamageMap) -> None:
     fields = fields_of(damage_map)
     names = _column_names(fields)
-    db.execute("PRAGMA journal_mode = OFF")  # nobody else sees the file before it has its name
+    db.execute("PRAGMA journal_mode = OFF")  # no other process opens the file before it has its name
     db.execute("PRAGMA synchronous = OFF")
     db.executescript(_TABLES)
     columns = ", ".join(f"{_quoted(name)} {_SQL_TYPES.get(f.kind, 'TEXT')}" for name, f in zip(names, fields, strict=True))

@@ -107,8 +107,8 @@ def heat_bands(xy: NDArray[np.float64], binary: NDArray[np.object_], grid: HeatG
 
     everything, damaged = count(np.ones(len(xy), dtype=bool)), count(binary == "damaged")
     assessed = count((binary == "damaged") | (binary == "not_flagged"))
-    share, seen = damaged / np.maximum(assessed, 1), assessed / np.maximum(everything, 1)
-    bands = np.stack([damaged / (grid.cell_m / 1000) ** 2, share, seen])
+    share, assessed_share = damaged / np.maximum(assessed, 1), assessed / np.maximum(everything, 1)
+    bands = np.stack([damaged / (grid.cell_m / 1000) ** 2, share, assessed_share])
     return np.where(assessed > 0, bands, NODATA).astype(np.float32)
 
 

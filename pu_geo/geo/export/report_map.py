@@ -13,7 +13,7 @@ import orjson
 import shapely
 from numpy.typing import NDArray
 
-from pu_geo.geo.export.styles import LOOKS
+from pu_geo.geo.export.styles import STYLES
 from pu_geo.geo.raster.quicklooks import NO_DATA_GREY
 from pu_geo.geo.vector import crs as systems
 from pu_geo.records import DamageMap, Grid
@@ -24,7 +24,7 @@ SMALLEST_MARK_PX = 7.0  # 0.8 mm in print
 CELL_PX = 15.0
 MARKED = ("confirmed", "flagged", "high_precision")
 _DRAWN_FIRST_TO_LAST = ("below", "not_assessed", "high_recall", "flagged", "high_precision", "confirmed")
-_RAMP = ("#FEE391", "#FE9929", "#CC4C02", "#662506")  # YlOrBr of ColorBrewer: told apart by every eye, and in grey
+_RAMP = ("#FEE391", "#FE9929", "#CC4C02", "#662506")  # YlOrBr of ColorBrewer: distinct to every eye, and in grey
 _SHIFT = 4  # cv2 draws with coordinates in sixteenths of a pixel
 _INK, _HATCH = (40, 40, 40), (110, 110, 110)
 _NONE_FLAGGED = "#CFD6DE"
@@ -176,14 +176,14 @@ def _draw_buildings(
     Args:
         edges: color of the buildings that are outlines alone, by triage.
     """
-    looks = {look.triage: look for look in LOOKS}
+    styles = {style.triage: style for style in STYLES}
     legend = []
     for value in _DRAWN_FIRST_TO_LAST:
         rows = np.flatnonzero(triage == value)
         if len(rows):
-            kind, color = _KINDS.get(value, "fill"), edges.get(value, looks[value].color)
+            kind, color = _KINDS.get(value, "fill"), edges.get(value, styles[value].color)
             _draw_group(picture, list(_outlines(shapes[rows], frame, is_marked=kind != "outline")), kind, color)
-            legend.append(LegendRow(color, f"{_WORDS.get(value, looks[value].label)}: {len(rows):,}", kind))
+            legend.append(LegendRow(color, f"{_WORDS.get(value, styles[value].label)}: {len(rows):,}", kind))
     return tuple(reversed(legend))
 
 

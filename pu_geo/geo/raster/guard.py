@@ -65,14 +65,14 @@ def quiet_open(path: Path, driver: str) -> Iterator[rasterio.DatasetReader]:
 
 def unreadable(name: str, cause: Exception) -> ImageryError:
     """Return the error for a scene that GDAL cannot open or decode."""
-    said = str(cause).splitlines()[0][:160] if str(cause) else type(cause).__name__
+    words = str(cause).splitlines()[0][:160] if str(cause) else type(cause).__name__
     return ImageryError(
-        f"{name} is damaged and cannot be decoded ({said}).", "Download or export the file again.", kind="corrupt"
+        f"{name} is damaged and cannot be decoded ({words}).", "Download or export the file again.", kind="corrupt"
     )
 
 
 def allow_files(n: int) -> None:
-    """Let this process open `n` more files; many systems stop at 1,024 or 256 unless asked, and at far more then.
+    """Allow this process to open `n` more files; many systems stop at 1,024 or 256 unless asked, and at far more then.
 
     Raises:
         ImageryError: kind "files" if the system does not allow as many.

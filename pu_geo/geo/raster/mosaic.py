@@ -69,7 +69,7 @@ class _Layer:
     @cached_property
     def fill(self) -> Fill | None:
         """The parts in one constant color, in pixels of the source. Where it is not known yet, all of the scene is read."""
-        with self._told():
+        with self._decode_errors():
             if not self.is_warped:
                 return fill_of(self.source, self.scene, self.fills)
             found = fill_of(self.source.src_dataset, self.scene, self.fills)
@@ -83,7 +83,7 @@ class _Layer:
 
     def read(self, box: Box) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Read a box of grid pixels that lies inside the source."""
-        with self._told():
+        with self._decode_errors():
             values, valid = self._read_samples(self._window(box))
         if self.fill is not None and self.fill.touches(*self._in_source(box)):
             valid &= ~self.fill.covers(values, box[0] - self.col, box[1] - self.row)
@@ -91,7 +91,7 @@ class _Layer:
 
     def read_plain(self, box: Box) -> NDArray[np.uint8]:
         """Read a box of a plain source, uint8 [3, height, width]."""
-        with self._told():
+        with self._decode_errors():
             return np.asarray(self.source.read(list(self.scene.rgb), window=self._window(box)), dtype=np.uint8)
 
     def _window(self, box: Box) -> Window:
@@ -102,7 +102,7 @@ class _Layer:
         return box[0] - self.col, box[1] - self.row, box[2] - box[0], box[3] - box[1]
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _decode_errors(self) -> Iterator[None]:
         try:
             yield
         except GDAL_ERRORS as cause:
@@ -198,16 +198,16 @@ class Mosaic:
         shown: Shown = 0
         for start in range(0, width, step):  # a piece at a time, so that the bands next to the picture take little memory
             part = np.s_[:, start : start + step]
-            bands, seen = self._read(col + start, row, min(step, width - start), height)
+            bands, one = self._read(col + start, row, min(step, width - start), height)
             cv2.merge(tuple(bands), picture[part])
-            if start == 0 and isinstance(seen, int):
-                shown = seen
-            elif isinstance(shown, int) and isinstance(seen, int) and shown == seen:
+            if start == 0 and isinstance(one, int):
+                shown = one
+            elif isinstance(shown, int) and isinstance(one, int) and shown == one:
                 continue
             else:
                 if isinstance(shown, int):
                     shown = np.full((height, width), shown, dtype=self.shown_type)
-                shown[part] = seen
+                shown[part] = one
         return shown
 
     @property
@@ -259,8 +259,8 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     path = regular_file(scene.path, ImageryError)
     source = stack.enter_context(quiet_open(path, scene_driver(path)))
     own = tuple(Affine.identity())[:6] if scene.place else tuple(scene.transform)  # a placed picture has none
-    seen = (source.width, source.height, source.count, source.dtypes[0], tuple(source.transform)[:6])
-    if seen != (scene.width, scene.height, scene.bands, scene.dtype, own) or state_of(scene) == "changed":
+    found = (source.width, source.height, source.count, source.dtypes[0], tuple(source.transform)[:6])
+    if found != (scene.width, scene.height, scene.bands, scene.dtype, own) or state_of(scene) == "changed":
         raise ImageryError(
             f"{path.name} has changed since it was added to the project: what lies under this path is another file.",
             "Put the original file back under its path. Save this one under another name, and add it as a new scene.",
@@ -290,7 +290,7 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
 
 
 def _mask_options(source: rasterio.DatasetReader) -> dict[str, object]:
-    """Tell the warp which pixels have no data, so that it neither shows nor mixes them."""
+    """Return the options that let the warp know which pixels have no data, so that it neither shows nor mixes them."""
     if ColorInterp.alpha in source.colorinterp:
         return {"nodata": None}  # with one, the warp would turn samples that equal it into their neighbors
     options: dict[str, object] = {"add_alpha": True}
@@ -441,7 +441,7 @@ def columns_of(boxes: NDArray[np.int64], grid: Grid) -> tuple[int, int]:
 
 
 def row_order(boxes: NDArray[np.int64], grid: Grid, rows: int) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
-    """Say which rows to read, strip by strip, so that each is read once and those without boxes never.
+    """Yield which rows to read, strip by strip, so that each is read once and those without boxes never.
 
     Args:
         boxes: int64 [N, 4] as from `whole_pixels`.

@@ -23,7 +23,7 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
     A rotated first scene gives square pixels of its own size around its bounds; a south-up one is turned over.
 
     Raises:
-        ImageryError: kind "size" if the scenes lie so far apart that the union is absurd; "bounds" if one cannot be
+        ImageryError: kind "size" if the scenes are so far from each other that the union is absurd; "bounds" if one cannot be
             placed in the first one's CRS.
     """
     if not post_scenes:
@@ -101,7 +101,7 @@ def _bounds_in(scene: Scene, crs: str) -> NDArray[np.float64]:
 def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], grid: Grid) -> float:
     """Return the share of the post scenes' area, 0..1, that the pre scenes cover.
 
-    Scenes may lie kilometres apart; the empty parts of the grid between them count for nothing.
+    Scenes may be kilometres from each other; the empty parts of the grid between them count for nothing.
 
     Raises:
         ImageryError: kind "overlap" if they cover nothing of it.

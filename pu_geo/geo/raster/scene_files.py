@@ -52,7 +52,7 @@ def describe(
 
     Args:
         path: a GeoTIFF, or a PNG, JPEG or TIFF picture with a world file or xBD labels.
-        date: ISO 8601 date of acquisition; what the file or its labels tell if None.
+        date: ISO 8601 date of acquisition; that of the file or its labels if None.
         bands: three bands, from 1, to be shown as red, green and blue; see `choose_bands` if None.
         crs: "EPSG:n" or WKT, for a file that does not name its own.
         pixel_m: side of a pixel on the ground, meters, for a picture that is to be used without a place; see `local_space`.
@@ -165,7 +165,7 @@ class Place:
     Attributes:
         crs: "EPSG:n" or WKT; None where nothing names it.
         found: in words, such as "world file a.pgw".
-        date: ISO 8601 date of acquisition, if what tells the place tells that too.
+        date: ISO 8601 date of acquisition, where what gives the place has one.
     """
 
     crs: str | None
@@ -175,7 +175,7 @@ class Place:
 
 
 def find_place(path: Path, crs: str | None) -> Place | None:
-    """Look for a world file of the same name, then for xBD labels; None where there is neither.
+    """Find a world file of the same name, then for xBD labels; None where there is neither.
 
     Args:
         path: the picture.
@@ -191,8 +191,8 @@ def find_place(path: Path, crs: str | None) -> Place | None:
     if labels is None:
         return None
     fitted = xbd.place_of(regular_file(labels, ImageryError), path.name)
-    told = f"xBD labels ({fitted.n_polygons} buildings, off by {fitted.residual_px:.2g} pixels)"
-    return Place(fitted.crs, fitted.transform, told, fitted.date)
+    found = f"xBD labels ({fitted.n_polygons} buildings, off by {fitted.residual_px:.2g} pixels)"
+    return Place(fitted.crs, fitted.transform, found, fitted.date)
 
 
 def _world_file(path: Path) -> Path | None:

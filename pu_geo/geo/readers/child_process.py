@@ -29,8 +29,8 @@ from pu_geo.errors import FootprintError, ImageryError, PuGeoError
 from pu_geo.geo.readers.file_kinds import regular_file
 from pu_geo.records import FootprintTable, Grid
 
-ANSWER, BLOBS, SAID = "answer.json", "blobs.bin", "said.txt"
-MAX_SAID_BYTES = 4_000
+ANSWER, BLOBS, OUTPUT = "answer.json", "blobs.bin", "output.txt"
+MAX_OUTPUT_BYTES = 4_000
 ERRORS: Mapping[str, type[PuGeoError]] = {"FootprintError": FootprintError, "ImageryError": ImageryError}
 _SETTINGS = {
     "OMP_NUM_THREADS": "1",
@@ -80,13 +80,13 @@ class ReaderEnded(Exception):
 
     Args:
         kind: "timeout", "size" (memory, or an answer too large) or "crash".
-        said: its last line, or its exit status.
+        last_words: its last line, or its exit status.
     """
 
-    def __init__(self, kind: str, said: str) -> None:
-        super().__init__(f"{kind}: {said}")
+    def __init__(self, kind: str, last_words: str) -> None:
+        super().__init__(f"{kind}: {last_words}")
         self.kind = kind
-        self.said = said
+        self.last_words = last_words
 
 
 def ask(reader: str, path: Path, arguments: Mapping[str, object], limits: Limits) -> Answer:
@@ -127,16 +127,16 @@ def ask_each(
 
 
 def _run(folder: Path, request: Mapping[str, object], seconds: float) -> ReaderEnded | None:
-    """Start the child in a folder of its own and wait for it; tells why it ended, None if it came to its end."""
+    """Start the child in a folder of its own and wait for it; return why it ended, None if it finished."""
     here = {name: str(folder) for name in ("TMPDIR", "TEMP", "TMP", "CPL_TMPDIR", "SQLITE_TMPDIR")}
-    with (folder / SAID).open("wb") as said:  # a file: what it says must not fill our memory
+    with (folder / OUTPUT).open("wb") as output:  # a file: it must not fill our memory
         try:
             done = subprocess.run(
                 # -P: no module from wherever we are, least of all from the folder that files are unpacked to.
                 [sys.executable, "-P", "-m", "pu_geo.geo.readers.child_process"],
                 input=orjson.dumps(request),
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=output,
                 cwd=folder,
                 env={**os.environ, **_SETTINGS, **here},
                 timeout=seconds,
@@ -146,9 +146,9 @@ def _run(folder: Path, request: Mapping[str, object], seconds: float) -> ReaderE
             return ReaderEnded("timeout", f"it took over {seconds:g} s")
     if not done.returncode:
         return None
-    with (folder / SAID).open("rb") as told:
-        told.seek(max(0, (folder / SAID).stat().st_size - MAX_SAID_BYTES))
-        lines = told.read().decode(errors="replace").strip().splitlines()
+    with (folder / OUTPUT).open("rb") as output:
+        output.seek(max(0, (folder / OUTPUT).stat().st_size - MAX_OUTPUT_BYTES))
+        lines = output.read().decode(errors="replace").strip().splitlines()
     last = lines[-1][:160] if lines else f"the reader stopped with {done.returncode}"
     if done.returncode == -getattr(signal, "SIGXCPU", 0):
         return ReaderEnded("timeout", "it took too much processor time")
@@ -174,7 +174,7 @@ def main() -> None:
     """Read files under limits; see the module."""
     request = orjson.loads(sys.stdin.buffer.read())
     _limit(request["limits"])
-    gc.disable()  # it would look through millions of coordinates time and again, nearly half of the time; we end soon
+    gc.disable()  # it would go through millions of coordinates time and again, nearly half of the time; we end soon
     read = READERS[request["reader"]]
     for i, (name, arguments) in enumerate(zip(request["paths"], request["arguments"], strict=True)):
         part = Path(f"{i}")
@@ -204,7 +204,7 @@ def _limit(limits: Mapping[str, int]) -> None:
     }
     for limit, most in wanted.items():
         _, hard = resource.getrlimit(limit)
-        # The softer limit on time ends the process by a signal that tells why; at the hard one it is simply killed.
+        # The softer limit on time ends the process by a signal of its own; at the hard one it is simply killed.
         last = most + SECONDS_TO_END if limit == resource.RLIMIT_CPU else most
         last = last if hard == resource.RLIM_INFINITY else min(last, hard)
         with contextlib.suppress(ValueError):  # macOS does not take every limit on memory

@@ -72,7 +72,7 @@ def head_of(path: Path, error: type[PuGeoError], n: int = 512) -> bytes:
 
 
 def name_content(head: bytes) -> str | None:
-    """Name what the first bytes say a file is, in words, or None where they say nothing."""
+    """Return what the first bytes show a file to be, in words, or None where they show nothing."""
     for magic, name in {**_PICTURES, **_OTHER_FILES}.items():
         if head.startswith(magic):
             return name
@@ -110,7 +110,7 @@ def scene_driver(path: Path) -> str:
 
 
 def is_vector(path: Path) -> bool:
-    """Tell by content, and by name where the content says nothing, whether a file is one of footprints, not a scene.
+    """Return whether a file is one of footprints, not a scene: by content, and by name where the content shows nothing.
 
     Raises:
         ImageryError: kind "missing" if it cannot be read.
@@ -159,7 +159,7 @@ def check_footprint_magic(path: Path) -> str:
 
 
 def _has_wkt_column(head: bytes) -> bool:
-    """Say whether a file begins with a line of column names of which one is used for outlines."""
+    """Return whether a file begins with a line of column names of which one is used for outlines."""
     line = head.decode("utf-8-sig", errors="replace").partition("\n")[0]
     return wkt_column(line.split(delimiter_of(line))) is not None
 

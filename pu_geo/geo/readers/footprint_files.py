@@ -265,5 +265,5 @@ def _wkb_of(blob: object) -> bytes | None:
 
 
 def is_number(value: object) -> bool:
-    """Say whether an attribute is a finite number (booleans are not)."""
+    """Return whether an attribute is a finite number (booleans are not)."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -53,7 +53,7 @@ def from_blobs(
     crs: str,
     name: str,
 ) -> RawFootprints:
-    """Read the WKB of features, None where one has no geometry, after a look at it from outside; see `checked_wkb`."""
+    """Read the WKB of features, None where one has no geometry, after its headers were checked; see `checked_wkb`."""
     checked = np.array(checked_wkb(blobs, name), dtype=object)
     with np.errstate(invalid="ignore"):  # a signaling NaN; coordinates that are not finite are dropped and counted later
         geometries = np.asarray(shapely.from_wkb(checked, on_invalid="ignore"))

@@ -171,7 +171,7 @@ def centroids(wkb: Sequence[bytes]) -> NDArray[np.float64]:
 
 
 def assign(points: NDArray[np.float64], areas: Sequence[bytes]) -> NDArray[np.int64]:
-    """Say in which area each point lies, int64 [N]; -1 outside all, the first one where areas overlap or touch.
+    """Return the area that each point is in, int64 [N]; -1 outside all, the first one where areas overlap or touch.
 
     Args:
         points: finite, float [N, 2], in the CRS of the areas; `centroids` of the footprints.

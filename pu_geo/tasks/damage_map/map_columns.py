@@ -61,7 +61,7 @@ def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> di
         project's area still}}; nothing where no area was ever in force or is now.
     """
     with store.connect(layout) as db:
-        now, accounts = aoi.current(db), import_log.all_intakes(db)
+        now, accounts = aoi.current(db), import_log.all_records(db)
         taken = [one.at for one in accounts if one.at <= run_at and one.kept + one.repaired]
         held = [aoi.in_force(db, at) for at in taken]
     found = next((area for area in held if area is not None), now)

@@ -1,4 +1,4 @@
-"""Measure how far pre and post lie apart at every building, so that chips can be cut from the same place in both."""
+"""Measure how far pre lies from post at every building, so that chips can be cut from the same place in both."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px
 
 
 def _pre_shift(job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float64] | None:
-    """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if nobody had the scenes aligned.
+    """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if the scenes were never aligned.
 
     An alignment that scenes or footprints came after is made anew.
     """

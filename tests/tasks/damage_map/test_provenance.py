@@ -50,7 +50,7 @@ def set_aoi(layout: Layout, at: str, *, n_inside: int = N) -> None:
 
 def take_in(layout: Layout, table: FootprintTable, at: str) -> None:
     with store.connect(layout) as db:
-        import_log.take_in(db, table, "houses.geojson")
+        import_log.import_footprints(db, table, "houses.geojson")
         db.execute("UPDATE intake SET at = ? WHERE intake = (SELECT max(intake) FROM intake)", (at,))
 
 
