@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from golden_parts import GOLDEN
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
@@ -66,16 +66,16 @@ def rows_per_block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", LOSSES)
-def test_equals_the_golden_value(shared: Path, case: str, name: str) -> None:
-    golden = np.load(shared / "golden" / case)
+def test_equals_the_golden_value(case: str, name: str) -> None:
+    golden = np.load(GOLDEN / case)
     z1, z2, y = (torch.from_numpy(golden[f"in_{key}"]) for key in ("z1", "z2", "y"))
     assert LOSSES[name](z1, z2, y, float(golden["in_tau"])).item() == pytest.approx(float(golden[name]), abs=1e-10)
 
 
 @pytest.mark.parametrize("case", ["contrastive_b6.npz", "contrastive_b6_onepos.npz"])
 @pytest.mark.parametrize("name", ["sscl", "sclpu", "pucl"])
-def test_gradient_equals_the_golden_gradient(shared: Path, case: str, name: str) -> None:
-    golden = np.load(shared / "golden" / case)
+def test_gradient_equals_the_golden_gradient(case: str, name: str) -> None:
+    golden = np.load(GOLDEN / case)
     z1, z2, y = (torch.from_numpy(golden[f"in_{key}"]) for key in ("z1", "z2", "y"))
     LOSSES[name](z1.requires_grad_(), z2, y, float(golden["in_tau"])).backward()
     np.testing.assert_allclose(z1.grad, golden[f"{name}_grad_z1"], atol=1e-7)

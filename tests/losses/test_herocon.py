@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -126,16 +125,16 @@ def supervised_by_loops(
     return total / c
 
 
-def golden_views(shared: Path) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+def golden_views() -> tuple[dict[str, Tensor], Tensor, Tensor]:
     """All arrays of the file, the two views stacked, and H of them."""
-    golden = load_golden(shared, "herocon.npz")
+    golden = load_golden("herocon.npz")
     views = torch.stack([golden["in_z1"], golden["in_z2"]])
     return golden, views, torch.sigmoid(views @ golden["in_W"].T + golden["in_b"])
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-def test_equals_the_golden_values(shared: Path, dtype: torch.dtype, tolerance: float) -> None:
-    golden, views, mapped = golden_views(shared)
+def test_equals_the_golden_values(dtype: torch.dtype, tolerance: float) -> None:
+    golden, views, mapped = golden_views()
     z, h, y = views.to(dtype), mapped.to(dtype), golden["in_Y"]
     values = {
         "Lu_eq5_bothviews": multi_view_loss(z, h),
@@ -153,8 +152,8 @@ def test_equals_the_golden_values(shared: Path, dtype: torch.dtype, tolerance: f
         torch.testing.assert_close(value.double(), golden[key], rtol=0, atol=tolerance, msg=lambda m, k=key: f"{k}: {m}")
 
 
-def test_gradients_equal_the_golden_gradients(shared: Path) -> None:
-    golden, views, _ = golden_views(shared)
+def test_gradients_equal_the_golden_gradients() -> None:
+    golden, views, _ = golden_views()
     first = views[0].requires_grad_()
     both = torch.stack([first, views[1].detach()])
     multi_view_loss(both, torch.sigmoid(both @ golden["in_W"].T + golden["in_b"])).backward()
@@ -166,9 +165,9 @@ def test_gradients_equal_the_golden_gradients(shared: Path) -> None:
     torch.testing.assert_close(joined, golden["Ls_eq7_exclself_grad_s"], rtol=0, atol=1e-7)
 
 
-def test_the_loops_of_these_tests_give_the_golden_variants(shared: Path) -> None:
+def test_the_loops_of_these_tests_give_the_golden_variants() -> None:
     # The variants that the library leaves out: no weights, and negatives from the other view only.
-    golden, views, mapped = golden_views(shared)
+    golden, views, mapped = golden_views()
     gone, y = torch.zeros(2, 6, dtype=torch.bool), golden["in_Y"]
     values = {
         "Lu_eq3like_crossview_weighted": unsupervised_by_loops(views, mapped, gone, 1, of_views=(1,)),
@@ -181,9 +180,9 @@ def test_the_loops_of_these_tests_give_the_golden_variants(shared: Path) -> None
         assert value == pytest.approx(float(golden[key]), abs=1e-10), key
 
 
-def test_the_released_unsupervised_loss_is_another_one(shared: Path) -> None:
+def test_the_released_unsupervised_loss_is_another_one() -> None:
     # It weighs the pair too, takes negatives from the other view only, and reads one H term and f transposed.
-    golden, views, mapped = golden_views(shared)
+    golden, views, mapped = golden_views()
     one, two, h_one, h_two = (each.tolist() for each in (*views, *mapped))
     total = 0.0
     for i in range(6):

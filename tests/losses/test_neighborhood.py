@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -25,8 +24,8 @@ from pu_geo.losses.neighborhood import (
 DTYPES = [(torch.float64, 1e-10), (torch.float32, 1e-5)]
 
 
-def golden_of(shared: Path, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
-    golden = load_golden(shared, "ncl.npz")
+def golden_of(dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+    golden = load_golden("ncl.npz")
     return {key: value.to(dtype) if value.is_floating_point() else value for key, value in golden.items()}
 
 
@@ -90,8 +89,8 @@ def supervised_by_loops(view1: Tensor, view2: Tensor, classes: Tensor, queue: Te
 
 
 @pytest.mark.parametrize(("dtype", "atol"), DTYPES)
-def test_neighborhood_loss_equals_the_golden_values(shared: Path, dtype: torch.dtype, atol: float) -> None:
-    golden = golden_of(shared, dtype)
+def test_neighborhood_loss_equals_the_golden_values(dtype: torch.dtype, atol: float) -> None:
+    golden = golden_of(dtype)
     k, alpha, tau = (golden[f"in_{key}"].item() for key in ("k", "alpha", "tau"))
     for prefix, count in (("", k), ("kfull_", len(golden["in_M"])), ("kfull_", 1000)):
         for name, weight in (("l_self", 1.0), ("l_nbr", 0.0), ("ncl", alpha)):
@@ -102,9 +101,9 @@ def test_neighborhood_loss_equals_the_golden_values(shared: Path, dtype: torch.d
 
 
 @pytest.mark.parametrize(("dtype", "atol"), DTYPES)
-def test_supervised_loss_equals_the_golden_values(shared: Path, dtype: torch.dtype, atol: float) -> None:
+def test_supervised_loss_equals_the_golden_values(dtype: torch.dtype, atol: float) -> None:
     # The golden labels `in_My` belong to `in_M`; -1 stands for an item without a class.
-    golden = golden_of(shared, dtype)
+    golden = golden_of(dtype)
     z, zhat, y, queue, known = (golden[f"in_{key}"] for key in ("z", "zhat", "y", "M", "My"))
     tau = golden["in_tau"].item()
     for i in range(len(z)):
@@ -116,8 +115,8 @@ def test_supervised_loss_equals_the_golden_values(shared: Path, dtype: torch.dty
 
 
 @pytest.mark.parametrize(("dtype", "atol"), DTYPES)
-def test_hard_negatives_equal_the_golden_ones(shared: Path, dtype: torch.dtype, atol: float) -> None:
-    golden = golden_of(shared, dtype)
+def test_hard_negatives_equal_the_golden_ones(dtype: torch.dtype, atol: float) -> None:
+    golden = golden_of(dtype)
     z, zhat, queue, labeled = (golden[f"in_{key}"] for key in ("z", "zhat", "M", "ML"))
     every = torch.ones(len(z), len(labeled), dtype=torch.bool)
     hard = hard_negatives(z, queue, labeled, every, partners=golden["in_perm"], easy_share=golden["in_mu"], n_hard=2)
@@ -129,8 +128,8 @@ def test_hard_negatives_equal_the_golden_ones(shared: Path, dtype: torch.dtype, 
 
 
 @pytest.mark.parametrize(("dtype", "atol"), DTYPES)
-def test_base_losses_equal_the_golden_values(shared: Path, dtype: torch.dtype, atol: float) -> None:
-    golden = golden_of(shared, dtype)
+def test_base_losses_equal_the_golden_values(dtype: torch.dtype, atol: float) -> None:
+    golden = golden_of(dtype)
     same = pair_targets(golden["in_feat"])
     torch.testing.assert_close(same, golden["pair_target"].bool())
     # Logarithms of shares are logits of the same shares.

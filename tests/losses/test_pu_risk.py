@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -62,8 +61,8 @@ def by_loops(f: Tensor, y: Tensor, prior: float, surrogate: Surrogate, beta: flo
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("surrogate", SURROGATES)
 @pytest.mark.parametrize("name", GOLDEN)
-def test_values_equal_golden_values(shared: Path, name: str, surrogate: Surrogate, dtype: torch.dtype) -> None:
-    g = load_golden(shared, name)
+def test_values_equal_golden_values(name: str, surrogate: Surrogate, dtype: torch.dtype) -> None:
+    g = load_golden(name)
     prior, beta, gamma = (float(g[f"in_{key}"]) for key in ("prior", "beta", "gamma"))
     values = every_value(g["in_f"].to(dtype), g["in_y"] == 1, prior, surrogate, beta, gamma)
     tolerance = {"rtol": 0, "atol": 1e-10} if dtype == torch.float64 else {"rtol": 1e-5, "atol": 1e-5}
@@ -75,8 +74,8 @@ def test_values_equal_golden_values(shared: Path, name: str, surrogate: Surrogat
 @pytest.mark.parametrize("key", ["upu", "kiryo_backprop"])
 @pytest.mark.parametrize("surrogate", SURROGATES)
 @pytest.mark.parametrize("name", GOLDEN)
-def test_gradients_equal_golden_gradients(shared: Path, name: str, surrogate: Surrogate, key: str) -> None:
-    g = load_golden(shared, name)
+def test_gradients_equal_golden_gradients(name: str, surrogate: Surrogate, key: str) -> None:
+    g = load_golden(name)
     f = g["in_f"].clone().requires_grad_()
     prior, beta, gamma = (float(g[f"in_{setting}"]) for setting in ("prior", "beta", "gamma"))
     every_value(f, g["in_y"] == 1, prior, surrogate, beta, gamma)[key].backward()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -78,8 +77,8 @@ def require_finite(value: Tensor, *leaves: Tensor) -> None:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_regularizers_equal_golden_values(shared: Path, distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
-    g = load_golden(shared, "fedaws.npz")
+def test_regularizers_equal_golden_values(distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
+    g = load_golden("fedaws.npz")
     rows, nu, k = g["in_W"].to(dtype), float(g["in_nu"]), int(g["in_k"])
     is_candidate = torch.zeros(len(rows), dtype=torch.bool).index_fill(0, g["in_subset"], True)
     pairs = {
@@ -100,8 +99,8 @@ def test_regularizers_equal_golden_values(shared: Path, distance: Distance, dtyp
 
 @pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_losses_equal_golden_values(shared: Path, distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
-    g = load_golden(shared, "fedaws.npz")
+def test_losses_equal_golden_values(distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
+    g = load_golden("fedaws.npz")
     rows, chips, nu = g["in_W"].to(dtype), g["in_G"].to(dtype), float(g["in_nu"])
     for i in range(len(rows)):
         classes = torch.full((chips.shape[1],), i)
@@ -115,8 +114,8 @@ def test_losses_equal_golden_values(shared: Path, distance: Distance, dtype: tor
             torch.testing.assert_close(value.double(), g[key][i], rtol=0, atol=tolerance)
 
 
-def test_gradients_equal_golden_values(shared: Path) -> None:
-    g = load_golden(shared, "fedaws.npz")
+def test_gradients_equal_golden_values() -> None:
+    g = load_golden("fedaws.npz")
     nu, k = float(g["in_nu"]), int(g["in_k"])
     regularizers: dict[str, Regularizer] = {
         "reg_sp_grad_dot": partial(spreadout, margin=nu, distance="dot"),
@@ -129,8 +128,8 @@ def test_gradients_equal_golden_values(shared: Path) -> None:
         torch.testing.assert_close(rows.grad, g[key], rtol=0, atol=1e-7)
 
 
-def test_proposition_2_equals_golden_values(shared: Path) -> None:
-    g = load_golden(shared, "fedaws.npz")
+def test_proposition_2_equals_golden_values() -> None:
+    g = load_golden("fedaws.npz")
     rows, chips, nu = g["in_W"], g["in_G"], float(g["in_nu"])
     n_classes, n_chips, d = chips.shape
     risks = torch.stack([positive_contrastive_loss(chips[i], rows[i]).mean() for i in range(n_classes)])
@@ -142,16 +141,16 @@ def test_proposition_2_equals_golden_values(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("unit_rows", [False, True])
-def test_server_step_equals_golden_values(shared: Path, unit_rows: bool) -> None:
-    g = load_golden(shared, "fedaws.npz")
+def test_server_step_equals_golden_values(unit_rows: bool) -> None:
+    g = load_golden("fedaws.npz")
     regularizer = partial(spreadout, margin=float(g["in_nu"]), distance="dot")
     moved = spreadout_step(g["in_W"], regularizer, weight=float(g["in_lambda"]), lr=float(g["in_eta"]), unit_rows=unit_rows)
     torch.testing.assert_close(moved, g["W_next_unit" if unit_rows else "W_next"], rtol=0, atol=1e-7)
 
 
-def test_one_round_equals_golden_values(shared: Path) -> None:
+def test_one_round_equals_golden_values() -> None:
     """Algorithm 1, lines 4 to 14, with g(x) = A x and raw rows as in the golden numbers."""
-    g = load_golden(shared, "fedaws.npz")
+    g = load_golden("fedaws.npz")
     eta = float(g["in_eta"])
     networks, rows = [], []
     for chips, row in zip(g["in_X"], g["in_W"], strict=True):
