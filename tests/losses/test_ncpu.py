@@ -162,11 +162,3 @@ def test_wrong_shapes_are_refused() -> None:
         ncpu.noisy_pair_loss(unit_vectors(3, 4, 0), unit_vectors(4, 4, 0), torch.ones(3, 4, dtype=torch.bool))
     with pytest.raises(ShapeError, match="mask"):
         ncpu.noisy_pair_loss(unit_vectors(3, 4, 0), unit_vectors(3, 4, 0), torch.ones(2, 3, dtype=torch.bool))
-
-
-@pytest.mark.parametrize("variant", ["paper", "released"])
-def test_an_embedding_that_is_no_number_is_not_swallowed(variant: ncpu.Variant) -> None:
-    online, target = unit_vectors(4, 3, 0), unit_vectors(4, 3, 1)
-    online[1] = math.nan
-    pairs = torch.ones(4, 4, dtype=torch.bool)
-    assert torch.isnan(ncpu.noisy_pair_loss(online, target, pairs, variant=variant))

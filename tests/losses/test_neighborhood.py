@@ -301,15 +301,6 @@ def test_an_empty_queue_leaves_the_own_view_alone_and_the_loss_0() -> None:
     torch.testing.assert_close(first, second, rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.2, 1.0])
-@pytest.mark.parametrize("k", [1, 3, 9, 50])
-def test_target_mass_sums_to_one(k: int, alpha: float) -> None:
-    # All cosines 1: each term is log(1 + Q), and so is their mixture if its weights add up to 1.
-    ones = torch.ones(9, 4, dtype=torch.float64)
-    loss = neighborhood_loss(ones[:5], ones[:5], ones, k=k, self_weight=alpha)
-    assert loss.item() == pytest.approx(math.log(10), abs=1e-12)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_does_not_change_with_scale_or_order(seed: int) -> None:
     view1, view2, queue = batch(seed)
@@ -360,15 +351,6 @@ def test_a_mixture_that_cancels_out_is_not_the_hardest() -> None:
     torch.testing.assert_close(hard.vectors, torch.tensor([[[0.5**0.5, 0.5**0.5], [0.0, 0.0]]]))
 
 
-def test_an_unused_hard_negative_does_not_count() -> None:
-    view1, view2, queue = batch(2)
-    nothing = torch.zeros(5, 3, dtype=torch.bool)
-    hard = HardNegatives(unit_vectors(15, 4, 0).reshape(5, 3, 4), nothing)
-    plain = neighborhood_loss(view1, view2, queue, k=3)
-    torch.testing.assert_close(neighborhood_loss(view1, view2, queue, k=3, hard=hard), plain, rtol=0, atol=0)
-    assert neighborhood_loss(view1, view2, queue, k=3, hard=HardNegatives(hard.vectors, ~nothing)) > plain
-
-
 def test_draws_are_decided_by_the_generator_and_stay_among_the_allowed() -> None:
     may_mix = torch.tensor([[True, False, True, False], [False, False, False, True], [False] * 4])
     draws = [draw_mixing(may_mix, 200, generator=torch.Generator().manual_seed(seed)) for seed in (3, 3, 4)]
@@ -412,32 +394,6 @@ def test_a_sure_and_wrong_head_still_learns() -> None:
     loss = pair_cross_entropy(far, far, torch.eye(2, dtype=torch.bool))
     assert loss.isfinite()
     assert torch.autograd.grad(loss, far)[0].isfinite().all()
-
-
-def test_prefers_heads_that_group_similar_chips() -> None:
-    same = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 0, 1]], dtype=torch.bool)
-    right, wrong = (torch.eye(2)[torch.tensor(groups)] * 4 for groups in ([0, 0, 1], [0, 1, 1]))
-    assert pair_cross_entropy(right, right, same) < pair_cross_entropy(wrong, wrong, same)
-
-
-def test_computes_in_float32_under_autocast() -> None:
-    view1, view2, queue = batch(0, dtype=torch.float32)
-    known, classes = torch.arange(9) % 3, torch.arange(5) % 3
-    hard = drawn_hard(0, view1, queue)
-
-    def losses() -> list[Tensor]:
-        return [
-            neighborhood_loss(view1, view2, queue, k=3, hard=hard),
-            supervised_queue_loss(view1, view2, classes, queue, known),
-            pair_cross_entropy(view1, view2, pair_targets(view1)),
-            consistency_loss(view1, view2),
-            drawn_hard(0, view1, queue).vectors,
-        ]
-
-    expected = losses()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = losses()
-    torch.testing.assert_close(inside, expected, rtol=0, atol=1e-6)
 
 
 def test_computes_bfloat16_rows_in_float32() -> None:
