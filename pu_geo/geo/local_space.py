@@ -208,7 +208,7 @@ def place_names(crs: str) -> tuple[str, str]:
     return ("x_m", "y_m") if is_local(crs) else ("lon", "lat")
 
 
-def centroids(wkb: Sequence[bytes], crs: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def centroid_places(wkb: Sequence[bytes], crs: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the centroids of footprints, float64 [N] each: longitude and latitude, or x and y rounded to centimeters."""
     if not is_local(crs):
         return lonlat(wkb, crs)

@@ -17,7 +17,7 @@ from pu_geo.atomic_write import export_file, write_export
 from pu_geo.geo.export.codebook import Field, fields_of
 from pu_geo.geo.export.geometry import Extent
 from pu_geo.geo.export.pieces import Cell, Piece, as_text, flat_cells, flat_column, guarded, pieces_of
-from pu_geo.geo.local_space import centroids, place_names
+from pu_geo.geo.local_space import centroid_places, place_names
 from pu_geo.records import DamageMap
 
 ROWS_PER_GROUP = 20_000
@@ -49,7 +49,7 @@ def _csv_pieces(damage_map: DamageMap) -> Iterator[bytes]:
         columns = [_csv_column(piece, field) for field in fields]
         if missing:
             stop = piece.start + len(piece.ids)
-            found = centroids(damage_map.wkb[piece.start : stop], damage_map.grid_crs)
+            found = centroid_places(damage_map.wkb[piece.start : stop], damage_map.grid_crs)
             place = dict(zip(names, found, strict=True))
             columns += [place[name].tolist() for name in missing]
         yield _lines(zip(*columns, strict=True))

@@ -11,7 +11,7 @@ from typing import Any
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
-from pu_geo.project import aoi, areas, contents, import_log, sources, store
+from pu_geo.project import aoi, areas, contents, import_log, store
 from pu_geo.project.aoi import Aoi
 from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout
@@ -222,4 +222,4 @@ def keep_uploads(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]
     Raises:
         ProjectError: if one is empty or over 50 MB, or two have the same name.
     """
-    return [str(path) for path in sources.keep(layout, files)]
+    return [str(path) for path in contents.keep(layout, files)]

@@ -42,7 +42,7 @@ def publish(
         formats: keys of `EXPORTERS`.
         threshold: buildings with at least this score are flagged, 0..1; it is the run's threshold from then on.
         audit, threshold_origin: see `build_damage_map`.
-        profiles: keys of `class_profiles.PROFILES` whose columns are added.
+        profiles: keys of `codebook.PROFILES` whose columns are added.
         local: as for `export`.
 
     Returns:
