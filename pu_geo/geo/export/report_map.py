@@ -101,7 +101,7 @@ def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None) -> MapP
     Args:
         damage_map: needs the column `triage`; its outlines are in the grid's CRS.
         grid: of the project; all of it is drawn.
-        background: folder of a tile pyramid of this grid, see `geo.quicklooks`; plain white where there is none.
+        background: folder of a tile pyramid of this grid, see `raster.quicklooks`; plain white where there is none.
 
     Raises:
         ValueError: if the pyramid belongs to a grid of another size.
@@ -307,7 +307,7 @@ def grey_scene(folder: Path, grid: Grid, width: int, height: int) -> Picture | N
     """Return the scene in grey, white where it has no data, as a picture to draw colors on; None without a pyramid.
 
     Args:
-        folder: of a tile pyramid, see `geo.quicklooks`.
+        folder: of a tile pyramid, see `raster.quicklooks`.
         grid: that the pyramid was made for.
         width, height: of the result, pixels; the whole grid is fitted into it.
 

@@ -114,7 +114,7 @@ def add_aoi(job: Job, *, path: str | None = None, text: str = "", crs: str | Non
 
     Args:
         path: polygon file of any format that footprints may have; None if `text` is given.
-        text: as for `geo.aoi.typed_aoi`.
+        text: as for `geo.vector.aoi.typed_aoi`.
         crs: "EPSG:n", for a file that does not name its own coordinate system.
 
     Returns:
