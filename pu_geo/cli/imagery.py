@@ -8,7 +8,7 @@ from typing import Any
 
 from pu_geo.cli.run import absolute, run_job, say
 from pu_geo.errors import PuGeoError
-from pu_geo.services.imagery import outlines
+from pu_geo.services.imagery import preparation
 from pu_geo.services.project import projects
 
 
@@ -45,17 +45,17 @@ def _add_aoi(options: argparse.Namespace) -> None:
         return
     file = {"path": absolute([options.file])[0]} if options.file else {}
     result = run_job(layout, "add_aoi", {**file, "text": options.text, "crs": options.crs}, options)
-    say(options, result, "\n".join([outlines.aoi_words(result), *result["notes"]]))
+    say(options, result, "\n".join([preparation.aoi_words(result), *result["notes"]]))
 
 
 def _change_aoi(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
     if options.remove:
-        was_there = outlines.remove_aoi(layout)
+        was_there = preparation.remove_aoi(layout)
         words = "The area of interest was taken away; footprints stay. --undo puts it back."
         say(options, {"removed": was_there}, words if was_there else "There is no area of interest.")
         return
-    found = outlines.put_back_aoi(layout)
+    found = preparation.put_back_aoi(layout)
     source = None if found is None else found.source
     say(options, {"source": source}, f"{source} is the area of interest again." if source else "There was none before.")
 

@@ -10,7 +10,7 @@ import pytest
 import shapely
 
 from pu_geo.geo.export import flatgeobuf
-from pu_geo.geo.export.fgb import export_fgb
+from pu_geo.geo.export.flatgeobuf import export_fgb
 from pu_geo.records import DamageMap
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows knows n
 
 def in_fresh_process(body: str) -> str:
     """Limits cannot be raised again once lowered: try them in a process of their own."""
-    code = "import resource\nfrom pu_geo.geo.raster.open_files import allow_files\n" + textwrap.dedent(body)
+    code = "import resource\nfrom pu_geo.geo.raster.guard import allow_files\n" + textwrap.dedent(body)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONWARNINGS": ""}
     )

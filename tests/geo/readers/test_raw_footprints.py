@@ -11,8 +11,8 @@ import pytest
 import shapely
 
 from pu_geo.errors import FootprintError
+from pu_geo.geo.readers import raw_footprints
 from pu_geo.geo.readers.footprint_files import load_features
-from pu_geo.geo.vector import wkb
 
 SQUARE = shapely.box(0, 0, 1, 1)
 HOLED = shapely.Polygon(shapely.box(0, 0, 9, 9).exterior, [shapely.box(1, 1, 2, 2).exterior])
@@ -71,13 +71,13 @@ def test_multi_kinds_nested_in_themselves_are_unreadable(tmp_path: Path, kind: i
 def test_depth_behind_other_members_is_found() -> None:
     first = struct.pack("<BII", 1, 7, 2) + shapely.to_wkb(SEVERAL, flavor="iso") + nested(5)
     with pytest.raises(FootprintError, match="nested"):
-        wkb.checked([first], "f")
+        raw_footprints.checked_wkb([first], "f")
 
 
 def test_four_levels_are_read_and_five_are_not(tmp_path: Path) -> None:
     assert shapely.area(load_features(write_gpkg(tmp_path / "four.gpkg", [nested(4)])).geometries).tolist() == [1.0]
     with pytest.raises(FootprintError):
-        wkb.checked([nested(5)], "f")
+        raw_footprints.checked_wkb([nested(5)], "f")
 
 
 @pytest.mark.parametrize("flavor", ["iso", "extended"])
@@ -87,7 +87,7 @@ def test_what_geos_writes_passes_unchanged(flavor: str, byte_order: int, has_z: 
     shapes = [shapely.force_3d(shape, 7.0) if has_z else shape for shape in GOOD]
     blobs = [shapely.to_wkb(s, flavor=flavor, byte_order=byte_order, output_dimension=3) for s in shapes]
     tagged = [shapely.to_wkb(shapely.set_srid(s, 4326), byte_order=byte_order, include_srid=True) for s in shapes]
-    assert wkb.checked([*blobs, None, *tagged], "f") == [*blobs, None, *tagged]
+    assert raw_footprints.checked_wkb([*blobs, None, *tagged], "f") == [*blobs, None, *tagged]
 
 
 def test_measures_are_skipped() -> None:
@@ -96,7 +96,7 @@ def test_measures_are_skipped() -> None:
             point = " 5" * (1 + text.count("Z") + text.count("M", 12))
             ring = f"((1{point}, 2{point}, 3 7{point[2:]}, 1{point}))"
             blob = shapely.to_wkb(shapely.from_wkt(f"{text} ({ring}, {ring})"), flavor=flavor, output_dimension=4)
-            assert wkb.checked([blob], "f") == [blob]
+            assert raw_footprints.checked_wkb([blob], "f") == [blob]
 
 
 def test_every_cut_off_and_every_wrong_kind_is_unreadable() -> None:
@@ -107,7 +107,7 @@ def test_every_cut_off_and_every_wrong_kind_is_unreadable() -> None:
         struct.pack("<BII", 1, 4003, 0),
     ]
     broken += [struct.pack("<BII", 1, 3, 2**32 - 1), struct.pack("<BII", 1, 7, 2**32 - 1), nested(1, 6, nested(1, 6))]
-    assert wkb.checked(broken, "f") == [wkb.UNREADABLE] * len(broken)
+    assert raw_footprints.checked_wkb(broken, "f") == [raw_footprints.UNREADABLE] * len(broken)
 
 
 @pytest.mark.parametrize("kind", range(8, 13))
@@ -120,15 +120,15 @@ def test_curved_geometry_is_refused_with_its_number(tmp_path: Path, kind: int) -
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_rings_without_end_are_refused(monkeypatch: pytest.MonkeyPatch, inside: bool) -> None:
-    monkeypatch.setattr(wkb, "MAX_PARTS", 1000)
+    monkeypatch.setattr(raw_footprints, "MAX_PARTS", 1000)
     blob = nested(int(inside), 6, struct.pack("<BII", 1, 3, 600) + bytes(4 * 600))
-    assert wkb.checked([blob], "f") == [blob]
+    assert raw_footprints.checked_wkb([blob], "f") == [blob]
     with pytest.raises(FootprintError, match="over 1,000 rings"):
-        wkb.checked([blob, blob], "f")
+        raw_footprints.checked_wkb([blob, blob], "f")
 
 
 def test_150_000_multipolygons_are_looked_at_in_a_moment() -> None:
     blobs = [shapely.to_wkb(shapely.multipolygons([SQUARE]))] * 150_000
     started = time.process_time()
-    wkb.checked(blobs, "f")
+    raw_footprints.checked_wkb(blobs, "f")
     assert time.process_time() - started < 1.5  # 0.3 s when measured

@@ -1,4 +1,4 @@
-"""An export is there whole or not at all: full disk, killed process."""
+"""A file is there whole or not at all: after an error, on a full disk, in a killed process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.geo.export.exporters import EXPORTERS
 
 pytestmark = [
@@ -43,6 +44,16 @@ columns = {"building_id": ids, "damage_binary": ["damaged"] * n, "note": np.rand
 def run(code: str, name: str, out: Path) -> subprocess.CompletedProcess[str]:
     script = MAP + textwrap.dedent(code)
     return subprocess.run([sys.executable, "-c", script, name, str(out)], capture_output=True, text=True, check=False)
+
+
+def test_an_atomic_write_leaves_the_old_file_whole_after_a_failure(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with pytest.raises(IsADirectoryError), atomic_write(target) as temporary:  # noqa: PT012
+        temporary.write_text("half")
+        tmp_path.read_text()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
 
 
 @pytest.mark.parametrize("name", EXPORTERS)

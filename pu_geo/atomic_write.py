@@ -1,4 +1,4 @@
-"""Files that appear under their name only once they are complete."""
+"""Files that take their name only once they are complete: a temporary name, fsync, rename."""
 
 from __future__ import annotations
 
@@ -16,22 +16,34 @@ _KEPT_OF_NAME = 40  # characters; a name may have 255 bytes, and one character u
 
 
 @contextmanager
-def whole_file(out: Path) -> Iterator[Path]:
-    """Hand over a path beside `out`; what was written there is forced to disk and takes the name `out` at the end.
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; what was written there is forced to disk and renamed to `path` at the end.
 
     If anything fails, the file that was there before stays as it was, and nothing else is left behind. A process that is
-    killed leaves the old file too, and a hidden `.part` file.
+    killed leaves the old file too, and a hidden `.part` file. Missing folders are made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name[:_KEPT_OF_NAME]}.{os.getpid()}-{threading.get_native_id()}.part")
+    try:
+        yield temporary
+        with temporary.open("r+b") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def export_file(out: Path) -> Iterator[Path]:
+    """Yield a temporary path as `atomic_write` does, for a file that a person asked for; a full disk is a refusal.
 
     Raises:
         PuGeoError: kind "disk" if the disk is full, a quota is used up, or it reports an error.
     """
-    beside = out.with_name(f".{out.name[:_KEPT_OF_NAME]}.{os.getpid()}-{threading.get_native_id()}.part")
     try:
-        yield beside
-        with beside.open("r+b") as file:
-            os.fsync(file.fileno())
-        beside.replace(out)
-        _sync_folder(out.parent)
+        with atomic_write(out) as temporary:
+            yield temporary
     except OSError as cause:
         if cause.errno not in _NO_ROOM:
             raise
@@ -40,13 +52,11 @@ def whole_file(out: Path) -> Iterator[Path]:
             "Free some space, or choose another disk, then export again.",
             kind="disk",
         ) from cause
-    finally:
-        beside.unlink(missing_ok=True)
 
 
-def write_whole(out: Path, pieces: Iterable[bytes]) -> None:
-    """Write pieces as one file, whole or not at all; see `whole_file`."""
-    with whole_file(out) as beside, beside.open("wb") as file:
+def write_export(out: Path, pieces: Iterable[bytes]) -> None:
+    """Write pieces as one file, whole or not at all; see `export_file`."""
+    with export_file(out) as temporary, temporary.open("wb") as file:
         for piece in pieces:
             file.write(piece)
 

@@ -1,7 +1,8 @@
-"""Pictures without a georeference of their own: world files, given coordinate systems, xBD labels."""
+"""Whether a file can be a scene, its description, and its place from a world file or xBD labels."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,22 +12,153 @@ import numpy as np
 import pytest
 import rasterio
 import shapely
-from geo_parts import NORTH_UP, pattern
+from geo_parts import NORTH_UP, ORIGIN, pattern
 from numpy.typing import NDArray
-from pyproj import CRS, Transformer
+from pyproj import CRS, Geod, Transformer
+from rasterio.enums import ColorInterp
 from rasterio.errors import NotGeoreferencedWarning
 from rasterio.transform import Affine
 
 from pu_geo.errors import ImageryError, PuGeoError
-from pu_geo.geo.raster import Mosaic, describe, project_grid
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.readers import xbd
 from pu_geo.geo.vector.footprints import read_footprints
-from pu_geo.records import Grid, Scene
+from pu_geo.records import BandTriple, Grid, Scene
 
+Make = Callable[..., Scene]
 pytestmark = pytest.mark.filterwarnings(f"ignore::{NotGeoreferencedWarning.__module__}.NotGeoreferencedWarning")
 PICTURE = pattern(40, 60)
 TURNED = NORTH_UP @ Affine.rotation(20)
 TO_UTM15 = Transformer.from_crs(4326, 32615, always_xy=True)
+
+
+def test_describe_tells_place_size_and_hash(write_tif: Callable[..., Path]) -> None:
+    path = write_tif("a", pattern(40, 48))
+    scene = describe(path, "pre", "pre-1", "2011-05-29")
+    assert (scene.crs, scene.width, scene.height, scene.bands, scene.dtype) == ("EPSG:32633", 48, 40, 3, "uint8")
+    assert scene.transform == (0.5, 0.0, *ORIGIN[:1], 0.0, -0.5, ORIGIN[1])
+    assert scene.gsd_m == pytest.approx(0.5)
+    assert scene.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (scene.role, scene.date, scene.stretch, scene.path) == ("pre", "2011-05-29", None, str(path))
+
+
+def test_pixel_size_is_measured_on_the_ground_in_web_mercator(make_scene: Make) -> None:
+    # At 60 degrees north one Web Mercator metre is cos(60) = 0.5 m on the sphere, 0.5016 m on the ellipsoid along x.
+    x, y = 1_000_000.0, 8_399_737.89
+    scene = make_scene("m", pattern(32, 32), Affine(1, 0, x, 0, -1, y), "EPSG:3857")
+    assert scene.gsd_m == pytest.approx(0.501, abs=0.002)
+
+
+def test_pixel_size_is_measured_on_the_ground_in_degrees(make_scene: Make) -> None:
+    step = 1e-5
+    scene = make_scene("d", pattern(32, 32), Affine(step, 0, 15.0, 0, -step, 41.5), "EPSG:4326")
+    geod = Geod(ellps="WGS84")
+    along_x = geod.inv(15.0, 41.49984, 15.0 + step, 41.49984)[2]
+    along_y = geod.inv(15.0, 41.49984, 15.0, 41.49984 + step)[2]
+    assert scene.gsd_m == pytest.approx((along_x * along_y) ** 0.5, rel=1e-4)
+
+
+def test_stretch_of_16_bit_ignores_nodata_and_outliers(make_scene: Make) -> None:
+    data = np.tile(np.arange(1000, 1100, dtype=np.uint16).repeat(10), (3, 40, 1))
+    data[:, :, 0], data[:, 0, 5] = 0, 65535
+    scene = make_scene("u", data, nodata=0)
+    assert scene.stretch is not None
+    for low, high in scene.stretch:
+        assert 1000 <= low <= 1004
+        assert 1095 <= high <= 1099
+
+
+def test_stretch_of_a_constant_band_is_not_empty(make_scene: Make) -> None:
+    scene = make_scene("c", np.full((3, 20, 20), 7, dtype=np.float32))
+    assert all(high > low for low, high in scene.stretch or ())
+
+
+def test_a_scene_with_one_valid_corner_is_not_called_empty(make_scene: Make) -> None:
+    data = np.zeros((3, 2100, 2100), dtype=np.uint8)
+    data[:, 1, 1] = 9  # the decimated look takes every second pixel and misses it
+    assert make_scene("corner", data, nodata=0, compress="deflate").width == 2100
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "kind"),
+    [
+        (np.zeros((3, 32, 32), np.uint8), {"nodata": 0}, "empty"),
+        (pattern(32, 32, bands=2), {}, "bands"),
+        (pattern(8, 32), {}, "small"),
+        (pattern(32, 32).astype(np.complex64), {}, "dtype"),
+        (pattern(32, 32), {"crs": None}, "crs"),
+        (pattern(32, 32), {"transform": Affine(500, 0, ORIGIN[0], 0, -500, ORIGIN[1])}, "geotransform"),
+        (pattern(32, 32), {"transform": Affine(0.5, 0, 5e9, 0, -0.5, 1e9)}, "bounds"),
+        (pattern(32, 32), {"transform": Affine(1e-5, 0, 41.0, 0, -1e-5, 139.0), "crs": "EPSG:4326"}, "bounds"),
+        (np.ones((3, 5000, 5000), np.uint8), {"sparse_ok": True, "compress": "zstd", "tiled": True}, "size"),
+    ],
+)
+def test_unusable_scenes_are_refused_with_their_kind(
+    make_scene: Make, data: np.ndarray, options: dict[str, object], kind: str
+) -> None:
+    with pytest.raises(ImageryError) as refused:
+        make_scene("bad", data, **options)
+    assert refused.value.kind == kind
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("names", "colors", "wanted", "expected"),
+    [
+        ((), "rgb", None, (1, 2, 3)),
+        ((), "bgr", None, (3, 2, 1)),
+        ((), "bgr", (1, 1, 2), (1, 1, 2)),
+        ((), "????", None, (1, 2, 3)),
+        (("NIR", "Red ", "green", "blue"), "????", None, (2, 3, 4)),
+        (("blue", "green", "nir", "red"), "????", None, (4, 2, 1)),
+        ((), "g", None, (1, 1, 1)),
+        ((), "ga", None, (1, 1, 1)),
+        ((), "argb", None, (2, 3, 4)),
+        ((), "rgb?????", (8, 4, 3), (8, 4, 3)),
+    ],
+)
+def test_bands_are_those_that_a_person_or_the_file_calls_red_green_blue(
+    write_tif: Callable[..., Path], names: tuple[str, ...], colors: str, wanted: BandTriple | None, expected: BandTriple
+) -> None:
+    data = np.stack([np.full((20, 20), 10 * (i + 1), np.uint8) for i in range(len(colors))])
+    path = write_tif("b", data, photometric="MINISBLACK", **({"alpha": "NO"} if len(colors) == 4 else {}))
+    kinds = {"r": "red", "g": "green" if len(colors) > 2 else "gray", "b": "blue", "a": "alpha", "?": "undefined"}
+    with rasterio.open(path, "r+") as file:
+        file.colorinterp = [ColorInterp[kinds[color]] for color in colors]
+        if names:
+            file.descriptions = names
+    scene = describe(path, "post", "s", bands=wanted)
+    assert scene.rgb == expected
+    with Mosaic([scene], project_grid([scene])) as mosaic:
+        pixels, valid = mosaic.read(0, 0, 20, 20)
+    assert valid.all()
+    assert pixels[:, 9, 9].tolist() == [10 * band for band in expected]
+
+
+@pytest.mark.parametrize("wanted", [(0, 1, 2), (1, 2, 5), (1, 2, 4), (1, 2)])
+def test_bands_that_are_not_there_or_transparency_are_refused(write_tif: Callable[..., Path], wanted: BandTriple) -> None:
+    path = write_tif("rgba", pattern(20, 20, bands=4))
+    with pytest.raises(ImageryError, match=r"^Bands .* it has bands 1, 2, 3") as refused:
+        describe(path, "post", "s", bands=wanted)
+    assert refused.value.kind == "bands"
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"), [("2031:05:29 17:00:00", "2031-05-29"), ("0000:00:00 00:00:00", None), ("last summer", None)]
+)
+def test_date_comes_from_the_files_own_tag_if_it_is_one(tmp_path: Path, tag: str, expected: str | None) -> None:
+    path = tmp_path / "dated.tif"
+    picture = np.random.default_rng(0).integers(1, 255, (3, 64, 64)).astype(np.uint8)
+    transform = Affine(0.5, 0.0, 500_000.0, 0.0, -0.5, 4_000_000.0)
+    with rasterio.open(
+        path, "w", driver="GTiff", width=64, height=64, count=3, dtype="uint8", crs="EPSG:32615", transform=transform
+    ) as target:
+        target.write(picture)
+        target.update_tags(TIFFTAG_DATETIME=tag)
+    assert describe(path, "post", "post-1").date == expected
+    assert describe(path, "post", "post-1", "2020-01-02").date == "2020-01-02"
 
 
 def save(path: Path, data: NDArray[np.generic] = PICTURE) -> Path:
