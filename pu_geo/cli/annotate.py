@@ -25,8 +25,7 @@ def label(
     project: Project,
     *,
     from_field: Annotated[
-        str | None,
-        typer.Option("--from-field", metavar="FIELD", help="simulate clicks from this attribute of the footprints"),
+        str | None, typer.Option(metavar="FIELD", help="simulate clicks from this attribute of the footprints")
     ] = None,
     stdin: Annotated[
         bool, typer.Option("--stdin", help='read {"op": unique text, "building_id", "label"} a line, answer each')
@@ -37,12 +36,12 @@ def label(
             "--import", metavar="FILE", help="CSV with building_id and label, or GeoJSON, as export-labels writes them"
         ),
     ] = None,
-    values: Annotated[list[str], repeated("--is", "VALUE", "value that shall be clicked")],
+    values: Annotated[list[str], repeated("VALUE", "value that shall be clicked", "--is")],
     meaning: Annotated[
         Literal["positive", "not_damaged"], typer.Option("--as", help="the label that those clicks store")
     ] = "positive",
-    count: Annotated[int, typer.Option("--count", min=1, help="how many clicks to simulate")] = 30,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="of all random numbers")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="how many clicks to simulate")] = 30,
+    seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
     same_footprints: Annotated[
         bool,
         typer.Option(
@@ -95,9 +94,7 @@ def _answer_stream(layout: Layout, analyst: str) -> None:
 def write_labels(
     project: Project,
     *,
-    out: Annotated[
-        str, typer.Option("--out", metavar="FILE.csv|.geojson", help="history goes to FILE.events.csv beside it")
-    ],
+    out: Annotated[str, typer.Option(metavar="FILE.csv|.geojson", help="history goes to FILE.events.csv beside it")],
     as_json: Json = False,
 ) -> None:
     """Write the current labels, and their whole history."""

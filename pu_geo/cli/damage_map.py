@@ -23,8 +23,7 @@ Threshold = Annotated[
     ),
 ]
 Local = Annotated[
-    bool,
-    typer.Option("--local-coordinates", help="write a map without a place on the Earth, in local meters (gpkg, csv)"),
+    bool, typer.Option("--local-coordinates", help="write a map without a place on the Earth, in local meters (gpkg, csv)")
 ]
 
 
@@ -33,10 +32,9 @@ def choose(
     project: Project,
     *,
     run: Annotated[
-        str | None,
-        typer.Option("--run", metavar="ID", help="a run's id, latest, or auto: the published, audited or recommended one"),
+        str | None, typer.Option(metavar="ID", help="a run's id, latest, or auto: the published, audited or recommended one")
     ] = None,
-    threshold: Annotated[float | None, typer.Option("--threshold", help="flag buildings with at least this score")] = None,
+    threshold: Annotated[float | None, typer.Option(help="flag buildings with at least this score")] = None,
     as_json: Json = False,
 ) -> None:
     """Store which run is shown and exported where none is named, and its threshold; or print which it is."""
@@ -65,15 +63,11 @@ def audit(
     *,
     run: RunId = "chosen",
     checks: Annotated[
-        int | None,
-        typer.Option("--checks", min=1, help="random checks (default: enough for about +-30 % of the number damaged)"),
+        int | None, typer.Option(min=1, help="random checks (default: enough for about +-30 % of the number damaged)")
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(
-            "--threshold",
-            help="where precision and recall are judged (default: the one chosen for the run, else its own)",
-        ),
+        typer.Option(help="where precision and recall are judged (default: the one chosen for the run, else its own)"),
     ] = None,
     analyst: Analyst = None,
     as_json: Json = False,
@@ -126,14 +120,12 @@ def add_areas(
     project: Project,
     file: File,
     *,
-    layer: Annotated[
-        str, typer.Option("--layer", help="what to call them; adm1 and adm2 also fill the codes of the export")
-    ],
+    layer: Annotated[str, typer.Option(help="what to call them; adm1 and adm2 also fill the codes of the export")],
     name_field: Annotated[
-        str | None, typer.Option("--name-field", metavar="NAME", help="attribute with the names (default: a usual one)")
+        str | None, typer.Option(metavar="NAME", help="attribute with the names (default: a usual one)")
     ] = None,
     code_field: Annotated[
-        str | None, typer.Option("--code-field", metavar="NAME", help="attribute with the codes (default: a usual one)")
+        str | None, typer.Option(metavar="NAME", help="attribute with the codes (default: a usual one)")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -151,8 +143,8 @@ def export(
     run: RunId = "chosen",
     threshold: Threshold = None,
     local_coordinates: Local = False,
-    format: Annotated[str, typer.Option("--format", help="geojson, gpkg, parquet, fgb, csv, kml or heat")] = "geojson",
-    out: Annotated[str, typer.Option("--out", metavar="FILE")],
+    format: Annotated[str, typer.Option(help="geojson, gpkg, parquet, fgb, csv, kml or heat")] = "geojson",
+    out: Annotated[str, typer.Option(metavar="FILE")],
     as_json: Json = False,
 ) -> None:
     """Write the damage map into one file."""
@@ -170,8 +162,8 @@ def publish(
     run: RunId = "chosen",
     threshold: Threshold = None,
     local_coordinates: Local = False,
-    formats: Annotated[list[str], repeated("--formats", "FORMAT...", "as for export", FORMATS)],
-    profile: Annotated[list[str], repeated("--profile", "NAME", "add classes of copernicus or unosat")],
+    formats: Annotated[list[str], repeated("FORMAT...", "as for export", default=FORMATS)],
+    profile: Annotated[list[str], repeated("NAME", "add classes of copernicus or unosat")],
     as_json: Json = False,
 ) -> None:
     """Write the next version of the damage map, with all that belongs to it, into exports/."""

@@ -23,8 +23,8 @@ screen = Screen("Explore")
 def similar(
     project: Project,
     *,
-    building: Annotated[list[str], typer.Option("--building", metavar="ID...", help="one building or several")],
-    count: Annotated[int, typer.Option("--count", min=1, help="how many to list")] = 20,
+    building: Annotated[list[str], typer.Option(metavar="ID...", help="one building or several")],
+    count: Annotated[int, typer.Option(min=1, help="how many to list")] = 20,
     unlabeled: Annotated[bool, typer.Option("--unlabeled", help="leave out what carries a label")] = False,
     run: RunId = "chosen",
     as_json: Json = False,
@@ -64,11 +64,11 @@ def discover(
     project: Project,
     *,
     groups: Annotated[
-        int | None, typer.Option("--groups", min=2, metavar="N", help="how many (default: as many as are suggested)")
+        int | None, typer.Option(min=2, metavar="N", help="how many (default: as many as are suggested)")
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, metavar="N", help="trainings that are compared")] = 3,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="of the first of them")] = 0,
-    preset: Annotated[str, typer.Option("--preset", help="of NCL")] = "quick",
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="trainings that are compared")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="of the first of them")] = 0,
+    preset: Annotated[str, typer.Option(help="of NCL")] = "quick",
     as_json: Json = False,
 ) -> None:
     """Propose groups of buildings: which kinds are there besides those named so far?"""
@@ -91,14 +91,12 @@ def discover(
 def types(
     project: Project,
     *,
-    of: Annotated[str, typer.Option("--of", metavar="ID", help="the discovery; latest is the newest")] = "latest",
-    name: Annotated[list[str], repeated("--name", "GROUP=NAME", "name a group; GROUP= takes the name away")],
-    merge: Annotated[str | None, typer.Option("--merge", metavar="G,G", help="let groups count as one")] = None,
-    split: Annotated[int | None, typer.Option("--split", min=1, metavar="GROUP", help="undo the merging of a group")] = None,
-    drop: Annotated[int | None, typer.Option("--drop", min=1, metavar="GROUP", help="put a group aside")] = None,
-    put_back: Annotated[
-        int | None, typer.Option("--put-back", min=1, metavar="GROUP", help="show a dropped group again")
-    ] = None,
+    of: Annotated[str, typer.Option(metavar="ID", help="the discovery; latest is the newest")] = "latest",
+    name: Annotated[list[str], repeated("GROUP=NAME", "name a group; GROUP= takes the name away")],
+    merge: Annotated[str | None, typer.Option(metavar="G,G", help="let groups count as one")] = None,
+    split: Annotated[int | None, typer.Option(min=1, metavar="GROUP", help="undo the merging of a group")] = None,
+    drop: Annotated[int | None, typer.Option(min=1, metavar="GROUP", help="put a group aside")] = None,
+    put_back: Annotated[int | None, typer.Option(min=1, metavar="GROUP", help="show a dropped group again")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="take back the last of these")] = False,
     analyst: Analyst = None,
     as_json: Json = False,

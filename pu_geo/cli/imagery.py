@@ -23,24 +23,18 @@ FileCrs = Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="wh
 def add_scene(
     project: Project,
     *,
-    pre: Annotated[list[str], repeated("--pre", "TIF", "a pre-event scene; may be repeated")],
-    post: Annotated[list[str], repeated("--post", "TIF", "a post-event scene; may be repeated")],
-    bands: Annotated[
-        str, typer.Option("--bands", metavar="R,G,B", help="numbers of the red, green and blue band, such as 3,2,1")
-    ] = "",
-    crs: Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="of pictures with a world file")] = None,
+    pre: Annotated[list[str], repeated("TIF", "a pre-event scene; may be repeated")],
+    post: Annotated[list[str], repeated("TIF", "a post-event scene; may be repeated")],
+    bands: Annotated[str, typer.Option(metavar="R,G,B", help="numbers of the red, green and blue band, such as 3,2,1")] = "",
+    crs: Annotated[str | None, typer.Option(metavar="EPSG:N", help="of pictures with a world file")] = None,
     pixel_size: Annotated[
-        float | None,
-        typer.Option(
-            "--pixel-size", metavar="M", help="side of a pixel in meters, to use pictures without any georeference"
-        ),
+        float | None, typer.Option(metavar="M", help="side of a pixel in meters, to use pictures without any georeference")
     ] = None,
     xbd: Annotated[
-        str | None,
-        typer.Option("--xbd", metavar="DIR", help="an xBD folder: its pictures as scenes, its labels as footprints"),
+        str | None, typer.Option(metavar="DIR", help="an xBD folder: its pictures as scenes, its labels as footprints")
     ] = None,
     choose: Annotated[
-        str, typer.Option("--choose", metavar="NAME", help="of it, pictures whose names begin so, or match a NAME with *")
+        str, typer.Option(metavar="NAME", help="of it, pictures whose names begin so, or match a NAME with *")
     ] = "",
     as_json: Json = False,
 ) -> None:
@@ -77,10 +71,7 @@ def add_footprints(project: Project, file: File, *, crs: FileCrs = None, as_json
 
 @screen.verb("add-grid", "joplin.pugeo --size-m 30")
 def add_grid(
-    project: Project,
-    *,
-    size_m: Annotated[float, typer.Option("--size-m", help="side of a cell in meters")],
-    as_json: Json = False,
+    project: Project, *, size_m: Annotated[float, typer.Option(help="side of a cell in meters")], as_json: Json = False
 ) -> None:
     """Lay square cells where nobody mapped buildings."""
     result = run_job(projects.find(project), "add_grid", {"size_m": size_m}, as_json)
@@ -104,7 +95,6 @@ def add_aoi(
     text: Annotated[
         str,
         typer.Option(
-            "--text",
             metavar="AREA",
             help="instead of a file: west,south,east,north in degrees or a WKT polygon; --text=-94.5,37,-94.4,37.1",
         ),
@@ -153,10 +143,10 @@ def align(project: Project, *, as_json: Json = False) -> None:
 def chip(
     project: Project,
     *,
-    size_px: Annotated[int, typer.Option("--size-px", min=1, help="side of a chip in pixels")] = 64,
+    size_px: Annotated[int, typer.Option(min=1, help="side of a chip in pixels")] = 64,
     bands: Annotated[
         Literal["auto", "pre+post", "post"],
-        typer.Option("--bands", help="auto: both dates, or post alone where pre scenes leave buildings out"),
+        typer.Option(help="auto: both dates, or post alone where pre scenes leave buildings out"),
     ] = "auto",
     as_json: Json = False,
 ) -> None:
@@ -181,7 +171,7 @@ def chip(
 def inspect(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", show_default=False)], *, as_json: Json = False
 ) -> None:
-    """Say whether files can be used."""
+    """Check whether files can be used."""
     from pu_geo.geo.readers.in_child import inspect_file
 
     for path in files:

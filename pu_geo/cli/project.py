@@ -34,7 +34,7 @@ def open_app(
     project: Annotated[str | None, typer.Argument(metavar="P.pugeo", help="open this project first")] = None,
     *,
     sample: Annotated[bool, typer.Option("--sample", help="open the sample event first")] = False,
-    port: Annotated[int, typer.Option("--port", min=1, help="port on this machine")] = 8501,
+    port: Annotated[int, typer.Option(min=1, help="port on this machine")] = 8501,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open a browser window")] = False,
 ) -> None:
     """Open the app in the browser."""
@@ -48,7 +48,7 @@ def open_app(
 def init(
     project: Project,
     *,
-    name: Annotated[str | None, typer.Option("--name", help="name shown to people (default: the folder's)")] = None,
+    name: Annotated[str | None, typer.Option(help="name shown to people (default: the folder's)")] = None,
     as_json: Json = False,
 ) -> None:
     """Make a new, empty project."""
@@ -64,10 +64,10 @@ def init(
 def next_round(
     project: Project,
     *,
-    new: Annotated[str, typer.Option("--new", metavar="P.pugeo", help="the project to make")],
-    post: Annotated[list[str], typer.Option("--post", metavar="TIF", help="a new post-event scene; may be repeated")],
-    pre: Annotated[list[str], repeated("--pre", "TIF", "pre-event scenes, if others than before")],
-    name: Annotated[str | None, typer.Option("--name", help="name shown to people (default: the old one's)")] = None,
+    new: Annotated[str, typer.Option(metavar="P.pugeo", help="the project to make")],
+    post: Annotated[list[str], typer.Option(metavar="TIF", help="a new post-event scene; may be repeated")],
+    pre: Annotated[list[str], repeated("TIF", "pre-event scenes, if others than before")],
+    name: Annotated[str | None, typer.Option(help="name shown to people (default: the old one's)")] = None,
     as_json: Json = False,
 ) -> None:
     """Begin the next round: a new post image over the same buildings."""
@@ -137,7 +137,7 @@ def _list_jobs(layout: Layout, with_dismissed: bool, as_json: bool) -> None:
 @screen.verb("demo", "--out demo")
 def demo(
     *,
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="folder for the project and the map")] = "pu-geo-demo",
+    out: Annotated[str, typer.Option(metavar="DIR", help="folder for the project and the map")] = "pu-geo-demo",
     as_json: Json = False,
 ) -> None:
     """Run every step on the sample event, from imagery to the damage map of the recommended method, with AUC and AP."""

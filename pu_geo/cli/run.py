@@ -34,10 +34,10 @@ RunId = Annotated[
 Analyst = Annotated[str | None, typer.Option("--analyst", help="who does this (a pseudonym will do)")]
 
 
-def repeated(flag: str, metavar: str, help: str, default: Sequence[str] = ()) -> Any:
+def repeated(metavar: str, help: str, *flags: str, default: Sequence[str] = ()) -> Any:
     """Return an option that may be given several times; with dots in `metavar` it also takes all words up to the next option."""
     return typer.Option(
-        flag, metavar=metavar, help=help, default_factory=lambda: list(default), show_default=" ".join(default)
+        *flags, metavar=metavar, help=help, default_factory=lambda: list(default), show_default=" ".join(default)
     )
 
 

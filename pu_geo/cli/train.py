@@ -80,19 +80,14 @@ def list_methods(*, as_json: Json = False) -> None:
 def train(
     project: Project,
     *,
-    method: Annotated[str, typer.Option("--method", help="ncpu, pucl, ...: `pu-geo methods` lists them")] = DEFAULT_METHOD,
-    preset: Annotated[str, typer.Option("--preset", help="of the method")] = "quick",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="of all random numbers")] = 0,
+    method: Annotated[str, typer.Option(help="ncpu, pucl, ...: `pu-geo methods` lists them")] = DEFAULT_METHOD,
+    preset: Annotated[str, typer.Option(help="of the method")] = "quick",
+    seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
     types_from: Annotated[
-        str | None,
-        typer.Option(
-            "--types-from", metavar="FIELD", help="attribute of the clicked footprints that names the kind of damage"
-        ),
+        str | None, typer.Option(metavar="FIELD", help="attribute of the clicked footprints that names the kind of damage")
     ] = None,
-    hold_out: Annotated[
-        int, typer.Option("--hold-out", min=0, metavar="N", help="positives to judge the run by, not to learn from")
-    ] = 0,
-    settings: Annotated[list[str], repeated("--set", "KEY=VALUE", "change one setting of the preset")],
+    hold_out: Annotated[int, typer.Option(min=0, metavar="N", help="positives to judge the run by, not to learn from")] = 0,
+    settings: Annotated[list[str], repeated("KEY=VALUE", "change one setting of the preset", "--set")],
     detach: Annotated[bool, typer.Option("--detach", help="train in the background and return at once")] = False,
     as_json: Json = False,
 ) -> None:
@@ -125,9 +120,9 @@ def evaluate_run(
     project: Project,
     *,
     run: RunId = "chosen",
-    field: Annotated[str, typer.Option("--field", help="attribute of the footprints that holds the truth")],
-    positive: Annotated[list[str], typer.Option("--positive", metavar="VALUE", help="value that means damaged")],
-    exclude: Annotated[list[str], repeated("--exclude", "VALUE", "value to leave out")],
+    field: Annotated[str, typer.Option(help="attribute of the footprints that holds the truth")],
+    positive: Annotated[list[str], typer.Option(metavar="VALUE", help="value that means damaged")],
+    exclude: Annotated[list[str], repeated("VALUE", "value to leave out")],
     as_json: Json = False,
 ) -> None:
     """Compare a run with truth that came with the footprints."""
@@ -143,8 +138,7 @@ def write_card(
     *,
     run: RunId = "chosen",
     out: Annotated[
-        str | None,
-        typer.Option("--out", metavar="FILE.html|.md|.json", help="file to write (default: print Markdown)"),
+        str | None, typer.Option(metavar="FILE.html|.md|.json", help="file to write (default: print Markdown)")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -172,9 +166,7 @@ def compare(
     *,
     runs: Annotated[
         tuple[str, str],
-        typer.Option(
-            "--runs", metavar="RUN RUN", help="ids of two runs; chosen is the one that is shown, latest the newest"
-        ),
+        typer.Option(metavar="RUN RUN", help="ids of two runs; chosen is the one that is shown, latest the newest"),
     ],
     as_json: Json = False,
 ) -> None:
@@ -205,8 +197,7 @@ def ensemble(
     project: Project,
     *,
     runs: Annotated[
-        list[str],
-        typer.Option("--runs", metavar="RUN...", help="ids of runs; chosen is the one that is shown, latest the newest"),
+        list[str], typer.Option(metavar="RUN...", help="ids of runs; chosen is the one that is shown, latest the newest")
     ],
     as_json: Json = False,
 ) -> None:
@@ -228,7 +219,7 @@ def export_model(
     project: Project,
     run: Annotated[str, typer.Argument(metavar="RUN", help="id of a run, or latest", show_default=False)],
     *,
-    out: Annotated[str, typer.Option("--out", metavar="FILE.pugeo-model.zip", help="a file, or a folder to put it in")],
+    out: Annotated[str, typer.Option(metavar="FILE.pugeo-model.zip", help="a file, or a folder to put it in")],
     as_json: Json = False,
 ) -> None:
     """Write the model of a run into one file."""
@@ -270,24 +261,20 @@ def benchmark(
         ),
     ],
     *,
-    data: Annotated[str | None, typer.Option("--data", metavar="PATH", help="the data set's files")] = None,
-    methods: Annotated[
-        str, typer.Option("--methods", metavar="A,B", help="short names of methods, and ranker (default: all)")
-    ] = "",
-    preset: Annotated[str, typer.Option("--preset", help="preset of the methods")] = "quick",
-    settings: Annotated[list[str], repeated("--set", "NAME=VALUE", "a setting, where a method has it")],
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="draws of positives and unlabeled")] = 5,
-    only: Annotated[str, typer.Option("--only", metavar="NAME", help="rows whose name holds this")] = "",
-    field: Annotated[
-        str, typer.Option("--field", help="of a project: attribute of the footprints that holds the truth")
-    ] = "",
-    positive: Annotated[list[str], repeated("--positive", "VALUE", "of a project: value that means damaged")],
-    exclude: Annotated[list[str], repeated("--exclude", "VALUE", "of a project: value to leave out")],
-    clicks: Annotated[str, typer.Option("--clicks", metavar="N,M", help="of a project: clicked buildings")] = "10,30",
+    data: Annotated[str | None, typer.Option(metavar="PATH", help="the data set's files")] = None,
+    methods: Annotated[str, typer.Option(metavar="A,B", help="short names of methods, and ranker (default: all)")] = "",
+    preset: Annotated[str, typer.Option(help="preset of the methods")] = "quick",
+    settings: Annotated[list[str], repeated("NAME=VALUE", "a setting, where a method has it", "--set")],
+    seeds: Annotated[int, typer.Option(min=1, help="draws of positives and unlabeled")] = 5,
+    only: Annotated[str, typer.Option(metavar="NAME", help="rows whose name holds this")] = "",
+    field: Annotated[str, typer.Option(help="of a project: attribute of the footprints that holds the truth")] = "",
+    positive: Annotated[list[str], repeated("VALUE", "of a project: value that means damaged")],
+    exclude: Annotated[list[str], repeated("VALUE", "of a project: value to leave out")],
+    clicks: Annotated[str, typer.Option(metavar="N,M", help="of a project: clicked buildings")] = "10,30",
     keep: Annotated[
-        str | None, typer.Option("--keep", metavar="FILE", help="file of finished outcomes: they are not done again")
+        str | None, typer.Option(metavar="FILE", help="file of finished outcomes: they are not done again")
     ] = None,
-    out: Annotated[str | None, typer.Option("--out", metavar="FILE.md", help="write the table here, too")] = None,
+    out: Annotated[str | None, typer.Option(metavar="FILE.md", help="write the table here, too")] = None,
     as_json: Json = False,
 ) -> None:
     """Reproduce rows of papers' tables on their data sets; `list` names the tables."""

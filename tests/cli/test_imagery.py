@@ -50,15 +50,3 @@ def test_an_area_that_is_named_twice_or_not_is_refused(
     code, _, err = run("add-aoi", str(project.folder), *more)
     assert code == 2
     assert "named once" in err
-
-
-def test_inspect_answers_every_file_and_never_stops(run: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
-    good = tmp_path / "points.geojson"
-    good.write_text('{"type": "FeatureCollection", "features": []}')
-    bad = tmp_path / "bad.tif"
-    bad.write_bytes(b"no tiff at all")
-    code, out, err = run("inspect", str(bad), str(tmp_path / "missing.tif"), str(good), "--json")
-    answers = [json.loads(line) for line in out.splitlines()]
-    assert (code, err) == (0, "")
-    assert [set(answer) for answer in answers] == [{"file", "ok", "kind", "problem", "hint"}] * 3
-    assert [answer["ok"] for answer in answers[:2]] == [False, False]

@@ -24,11 +24,6 @@ def test_init_makes_a_project_and_says_so_in_json(run: Callable[..., tuple[int, 
     assert json.loads(out) == {"project": str(tmp_path / "a.pugeo"), "name": "A"}
 
 
-def test_jobs_verb_needs_an_id_and_a_job_that_exists(run: Callable[..., tuple[int, str, str]], project: Layout) -> None:
-    assert "needs the id" in run("jobs", str(project.folder), "cancel")[2]
-    assert "no job" in run("jobs", str(project.folder), "log", "nothing")[2]
-
-
 def test_jobs_verb_asks_a_training_to_pause_and_stop(
     run: Callable[..., tuple[int, str, str]], project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

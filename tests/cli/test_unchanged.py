@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -116,13 +116,11 @@ def test_output_is_the_same_byte_for_byte(tmp_path: Path) -> None:
     assert list(found) == list(recorded)
 
 
-def verbs() -> Iterator[tuple[str, Any]]:
+@cache
+def verbs() -> dict[str, Any]:
     """Every verb that is typed, old names among them, with its command."""
-    commands = dict(typer.main.get_command(app).commands)
-    model = commands.pop("model")
-    yield from commands.items()
-    for name, command in model.commands.items():
-        yield f"model {name}", command
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return {**commands, **{f"model {name}": command for name, command in commands["model"].commands.items()}}
 
 
 def kind_of(parameter: Any) -> str:
@@ -140,7 +138,7 @@ def kind_of(parameter: Any) -> str:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_old_verb_and_option_is_there_and_means_the_same(verb: str) -> None:
-    command = dict(verbs())[verb]
+    command = verbs()[verb]
     positional = [each for each in command.params if not each.opts[0].startswith("-")]
     options = {each.opts[0]: each for each in command.params if each not in positional}
     context = command.make_context(verb, [], resilient_parsing=True)
@@ -159,7 +157,7 @@ def test_every_old_verb_and_option_is_there_and_means_the_same(verb: str) -> Non
 @pytest.mark.parametrize("verb", VERBS)
 def test_old_examples_are_understood(verb: str) -> None:
     words = shlex.split(VERBS[verb]["example"])[len(verb.split()) :]
-    assert dict(verbs())[verb].make_context(verb, words).params
+    assert verbs()[verb].make_context(verb, words).params
 
 
 if __name__ == "__main__":
