@@ -12,7 +12,7 @@ from pu_geo.cli.run import Analyst, Json, Project, RunId, Screen, in_brackets, r
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import discovering, naming, neighbors, outliers
+from pu_geo.services.explore import discovering, neighbors, outliers
 from pu_geo.services.explore.discovering import Group
 from pu_geo.services.project import projects
 
@@ -111,18 +111,18 @@ def types(
         if not (number.strip().isdigit() and "=" in pair):
             raise PuGeoError(f"--name {pair!r} is not of the form GROUP=NAME.", "Write, for example, --name 3=tarps.")
         if words.strip():
-            naming.name_group(layout, of, int(number) - 1, words, **who)
+            discovering.name_group(layout, of, int(number) - 1, words, **who)
         else:
-            naming.unname_group(layout, of, int(number) - 1, **who)
+            discovering.unname_group(layout, of, int(number) - 1, **who)
     if merge:
         numbers = merge.split(",")
         if not all(number.strip().isdigit() for number in numbers):
             raise PuGeoError(f"--merge {merge!r} names no groups.", "Write, for example, --merge 2,5.")
-        naming.merge_groups(layout, of, [int(number) - 1 for number in numbers], **who)
-    for act, group in ((naming.split_group, split), (naming.drop_group, drop), (naming.put_back, put_back)):
+        discovering.merge_groups(layout, of, [int(number) - 1 for number in numbers], **who)
+    for act, group in ((discovering.split_group, split), (discovering.drop_group, drop), (discovering.put_back, put_back)):
         if group:
             act(layout, of, group - 1, **who)
-    if undo and not naming.undo(layout, of, **who):
+    if undo and not discovering.undo(layout, of, **who):
         raise PuGeoError(
             "Nothing was named, merged or dropped that could be taken back.", "`pu-geo types` lists the groups."
         )
