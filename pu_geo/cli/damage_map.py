@@ -74,7 +74,7 @@ def _audit(options: argparse.Namespace) -> None:
             f"There is no audit of {run_id} yet.", f"Begin one: pu-geo audit {options.project} begin --run {run_id}"
         )
     args = mapping.map_arguments(layout, run_id, options.threshold)
-    facts: Mapping[str, Any] = args["audit"] or {}  # type: ignore[assignment]
+    facts: Mapping[str, Any] = auditing.facts(layout, run_id, float(str(args["threshold"]))) or {}
     told = {
         name: facts[name]
         for name in (

@@ -62,7 +62,7 @@ def sleeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     launcher.write_text(
         f"#!{sys.executable}\nimport sys, runpy\nsys.path.insert(0, {str(tmp_path)!r})\n"
         "import pu_geo.jobs.worker as w\nw.TASKS.update(sleep='sleep_task:sleep', turn='sleep_task:sleep', hang='sleep_task:hang')\n"
-        "w.turns.TASKS = ('turn',)\nsys.exit(w.main(sys.argv[4:]))\n"
+        "w.device_queue.TASKS = ('turn',)\nsys.exit(w.main(sys.argv[4:]))\n"
     )
     launcher.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(launcher))
@@ -509,6 +509,11 @@ def test_users_mistake_keeps_problem_and_hint(project: Layout, monkeypatch: pyte
     seen = run_here(project, monkeypatch, PuGeoError("Too few.", "Click more."))
     assert (seen.state, seen.problem, seen.hint) == ("failed", "Too few.", "Click more.")
     assert seen.curve[0]["loss"] == 0.5
+
+
+def test_a_job_of_another_version_with_a_task_that_is_gone_is_refused_in_words(project: Layout) -> None:
+    with pytest.raises(JobError, match="This version of PU-Geo has no task 'probe'"):
+        worker.run(jobs.create(project, "probe", {"into": "speed.json"}))
 
 
 def test_fault_of_ours_keeps_its_traceback_in_the_log_only(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from pu_geo.tasks.job import Job
 
 
 def export(
-    job: Job, *, run_id: str, format: str, out: str, threshold: float | None = None, audit: Mapping[str, Any] | None = None,
+    job: Job, *, run_id: str, format: str, out: str, threshold: float | None = None,
     threshold_origin: str = PERSON, local: bool = False,
 ) -> dict[str, object]:  # fmt: skip
     """Write a damage map with one feature per building.
@@ -28,7 +27,7 @@ def export(
         run_id: id of a finished run, "chosen" or "latest".
         format: a key of `EXPORTERS`.
         out: path of the file to write; replaced if it exists.
-        threshold, audit, threshold_origin: see `build_damage_map`.
+        threshold, threshold_origin: see `build_damage_map`.
         local: write the map of a project without a place on the Earth, in local meters; see `check_coordinates`.
 
     Returns:
@@ -45,7 +44,7 @@ def export(
         check_coordinates(contents.grid(db).crs, [format], local=local)
     target = _checked_target(job, out)
     job.report(0.1, "collecting scores and labels")
-    damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit, threshold_origin=threshold_origin)
+    damage_map = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
     job.report(0.4, f"writing {len(damage_map.building_ids)} buildings")
     EXPORTERS[format](damage_map, target)
     write_side_files(damage_map, target)

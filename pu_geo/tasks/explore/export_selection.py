@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from pu_geo.tasks.job import Job
 
 def export_selection(
     job: Job, *, run_id: str, decision: int, formats: Sequence[str], threshold: float | None = None,
-    audit: Mapping[str, Any] | None = None, threshold_origin: str = PERSON,
+    threshold_origin: str = PERSON,
 ) -> dict[str, object]:  # fmt: skip
     """Write `exports/selections/<decision>-<name>.<format>`, one feature a building of the selection.
 
@@ -27,7 +27,7 @@ def export_selection(
         run_id: id of a finished run, "chosen" or "latest".
         decision: number of the decision that saved the selection; what it holds never changes.
         formats: keys of `EXPORTERS`.
-        threshold, audit, threshold_origin: see `build_damage_map`.
+        threshold, threshold_origin: see `build_damage_map`.
 
     Returns:
         {"out": paths, "name", and what `counts_of` returns}
@@ -40,7 +40,7 @@ def export_selection(
     if found is None or found.kind != "selection" or not found.facts:
         raise PuGeoError(f"Decision {decision} saved no selection.", "Save the selection, then export it.")
     job.report(0.1, "collecting scores and labels")
-    whole = build_damage_map(job.layout, run_id, threshold, audit=audit, threshold_origin=threshold_origin)
+    whole = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
     part = rows_of(whole, set(found.facts["building_ids"]))
     part = replace(part, metadata=_metadata_of(part, found.name) | {"selection_saved_at": found.at})
     folder = job.layout.exports / "selections"
