@@ -16,7 +16,6 @@ from pu_geo.ui.train import (  # fmt: skip
     method_cards,
     model_panel,
     run_card_panel,
-    time_panel,
 )
 
 layout = frame.needs_project()
@@ -39,8 +38,7 @@ for column, (label, value) in zip(
     column.metric(label, f"{value:,}")
 st.info(training.recommendation(), icon=":material/lightbulb:")
 
-method_cards.draw(layout, data.n_positive)
-time_panel.machine(layout)
+method_cards.draw(layout, data)
 device_queue_panel.draw(layout)
 job_card.watch(layout, training.TRAINING_TASKS, body=partial(live_panel.body, layout), most=3, with_log=True)
 

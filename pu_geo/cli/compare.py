@@ -6,7 +6,7 @@ import argparse
 
 from pu_geo.cli.run import in_brackets, run_job, say
 from pu_geo.services.project import projects
-from pu_geo.services.train import compared_words, comparing, disagreeing, ensembling
+from pu_geo.services.train import compared_words, comparing, disagreeing, training
 from pu_geo.services.train.comparing import Comparison, Side
 from pu_geo.services.train.disagreeing import Apart
 
@@ -50,7 +50,7 @@ def _apart_lines(title: str, rows: list[Apart]) -> list[str]:
 
 def _ensemble(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
-    result = run_job(layout, "ensemble", ensembling.arguments(layout, options.runs), options)
+    result = run_job(layout, "ensemble", training.average_arguments(layout, options.runs), options)
     say(options, result, f"Run {result['run_id']}: the mean rank of {len(options.runs)} runs, {result['seconds']} s.")
 
 

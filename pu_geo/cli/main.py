@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -161,56 +162,52 @@ def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
 def _methods(options: argparse.Namespace) -> None:
     from pu_geo.services.train import training, training_times
 
-    if options.probe:
-        from pu_geo.tasks.train import probe
-
-        probe.keep(probe.measure(), training_times.speed_file())
-    known = training_times.speed()
+    groups = training.cards_by_group().items()
+    past = {
+        card.name: {preset: training_times.past(card.name, preset) for preset in card.presets}
+        for _, cards in groups
+        for card in cards
+    }
     found = [
         {
             "name": card.name, "title": card.title, "group": group, "is_default": card.name == training.DEFAULT_METHOD,
             "presets": list(card.presets), "needs": card.needs, "figures": training.figures_of(card.name),
-            "expected_seconds": {preset: {str(n): round(seconds, 1) for n, seconds in times.items()}
-                                 for preset, times in training_times.usual_times(card, known).items()},
+            "took_here": {preset: [asdict(one) for one in times] for preset, times in past[card.name].items()},
         }
-        for group, cards in training.cards_by_group().items()
+        for group, cards in groups
         for card in cards
     ]  # fmt: skip
-    lines = [f"{card.name:15} {card.title}{' (default)' if card.name == training.DEFAULT_METHOD else ''}. {card.needs}\n"
-             f"{training_times.usual_words(card, known)}"
-             for cards in training.cards_by_group().values() for card in cards]  # fmt: skip
-    lines.append(f"{training_times.measured_words(known)} They are for chips of 64 px and 30 positives.")
-    measured = {"device": known.device, "is_shipped": known.is_shipped, "measured_at": known.measured_at}
-    say(options, {"methods": found, "measured": measured}, "\n".join(lines))
+    lines = []
+    for card in (card for _, cards in groups for card in cards):
+        lines.append(
+            f"{card.name:15} {card.title}{' (default)' if card.name == training.DEFAULT_METHOD else ''}. {card.needs}"
+        )
+        for preset, times in past[card.name].items():
+            lines.append(f"{'':15} {preset:9}{times[-1].words + ' here' if times else training_times.NONE_YET}")
+    say(options, {"methods": found}, "\n".join(lines))
 
 
 def _train(options: argparse.Namespace) -> None:
     from pu_geo.services.train import training, training_times
+    from pu_geo.services.train.training import TrainingRequest
 
     layout = projects.find(options.project)
-    overrides = overrides_of(options.set)
-    training.require(
-        layout, options.method, preset=options.preset, overrides=overrides, types_from=options.types_from,
-        hold_out=options.hold_out,
-    )  # fmt: skip
-    amount = training_times.amount_of(layout)
-    if amount and not options.json:
-        expected = training_times.expected_time(options.method, options.preset, amount, training_times.speed(), overrides)
-        if expected.seconds > TELL_FROM_S:
+    request = TrainingRequest(
+        options.method, options.preset, options.seed, overrides_of(options.set), options.types_from, options.hold_out
+    )
+    training.require(layout, request)
+    if not options.json and not request.overrides:
+        n_chips = training.data_summary(layout).n_chips
+        expected = training_times.expected_seconds(request.method, request.preset, n_chips)
+        if expected and expected[1] > TELL_FROM_S:
+            takes = training_times.words(request.method, request.preset, n_chips)
             more = f" Ctrl-C stops it; `pu-geo jobs {options.project}` names it, `... resume ID` goes on."
-            print(f"Takes {expected.words}{'' if options.detach else more}", file=sys.stderr, flush=True)
+            print(f"Takes {takes}.{'' if options.detach else more}", file=sys.stderr, flush=True)
     if options.detach:
-        job_id = training.start(
-            layout, options.method, preset=options.preset, seed=options.seed, overrides=overrides,
-            types_from=options.types_from, hold_out=options.hold_out,
-        )  # fmt: skip
+        job_id = training.start(layout, request)
         say(options, {"job_id": job_id}, f"Started job {job_id}. Follow it with `pu-geo jobs {options.project}`.")
         return
-    args = {
-        "method": options.method, "preset": options.preset, "seed": options.seed, "overrides": overrides,
-        "types_from": options.types_from, "hold_out": options.hold_out,
-    }  # fmt: skip
-    result = run_job(layout, "train", args, options)
+    result = run_job(layout, "train", request.as_args(), options)
     say(options, result, _run_words(layout, result))
 
 

@@ -111,10 +111,9 @@ def _label_verb(verbs: Verbs) -> None:
 
 def _run_verbs(verbs: Verbs) -> None:
     verb_of(verbs, "rank", "Rank all buildings with the instant ranker; makes a run.", "joplin.pugeo")
-    verb = verb_of(
-        verbs, "methods", "List the methods, what they need, and how long presets take.", "--probe --json", project=False
+    verb_of(
+        verbs, "methods", "List the methods, what they need, and how long presets took here.", "--json", project=False
     )  # fmt: skip
-    verb.add_argument("--probe", action="store_true", help="measure this machine before, which takes about 15 seconds")
     verb = verb_of(verbs, "train", "Train a method and score all buildings; makes a run.", "joplin.pugeo")
     verb.add_argument(
         "--method", default=DEFAULT_METHOD, help="ncpu, pucl, ...: `pu-geo methods` lists them (default %(default)s)"

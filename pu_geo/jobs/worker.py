@@ -45,7 +45,6 @@ TASKS = {
     "embed": "pu_geo.tasks.explore.embed:embed",
     "cluster": "pu_geo.tasks.explore.cluster:cluster",
     "outliers": "pu_geo.tasks.explore.outliers:find_outliers",
-    "probe": "pu_geo.tasks.train.probe:probe",
     "discover": "pu_geo.tasks.explore.discover:discover",
     "export": "pu_geo.tasks.damage_map.export:export",
     "export_selection": "pu_geo.tasks.explore.export_selection:export_selection",

@@ -224,7 +224,6 @@ def test_a_training_without_a_method_starts_the_recommended_one(
     capsys: pytest.CaptureFixture[str], project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))
-    monkeypatch.setattr(training_times, "amount_of", lambda layout: None)  # there are no chips on disk
     with store.connect(project) as db:
         contents.add_chip_set(db, "set", "post", 16, 20)
         labels.append(db, [LabelOp(f"{i}", f"b{i}", "positive") for i in range(8)], analyst="ann", screen="map")
@@ -257,29 +256,19 @@ def test_every_verb_of_the_parser_does_something() -> None:
     assert set(subparsers._group_actions[0].choices or ()) == set(cli.COMMANDS)
 
 
-def test_methods_tell_how_long_presets_take(capsys: pytest.CaptureFixture[str]) -> None:
+def test_methods_tell_how_long_presets_took_here(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    training_times.remember(training.TrainingRequest("ncpu", "quick"), 383, 12.3)
     code, out, _ = run(capsys, "methods", "--json")
-    told = json.loads(out)
+    told = json.loads(out)["methods"]
     assert code == 0
-    assert told["measured"]["is_shipped"] is True
-    assert [row["name"] for row in told["methods"] if row["is_default"]] == [training.DEFAULT_METHOD]
-    ncpu = next(row for row in told["methods"] if row["name"] == "ncpu")
-    assert list(ncpu["expected_seconds"]) == ncpu["presets"] == ["quick", "standard", "paper"]
-    assert all(0 < times["1000"] < times["20000"] for times in ncpu["expected_seconds"].values())
+    assert [row["name"] for row in told if row["is_default"]] == [training.DEFAULT_METHOD]
+    ncpu = next(row for row in told if row["name"] == "ncpu")
+    assert ncpu["presets"] == ["quick", "standard", "paper"]
+    assert ncpu["took_here"] == {"quick": [{"n_chips": 383, "seconds": 12.3}], "standard": [], "paper": []}
     words = run(capsys, "methods")[1]
     assert words.count(" (default).") == 1
-    assert "for 20,000 chips" in words
-    assert "this machine was not measured yet" in words
-
-
-def test_methods_can_measure_this_machine_before(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from dataclasses import replace
-
-    from pu_geo.methods.expected_time import REFERENCE, machine_name
-    from pu_geo.tasks.train import probe
-
-    monkeypatch.setattr(probe, "measure", lambda: replace(REFERENCE, machine=machine_name(), device="a slow machine"))
-    assert json.loads(run(capsys, "methods", "--probe", "--json")[1])["measured"]["device"] == "a slow machine"
-    assert "a slow machine" in run(capsys, "methods")[1]  # it is kept
+    assert "quick    12 s for 383 chips here" in words
+    assert training_times.NONE_YET in words

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,11 +19,13 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, collapse, estimates, pupl
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
+from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
+from pu_geo.services.train import training_times
 from pu_geo.tasks.imagery.chip import facts_of, why_not_assessed
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.held_out import set_aside, unlabeled_to_judge
@@ -94,18 +97,11 @@ def rank(job: Job) -> dict[str, object]:
     return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
 
 
-def train(
-    job: Job, *, method: str, preset: str, seed: int = 0, overrides: Mapping[str, str] | None = None,
-    types_from: str | None = None, hold_out: int = 0,
-) -> dict[str, object]:  # fmt: skip
+def train(job: Job, **args: Any) -> dict[str, object]:
     """Train a method from the catalog and store the run. Started again, it goes on after its last checkpoint.
 
     Args:
-        method: a name in `methods.catalog.METHODS`.
-        preset: one of the method's presets.
-        overrides: settings that differ from the preset, as text.
-        types_from: attribute of the footprints that names the kind of damage of the positives; one kind if None.
-        hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
+        args: of a `TrainingRequest`.
 
     Returns:
         {"run_id", "n_positive", "n_unlabeled", "seconds"}
@@ -116,12 +112,13 @@ def train(
     began, stored = time.monotonic(), stored_before(job)
     if stored:
         return stored
-    card = catalog.card(method)
-    settings = catalog.settings_for(method, preset, overrides or {})
+    request = TrainingRequest(**args)
+    card, settings, seed, types_from = request.card, request.settings, request.seed, request.types_from
     kept = job.folder / "checkpoints"
+    is_fresh = not kept.exists()
     inputs = read_inputs(job.layout, kept)
     require_labels(card, inputs.pu)
-    pu, held_out = set_aside(inputs.pu, hold_out, seed, card)
+    pu, held_out = set_aside(inputs.pu, request.hold_out, seed, card)
     inputs = inputs.with_clicks(pu, types_from)
     job.report(0.02, f"loading chips for {card.title}")
     data = inputs.data(job.layout, settings, types_from)
@@ -136,17 +133,19 @@ def train(
     settings = with_class_prior(settings, inputs.prior_of(share), run)
     start_share = inputs.share_to_start_from()
     run.look = TrainingMonitor(job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type)
-    model = catalog.load_fit(method)(data, settings, run)
+    model = catalog.load_fit(request.method)(data, settings, run)
     job.report(0.95, "scoring all buildings")
     scores = model.score(data.inputs.array)
     threshold = first_threshold(scores, pu, start_share, card.score_type)
     outcome = Outcome(
-        method, preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
+        request.method, request.preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
         settings=asdict(settings), device=named, warnings=run.warnings, held_out=held_out,
         write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from)),
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
+    if is_fresh:
+        training_times.remember(request, len(scores), float(str(result["seconds"])))
     return result
 
 

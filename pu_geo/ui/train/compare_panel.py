@@ -9,10 +9,10 @@ import streamlit as st
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.explore import exploring
-from pu_geo.services.train import compared_words, comparing, disagreeing, ensembling, training
+from pu_geo.services.train import compared_words, comparing, disagreeing, training
 from pu_geo.services.train.comparing import Comparison, Side
 from pu_geo.services.train.disagreeing import Apart
-from pu_geo.services.train.run_names import run_name
+from pu_geo.services.train.training import run_name
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.train import compare_figures
@@ -31,7 +31,7 @@ def draw(layout: Layout, found: Sequence[RunFacts]) -> None:
         return
     if st.toggle("Compare runs", key="compare-runs"):
         _opened(layout, found)
-    job_card.watch(layout, ensembling.ENSEMBLE_TASKS, body=_result)
+    job_card.watch(layout, training.ENSEMBLE_TASKS, body=_result)
 
 
 @st.fragment
@@ -160,7 +160,7 @@ def _average(layout: Layout, found: Sequence[RunFacts]) -> None:
     )  # fmt: skip
     if go.button("Average their ranks", key="average", disabled=len(wanted) < 2):
         with frame.show_errors():
-            ensembling.start(layout, wanted)
+            training.start_average(layout, wanted)
             st.rerun()
 
 

@@ -12,7 +12,6 @@ import streamlit as st
 from pu_geo import jobs
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
-from pu_geo.services.train import training
 from pu_geo.ui.frame import plain
 
 Point = Mapping[str, Any]
@@ -47,26 +46,6 @@ def body(layout: Layout, job: JobView) -> None:
         _sheet(jobs.folder_of(layout, job.job_id), job.job_id, looks)
     if job.state == "done":
         st.caption(_result_words(job))
-
-
-def hold_out_field(card: training.MethodCard, n_positive: int) -> int:
-    """Ask how many positives a training shall not learn from, so that it can be judged by them.
-
-    Args:
-        card: of the method; it keeps the positives it needs.
-        n_positive: positives of the project now.
-
-    Returns:
-        From 0 on; what `training.proposed_hold_out` proposes unless a person chose another number.
-    """
-    most = max(n_positive - card.min_positives, 0)
-    proposed = min(training.proposed_hold_out(n_positive), most)
-    given = st.number_input(
-        "Held-out clicks", 0, most, proposed, key=f"hold-out-{card.name}-{n_positive}",
-        help="Positives that this training does not learn from. They tell how much damage it finds that it was not shown; "
-        "it takes 10 to judge. Below 50 positives each one teaches more than it judges, so none is proposed.",
-    )  # fmt: skip
-    return int(given)
 
 
 def _stage(job: JobView) -> list[Point]:

@@ -11,7 +11,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.project import choices
 from pu_geo.services.train import run_card
-from pu_geo.services.train.run_names import run_name
+from pu_geo.services.train.training import run_name
 from pu_geo.ui import frame
 
 _FILES: dict[str, tuple[str, str, Callable[[dict[str, object]], str]]] = {

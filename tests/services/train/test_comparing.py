@@ -18,7 +18,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, decisions, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.damage_map import auditing
-from pu_geo.services.train import compared_words, comparing, disagreeing, ensembling, judging
+from pu_geo.services.train import compared_words, comparing, disagreeing, judging, training
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_runs_of_other_chips_are_compared_on_what_both_have(made: tuple[Layout, 
     assert (found.ranked.ids[0], len(found.ranked.ids), found.ranked.n_left_out) == ("b100", 300, 0)
     assert found.check is None
     with pytest.raises(PuGeoError, match="the chips set, newer-1 the chips newer"):
-        ensembling.start(layout, [RUN, "newer-1"])
+        training.start_average(layout, [RUN, "newer-1"])
     assert not jobs.all_jobs(layout)
 
 
