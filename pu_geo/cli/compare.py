@@ -6,9 +6,8 @@ import argparse
 
 from pu_geo.cli.run import in_brackets, run_job, say
 from pu_geo.services.project import projects
-from pu_geo.services.train import compared_words, comparing, disagreeing, training
-from pu_geo.services.train.comparing import Comparison, Side
-from pu_geo.services.train.disagreeing import Apart
+from pu_geo.services.train import comparing, training
+from pu_geo.services.train.comparing import Comparison, Disagreement, Side
 
 N_SHOWN = 5
 
@@ -16,10 +15,10 @@ N_SHOWN = 5
 def _compare(options: argparse.Namespace) -> None:
     layout = projects.find(options.project)
     found = comparing.compare(layout, *options.runs)
-    told = compared_words.as_json(layout, found)
-    higher, lower = disagreeing.most_apart(layout, found, N_SHOWN)
+    told = comparing.as_json(layout, found)
+    higher, lower = comparing.most_disagreeing(layout, found, N_SHOWN)
     names = [f"A = {found.sides[0].facts.run_id}", f"B = {found.sides[1].facts.run_id}"]
-    lines = [*names, *compared_words.agreement_words(found), *_side_lines(found)]
+    lines = [*names, *comparing.agreement_words(found), *_side_lines(found)]
     lines += [*_apart_lines("A high, B low", higher), *_apart_lines("B high, A low", lower)]
     say(options, told, "\n".join(lines))
 
@@ -33,17 +32,17 @@ def _side_lines(found: Comparison) -> list[str]:
 
 
 def _figures(side: Side) -> list[str]:
-    told = [f"PU criterion {compared_words.criterion_words(side)}."]
+    told = [f"PU criterion {comparing.criterion_words(side)}."]
     if side.audited is not None:
         precision, recall = (
-            compared_words.share_words(side.audited.precision),
-            compared_words.share_words(side.audited.recall),
+            comparing.share_words(side.audited.precision),
+            comparing.share_words(side.audited.recall),
         )
         told.append(f"precision {precision}, recall {recall} at its threshold {side.facts.threshold:.3f}.")
     return told
 
 
-def _apart_lines(title: str, rows: list[Apart]) -> list[str]:
+def _apart_lines(title: str, rows: list[Disagreement]) -> list[str]:
     found = [f"  {row.building_id}: {row.places[0]:,} in A, {row.places[1]:,} in B{in_brackets(row.label)}" for row in rows]
     return [f"{title}:", *(found or ["  none"])]
 

@@ -94,7 +94,7 @@ def data_summary(layout: Layout) -> DataSummary:
 
 
 def proposed_hold_out(n_positive: int) -> int:
-    """Say how many positives a training had better not learn from, so that it can be judged by them.
+    """Return how many positives a training had better not learn from, so that it can be judged by them.
 
     None below 50 positives, where each one teaches more than it judges; then one in five, 100 at most.
     """
@@ -172,7 +172,7 @@ def pin(layout: Layout, run_id: str) -> None:
 
 
 def recommendation() -> str:
-    """Say what to train and why. How much is damaged is not said: clicks alone can't tell, see `auditing.how_many`."""
+    """Return what to train and why. It names no share of damage: clicks alone know none, see `auditing.how_many`."""
     return (
         f"Train the {name_within(DEFAULT_METHOD)}: it was ahead of the instant ranker on both real events that were measured, with little damage and with much; "
         "NcPU and PUCL are second opinions."
