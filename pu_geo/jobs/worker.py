@@ -47,7 +47,7 @@ TASKS = {
     "outliers": "pu_geo.tasks.explore.outliers:find_outliers",
     "discover": "pu_geo.tasks.explore.discover:discover",
     "export": "pu_geo.tasks.damage_map.export:export",
-    "export_selection": "pu_geo.tasks.explore.export_selection:export_selection",
+    "export_selection": "pu_geo.tasks.damage_map.export:export_selection",
     "publish": "pu_geo.tasks.damage_map.publish:publish",
 }
 FORMER_ARGUMENTS = ("audit",)

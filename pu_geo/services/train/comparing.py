@@ -22,7 +22,7 @@ from pu_geo.analysis import agreement, assessability
 from pu_geo.analysis.audit.design import AtThreshold
 from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, Judgement, is_unlabeled, pu_criterion
 from pu_geo.errors import PuGeoError
-from pu_geo.project import contents, ensembles, labels, pseudo_positives, runs, store
+from pu_geo.project import contents, labels, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, random_audits
@@ -276,7 +276,7 @@ def _learned(db: sqlite3.Connection, layout: Layout, facts: RunFacts, ids: Seque
     if facts.n_accepted:
         accepted = pseudo_positives.ever_accepted_ids(db, facts.created_at)
         learned |= np.fromiter((building in accepted for building in ids), np.bool_, len(ids))
-    for member in ensembles.members_of(db, facts):
+    for member in runs.members_of(db, facts):
         learned |= _learned(db, layout, member, ids, rows)
     return learned
 

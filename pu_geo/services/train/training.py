@@ -10,7 +10,7 @@ from pu_geo.errors import TrainingError
 from pu_geo.jobs import JobView, device_queue
 from pu_geo.methods import catalog, measured
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
-from pu_geo.project import contents, ensembles, labels, runs, store
+from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import SUFFIX, Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.project import choices
@@ -220,4 +220,4 @@ def average_arguments(layout: Layout, run_ids: Sequence[str]) -> dict[str, objec
         ProjectError: if they cannot be averaged.
     """
     with store.connect(layout) as db:
-        return {"run_ids": [facts.run_id for facts in ensembles.members(db, run_ids)]}
+        return {"run_ids": [facts.run_id for facts in runs.members(db, run_ids)]}
