@@ -242,6 +242,9 @@ def test_train_tells_how_long_a_preset_took_on_this_machine(finished: Layout) ->
     training_times.remember(training_times.TrainingRequest("ncpu", "quick"), 40, 60.0)
     app = show("train", finished)
     assert "Preset quick: 30 s to 60 s for your 20 chips, by past runs on this machine." in words(app)
+    assert not app.warning
+    training_times.remember(training_times.TrainingRequest("propagation", "quick"), 20, 7200.0)
+    assert any("2 hours for your 20 chips" in warning.value for warning in show("train", finished).warning)
     app.text_input(key="set-ncpu-quick-epochs").set_value("nonsense").run()
     assert not app.exception
     assert "for your 20 chips" not in words(app), "it was measured with the settings of the preset"

@@ -13,6 +13,7 @@ from pu_geo.services.train.training import DataSummary, TrainingRequest
 from pu_geo.ui import frame
 
 _CARDS_A_ROW = 3
+_LONG_S = 3600.0
 
 
 def draw(layout: Layout, data: DataSummary) -> None:
@@ -44,7 +45,7 @@ def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
             )  # fmt: skip
         changed = _settings(card, preset)
     if data.n_chips and not changed:
-        st.caption(f":material/schedule: Preset {preset}: {training_times.words(card.name, preset, data.n_chips)}.")
+        _expected_time(card.name, preset, data.n_chips)
     reason = training.why_not(layout, card.name, hold_out)
     if reason:
         st.caption(f":orange[{reason}]")
@@ -53,6 +54,16 @@ def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
         with frame.show_errors():
             training.start(layout, TrainingRequest(card.name, preset, int(seed), changed, types_from, hold_out))
             st.rerun()
+
+
+def _expected_time(method: str, preset: str, n_chips: int) -> None:
+    """Draw how long a training may take; a warning where it may be long."""
+    words = f"Preset {preset}: {training_times.words(method, preset, n_chips)}."
+    expected = training_times.expected_seconds(method, preset, n_chips)
+    if expected and expected[1] > _LONG_S:
+        st.warning(words, icon=":material/hourglass_top:")
+    else:
+        st.caption(f":material/schedule: {words}")
 
 
 def _figures(lines: Sequence[str]) -> None:
