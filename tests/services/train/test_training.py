@@ -10,7 +10,6 @@ import pytest
 from mapped_parts import RUN, mapped_project
 
 from pu_geo import jobs
-from pu_geo.cli.parser import build_parser
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.project import contents, labels, runs, store
@@ -89,9 +88,16 @@ def test_a_job_keeps_the_request_as_plain_values(clicked: Layout, monkeypatch: p
     assert TrainingRequest(**json.loads(json.dumps(asked[0]))) == request
 
 
-def test_the_command_line_takes_a_number() -> None:
-    words = ["train", "p.pugeo", "--method", "ncpu"]
-    assert build_parser("1").parse_args(words).hold_out == 0
-    assert build_parser("1").parse_args([*words, "--hold-out", "20"]).hold_out == 20
-    with pytest.raises(SystemExit):
-        build_parser("1").parse_args([*words, "--hold-out", "-1"])
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"hold_out": -1}, "hold_out is -1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"preset": "slow"}, "no preset 'slow'"),
+        ({"method": "magic"}, "no method 'magic'"),
+        ({"overrides": {"epochs": "many"}}, "epochs is 'many'"),
+    ],
+)
+def test_a_request_is_refused_where_it_is_made(wrong: dict[str, object], words: str) -> None:
+    with pytest.raises(TrainingError, match=words):
+        TrainingRequest(**{"method": "ncpu", "preset": "quick", **wrong})  # type: ignore[arg-type]
