@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import RunFacts
 from pu_geo.services.project import projects
+from pu_geo.services.train import training_times
 
 PAGES = ("project", "imagery", "annotate", "train", "explore", "damage_map")
 
@@ -236,32 +236,15 @@ def test_the_next_round_without_a_scene_cannot_begin(finished: Layout) -> None:
     assert next(button for button in app.button if button.label == "Begin the next round").disabled
 
 
-def test_train_tells_how_long_a_preset_takes_and_warns_of_a_long_one(finished: Layout) -> None:
+def test_train_tells_how_long_a_preset_took_on_this_machine(finished: Layout) -> None:
     app = show("train", finished)
-    assert "Preset quick: about 4 s for your 20 chips on two CPU cores." in words(app)
-    assert "this machine was not measured yet" in words(app)
-    preset = app.selectbox(key="preset-ncpu")
-    assert preset.options[0].startswith("quick (about ")
-    app.text_input(key="set-ncpu-quick-epochs").set_value("5000").run()
-    app.text_input(key="set-ncpu-quick-max_steps").set_value("1e7").run()
-    assert "Preset quick: about 20 s for your 20 chips" in words(app)
+    assert "Preset quick: no run of this preset on this machine yet." in words(app)
+    training_times.remember(training_times.TrainingRequest("ncpu", "quick"), 40, 60.0)
+    app = show("train", finished)
+    assert "Preset quick: 30 s to 60 s for your 20 chips, by past runs on this machine." in words(app)
     assert not app.warning
+    training_times.remember(training_times.TrainingRequest("propagation", "quick"), 20, 7200.0)
+    assert any("2 hours for your 20 chips" in warning.value for warning in show("train", finished).warning)
     app.text_input(key="set-ncpu-quick-epochs").set_value("nonsense").run()
     assert not app.exception
-    app.text_input(key="set-ncpu-quick-epochs").set_value("60").run()
-    app.selectbox(key="set-ncpu-quick-backbone").set_value("preact_resnet18").run()
-    app.text_input(key="set-ncpu-quick-epochs").set_value("5000").run()
-    assert any("hours for your 20 chips on two CPU cores; meant for a GPU" in warning.value for warning in app.warning)
-
-
-def test_train_measures_this_machine_in_the_background(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pu_geo import jobs
-
-    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))  # measuring itself has tests of its own
-    app = show("train", finished)
-    app.button(key="measure").click().run()
-    assert not app.exception
-    (job,) = jobs.all_jobs(finished)
-    assert job.task == "probe"
-    assert job.args == {"into": str(projects.home() / "speed.json")}
-    assert "Measuring this machine" in words(app)
+    assert "for your 20 chips" not in words(app), "it was measured with the settings of the preset"

@@ -33,7 +33,6 @@ TITLES = {
     "cluster": "Clustering",
     "outliers": "Looking for odd chips and duplicates",
     "discover": "Looking for further kinds of damage",
-    "probe": "Measuring this machine",
     "export": "Export",
     "export_selection": "Exporting a selection",
     "publish": "Export",
