@@ -21,7 +21,7 @@ from pu_geo.analysis.queue import QueueState
 from pu_geo.project import contents, labels, queues, rounds, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet
-from pu_geo.services.annotate import labeling
+from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.preparation import chip_facts
 
 LENGTH = 20
@@ -79,7 +79,7 @@ def current(layout: Layout, analyst: str) -> StoredQueue | None:
 
 
 def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAULT_MIX) -> StoredQueue | None:
-    """Make the queue that comes after `done`; the same wish asked twice gets the same queue.
+    """Make the queue that comes after `done`; asked twice, it is the same one.
 
     Args:
         done: id of the queue that the analyst is through with; None for the first one.
@@ -131,7 +131,7 @@ def standing(layout: Layout) -> LabelState | None:
         ids,
         is_labeled | is_hidden,
         np.array([label == "positive" for label in said], np.bool_),
-        labeling.scores_now(layout),
+        ranking.scores_now(layout),
         teaches,
     )
 
@@ -161,7 +161,7 @@ def _next(layout: Layout, chip_set: str, now: LabelState, mix: Mix) -> dict[str,
     state = replace(state, is_shown=state.is_shown | np.isin(np.arange(len(now.ids)), list(silent)))
     items += [{"building_id": now.ids[row], "kind": "explore", "why": why, "inclusion": None} for row, why in silent.items()]
     if len(items) < LENGTH:
-        features = labeling.plain_features(layout, chip_set)
+        features = ranking.plain_features(layout, chip_set)
         places, n = _centres_m(layout, chip_set), LENGTH - len(items)
         chosen = queues_ahead.next_queue(now.scores, features, places, state, mix=mix, n=n, seed=0)
         state = chosen.state

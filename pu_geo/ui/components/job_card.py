@@ -194,3 +194,9 @@ def _whole_log(folder: Path) -> str:
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def watch_unless_done(layout: Layout, tasks: Sequence[str]) -> bool:
+    """Draw the card of a job whose result is shown elsewhere, unless it ended well; return whether one is active."""
+    newest = next((job for job in jobs.all_jobs(layout) if job.task in tasks), None)
+    return newest is not None and newest.state != "done" and watch(layout, tasks)
