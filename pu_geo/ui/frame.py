@@ -68,7 +68,7 @@ def shifts(token: str) -> bytes | None:
 def plain(text: str) -> str:
     """Escape Markdown, so that a name out of somebody's file is shown as it is: no link, no picture from elsewhere, no icon.
 
-    Streamlit looks for icons and addresses after backslashes are gone, so an invisible joiner breaks these up.
+    Streamlit finds icons and addresses after backslashes are gone, so an invisible joiner breaks these up.
     """
     signs = re.sub(r"([\\`*_{}\[\]()#+!|~:$<>&@-])", r"\\\1", re.sub(r"\s+", " ", text))
     return re.sub(r"(?<=[:@])(?=\S)|(?<=-)(?=\\?[->])|(?<=www)(?=\.)", "\u2060", signs, flags=re.IGNORECASE)

@@ -169,12 +169,12 @@ def _draw_end(job: JobView) -> None:
 def _progress_words(job: JobView) -> str:
     if job.is_asked_to == "cancel":
         return "stopping"
-    told = [plain(job.message), "pauses after this epoch" if job.is_asked_to == "pause" else ""]
+    parts = [plain(job.message), "pauses after this epoch" if job.is_asked_to == "pause" else ""]
     if job.seconds is not None:
-        told.append(f"{_duration(job.seconds)} so far")
+        parts.append(f"{_duration(job.seconds)} so far")
     if job.seconds_left is not None:
-        told.append(f"about {_duration(job.seconds_left)} left")
-    return " · ".join(text for text in told if text)
+        parts.append(f"about {_duration(job.seconds_left)} left")
+    return " · ".join(text for text in parts if text)
 
 
 def _draw_log(layout: Layout, job: JobView) -> None:
