@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,34 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
         "project": "Event",
     }
     assert said[page] in words(app) + "\n".join(str(metric.value) for metric in app.metric)
+
+
+def in_its_frame() -> None:
+    import runpy
+    from types import SimpleNamespace
+
+    import small_parts
+
+    from pu_geo.ui import frame
+
+    page = small_parts.REPOSITORY / "pages" / "annotate.py"
+    frame.draw({}, SimpleNamespace(run=lambda: runpy.run_path(str(page))))
+
+
+def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = AppTest.from_function(in_its_frame, default_timeout=20)
+    app.session_state["project"] = str(finished.folder)
+    app.run()
+    assert "**2** positives" in words(app)
+    opened: list[str] = []
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **how: opened.append(str(given[0])) or connect(*given, **how))
+    with store.connect(finished) as db:
+        labels.append(db, [LabelOp("3", "b3", "positive")], analyst="ann", screen="map")
+    app.run()
+    assert not app.exception
+    assert "**3** positives" in words(app)
+    assert opened == [str(finished.gpkg)] * 2, "this test's own connection, and one for the rerun"
 
 
 @pytest.mark.parametrize("panel", ["PUPL clusters", "Discovered types", "Neighbors", "Outliers"])
