@@ -14,9 +14,10 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
 from pu_geo.project import schema
-from pu_geo.project.layout import SUFFIX, Layout, find_project, replacing
+from pu_geo.project.layout import SUFFIX, Layout, find_project
 
 BUSY_MS = 20_000
 
@@ -128,7 +129,7 @@ def _back_up(layout: Layout, found: int) -> None:
     path = layout.gpkg.with_name(f"{layout.gpkg.stem}.v{found}-backup.gpkg")
     try:
         with (
-            replacing(path) as temporary,
+            atomic_write(path) as temporary,
             closing(sqlite3.connect(layout.gpkg)) as source,
             closing(sqlite3.connect(temporary)) as target,
         ):

@@ -24,11 +24,12 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo import __version__
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import PuGeoError
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import events, packed
-from pu_geo.project.layout import replacing, write_array, write_json
+from pu_geo.project.layout import write_array, write_json
 from pu_geo.project.packed import CLASSES, CURVE, EMBEDDINGS, INPUTS, LEFT_OUT, OUTCOME, PACK, SCORES, WEIGHTS, checked
 from pu_geo.project.safe_tensors import write_tensors
 from pu_geo.tasks.job import Job
@@ -247,7 +248,7 @@ def _write(folder: Path, model: TrainedModel, data: PUData) -> None:
     """Write the answers, the weights and the curve, each atomically."""
     write_array(folder / SCORES, model.score(data.inputs.array).astype(np.float32))
     write_array(folder / EMBEDDINGS, model.embed(data.inputs.plain_array).astype(np.float32))
-    with replacing(folder / WEIGHTS) as temporary:
+    with atomic_write(folder / WEIGHTS) as temporary:
         temporary.write_bytes(write_tensors({name: tensor.numpy() for name, tensor in model.state().items()}))
     write_json(folder / CURVE, {"curve": _curve(folder)})
 

@@ -15,7 +15,7 @@ from pu_geo import jobs
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import selections
-from pu_geo.tasks.explore.export_selection import export_selection
+from pu_geo.tasks.damage_map.export import export_selection
 from pu_geo.tasks.job import Job
 
 RUN = "ranker-1"

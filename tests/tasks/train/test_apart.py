@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from model_parts import N, job_of, with_chips
+from model_parts import job_of, with_chips
 from small_parts import REPOSITORY, small_project
 
-from pu_geo import cli
 from pu_geo.errors import JobCancelled, ModelError, PuGeoError, TrainingError
 from pu_geo.jobs import worker
 from pu_geo.methods import catalog
@@ -220,22 +219,3 @@ def test_the_same_chips_with_other_labels_refuse_it(trained_folder: tuple[Layout
         labels.append(db, clicks, analyst="bob", screen="map")
     with pytest.raises(ModelError, match="other labels than this project had after event 12"):
         bring_in(job_of(other, "came"), folder=str(folder))
-
-
-def test_the_commands_pack_and_bring_in(chipped: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project, folder = str(chipped.folder), tmp_path / "there"
-    chosen = ["--method", "ncpu", "--set", "epochs=2", "--set", "max_steps=4", "--hold-out", "1"]
-    assert cli.main(["pack", project, *chosen, "--out", str(folder), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["out"], told["n"], told["n_positive"], told["at_event"]) == (str(folder), N, 5, 12)
-    assert told["bytes"] == sum(path.stat().st_size for path in folder.iterdir())
-    assert cli.main(["bring-in", project, str(folder)]) == 2
-    assert "has not ended" in capsys.readouterr().err
-    assert worker.main([str(folder)]) == 0
-    capsys.readouterr()
-    assert cli.main(["bring-in", project, str(folder), "--json"]) == 0
-    run_id = json.loads(capsys.readouterr().out)["run_id"]
-    assert facts_of(chipped, run_id)["n_positive"] == 5
-    assert len(runs.array(chipped, run_id, "held_out")) == 1
-    assert cli.main(["pack", project, *chosen, "--set", "epochs", "--out", str(tmp_path / "no")]) == 2
-    assert "not of the form key=value" in capsys.readouterr().err
