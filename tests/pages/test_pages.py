@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_parts import REPOSITORY
+from small_parts import REPOSITORY, add_chips, add_run, click
 from streamlit.testing.v1 import AppTest
 
-from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import RunFacts
 from pu_geo.services.project import projects
 from pu_geo.services.train import training_times
 
@@ -42,17 +40,12 @@ def finished(project: Layout) -> Layout:
     """A project with chips, labels and a run, but no imagery on disk."""
     rng = np.random.default_rng(0)
     ids = [f"b{i}" for i in range(20)]
-    write_array(project.chips("set"), rng.integers(0, 255, (20, 6, 64, 64)).astype(np.uint8))
-    write_array(project.features("set"), rng.normal(size=(2, 20, 8)).astype(np.float16))
+    chips, features = rng.integers(0, 255, (20, 6, 64, 64)).astype(np.uint8), rng.normal(size=(2, 20, 8)).astype(np.float16)
     sheets = {"per_sheet": 64, "columns": 8, "cell_w": 64, "cell_h": 128, "n": 20, "n_sheets": 1, "has_pre": True}
-    facts = {"building_ids": ids, "nodata_share": [0.0] * 20, "bands": "pre+post", "size_px": 64, "sheets": sheets}
-    write_json(project.chip_facts("set"), facts)
-    run = RunFacts("ranker-1", "ranker", "instant", 0, {}, "set", 2, 2, 18, store.now(), 0.1, "cpu", "linear", 0.5, 0.04)
+    add_chips(project, ids, bands="pre+post", size_px=64, chips=chips, features=features, sheets=sheets)
+    click(project, "b1", "b2")
     arrays = {"embeddings": rng.normal(size=(20, 8)).astype(np.float32), "clusters": np.arange(20) % 2}
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "pre+post", 64, 20)
-        labels.append(db, [LabelOp("1", "b1", "positive"), LabelOp("2", "b2", "positive")], analyst="ann", screen="map")
-        runs.finish(db, project, run, ids=ids, scores=np.linspace(0, 1, 20, dtype=np.float32), arrays=arrays)
+    add_run(project, preset="instant", at_event=2, arrays=arrays, estimated_share=0.04)
     return project
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_parts import add_chips
 
 from pu_geo.errors import LabelError
 from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling, ranking
 
 
@@ -23,11 +24,7 @@ def with_features(project: Layout) -> Layout:
     """Chips' features in which b0 to b4 differ from the rest."""
     views = np.random.default_rng(0).normal(size=(2, 20, 8)).astype(np.float16)
     views[:, :5] += 4
-    write_array(project.features("set"), views)
-    facts = {"building_ids": [f"b{i}" for i in range(20)], "nodata_share": [0.0] * 20, "bands": "post", "size_px": 64}
-    write_json(project.chip_facts("set"), facts)
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "post", 64, 20)
+    add_chips(project, [f"b{i}" for i in range(20)], size_px=64, features=views)
     return project
 
 

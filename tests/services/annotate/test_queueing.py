@@ -6,10 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from small_parts import add_chips
 
-from pu_geo.project import contents, labels, queues, store
+from pu_geo.project import labels, queues, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.annotate import queueing, ranking
 from pu_geo.services.damage_map import auditing
 
@@ -20,12 +21,8 @@ N = 20
 def chipped(project: Layout) -> Layout:
     """20 buildings with made-up features, of which two have no data, one is positive."""
     ids = [f"b{i}" for i in range(N)]
-    write_array(project.features("set"), np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16))
-    nodata = [0.9 if i in (3, 4) else 0.0 for i in range(N)]
-    facts = {"building_ids": ids, "nodata_share": nodata, "bands": "post", "size_px": 16, "sheets": {}}
-    write_json(project.chip_facts("set"), facts)
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "post", 16, N)
+    features = np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16)
+    add_chips(project, ids, features=features, nodata_share=[0.9 if i in (3, 4) else 0.0 for i in range(N)])
     answer(project, "b0")
     return project
 

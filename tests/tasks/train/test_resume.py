@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from model_parts import job_of
+from small_parts import add_chips, click
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled
 from pu_geo.jobs import worker
 from pu_geo.jobs.status import _curve
-from pu_geo.project import contents, events, labels, runs, store
-from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.project import events, runs, store
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.train import training_times
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import train as train_task
@@ -30,25 +31,11 @@ def clicked(project: Layout) -> Layout:
     """A project with 20 chips of made-up features and six positives."""
     rng = np.random.default_rng(0)
     ids = [f"b{i}" for i in range(20)]
-    write_array(project.features("set"), rng.normal(size=(4, 20, 8)).astype(np.float16))
-    write_array(project.chips("set"), rng.integers(0, 255, (20, 6, 16, 16)).astype(np.uint8))
-    facts = {"building_ids": ids, "nodata_share": [0.0] * 20, "bands": "pre+post", "size_px": 16, "sheets": {}}
-    write_json(project.chip_facts("set"), facts)
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "pre+post", 16, 20)
-        click(project, *ids[:6])
+    features = rng.normal(size=(4, 20, 8)).astype(np.float16)
+    chips = rng.integers(0, 255, (20, 6, 16, 16)).astype(np.uint8)
+    add_chips(project, ids, bands="pre+post", chips=chips, features=features)
+    click(project, *ids[:6])
     return project
-
-
-def click(layout: Layout, *buildings: str) -> None:
-    with store.connect(layout) as db:
-        labels.append(db, [LabelOp(f"op-{b}", b, "positive") for b in buildings], analyst="ann", screen="map")
-
-
-def job_of(layout: Layout, name: str) -> Job:
-    folder = layout.folder / "jobs" / name
-    folder.mkdir(parents=True)
-    return Job(layout, folder)
 
 
 def scores(layout: Layout, result: dict[str, object]) -> np.ndarray[Any, Any]:

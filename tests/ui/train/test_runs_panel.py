@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import small_parts
 from mapped_parts import RUN, mapped_project
 from model_parts import N, with_chips
 from small_parts import small_project
@@ -31,12 +32,7 @@ runs_panel.draw_comparison(layout, training.all_runs(layout))
 
 def add_run(layout: Layout, run_id: str, *, is_reversed: bool = False, method: str = "pucl") -> None:
     scores = np.linspace(0, 1, N, dtype=np.float32)[:: -1 if is_reversed else 1].copy()
-    run = RunFacts(
-        run_id=run_id, method=method, preset="quick", seed=0, settings={}, chip_set="set", at_event=12, n_positive=6,
-        n_unlabeled=14, created_at=store.now(), seconds=1.5, device="cpu", score_type="linear", threshold=0.5,
-    )  # fmt: skip
-    with store.connect(layout) as db:
-        runs.finish(db, layout, run, ids=[f"b{i}" for i in range(N)], scores=scores, arrays={})
+    small_parts.add_run(layout, run_id, scores=scores, method=method, at_event=12, n_positive=6, n_unlabeled=14)
 
 
 @pytest.fixture
