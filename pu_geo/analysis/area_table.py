@@ -22,10 +22,7 @@ NARROW = 25.0
 
 
 def area_rows(
-    index: NDArray[np.int64],
-    names: Sequence[str],
-    pcodes: Sequence[str | None],
-    columns: Mapping[str, Sequence[object]],
+    index: NDArray[np.int64], names: Sequence[str], pcodes: Sequence[str | None], columns: Mapping[str, Sequence[object]]
 ) -> list[dict[str, object]]:
     """Sum a damage map up by area.
 
@@ -111,11 +108,7 @@ def _is(column: Sequence[object], value: object) -> Bools:
 
 
 def _estimates(
-    index: NDArray[np.int64],
-    n_areas: int,
-    is_open: Bools,
-    columns: Mapping[str, Sequence[object]],
-    confirmed: Sequence[int],
+    index: NDArray[np.int64], n_areas: int, is_open: Bools, columns: Mapping[str, Sequence[object]], confirmed: Sequence[int]
 ) -> list[tuple[float, int, int] | None]:
     """Return value, lower and upper bound of each area; None without chances."""
     known = [columns.get(name) for name in ("p_damaged", "p_low", "p_high")]

@@ -6,15 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
-from pu_geo.analysis.ranker import (
-    L2,
-    MAX_UNLABELED,
-    PreparedFeatures,
-    fit_logistic,
-    l2_for_share,
-    prepare,
-    rank_positives,
-)
+from pu_geo.analysis.ranker import L2, MAX_UNLABELED, PreparedFeatures, fit_logistic, l2_for_share, prepare, rank_positives
 from pu_geo.errors import TrainingError
 
 N_SPLITS = 5

@@ -114,10 +114,7 @@ def rank_positives(
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # these matrices are small: two threads took ten times as long as one
 def fit_logistic(
-    values: NDArray[np.float32],
-    is_positive: NDArray[np.bool_],
-    l2: float,
-    weight: NDArray[np.float32] | None = None,
+    values: NDArray[np.float32], is_positive: NDArray[np.bool_], l2: float, weight: NDArray[np.float32] | None = None
 ) -> tuple[NDArray[np.float32], float]:
     """Fit a logistic regression with L-BFGS, in float32 where it is costly.
 

@@ -52,11 +52,7 @@ def launch_app(project: str | None, *, port: int, sample: bool, browser: bool) -
                 f"Port {port} is taken: {error.strerror}.", f"Is PU-Geo running already? Else add --port {port + 1}."
             ) from error
     first = SAMPLE if sample else str(find_project(project).folder) if project else ""
-    environment = {
-        **os.environ,
-        OPEN_VARIABLE: first,
-        BROWSER_VARIABLE: "yes" if browser else "no",
-    }
+    environment = {**os.environ, OPEN_VARIABLE: first, BROWSER_VARIABLE: "yes" if browser else "no"}
     try:
         return subprocess.call([sys.executable, str(app_script()), str(port)], env=environment)
     except KeyboardInterrupt:
