@@ -12,13 +12,11 @@ from scipy.special import ndtr, ndtri
 from pu_geo.analysis.audit.bounds import Bools, Floats
 from pu_geo.errors import ShapeError
 
-TAILS = (0.025, 0.975)
-"""Quantiles that the bounds are: 95 %, as those of `p_low` and `p_high`."""
+TAILS = (0.025, 0.975)  # quantiles that the bounds are: 95 %, as those of `p_low` and `p_high`
 N_CURVES = 20
 """Equally likely curves from `p_low` to `p_high`. With 20 the outermost ones stand for 5 % each, so that they lie exactly at
 the two bounds."""
-NARROW = 25.0
-"""Variance of a count below which its distribution is worked out exactly."""
+NARROW = 25.0  # variance of a count below which its distribution is worked out exactly
 
 
 def area_rows(

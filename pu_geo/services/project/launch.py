@@ -18,11 +18,7 @@ SAMPLE = "sample"
 
 
 def app_script() -> Path:
-    """Return the path of `app.py`.
-
-    Raises:
-        PuGeoError: if it is not part of this installation.
-    """
+    """Return the path of `app.py`. Raises PuGeoError if it is not part of this installation."""
     package = Path(pu_geo.__file__).parent
     for path in (package / "_app" / "app.py", package.parent / "app.py"):
         if path.is_file():
