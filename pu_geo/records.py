@@ -24,8 +24,7 @@ MAX_COMMENT, MAX_TYPES, MAX_TYPE = 500, 20, 60
 Affine6 = tuple[float, float, float, float, float, float]
 BandTriple = tuple[int, int, int]
 
-NOT_IN_RUN = "not_in_run"
-"""Why a building that was added after a run is not assessed in its map, and in the view for QGIS."""
+NOT_IN_RUN = "not_in_run"  # why a building that was added after a run is not assessed in its map, and in the view for QGIS
 DEFAULT_METHOD = "propagation"
 """What is trained where nobody chooses, and whose map is shown where nobody chose, published or audited one: ahead of the
 instant ranker on both real events that were measured (docs/tables.md)."""

@@ -161,11 +161,7 @@ def newer_words(layout: Layout, run_id: str) -> list[str]:
 
 
 def start_adding_areas(layout: Layout, path: str, layer: str) -> str:
-    """Start the job that reads areas such as districts; return its id.
-
-    Raises:
-        PuGeoError: if no path is given.
-    """
+    """Start the job that reads areas such as districts; return its id. Raises PuGeoError if no path is given."""
     if not path:
         raise PuGeoError("No file of areas was named.", "Write the path of a GeoJSON or GeoPackage file of polygons.")
     return jobs.start(layout, "add_areas", {"path": path, "layer": areas.checked_layer(layer)})

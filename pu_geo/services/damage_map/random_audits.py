@@ -88,11 +88,7 @@ def begin_stop_check(layout: Layout, analyst: str) -> Check:
 
 
 def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
-    """Begin the audit of a run's map with n checks.
-
-    Raises:
-        PuGeoError: if n is out of range, or nothing is left to check.
-    """
+    """Begin the audit of a run's map with n checks. Raises PuGeoError if n is out of range, or nothing is left to check."""
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), np.float64)

@@ -91,11 +91,7 @@ class Inspected:
     seeds: Sequence[Mapping[str, Any]]
 
     def rows_of(self, name: str) -> NDArray[np.int64]:
-        """Return the rows of a cluster, int64.
-
-        Raises:
-            ProjectError: if there is no such cluster any more.
-        """
+        """Return the rows of a cluster, int64. Raises ProjectError if there is no such cluster any more."""
         if name not in self.names:
             raise ProjectError(
                 f"There is no cluster {name!r} any more.", "Look at the clusters anew: someone split or merged it.",
@@ -420,11 +416,7 @@ def split(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analy
 
 
 def merge(layout: Layout, run_id: str, inspected: Inspected, first: str, second: str, *, analyst: str) -> str:
-    """Make one cluster of two; return its name.
-
-    Raises:
-        ProjectError: if one of them is not there, or they are the same.
-    """
+    """Make one cluster of two; return its name. Raises ProjectError if one of them is not there, or they are the same."""
     for name in (first, second):
         inspected.rows_of(name)
     if first == second:

@@ -151,11 +151,7 @@ def why_not(layout: Layout) -> str | None:
 
 
 def start(layout: Layout, *, n_groups: int | None = None, n_seeds: int = N_SEEDS, seed: int = 0) -> str:
-    """Start the job that proposes groups; return its id.
-
-    Raises:
-        ProjectError: if it cannot start.
-    """
+    """Start the job that proposes groups; return its id. Raises ProjectError if it cannot start."""
     if problem := why_not(layout):
         raise ProjectError(problem, "Do that first.", kind="discovery")
     return jobs.start(layout, DISCOVER_TASKS[0], arguments(n_groups=n_groups, n_seeds=n_seeds, seed=seed))

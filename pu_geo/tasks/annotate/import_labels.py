@@ -27,8 +27,7 @@ from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
 MAX_BYTES = 200_000_000
 _ALIASES = {name: label for label, name in LABEL_NAMES.items()}
 _DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at")
-_SOURCES = ("kind", "label_source")
-"""Columns of label files and of damage maps that say how an answer came."""
+_SOURCES = ("kind", "label_source")  # columns of label files and of damage maps that say how an answer came
 _ORIGIN = ("analyst", "at")  # whose answer it is and when they gave it: no part of the answer
 _OF_MAP = ("analyst", "at", "reason", "shown", "inclusion")
 _NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")

@@ -47,8 +47,7 @@ from pu_geo.tasks.imagery.chip import facts_of, why_not_assessed
 
 SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
-GRADES = ("destroyed", "major", "minor", "possible")
-"""Damage types that are grades, the worst first."""
+GRADES = ("destroyed", "major", "minor", "possible")  # damage types that are grades, the worst first
 
 
 def build_damage_map(
