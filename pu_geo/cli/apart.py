@@ -1,4 +1,4 @@
-"""The verb `card`, and `pack` and `bring-in`, which let a training run on another machine."""
+"""The verb `card`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from pu_geo.cli.run import absolute, overrides_of, run_job, say
+from pu_geo.cli.run import say
 from pu_geo.errors import PuGeoError, writing
 from pu_geo.services.project import projects
 from pu_geo.services.train import run_card
@@ -32,26 +32,4 @@ def _card(options: argparse.Namespace) -> None:
     say(options, {"run_id": run_id, "out": str(out)}, f"Wrote the card of {run_id} to {out}.")
 
 
-def _pack(options: argparse.Namespace) -> None:
-    from pu_geo.tasks.train.pack import pack
-
-    found = pack(
-        projects.find(options.project), options.out, method=options.method, preset=options.preset, seed=options.seed,
-        overrides=overrides_of(options.set), types_from=options.types_from, hold_out=options.hold_out,
-    )  # fmt: skip
-    lines = [
-        f"Packed {found['n']:,} buildings with {found['n_positive']} positives into {found['out']} ({found['bytes']:,} bytes).",
-        "Copy it to the other machine, and pu_geo beside it; there: python -m pu_geo.jobs.worker FOLDER",
-        f"Copy the folder back, and: pu-geo bring-in {options.project} FOLDER",
-    ]
-    say(options, found, "\n".join(lines))
-
-
-def _bring_in(options: argparse.Namespace) -> None:
-    result = run_job(projects.find(options.project), "bring_in", {"folder": absolute([options.folder])[0]}, options)
-    say(
-        options, result, f"Run {result['run_id']}: {result['n_positive']} positives, trained apart in {result['seconds']} s."
-    )
-
-
-COMMANDS = {"card": _card, "pack": _pack, "bring-in": _bring_in}
+COMMANDS = {"card": _card}

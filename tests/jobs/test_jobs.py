@@ -62,7 +62,7 @@ def sleeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     launcher.write_text(
         f"#!{sys.executable}\nimport sys, runpy\nsys.path.insert(0, {str(tmp_path)!r})\n"
         "import pu_geo.jobs.worker as w\nw.TASKS.update(sleep='sleep_task:sleep', turn='sleep_task:sleep', hang='sleep_task:hang')\n"
-        "w.turns.TASKS = ('turn',)\nsys.exit(w.main(sys.argv[4:]))\n"
+        "w.device_queue.TASKS = ('turn',)\nsys.exit(w.main(sys.argv[4:]))\n"
     )
     launcher.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(launcher))
@@ -322,6 +322,18 @@ def test_dismissed_job_is_shown_no_more_and_comes_back_when_it_goes_on(project: 
     fresh = jobs.retry(project, job_id)
     assert [(job.job_id, job.task, job.args) for job in jobs.all_jobs(project)] == [(fresh, "sleep", {"seconds": 600})]
     jobs.cancel(project, fresh, wait=True)
+
+
+def test_job_of_a_task_that_is_gone_is_listed_and_not_started_again(project: Layout) -> None:
+    folder = jobs.create(project, "bring_in", {"folder": "/elsewhere"})
+    events.append(folder, "launched")
+    events.append(folder, "failed", {"problem": "It has not ended.", "hint": "Wait."})
+    (job,) = jobs.all_jobs(project)
+    assert (job.task, job.state, job.problem) == ("bring_in", "failed", "It has not ended.")
+    for again in (jobs.retry, jobs.resume):
+        with pytest.raises(JobError, match=r"older PU-Geo; this version has no such task.*runs import"):
+            again(project, job.job_id)
+    assert [job.job_id for job in jobs.all_jobs(project)] == [folder.name]
 
 
 def held_up(work: Callable[[], object], lock: Path) -> bool:

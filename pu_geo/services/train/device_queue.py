@@ -14,7 +14,7 @@ class InLine:
     """One job in the line.
 
     Attributes:
-        project: name of its project's folder; of its own one for a packed training.
+        project: name of its project's folder.
         is_here: whether that is the project asked for.
     """
 
@@ -29,6 +29,5 @@ def line(layout: Layout) -> list[InLine]:
     for ticket in device_queue.line():
         job = jobs.of_folder(ticket.folder)
         if job is not None:
-            project = ticket.project or ticket.folder
-            found.append(InLine(project.name.removesuffix(SUFFIX), project == layout.folder, job))
+            found.append(InLine(ticket.project.name.removesuffix(SUFFIX), ticket.project == layout.folder, job))
     return found
