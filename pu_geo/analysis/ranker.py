@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from pu_geo.analysis.balance import L2, side_weights
+from pu_geo.analysis.pupl import one_blas_thread
 from pu_geo.errors import ShapeError, TrainingError
 
 MAX_UNLABELED = 3000
@@ -101,7 +101,7 @@ def rank_positives(
     return (0.5 * (1 + np.tanh(margin / 2))).astype(np.float32)
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # these matrices are small: two threads took ten times as long as one
+@one_blas_thread()  # these matrices are small: two threads took ten times as long as one
 def fit_logistic(
     values: NDArray[np.float32],
     is_positive: NDArray[np.bool_],

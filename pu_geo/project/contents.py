@@ -11,7 +11,6 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError, ProjectError
@@ -125,6 +124,8 @@ def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
 
 def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int]:
     """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new."""
+    import shapely  # not where a training alone runs
+
     srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
     bounds = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object)))
     known = dict(db.execute("SELECT building_id, geom FROM footprints"))

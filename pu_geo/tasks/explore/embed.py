@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from pu_geo.analysis import projection
 from pu_geo.errors import JobCancelled, ModelError
 from pu_geo.project import contents, runs, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import RunFacts
 from pu_geo.tasks.explore.embed_again import embed_again
-from pu_geo.tasks.imagery.chip import load_chip_set
 from pu_geo.tasks.job import Job
 
 UMAP_FILE, NOTE_FILE, NEW_FILE = "umap", "umap.json", "umap_new"
@@ -81,7 +81,7 @@ def _place(
     if newest is None or newest == facts.chip_set:
         return [], nothing, ""
     there = set(runs.building_ids_of(job.layout, facts.run_id))
-    order = load_chip_set(job.layout, newest).building_ids
+    order = chip_facts(job.layout, newest)["building_ids"]
     rows = [row for row, building in enumerate(order) if building not in there]
     if not rows:
         return [], nothing, ""

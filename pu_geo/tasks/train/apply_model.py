@@ -17,10 +17,10 @@ from pu_geo.errors import ModelError
 from pu_geo.features import rcf
 from pu_geo.methods import catalog
 from pu_geo.project import contents, model_files, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import replacing
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts
-from pu_geo.tasks.imagery.chip import facts_of
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
 from pu_geo.tasks.train.model_card import sha256_of_array
@@ -81,7 +81,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     restored, inputs = restore(found, best_device()), replace(read_inputs(job.layout), is_accepted=None)
     chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
     require_fit(restored, chips.shape[1:], found.name)
-    scores, embeddings = _answers(job, restored, chips, found.name, facts_of(job.layout, inputs.chip_set))
+    scores, embeddings = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
     pu, card, share = inputs.pu, found.card, inputs.estimated_share()
     start_share, score_type = inputs.share_to_start_from(), catalog.card(card["method"]).score_type
     threshold = _own_threshold(card) if start_share is None else first_threshold(scores, pu, start_share, score_type)

@@ -10,9 +10,9 @@ from pu_geo.analysis.pu_criterion import is_unlabeled
 from pu_geo.errors import TrainingError
 from pu_geo.methods.catalog import MethodCard
 from pu_geo.project import labels, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet
-from pu_geo.tasks.imagery.chip import reasons_of
 
 _STREAM = 41
 
@@ -59,7 +59,7 @@ def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArr
     """
     with store.connect(layout) as db:
         said = labels.current_labels(db, at=pu.at_event)
-    why = reasons_of(layout, chip_set)
+    why = assessability.reasons(chip_facts(layout, chip_set))
     is_clicked = pu.is_positive | (why != "") & np.array([said.get(one) == "positive" for one in pu.building_ids], np.bool_)
     is_clicked[held_out if held_out is not None else []] = True
     is_hidden = assessability.is_hidden(pu.building_ids, said, why)

@@ -17,9 +17,9 @@ from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, decisions, events, labels, pseudo_positives, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import PUSet
-from pu_geo.tasks.imagery.chip import facts_of
 from pu_geo.training.data import UNKNOWN, ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
 
@@ -156,7 +156,7 @@ def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
             "at_decision": decisions.last_decision(db),
         }
         known: Mapping[str, Any] = _pinned(begun, newest) if begun else newest
-        facts = facts_of(layout, chip_set)
+        facts = chip_facts(layout, chip_set)
         is_hidden = assessability.reasons(facts) != ""
         pu = labels.pu_set(db, at=known["at_event"], ids=facts["building_ids"]).without(is_hidden)
         at_decision = known.get("at_decision", 0)

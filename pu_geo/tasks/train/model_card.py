@@ -18,10 +18,11 @@ from safetensors.numpy import save
 from pu_geo import __version__
 from pu_geo.methods import catalog
 from pu_geo.project import contents, model_files, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, replacing, write_json
 from pu_geo.project.model_files import CARD, FILTERS, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.tasks.imagery.chip import FEATURE_SEED, load_chip_set
+from pu_geo.tasks.imagery.chip import FEATURE_SEED
 from pu_geo.training.data import FeatureViews, PUData
 
 _BLOCK = 1 << 24
@@ -100,7 +101,7 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
     inputs = learned.data.inputs
     return {
         "chip_set": facts.chip_set,
-        "bands": load_chip_set(layout, facts.chip_set).bands,
+        "bands": chip_facts(layout, facts.chip_set)["bands"],
         "chip_shape": list(chips.shape[1:]),
         "gsd_m": grid.gsd_m,
         "n_chips": len(chips),

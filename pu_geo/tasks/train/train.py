@@ -20,10 +20,10 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import runs, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.tasks.imagery.chip import facts_of, why_not_assessed
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.held_out import set_aside, unlabeled_to_judge
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
@@ -225,7 +225,7 @@ def _without_answers(layout: Layout, inputs: RunInputs, outcome: Outcome) -> tup
     is_flagged = runs.written(outcome.scores) >= _threshold(outcome)
     pu = inputs.pu
     return assessability.groups_without_answers(
-        facts_of(layout, inputs.chip_set), pu.is_positive, pu.is_not_damaged, is_flagged
+        chip_facts(layout, inputs.chip_set), pu.is_positive, pu.is_not_damaged, is_flagged
     )
 
 
@@ -281,13 +281,13 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
         arrays["held_out"] = outcome.held_out.astype(np.int64)
-    scores = outcome.scores.astype(np.float32)
+    scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
         files = [*outcome.write_files(facts), *_write_curve(job, job.layout, facts.run_id)]
     with store.connect(job.layout) as db:
         runs.finish(
             db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
-            reasons=why_not_assessed(job.layout, facts.chip_set, facts.without_answers),
+            reasons=assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers)),
         )  # fmt: skip
     return _result(facts)
 
