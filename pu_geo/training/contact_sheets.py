@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import cv2
+from importlib.util import find_spec
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +11,11 @@ CHIP_PX = 64
 """Side of a chip in the picture; larger ones are made smaller."""
 _GAP, _TITLE_PX = 2, 18
 _INK = (60, 60, 60)
+
+
+def can_draw() -> bool:
+    """Return whether OpenCV is here; a machine that only trains may lack it."""
+    return find_spec("cv2") is not None
 
 
 def contact_sheet(top: NDArray[np.uint8], bottom: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -35,6 +41,8 @@ def png_of(picture: NDArray[np.uint8]) -> bytes:
     Raises:
         ValueError: if that is not possible.
     """
+    import cv2
+
     done, data = cv2.imencode(".png", picture[..., ::-1])
     if not done:
         raise ValueError(f"A picture of shape {picture.shape} could not be encoded as PNG.")
@@ -43,6 +51,8 @@ def png_of(picture: NDArray[np.uint8]) -> bytes:
 
 def _titled(title: str, width: int) -> NDArray[np.uint8]:
     """Write a title into a white strip, uint8 [18, width, 3]."""
+    import cv2
+
     strip = np.full((_TITLE_PX, width, 3), 255, np.uint8)
     cv2.putText(strip, title, (1, _TITLE_PX - 5), cv2.FONT_HERSHEY_SIMPLEX, 0.42, _INK, 1, cv2.LINE_AA)
     return strip
@@ -50,6 +60,8 @@ def _titled(title: str, width: int) -> NDArray[np.uint8]:
 
 def _row(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Lay chips [M, 3 or 6, size, size] out as one row of cells, uint8 [H, W, 3]."""
+    import cv2
+
     m, bands, size, _ = chips.shape
     dates = chips.reshape(m, bands // 3, 3, size, size).transpose(0, 1, 3, 4, 2).reshape(m, bands // 3 * size, size, 3)
     side = min(size, CHIP_PX)

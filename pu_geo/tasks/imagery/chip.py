@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, sensors
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.features import rcf
+from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.geo import chips as geo_chips
 from pu_geo.geo.alignment.measure import metres_per_px
 from pu_geo.geo.raster import Mosaic
@@ -28,7 +29,6 @@ from pu_geo.tasks.imagery.hidden import hidden_shares, outline_facts
 from pu_geo.tasks.job import Job, Part
 from pu_geo.training.run import best_device
 
-FEATURE_SEED = 0
 Bands = Literal["auto", "pre+post", "post"]
 MOST_WITHOUT_PRE = 0.02
 """Share of buildings without a pre image up to which "auto" keeps the pre bands; these few are then not assessed."""

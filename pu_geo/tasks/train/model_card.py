@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from pu_geo import __version__
+from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.methods import catalog
 from pu_geo.project import contents, model_files, store
 from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, replacing, write_json
 from pu_geo.project.model_files import CARD, FILTERS, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.tasks.imagery.chip import FEATURE_SEED
 from pu_geo.training.data import FeatureViews, PUData
 
 _BLOCK = 1 << 24
