@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sqlite3
@@ -255,6 +256,14 @@ def units(db: sqlite3.Connection) -> Units:
     n_cells = sum(n for is_cell, _, n in rows if is_cell)
     sides = sorted({float(side) for is_cell, side, _ in rows if is_cell and side})
     return Units(sum(n for _, _, n in rows) - n_cells, n_cells, tuple(sides))
+
+
+def footprints_sha256(db: sqlite3.Connection, ids: Sequence[str]) -> str:
+    """Return the lowercase hex sha256 of the ids and outlines of these footprints, in this order."""
+    outlines, digest = dict(db.execute("SELECT building_id, geom FROM footprints")), hashlib.sha256()
+    for building in ids:
+        digest.update(building.encode() + b"\0" + outlines.get(building, b""))
+    return digest.hexdigest()
 
 
 def footprint_sources(db: sqlite3.Connection) -> list[str]:

@@ -1,4 +1,5 @@
-"""Be the worker of a job where no third-party module can be imported but torch, torchvision, numpy and what these need."""
+"""Train where nothing can be imported but torch, torchvision, numpy, scipy, safetensors and what these need, and no room of ours
+that a bare machine lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from importlib import machinery, metadata
 from types import ModuleType
 from typing import Any
 
-BARE = ("torch", "torchvision", "numpy", "setuptools")  # torch asks for the last one where it is
+BARE = ("torch", "torchvision", "numpy", "scipy", "safetensors", "setuptools")  # torch asks for the last one where it is
+ROOMS = ("cli", "jobs", "services", "geo", "ui", "federation", "scale", "datasets")
 
 
 def blocked() -> set[str]:
@@ -25,18 +27,18 @@ def blocked() -> set[str]:
         except metadata.PackageNotFoundError:
             continue
         open_ += [re.match(r"[\w.-]+", need)[0] for need in needs if "extra ==" not in need]  # type: ignore[index]
-    by_module = metadata.packages_distributions()
     plain = {name.lower().replace("_", "-") for name in known}
     return {
         module
-        for module, names in by_module.items()
+        for module, names in metadata.packages_distributions().items()
         if not plain & {name.lower().replace("_", "-") for name in names}
         and module not in ("pu_geo", *sys.stdlib_module_names)
+        and not module.startswith("_")
     }
 
 
 class Without:
-    """A finder that finds what another one finds, but for some modules: to these it says what it says of any stranger."""
+    """A finder that finds what another one finds, but for some modules."""
 
     def __init__(self, finder: Any, names: set[str]) -> None:
         self.finder, self.names = finder, names
@@ -44,18 +46,23 @@ class Without:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> machinery.ModuleSpec | None:
-        found: machinery.ModuleSpec | None = None
-        if name.partition(".")[0] not in self.names:
-            found = self.finder.find_spec(name, path, target)
+        first, _, rest = name.partition(".")
+        if first in self.names or (first == "pu_geo" and rest.partition(".")[0] in ROOMS):
+            return None
+        found: machinery.ModuleSpec | None = self.finder.find_spec(name, path, target)
         return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.finder, name)
 
 
 if __name__ == "__main__":
-    names = {name for name in blocked() if not name.startswith("_")}
-    assert {"scipy", "safetensors", "shapely", "sklearn", "cv2", "rasterio", "streamlit"} <= names
-    sys.meta_path[:] = [Without(finder, names) for finder in sys.meta_path]  # type: ignore[misc]
-    from pu_geo.jobs import worker
+    gone = blocked()
+    assert {"threadpoolctl", "shapely", "sklearn", "cv2", "rasterio", "streamlit"} <= gone
+    sys.meta_path[:] = [Without(finder, gone) for finder in sys.meta_path]  # type: ignore[misc]
+    from pu_geo.training.__main__ import main
 
-    code = worker.main(sys.argv[1:])
-    assert not names & set(sys.modules), names & set(sys.modules)
+    code = main()
+    assert not gone & set(sys.modules), gone & set(sys.modules)
+    assert not {name.split(".")[1] for name in sys.modules if name.startswith("pu_geo.")} & set(ROOMS)
     sys.exit(code)

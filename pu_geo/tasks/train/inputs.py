@@ -23,6 +23,9 @@ from pu_geo.records import PUSet
 from pu_geo.training.data import UNKNOWN, ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
 
+BEGAN_WITH = "began_with.json"
+"""What a training began with, in the folder of its checkpoints."""
+
 
 @dataclass(frozen=True)
 class RunInputs:
@@ -171,7 +174,7 @@ def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
 
 def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the label event and the decision that a training began with; note them where the training begins now."""
-    note = begun / "began_with.json"
+    note = begun / BEGAN_WITH
     if note.exists():
         facts: Mapping[str, Any] = json.loads(note.read_text(encoding="utf-8"))
         if facts["chip_set"] == newest["chip_set"]:

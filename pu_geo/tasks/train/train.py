@@ -35,7 +35,7 @@ from pu_geo.training.devices import name_of
 from pu_geo.training.run import Run, best_device
 
 RANKER_NAME = "ranker"
-_RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
+RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
 CURVE = "curve.json"  # in the folder of a run: what was reported of each epoch
 RANKER_EMBEDDING_DIM = 64
 LEAST_PRIOR = 0.001
@@ -143,7 +143,7 @@ def train(
     outcome = Outcome(
         method, preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
         settings=asdict(settings), device=named, warnings=run.warnings, held_out=held_out,
-        write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from)),
+        write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from, inputs.at_decision)),
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
@@ -270,7 +270,9 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         score_type=outcome.score_type,
         threshold=_threshold(outcome),
         estimated_share=outcome.share,
-        warnings=(*outcome.warnings, *inputs.warnings, *(alarm.words for alarm in collapse.alarms(seen))),
+        warnings=tuple(
+            dict.fromkeys((*outcome.warnings, *inputs.warnings, *(alarm.words for alarm in collapse.alarms(seen))))
+        ),
         versions=outcome.versions or {name: metadata.version(name) for name in ("torch", "numpy")},
         from_model=outcome.from_model,
         judgement=None if seen.judgement is None else seen.judgement.as_mapping(),
@@ -302,12 +304,12 @@ def _run_id(job: Job, method: str) -> str:
         return known
     stamp = now()[5:16].replace("-", "").replace("T", "-").replace(":", "")
     run_id = f"{method.replace('+', '-')}-{stamp}-{secrets.token_hex(2)}"
-    write_json(job.folder / _RUN_NOTE, {"run_id": run_id})
+    write_json(job.folder / RUN_NOTE, {"run_id": run_id})
     return run_id
 
 
 def _noted_run_id(job: Job) -> str | None:
-    note = job.folder / _RUN_NOTE
+    note = job.folder / RUN_NOTE
     return str(json.loads(note.read_text(encoding="utf-8"))["run_id"]) if note.exists() else None
 
 
