@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.inspector import embeddings
 from benchmarks.queue_simulation import harvey, joplin, kept
-from pu_geo.analysis import projection, ranker, umap_layout
+from pu_geo.analysis import projection, ranker
 
 N_SEEDS, N_NEIGHBORS = 3, 15
 
@@ -36,7 +36,7 @@ def measured(rows: NDArray[np.float32]) -> dict[str, float]:
         return projection.umap_2d(rows, seed=seed)
 
     found = {"n": len(rows), "shipped": quality(rows, ours)}
-    with mock.patch.object(umap_layout, "N_EPOCHS_FEW", umap_layout.N_EPOCHS):
+    with mock.patch.object(projection, "N_EPOCHS_FEW", projection.N_EPOCHS):
         found["as_many_passes_as_large_sets"] = quality(rows, ours)
     found["umap_learn"] = quality(rows, lambda seed: umap.UMAP(random_state=seed).fit_transform(rows))
     return {**found, "pca": quality(rows, lambda _: projection.pca_2d(rows))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pu_geo.services.annotate import labeling, teamwork
-from pu_geo.services.explore import coloring, exploring, placing
+from pu_geo.services.explore import coloring, exploring
 from pu_geo.services.train import training
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card
@@ -40,14 +40,14 @@ by = how.selectbox(
 )
 kind, v = exploring.projection_of(layout, run_id)
 job = exploring.umap_job(layout, run_id)
-n_new = placing.n_unplaced(layout, run_id) if kind == "UMAP" else 0
+n_new = exploring.n_unplaced(layout, run_id) if kind == "UMAP" else 0
 words = f"Place {n_new:,} new buildings" if n_new else "Compute UMAP"
 hint = "Buildings whose chips came after this run." if n_new else "Until then you see PCA, the two widest directions."
 if (kind == "PCA" or n_new) and not (job and job.is_active) and way.button(words, icon=":material/scatter_plot:", help=hint):
     with frame.show_errors():
         exploring.start_umap(layout, run_id)
         st.rerun()
-if kind == "UMAP" and not n_new and (note := placing.placed(layout, run_id).note):
+if kind == "UMAP" and not n_new and (note := exploring.placed(layout, run_id).note):
     st.caption(frame.plain(note))
 if job is not None and (kind == "PCA" or n_new):
     job_card.watch(layout, ("embed",))

@@ -23,9 +23,9 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of reference numbers and real imagery; a user's clone has none."""
+    """The folder of real imagery and damaged files; a user's clone has none."""
     folder = Path(os.environ.get("PU_GEO_SHARED", REPOSITORY.parent / "shared"))
-    if not (folder / "golden").is_dir():
+    if not (folder / "data").is_dir():
         pytest.skip(f"no shared folder at {folder}; set PU_GEO_SHARED")
     return folder
 

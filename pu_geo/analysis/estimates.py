@@ -1,13 +1,20 @@
-"""How much is damaged? An estimate from positives alone, good enough to recommend a method."""
+"""How much is damaged? An estimate from positives alone, and the weights of both sides in a linear ranking."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis.balance import L2, l2_for_share
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
-from pu_geo.analysis.ranker import MAX_UNLABELED, PreparedFeatures, fit_logistic, prepare, rank_positives
+from pu_geo.analysis.ranker import (
+    L2,
+    MAX_UNLABELED,
+    PreparedFeatures,
+    fit_logistic,
+    l2_for_share,
+    prepare,
+    rank_positives,
+)
 from pu_geo.errors import TrainingError
 
 N_SPLITS = 5

@@ -33,7 +33,7 @@ def places_held_out(
     Args:
         features: what `ranker.prepare` made of features [N, D].
         is_positive: bool [N].
-        l2: penalty, see `balance.l2_for_share`.
+        l2: penalty, see `ranker.l2_for_share`.
         is_excluded: bool [N]; not looked at.
         n_folds: held-out parts; at most the number of positives.
         seed: of the parts, and of the draw of unlabeled chips where there are many.

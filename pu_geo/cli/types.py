@@ -9,7 +9,7 @@ from pu_geo.cli.run import run_job, say
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import discovering, naming
+from pu_geo.services.explore import discovering
 from pu_geo.services.explore.discovering import Group
 from pu_geo.services.project import projects
 
@@ -52,19 +52,19 @@ def _act(layout: Layout, options: argparse.Namespace) -> None:
         if not (number.strip().isdigit() and "=" in pair):
             raise PuGeoError(f"--name {pair!r} is not of the form GROUP=NAME.", "Write, for example, --name 3=tarps.")
         if name.strip():
-            naming.name_group(layout, options.of, int(number) - 1, name, **who)
+            discovering.name_group(layout, options.of, int(number) - 1, name, **who)
         else:
-            naming.unname_group(layout, options.of, int(number) - 1, **who)
+            discovering.unname_group(layout, options.of, int(number) - 1, **who)
     if options.merge:
         numbers = options.merge.split(",")
         if not all(number.strip().isdigit() for number in numbers):
             raise PuGeoError(f"--merge {options.merge!r} names no groups.", "Write, for example, --merge 2,5.")
-        naming.merge_groups(layout, options.of, [int(number) - 1 for number in numbers], **who)
-    acts = {"split": naming.split_group, "drop": naming.drop_group, "put_back": naming.put_back}
+        discovering.merge_groups(layout, options.of, [int(number) - 1 for number in numbers], **who)
+    acts = {"split": discovering.split_group, "drop": discovering.drop_group, "put_back": discovering.put_back}
     for option, act in acts.items():
         if number := getattr(options, option):
             act(layout, options.of, number - 1, **who)
-    if options.undo and not naming.undo(layout, options.of, **who):
+    if options.undo and not discovering.undo(layout, options.of, **who):
         raise PuGeoError(
             "Nothing was named, merged or dropped that could be taken back.", "`pu-geo types` lists the groups."
         )

@@ -46,7 +46,7 @@ TASKS = {
     "probe": "pu_geo.tasks.train.probe:probe",
     "discover": "pu_geo.tasks.explore.discover:discover",
     "export": "pu_geo.tasks.damage_map.export:export",
-    "export_selection": "pu_geo.tasks.explore.export_selection:export_selection",
+    "export_selection": "pu_geo.tasks.damage_map.export:export_selection",
     "publish": "pu_geo.tasks.damage_map.publish:publish",
 }
 WAITING = "waiting"

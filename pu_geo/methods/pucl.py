@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.analysis.cluster_labels import cluster_labels, two_means_miss
-from pu_geo.analysis.pupl import PuplResult, pupl
+from pu_geo.analysis.pupl import PuplResult, cluster_labels, pupl, two_means_miss
 from pu_geo.errors import TrainingError
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings

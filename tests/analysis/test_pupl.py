@@ -6,10 +6,10 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_parts import GOLDEN
 from numpy.typing import NDArray
 
 from pu_geo.analysis import lloyd as loop
@@ -209,8 +209,8 @@ def test_an_empty_cluster_keeps_its_centroid() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_equals_the_golden_trajectory_for_each_fixed_seed_row(shared: Path, case: str) -> None:
-    golden = np.load(shared / "golden" / case)
+def test_equals_the_golden_trajectory_for_each_fixed_seed_row(case: str) -> None:
+    golden = np.load(GOLDEN / case)
     positives, unlabeled = golden["in_ZP"], golden["in_ZU"]
     rows = np.concatenate([positives, unlabeled])
     pinned = np.arange(len(rows)) < len(positives)
@@ -228,8 +228,8 @@ def test_equals_the_golden_trajectory_for_each_fixed_seed_row(shared: Path, case
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(("is_pinned", "key"), [(True, "meanU_pinned"), (False, "pseudo")])
-def test_mean_u_equals_the_printed_listing(shared: Path, case: str, is_pinned: bool, key: str) -> None:
-    golden = np.load(shared / "golden" / case)
+def test_mean_u_equals_the_printed_listing(case: str, is_pinned: bool, key: str) -> None:
+    golden = np.load(GOLDEN / case)
     rows = np.concatenate([golden["in_ZP"], golden["in_ZU"]])
     n_positive = len(golden["in_ZP"])
     is_positive = np.arange(len(rows)) < n_positive
@@ -241,8 +241,8 @@ def test_mean_u_equals_the_printed_listing(shared: Path, case: str, is_pinned: b
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_draws_with_the_golden_chances_and_keeps_the_lowest_potential(shared: Path, case: str) -> None:
-    golden = np.load(shared / "golden" / case)
+def test_draws_with_the_golden_chances_and_keeps_the_lowest_potential(case: str) -> None:
+    golden = np.load(GOLDEN / case)
     distances = ((golden["in_ZU"] - golden["muP0"]) ** 2).sum(axis=1)
     np.testing.assert_allclose(seeding_chances(distances), golden["seed_prob"], rtol=0, atol=1e-12)
     rows = np.concatenate([golden["in_ZP"], golden["in_ZU"]])

@@ -57,15 +57,6 @@ def test_scores_still_order_chips_where_damage_is_rare() -> None:
     assert 0 < (scores[rest] > 0.5).mean() < 0.6
 
 
-def test_each_epoch_is_reported_in_plain_numbers() -> None:
-    data, _ = _scene(6, share=0.4)
-    told: list[Mapping[str, object]] = []
-    ncpu.fit(data, SHORT, Run(device=CPU, report=told.append))
-    assert [event["epoch"] for event in told] == list(range(1, 13))
-    names = {"loss", "loss_cls", "loss_rep", "entropy", "threshold", "share_positive"}
-    assert all(names <= set(event) for event in told)
-
-
 def test_many_chips_get_fewer_epochs_but_at_least_five() -> None:
     # 240 chips in batches of 64 are 4 steps an epoch: 27 steps hold 6 epochs, 3 steps hold none, so five are done.
     data, _ = _scene(6, share=0.4)

@@ -14,14 +14,14 @@ import pytest
 from small_parts import REPOSITORY, square_table
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import analysts, contents, labels, live_style, schema, store
+from pu_geo.project import analysts, contents, labels, schema, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 
 OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4, 5)}
 STEPS = [
     (old, number) for old in OLD for number in range(old, schema.SCHEMA)
-]  # the project's schema, the step that is broken
+]  # the project's live_style, the step that is broken
 T = "2026-01-0{}T00:00:00.000Z"
 OLD_EVENTS = [  # op, building, label, analyst, kind, undoes; bob's undo brings back what ann said
     ("1", "b1", "positive", "ann", "set", None),
@@ -133,7 +133,7 @@ def test_new_layers_of_a_migrated_project_lie_in_its_coordinate_system(old: Layo
 @pytest.mark.parametrize("old", [1, 2], indirect=True)  # later ones have a style of ours already
 def test_a_style_that_a_person_saved_from_qgis_stays_the_default(old: Layout) -> None:
     with closing(sqlite3.connect(old.gpkg)) as db, db:
-        db.execute(live_style.TABLE)
+        db.execute(schema.TABLE)
         db.execute("INSERT INTO gpkg_contents (table_name, data_type) VALUES ('layer_styles', 'attributes')")
         db.execute("INSERT INTO layer_styles (f_table_name, styleName, useAsDefault) VALUES ('damage_map', 'mine', 1)")
     store.open_project(old.folder)
@@ -144,12 +144,12 @@ def test_a_style_that_a_person_saved_from_qgis_stays_the_default(old: Layout) ->
 @pytest.mark.parametrize("old", [3, 4, 5], indirect=True)
 def test_our_style_of_the_live_map_is_renewed_and_one_that_a_person_changed_is_not(old: Layout) -> None:
     find = "SELECT styleQML FROM layer_styles WHERE f_table_name = 'damage_map'"
-    assert raw(old.gpkg, find) != [(live_style.damage_map_qml(),)]
+    assert raw(old.gpkg, find) != [(schema.damage_map_qml(),)]
     store.open_project(old.folder)
-    assert raw(old.gpkg, find) == [(live_style.damage_map_qml(),)]
+    assert raw(old.gpkg, find) == [(schema.damage_map_qml(),)]
     with closing(sqlite3.connect(old.gpkg)) as db, db:
         db.execute("UPDATE layer_styles SET styleQML = '<qgis>mine</qgis>'")  # saved from QGIS under our name
-        db.execute(live_style.renew("damage_map", live_style.damage_map_qml(), ""))
+        db.execute(schema.renew("damage_map", schema.damage_map_qml(), ""))
     assert raw(old.gpkg, find) == [("<qgis>mine</qgis>",)]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pu_geo.analysis.balance import L2, l2_for_share
+from pu_geo.analysis.ranker import L2, l2_for_share
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.methods.linear import N_FOLDS, statistics
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pu_geo.analysis.balance import side_weights
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
+from pu_geo.analysis.ranker import side_weights
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.propagation import MOST_UNLABELED
 from pu_geo.methods.linear import cross_fitted, fit_logistic, require_finite

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from pu_geo import jobs
-from pu_geo.analysis import assessability, balance, estimates, ranker
+from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.analysis import outliers as formulas
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.project import decisions, labels, runs, store
@@ -101,7 +101,7 @@ def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, event: int) -> tup
     try:
         share = estimates.elkan_noto_share(features, pu.is_positive, is_excluded=pu.is_excluded, n_folds=3)
         rows, places = formulas.places_held_out(
-            features, pu.is_positive, l2=balance.l2_for_share(share), is_excluded=pu.is_excluded
+            features, pu.is_positive, l2=estimates.l2_for_share(share), is_excluded=pu.is_excluded
         )
     except TrainingError:
         return ()

@@ -8,7 +8,7 @@ from typing import Any
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
-from pu_geo.project import aoi, areas, import_log, sources, store
+from pu_geo.project import aoi, areas, contents, import_log, store
 from pu_geo.project.aoi import Aoi
 from pu_geo.project.import_log import Intake
 from pu_geo.project.layout import Layout
@@ -92,4 +92,4 @@ def keep_uploads(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]
     Raises:
         ProjectError: if one is empty or over 50 MB, or two have the same name.
     """
-    return [str(path) for path in sources.keep(layout, files)]
+    return [str(path) for path in contents.keep(layout, files)]

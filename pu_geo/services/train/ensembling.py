@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pu_geo import jobs
-from pu_geo.project import ensembles, store
+from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout
 
 ENSEMBLE_TASKS = ("ensemble",)
@@ -27,4 +27,4 @@ def arguments(layout: Layout, run_ids: Sequence[str]) -> dict[str, object]:
         ProjectError: if they cannot be averaged.
     """
     with store.connect(layout) as db:
-        return {"run_ids": [facts.run_id for facts in ensembles.members(db, run_ids)]}
+        return {"run_ids": [facts.run_id for facts in runs.members(db, run_ids)]}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, Judgement, is_unlabeled, pu_criterion
-from pu_geo.project import ensembles, labels, pseudo_positives, runs, store
+from pu_geo.project import labels, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 
@@ -87,7 +87,7 @@ def _learned(db: sqlite3.Connection, layout: Layout, facts: RunFacts, ids: Seque
     if facts.n_accepted:
         told = pseudo_positives.ever_accepted_ids(db, facts.created_at)
         learned |= np.fromiter((building in told for building in ids), np.bool_, len(ids))
-    for member in ensembles.members_of(db, facts):
+    for member in runs.members_of(db, facts):
         learned |= _learned(db, layout, member, ids, rows)
     return learned
 

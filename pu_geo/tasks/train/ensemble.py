@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import agreement, assessability
 from pu_geo.errors import JobCancelled
-from pu_geo.project import ensembles, labels, runs, store
+from pu_geo.project import labels, runs, store
 from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
@@ -42,7 +42,7 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
         return stored
     job.report(0.1, f"averaging the ranks of {len(run_ids)} runs")
     with store.connect(job.layout) as db:
-        members = ensembles.members(db, run_ids)
+        members = runs.members(db, run_ids)
         chip_set, at_event = members[0].chip_set, max(facts.at_event for facts in members)
         facts = chip_facts(job.layout, chip_set)
         is_hidden = assessability.reasons(facts) != ""

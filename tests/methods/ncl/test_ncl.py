@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +19,7 @@ from pu_geo.losses import neighborhood as formulas
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl import ncl
 from pu_geo.methods.ncl import step as ncl_step
-from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.loop import MicroBatcher, restore, snapshot
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
@@ -405,22 +404,6 @@ def test_every_unlabeled_chip_is_dealt_once_and_labeled_ones_go_along() -> None:
     assert {(numbers < 10).sum() for numbers in steps} == {6}
 
 
-def test_same_seed_gives_the_same_bits_and_nothing_else_is_drawn_from() -> None:
-    data, _ = made_up(known="two")
-    before, short = torch.get_rng_state(), replace(SMALL, epochs=3)
-    first, again, other = (fit(data, short, seed).state() for seed in (0, 0, 1))
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not torch.equal(first["new_head.weight"], other["new_head.weight"])
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_model_comes_back_from_its_state(trained: tuple[PUData, NDArray[np.int64], TrainedModel]) -> None:
-    data, _, model = trained
-    again = ncl.from_state(model.state(), SMALL, CPU)
-    np.testing.assert_array_equal(model.score(data.inputs.array), again.score(data.inputs.array))
-    np.testing.assert_array_equal(model.embed(data.inputs.array), again.embed(data.inputs.array))
-
-
 def test_each_epoch_is_reported_in_plain_numbers() -> None:
     data, _ = made_up(known="two")
     told: list[Mapping[str, object]] = []
@@ -455,17 +438,3 @@ def test_few_unlabeled_chips_train() -> None:
         model = fit(few, replace(SMALL, epochs=2))
         assert np.isfinite(model.score(few.inputs.array)).all()
         assert (model.findings["suggested"] is None) == (n < 3)
-
-
-def test_trains_from_the_chips_themselves() -> None:
-    draw = np.random.default_rng(0)
-    chips = draw.integers(60, 120, (40, 3, 32, 32)).astype(np.uint8)
-    chips[:20, :, 8:20, 8:20] = 220
-    is_positive = np.arange(40) < 8
-    data = PUData(ChipImages(chips), is_positive, np.zeros(40, np.bool_))
-    settings = replace(SMALL, backbone="small", epochs=2, batch_size=16, n_new=2, precision="bf16", pretrain_epochs=1)
-    model = fit(data, settings)
-    scores = model.score(chips)
-    assert np.isfinite(scores).all()
-    assert model.findings["clusters"].shape == (40,)
-    np.testing.assert_array_equal(ncl.from_state(copy.deepcopy(model.state()), settings, CPU).score(chips), scores)

@@ -116,20 +116,6 @@ def test_buildings_called_not_damaged_are_learned_from() -> None:
     assert found[0] > found[1]
 
 
-def test_left_out_chips_teach_nothing_and_are_scored() -> None:
-    data, _ = event(0.1)
-    out = np.zeros(1200, np.bool_)
-    out[-100:] = True
-    views = np.array(data.inputs.array)
-    scores = []
-    for value in (views[:, -100:].copy(), np.full_like(views[:, -100:], 500)):
-        views[:, -100:] = value
-        is_positive = data.is_positive & ~out
-        model, _ = trained(PUData(FeatureViews(views.copy()), is_positive, out))
-        scores.append(model.score(views)[:1100])
-    np.testing.assert_array_equal(*scores)
-
-
 def test_few_anchors_do_nearly_as_well() -> None:
     data, truth = event(0.5)
     every, some = (

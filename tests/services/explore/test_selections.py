@@ -18,7 +18,7 @@ from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import RunFacts
 from pu_geo.services.explore import selections
-from pu_geo.tasks.explore.export_selection import export_selection
+from pu_geo.tasks.damage_map.export import export_selection
 from pu_geo.tasks.job import Job
 
 RUN = "ranker-1"

@@ -1,4 +1,6 @@
-"""Every loss under autocast gives what it gives without: cosines near 1 have no digits left in bfloat16, so a gap is 0 there.
+"""What every loss does: it swallows no NaN, and gives under autocast what it gives without.
+
+Cosines near 1 have no digits left in bfloat16, so a gap is 0 there.
 
 Two views of a chip differ by little. 1 - cosine of unit vectors with noise of .03 is about .03, of which bfloat16 keeps 4 bits;
 NoiSNCL, a root of that gap, lost its gradient.
@@ -83,6 +85,13 @@ def test_a_loss_under_autocast_has_the_value_and_the_gradient_of_float32(name: s
     assert fast.item() == pytest.approx(value.item(), rel=1e-3, abs=1e-3)
     assert gradient.norm() > 0
     assert (fast_gradient - gradient).norm() <= 1e-3 * gradient.norm()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_an_embedding_that_is_no_number_is_not_swallowed(name: str) -> None:
+    one, two = views(0)
+    one[1] = torch.nan
+    assert LOSSES[name](one, two).isnan()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
