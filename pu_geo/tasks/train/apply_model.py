@@ -26,8 +26,7 @@ from pu_geo.tasks.train.inputs import RunInputs, read_inputs
 from pu_geo.tasks.train.model_card import sha256_of_array
 from pu_geo.tasks.train.restored_model import RestoredModel, restore
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
-from pu_geo.training.devices import name_of
-from pu_geo.training.run import best_device
+from pu_geo.training.run import best_device, name_of
 
 OTHER_GSD = 1.5  # times finer or coarser, from which buildings look other than those the model knows
 CHIPS_LOOKED_AT, MAX_TEXT, MAX_NUMBER = 500, 80, 10**9

@@ -31,8 +31,7 @@ from pu_geo.tasks.train.model_card import Learned, write_model
 from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of, initial_threshold
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import FeatureViews
-from pu_geo.training.devices import name_of
-from pu_geo.training.run import Run, best_device
+from pu_geo.training.run import Run, best_device, name_of
 
 RANKER_NAME = "ranker"
 RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
