@@ -44,7 +44,7 @@ class Scene:
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
         rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
-        size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `geo.fingerprints` notices another one in its
+        size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `geo.raster.guard` notices another one in its
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
     """
 

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
-from pu_geo.project.layout import Layout, checked_id, replacing, write_json
+from pu_geo.project.layout import Layout, checked_id, write_json
 
 
 def _folder(layout: Layout) -> Path:
@@ -48,7 +49,7 @@ def load(layout: Layout, check_id: str) -> tuple[dict[str, Any], dict[str, NDArr
 def add(layout: Layout, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a new check; `facts` has its "id" and "begun_at". It is there once its facts are."""
     path = _folder(layout) / f"{checked_id(str(facts['id']))}.npz"
-    with replacing(path) as temporary, temporary.open("wb") as stream:
+    with atomic_write(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **arrays)
     save_facts(layout, facts)
 

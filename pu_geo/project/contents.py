@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import schema
-from pu_geo.project.layout import Layout, replacing
+from pu_geo.project.layout import Layout
 from pu_geo.project.store import now, transaction
 from pu_geo.records import FootprintTable, Grid, Scene, Units
 
@@ -343,7 +344,7 @@ def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> lis
     for name, (_, content) in zip(names, files, strict=True):
         try:
             if not (folder / name).exists():
-                with replacing(folder / name) as temporary:
+                with atomic_write(folder / name) as temporary:
                     temporary.write_bytes(content)
         except OSError as cause:
             raise ProjectError(

@@ -15,9 +15,10 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
 from pu_geo.project import schema
-from pu_geo.project.layout import SUFFIX, Layout, find_project, replacing
+from pu_geo.project.layout import SUFFIX, Layout, find_project
 
 BUSY_MS = 20_000
 
@@ -143,7 +144,7 @@ def back_up(layout: Layout, path: Path) -> None:
         OSError: if `path` cannot be written.
     """
     with (
-        replacing(path) as temporary,
+        atomic_write(path) as temporary,
         closing(sqlite3.connect(layout.gpkg, timeout=BUSY_MS / 1000)) as source,
         closing(sqlite3.connect(temporary)) as target,
     ):

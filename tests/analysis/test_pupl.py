@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -363,19 +362,6 @@ def test_same_seed_same_result_and_row_order_is_kept(seed: int, monkeypatch: pyt
     assert pupl(rows, is_positive, seed=seed).potential == pytest.approx(first.potential, abs=1e-9)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_two_means_equal_scikit_learn_without_pinning(dtype: type[np.floating]) -> None:
-    cluster = pytest.importorskip("sklearn.cluster", reason="scikit-learn is a peer to compare with")
-
-    rows, is_positive, _ = two_groups(4, n=2000, gap=0.8)
-    rows = rows.astype(dtype)
-    start = np.stack([rows[~is_positive].mean(axis=0), rows[is_positive].mean(axis=0)])
-    theirs = cluster.KMeans(2, init=start, n_init=1, tol=0, algorithm="lloyd").fit(rows)
-    ours = pupl(rows, is_positive, seed=0, seeding="mean_u", spherical=False, is_pinned=False)
-    np.testing.assert_array_equal(ours.labels, theirs.labels_)
-    assert ours.potential == pytest.approx(float(theirs.inertia_), rel=1e-9 if dtype == np.float64 else 1e-5)
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_float_types_agree(dtype: type[np.floating]) -> None:
     rows, is_positive, _ = two_groups(2)
@@ -401,14 +387,6 @@ def test_makes_no_second_copy_of_the_embeddings(dtype: type[np.floating], spheri
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.8 * rows.nbytes
-
-
-def test_runs_with_numpy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, is_positive, _ = two_groups(0)
-    usual = pupl(rows, is_positive, seed=0)
-    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
-    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
-    np.testing.assert_array_equal(pupl(rows, is_positive, seed=0).labels, usual.labels)
 
 
 def test_one_unlabeled_row_is_the_other_centroid() -> None:

@@ -169,7 +169,7 @@ def test_a_real_event_goes_from_paths_to_chips(screen: Screen, joplin: Path, scr
         assert words in text
     screen.page.screenshot(path=screenshots / "imagery_joplin.png", full_page=True)
     with store.connect(screen.layout) as db:
-        (account,) = import_log.all_intakes(db)
+        (account,) = import_log.all_records(db)
     assert account.n_in == account.kept + account.repaired + account.n_dropped == made.result["n"]
 
 
@@ -190,7 +190,7 @@ def test_a_pair_of_mixed_systems_and_pixels_is_repaired_and_says_so(screen: Scre
 def test_bad_files_are_refused_in_words_and_good_ones_work_after_them(screen: Screen, pair: Path, screenshots: Path) -> None:
     def held() -> tuple[int, int, int]:
         with store.connect(screen.layout) as db:
-            return len(contents.scenes(db)), contents.count_footprints(db), len(import_log.all_intakes(db))
+            return len(contents.scenes(db)), contents.count_footprints(db), len(import_log.all_records(db))
 
     def refused(ended: jobs.JobView, *words: str) -> None:
         assert ended.state == "failed"

@@ -433,12 +433,11 @@ IN_TERMINAL = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import pu_geo.jobs.worker as w
-from argparse import Namespace
 from pathlib import Path
 from pu_geo.cli.run import run_job
 from pu_geo.project.layout import Layout
 w.TASKS["hang"] = "sleep_task:hang"
-run_job(Layout(Path(sys.argv[2])), "hang", {}, Namespace(json=True))
+run_job(Layout(Path(sys.argv[2])), "hang", {}, as_json=True)
 """
 
 

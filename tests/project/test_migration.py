@@ -260,7 +260,7 @@ def test_without_a_backup_nothing_is_migrated(old: Layout, monkeypatch: pytest.M
         raise OSError(28, "No space left on device")
 
     found = schema_of(old.gpkg)
-    monkeypatch.setattr(store, "replacing", full)
+    monkeypatch.setattr(store, "atomic_write", full)
     with pytest.raises(ProjectError, match="no copy of it can be made before it is brought up to date: No space"):
         store.open_project(old.folder)
     assert schema_of(old.gpkg) == found

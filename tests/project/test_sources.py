@@ -60,6 +60,6 @@ def test_a_disk_that_takes_nothing_is_a_refusal(project: Layout, monkeypatch: py
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(contents, "replacing", full)
+    monkeypatch.setattr(contents, "atomic_write", full)
     with pytest.raises(ProjectError, match="No space left"):
         contents.keep(project, [("a.geojson", b"{}")])

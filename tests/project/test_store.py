@@ -17,7 +17,7 @@ from small_parts import square_table
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, checked_id, replacing
+from pu_geo.project.layout import Layout, checked_id
 
 
 def test_new_project_is_a_geopackage_without_scenes(tmp_path: Path) -> None:
@@ -180,13 +180,3 @@ def test_ids_cannot_lead_out_of_the_project() -> None:
     for bad in ("../x", "/etc", "", "A b", "x" * 65, "a/b"):
         with pytest.raises(ProjectError, match="not an id"):
             checked_id(bad)
-
-
-def test_replacing_leaves_the_old_file_whole_after_a_failure(tmp_path: Path) -> None:
-    target = tmp_path / "a.txt"
-    target.write_text("old")
-    with pytest.raises(IsADirectoryError), replacing(target) as temporary:  # noqa: PT012
-        temporary.write_text("half")
-        tmp_path.read_text()
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from model_parts import job_of, with_chips
+from model_parts import with_chips
 from small_parts import REPOSITORY
 
-from pu_geo import jobs
+from pu_geo import cli, jobs
 from pu_geo.project import events, runs
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import train as train_task
-from pu_geo.tasks.train.import_run import import_run
 from pu_geo.training import __main__ as alone
 from pu_geo.training.checkpoints import Checkpoints
 
@@ -38,7 +38,9 @@ def run_of(layout: Layout) -> str:
 
 
 @pytest.mark.parametrize("words", [CHIPS, ["--seed", "5"]], ids=["chips", "recommended"])
-def test_bare_machine_trains_and_the_project_takes_the_run(words: list[str], project: Layout, copied: Layout) -> None:
+def test_bare_machine_trains_and_the_project_takes_the_run(
+    words: list[str], project: Layout, copied: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
     command = [sys.executable, str(REPOSITORY / "tests" / "training" / "bare_box.py"), str(copied.folder), *words]
     environment = {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -46,7 +48,8 @@ def test_bare_machine_trains_and_the_project_takes_the_run(words: list[str], pro
     run_id = run_of(copied)
     assert done.stdout.splitlines()[-1].endswith(f"pu-geo runs import PROJECT copy.pugeo {run_id}")
     assert jobs.all_jobs(copied) == []
-    result = import_run(job_of(project, "came"), folder=str(copied.folder), run_id=run_id)
+    assert cli.main(["runs", "import", str(project.folder), str(copied.folder), "latest", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
     assert (result["run_id"], result["n_positive"]) == (run_id, 5 if "--hold-out" in words else 6)
 
 

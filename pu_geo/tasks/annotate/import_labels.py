@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import LabelError
-from pu_geo.geo.export.csv_cells import unguarded
+from pu_geo.geo.export.pieces import unguarded
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.points import Finder, into_project, read_exported_map, read_points
 from pu_geo.project import analysts, contents, history, labels, store

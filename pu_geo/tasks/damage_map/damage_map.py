@@ -15,10 +15,9 @@ from pu_geo import __version__
 from pu_geo.analysis import assessability
 from pu_geo.analysis.scenes import scene_rows
 from pu_geo.errors import ProjectError
-from pu_geo.geo.export.class_profiles import NOT_GRADED
-from pu_geo.geo.export.exporters import lonlat
-from pu_geo.geo.export.local_exports import COORDINATES, local_xy
-from pu_geo.geo.raster.fingerprints import state_of
+from pu_geo.geo.export.codebook import NOT_GRADED
+from pu_geo.geo.local_space import COORDINATES, centroid_places, place_names
+from pu_geo.geo.raster.guard import state_of
 from pu_geo.geo.raster.placement import moved_to
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.aoi import touching
@@ -127,14 +126,13 @@ def reasons_of(db: sqlite3.Connection, layout: Layout, facts: RunFacts) -> Mappi
 
 
 def _identity(table: FootprintTable, sources: Sequence[str], crs: str) -> dict[str, Sequence[object]]:
-    is_local = systems.is_local(crs)
-    x, y = local_xy(table.wkb) if is_local else lonlat(table.wkb, crs)
+    (x_name, y_name), (x, y) = place_names(crs), centroid_places(table.wkb, crs)
     return {
         "building_id": list(table.building_ids),
         "source_footprint": list(sources),
         "area_m2": [round(float(area), 1) for area in table.area_m2],
-        "x_m" if is_local else "lon": x.tolist(),
-        "y_m" if is_local else "lat": y.tolist(),
+        x_name: x.tolist(),
+        y_name: y.tolist(),
     }
 
 
@@ -407,7 +405,7 @@ def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> di
         project's area still}}; nothing where no area was ever in force or is now.
     """
     with store.connect(layout) as db:
-        now, accounts = aoi.current(db), import_log.all_intakes(db)
+        now, accounts = aoi.current(db), import_log.all_records(db)
         taken = [one.at for one in accounts if one.at <= run_at and one.kept + one.repaired]
         held = [aoi.in_force(db, at) for at in taken]
     found = next((area for area in held if area is not None), now)

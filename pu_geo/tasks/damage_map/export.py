@@ -11,7 +11,7 @@ from typing import Any
 
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
-from pu_geo.geo.export.local_exports import check_coordinates
+from pu_geo.geo.local_space import check_coordinates
 from pu_geo.project import contents, decisions, store
 from pu_geo.project.choices import PERSON
 from pu_geo.project.layout import SUFFIX

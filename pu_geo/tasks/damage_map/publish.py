@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import PuGeoError
-from pu_geo.geo.export.class_profiles import PROFILES, with_classes
+from pu_geo.geo.export.codebook import PROFILES, with_classes
 from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
-from pu_geo.geo.export.local_exports import check_coordinates
+from pu_geo.geo.local_space import check_coordinates
 from pu_geo.project import choices, contents, rounds, runs, store, versions
 from pu_geo.records import DamageMap
 from pu_geo.tasks.damage_map import changes
@@ -42,7 +42,7 @@ def publish(
         formats: keys of `EXPORTERS`.
         threshold: buildings with at least this score are flagged, 0..1; it is the run's threshold from then on.
         audit, threshold_origin: see `build_damage_map`.
-        profiles: keys of `class_profiles.PROFILES` whose columns are added.
+        profiles: keys of `codebook.PROFILES` whose columns are added.
         local: as for `export`.
 
     Returns:

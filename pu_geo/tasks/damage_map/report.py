@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.report_map import MARKED, LegendRow, MapPicture, draw_map, round_length
-from pu_geo.geo.export.whole_files import write_whole
 from pu_geo.methods.catalog import METHODS
 from pu_geo.project.choices import origin_words
 from pu_geo.records import DamageMap, Grid, Units
@@ -119,7 +119,7 @@ def write_report(
             *after,
         )
     )
-    write_whole(out, [_page(title, body, _footer(damage_map)).encode("utf-8")])
+    write_export(out, [_page(title, body, _footer(damage_map)).encode("utf-8")])
     return out
 
 

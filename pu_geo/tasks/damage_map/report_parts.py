@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pu_geo.geo.export.class_profiles import NOT_GRADED
-from pu_geo.geo.export.codebook import fields_of
+from pu_geo.geo.export.codebook import NOT_GRADED, fields_of
 from pu_geo.records import DamageMap, Units
 
 DASH = "\u2013"

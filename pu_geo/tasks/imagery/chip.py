@@ -12,17 +12,17 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, sensors
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.features import rcf
 from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.geo import chips as geo_chips
 from pu_geo.geo.alignment.measure import metres_per_px
-from pu_geo.geo.raster import Mosaic
-from pu_geo.geo.raster.fill import FILLS
+from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.chip_sets import chip_facts
-from pu_geo.project.layout import Layout, replacing, write_json
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import FootprintTable, Grid, Scene
 from pu_geo.tasks.imagery.align import align
 from pu_geo.tasks.imagery.hidden import hidden_shares, outline_facts
@@ -122,7 +122,7 @@ def _why_post_alone(facts: Mapping[str, Any]) -> str:
 
 def _without_pre(job: Job, chips: NDArray[np.uint8], chip_set: str, new: str) -> NDArray[np.uint8]:
     """Store the post bands of a chip set [N, 6, H, W] as another one; return its chips, uint8 [N, 3, H, W]."""
-    with replacing(job.layout.chips(new)) as temporary:
+    with atomic_write(job.layout.chips(new)) as temporary:
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(len(chips), 3, *chips.shape[2:]))
         out[:] = chips[:, 3:]
         out.flush()
@@ -159,7 +159,7 @@ def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px
 
 
 def _pre_shift(job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float64] | None:
-    """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if nobody had the scenes aligned.
+    """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if the scenes were never aligned.
 
     An alignment that scenes or footprints came after is made anew.
     """
@@ -209,7 +209,7 @@ def _cut(
     fills = job.layout.quicklooks / FILLS
     pre_scenes = [scene for scene in scenes if scene.role == "pre"] if bands == "pre+post" else []
     outlines = geo_chips.Outlines.of(table.wkb, grid, 2 if pre_scenes else 1)
-    with replacing(job.layout.chips(chip_set)) as temporary:
+    with atomic_write(job.layout.chips(chip_set)) as temporary:
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
         with Mosaic([scene for scene in scenes if scene.role == "post"], grid, fills=fills, decode_threads=1) as post:
             if pre_scenes:
@@ -240,9 +240,9 @@ def _compute_features(
     generator = torch.Generator().manual_seed(FEATURE_SEED)
     rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))
     bank = rcf.fit_rcf(chips, settings.n_filters, generator, rows=rows)
-    with replacing(job.layout.filters(chip_set)) as temporary, temporary.open("wb") as stream:
+    with atomic_write(job.layout.filters(chip_set)) as temporary, temporary.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **bank.to_arrays())
-    with replacing(job.layout.features(chip_set)) as temporary:
+    with atomic_write(job.layout.features(chip_set)) as temporary:
         shape = (n_views, len(chips), bank.n_features)
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
         rcf.extract_views(

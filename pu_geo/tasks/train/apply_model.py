@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, sensors
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ModelError
 from pu_geo.features import rcf
 from pu_geo.methods import catalog
 from pu_geo.project import contents, model_files, store
 from pu_geo.project.chip_sets import chip_facts
-from pu_geo.project.layout import replacing
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts
 from pu_geo.tasks.job import Job
@@ -170,7 +170,7 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
     """Put the model into the run's folder, as it came."""
     folder, written = job.layout.run(facts.run_id), []
     for name, content in ((model_files.CARD, found.card_bytes), (model_files.WEIGHTS, found.weights)):
-        with replacing(folder / name) as temporary:
+        with atomic_write(folder / name) as temporary:
             temporary.write_bytes(content)
         written.append(folder / name)
     return written

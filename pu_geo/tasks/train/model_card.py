@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from pu_geo import __version__
+from pu_geo.atomic_write import atomic_write
 from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.methods import catalog
 from pu_geo.project import contents, model_files, store
 from pu_geo.project.chip_sets import chip_facts
-from pu_geo.project.layout import Layout, replacing, write_json
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.model_files import CARD, FILTERS, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.training.data import FeatureViews, PUData
@@ -59,7 +60,7 @@ def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) ->
     tensors |= filters_of(layout, facts.chip_set) if isinstance(learned.data.inputs, FeatureViews) else {}
     path = layout.run(facts.run_id) / WEIGHTS
     weights = save(tensors)
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(weights)  # the library's own writer does not tell a full disk from other faults
     card = _card(layout, facts, pu, learned)
     card["tensors"] = {name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in tensors.items()}

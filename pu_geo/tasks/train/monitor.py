@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import collapse
+from pu_geo.atomic_write import atomic_write
 from pu_geo.project import events
-from pu_geo.project.layout import replacing
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.held_out import unlabeled_to_judge
 from pu_geo.tasks.train.inputs import RunInputs
@@ -93,7 +93,7 @@ class TrainingMonitor:
         picture = contact_sheet(*(self._read(self._unlabeled[rows]) for rows in (order[:n], order[::-1][:n])))
         stage, epoch = str(report["stage"]).replace(" ", "-"), int(str(report["epoch"]))
         name = f"{stage}-{epoch:04d}.png"
-        with replacing(self._folder / name) as temporary:
+        with atomic_write(self._folder / name) as temporary:
             temporary.write_bytes(png_of(picture))
         return name
 

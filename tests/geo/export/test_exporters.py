@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import shapely
 
-from pu_geo.geo.export.exporters import EXPORTERS, export_geojson, lonlat, to_crs84
+from pu_geo.geo.export.exporters import EXPORTERS
+from pu_geo.geo.export.geojson import export_geojson
+from pu_geo.geo.export.geometry import lonlat, to_crs84
 from pu_geo.records import DamageMap
 
 

@@ -11,9 +11,12 @@ import pytest
 import rasterio
 from cloud_parts import Picture, disc, town, under_clouds
 
-from pu_geo.geo.raster import Mosaic, clouds, describe, project_grid
+from pu_geo.geo.raster import clouds
 from pu_geo.geo.raster.clouds import CloudCells, Usual, cloud_cells, darkness, least_veil, may_be_veiled, usual_rise, veil
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.quicklooks import build_pyramid
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.records import Scene
 
 SIDE, GSD_M = 1024, 0.5  # 512 m; a cell of 8 m is 16 pixels

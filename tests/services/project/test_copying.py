@@ -59,7 +59,7 @@ def test_copy_has_all_but_what_belongs_to_those_at_work(project: Layout, tmp_pat
         "exports/map.gpkg",
         "jobs/one/spec.json",
         "jobs/one/alive.lock",
-        "runs/r/.scores.npy.x.tmp",
+        "runs/r/.scores.npy.1-1.part",
     ):
         (project.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (project.folder / name).write_text(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pu_geo import jobs
-from pu_geo.cli.parser import build_parser
 from pu_geo.errors import TrainingError
 from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
@@ -46,11 +45,3 @@ def test_a_job_is_told_how_many(clicked: Layout, monkeypatch: pytest.MonkeyPatch
     training.start(clicked, "ncpu", preset="quick", seed=0, hold_out=3)
     training.start(clicked, "ncpu", preset="quick", seed=0)
     assert [args["hold_out"] for args in asked] == [3, 0]
-
-
-def test_the_command_line_takes_a_number() -> None:
-    words = ["train", "p.pugeo", "--method", "ncpu"]
-    assert build_parser("1").parse_args(words).hold_out == 0
-    assert build_parser("1").parse_args([*words, "--hold-out", "20"]).hold_out == 20
-    with pytest.raises(SystemExit):
-        build_parser("1").parse_args([*words, "--hold-out", "-1"])

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from rasterio.transform import Affine
 
 from pu_geo.errors import FootprintError, ImageryError, JobCancelled
-from pu_geo.geo.raster import describe, project_grid
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.project import alignment, contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable

@@ -189,12 +189,12 @@ def test_a_chip_set_without_the_new_facts_still_works(hidden: tuple[Layout, dict
     finish_run(layout, str(made["chip_set"]))
     columns = build_damage_map(layout, "latest", None).columns
     assert list(columns["not_assessed_reason"]) == [None, None, None, "nodata", "nodata"]
-    assert image_quality.seen(layout).reasons == {"dark": "nodata", "outside": "nodata"}
+    assert image_quality.image_quality(layout).reasons == {"dark": "nodata", "outside": "nodata"}
 
 
 def test_the_browser_hears_of_the_newest_chips(hidden: tuple[Layout, dict]) -> None:
     layout, _ = hidden
-    said = image_quality.seen(layout)
+    said = image_quality.image_quality(layout)
     assert said.reasons == {"cloudy": "cloud", "dark": "nodata", "outside": "outside_image"}
     assert said.candidates == said.reasons
     assert said.shifts is None
