@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_parts import small_project
+from small_parts import add_chips, click, small_project
 from tasks import kill_driver
 
 from pu_geo import jobs
 from pu_geo.errors import JobError
 from pu_geo.jobs import worker
 from pu_geo.methods import catalog
-from pu_geo.project import contents, events, labels, runs, store
+from pu_geo.project import events, labels, runs, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.project.layout import Layout, write_array
 from pu_geo.tasks.train import train
 from pu_geo.training import checkpoints
 
@@ -56,14 +56,11 @@ def clicked(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 def made_up(folder: Path) -> Layout:
     """A project with 40 made-up chips and their features; twelve are clicked, half of them as not damaged."""
     layout, rng = small_project(folder, N_CHIPS), np.random.default_rng(0)
-    facts = {"building_ids": [f"b{i}" for i in range(N_CHIPS)], "nodata_share": [0.0] * N_CHIPS, "bands": "pre+post"}
-    write_array(layout.features("set"), rng.normal(size=(4, N_CHIPS, 8)).astype(np.float16))
-    write_array(layout.chips("set"), rng.integers(0, 255, (N_CHIPS, 6, 16, 16)).astype(np.uint8))
-    write_json(layout.chip_facts("set"), {**facts, "size_px": 16, "sheets": {}})
-    with store.connect(layout) as db:
-        contents.add_chip_set(db, "set", "pre+post", 16, N_CHIPS)
-        clicks = [LabelOp(f"op{i}", f"b{i}", "positive" if i < 6 else "not_damaged") for i in range(12)]
-        labels.append(db, clicks, analyst="ann", screen="map")
+    ids, features = [f"b{i}" for i in range(N_CHIPS)], rng.normal(size=(4, N_CHIPS, 8)).astype(np.float16)
+    chips = rng.integers(0, 255, (N_CHIPS, 6, 16, 16)).astype(np.uint8)
+    add_chips(layout, ids, bands="pre+post", chips=chips, features=features)
+    click(layout, *ids[:6])
+    click(layout, *ids[6:12], label="not_damaged")
     return layout
 
 

@@ -21,8 +21,7 @@ from pu_geo.project import contents, labels, model_files, runs, store
 from pu_geo.project.layout import Layout, find_project, write_json
 from pu_geo.project.strict_json import MAX_BYTES, BadJson, parse_object
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.held_out import set_aside
-from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs
+from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
 from pu_geo.tasks.train.model_card import Learned, sha256_of_array, sha256_of_labels, write_model
 from pu_geo.tasks.train.restored_model import RestoredModel, restore
 from pu_geo.tasks.train.train import CURVE, RUN_NOTE, Outcome, finish, first_threshold, stored_before

@@ -43,15 +43,6 @@ def test_an_exception_of_another_kind_is_found(goods: list[Path], tmp_path: Path
     assert "OverflowError" in wrong[0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("folder", ["stress_tiff", "odd_geojson"])
-def test_odd_files_of_other_projects_are_read_whole_or_refused(shared: Path, folder: str) -> None:
-    paths = sorted(path for path in (shared / "data" / folder).iterdir() if path.suffix in (".tif", ".tiff", ".geojson"))
-    ends = [fuzz.outcome(path) for path in paths]
-    assert len(ends) > 40
-    assert 5 < ends.count("read") < len(ends)
-
-
 def test_a_child_that_cannot_even_start_ends_in_a_refusal(goods: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "_SETTINGS", {"PYTHONMALLOC": "no such allocator"})
     with pytest.raises(FootprintError, match=r"a\.fgb .* damaged"):

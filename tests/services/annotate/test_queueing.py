@@ -6,11 +6,12 @@ import json
 
 import numpy as np
 import pytest
+from small_parts import add_chips
 
-from pu_geo.project import contents, labels, queues, store
+from pu_geo.project import labels, queues, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.services.annotate import labeling, queueing
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.services.annotate import queueing, ranking
 from pu_geo.services.damage_map import auditing
 
 N = 20
@@ -20,12 +21,8 @@ N = 20
 def chipped(project: Layout) -> Layout:
     """20 buildings with made-up features, of which two have no data, one is positive."""
     ids = [f"b{i}" for i in range(N)]
-    write_array(project.features("set"), np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16))
-    nodata = [0.9 if i in (3, 4) else 0.0 for i in range(N)]
-    facts = {"building_ids": ids, "nodata_share": nodata, "bands": "post", "size_px": 16, "sheets": {}}
-    write_json(project.chip_facts("set"), facts)
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "post", 16, N)
+    features = np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16)
+    add_chips(project, ids, features=features, nodata_share=[0.9 if i in (3, 4) else 0.0 for i in range(N)])
     answer(project, "b0")
     return project
 
@@ -104,13 +101,13 @@ def test_state_survives_on_disk(chipped: Layout) -> None:
 
 
 def test_distances_from_a_building_are_those_of_its_features(chipped: Layout) -> None:
-    sent = labeling.scores_for_browser(chipped, "like-7")
+    sent = ranking.scores_for_browser(chipped, "like-7")
     distances = np.frombuffer(sent or b"", "<f4")
-    values = labeling.plain_features(chipped, "set").astype(np.float64)
+    values = ranking.plain_features(chipped, "set").astype(np.float64)
     unit = values / np.linalg.norm(values, axis=1, keepdims=True)
     np.testing.assert_allclose(distances, 1 - unit @ unit[7], atol=1e-5)
     for wrong in ("like-20", "like--1", "like-x", "like-"):
-        assert labeling.scores_for_browser(chipped, wrong) is None
+        assert ranking.scores_for_browser(chipped, wrong) is None
 
 
 def in_two_scenes(layout: Layout, **facts: object) -> None:

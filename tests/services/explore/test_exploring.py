@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import shapely
-from small_parts import square_table
+from small_parts import add_run, square_table
 
-from pu_geo.project import areas, contents, decisions, discoveries, labels, runs, store
+from pu_geo.project import areas, contents, decisions, discoveries, labels, store
 from pu_geo.project.areas import AreaLayer
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import RunFacts
 from pu_geo.services.explore import coloring, exploring
 
 RUN = "ranker-1"
@@ -23,10 +22,8 @@ KNOWN = [f"b{i}" for i in range(19, 2, -1)]
 def explored(project: Layout) -> Layout:
     rng = np.random.default_rng(0)
     n = len(KNOWN)
-    facts = RunFacts(RUN, "ranker", "instant", 0, {}, "set", 0, 2, n - 2, store.now(), 0.1, "cpu", "linear", 0.5, 0.1)
     arrays = {"embeddings": rng.normal(size=(n, 8)).astype(np.float32), "clusters": np.arange(n) % 2}
-    with store.connect(project) as db:
-        runs.finish(db, project, facts, ids=KNOWN, scores=np.linspace(0, 1, n, dtype=np.float32), arrays=arrays)
+    add_run(project, RUN, ids=KNOWN, arrays=arrays, estimated_share=0.1)
     return project
 
 
