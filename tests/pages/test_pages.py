@@ -106,8 +106,7 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     opened: list[str] = []
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *given, **how: opened.append(str(given[0])) or connect(*given, **how))
-    with store.connect(finished) as db:
-        labels.append(db, [LabelOp("3", "b3", "positive")], analyst="ann", screen="map")
+    click(finished, "b3")
     app.run()
     assert not app.exception
     assert "**3** positives" in words(app)
