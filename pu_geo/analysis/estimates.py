@@ -6,23 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
-from pu_geo.analysis.ranker import (
-    L2,
-    MAX_UNLABELED,
-    PreparedFeatures,
-    fit_logistic,
-    l2_for_share,
-    prepare,
-    rank_positives,
-)
+from pu_geo.analysis.ranker import L2, MAX_UNLABELED, PreparedFeatures, fit_logistic, l2_for_share, prepare, rank_positives
 from pu_geo.errors import TrainingError
 
-N_SPLITS = 5
-"""Splits into held-out parts over which a share to start from is averaged."""
-N_FOLDS_LIVE = 3
-"""Held-out parts where an analyst waits for the answer."""
-MIN_POSITIVES = 4
-"""Fewer positives cannot be held out in turn."""
+N_SPLITS = 5  # splits into held-out parts over which a share to start from is averaged
+N_FOLDS_LIVE = 3  # held-out parts where an analyst waits for the answer
+MIN_POSITIVES = 4  # fewer positives cannot be held out in turn
 
 
 def elkan_noto_share(

@@ -186,8 +186,7 @@ def _checked(embeddings: NDArray[np.floating]) -> NDArray[np.float32]:
     return rows
 
 
-CURVE = 1.56
-"""The a of 1 / (1 + a d^2), which follows UMAP's own curve for its min_dist of 0.1 to within 0.04."""
+CURVE = 1.56  # the a of 1 / (1 + a d^2), which follows UMAP's own curve for its min_dist of 0.1 to within 0.04
 N_REPELLED = 5
 N_EPOCHS, N_EPOCHS_FEW, FEW = 150, 300, 10_000
 """Passes with more points than `FEW`, and with fewer. UMAP does 200 and 500; on flood chips 100 kept neighborhoods as well as 500."""

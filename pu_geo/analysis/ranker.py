@@ -11,8 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from pu_geo.errors import ShapeError, TrainingError
 
-L2 = 0.5
-"""Penalty where no estimate of the damaged share is at hand; see `l2_for_share`."""
+L2 = 0.5  # penalty where no estimate of the damaged share is at hand; see `l2_for_share`
 KNOWN_WEIGHT = 30.0
 """What one chip that a person called not damaged weighs, in unlabeled ones.
 
@@ -23,8 +22,7 @@ ACCEPTED_SHARE = 0.25
 """Most of the positives' weight that buildings of accepted clusters get together: a large cluster of one kind of damage would
 outvote the clicks. Measured with `benchmarks.inspector`; the table is in docs/methods.md."""
 
-MAX_UNLABELED = 3000
-"""Unlabeled chips that are learned from; more would only take longer."""
+MAX_UNLABELED = 3000  # unlabeled chips that are learned from; more would only take longer
 
 
 @dataclass(frozen=True)
@@ -114,10 +112,7 @@ def rank_positives(
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # these matrices are small: two threads took ten times as long as one
 def fit_logistic(
-    values: NDArray[np.float32],
-    is_positive: NDArray[np.bool_],
-    l2: float,
-    weight: NDArray[np.float32] | None = None,
+    values: NDArray[np.float32], is_positive: NDArray[np.bool_], l2: float, weight: NDArray[np.float32] | None = None
 ) -> tuple[NDArray[np.float32], float]:
     """Fit a logistic regression with L-BFGS, in float32 where it is costly.
 

@@ -73,6 +73,9 @@ def write_jpeg(path: Path, picture: NDArray[np.uint8], quality: int) -> None:
     path.write_bytes(data.tobytes())
 
 
+# Contact sheets
+
+
 def contact_sheet(top: NDArray[np.uint8], bottom: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Lay chips side by side under a title: the first ones in one row, the others below it, a pre chip above its post chip.
 

@@ -22,8 +22,8 @@ from pu_geo.errors import JobError
 from pu_geo.project.layout import home
 from pu_geo.project.locks import is_held, one_at_a_time
 
-TASKS = ("train", "train_apart", "discover", "apply_model", "probe")
-"""Tasks that use the device for long, or measure it."""
+TASKS = ("train", "train_apart", "discover", "apply_model")
+"""Tasks that use the device for long."""
 SECONDS_BETWEEN_LOOKS = 0.2
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 _TICKET = re.compile(r"(\d{9})-[0-9a-f]{8}\.ticket")

@@ -45,12 +45,13 @@ TASKS = {
     "embed": "pu_geo.tasks.explore.embed:embed",
     "cluster": "pu_geo.tasks.explore.cluster:cluster",
     "outliers": "pu_geo.tasks.explore.outliers:find_outliers",
-    "probe": "pu_geo.tasks.train.probe:probe",
     "discover": "pu_geo.tasks.explore.discover:discover",
     "export": "pu_geo.tasks.damage_map.export:export",
     "export_selection": "pu_geo.tasks.damage_map.export:export_selection",
     "publish": "pu_geo.tasks.damage_map.publish:publish",
 }
+FORMER_ARGUMENTS = ("audit",)
+"""What jobs of earlier versions carried and tasks now find out themselves."""
 WAITING = "waiting"
 USAGE = (
     "Usage: python -m pu_geo.jobs.worker FOLDER, where FOLDER is what `pu-geo pack` wrote on the machine with the project."
@@ -93,14 +94,23 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
 
 
 def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Do a task, once it is its turn; what it needs is imported then, so that who waits holds little memory."""
+    """Do a task, once it is its turn; what it needs is imported then, so that who waits holds little memory.
+
+    Raises:
+        JobError: if this version does not know the task.
+    """
+    if task not in TASKS:
+        raise JobError(
+            f"This version of PU-Geo has no task {task!r}; another one wrote this job.", "Dismiss the job.", kind="task"
+        )
     with (
         device_queue.acquire_device(job.folder, partial(_tell_waiting, job)) if task in device_queue.TASKS else nullcontext()
     ):
         if task in device_queue.TASKS:
             events.append(job.folder, "turn")
         module, _, function = TASKS[task].partition(":")
-        result: Mapping[str, Any] = getattr(importlib.import_module(module), function)(job, **args)
+        given = {name: value for name, value in args.items() if name not in FORMER_ARGUMENTS}
+        result: Mapping[str, Any] = getattr(importlib.import_module(module), function)(job, **given)
     return result
 
 

@@ -34,11 +34,7 @@ def all_checks(layout: Layout) -> list[dict[str, Any]]:
 
 
 def load(layout: Layout, check_id: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return facts and arrays of a check.
-
-    Raises:
-        ProjectError: if there is none of that id.
-    """
+    """Return facts and arrays of a check. Raises ProjectError if there is none of that id."""
     path = _folder(layout) / f"{checked_id(check_id)}.json"
     if not path.is_file():
         raise ProjectError(f"There is no check {check_id!r} in this project.", "Begin one on the Damage map page.")

@@ -85,11 +85,7 @@ def _scene(facts: dict[str, Any]) -> Scene:
 
 
 def grid(db: sqlite3.Connection) -> Grid:
-    """Return the project grid.
-
-    Raises:
-        ProjectError: if there is no post scene yet.
-    """
+    """Return the project grid. Raises ProjectError if there is no post scene yet."""
     row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'grid'").fetchone()
     if row is None:
         raise ProjectError(

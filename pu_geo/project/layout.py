@@ -89,11 +89,7 @@ def checked_id(text: str) -> str:
 
 
 def find_project(path: str | Path) -> Layout:
-    """Return the layout of an existing project.
-
-    Raises:
-        ProjectError: if `path` is not a project folder.
-    """
+    """Return the layout of an existing project. Raises ProjectError if `path` is not a project folder."""
     folder = Path(path).expanduser().resolve()
     if not (folder / "project.gpkg").is_file():
         raise ProjectError(

@@ -25,8 +25,7 @@ from pu_geo.project.store import now, transaction
 from pu_geo.records import DEFAULT_METHOD, RunFacts
 
 Why = Literal["person", "published", "audited", "recommended", "newest"]
-Reasons = Mapping[str, str]
-"""Building id -> why the picture keeps it from being assessed, for those that it keeps from it."""
+Reasons = Mapping[str, str]  # building id -> why the picture keeps it from being assessed, for those that it keeps from it
 _HASH_BLOCK = 1 << 20
 
 
@@ -259,11 +258,7 @@ def find(db: sqlite3.Connection, run_id: str) -> RunFacts:
 
 
 def array(layout: Layout, run_id: str, name: str) -> NDArray[np.generic]:
-    """Return an array of a run, memory-mapped and read-only.
-
-    Raises:
-        ProjectError: if the run has no such array.
-    """
+    """Return an array of a run, memory-mapped and read-only. Raises ProjectError if the run has no such array."""
     path = layout.run(run_id) / f"{checked_id(name)}.npy"
     if not path.is_file():
         raise ProjectError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from pu_geo.project import schema
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 
 BUSY_MS = 20_000
+_kept = threading.local()  # its `connections`, folder -> connection, are there within `one_connection`
 
 
 def now() -> str:
@@ -38,16 +40,39 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
     """
     if not layout.gpkg.is_file():
         raise ProjectError(f"{layout.gpkg} is gone.", "Was the folder moved or renamed? Open it from where it is now.")
-    db = sqlite3.connect(layout.gpkg, isolation_level=None, timeout=BUSY_MS / 1000)
+    kept: dict[Path, sqlite3.Connection] | None = getattr(_kept, "connections", None)
+    known = kept.get(layout.folder) if kept else None
+    db = known or sqlite3.connect(layout.gpkg, isolation_level=None, timeout=BUSY_MS / 1000)
     try:
-        _set_up(db, layout)
+        if known is None:
+            _set_up(db, layout)
+            if kept is not None:
+                kept[layout.folder] = db
         yield db
     except sqlite3.OperationalError as error:
         raise ProjectError(
             f"{layout.gpkg.name} could not be read or written: {error}.", _what_to_do(layout), kind="busy"
         ) from error
     finally:
-        db.close()
+        if kept is None or kept.get(layout.folder) is not db:
+            db.close()
+
+
+@contextmanager
+def one_connection() -> Iterator[None]:
+    """Let all that this thread asks of a project meanwhile go over one connection, as a page asks for many things.
+
+    Nothing is locked between two questions. Other threads open their own; within another one it is a part of that.
+    """
+    if hasattr(_kept, "connections"):
+        yield
+        return
+    _kept.connections = {}
+    try:
+        yield
+    finally:
+        for db in _kept.__dict__.pop("connections").values():
+            db.close()
 
 
 def _what_to_do(layout: Layout) -> str:

@@ -62,7 +62,7 @@ def sleeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     launcher.write_text(
         f"#!{sys.executable}\nimport sys, runpy\nsys.path.insert(0, {str(tmp_path)!r})\n"
         "import pu_geo.jobs.worker as w\nw.TASKS.update(sleep='sleep_task:sleep', turn='sleep_task:sleep', hang='sleep_task:hang')\n"
-        "w.turns.TASKS = ('turn',)\nsys.exit(w.main(sys.argv[4:]))\n"
+        "w.device_queue.TASKS = ('turn',)\nsys.exit(w.main(sys.argv[4:]))\n"
     )
     launcher.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(launcher))
@@ -477,6 +477,27 @@ def test_time_left_goes_by_the_pace_since_the_turn(project: Layout) -> None:
     assert seen.seconds_left == pytest.approx(110, abs=5)
 
 
+@pytest.mark.parametrize(
+    ("shares", "left"),
+    [
+        ([(60, 0.1)], 300),  # the first of ten epochs took 40 s, so nine take 360 s, of which 60 s are over
+        ([(60, 0.1), (10, 0.2)], 350),  # 0.2 in 90 s, so 0.8 in 360 s, of which 10 s are over
+        ([(60, 0.6), (20, 0.7)], 100),  # went on at 0.5, see below: 0.2 in 80 s, so 0.3 in 120 s, of which 20 s are over
+    ],
+)
+def test_time_left_of_a_training_goes_by_its_epochs(project: Layout, shares: list[tuple[float, float]], left: float) -> None:
+    folder = jobs.create(project, "train", {})
+    log = [{"at": told_at(900, 0)["at"], "event": "launched"}]
+    log += [told_at(800, 0) | {"event": "epoch", "progress": 0.5}] if shares[0][1] > 0.5 else []
+    log += [{"at": told_at(500, 0)["at"], "event": "launched"}, told_at(100, 0.02)]
+    log += [told_at(seconds, 0) | {"event": "epoch", "progress": share} for seconds, share in shares]
+    (folder / events.FILE_NAME).write_text("".join(json.dumps(event) + "\n" for event in log))
+    lock = jobs.take_lock(folder)
+    seen = jobs.view(folder)
+    os.close(lock)
+    assert seen.seconds_left == pytest.approx(left, abs=5)
+
+
 def test_story_and_prints_are_told_to_who_asks(project: Layout) -> None:
     folder = jobs.create(project, "train", {})
     assert jobs.worker_log(folder) == ""
@@ -508,6 +529,11 @@ def test_users_mistake_keeps_problem_and_hint(project: Layout, monkeypatch: pyte
     seen = run_here(project, monkeypatch, PuGeoError("Too few.", "Click more."))
     assert (seen.state, seen.problem, seen.hint) == ("failed", "Too few.", "Click more.")
     assert seen.curve[0]["loss"] == 0.5
+
+
+def test_a_job_of_another_version_with_a_task_that_is_gone_is_refused_in_words(project: Layout) -> None:
+    with pytest.raises(JobError, match="This version of PU-Geo has no task 'probe'"):
+        worker.run(jobs.create(project, "probe", {"into": "speed.json"}))
 
 
 def test_fault_of_ours_keeps_its_traceback_in_the_log_only(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

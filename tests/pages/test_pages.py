@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.project import projects
+from pu_geo.services.train import training_times
 
 PAGES = ("project", "imagery", "annotate", "train", "explore", "damage_map")
 
@@ -84,6 +85,34 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
         "project": "Event",
     }
     assert said[page] in words(app) + "\n".join(str(metric.value) for metric in app.metric)
+
+
+def in_its_frame() -> None:
+    import runpy
+    from types import SimpleNamespace
+
+    import small_parts
+
+    from pu_geo.ui import frame
+
+    page = small_parts.REPOSITORY / "pages" / "annotate.py"
+    frame.draw({}, SimpleNamespace(run=lambda: runpy.run_path(str(page))))
+
+
+def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = AppTest.from_function(in_its_frame, default_timeout=20)
+    app.session_state["project"] = str(finished.folder)
+    app.run()
+    assert "**2** positives" in words(app)
+    opened: list[str] = []
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **how: opened.append(str(given[0])) or connect(*given, **how))
+    with store.connect(finished) as db:
+        labels.append(db, [LabelOp("3", "b3", "positive")], analyst="ann", screen="map")
+    app.run()
+    assert not app.exception
+    assert "**3** positives" in words(app)
+    assert opened == [str(finished.gpkg)] * 2, "this test's own connection, and one for the rerun"
 
 
 @pytest.mark.parametrize("panel", ["PUPL clusters", "Discovered types", "Neighbors", "Outliers"])
@@ -229,32 +258,15 @@ def test_the_next_round_without_a_scene_cannot_begin(finished: Layout) -> None:
     assert next(button for button in app.button if button.label == "Begin the next round").disabled
 
 
-def test_train_tells_how_long_a_preset_takes_and_warns_of_a_long_one(finished: Layout) -> None:
+def test_train_tells_how_long_a_preset_took_on_this_machine(finished: Layout) -> None:
     app = show("train", finished)
-    assert "Preset quick: about 4 s for your 20 chips on two CPU cores." in words(app)
-    assert "this machine was not measured yet" in words(app)
-    preset = app.selectbox(key="preset-ncpu")
-    assert preset.options[0].startswith("quick (about ")
-    app.text_input(key="set-ncpu-quick-epochs").set_value("5000").run()
-    app.text_input(key="set-ncpu-quick-max_steps").set_value("1e7").run()
-    assert "Preset quick: about 20 s for your 20 chips" in words(app)
+    assert "Preset quick: no run of this preset on this machine yet." in words(app)
+    training_times.remember(training_times.TrainingRequest("ncpu", "quick"), 40, 60.0)
+    app = show("train", finished)
+    assert "Preset quick: 30 s to 60 s for your 20 chips, by past runs on this machine." in words(app)
     assert not app.warning
+    training_times.remember(training_times.TrainingRequest("propagation", "quick"), 20, 7200.0)
+    assert any("2 hours for your 20 chips" in warning.value for warning in show("train", finished).warning)
     app.text_input(key="set-ncpu-quick-epochs").set_value("nonsense").run()
     assert not app.exception
-    app.text_input(key="set-ncpu-quick-epochs").set_value("60").run()
-    app.selectbox(key="set-ncpu-quick-backbone").set_value("preact_resnet18").run()
-    app.text_input(key="set-ncpu-quick-epochs").set_value("5000").run()
-    assert any("hours for your 20 chips on two CPU cores; meant for a GPU" in warning.value for warning in app.warning)
-
-
-def test_train_measures_this_machine_in_the_background(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pu_geo import jobs
-
-    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))  # measuring itself has tests of its own
-    app = show("train", finished)
-    app.button(key="measure").click().run()
-    assert not app.exception
-    (job,) = jobs.all_jobs(finished)
-    assert job.task == "probe"
-    assert job.args == {"into": str(projects.home() / "speed.json")}
-    assert "Measuring this machine" in words(app)
+    assert "for your 20 chips" not in words(app), "it was measured with the settings of the preset"

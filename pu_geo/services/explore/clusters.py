@@ -19,7 +19,7 @@ from pu_geo.project import contents, decisions, labels, pseudo_positives, runs, 
 from pu_geo.project.decisions import Decision
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.services.annotate import labeling
+from pu_geo.services.annotate import ranking
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.imagery.preparation import chip_facts
 
@@ -91,11 +91,7 @@ class Inspected:
     seeds: Sequence[Mapping[str, Any]]
 
     def rows_of(self, name: str) -> NDArray[np.int64]:
-        """Return the rows of a cluster, int64.
-
-        Raises:
-            ProjectError: if there is no such cluster any more.
-        """
+        """Return the rows of a cluster, int64. Raises ProjectError if there is no such cluster any more."""
         if name not in self.names:
             raise ProjectError(
                 f"There is no cluster {name!r} any more.", "Look at the clusters anew: someone split or merged it.",
@@ -420,11 +416,7 @@ def split(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analy
 
 
 def merge(layout: Layout, run_id: str, inspected: Inspected, first: str, second: str, *, analyst: str) -> str:
-    """Make one cluster of two; return its name.
-
-    Raises:
-        ProjectError: if one of them is not there, or they are the same.
-    """
+    """Make one cluster of two; return its name. Raises ProjectError if one of them is not there, or they are the same."""
     for name in (first, second):
         inspected.rows_of(name)
     if first == second:
@@ -501,7 +493,7 @@ def _effect(layout: Layout, chip_set: str, stamp: tuple[int, int]) -> Effect | N
         is_accepted = pseudo_positives.is_accepted(db, pu, at=decision)
     if not is_accepted.any() or not pu.is_positive.any() or (pu.is_positive | is_accepted).all():
         return None
-    prepared = ranker.PreparedFeatures(labeling.plain_features(layout, chip_set))
+    prepared = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set))
     known = {"is_excluded": pu.is_excluded, "is_not_damaged": pu.is_not_damaged}
     with_them, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known, is_accepted=is_accepted)
     without, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known)

@@ -143,7 +143,7 @@ def _or(numbers: Sequence[int]) -> str:
 def why_not(layout: Layout) -> str | None:
     """Return why nothing can be looked for yet, in words, or None."""
     data, fewest = data_summary(layout), catalog.card("ncl").min_positives
-    if not data.has_chips:
+    if not data.n_chips:
         return "There are no chips yet: cut them on the Imagery page."
     if data.n_positive < fewest:
         return f"Looking for further kinds needs at least {fewest} positives; this project has {data.n_positive}."
@@ -151,11 +151,7 @@ def why_not(layout: Layout) -> str | None:
 
 
 def start(layout: Layout, *, n_groups: int | None = None, n_seeds: int = N_SEEDS, seed: int = 0) -> str:
-    """Start the job that proposes groups; return its id.
-
-    Raises:
-        ProjectError: if it cannot start.
-    """
+    """Start the job that proposes groups; return its id. Raises ProjectError if it cannot start."""
     if problem := why_not(layout):
         raise ProjectError(problem, "Do that first.", kind="discovery")
     return jobs.start(layout, DISCOVER_TASKS[0], arguments(n_groups=n_groups, n_seeds=n_seeds, seed=seed))

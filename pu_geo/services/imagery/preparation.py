@@ -144,6 +144,9 @@ def start_aligning(layout: Layout) -> str:
     return jobs.start(layout, "align", {})
 
 
+# Accounts of footprint files, the area of interest, uploads
+
+
 @dataclass(frozen=True)
 class Outlines:
     """The accounts of footprint files, the area of interest and the districts of a project.

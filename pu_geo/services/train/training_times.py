@@ -1,122 +1,107 @@
-"""How long trainings take on this machine: what was measured of it, and what that means for a project's chips."""
+"""How long trainings took on this machine, by method and preset: one small file beside the user's list of projects."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+import os
+import platform
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+from pu_geo.methods.catalog import TrainingRequest
+from pu_geo.project.layout import home, write_json
 
-from pu_geo import jobs
-from pu_geo.methods import catalog
-from pu_geo.methods.catalog import MethodCard
-from pu_geo.methods.expected_time import LONG_S, Speed, expected_seconds, in_words, machine_name, speed_from_json
-from pu_geo.methods.training_size import FEATURES, TrainingSize
-from pu_geo.project import contents, labels, store
-from pu_geo.project.layout import Layout, home
-
-PROBE_TASK = "probe"
-USUAL_SIZES = (1000, 20_000)
-"""Chips for which the command line tells times without a project."""
+_MOST_KEPT = 500
+_ALIKE = 1.25  # trainings whose numbers of chips differ by no more than this factor are of one size
+NONE_YET = "no run of this preset on this machine yet"
 
 
 @dataclass(frozen=True)
-class ExpectedTime:
-    """How long a training will take.
+class PastTraining:
+    """A training that ended well on this machine, with the settings of its preset."""
 
-    Attributes:
-        seconds: above 0; meant to be right within a factor of 1.5.
-        short: for people, such as "about 40 s".
-        words: a sentence, such as "about 40 s for your 383 chips on this machine."
-    """
-
+    n_chips: int
     seconds: float
-    short: str
-    words: str
 
     @property
-    def is_long(self) -> bool:
-        """Whether to warn of it: more than an hour."""
-        return self.seconds > LONG_S
+    def words(self) -> str:
+        return f"{duration(self.seconds)} for {self.n_chips:,} chips"
 
 
-def amount_of(layout: Layout) -> TrainingSize | None:
-    """Return what a training would see right now; None before there are chips."""
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        counts = labels.counts(labels.current_labels(db))
-    if chip_set is None:
-        return None
-    n, n_bands, size_px, _ = np.load(layout.chips(chip_set), mmap_mode="r").shape
-    n_views = np.load(layout.features(chip_set), mmap_mode="r").shape[0]
-    return TrainingSize(
-        n, counts["positive"], counts["not_damaged"], counts["not_assessable"], size_px=size_px, n_bands=n_bands,
-        n_views=n_views,
-    )  # fmt: skip
+def times_file() -> Path:
+    return home() / "training_times.json"
 
 
-def speed_file() -> Path:
-    """Return where the measurement of this machine is kept: with the user's list of projects."""
-    return home() / "speed.json"
+def remember(request: TrainingRequest, n_chips: int, seconds: float) -> None:
+    """Keep how long a training took from its start to its stored run; nothing of one whose settings differ from the preset."""
+    if request.overrides:
+        return
+    row = {"machine": machine(), "method": request.method, "preset": request.preset, "n_chips": n_chips, "seconds": seconds}
+    with suppress(OSError):  # a run is not lost for want of this
+        write_json(times_file(), [*_rows(), row][-_MOST_KEPT:])
 
 
-def speed() -> Speed:
-    """Return how fast this machine is, or the figures of two CPU cores where it was not measured yet."""
+def machine() -> str:
+    """Return the name of this machine; several may share a home."""
+    return f"{platform.node()}, {platform.machine()}, {os.cpu_count()} cores"
+
+
+def past(method: str, preset: str) -> list[PastTraining]:
+    """Return the trainings by a preset that ended on this machine, oldest first."""
+    wanted = machine(), method, preset
+    return [
+        PastTraining(int(row["n_chips"]), float(row["seconds"]))
+        for row in _rows()
+        if (row["machine"], row["method"], row["preset"]) == wanted
+    ]
+
+
+def _rows() -> list[dict[str, Any]]:
+    """Read the file; rows that are none of ours are left out."""
     try:
-        found = json.loads(speed_file().read_text(encoding="utf-8"))
+        found = json.loads(times_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        found = None
-    return speed_from_json(found, machine_name())
+        return []
+    return [row for row in found if _is_row(row)] if isinstance(found, list) else []
 
 
-def measure_speed(layout: Layout) -> str:
-    """Start measuring this machine in the background; return the job's id."""
-    return jobs.start(layout, PROBE_TASK, {"into": str(speed_file())})
+def _is_row(row: Any) -> bool:
+    if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in ("machine", "method", "preset")):
+        return False
+    numbers = [row.get("n_chips"), row.get("seconds")]
+    return all(isinstance(value, int | float) and math.isfinite(value) and value > 0 for value in numbers)
 
 
-def measured_words(known: Speed) -> str:
-    """Say what expected times rest on."""
-    if known.is_shipped:
-        return "Expected times are those of two CPU cores with nothing else to do: this machine was not measured yet."
-    return f"Expected times are those of {known.device} with nothing else to do, measured {known.measured_at[:10]}."
+def expected_seconds(method: str, preset: str, n_chips: int) -> tuple[float, float] | None:
+    """Return the shortest and the longest time that past trainings let expect; None without any.
 
-
-def expected_time(
-    method: str, preset: str, amount: TrainingSize, known: Speed, overrides: Mapping[str, str] | None = None
-) -> ExpectedTime:
-    """Tell how long a training will take, before it is started.
-
-    Args:
-        amount: see `amount_of`.
-        known: see `speed`.
-        overrides: settings that differ from the preset, as text.
-
-    Raises:
-        TrainingError: if a setting is wrong.
+    Those nearest in size count. A time grows with the number of chips, and no faster: steps are bounded in many presets, and
+    some of it is a start. So a past training bounds it by its own time and by that time in proportion.
     """
-    settings = catalog.settings_for(method, preset, overrides or {})
-    seconds = expected_seconds(method, settings, amount, known)
-    short, where = in_words(seconds), "two CPU cores" if known.is_shipped else "this machine"
-    is_for_gpu = seconds > LONG_S and settings.backbone != FEATURES and not known.is_gpu
-    words = f"{short} for your {amount.n_chips:,} chips on {where}{'; meant for a GPU' if is_for_gpu else ''}."
-    return ExpectedTime(seconds, short, words)
+    known = past(method, preset)
+    if not known or n_chips < 1:
+        return None
+    factors = [max(one.n_chips, n_chips) / min(one.n_chips, n_chips) for one in known]
+    nearest = [one for one, factor in zip(known, factors, strict=True) if factor <= min(factors) * _ALIKE]
+    bounds = [one.seconds * factor for one in nearest for factor in (1.0, n_chips / one.n_chips)]
+    return min(bounds), max(bounds)
 
 
-def usual_times(card: MethodCard, known: Speed) -> dict[str, dict[int, float]]:
-    """Return seconds by preset and number of chips (`USUAL_SIZES`), of 64 px, with 30 positives and as many undamaged."""
-    found: dict[str, dict[int, float]] = {}
-    for preset in card.presets:
-        settings = catalog.settings_for(card.name, preset)
-        found[preset] = {n: expected_seconds(card.name, settings, TrainingSize(n, 30, 30), known) for n in USUAL_SIZES}
-    return found
+def words(method: str, preset: str, n_chips: int) -> str:
+    """Return how long a training may take, such as "35 s to 2 min for your 383 chips, by past runs on this machine"."""
+    found = expected_seconds(method, preset, n_chips)
+    if found is None:
+        return NONE_YET
+    low, high = map(duration, found)
+    return f"{low if low == high else f'{low} to {high}'} for your {n_chips:,} chips, by past runs on this machine"
 
 
-def usual_words(card: MethodCard, known: Speed) -> str:
-    """Write `usual_times` as a line a preset."""
-    rows = usual_times(card, known).items()
-    return "\n".join(
-        f"{'':15} {preset:9}{', '.join(f'{in_words(seconds)} for {n:,} chips' for n, seconds in times.items())}"
-        for preset, times in rows
-    )
+def duration(seconds: float) -> str:
+    """Return a time in words, such as "38 s", "5 min" or "3 hours"."""
+    for unit_s, unit in ((86400, "days"), (3600, "hours"), (60, "min")):
+        if seconds >= 2 * unit_s:
+            return f"{seconds / unit_s:,.0f} {unit}"
+    return f"{max(seconds, 1):.0f} s"

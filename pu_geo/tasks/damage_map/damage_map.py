@@ -47,8 +47,7 @@ from pu_geo.tasks.imagery.chip import facts_of, why_not_assessed
 
 SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
-GRADES = ("destroyed", "major", "minor", "possible")
-"""Damage types that are grades, the worst first."""
+GRADES = ("destroyed", "major", "minor", "possible")  # damage types that are grades, the worst first
 
 
 def build_damage_map(
@@ -56,16 +55,14 @@ def build_damage_map(
     run_id: str,
     threshold: float | None,
     *,
-    audit: Mapping[str, Any] | None = None,
     version: str | None = None,
     threshold_origin: str = choices.PERSON,
 ) -> DamageMap:
-    """Collect every building with its score, label, audit and provenance.
+    """Collect every building with its score, label, audit and provenance, as they stand now.
 
     Args:
         run_id: of a finished run, "chosen" or "latest".
         threshold: buildings with at least this score are flagged, 0..1; the one that was chosen for the run if None.
-        audit: what `services.auditing.facts` said of this run; None without an audit.
         version: of the product, such as "v2".
         threshold_origin: who or what set `threshold`, see `choices.Threshold`.
     """
@@ -78,6 +75,7 @@ def build_damage_map(
         hidden = reasons_of(db, layout, facts)
         chosen = choices.threshold_of(db, facts)
     limit = chosen if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
+    audit = auditing.facts(layout, facts.run_id, limit.value)
     rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
     if not layout.chip_facts(facts.chip_set).is_file():

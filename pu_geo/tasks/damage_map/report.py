@@ -17,11 +17,7 @@ from pu_geo.tasks.damage_map.report_parts import DASH, number, percent, section,
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _MAP_WIDTH_MM, _MAP_HEIGHT_MM = 182.0, 150.0  # header and legend still fit on the first page
-_SCORE_TYPES = {
-    "pu_probability": "a network's estimate, not calibrated",
-    "rank": "a rank",
-    "linear": "a linear ranking",
-}
+_SCORE_TYPES = {"pu_probability": "a network's estimate, not calibrated", "rank": "a rank", "linear": "a linear ranking"}
 _NO_CARD = {
     "ranker": "the instant ranker, a linear ranking of frozen features",
     "ensemble": "the mean rank of several runs, which damage_map.run.json names",

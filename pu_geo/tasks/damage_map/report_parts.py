@@ -140,8 +140,7 @@ def area_section(areas: Sequence[Mapping[str, Any]], units: Units = BUILDINGS) -
     notes = [f"{DASH} means not known, never none. Flagged: by score alone."]
     if len(areas) > MOST_AREAS:
         notes.insert(
-            0,
-            f"The {MOST_AREAS} areas with most confirmed or flagged, and {len(areas) - MOST_AREAS:,} more in areas.csv.",
+            0, f"The {MOST_AREAS} areas with most confirmed or flagged, and {len(areas) - MOST_AREAS:,} more in areas.csv."
         )
     if unseen:
         notes.append(f"In {unseen:,} of {len(areas):,} areas no {units.one} was assessed: nothing is known of them.")

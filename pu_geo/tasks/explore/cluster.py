@@ -39,9 +39,7 @@ def cluster(job: Job, *, run_id: str, k: int = 0, seed: int = 0) -> dict[str, ob
     n_clusters = k or pupl.usual_k(len(rows))
     if not 2 <= n_clusters <= len(rows):
         raise TrainingError(
-            f"{n_clusters} clusters of {len(rows)} buildings were asked for.",
-            f"Choose 2 to {len(rows)}.",
-            kind="clusters",
+            f"{n_clusters} clusters of {len(rows)} buildings were asked for.", f"Choose 2 to {len(rows)}.", kind="clusters"
         )
     job.report(0.02, "two means")
     two, seeds = _two_means(job, rows, pu.is_positive, seed)

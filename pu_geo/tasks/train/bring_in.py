@@ -38,8 +38,7 @@ from pu_geo.project.runs import sha256_of
 from pu_geo.project.safe_tensors import BadTensors, read_tensors
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.apart import FIGURE, Packed, read_pack, require_sums, texts_in
-from pu_geo.tasks.train.held_out import set_aside
-from pu_geo.tasks.train.inputs import RunInputs, read_inputs
+from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside
 from pu_geo.tasks.train.model_card import Learned, filters_of, write_model
 from pu_geo.tasks.train.pack import BEGAN_WITH, source_of
 from pu_geo.tasks.train.restored_model import restore

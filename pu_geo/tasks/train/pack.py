@@ -20,8 +20,7 @@ from pu_geo.project import packed
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.project.packed import CLASSES, IDS, INPUTS, LEFT_OUT, PACK, SPEC
 from pu_geo.project.runs import sha256_of
-from pu_geo.tasks.train.held_out import set_aside
-from pu_geo.tasks.train.inputs import RunInputs, read_inputs
+from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside
 from pu_geo.tasks.train.train import require_labels, with_class_prior
 from pu_geo.training.network import FEATURES
 from pu_geo.training.run import Run

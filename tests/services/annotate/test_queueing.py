@@ -11,7 +11,7 @@ from small_parts import add_chips
 from pu_geo.project import labels, queues, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_json
-from pu_geo.services.annotate import labeling, queueing
+from pu_geo.services.annotate import queueing, ranking
 from pu_geo.services.damage_map import auditing
 
 N = 20
@@ -101,13 +101,13 @@ def test_state_survives_on_disk(chipped: Layout) -> None:
 
 
 def test_distances_from_a_building_are_those_of_its_features(chipped: Layout) -> None:
-    sent = labeling.scores_for_browser(chipped, "like-7")
+    sent = ranking.scores_for_browser(chipped, "like-7")
     distances = np.frombuffer(sent or b"", "<f4")
-    values = labeling.plain_features(chipped, "set").astype(np.float64)
+    values = ranking.plain_features(chipped, "set").astype(np.float64)
     unit = values / np.linalg.norm(values, axis=1, keepdims=True)
     np.testing.assert_allclose(distances, 1 - unit @ unit[7], atol=1e-5)
     for wrong in ("like-20", "like--1", "like-x", "like-"):
-        assert labeling.scores_for_browser(chipped, wrong) is None
+        assert ranking.scores_for_browser(chipped, wrong) is None
 
 
 def in_two_scenes(layout: Layout, **facts: object) -> None:

@@ -92,7 +92,7 @@ def test_each_run_keeps_its_threshold_and_who_set_it(mapped: Layout) -> None:
 def test_what_a_job_takes_names_run_threshold_and_origin(mapped: Layout) -> None:
     choices.choose_threshold(mapped, RUN, 0.3, "audit:check-1")
     told = mapping.map_arguments(mapped, "chosen", None)
-    assert told == {"run_id": RUN, "threshold": 0.3, "threshold_origin": "audit:check-1", "audit": None}
+    assert told == {"run_id": RUN, "threshold": 0.3, "threshold_origin": "audit:check-1"}
     assert mapping.map_arguments(mapped, RUN, 0.3)["threshold_origin"] == "audit:check-1"
     assert mapping.map_arguments(mapped, RUN, 0.31)["threshold_origin"] == "person"
 

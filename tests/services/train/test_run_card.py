@@ -22,8 +22,7 @@ from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.runs import sha256_of
 from pu_geo.services.damage_map import random_audits
 from pu_geo.services.train import run_card
-from pu_geo.services.train.run_card_curves import drawings, figures
-from pu_geo.services.train.run_card_limits import judgement_words, limits
+from pu_geo.services.train.run_card import drawings, figures, judgement_words, limits
 from pu_geo.tasks.train import train as train_task
 
 HOSTILE = (

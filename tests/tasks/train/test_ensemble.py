@@ -170,7 +170,7 @@ def test_the_rest_of_the_product_copes_with_it(layout: Layout, tmp_path: Path) -
     assert training.pinned_run(layout) == facts.run_id
     called = (array(layout, facts.run_id, "scores")[6:14] >= facts.threshold).sum()  # b14 to b19 are not damaged
     assert mapping.at_threshold(layout, facts.run_id, facts.threshold).n_flagged == called
-    told = building_history.story(layout, 3)
+    told = building_history.building_history(layout, 3)
     assert told is not None
     assert told["runs"][0]["method"] == "ensemble"
     assert exploring.positions(layout, facts.run_id, "PCA").shape == (N, 2)

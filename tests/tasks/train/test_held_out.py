@@ -19,8 +19,7 @@ from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.train import comparing
 from pu_geo.tasks.train import train
-from pu_geo.tasks.train.held_out import set_aside, unlabeled_to_judge
-from pu_geo.tasks.train.inputs import RunInputs, read_inputs
+from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
 from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of, initial_threshold
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold
 from pu_geo.training.data import FeatureViews, PUData

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 from model_parts import job_of
 from small_parts import add_chips, click
 
+from pu_geo import jobs
 from pu_geo.errors import JobCancelled
+from pu_geo.jobs import worker
 from pu_geo.jobs.status import _curve
-from pu_geo.project import events, runs
+from pu_geo.project import events, runs, store
 from pu_geo.project.layout import Layout, write_json
+from pu_geo.services.train import training_times
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.monitor import curve_of
@@ -69,6 +73,39 @@ def test_a_method_whose_name_has_a_plus_is_stored(clicked: Layout) -> None:
     result = train_task.train(job_of(clicked, "plus"), method="nnpu+noisncl", preset="quick", overrides=overrides)
     assert str(result["run_id"]).startswith("nnpu-noisncl-")
     assert len(scores(clicked, result)) == 20
+
+
+SPEC_OF_BEFORE = """{
+ "task": "train",
+ "args": {
+  "method": "ncpu", "preset": "quick", "seed": 3, "overrides": {"epochs": "2", "batch_size": "10"}, "types_from": null, "hold_out": 1
+ },
+ "project": "other-name.pugeo"
+}"""
+
+
+def test_a_job_that_the_version_before_wrote_runs_and_can_be_started_over(clicked: Layout) -> None:
+    folder = clicked.jobs / "20260101-000000-abcdef"
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text(SPEC_OF_BEFORE, encoding="utf-8")
+    result = worker.run(folder)
+    with store.connect(clicked) as db:
+        facts = runs.find(db, str(result["run_id"]))
+    assert (facts.method, facts.preset, facts.seed, facts.n_positive) == ("ncpu", "quick", 3, 5)
+    assert (facts.settings["epochs"], facts.settings["batch_size"]) == (2, 10)
+    again = jobs.create(clicked, "train", jobs.view(folder).args)  # what `retry` writes
+    assert json.loads((again / "spec.json").read_text())["args"] == json.loads(SPEC_OF_BEFORE)["args"]
+
+
+def test_a_whole_training_by_a_preset_is_remembered_for_the_next_estimate(
+    clicked: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    result = train_task.train(job_of(clicked, "whole"), method="linear", preset="quick")
+    job_of(clicked, "half")
+    write_json(clicked.jobs / "half" / "checkpoints" / "began_with.json", {"chip_set": "set", "at_event": 6})
+    train_task.train(Job(clicked, clicked.jobs / "half"), method="linear", preset="quick")  # goes on: its time is a part
+    assert training_times.past("linear", "quick") == [training_times.PastTraining(20, float(str(result["seconds"])))]
 
 
 def test_other_chips_make_a_training_begin_anew(clicked: Layout, tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
-"""The part of the Train screen that sets two runs side by side."""
+"""The part of the Train screen about finished runs: two side by side, averages, and the card of one."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 import small_parts
+from mapped_parts import RUN, mapped_project
 from model_parts import N, with_chips
 from small_parts import small_project
 from streamlit.testing.v1 import AppTest
@@ -14,16 +17,16 @@ from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import RunFacts
 from pu_geo.services.train import training
-from pu_geo.services.train.disagreeing import MapPoints
-from pu_geo.ui.train import compare_figures
+from pu_geo.services.train.comparing import MapPoints
+from pu_geo.ui.train import runs_panel
 
 SCRIPT = """
 from pathlib import Path
 from pu_geo.project.layout import Layout
-from pu_geo.services import training
-from pu_geo.ui import compare_panel
+from pu_geo.services.train import training
+from pu_geo.ui.train import runs_panel
 layout = Layout(Path({folder!r}))
-compare_panel.draw(layout, training.all_runs(layout))
+runs_panel.draw_comparison(layout, training.all_runs(layout))
 """
 
 
@@ -118,23 +121,23 @@ def test_curves_of_both_are_in_one_figure(layout: Layout) -> None:
         write_json(layout.run(run_id) / "curve.json", reports)
     app = shown(layout)
     assert not app.exception
-    figure = compare_figures.curves([reports, [{**one, "stage": "warm-up"} for one in reports]])
+    figure = runs_panel.curves([reports, [{**one, "stage": "warm-up"} for one in reports]])
     assert figure is not None
     assert [list(trace.y) for trace in figure.data] == [[1.0, 0.5, 0.25], [0.1, 0.2, 0.4]]  # a warm-up is no training
     assert list(figure.data[0].x) == [0.25, 0.5, 1.0]
-    assert compare_figures.curves([[], reports[:1]]) is None
+    assert runs_panel.curves([[], reports[:1]]) is None
 
 
 def test_curves_without_shares_have_one_picture() -> None:
     reports = [{"epoch": i, "loss": -2.0 * i} for i in (1, 2)]
-    figure = compare_figures.curves([reports, []])
+    figure = runs_panel.curves([reports, []])
     assert figure is not None
     assert [list(trace.y) for trace in figure.data] == [[-1.0, -2.0]]
 
 
 def test_the_map_has_y_down_equal_axes_and_a_scale_around_nought() -> None:
     values = np.array([0.0, -0.25, 0.5], np.float32)
-    figure = compare_figures.map_of(MapPoints(values, values, values, 0.5))
+    figure = runs_panel.map_of(MapPoints(values, values, values, 0.5))
     (dots,) = figure.data
     assert figure.layout.yaxis.autorange == "reversed"
     assert figure.layout.yaxis.scaleanchor == "x"
@@ -153,3 +156,42 @@ def test_runs_of_a_project_without_common_buildings_do_not_break_the_page(tmp_pa
     assert not app.exception
     assert "0 assessable buildings in common" in app.error[0].value
     assert not shown(other).exception
+
+
+CARD_SCRIPT = SCRIPT.replace("draw_comparison", "draw_card")
+
+
+def shown_card(layout: Layout) -> AppTest:
+    return AppTest.from_string(CARD_SCRIPT.format(folder=str(layout.folder)), default_timeout=20).run()
+
+
+def test_nothing_is_drawn_before_there_are_runs(project: Layout) -> None:
+    app = shown_card(project)
+    assert not app.exception
+    assert not app.expander
+
+
+def test_the_card_is_read_only_once_it_is_asked_for(tmp_path: Path) -> None:
+    app = shown_card(mapped_project(tmp_path)[0])
+    assert not app.exception
+    assert not app.selectbox
+    app.toggle(key="run-card-open").set_value(True).run()
+    assert not app.exception
+    (option,) = app.selectbox(key="run-card-run").options
+    assert option == f"Instant ranker · 2026-01-01 00:00 · {RUN}"
+    assert "##### Judgement without negatives" in app.markdown[0].value
+    assert [button.proto.label for button in app.get("download_button")] == [
+        "Download HTML",
+        "Download Markdown",
+        "Download JSON",
+    ]
+
+
+def test_a_run_whose_files_are_gone_is_told_of(tmp_path: Path) -> None:
+    layout, _ = mapped_project(tmp_path)
+    app = shown_card(layout)
+    for path in layout.run(RUN).iterdir():
+        path.unlink()
+    app.toggle(key="run-card-open").set_value(True).run()
+    assert not app.exception
+    assert "has lost its file" in app.error[0].value
