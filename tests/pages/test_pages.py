@@ -10,7 +10,8 @@ import pytest
 from small_parts import REPOSITORY, add_chips, add_run, click
 from streamlit.testing.v1 import AppTest
 
-from pu_geo.project import contents, runs, store
+from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.project import projects
 from pu_geo.services.train import training_times
