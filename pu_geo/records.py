@@ -207,25 +207,6 @@ class Units:
 
 
 @dataclass(frozen=True)
-class ChipSet:
-    """One chip per footprint, cut from the scene pair; row i belongs to `building_ids[i]`.
-
-    Attributes:
-        chip_set: id, also the stem of the files under `chips/`.
-        bands: "pre+post" (6 bands, pre first) or "post" (3 bands).
-        size_px: side of the square chips.
-        building_ids: [N].
-        nodata_share: float32 [N], 0..1, share of a chip that no post scene covers.
-    """
-
-    chip_set: str
-    bands: Literal["pre+post", "post"]
-    size_px: int
-    building_ids: Sequence[str]
-    nodata_share: NDArray[np.float32]
-
-
-@dataclass(frozen=True)
 class LabelOp:
     """One operation of an analyst, on its way from a browser, a stream or a file to the label log.
 

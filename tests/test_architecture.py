@@ -26,7 +26,8 @@ OURS: dict[str, set[str]] = {
     "losses": {"errors"},
     "analysis": {"errors"},
     "features": NUMERICAL,
-    "training": {*NUMERICAL, "project"},  # `python -m pu_geo.training` trains in a copy of a project
+    "training": {*NUMERICAL, "project"},
+    "training.__main__": {*NUMERICAL, "project", "tasks"},  # trains in a copy of a project, by the task that `train` is
     "methods": NUMERICAL,
     "geo": ALWAYS,
     "datasets": {"geo", *ALWAYS},

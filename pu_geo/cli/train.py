@@ -12,9 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pu_geo.cli.run import File, Json, Project, RunId, Screen, absolute, in_brackets, overrides_of, repeated, run_job, show
+from pu_geo.cli.run import (
+    File,
+    Json,
+    Project,
+    RunId,
+    Screen,
+    absolute,
+    gone,
+    in_brackets,
+    overrides_of,
+    repeated,
+    run_job,
+    show,
+)
 from pu_geo.errors import DatasetError, PuGeoError, writing
 from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
+from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import projects
@@ -23,7 +37,6 @@ from pu_geo.services.train import (
     models,
     run_card,
     training,
-    training_times,
 )
 
 if TYPE_CHECKING:
@@ -103,7 +116,33 @@ def train(
     show(result, _run_words(layout, result), as_json)
 
 
-# Here comes the group `runs` with `runs import P.pugeo OTHER.pugeo RUN` (hidden alias: `bring-in`), see issue 19, point 6.
+run_group = Screen("Train", group="runs ")
+screen.add_typer(
+    run_group, name="runs", rich_help_panel="Train", help="Take a run that was trained in a copy of this project."
+)
+
+
+@run_group.verb("import", "joplin.pugeo joplin-gpu.pugeo latest")
+def import_run(
+    project: Project,
+    other: Annotated[str, typer.Argument(metavar="OTHER.pugeo", help="copy of the project", show_default=False)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="id of a run there, or latest", show_default=False)],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Check a run of a copy of this project, and take its scores, embeddings and weights; never labels."""
+    layout = projects.find(project)
+    result = run_job(layout, "import_run", {"folder": absolute(other), "run_id": run}, as_json)
+    show(result, _run_words(layout, result), as_json)
+
+
+@screen.command("bring-in", hidden=True, context_settings=gone)
+def bring_in() -> None:
+    """Refuse, and name what came instead."""
+    raise PuGeoError(
+        "`pu-geo bring-in` is gone, as packed trainings are.",
+        "Train in a copy (`pu-geo project copy P.pugeo OTHER.pugeo`); then `pu-geo runs import P.pugeo OTHER.pugeo latest`.",
+    )
 
 
 @screen.verb("evaluate", "joplin.pugeo --field damage --positive destroyed --exclude un-classified --json")

@@ -7,6 +7,7 @@ lost. So nothing in PU-Geo ever hands `project.gpkg` to GDAL, pyogrio, geopandas
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import tempfile
 import threading
@@ -146,26 +147,34 @@ def _run_step(db: sqlite3.Connection, layout: Layout, statement: str) -> None:
 
 
 def _back_up(layout: Layout, found: int) -> None:
-    """Copy the file to `project.v<schema>-backup.gpkg` beside it, over a connection of its own.
+    """Copy the file to `project.v<schema>-backup.gpkg` beside it.
 
     SQLite makes no copy over the connection that holds the write lock, and that lock must be held meanwhile: nobody may
     add to the file between its copy and its migration.
     """
-    path = layout.gpkg.with_name(f"{layout.gpkg.stem}.v{found}-backup.gpkg")
     try:
-        with (
-            atomic_write(path) as temporary,
-            closing(sqlite3.connect(layout.gpkg)) as source,
-            closing(sqlite3.connect(temporary)) as target,
-        ):
-            source.backup(target)
-            target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
+        back_up(layout, layout.gpkg.with_name(f"{layout.gpkg.stem}.v{found}-backup.gpkg"))
     except OSError as error:
         raise ProjectError(
             f"{layout.folder.name} was written by an older PU-Geo, and no copy of it can be made before it is brought up "
             f"to date: {error.strerror}.",
             "Make room on the disk and the folder writable, then open the project again; nothing was changed.",
         ) from error
+
+
+def back_up(layout: Layout, path: Path) -> None:
+    """Copy the file as it stands at one moment, over a connection of its own; others may read and write meanwhile.
+
+    Raises:
+        OSError: if `path` cannot be written.
+    """
+    with (
+        atomic_write(path) as temporary,
+        closing(sqlite3.connect(layout.gpkg, timeout=BUSY_MS / 1000)) as source,
+        closing(sqlite3.connect(temporary)) as target,
+    ):
+        source.backup(target)
+        target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
 
 
 @contextmanager
@@ -222,7 +231,7 @@ def _write_schema(path: Path, name: str) -> None:
     db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
     db.execute(f"PRAGMA user_version={schema.USER_VERSION}")
     db.execute("PRAGMA journal_mode=WAL")
-    facts = {"schema": str(schema.SCHEMA), "name": name, "created_at": now()}
+    facts = {"schema": str(schema.SCHEMA), "name": name, "created_at": now(), "project_id": secrets.token_hex(16)}
     db.executescript(f"BEGIN;{schema.CREATE}COMMIT;")
     db.executemany("INSERT INTO pugeo_meta VALUES (?, ?)", facts.items())
     db.close()
@@ -241,3 +250,9 @@ def project_name(db: sqlite3.Connection) -> str:
 
 def created_at(db: sqlite3.Connection) -> str:
     return str(db.execute("SELECT value FROM pugeo_meta WHERE key = 'created_at'").fetchone()[0])
+
+
+def project_id(db: sqlite3.Connection) -> str:
+    """Return what all copies of a project share: its id, or where an older PU-Geo made it, when that was."""
+    found = dict(db.execute("SELECT key, value FROM pugeo_meta WHERE key IN ('project_id', 'created_at')").fetchall())
+    return str(found.get("project_id", found["created_at"]))

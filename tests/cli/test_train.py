@@ -13,11 +13,11 @@ from model_parts import job_of, with_chips
 
 from pu_geo import cli, jobs
 from pu_geo.jobs import device_queue, worker
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import contents, labels, runs, store, training_times
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.train import training, training_times
+from pu_geo.services.train import training
 from pu_geo.tasks.train.train import rank
 
 
@@ -63,7 +63,7 @@ def test_methods_tell_how_long_presets_took_here(
     run: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
-    training_times.remember(training.TrainingRequest("ncpu", "quick"), 383, 12.3)
+    training_times.remember("ncpu", "quick", 383, 12.3)
     code, out, _ = run("methods", "--json")
     told = json.loads(out)["methods"]
     assert code == 0

@@ -324,6 +324,18 @@ def test_dismissed_job_is_shown_no_more_and_comes_back_when_it_goes_on(project: 
     jobs.cancel(project, fresh, wait=True)
 
 
+def test_job_of_a_task_that_is_gone_is_listed_and_not_started_again(project: Layout) -> None:
+    folder = jobs.create(project, "bring_in", {"folder": "/elsewhere"})
+    events.append(folder, "launched")
+    events.append(folder, "failed", {"problem": "It has not ended.", "hint": "Wait."})
+    (job,) = jobs.all_jobs(project)
+    assert (job.task, job.state, job.problem) == ("bring_in", "failed", "It has not ended.")
+    for again in (jobs.retry, jobs.resume):
+        with pytest.raises(JobError, match=r"older PU-Geo; this version has no such task.*runs import"):
+            again(project, job.job_id)
+    assert [job.job_id for job in jobs.all_jobs(project)] == [folder.name]
+
+
 def held_up(work: Callable[[], object], lock: Path) -> bool:
     """Tell whether work waits for a lock that another holds, and is done once it is free."""
     done = threading.Event()

@@ -18,7 +18,7 @@ from pu_geo.errors import TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods import herocon
 from pu_geo.methods.cards.herocon import HeroconSettings
-from pu_geo.methods.pair_trunk import PairTrunk, mean_of_present, missing_dates
+from pu_geo.methods.pretraining import PairFeatureExtractor, mean_of_present, missing_dates
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.loop import restore, snapshot
 from pu_geo.training.network import TrainedModel
@@ -535,7 +535,7 @@ def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
     model = fit(data, settings, report=told.append)
     hidden = data.classes == -1
     assert metrics.auc(model.score(data.inputs.array)[hidden], truth[hidden]) > 0.85
-    assert isinstance(model.trunk, PairTrunk) == (bands == 6)
+    assert isinstance(model.trunk, PairFeatureExtractor) == (bands == 6)
     assert [event["stage"] for event in told] == ["pretraining"] + ["training"] * 12
     again = herocon.from_state(model.state(), settings, CPU)
     np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))

@@ -10,11 +10,9 @@ import pytest
 from small_parts import REPOSITORY, add_chips, add_run, click
 from streamlit.testing.v1 import AppTest
 
-from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import contents, runs, store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.project import projects
-from pu_geo.services.train import training_times
 
 PAGES = ("project", "imagery", "annotate", "train", "explore", "damage_map")
 
@@ -105,11 +103,11 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     app.session_state["project"] = str(finished.folder)
     app.run()
     assert "**2** positives" in words(app)
+    click(finished, "b3")
     opened: list[str] = []
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *given, **how: opened.append(str(given[0])) or connect(*given, **how))
-    with store.connect(finished) as db:
-        labels.append(db, [LabelOp("3", "b3", "positive")], analyst="ann", screen="map")
+    click(finished, "b3")
     app.run()
     assert not app.exception
     assert "**3** positives" in words(app)
@@ -262,11 +260,11 @@ def test_the_next_round_without_a_scene_cannot_begin(finished: Layout) -> None:
 def test_train_tells_how_long_a_preset_took_on_this_machine(finished: Layout) -> None:
     app = show("train", finished)
     assert "Preset quick: no run of this preset on this machine yet." in words(app)
-    training_times.remember(training_times.TrainingRequest("ncpu", "quick"), 40, 60.0)
+    training_times.remember("ncpu", "quick", 40, 60.0)
     app = show("train", finished)
     assert "Preset quick: 30 s to 60 s for your 20 chips, by past runs on this machine." in words(app)
     assert not app.warning
-    training_times.remember(training_times.TrainingRequest("propagation", "quick"), 20, 7200.0)
+    training_times.remember("propagation", "quick", 20, 7200.0)
     assert any("2 hours for your 20 chips" in warning.value for warning in show("train", finished).warning)
     app.text_input(key="set-ncpu-quick-epochs").set_value("nonsense").run()
     assert not app.exception

@@ -38,12 +38,13 @@ from pu_geo.project import (
     runs,
     store,
 )
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.services.damage_map import auditing
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
 from pu_geo.tasks.damage_map.report_parts import limits
-from pu_geo.tasks.imagery.chip import facts_of, why_not_assessed
+from pu_geo.tasks.imagery.chip import why_not_assessed
 
 SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
@@ -82,7 +83,7 @@ def build_damage_map(
         raise ProjectError(
             f"The facts of the chips {facts.chip_set} that run {facts.run_id} scored are gone.", "Cut chips and train again."
         )
-    chips = facts_of(layout, facts.chip_set)
+    chips = chip_facts(layout, facts.chip_set)
     results = _results(table.building_ids, rows, scores, hidden, events, limit.value, facts)
     human = _human(table.building_ids, events, answers)
     columns: dict[str, Sequence[object]] = {

@@ -16,9 +16,9 @@ from pu_geo.analysis import projection, ranker
 from pu_geo.errors import JobCancelled, ModelError
 from pu_geo.features import rcf
 from pu_geo.project import contents, model_files, runs, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import RunFacts
-from pu_geo.tasks.imagery.chip import load_chip_set
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.restored_model import restore
 from pu_geo.tasks.train.train import RANKER_NAME, _ranker_axes, _ranker_embeddings
@@ -88,7 +88,7 @@ def _place(
     if newest is None or newest == facts.chip_set:
         return [], nothing, ""
     there = set(runs.building_ids_of(job.layout, facts.run_id))
-    order = load_chip_set(job.layout, newest).building_ids
+    order = chip_facts(job.layout, newest)["building_ids"]
     rows = [row for row, building in enumerate(order) if building not in there]
     if not rows:
         return [], nothing, ""

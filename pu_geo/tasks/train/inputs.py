@@ -19,12 +19,14 @@ from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, decisions, events, labels, pseudo_positives, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import PUSet
-from pu_geo.tasks.imagery.chip import facts_of, reasons_of
 from pu_geo.training.data import UNKNOWN, ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
 
+BEGAN_WITH = "began_with.json"
+"""What a training began with, in the folder of its checkpoints."""
 _HOLD_OUT_STREAM = 41
 
 
@@ -160,7 +162,7 @@ def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
             "at_decision": decisions.last_decision(db),
         }
         known: Mapping[str, Any] = _pinned(begun, newest) if begun else newest
-        facts = facts_of(layout, chip_set)
+        facts = chip_facts(layout, chip_set)
         is_hidden = assessability.reasons(facts) != ""
         pu = labels.pu_set(db, at=known["at_event"], ids=facts["building_ids"]).without(is_hidden)
         at_decision = known.get("at_decision", 0)
@@ -175,7 +177,7 @@ def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
 
 def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the label event and the decision that a training began with; note them where the training begins now."""
-    note = begun / "began_with.json"
+    note = begun / BEGAN_WITH
     if note.exists():
         facts: Mapping[str, Any] = json.loads(note.read_text(encoding="utf-8"))
         if facts["chip_set"] == newest["chip_set"]:
@@ -245,7 +247,7 @@ def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArr
     """
     with store.connect(layout) as db:
         answers = labels.current_labels(db, at=pu.at_event)
-    why = reasons_of(layout, chip_set)
+    why = assessability.reasons(chip_facts(layout, chip_set))
     is_clicked = pu.is_positive | (why != "") & np.array(
         [answers.get(one) == "positive" for one in pu.building_ids], np.bool_
     )

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import collapse
 from pu_geo.atomic_write import atomic_write
-from pu_geo.geo.sheets import contact_sheet, png_of
 from pu_geo.project import events
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, unlabeled_to_judge
 from pu_geo.training.callbacks import chosen, drawn
+from pu_geo.training.contact_sheets import can_draw, contact_sheet, png_of
 from pu_geo.training.data import PUData
 from pu_geo.training.network import TrainedModel
 
@@ -78,7 +78,7 @@ class TrainingMonitor:
         if int(str(report["epoch"])) >= ALARMS_FROM * int(str(report["epochs"])):
             alarms = [alarm.as_mapping() for alarm in collapse.alarms(indicators)]
             found |= {"alarms": alarms} if alarms else {}
-        return {"look": self._sheet(unlabeled, report), **found}
+        return {"look": self._sheet(unlabeled, report), **found} if can_draw() else found
 
     @property
     def _step(self) -> int:

@@ -21,23 +21,21 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project import runs, store
+from pu_geo.project import runs, store, training_times
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.services.train import training_times
-from pu_geo.tasks.imagery.chip import facts_of, why_not_assessed
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
 from pu_geo.tasks.train.model_card import Learned, write_model
 from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of, initial_threshold
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import FeatureViews
-from pu_geo.training.devices import name_of
-from pu_geo.training.run import Run, best_device
+from pu_geo.training.run import Run, best_device, name_of
 
 RANKER_NAME = "ranker"
-_RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
+RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
 CURVE = "curve.json"  # in the folder of a run: what was reported of each epoch
 RANKER_EMBEDDING_DIM = 64
 LEAST_PRIOR = 0.001
@@ -139,12 +137,12 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     outcome = Outcome(
         request.method, request.preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
         settings=asdict(settings), device=named, warnings=run.warnings, held_out=held_out,
-        write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from)),
+        write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from, inputs.at_decision)),
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
-    if is_fresh:
-        training_times.remember(request, len(scores), float(str(result["seconds"])))
+    if is_fresh and not request.overrides:
+        training_times.remember(request.method, request.preset, len(scores), float(str(result["seconds"])))
     return result
 
 
@@ -223,7 +221,7 @@ def _without_answers(layout: Layout, inputs: RunInputs, outcome: Outcome) -> tup
     is_flagged = runs.written(outcome.scores) >= _threshold(outcome)
     pu = inputs.pu
     return assessability.groups_without_answers(
-        facts_of(layout, inputs.chip_set), pu.is_positive, pu.is_not_damaged, is_flagged
+        chip_facts(layout, inputs.chip_set), pu.is_positive, pu.is_not_damaged, is_flagged
     )
 
 
@@ -268,7 +266,9 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         score_type=outcome.score_type,
         threshold=_threshold(outcome),
         estimated_share=outcome.share,
-        warnings=(*outcome.warnings, *inputs.warnings, *(alarm.words for alarm in collapse.alarms(indicators))),
+        warnings=tuple(
+            dict.fromkeys((*outcome.warnings, *inputs.warnings, *(alarm.words for alarm in collapse.alarms(indicators))))
+        ),
         versions=outcome.versions or {name: metadata.version(name) for name in ("torch", "numpy")},
         from_model=outcome.from_model,
         judgement=None if indicators.judgement is None else indicators.judgement.as_mapping(),
@@ -279,13 +279,13 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
         arrays["held_out"] = outcome.held_out.astype(np.int64)
-    scores = outcome.scores.astype(np.float32)
+    scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
         files = [*outcome.write_files(facts), *_write_curve(job, job.layout, facts.run_id)]
     with store.connect(job.layout) as db:
         runs.finish(
             db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
-            reasons=why_not_assessed(job.layout, facts.chip_set, facts.without_answers),
+            reasons=assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers)),
         )  # fmt: skip
     return _result(facts)
 
@@ -300,12 +300,12 @@ def _run_id(job: Job, method: str) -> str:
         return known
     stamp = now()[5:16].replace("-", "").replace("T", "-").replace(":", "")
     run_id = f"{method.replace('+', '-')}-{stamp}-{secrets.token_hex(2)}"
-    write_json(job.folder / _RUN_NOTE, {"run_id": run_id})
+    write_json(job.folder / RUN_NOTE, {"run_id": run_id})
     return run_id
 
 
 def _noted_run_id(job: Job) -> str | None:
-    note = job.folder / _RUN_NOTE
+    note = job.folder / RUN_NOTE
     return str(json.loads(note.read_text(encoding="utf-8"))["run_id"]) if note.exists() else None
 
 

@@ -25,8 +25,8 @@ TITLES = {
     "chip": "Cutting chips and computing features",
     "train": "Training",
     "rank": "Ranking",
-    "train_apart": "Packed training",
-    "bring_in": "Bringing in a training from elsewhere",
+    "import_run": "Importing a run of another copy",
+    "bring_in": "Bringing in a training from elsewhere",  # a task of versions before
     "ensemble": "Averaging ranks",
     "apply_model": "Scoring by a model",
     "embed": "UMAP",

@@ -7,8 +7,9 @@ from dataclasses import fields
 
 import streamlit as st
 
+from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
-from pu_geo.services.train import training, training_times
+from pu_geo.services.train import training
 from pu_geo.services.train.training import DataSummary, TrainingRequest
 from pu_geo.ui import frame
 

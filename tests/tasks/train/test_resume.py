@@ -15,9 +15,8 @@ from pu_geo import jobs
 from pu_geo.errors import JobCancelled
 from pu_geo.jobs import worker
 from pu_geo.jobs.status import _curve
-from pu_geo.project import events, runs, store
+from pu_geo.project import events, runs, store, training_times
 from pu_geo.project.layout import Layout, write_json
-from pu_geo.services.train import training_times
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.monitor import curve_of
@@ -102,6 +101,7 @@ def test_a_whole_training_by_a_preset_is_remembered_for_the_next_estimate(
 ) -> None:
     monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
     result = train_task.train(job_of(clicked, "whole"), method="linear", preset="quick")
+    train_task.train(job_of(clicked, "other"), method="linear", preset="quick", overrides={"l2": "0.3"})  # not the preset's
     job_of(clicked, "half")
     write_json(clicked.jobs / "half" / "checkpoints" / "began_with.json", {"chip_set": "set", "at_event": 6})
     train_task.train(Job(clicked, clicked.jobs / "half"), method="linear", preset="quick")  # goes on: its time is a part

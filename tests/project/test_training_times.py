@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.services.train import training_times
-from pu_geo.services.train.training_times import NONE_YET, PastTraining
+from pu_geo.project import training_times
+from pu_geo.project.training_times import NONE_YET, PastTraining
 
-QUICK = TrainingRequest("ncpu", "quick")
+QUICK = "ncpu", "quick"
 
 
 @pytest.fixture(autouse=True)
@@ -20,18 +19,17 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_expected_before_a_training_ended_here(monkeypatch: pytest.MonkeyPatch) -> None:
     assert training_times.words("ncpu", "quick", 383) == NONE_YET
-    training_times.remember(TrainingRequest("ncpu", "quick", overrides={"epochs": 3}), 383, 2.0)  # not the preset
-    training_times.remember(TrainingRequest("pucl", "quick"), 383, 2.0)
+    training_times.remember("pucl", "quick", 383, 2.0)
     with monkeypatch.context() as patch:
         patch.setattr(training_times, "machine", lambda: "another one with the same home")
-        training_times.remember(QUICK, 383, 2.0)
+        training_times.remember(*QUICK, 383, 2.0)
     assert training_times.past("ncpu", "quick") == []
     assert training_times.words("ncpu", "quick", 383) == NONE_YET
 
 
 def test_past_trainings_of_the_nearest_size_bound_the_time() -> None:
     for n_chips, seconds in ((400, 30.0), (440, 36.0), (20_000, 900.0)):
-        training_times.remember(QUICK, n_chips, seconds)
+        training_times.remember(*QUICK, n_chips, seconds)
     assert training_times.past("ncpu", "quick")[0] == PastTraining(400, 30.0)
     # 400 chips: 30 s as it was; those of 440 took 36 s, in proportion 36 x 400 / 440 = 32.7 s
     assert training_times.expected_seconds("ncpu", "quick", 400) == pytest.approx((30, 36))
@@ -62,12 +60,12 @@ def test_a_spoiled_file_counts_as_none_and_is_written_anew(content: bytes) -> No
     training_times.times_file().parent.mkdir(parents=True)
     training_times.times_file().write_bytes(content)
     assert training_times.past("ncpu", "quick") == []
-    training_times.remember(QUICK, 383, 2.0)
+    training_times.remember(*QUICK, 383, 2.0)
     assert training_times.past("ncpu", "quick") == [PastTraining(383, 2.0)]
 
 
 def test_a_home_that_cannot_be_written_to_loses_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "file"))
-    training_times.remember(QUICK, 383, 2.0)
+    training_times.remember(*QUICK, 383, 2.0)
     assert training_times.past("ncpu", "quick") == []

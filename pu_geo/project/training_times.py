@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.project.layout import home, write_json
 
 _MOST_KEPT = 500
@@ -35,11 +34,9 @@ def times_file() -> Path:
     return home() / "training_times.json"
 
 
-def remember(request: TrainingRequest, n_chips: int, seconds: float) -> None:
-    """Keep how long a training took from its start to its stored run; nothing of one whose settings differ from the preset."""
-    if request.overrides:
-        return
-    row = {"machine": machine(), "method": request.method, "preset": request.preset, "n_chips": n_chips, "seconds": seconds}
+def remember(method: str, preset: str, n_chips: int, seconds: float) -> None:
+    """Keep how long a training by a preset took from its start to its stored run."""
+    row = {"machine": machine(), "method": method, "preset": preset, "n_chips": n_chips, "seconds": seconds}
     with suppress(OSError):  # a run is not lost for want of this
         write_json(times_file(), [*_rows(), row][-_MOST_KEPT:])
 

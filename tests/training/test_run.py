@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pu_geo.training.devices import name_of
+from pu_geo.training.run import name_of
 
 
 @pytest.mark.parametrize(("n", "words"), [(1, "CPU, 1 thread"), (2, "CPU, 2 threads")])
