@@ -138,7 +138,7 @@ def test_cancelled_job_says_so_and_a_running_one_cannot_be_started_twice(project
 def test_second_job_that_changes_the_imagery_is_refused(
     project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "ONE_AT_A_TIME", ("sleep",))
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "ONE_AT_A_TIME", ("sleep",))
     job_id = jobs.start(project, "sleep", {"seconds": 600})
     with pytest.raises(JobError, match="is changing this project's imagery"):
         jobs.start(project, "sleep", {"seconds": 1})
@@ -286,7 +286,7 @@ from pu_geo import jobs
 from pu_geo.errors import JobError
 from pu_geo.project.layout import Layout
 from pathlib import Path
-sys.executable, jobs.ONE_AT_A_TIME = sys.argv[1], ("sleep",)
+sys.executable, sys.modules["pu_geo.jobs.start"].ONE_AT_A_TIME = sys.argv[1], ("sleep",)
 sys.stdin.readline()
 try:
     print(jobs.start(Layout(Path(sys.argv[2])), "sleep", {"seconds": 600}))
