@@ -103,6 +103,7 @@ def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypat
     app.session_state["project"] = str(finished.folder)
     app.run()
     assert "**2** positives" in words(app)
+    click(finished, "b3")
     opened: list[str] = []
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *given, **how: opened.append(str(given[0])) or connect(*given, **how))

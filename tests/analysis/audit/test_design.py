@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta
+from small_parts import mostly_long
 
 from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit.bounds import DAMAGED, NOT_ASSESSABLE, OPEN, UNDAMAGED, Estimate
@@ -365,7 +366,7 @@ def test_size_needs_one_wish_and_a_chance() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_damaged", "shift"), [(57, 2.1), (500, 0.95)])
+@pytest.mark.parametrize(("n_damaged", "shift"), mostly_long([(57, 2.1), (500, 0.95)], (500, 0.95)))
 def test_bounds_hold_as_often_as_they_say(n_damaged: int, shift: float) -> None:
     n_rounds, holds, told = 400, np.zeros(3), np.zeros(3)
     for seed in range(n_rounds):
