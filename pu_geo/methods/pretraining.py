@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from pu_geo.losses.contrastive import sscl_loss
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
-from pu_geo.training.batching import n_batches
-from pu_geo.training.data import PUData, Strength, batches
+from pu_geo.training.data import PUData, Strength, batches, n_batches
 from pu_geo.training.heads import Standardize, projection_head
 from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.network import ROWS_FOR_STATISTICS, FeatureExtractor

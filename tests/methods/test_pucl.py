@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from pu_geo.errors import TrainingError
-from pu_geo.features.rcf import extract_views, fit_rcf
+from pu_geo.features.rcf import RcfBank, RcfSettings
 from pu_geo.methods import pucl
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.pucl import fit
@@ -179,8 +179,8 @@ def joplin_chips(folder: Path) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
 def test_finds_damaged_buildings_in_joplin(joplin: Path) -> None:
     parts = [joplin_chips(joplin / f"joplin-tornado_0000000{scene}") for scene in (0, 1)]
     chips, is_damaged = (np.concatenate(part) for part in zip(*parts, strict=True))
-    bank = fit_rcf(chips, 128, torch.Generator().manual_seed(0))
-    views = extract_views(chips, bank, 6, seed=0, device=CPU)
+    bank = RcfBank.fit(chips, torch.Generator().manual_seed(0), RcfSettings(n_filters=128))
+    views = bank.transform(chips, 6, seed=0, device=CPU)
     aucs = []
     for seed in range(3):
         is_positive = np.zeros(len(chips), dtype=bool)

@@ -25,9 +25,8 @@ from pu_geo.losses import neighborhood as formulas
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, cluster_shares, suggested_number
 from pu_geo.methods.pretraining import WARMUP_SHARE, empty_trunk, new_trunk, training_span
-from pu_geo.training.batching import epochs_within, n_batches
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
-from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData, Strength, batches
+from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData, Strength, batches, epochs_within, n_batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives

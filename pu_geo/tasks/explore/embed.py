@@ -158,7 +158,7 @@ def _of_ranker(job: Job, facts: RunFacts) -> _Embedder:
     mean, spread = known.mean(0), known.std(0)
     axes = _ranker_axes(ranker.prepare(known).values)
     with np.load(job.layout.filters(facts.chip_set), allow_pickle=False) as arrays:
-        bank = rcf.RcfBank.from_arrays(dict(arrays))
+        bank = rcf.RcfBank.from_state(dict(arrays))
 
     def embed(chips: _Chips) -> NDArray[np.float32]:
         values = (_plain(job, bank, chips).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
@@ -174,7 +174,7 @@ def _known_features(layout: Layout, chip_set: str) -> NDArray[np.float32]:
 
 
 def _plain(job: Job, bank: rcf.RcfBank, chips: _Chips) -> NDArray[np.float16]:
-    views = rcf.extract_views(chips, bank, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled)
+    views = bank.transform(chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled)
     return views[0]
 
 

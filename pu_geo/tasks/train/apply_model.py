@@ -139,8 +139,8 @@ def _views(
     shape = (restored.n_views, len(chips), bank.n_features)
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
     words = f"features of {len(chips)} chips in {restored.n_views} views, by the model's own filters"
-    rcf.extract_views(
-        chips, bank, restored.n_views, seed=restored.seed, device=best_device(), out=out,
+    bank.transform(
+        chips, restored.n_views, seed=restored.seed, device=best_device(), out=out,
         report=job.part(0.05, 0.9, words), is_cancelled=job.is_cancelled,
     )  # fmt: skip
     group = facts.get("sensor_group")

@@ -17,7 +17,6 @@ from safetensors.numpy import load, save
 from small_parts import small_project
 
 from pu_geo.errors import ModelError, TrainingError
-from pu_geo.features import rcf
 from pu_geo.methods import catalog
 from pu_geo.project import model_files, runs, store
 from pu_geo.project.layout import Layout
@@ -65,7 +64,7 @@ def test_card_and_weights_alone_give_bit_equal_scores_on_features(method: str, c
     found = restored_from(*parts(chipped, run_id))
     assert found.bank is not None
     chips = np.load(chipped.chips("set"))
-    views = rcf.extract_views(chips, found.bank, found.n_views, seed=found.seed, device=CPU)
+    views = found.bank.transform(chips, found.n_views, seed=found.seed, device=CPU)
     np.testing.assert_array_equal(views, np.load(chipped.features("set")))
     np.testing.assert_array_equal(found.model.score(views), answers(chipped, run_id))
     np.testing.assert_array_equal(found.model.embed(views[0]), answers(chipped, run_id, "embeddings"))
