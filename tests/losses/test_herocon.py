@@ -253,21 +253,6 @@ def test_supervised_loss_equals_the_value_worked_out_by_hand() -> None:
     assert value.item() == pytest.approx(math.log(1 + 1 / math.e), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("seed", range(3))
-def test_does_not_change_with_the_order_or_the_length(seed: int, name: str) -> None:
-    views, labels, gone = some_views(seed, 3, 6), some_labels(seed, 6, 2), some_missing(seed, 3, 6)
-    mapped = some_map(views)
-    expected = LOSSES[name](views, mapped, labels, gone, 0.5)
-    order = torch.randperm(6, generator=torch.Generator().manual_seed(seed))
-    lengths = torch.rand(6, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.1
-    for changed in (
-        LOSSES[name](views[:, order], mapped[:, order], labels[order], gone[:, order], 0.5),
-        LOSSES[name](views * lengths, mapped * 3, labels, gone, 0.5),
-    ):
-        torch.testing.assert_close(changed, expected, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("filler", [0.0, 1e6, math.nan, math.inf])
 @pytest.mark.parametrize("name", WITH_VIEWS)
 def test_what_stands_in_a_missing_view_is_never_used(name: str, filler: float) -> None:

@@ -130,16 +130,6 @@ def test_a_constant_feature_does_no_harm() -> None:
     assert np.isfinite(fit(data, BRIEF, run_of()).score(data.inputs.views)).all()
 
 
-def test_many_chips_get_fewer_epochs_but_at_least_one() -> None:
-    # 150 chips in batches of 64 are 3 steps an epoch: 7 steps hold 2 epochs, 2 steps hold none, so one is done.
-    data, _ = made_views()
-    for max_steps, epochs in ((7, 2), (2, 1)):
-        told: list[Mapping[str, object]] = []
-        fit(data, replace(SMALL, max_steps=max_steps), run_of(report=told.append))
-        assert [facts["epoch"] for facts in told] == list(range(1, epochs + 1))
-        assert told[-1]["epochs"] == epochs
-
-
 @pytest.mark.parametrize("n_positive", [1, 2])
 def test_trains_with_hardly_any_positive(n_positive: int) -> None:
     data, is_damaged = made_views(n_positive=n_positive)
