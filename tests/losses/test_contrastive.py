@@ -104,7 +104,6 @@ def test_equals_the_naive_loop_in_float32_down_to_temperature_001(seed: int, tau
     loss = pucl_loss(z1, z2, y, temperature=tau)
     loss.backward()
     assert loss.item() == pytest.approx(loss_by_loops(z1, z2, [1] * 3 + [None] * 9, tau), rel=1e-5)
-    assert z1.grad is not None
     assert z1.grad.isfinite().all()
 
 
@@ -225,7 +224,6 @@ def test_value_and_gradient_stay_finite(kind: str, name: str, n_positive: int) -
     loss = LOSSES[name](z1, z2, torch.arange(len(z1)) < n_positive, 0.01)
     loss.backward()
     for value in (loss, z1.grad, z2.grad):
-        assert value is not None
         assert value.isfinite().all()
 
 

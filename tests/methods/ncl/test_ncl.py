@@ -136,7 +136,6 @@ def test_warns_where_the_embeddings_suggest_another_number(n_new: int, warned: l
     points = np.repeat(np.eye(3), 20, axis=0) + 0.02 * np.random.default_rng(0).normal(size=(60, 3))
     run = Run(CPU)
     found = ncl._suggested(points.astype(np.float32), replace(SMALL, n_new=n_new), run)
-    assert found is not None
     assert found.number == 3
     assert len(run.warnings) == len(warned)
     for text, words in zip(run.warnings, warned, strict=True):
