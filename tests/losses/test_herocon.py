@@ -11,13 +11,7 @@ from golden_parts import load_golden
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
-from pu_geo.losses.herocon import (
-    log_negative_weights,
-    multi_view_loss,
-    single_view_loss,
-    supervised_loss,
-    total_loss,
-)
+from pu_geo.losses.herocon import log_negative_weights, multi_view_loss, single_view_loss, supervised_loss, total_loss
 
 Loss = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
 # Each takes views [V, B, D], H of the views, labels [B, c], the missing views [V, B] and the temperature.

@@ -358,9 +358,7 @@ def test_damaged_files_are_refused_or_still_the_same_model(honest: dict[str, tup
     assert n_refused > 250
 
 
-def test_lies_with_a_right_sha256_end_in_a_refusal_or_in_a_model_that_works(
-    honest: dict[str, tuple[bytes, bytes]],
-) -> None:
+def test_lies_with_a_right_sha256_end_in_a_refusal_or_in_a_model_that_works(honest: dict[str, tuple[bytes, bytes]]) -> None:
     draw, n_refused = random.Random(1), 0
     for number in range(300):
         card, weights = honest[("linear", "herocon", "ncl")[number % 3]]
