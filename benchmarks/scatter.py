@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.browser.explore_parts import add_island_run
+
 from tests.browser.real_app import AppServer, add_hooks, made_up_project
 
 if TYPE_CHECKING:

@@ -12,20 +12,15 @@ from scipy.special import ndtr, ndtri
 from pu_geo.analysis.audit.bounds import Bools, Floats
 from pu_geo.errors import ShapeError
 
-TAILS = (0.025, 0.975)
-"""Quantiles that the bounds are: 95 %, as those of `p_low` and `p_high`."""
+TAILS = (0.025, 0.975)  # quantiles that the bounds are: 95 %, as those of `p_low` and `p_high`
 N_CURVES = 20
 """Equally likely curves from `p_low` to `p_high`. With 20 the outermost ones stand for 5 % each, so that they lie exactly at
 the two bounds."""
-NARROW = 25.0
-"""Variance of a count below which its distribution is worked out exactly."""
+NARROW = 25.0  # variance of a count below which its distribution is worked out exactly
 
 
 def area_rows(
-    index: NDArray[np.int64],
-    names: Sequence[str],
-    pcodes: Sequence[str | None],
-    columns: Mapping[str, Sequence[object]],
+    index: NDArray[np.int64], names: Sequence[str], pcodes: Sequence[str | None], columns: Mapping[str, Sequence[object]]
 ) -> list[dict[str, object]]:
     """Sum a damage map up by area.
 
@@ -111,11 +106,7 @@ def _is(column: Sequence[object], value: object) -> Bools:
 
 
 def _estimates(
-    index: NDArray[np.int64],
-    n_areas: int,
-    is_open: Bools,
-    columns: Mapping[str, Sequence[object]],
-    confirmed: Sequence[int],
+    index: NDArray[np.int64], n_areas: int, is_open: Bools, columns: Mapping[str, Sequence[object]], confirmed: Sequence[int]
 ) -> list[tuple[float, int, int] | None]:
     """Return value, lower and upper bound of each area; None without chances."""
     known = [columns.get(name) for name in ("p_damaged", "p_low", "p_high")]

@@ -28,11 +28,7 @@ _NEWTON_STEPS = 50
 
 
 def best_bin_share(
-    positive_scores: NDArray[np.floating],
-    unlabeled_scores: NDArray[np.floating],
-    *,
-    delta: float = 0.1,
-    gamma: float = 0.01,
+    positive_scores: NDArray[np.floating], unlabeled_scores: NDArray[np.floating], *, delta: float = 0.1, gamma: float = 0.01
 ) -> float:
     """Estimate the class prior from the top of the scores, where hardly anything but damage should lie (BBE).
 

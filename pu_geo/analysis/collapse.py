@@ -15,15 +15,12 @@ from numpy.typing import NDArray
 from pu_geo.analysis.metrics import auc
 from pu_geo.analysis.pu_criterion import Judgement, pu_criterion
 
-WITHOUT_BOUNDARY = ("linear", "rank")
-"""Types of score of which 0.5 means nothing."""
+WITHOUT_BOUNDARY = ("linear", "rank")  # types of score of which 0.5 means nothing
 MOST_CALLED, FEWEST_CALLED = 0.5, 0.001
 """Shares of the unlabeled beyond which a model looks collapsed where little is damaged."""
-FAR_ABOVE = 3.0
-"""Times the estimated share, from which the share called damaged looks wrong."""
+FAR_ABOVE = 3.0  # times the estimated share, from which the share called damaged looks wrong
 LOWEST_CRITERION = 2.0
-LEAST_SPREAD = 0.001
-"""Mean of 1 - cosine between chips below which all look the same to a model."""
+LEAST_SPREAD = 0.001  # mean of 1 - cosine between chips below which all look the same to a model
 _FAIR_AUC, _SURE = 0.75, 1.64
 _COMPARE = "compare the top of this ranking with the instant ranker's before you use it"
 

@@ -1,21 +1,17 @@
-"""How much is damaged? An estimate from positives alone, good enough to recommend a method."""
+"""How much is damaged? An estimate from positives alone, and the weights of both sides in a linear ranking."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis.balance import L2, l2_for_share
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
-from pu_geo.analysis.ranker import MAX_UNLABELED, PreparedFeatures, fit_logistic, prepare, rank_positives
+from pu_geo.analysis.ranker import L2, MAX_UNLABELED, PreparedFeatures, fit_logistic, l2_for_share, prepare, rank_positives
 from pu_geo.errors import TrainingError
 
-N_SPLITS = 5
-"""Splits into held-out parts over which a share to start from is averaged."""
-N_FOLDS_LIVE = 3
-"""Held-out parts where an analyst waits for the answer."""
-MIN_POSITIVES = 4
-"""Fewer positives cannot be held out in turn."""
+N_SPLITS = 5  # splits into held-out parts over which a share to start from is averaged
+N_FOLDS_LIVE = 3  # held-out parts where an analyst waits for the answer
+MIN_POSITIVES = 4  # fewer positives cannot be held out in turn
 
 
 def elkan_noto_share(

@@ -12,8 +12,7 @@ from pu_geo.errors import ShapeError
 
 N_DRAWS = 400
 INTERVAL = 0.95
-MOST_ROWS = 20_000
-"""Rows of a cluster that its split is worked out from; the others follow."""
+MOST_ROWS = 20_000  # rows of a cluster that its split is worked out from; the others follow
 _BLOCK, _PASSES = 16_384, 50
 
 

@@ -9,8 +9,7 @@ from pu_geo.analysis.ranker import MAX_UNLABELED, PreparedFeatures, fit_logistic
 from pu_geo.errors import ShapeError, TrainingError
 
 N_FOLDS = 10
-LEAST_POSITIVES = 6
-"""With fewer, what is left of them tells nothing of the one held out."""
+LEAST_POSITIVES = 6  # with fewer, what is left of them tells nothing of the one held out
 LOWEST_BOUND, HIGHEST_BOUND = 0.5, 0.8
 """Places from which no click is doubted; measured, see "Wrong clicks" in docs/methods.md."""
 _STEADY = 1.4826  # times the median absolute deviation: the standard deviation, for bell curves
@@ -33,7 +32,7 @@ def places_held_out(
     Args:
         features: what `ranker.prepare` made of features [N, D].
         is_positive: bool [N].
-        l2: penalty, see `balance.l2_for_share`.
+        l2: penalty, see `ranker.l2_for_share`.
         is_excluded: bool [N]; not looked at.
         n_folds: held-out parts; at most the number of positives.
         seed: of the parts, and of the draw of unlabeled chips where there are many.

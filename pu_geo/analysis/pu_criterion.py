@@ -10,8 +10,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST_HELD_OUT = 10
-"""Held-out clicks below which nothing is judged: the criterion then follows the truth too loosely."""
+FEWEST_HELD_OUT = 10  # held-out clicks below which nothing is judged: the criterion then follows the truth too loosely
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,8 @@ Reason = Literal["exploit", "explore", "audit"]
 Rows = NDArray[np.int64]
 APART_M = 80.0
 """Explored buildings lie at least so far from each other and from the queue before: neighbors tell little that is new."""
-N_CANDIDATES = 800
-"""Unanswered chips that are looked at for exploring, half of them those with the highest scores."""
-N_SEEN = 600
-"""Chips seen before, drawn at random, that candidates are compared with."""
+N_CANDIDATES = 800  # unanswered chips that are looked at for exploring, half of them those with the highest scores
+N_SEEN = 600  # chips seen before, drawn at random, that candidates are compared with
 
 
 @dataclass(frozen=True)

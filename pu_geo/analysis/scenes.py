@@ -12,14 +12,10 @@ from numpy.typing import NDArray
 from pu_geo.analysis.assessability import LEAST_ANSWERS
 from pu_geo.analysis.metrics import auc
 
-CLEAR_ANSWERS = 10
-"""Answers "not damaged" that take a doubt away where no damaged building is marked."""
-LEAST_BUILDINGS = 10
-"""Fewer assessed buildings in a scene are no ground for a doubt."""
-DOUBTFUL = 0.5
-"""Share of the usual share flagged, below which a scene without a damaged answer is doubtful."""
-LEAST_EXPECTED = 3.0
-"""Flagged buildings that the usual share promises, below which their absence is no surprise."""
+CLEAR_ANSWERS = 10  # answers "not damaged" that take a doubt away where no damaged building is marked
+LEAST_BUILDINGS = 10  # fewer assessed buildings in a scene are no ground for a doubt
+DOUBTFUL = 0.5  # share of the usual share flagged, below which a scene without a damaged answer is doubtful
+LEAST_EXPECTED = 3.0  # flagged buildings that the usual share promises, below which their absence is no surprise
 STANDS_APART = 0.95
 """Chance that a score of a scene without damaged answers lies above, or below, one of the scenes that have some."""
 

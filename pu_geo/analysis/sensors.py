@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST_CHIPS = 20
-"""Fewer chips say nothing about a sensor: their scene is judged by its metadata alone."""
+LEAST_CHIPS = 20  # fewer chips say nothing about a sensor: their scene is judged by its metadata alone
 MOST_CHIPS = 300
-OTHER_PIXEL = 1.5
-"""Ratio of pixel sizes from which on two scenes are of different sensors."""
+OTHER_PIXEL = 1.5  # ratio of pixel sizes from which on two scenes are of different sensors
 
 
 @dataclass(frozen=True)

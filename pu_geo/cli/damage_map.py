@@ -1,146 +1,187 @@
-"""Verbs that judge the damage map, choose what it is, and write it: audit, choose, export, publish, export-labels."""
+"""Verbs of the Damage map screen: choose what the map is, audit it, sum it up, and write it."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pu_geo.cli.run import absolute, run_job, say
+import typer
+
+from pu_geo.cli.run import Analyst, File, Json, Project, RunId, Screen, absolute, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import auditing, mapping, random_audits
 from pu_geo.services.project import choices, projects
 
+screen = Screen("Damage map")
+FORMATS = ("geojson", "gpkg", "csv")
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold", help="flag buildings with at least this score (default: the one chosen for the run, else its own)"
+    ),
+]
+Local = Annotated[
+    bool, typer.Option("--local-coordinates", help="write a map without a place on the Earth, in local meters (gpkg, csv)")
+]
 
-def _choose(options: argparse.Namespace) -> None:
-    layout = projects.find(options.project)
-    if options.run == "auto":
+
+@screen.verb("choose", "joplin.pugeo", "joplin.pugeo --run ncpu-0520-1130-12ab --threshold 0.42")
+def choose(
+    project: Project,
+    *,
+    run: Annotated[
+        str | None, typer.Option(metavar="ID", help="a run's id, latest, or auto: the published, audited or recommended one")
+    ] = None,
+    threshold: Annotated[float | None, typer.Option(help="flag buildings with at least this score")] = None,
+    as_json: Json = False,
+) -> None:
+    """Store which run is shown and exported where none is named, and its threshold; or print which it is."""
+    layout = projects.find(project)
+    if run == "auto":
         choices.choose_automatically(layout)
-    elif options.run:
-        choices.choose_run(layout, choices.run(layout, options.run).run_id)
+    elif run:
+        choices.choose_run(layout, choices.run(layout, run).run_id)
     found = choices.run(layout, "chosen")
-    if options.threshold is not None:
-        choices.choose_threshold(layout, found.run_id, options.threshold)
+    if threshold is not None:
+        choices.choose_threshold(layout, found.run_id, threshold)
     limit = choices.threshold(layout, found.run_id)
     check, why = random_audits.newest_audit(layout, found.run_id), choices.why_chosen(layout) or "newest"
-    told = {
+    facts = {
         "run_id": found.run_id, "method": found.method, "why": why, "threshold": limit.value,
         "threshold_origin": limit.origin, "audit_id": check.id if check else "not audited",
     }  # fmt: skip
-    lines = [f"{mapping.which_words(told)} It is {choices.WHY_WORDS[why]}.", *mapping.newer_words(layout, found.run_id)]
-    say(options, told, "\n".join(lines))
+    lines = [f"{mapping.which_words(facts)} It is {choices.WHY_WORDS[why]}.", *mapping.newer_words(layout, found.run_id)]
+    show(facts, "\n".join(lines), as_json)
 
 
-def _export(options: argparse.Namespace) -> None:
-    layout = projects.find(options.project)
-    args = mapping.map_arguments(layout, options.run, options.threshold)
-    result = run_job(layout, "export", {**args, "format": options.format, "out": absolute([options.out])[0],
-                                         "local": options.local_coordinates}, options)  # fmt: skip
-    words = f"Wrote {result['n']} {result['units']} to {result['out']}: {_counts_words(result)}"
-    say(options, result, "\n".join([words, *_about(layout, result)]))
+@screen.verb("audit", "joplin.pugeo begin --checks 200", "joplin.pugeo")
+def audit(
+    project: Project,
+    action: Annotated[Literal["begin", "status"], typer.Argument()] = "status",
+    *,
+    run: RunId = "chosen",
+    checks: Annotated[
+        int | None, typer.Option(min=1, help="random checks (default: enough for about +-30 % of the number damaged)")
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="where precision and recall are judged (default: the one chosen for the run, else its own)"),
+    ] = None,
+    analyst: Analyst = None,
+    as_json: Json = False,
+) -> None:
+    """Begin the audit of a run's map, or print its figures."""
+    layout = projects.find(project)
+    facts = mapping.run(layout, run)
+    run_id = facts.run_id
+    if action == "begin":
+        n = checks or auditing.suggested_size(layout, run_id)
+        random_audits.begin_audit(layout, run_id, n, analyst or labeling.default_analyst())
+    found = auditing.view(layout, run_id)
+    if found is None:
+        raise PuGeoError(f"There is no audit of {run_id} yet.", f"Begin one: pu-geo audit {project} begin --run {run_id}")
+    args = mapping.map_arguments(layout, run_id, threshold)
+    judged: Mapping[str, Any] = auditing.facts(layout, run_id, float(str(args["threshold"]))) or {}
+    damaged = auditing.how_many(layout)
+    which = {
+        "run_id": run_id, "method": facts.method, "audit_id": judged["check_id"],
+        "threshold": args["threshold"], "threshold_origin": args["threshold_origin"],
+    }  # fmt: skip
+    names = (
+        "check_id",
+        "n",
+        "n_drawn",
+        "n_answered",
+        "n_counted",
+        "n_damaged",
+        "state",
+        "words",
+        "total",
+        "at_threshold",
+        "bands",
+    )
+    result = {**which, **{name: judged[name] for name in names}, "how_many": damaged.as_mapping()}
+    waiting = f"; {found.done.n_open} wait on the Annotate page" if found.done.n_open else ""
+    lines = [mapping.which_words(which), f"{judged['n_answered']} of {judged['n_drawn']} checks answered{waiting}."]
+    if judged["words"] not in damaged.words:
+        lines.append(judged["words"])
+    lines.append(damaged.words_beside(run_id))
+    for name in ("precision", "recall"):
+        one = judged["at_threshold"][name]
+        value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
+        lines.append(f"{name:10} {value}{one['words']}")
+    show(result, "\n".join(lines), as_json)
 
 
-def _counts_words(result: Mapping[str, Any]) -> str:
+@screen.verb("add-areas", "joplin.pugeo adm2.geojson --layer adm2")
+def add_areas(
+    project: Project,
+    file: File,
+    *,
+    layer: Annotated[str, typer.Option(help="what to call them; adm1 and adm2 also fill the codes of the export")],
+    name_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="attribute with the names (default: a usual one)")
+    ] = None,
+    code_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="attribute with the codes (default: a usual one)")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Add areas to sum up by, such as districts."""
+    args = {"path": absolute(file), "layer": layer, "name_field": name_field, "code_field": code_field}
+    result = run_job(projects.find(project), "add_areas", args, as_json)
+    words = f"{result['n_areas']} areas are in the layer {result['layer']}; {result['replaced']} were replaced."
+    show(result, "\n".join([words, *result["notes"]]), as_json)
+
+
+@screen.verb("export", "joplin.pugeo --format geojson --out map.geojson")
+def export(
+    project: Project,
+    *,
+    run: RunId = "chosen",
+    threshold: Threshold = None,
+    local_coordinates: Local = False,
+    format: Annotated[str, typer.Option(help="geojson, gpkg, parquet, fgb, csv, kml or heat")] = "geojson",
+    out: Annotated[str, typer.Option(metavar="FILE")],
+    as_json: Json = False,
+) -> None:
+    """Write the damage map into one file."""
+    layout = projects.find(project)
+    args = mapping.map_arguments(layout, run, threshold)
+    result = run_job(layout, "export", {**args, "format": format, "out": absolute(out), "local": local_coordinates}, as_json)
+    words = f"Wrote {result['n']} {result['units']} to {result['out']}: {_counts(result)}"
+    show(result, "\n".join([words, *_origin(layout, result)]), as_json)
+
+
+@screen.verb("publish", "joplin.pugeo --formats geojson gpkg csv")
+def publish(
+    project: Project,
+    *,
+    run: RunId = "chosen",
+    threshold: Threshold = None,
+    local_coordinates: Local = False,
+    formats: Annotated[list[str], repeated("FORMAT...", "as for export", default=FORMATS)],
+    profile: Annotated[list[str], repeated("NAME", "add classes of copernicus or unosat")],
+    as_json: Json = False,
+) -> None:
+    """Write the next version of the damage map, with all that belongs to it, into exports/."""
+    layout = projects.find(project)
+    args = mapping.publish_arguments(layout, run, threshold, formats, profile, local=local_coordinates)
+    result = run_job(layout, "publish", args, as_json)
+    changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
+    words = (
+        f"Wrote {result['version']} with {result['n']} {result['units']} into {result['out']}: {_counts(result)}{changed}"
+    )
+    show(result, "\n".join([words, *_origin(layout, result)]), as_json)
+
+
+def _counts(result: Mapping[str, Any]) -> str:
     hidden = f", {result['not_assessed']:,} not assessed" if result["not_assessed"] else ""
     return f"{result['flagged']:,} flagged or confirmed damaged{hidden}."
 
 
-def _about(layout: Layout, result: Mapping[str, Any]) -> list[str]:
+def _origin(layout: Layout, result: Mapping[str, Any]) -> list[str]:
     """Return which run and threshold an export rests on, and what is doubtful in it."""
     return [mapping.which_words(result), *mapping.newer_words(layout, str(result["run_id"])), *result["doubts"]]
-
-
-def _publish(options: argparse.Namespace) -> None:
-    layout = projects.find(options.project)
-    args = mapping.publish_arguments(layout, options.run, options.threshold, options.formats, options.profile,
-                                     local=options.local_coordinates)  # fmt: skip
-    result = run_job(layout, "publish", args, options)
-    changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
-    words = f"Wrote {result['version']} with {result['n']} {result['units']} into {result['out']}: {_counts_words(result)}"
-    say(options, result, "\n".join([words + changed, *_about(layout, result)]))
-
-
-def _audit(options: argparse.Namespace) -> None:
-    layout = projects.find(options.project)
-    run = mapping.run(layout, options.run)
-    run_id = run.run_id
-    if options.action == "begin":
-        _begin(layout, run_id, options)
-    found = auditing.view(layout, run_id)
-    if found is None:
-        raise PuGeoError(
-            f"There is no audit of {run_id} yet.", f"Begin one: pu-geo audit {options.project} begin --run {run_id}"
-        )
-    args = mapping.map_arguments(layout, run_id, options.threshold)
-    facts: Mapping[str, Any] = args["audit"] or {}  # type: ignore[assignment]
-    told = {
-        name: facts[name]
-        for name in (
-            "check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "bands",
-        )
-    }  # fmt: skip
-    left = found.done.n_open
-    waiting = f"; {left} wait on the Annotate page" if left else ""
-    which = {"run_id": run_id, "method": run.method, "audit_id": facts["check_id"]}
-    which |= {name: args[name] for name in ("threshold", "threshold_origin")}
-    damaged = auditing.how_many(layout)
-    told["how_many"] = damaged.as_mapping()
-    lines = [
-        mapping.which_words(which),
-        f"{facts['n_answered']} of {facts['n_drawn']} checks answered{waiting}.",
-        damaged.words_beside(run_id),
-    ]
-    if facts["words"] not in damaged.words:
-        lines.insert(2, facts["words"])
-    for name in ("precision", "recall"):
-        one = facts["at_threshold"][name]
-        value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
-        lines.append(f"{name:10} {value}{one['words']}")
-    say(options, {**which, **told}, "\n".join(lines))
-
-
-def _begin(layout: Layout, run_id: str, options: argparse.Namespace) -> None:
-    n = options.checks or auditing.suggested_size(layout, run_id)
-    random_audits.begin_audit(layout, run_id, n, options.analyst or labeling.default_analyst())
-
-
-def _add_areas(options: argparse.Namespace) -> None:
-    layout = projects.find(options.project)
-    args = {"path": absolute([options.file])[0], "layer": options.layer}
-    args |= {"name_field": options.name_field, "code_field": options.code_field}
-    result = run_job(layout, "add_areas", args, options)
-    words = f"{result['n_areas']} areas are in the layer {result['layer']}; {result['replaced']} were replaced."
-    say(options, result, "\n".join([words, *result["notes"]]))
-
-
-def _next_round(options: argparse.Namespace) -> None:
-    before = projects.find(options.project)
-    layout = projects.create(absolute([options.new])[0], options.name or projects.summary(before).name)
-    args = {"previous": str(before.folder), "post": absolute(options.post), "pre": absolute(options.pre)}
-    result = run_job(layout, "next_round", args, options)
-    words = f"Round {result['round']} is in {layout.folder}: {result['n']} buildings, {result['carried']} answers to be confirmed."
-    words += (
-        f"\nChanges will be told from {result['compared_with']} of {before.folder.name}." if result["compared_with"] else ""
-    )
-    say(options, {**result, "project": str(layout.folder)}, words)
-
-
-def _export_labels(options: argparse.Namespace) -> None:
-    from pu_geo.tasks.annotate.export_labels import export_labels
-
-    result = export_labels(projects.find(options.project), options.out)
-    words = f"Wrote {result['n']} labels to {result['out']}, and {result['n_events']} events to {result['events_out']}."
-    say(options, result, words)
-
-
-COMMANDS = {
-    "add-areas": _add_areas,
-    "audit": _audit,
-    "choose": _choose,
-    "export": _export,
-    "publish": _publish,
-    "export-labels": _export_labels,
-    "next-round": _next_round,
-}

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.project.layout import Layout, replacing
+from pu_geo.atomic_write import atomic_write
+from pu_geo.project.layout import Layout
 from pu_geo.records import Scene
 
 
@@ -47,7 +48,7 @@ def path_of(layout: Layout) -> Path:
 
 def save(layout: Layout, alignment: Alignment, scenes: Sequence[Scene]) -> None:
     """Write the alignment of these scenes; it takes the place of the one before."""
-    with replacing(path_of(layout)) as temporary, temporary.open("wb") as stream:
+    with atomic_write(path_of(layout)) as temporary, temporary.open("wb") as stream:
         np.savez(
             stream,
             allow_pickle=False,

@@ -95,11 +95,7 @@ def layers(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def load_areas(db: sqlite3.Connection, layer: str) -> AreaLayer:
-    """Return a layer.
-
-    Raises:
-        ProjectError: if there is none of that name.
-    """
+    """Return a layer. Raises ProjectError if there is none of that name."""
     rows = db.execute("SELECT name, pcode, geom FROM areas WHERE layer = ? ORDER BY fid", (layer,)).fetchall()
     if not rows:
         known = ", ".join(layers(db)) or "none yet"

@@ -13,8 +13,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project.store import now, transaction
 from pu_geo.records import RunFacts
 
-OWN, PERSON = "run", "person"
-"""Origins of a threshold: the run itself, a person; "audit:<id of the check>" is the third."""
+OWN, PERSON = "run", "person"  # origins of a threshold: the run itself, a person; "audit:<id of the check>" is the third
 
 
 class Threshold(NamedTuple):

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sqlite3
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import shapely
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import schema
+from pu_geo.project.layout import Layout
 from pu_geo.project.store import now, transaction
 from pu_geo.records import FootprintTable, Grid, Scene, Units
 
@@ -81,11 +84,7 @@ def _scene(facts: dict[str, Any]) -> Scene:
 
 
 def grid(db: sqlite3.Connection) -> Grid:
-    """Return the project grid.
-
-    Raises:
-        ProjectError: if there is no post scene yet.
-    """
+    """Return the project grid. Raises ProjectError if there is no post scene yet."""
     row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'grid'").fetchone()
     if row is None:
         raise ProjectError(
@@ -125,6 +124,8 @@ def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
 
 def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int]:
     """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new."""
+    import shapely  # not where a training alone runs
+
     srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
     bounds = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object)))
     known = dict(db.execute("SELECT building_id, geom FROM footprints"))
@@ -256,6 +257,14 @@ def units(db: sqlite3.Connection) -> Units:
     return Units(sum(n for _, _, n in rows) - n_cells, n_cells, tuple(sides))
 
 
+def footprints_sha256(db: sqlite3.Connection, ids: Sequence[str]) -> str:
+    """Return the lowercase hex sha256 of the ids and outlines of these footprints, in this order."""
+    outlines, digest = dict(db.execute("SELECT building_id, geom FROM footprints")), hashlib.sha256()
+    for building in ids:
+        digest.update(building.encode() + b"\0" + outlines.get(building, b""))
+    return digest.hexdigest()
+
+
 def footprint_sources(db: sqlite3.Connection) -> list[str]:
     """Return where each footprint came from, in the order of `building_ids`."""
     return [row[0] for row in db.execute("SELECT source_footprint FROM footprints ORDER BY fid")]
@@ -291,3 +300,51 @@ def age_of_chips(db: sqlite3.Connection) -> tuple[str, int, bool] | None:
 def chip_count(db: sqlite3.Connection, chip_set: str) -> int:
     """Return how many chips a chip set has."""
     return int(db.execute("SELECT n FROM chip_set WHERE chip_set = ?", (chip_set,)).fetchone()[0])
+
+
+MAX_BYTES = 50 * 1024**2
+_MAX_STEM_BYTES, _MAX_SUFFIX_BYTES = 120, 24  # of UTF-8; file systems take 255
+
+
+def safe_name(name: str) -> str:
+    """Return a file name without folders, blanks or signs; letters of every script stay."""
+    last = re.split(r"[/\\]", name)[-1]
+    path = Path(re.sub(r"[^\w.-]", "_", last).strip(".-_") or "file")
+    stem = path.stem.encode()[:_MAX_STEM_BYTES].decode(errors="ignore")
+    return stem + path.suffix.encode()[:_MAX_SUFFIX_BYTES].decode(errors="ignore")
+
+
+def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[Path]:
+    """Store files that belong together in one folder of `sources/`; the same files once more lie where they lay before.
+
+    Args:
+        files: name as the browser gave it, and content.
+
+    Raises:
+        ProjectError: if one is empty or over 50 MB, two have the same name, or the disk is full.
+    """
+    names = [safe_name(name) for name, _ in files]
+    for (given, content), name in zip(files, names, strict=True):
+        if not 0 < len(content) <= MAX_BYTES:
+            raise ProjectError(
+                f"{given[:80]} has {len(content) / 1e6:,.1f} MB; 0 to {MAX_BYTES / 1e6:.0f} MB can be uploaded.",
+                "Name larger files by their path: they stay where they are.",
+            )
+        if names.count(name) > 1:
+            raise ProjectError(f"Two of these files are called {name}.", "Give them other names, or upload them one by one.")
+    digest = hashlib.sha256()
+    for name, (_, content) in sorted(zip(names, files, strict=True)):
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    folder = layout.folder / "sources" / digest.hexdigest()[:12]
+    for name, (_, content) in zip(names, files, strict=True):
+        try:
+            if not (folder / name).exists():
+                with atomic_write(folder / name) as temporary:
+                    temporary.write_bytes(content)
+        except OSError as cause:
+            raise ProjectError(
+                f"{name} cannot be stored in the project: {cause.strerror or cause}.",
+                "Make room on the disk, or name the file by its path.",
+            ) from cause
+    return [folder / name for name in names]

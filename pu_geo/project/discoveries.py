@@ -108,11 +108,7 @@ def all_facts(layout: Layout) -> list[Mapping[str, Any]]:
 
 
 def load(layout: Layout, discovery_id: str) -> Discovery:
-    """Return one discovery; "latest" is the newest.
-
-    Raises:
-        ProjectError: if there is no such discovery.
-    """
+    """Return one discovery; "latest" is the newest. Raises ProjectError if there is no such discovery."""
     known = all_facts(layout)
     for facts in known:
         if discovery_id in (facts["discovery"], "latest"):

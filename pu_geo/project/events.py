@@ -15,8 +15,7 @@ from typing import Any
 from pu_geo.project.store import now
 
 FILE_NAME = "events.jsonl"
-BEGUN_ANEW = "begun_anew"
-"""Event: what a training had reached was thrown away, and it begins from nothing."""
+BEGUN_ANEW = "begun_anew"  # Event: what a training had reached was thrown away, and it begins from nothing
 _MOST_LOGS = 200
 
 

@@ -17,7 +17,7 @@ DUPLICATE = "here already"
 
 
 @dataclass(frozen=True)
-class Intake:
+class ImportRecord:
     """The account of one file, or of one grid that was laid.
 
     Attributes:
@@ -43,7 +43,7 @@ class Intake:
         return sum(self.dropped.values())
 
 
-def take_in(db: sqlite3.Connection, table: FootprintTable, file: str) -> Intake:
+def import_footprints(db: sqlite3.Connection, table: FootprintTable, file: str) -> ImportRecord:
     """Add footprints and write down what became of their file, in one transaction.
 
     Args:
@@ -62,7 +62,7 @@ def take_in(db: sqlite3.Connection, table: FootprintTable, file: str) -> Intake:
         twice = len(np.unique(feature)) - taken
         dropped = {**table.dropped, **({DUPLICATE: twice} if twice else {})}
         notes = [*table.notes, *([f"{twice} footprint(s) are in the project already and were left out."] if twice else [])]
-        found = Intake(file, now(), table.n_in, taken - repaired, repaired, dropped, notes)
+        found = ImportRecord(file, now(), table.n_in, taken - repaired, repaired, dropped, notes)
         db.execute(
             "INSERT INTO intake (file, at, n_in, kept, repaired, dropped, dropped_by, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (file, found.at, found.n_in, found.kept, repaired, found.n_dropped, _json(dropped), _json(notes)),
@@ -74,10 +74,10 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def all_intakes(db: sqlite3.Connection) -> list[Intake]:
+def all_records(db: sqlite3.Connection) -> list[ImportRecord]:
     """Return every account, the newest first."""
     rows = db.execute("SELECT file, at, n_in, kept, repaired, dropped_by, notes FROM intake ORDER BY intake DESC")
     return [
-        Intake(file, at, n_in, kept, repaired, json.loads(dropped), json.loads(notes))
+        ImportRecord(file, at, n_in, kept, repaired, json.loads(dropped), json.loads(notes))
         for file, at, n_in, kept, repaired, dropped, notes in rows
     ]

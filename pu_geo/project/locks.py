@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_PATIENCE_S = 0.2
-"""Who asks whether a lock is held holds it a moment; that is no holder."""
+_PATIENCE_S = 0.2  # who asks whether a lock is held holds it a moment; that is no holder
 
 
 def is_held(path: Path) -> bool:
@@ -50,11 +49,7 @@ def take(path: Path) -> int | None:
 
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
-    """Hold a lock for the length of the context, after waiting for it.
-
-    Raises:
-        OSError: if the file cannot be opened.
-    """
+    """Hold a lock for the length of the context, after waiting for it. Raises OSError if the file cannot be opened."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

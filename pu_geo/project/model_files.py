@@ -19,8 +19,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ModelError
-from pu_geo.project.layout import Layout, replacing
+from pu_geo.project.layout import Layout
 from pu_geo.project.safe_tensors import BadTensors, read_tensors
 from pu_geo.project.strict_json import MAX_BYTES, BadJson, parse_object
 
@@ -89,7 +90,7 @@ def of_run(layout: Layout, run_id: str) -> tuple[bytes, bytes]:
 
 def write(path: Path, card: bytes, weights: bytes) -> None:
     """Write a model file atomically; the same model gives the same bytes."""
-    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+    with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         for name, content in ((CARD, card), (WEIGHTS, weights)):
             archive.writestr(zipfile.ZipInfo(name), content)
 

@@ -105,7 +105,7 @@ def app(server: AppServer) -> Iterator[AppServer]:
 
 
 @dataclass(frozen=True)
-class Town:
+class Village:
     """A project of 400 made-up houses that the app serves: pictures, chips, ten positives, and a run with three islands."""
 
     address: str
@@ -139,12 +139,12 @@ class Town:
 
 
 @pytest.fixture(scope="session")
-def town_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The town as it is copied for each test."""
-    folder = tmp_path_factory.mktemp("town")
+def village_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The village as it is copied for each test."""
+    folder = tmp_path_factory.mktemp("village")
     pictures = make_project(folder / "pictures", n=N_HOUSES, side=SIDE_PX)
     ids = json.loads((pictures / "quicklooks" / "footprints.json").read_text())["ids"]
-    layout = made_up_project(folder / "town.pugeo", ids, pictures=pictures)
+    layout = made_up_project(folder / "village.pugeo", ids, pictures=pictures)
     _add_image_quality(layout, ids)
     add_island_run(layout, ids)
     return layout.folder
@@ -167,12 +167,12 @@ def _add_image_quality(layout: Layout, ids: list[str]) -> None:
 
 
 @pytest.fixture
-def town(app: AppServer, town_folder: Path, tmp_path: Path) -> Town:
-    layout = Layout(tmp_path / "town.pugeo")
-    shutil.copytree(town_folder, layout.folder)
+def village(app: AppServer, village_folder: Path, tmp_path: Path) -> Village:
+    layout = Layout(tmp_path / "village.pugeo")
+    shutil.copytree(village_folder, layout.folder)
     projects.open_project(str(layout.folder))
     with store.connect(layout) as db:
-        return Town(app.address, layout, contents.building_ids(db))
+        return Village(app.address, layout, contents.building_ids(db))
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ import numpy as np
 READY = "window.__pugeo && window.__pugeo.ready"
 
 
-def open_view(page, town, screen: str = "annotate") -> None:
-    page.goto(town.url(screen))
+def open_view(page, village, screen: str = "annotate") -> None:
+    page.goto(village.url(screen))
     wait_for_view(page, screen)
 
 

@@ -17,12 +17,12 @@ SIZES = ((1280, 720), (1440, 900), (1920, 1080))
 NASTY = "<img src=x onerror='window.hit = 1'>"
 
 
-def test_history_scores_and_an_export(page, town, screenshots: Path) -> None:
-    with store.connect(town.layout) as db:
-        op = LabelOp("eve-1", town.ids[7], "positive", comment=NASTY)
+def test_history_scores_and_an_export(page, village, screenshots: Path) -> None:
+    with store.connect(village.layout) as db:
+        op = LabelOp("eve-1", village.ids[7], "positive", comment=NASTY)
         labels.append(db, [op], analyst=NASTY, screen="map")
-    before, cloudy, hazy = town.labels(), town.ids[100], town.ids[103]
-    open_view(page, town, "damage_map")
+    before, cloudy, hazy = village.labels(), village.ids[100], village.ids[103]
+    open_view(page, village, "damage_map")
     for width, height in SIZES:
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_timeout(400)
@@ -39,7 +39,7 @@ def test_history_scores_and_an_export(page, town, screenshots: Path) -> None:
     see_all(page)
     page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
     card, history = page.locator(".pugeo .card"), page.locator(".pugeo .history")
-    page.mouse.click(*go_to(page, town.ids[7]))
+    page.mouse.click(*go_to(page, village.ids[7]))
     card.wait_for(timeout=5_000)  # it opens by itself where nothing is labeled
     history.get_by_text("islands-1: 0.").wait_for(timeout=10_000)
     assert f"{NASTY}: damaged" in history.inner_text()
@@ -48,7 +48,7 @@ def test_history_scores_and_an_export(page, town, screenshots: Path) -> None:
     assert history.locator("img").count() == 0
     history.locator(".picture").last.click()  # a chip that looks like it
     other = page.evaluate("window.__pugeo.selected")
-    assert other != town.ids[7]
+    assert other != village.ids[7]
     see_all(page)
     place = list(spots(page).values())[-1]
     page.mouse.click(*place, button="right")
@@ -58,13 +58,13 @@ def test_history_scores_and_an_export(page, town, screenshots: Path) -> None:
     page.mouse.click(*place)
     card.wait_for(timeout=5_000)
     page.wait_for_timeout(500)
-    assert (on_page(page), town.labels(), sent) == (before, before, []), "a look is no answer"
+    assert (on_page(page), village.labels(), sent) == (before, before, []), "a look is no answer"
 
     page.get_by_role("tab", name="Export").click()
     page.get_by_role("button", name="Export the next version").click()
     page.get_by_text("damaged (flagged or confirmed)").wait_for(timeout=120_000)
-    job = next(each for each in jobs.all_jobs(town.layout) if each.task == "publish")
+    job = next(each for each in jobs.all_jobs(village.layout) if each.task == "publish")
     document = json.loads((Path(str(job.result["out"])) / "damage_map.geojson").read_text(encoding="utf-8"))
     confirmed = {each["id"] for each in document["features"] if each["properties"]["triage"] == "confirmed"}
-    assert len(document["features"]) == len(town.ids)
+    assert len(document["features"]) == len(village.ids)
     assert confirmed == set(before)

@@ -34,33 +34,33 @@ def go(page, screen: str) -> None:
     page.get_by_test_id("stSidebarNav").get_by_role("link", name=screen).click()
 
 
-def test_an_island_is_lassoed_labeled_undone_saved_and_loaded_again(page, town, screenshots: Path) -> None:
-    island, before = town.island(2), town.labels()
-    open_view(page, town, "explore")
+def test_an_island_is_lassoed_labeled_undone_saved_and_loaded_again(page, village, screenshots: Path) -> None:
+    island, before = village.island(2), village.labels()
+    open_view(page, village, "explore")
     lasso(page, dots(page, island))
     assert chosen(page) == set(wall(page)) == island, "the wall shows what is selected, and nothing else"
-    some = sorted(island)[:20] + sorted(set(town.ids) - island)[:20]
+    some = sorted(island)[:20] + sorted(set(village.ids) - island)[:20]
     assert {each for each in some if ask(page, "isMarkedOnMap", each)} == island & set(some)
     wait_for_chosen(page, len(island))
     press(page, "1")
     settle(page)
-    assert town.labels() == {**before, **dict.fromkeys(island, "positive")}
+    assert village.labels() == {**before, **dict.fromkeys(island, "positive")}
     n_changed = len(island - {building for building, label in before.items() if label == "positive"})
     page.get_by_text(f"{n_changed} buildings marked positive; undo with Ctrl+Z").wait_for(timeout=5_000)
     page.screenshot(path=screenshots / "explore_labeled.png")
     press(page, "Control+z")
     settle(page)
-    assert town.labels() == before, "one step takes all of it back"
+    assert village.labels() == before, "one step takes all of it back"
     assert chosen(page) == island
 
     page.get_by_role("textbox", name="Save the selection as").fill(NAME)
     page.get_by_role("button", name=f"Save {len(island)} buildings").click()
     saved = page.get_by_text("Saved selections (1)")
     saved.wait_for(timeout=30_000)
-    with store.connect(town.layout) as db:
+    with store.connect(village.layout) as db:
         kept = decisions.standing(db, "selection")[NAME]
     assert set(kept.facts["building_ids"]) == island
-    selections.save(town.layout, "bee", town.ids[100:133], run_id="islands-1", analyst="ann")
+    selections.save(village.layout, "bee", village.ids[100:133], run_id="islands-1", analyst="ann")
 
     def load(name: str, n: int) -> None:
         page.get_by_text("Saved selections (2)").click()
@@ -69,11 +69,11 @@ def test_an_island_is_lassoed_labeled_undone_saved_and_loaded_again(page, town, 
         wait_for_chosen(page, n)
         page.mouse.click(*spot(page, ask(page, "onScreen", 40)[30]))  # closes the list
 
-    open_view(page, town, "explore")
+    open_view(page, village, "explore")
     assert chosen(page) == set()
     for _ in range(2):  # page and browser agree after every load, also of what was loaded before
         load("bee", 33)
-        assert chosen(page) == set(town.ids[100:133])
+        assert chosen(page) == set(village.ids[100:133])
         press(page, "Escape")
         wait_for_chosen(page, 0)
     load(NAME, len(island))
@@ -90,13 +90,13 @@ def test_an_island_is_lassoed_labeled_undone_saved_and_loaded_again(page, town, 
     page.keyboard.press("Escape")
     page.get_by_role("button", name=f"Put back {NAME}").click()
     page.get_by_text("Saved selections (2)").wait_for(timeout=30_000)
-    with store.connect(town.layout) as db:
+    with store.connect(village.layout) as db:
         assert decisions.standing(db, "selection")[NAME].facts == kept.facts
 
 
-def test_selecting_on_map_and_wall_and_looking_at_dots(page, town) -> None:
-    before = town.labels()
-    open_view(page, town, "explore")
+def test_selecting_on_map_and_wall_and_looking_at_dots(page, village) -> None:
+    before = village.labels()
+    open_view(page, village, "explore")
     one = wall(page)[1]
     page.mouse.click(*chip(page, one))
     assert page.evaluate("window.__pugeo.selected") == one
@@ -117,18 +117,18 @@ def test_selecting_on_map_and_wall_and_looking_at_dots(page, town) -> None:
     drag(page, [(x0 - 5, y0 - 5), (x1 + 5, y1 + 5)])
     assert chosen(page) == set(first)
     press(page, "Escape")
-    assert len(wall(page)) == len(town.ids)
-    lasso(page, dots(page, town.island(2)))
+    assert len(wall(page)) == len(village.ids)
+    lasso(page, dots(page, village.island(2)))
     page.keyboard.down("Control")
-    lasso(page, dots(page, town.island(1)))
+    lasso(page, dots(page, village.island(1)))
     page.keyboard.up("Control")
-    assert chosen(page) == town.island(1) | town.island(2), "Ctrl adds"
-    lasso(page, dots(page, town.island(1)))
-    assert chosen(page) == town.island(1)
+    assert chosen(page) == village.island(1) | village.island(2), "Ctrl adds"
+    lasso(page, dots(page, village.island(1)))
+    assert chosen(page) == village.island(1)
     press(page, "Escape")
-    assert town.labels() == before, "to select is not to label"
+    assert village.labels() == before, "to select is not to label"
 
-    one = min(town.island(2))
+    one = min(village.island(2))
     (x, y), looked = dots(page, {one})[0], ask(page, "scatter")
     page.mouse.move(x, y)
     preview = page.locator(".pugeo .dotpreview")
@@ -148,13 +148,13 @@ def test_selecting_on_map_and_wall_and_looking_at_dots(page, town) -> None:
     labeled = min(before)
     assert ask(page, "colorOf", labeled) == [0xD5, 0x5E, 0x00]
     color_by(page, "PUPL cluster", "cluster")
-    colors = {each: tuple(ask(page, "colorOf", each)) for each in town.ids[::10]}
-    assert len({colors[each] for each in colors if each in town.island(2)}) == 1
-    assert len({colors[each] for each in colors if each not in town.island(2)}) == 1
+    colors = {each: tuple(ask(page, "colorOf", each)) for each in village.ids[::10]}
+    assert len({colors[each] for each in colors if each in village.island(2)}) == 1
+    assert len({colors[each] for each in colors if each not in village.island(2)}) == 1
     page.locator(".pugeo .dotlegend").get_by_text("of the positives").click()
-    assert chosen(page) == town.island(2), "a click on the legend selects"
+    assert chosen(page) == village.island(2), "a click on the legend selects"
     color_by(page, "Score", "score")
-    high, low = (sum(ask(page, "colorOf", min(town.island(k)))) for k in (2, 0))
+    high, low = (sum(ask(page, "colorOf", min(village.island(k)))) for k in (2, 0))
     assert high > low, "viridis grows lighter"
     page.get_by_role("radio", name="Heat").click()
     page.wait_for_function("window.__pugeo.scatter().isHeat")

@@ -10,7 +10,7 @@ import pytest
 from pu_geo.project import labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.services.project import projects
-from tests.browser.conftest import Town
+from tests.browser.conftest import Village
 from tests.browser.make_project import make_project
 from tests.browser.real_app import AppServer, made_up_project
 from tests.browser.steps import ask, chip, open_view, queue, settle, show_wall, spot, wall
@@ -43,7 +43,7 @@ LINKED = "a[href*='203.0.113.9'], a[href*='example.com'], a[href^='javascript']"
 
 
 @pytest.fixture
-def hostile(app: AppServer, tmp_path: Path) -> Town:
+def hostile(app: AppServer, tmp_path: Path) -> Village:
     """A project whose first buildings, and two of its analysts, have such names, and who disagree."""
     pictures = make_project(tmp_path / "pictures", n=N_BUILDINGS, side=SIDE_PX)
     ids = [*NAMES, *(f"b{i:03d}" for i in range(N_BUILDINGS - len(NAMES)))]
@@ -57,7 +57,7 @@ def hostile(app: AppServer, tmp_path: Path) -> Town:
                 ops = [dataclasses.replace(op, **details) for op in ops]
             labels.append(db, ops, analyst=analyst, screen="map")
     projects.open_project(str(layout.folder))
-    return Town(app.address, layout, ids)
+    return Village(app.address, layout, ids)
 
 
 def nothing_injected(part) -> None:
@@ -65,7 +65,7 @@ def nothing_injected(part) -> None:
     assert found == []
 
 
-def test_names_are_shown_as_they_are(page, hostile: Town) -> None:
+def test_names_are_shown_as_they_are(page, hostile: Village) -> None:
     open_view(page, hostile)
     view = page.locator(".pugeo")
     _card_and_tooltip(page, view)

@@ -146,7 +146,7 @@ def test_a_pair_of_mixed_systems_is_repaired_and_bad_files_are_refused_in_words(
 ) -> None:
     def held() -> tuple[int, int, int]:
         with store.connect(screen.layout) as db:
-            return len(contents.scenes(db)), contents.count_footprints(db), len(import_log.all_intakes(db))
+            return len(contents.scenes(db)), contents.count_footprints(db), len(import_log.all_records(db))
 
     def refused(ended: jobs.JobView, *words: str) -> None:
         assert ended.state == "failed"

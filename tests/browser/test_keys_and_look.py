@@ -55,9 +55,9 @@ def leave_behind(page) -> None:
     page.wait_for_timeout(300)
 
 
-def test_keys_act_on_one_building_in_view(page, town, screenshots: Path) -> None:
-    open_view(page, town)
-    before, ids = town.labels(), queue(page)["ids"]
+def test_keys_act_on_one_building_in_view(page, village, screenshots: Path) -> None:
+    open_view(page, village)
+    before, ids = village.labels(), queue(page)["ids"]
     for width, height in SIZES:
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_timeout(700)
@@ -115,11 +115,11 @@ def test_keys_act_on_one_building_in_view(page, town, screenshots: Path) -> None
     press(page, "1" if expected.get(second) != "positive" else "2")
     assert named(page) == NO_TARGET, "a chip that was scrolled away"
     settle(page)
-    assert town.labels() == on_page(page) == expected
+    assert village.labels() == on_page(page) == expected
 
 
-def test_the_look_of_the_map(page, town) -> None:
-    open_view(page, town)
+def test_the_look_of_the_map(page, village) -> None:
+    open_view(page, village)
     see_all(page)
     line, picture = page.locator(".pugeo header"), page.locator(".pugeo .mappane")
     long = (("Saved", "1 positive"), ("Saving 1,234 …", "1,234 positive"), ("offline? 1,234 waiting", "x" * 90))
@@ -168,16 +168,16 @@ def test_the_look_of_the_map(page, town) -> None:
     page.mouse.click(*left)
     page.mouse.click(*ask(page, "twinPixelOf", second), button="right")
     settle(page)
-    assert {each: town.labels()[each] for each in (first, second)} == {first: "positive", second: "not_damaged"}
+    assert {each: village.labels()[each] for each in (first, second)} == {first: "positive", second: "not_damaged"}
     page.mouse.wheel(0, -300)
     page.wait_for_timeout(600)
     left, right = ask(page, "twinPixelOf", first), spot(page, first)
     assert right[0] - left[0] == pytest.approx(half, abs=1.5), "one view, shown twice"
 
 
-def test_what_the_imagery_hides_and_how_the_dates_fit(page, town) -> None:
-    cloudy, dark, misaligned, hazy, one_date = town.ids[100:105]
-    open_view(page, town)
+def test_what_the_imagery_hides_and_how_the_dates_fit(page, village) -> None:
+    cloudy, dark, misaligned, hazy, one_date = village.ids[100:105]
+    open_view(page, village)
     show_wall(page)
     place = go_to(page, cloudy)
     page.mouse.move(*place)
@@ -186,7 +186,7 @@ def test_what_the_imagery_hides_and_how_the_dates_fit(page, town) -> None:
     assert "overrides it" in tooltip.inner_text()
     assert "score" not in tooltip.inner_text()
     assert "2 not assessed" in counts.inner_text()
-    hidden, plain = gray(page, place), gray(page, spot(page, town.ids[121]))
+    hidden, plain = gray(page, place), gray(page, spot(page, village.ids[121]))
     assert hidden < 0.6 * plain, "it is hatched"
     page.mouse.click(*place)
     settle(page)
@@ -204,7 +204,7 @@ def test_what_the_imagery_hides_and_how_the_dates_fit(page, town) -> None:
         assert [each.get_attribute("data-reason") for each in marked.all()] == ([reason] if reason else [])
     press(page, "8")  # the analyst knows better
     settle(page)
-    reasons = {each: town.answers()[each].reason for each in (dark, misaligned, hazy, one_date)}
+    reasons = {each: village.answers()[each].reason for each in (dark, misaligned, hazy, one_date)}
     assert reasons == {dark: "nodata", misaligned: "misaligned", hazy: "cloud", one_date: "no_building"}
     show = page.locator(".pugeo .wallpane select[aria-label=Show]")
     for value, expected in (("misaligned", [misaligned]), ("hidden", [cloudy])):

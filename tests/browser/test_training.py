@@ -58,9 +58,9 @@ def epochs(folder: Path) -> list[Any]:
 
 
 def test_a_training_is_watched_outlives_the_server_and_is_cancelled_and_taken_up_again(
-    page, town, screenshots: Path, tmp_path: Path
+    page, village, screenshots: Path, tmp_path: Path
 ) -> None:
-    layout = town.layout
+    layout = village.layout
     with AppServer(tmp_path / "home", project=layout) as server:
         page.goto(f"{server.address}/train")
         first = start(page, layout, "ncpu", "NcPU", LONG)

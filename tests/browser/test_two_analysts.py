@@ -21,12 +21,12 @@ def wait_for_label(page, building: str, label: str | None) -> None:
     )
 
 
-def test_two_analysts_at_once(new_page, town) -> None:
+def test_two_analysts_at_once(new_page, village) -> None:
     ann, eve = new_page(), new_page()
     runs: list[object] = []
     ann.on("websocket", lambda link: link.on("framesent", lambda frame: runs.append(frame)))
-    open_view(ann, town)
-    open_view(eve, town)
+    open_view(ann, village)
+    open_view(eve, village)
     name = eve.get_by_label("Analyst", exact=True)
     name.fill(NASTY)
     name.press("Enter")
@@ -37,14 +37,14 @@ def test_two_analysts_at_once(new_page, town) -> None:
     see_all(ann)
     settle(eve)
     settle(ann)
-    current, before = queue(ann)["current"], town.labels()
+    current, before = queue(ann)["current"], village.labels()
     runs.clear()
 
     # the place and the answer of one appear at the other, as text
     first, second, third = [each for each in spots(eve, 60) if each not in {*before, *queue(ann)["ids"]}][:3]
     eve.mouse.click(*spot(eve, first))
     wait_for_label(ann, first, "positive")
-    ring = ann.locator(f".pugeo .ring[data-building='{town.ids.index(first)}']:visible")
+    ring = ann.locator(f".pugeo .ring[data-building='{village.ids.index(first)}']:visible")
     ring.wait_for(timeout=15_000)
     assert NASTY[:30] in ring.inner_text()
     box, (x, y) = ring.bounding_box(), spot(ann, first)
@@ -53,7 +53,7 @@ def test_two_analysts_at_once(new_page, town) -> None:
     assert ann.locator(".pugeo .others").inner_text().startswith("1 other here")
     assert runs == [], "and Streamlit ran nothing"
     settle(eve)
-    assert town.answers()[first].analyst == NASTY
+    assert village.answers()[first].analyst == NASTY
 
     # nothing flickers back when the page runs
     ann.evaluate(WATCH)
@@ -68,18 +68,18 @@ def test_two_analysts_at_once(new_page, town) -> None:
     ann.route("**/operations", lambda route: route.fulfill(status=503, json={"problem": "Busy.", "hint": ""}))
     ann.mouse.click(*spot(ann, third), button="right")
     look, selected = ask(ann, "look"), ann.evaluate("window.__pugeo.selected")
-    town.put("bob", {third: "positive", current: "positive"})
+    village.put("bob", {third: "positive", current: "positive"})
     wait_for_label(ann, current, "positive")
     assert on_page(ann)[third] == "not_damaged"
     assert (ask(ann, "look"), ann.evaluate("window.__pugeo.selected")) == (look, selected)
     assert queue(ann)["current"] == current, "ann is on it still"
     ann.unroute("**/operations")
     settle(ann)
-    assert town.labels()[third] == "not_damaged"
+    assert village.labels()[third] == "not_damaged"
     press(ann, "2")
     settle(ann)
-    assert town.labels() == on_page(ann)
-    assert town.labels()[current] == "not_damaged"
+    assert village.labels() == on_page(ann)
+    assert village.labels()[current] == "not_damaged"
 
     ask(eve, "select", queue(ann)["current"])
     ann.locator(".pugeo .alsohere").wait_for(timeout=15_000)

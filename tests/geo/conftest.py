@@ -13,7 +13,7 @@ from geo_parts import NORTH_UP
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 
-from pu_geo.geo.raster import describe
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.records import Role, Scene
 
 

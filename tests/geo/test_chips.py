@@ -16,7 +16,9 @@ from rasterio.transform import Affine
 from pu_geo.errors import ImageryError, JobCancelled, ShapeError
 from pu_geo.geo import chips as chips_module
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask
-from pu_geo.geo.raster import Mosaic, describe, project_grid
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.records import Grid, Scene
 

@@ -57,15 +57,6 @@ def test_scores_still_order_chips_where_damage_is_rare() -> None:
     assert 0 < (scores[rest] > 0.5).mean() < 0.6
 
 
-def test_each_epoch_is_reported_in_plain_numbers() -> None:
-    data, _ = _scene(6, share=0.4)
-    told: list[Mapping[str, object]] = []
-    ncpu.fit(data, SHORT, Run(device=CPU, report=told.append))
-    assert [event["epoch"] for event in told] == list(range(1, 13))
-    names = {"loss", "loss_cls", "loss_rep", "entropy", "threshold", "share_positive"}
-    assert all(names <= set(event) for event in told)
-
-
 def test_many_chips_get_fewer_epochs_but_at_least_five() -> None:
     # 240 chips in batches of 64 are 4 steps an epoch: 27 steps hold 6 epochs, 3 steps hold none, so five are done.
     data, _ = _scene(6, share=0.4)
@@ -84,8 +75,7 @@ def test_training_cut_short_equals_one_planned_that_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_steps", "expected"),
-    [(10_000, (60, 5)), (240, (60, 5)), (239, (59, 5)), (47, (11, 2)), (15, (5, 1)), (1, (5, 1))],
+    ("max_steps", "expected"), [(10_000, (60, 5)), (240, (60, 5)), (239, (59, 5)), (47, (11, 2)), (15, (5, 1)), (1, (5, 1))]
 )
 def test_warmup_shrinks_with_a_training_cut_short(max_steps: int, expected: tuple[int, int]) -> None:
     settings = NcpuSettings(epochs=60, warmup_epochs=5, batch_size=64, max_steps=max_steps)

@@ -68,7 +68,7 @@ def test_the_account_of_each_file_is_shown_with_its_reasons(project: Layout) -> 
         notes=("3 were empty.",),
     )
     with store.connect(project) as db:
-        import_log.take_in(db, table, "houses_*.geojson")
+        import_log.import_footprints(db, table, "houses_*.geojson")
     app = show(project)
     shown = next(frame.value for frame in app.dataframe if "In the file" in frame.value.columns)
     assert shown[["File", "In the file", "= kept", "+ repaired", "+ dropped", "Why dropped"]].to_numpy().tolist() == [

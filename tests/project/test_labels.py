@@ -79,20 +79,6 @@ def test_undo_and_redo_walk_the_whole_history_of_one_analyst(project: Layout) ->
         ]
 
 
-def test_undo_twice_does_not_take_back_what_another_analyst_said_between(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1", analyst="ann")
-        add(db, "2", "b1", "not_damaged", analyst="bob")
-        add(db, "3", "b1", analyst="ann")
-        seen = []
-        for number in range(2):
-            labels.undo(db, f"u{number}", analyst="ann", screen="map")
-            seen.append(labels.current_labels(db))
-        assert seen == [{"b1": "not_damaged"}, {"b1": "not_damaged"}]
-        labels.undo(db, "u", analyst="bob", screen="map")
-        assert labels.current_labels(db) == {}
-
-
 def test_label_that_an_undo_brings_back_is_its_analysts(project: Layout) -> None:
     with store.connect(project) as db:
         add(db, "1", "b1", analyst="ann")
@@ -140,22 +126,6 @@ def test_building_twice_in_one_act_is_as_before_after_undo(project: Layout) -> N
         assert labels.current_labels(db) == {}
         labels.redo(db, "r", analyst="ann", screen="map")
         assert labels.current_labels(db) == {"b1": "not_damaged"}
-
-
-def test_undo_does_not_take_back_what_another_analyst_said_since(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1", analyst="ann")
-        add(db, "2", "b1", "not_damaged", analyst="bob")
-        labels.undo(db, "u", analyst="ann", screen="map")
-        assert labels.current_labels(db) == {"b1": "not_damaged"}
-
-
-def test_undo_leaves_other_analysts_alone(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1", analyst="ann")
-        add(db, "2", "b2", analyst="bob")
-        labels.undo(db, "u", analyst="ann", screen="map")
-        assert labels.current_labels(db) == {"b2": "positive"}
 
 
 def test_operations_of_one_act_are_undone_together(project: Layout) -> None:

@@ -19,17 +19,13 @@ from pu_geo.errors import ShapeError
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Answers = NDArray[np.int8]
-DAMAGED, UNDAMAGED, NOT_ASSESSABLE, OPEN = 1, 0, 2, -1
-"""Codes of answers; `parts` counts by code + 1."""
+DAMAGED, UNDAMAGED, NOT_ASSESSABLE, OPEN = 1, 0, 2, -1  # codes of answers; `parts` counts by code + 1
 PRIOR = 0.5
 """Damaged answers put in for an upper bound, undamaged ones for a lower bound, over all strata together. With 1/3 coverage
 of the total fell to 91 %; with 1, at an AUC of 0.75, intervals were as wide as without strata."""
-FEWEST_ABOVE = 10
-"""Answered checks above a threshold below which nothing is said about precision."""
-FEWEST_DAMAGED = 5
-"""Damaged buildings, known or checked, below which nothing is said about recall."""
-N_NODES = 100
-"""Quantiles of each side of a threshold from which recall is composed."""
+FEWEST_ABOVE = 10  # answered checks above a threshold below which nothing is said about precision
+FEWEST_DAMAGED = 5  # damaged buildings, known or checked, below which nothing is said about recall
+N_NODES = 100  # quantiles of each side of a threshold from which recall is composed
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,10 @@ from pu_geo.analysis.audit.bounds import DAMAGED, OPEN, PRIOR, UNDAMAGED, Answer
 from pu_geo.analysis.audit.progress import Audit
 from pu_geo.errors import ProjectError, ShapeError
 
-FEWEST_EACH = 5
-"""Damaged, and undamaged, answers below which no curve is fitted."""
-N_KNOTS = 500
-"""Scores at which curves are kept; between them they are straight."""
-BENDS = (0.0, 0.8416, 1.6449)
-"""Normal ranks, of the top 50, 20 and 5 %, at which the curve may change its slope."""
-STIFFNESS = 0.25
-"""Weight of a squared change of slope there, in checks."""
+FEWEST_EACH = 5  # damaged, and undamaged, answers below which no curve is fitted
+N_KNOTS = 500  # scores at which curves are kept; between them they are straight
+BENDS = (0.0, 0.8416, 1.6449)  # normal ranks, of the top 50, 20 and 5 %, at which the curve may change its slope
+STIFFNESS = 0.25  # weight of a squared change of slope there, in checks
 MOST_STEPS, TOLERANCE = 60, 1e-6
 
 

@@ -41,8 +41,7 @@ from pu_geo.analysis.audit.bounds import (
 from pu_geo.analysis.audit.bounds import UNDAMAGED as UNDAMAGED
 from pu_geo.analysis.audit.progress import FEWEST_CHECKS, Audit, Rows, n_counted, start_audit
 
-CUTS = (0.01, 0.03, 0.08, 0.20, 0.50)
-"""Where the audit of a map cuts the buildings, as shares from the highest score down."""
+CUTS = (0.01, 0.03, 0.08, 0.20, 0.50)  # where the audit of a map cuts the buildings, as shares from the highest score down
 
 
 @dataclass(frozen=True)

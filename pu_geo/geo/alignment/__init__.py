@@ -1,1 +1,3 @@
-"""How far pre and post scenes lie from each other, measured and smoothed."""
+"""How far pre and post lie from each other, measured. Others may use the module listed here and no other."""
+
+__all__ = ["measure"]

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled
-from pu_geo.geo.alignment import edge_matching, shift_field
-from pu_geo.geo.alignment.edge_views import EdgeView, HeldEdges
-from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.strips import columns_of, row_order
+from pu_geo.geo.alignment import edges, shift_field
+from pu_geo.geo.alignment.edges import EdgeView, HeldEdges
+from pu_geo.geo.raster.mosaic import Mosaic, columns_of, row_order
 from pu_geo.records import Grid
 
 Report = Callable[[Mapping[str, object]], None]
@@ -31,7 +30,7 @@ REACH_M, FAR_REACH_M = 6.0, 20.0  # of a building from that; the second where th
 WINDOW_PX, MAX_WINDOW_PX = 96, 384  # worked pixels; a window grows with the building up to the second
 SAMPLE_PX, N_SAMPLES = 256, 16
 MIN_IN_COMMON = 7.0
-FAR_BY_CHANCE = 3.6  # as `edge_matching.BY_CHANCE`, for the ten times as many shifts of the far search
+FAR_BY_CHANCE = 3.6  # as `edges.BY_CHANCE`, for the ten times as many shifts of the far search
 TOLERANCE_M = 1.5  # leaning roofs differ by this much from the ground beside them
 N_THREADS = 4  # OpenCV lets go of the interpreter lock
 
@@ -103,7 +102,7 @@ def estimate_shifts(
         return nothing
     reach, far = scale.px(REACH_M, 3), scale.px(FAR_REACH_M, 4)
     size = _window_sizes(windows[:, 2:].max(axis=1) / shrink, reach)
-    found, worth = np.zeros((n, edge_matching.N_PEAKS, 2)), np.zeros(n)
+    found, worth = np.zeros((n, edges.N_PEAKS, 2)), np.zeros(n)
     matcher = _Matcher(middle, size, coarse, reach, far, found, worth)
     with ThreadPoolExecutor(N_THREADS) as pool:
         waiting: list[Future[None]] = []
@@ -150,19 +149,19 @@ def _scene_shift(views: list[EdgeView], middle: NDArray[np.float64], scale: _Sca
     corners = cells[np.unique(np.linspace(0, len(cells) - 1, N_SAMPLES).astype(np.int64))]
     samples = [[view.read(int(x), int(y), SAMPLE_PX, SAMPLE_PX) for x, y in corners] for view in views]
     for view, pictures in zip(views, samples, strict=True):
-        view.noise = edge_matching.noise_of([gray for gray, _ in pictures], [valid for _, valid in pictures])
+        view.noise = edges.noise_of([gray for gray, _ in pictures], [valid for _, valid in pictures])
     fields = [
-        [edge_matching.edge_field(gray, valid, view.noise) for gray, valid in pictures]
+        [edges.edge_field(gray, valid, view.noise) for gray, valid in pictures]
         for view, pictures in zip(views, samples, strict=True)
     ]
     best, shift = MIN_IN_COMMON, None
     for reach_m in SCENE_REACHES_M:
         reach = min(scale.px(reach_m, 4), SAMPLE_PX // 4)
-        surfaces = [edge_matching.correlation(before, after, reach) for before, after in zip(*fields, strict=True)]
+        surfaces = [edges.correlation(before, after, reach) for before, after in zip(*fields, strict=True)]
         n = max(1, sum(bool(surface.any()) for surface in surfaces))
         total = np.sum(np.stack(surfaces), axis=0, keepdims=True) / math.sqrt(n)
-        shifts, heights = edge_matching.peaks(total)
-        if heights[0, 0] >= best and not edge_matching.at_border(shifts, reach)[0, 0]:
+        shifts, heights = edges.peaks(total)
+        if heights[0, 0] >= best and not edges.at_border(shifts, reach)[0, 0]:
             best, shift = heights[0, 0], np.asarray(np.rint(shifts[0, 0]), dtype=np.int64)
     return shift
 
@@ -226,12 +225,12 @@ class _Matcher:
             windows.append((before, after))
             edge = (size - int(self.size[rows[k]])) // 2
             inner = np.s_[edge : size - edge, edge : size - edge]
-            surfaces[k] = edge_matching.correlation(before[inner], after[inner], self.reach)
-        shifts, heights = edge_matching.peaks(surfaces)
-        worth = self._judge(shifts, edge_matching.trust(heights), self.reach)
+            surfaces[k] = edges.correlation(before[inner], after[inner], self.reach)
+        shifts, heights = edges.peaks(surfaces)
+        worth = self._judge(shifts, edges.trust(heights), self.reach)
         for k in np.flatnonzero(is_covered & (worth < shift_field.GOOD) & (self.far > self.reach)).tolist():
-            shift, height = edge_matching.peaks(edge_matching.correlation(*windows[k], self.far)[None])
-            sure = self._judge(shift, edge_matching.trust(height, FAR_BY_CHANCE), self.far)
+            shift, height = edges.peaks(edges.correlation(*windows[k], self.far)[None])
+            sure = self._judge(shift, edges.trust(height, FAR_BY_CHANCE), self.far)
             if sure[0] >= shift_field.GOOD and np.abs(shift[0, 0]).max() >= self.reach - 1:
                 shifts[k], worth[k] = shift[0], sure[0]
         self.found[rows], self.worth[rows] = shifts, np.where(is_covered, worth, -1.0)
@@ -239,7 +238,7 @@ class _Matcher:
     @staticmethod
     def _judge(shifts: NDArray[np.float64], trust: NDArray[np.float64], reach: int) -> NDArray[np.float64]:
         """Return the trust in the best peak, 0 where it lies at the border; other peaks at the border become NaN."""
-        is_cut_off = edge_matching.at_border(shifts, reach)
+        is_cut_off = edges.at_border(shifts, reach)
         shifts[:, 1:][is_cut_off[:, 1:]] = np.nan
         return np.where(is_cut_off[:, 0], 0.0, trust)
 
@@ -259,7 +258,7 @@ def _settle(
     grid: Grid,
     scale: _Scale,
 ) -> Shifts:
-    """Let neighbors settle what is doubtful; go from worked to grid pixels.
+    """Settle by neighbors what is doubtful, and convert from worked to grid pixels.
 
     Args:
         peaks: float64 [N, K, 2] in worked pixels.

@@ -58,16 +58,16 @@ def mend(
     Returns:
         shift_m, float64 [N, 2], NaN where it was given up; quality, float64 [N]; is_mended, bool [N].
     """
-    said = consensus(centers_m, peaks_m[:, 0], quality, tolerance_m, has_data)
-    off = np.linalg.norm(peaks_m - said.shift_m[:, None], axis=-1)
-    agrees = (off <= said.tolerance_m[:, None]) & (quality > 0)[:, None]
+    agreed = consensus(centers_m, peaks_m[:, 0], quality, tolerance_m, has_data)
+    off = np.linalg.norm(peaks_m - agreed.shift_m[:, None], axis=-1)
+    agrees = (off <= agreed.tolerance_m[:, None]) & (quality > 0)[:, None]
     first = agrees.argmax(axis=1)
-    has_votes, has_peak = said.quality > 0, agrees.any(axis=1)
-    chosen = np.where(has_peak[:, None], peaks_m[np.arange(len(quality)), first], said.shift_m)
+    has_votes, has_peak = agreed.quality > 0, agrees.any(axis=1)
+    chosen = np.where(has_peak[:, None], peaks_m[np.arange(len(quality)), first], agreed.shift_m)
     keeps = (has_votes & has_peak & (first == 0)) | (~has_votes & (quality >= GOOD))
     shift = np.where(keeps[:, None], peaks_m[:, 0], chosen)
-    worth = np.where(has_peak, OTHER_PEAK, BORROWED) * said.quality * np.minimum(said.known_share / KNOWN_ENOUGH, 1.0)
-    final = np.where(keeps, np.maximum(quality, np.where(has_votes, OTHER_PEAK * said.quality, 0.0)), worth)
+    worth = np.where(has_peak, OTHER_PEAK, BORROWED) * agreed.quality * np.minimum(agreed.known_share / KNOWN_ENOUGH, 1.0)
+    final = np.where(keeps, np.maximum(quality, np.where(has_votes, OTHER_PEAK * agreed.quality, 0.0)), worth)
     shift[final == 0] = np.nan
     return shift, final, ~keeps & (final > 0)
 
@@ -85,7 +85,7 @@ def consensus(
     three of their sigmas are the tolerance. Ours: it lies between one and two times `tolerance_m`.
     """
     n = len(quality)
-    said = Consensus(np.full((n, 2), np.nan), np.full(n, tolerance_m), np.zeros(n), np.full(n, -1.0))
+    agreed = Consensus(np.full((n, 2), np.nan), np.full(n, tolerance_m), np.zeros(n), np.full(n, -1.0))
     measurable = np.arange(n) if has_data is None else np.flatnonzero(has_data)
     voters = np.flatnonzero(quality >= GOOD)
     open_rows = np.arange(n)
@@ -96,35 +96,35 @@ def consensus(
         cells, everyone = _Cells.build(centers_m, voters, side_m), _Cells.build(centers_m, measurable, side_m)
         for start in range(0, len(asked), _CHUNK):
             rows = asked[start : start + _CHUNK]
-            n_all, is_first = everyone.n_around(rows), said.known_share[rows] < 0
+            n_all, is_first = everyone.n_around(rows), agreed.known_share[rows] < 0
             is_here = is_first & (n_all >= MIN_VOTES)
-            said.known_share[rows[is_here]] = cells.n_around(rows[is_here]) / n_all[is_here]
+            agreed.known_share[rows[is_here]] = cells.n_around(rows[is_here]) / n_all[is_here]
             votes = cells.around(rows)
             enough = (votes >= 0).sum(axis=1) >= MIN_VOTES
             open_rows = np.concatenate([open_rows, rows[~enough]])
-            _count(said, rows[enough], votes[enough], shift_m, quality)
-    np.maximum(said.known_share, 0.0, out=said.known_share)
-    return said
+            _count(agreed, rows[enough], votes[enough], shift_m, quality)
+    np.maximum(agreed.known_share, 0.0, out=agreed.known_share)
+    return agreed
 
 
 def _count(
-    said: Consensus,
+    agreed: Consensus,
     rows: NDArray[np.int64],
     votes: NDArray[np.int64],
     shift_m: NDArray[np.float64],
     quality: NDArray[np.float64],
 ) -> None:
-    """Write the consensus of `votes`, int64 [M, V] with -1 for none, into the `rows` of `said`."""
+    """Write the consensus of `votes`, int64 [M, V] with -1 for none, into the `rows` of `agreed`."""
     missing = votes < 0
     values = np.where(missing[..., None], np.nan, shift_m[votes])
     middle = _median(values)
     spread = _median(np.abs(values - middle[:, None]))
-    least = said.tolerance_m[rows]
+    least = agreed.tolerance_m[rows]
     tolerance = np.clip(3.0 * MAD_TO_SIGMA * spread.max(axis=1), least, 2.0 * least)
     agree = np.linalg.norm(values - middle[:, None], axis=-1) <= tolerance[:, None]
     share = agree.sum(axis=1) / (~missing).sum(axis=1)
     worth = _median(np.where(missing, np.nan, quality[votes])[..., None])[:, 0]
-    said.shift_m[rows], said.tolerance_m[rows], said.quality[rows] = middle, tolerance, worth * share
+    agreed.shift_m[rows], agreed.tolerance_m[rows], agreed.quality[rows] = middle, tolerance, worth * share
 
 
 def _median(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,11 +1,14 @@
-"""What every field of an exported damage map means, and the two files that travel with an export to say so."""
+"""What every field of an exported damage map means, and the two files that travel with an export to explain it.
+
+With it, the damage classes of other mapping services, worked out from people's answers and never from a score.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -13,10 +16,30 @@ from typing import Literal
 import numpy as np
 import orjson
 
-from pu_geo.geo.export.whole_files import write_whole
+from pu_geo.atomic_write import write_export
 from pu_geo.records import DamageMap, Units
 
 Kind = Literal["text", "bool", "int", "float", "list", "json"]
+Profile = Literal["copernicus", "unosat"]
+NOT_GRADED = "damaged_not_graded"
+_NOT_GRADED_WORDS = "Damaged, not graded"
+PROFILES: dict[Profile, Mapping[str, Mapping[str, str | int]]] = {
+    "copernicus": {
+        "ems_class": {
+            "destroyed": "Destroyed", "major": "Damaged", "minor": "Possibly damaged", "possible": "Possibly damaged",
+            NOT_GRADED: _NOT_GRADED_WORDS, "no_visible_damage": "No visible damage", "not_assessed": "Not analysed",
+        },
+    },
+    "unosat": {
+        "unosat_class": {"destroyed": 1, "major": 2, "minor": 3, "possible": 4, "no_visible_damage": 6},
+        "unosat_class_name": {
+            "destroyed": "Destroyed", "major": "Major damage", "minor": "Minor damage", "possible": "Possible damage",
+            NOT_GRADED: _NOT_GRADED_WORDS, "no_visible_damage": "No visible damage", "not_assessed": "Not assessed",
+        },
+    },
+}  # fmt: skip
+"""Profile -> column -> class of each value of `damage_class`; a column without a class for one has null there."""
+_GRADE_OF_LABEL = {"damaged": NOT_GRADED, "no_visible_damage": "no_visible_damage", "not_assessable": "not_assessed"}
 
 
 @dataclass(frozen=True)
@@ -223,8 +246,44 @@ def write_side_files(damage_map: DamageMap, out: Path) -> list[Path]:
     writer.writerow(["field", "type", "unit", "meaning", "allowed_values"])
     writer.writerows([f.name, f.kind, f.unit, f.meaning, f.allowed] for f in fields_of(damage_map))
     codebook = out.with_name(f"{out.stem}.codebook.csv")
-    write_whole(codebook, [text.getvalue().encode("utf-8-sig")])
+    write_export(codebook, [text.getvalue().encode("utf-8-sig")])
     run = out.with_name(f"{out.stem}.run.json")
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
-    write_whole(run, [orjson.dumps(dict(damage_map.metadata), option=options), b"\n"])
+    write_export(run, [orjson.dumps(dict(damage_map.metadata), option=options), b"\n"])
     return [codebook, run]
+
+
+# Classes of other mapping services
+
+
+def with_classes(damage_map: DamageMap, profile: Profile) -> DamageMap:
+    """Add the column `ems_class`, or `unosat_class` and `unosat_class_name`; the codebook says how they are meant.
+
+    A grade (`damage_class`) decides where a person gave one. A building that a person marked damaged and did not grade is
+    "Damaged, not graded" and has no number: any class of the profile would state a degree that was never given, and the weakest
+    one made destroyed houses "Possibly damaged". A building that only the model assessed has no class: a score is no
+    grade, and a score under the threshold is no "No visible damage". Source: class mapping of the export schema; the choices
+    are ours.
+
+    Args:
+        profile: "copernicus" (Copernicus EMS grading) or "unosat" (UNOSAT codes).
+
+    Returns:
+        The same map with the profile's columns; None where there is no class.
+    """
+    nothing: Sequence[object] = [None] * len(damage_map.building_ids)
+    answers = (damage_map.columns.get(name, nothing) for name in ("damage_class", "label", "damage_binary"))
+    grades = [_grade(*one) for one in zip(*answers, strict=True)]
+    classes = {
+        column: [None if grade is None else names.get(grade) for grade in grades]
+        for column, names in PROFILES[profile].items()
+    }
+    return replace(damage_map, columns={**damage_map.columns, **classes})
+
+
+def _grade(damage_class: object, label: object, binary: object) -> str | None:
+    if damage_class is not None:
+        return str(damage_class)
+    if label is not None:
+        return _GRADE_OF_LABEL.get(str(label))
+    return "not_assessed" if binary == "not_assessed" else None

@@ -6,17 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pu_geo.geo.export.codebook import write_side_files
-from pu_geo.geo.export.fgb import export_fgb
+from pu_geo.geo.export.flatgeobuf import export_fgb
 from pu_geo.geo.export.geojson import export_geojson
-from pu_geo.geo.export.geometry import DECIMALS, lonlat, to_crs84
 from pu_geo.geo.export.gpkg import export_gpkg
 from pu_geo.geo.export.heat import export_heat
 from pu_geo.geo.export.kml import export_kml
 from pu_geo.geo.export.tables import export_csv, export_parquet
-from pu_geo.geo.export.whole_files import write_whole
 from pu_geo.records import DamageMap
 
-__all__ = ["DECIMALS", "EXPORTERS", "export_geojson", "lonlat", "to_crs84", "write_side_files", "write_whole"]
+__all__ = ["EXPORTERS", "write_side_files"]
 
 EXPORTERS: dict[str, Callable[[DamageMap, Path], None]] = {
     "geojson": export_geojson,

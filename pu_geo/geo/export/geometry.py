@@ -1,4 +1,4 @@
-"""Footprints as they leave the house: WGS 84 degrees, seven decimals, valid, in one turn around the earth."""
+"""Footprints as exports carry them: WGS 84 degrees, seven decimals, valid, in one turn around the earth."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _settle(shape: shapely.Geometry) -> shapely.Geometry | None:
 
 
 def _split_at_antimeridian(shapes: NDArray[np.object_]) -> NDArray[np.object_]:
-    """Bring longitudes into -180..180 and cut polygons that cross 180 degrees in two."""
+    """Move longitudes into -180..180 and cut polygons that cross 180 degrees in two."""
     x0, _, x1, _ = shapely.bounds(shapes).T
     if not ((x1 - x0 > 180) | (x0 < -180) | (x1 > 180)).any():
         return shapes
@@ -92,7 +92,7 @@ def _cut_out_turn(shape: shapely.Geometry, west: float) -> shapely.Geometry:
 
 @dataclass(frozen=True)
 class Rings:
-    """Polygons and multipolygons taken apart: ring r is `xy[starts[r]:ends[r]]` and belongs to polygon `part[r]`.
+    """Rings of polygons and multipolygons: ring r is `xy[starts[r]:ends[r]]` and belongs to polygon `part[r]`.
 
     Attributes:
         xy: float64 [M, 2]. Outer rings run counter-clockwise, holes clockwise; the first point comes again at the end.
@@ -118,7 +118,7 @@ class Rings:
         return shapes
 
 
-def take_apart(shapes: NDArray[np.object_]) -> Rings:
+def rings_of(shapes: NDArray[np.object_]) -> Rings:
     """Return the rings of polygons and multipolygons, shapely [N], turned as RFC 7946 wants them."""
     parts, of_shape = shapely.get_parts(shapes, return_index=True)
     rings, of_part = shapely.get_rings(parts, return_index=True)
@@ -137,7 +137,7 @@ class Extent:
         self._bounds: list[NDArray[np.float64]] = []
 
     def add(self, shapes: NDArray[np.object_]) -> None:
-        """Take in shapes in degrees, shapely [N]; None counts for nothing."""
+        """Add shapes in degrees, shapely [N]; None counts for nothing."""
         self._bounds.append(shapely.bounds(shapely.get_parts(shapes)).reshape(-1, 4))
 
     def box(self, *, may_cross: bool = True) -> list[float] | None:

@@ -15,11 +15,12 @@ import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 
+from pu_geo.atomic_write import export_file
 from pu_geo.geo.export.codebook import Field, fields_of
 from pu_geo.geo.export.geometry import Extent
-from pu_geo.geo.export.pieces import Piece, as_text, caption, flat_cells, is_local_map, pieces_of
+from pu_geo.geo.export.pieces import Piece, as_text, caption, flat_cells, pieces_of
 from pu_geo.geo.export.styles import qml, sld
-from pu_geo.geo.export.whole_files import whole_file
+from pu_geo.geo.vector.crs import is_local
 from pu_geo.records import DamageMap
 
 LAYER = "damage_map"
@@ -95,9 +96,9 @@ def export_gpkg(damage_map: DamageMap, out: Path) -> None:
         out: file to write; replaced if it exists.
 
     Raises:
-        PuGeoError: kind "disk", see `whole_file`.
+        PuGeoError: kind "disk", see `export_file`.
     """
-    with whole_file(out) as beside:
+    with export_file(out) as beside:
         beside.unlink(missing_ok=True)
         try:
             with closing(sqlite3.connect(beside, isolation_level=None)) as db:
@@ -111,7 +112,7 @@ def export_gpkg(damage_map: DamageMap, out: Path) -> None:
 def _fill(db: sqlite3.Connection, damage_map: DamageMap) -> None:
     fields = fields_of(damage_map)
     names = _column_names(fields)
-    db.execute("PRAGMA journal_mode = OFF")  # nobody else sees the file before it has its name
+    db.execute("PRAGMA journal_mode = OFF")  # no other process opens the file before it has its name
     db.execute("PRAGMA synchronous = OFF")
     db.executescript(_TABLES)
     columns = ", ".join(f"{_quoted(name)} {_SQL_TYPES.get(f.kind, 'TEXT')}" for name, f in zip(names, fields, strict=True))
@@ -129,7 +130,7 @@ def _fill(db: sqlite3.Connection, damage_map: DamageMap) -> None:
 
 
 def _srs_id(damage_map: DamageMap) -> int:
-    return _UNDEFINED_CARTESIAN if is_local_map(damage_map) else _SRS_ID
+    return _UNDEFINED_CARTESIAN if is_local(damage_map.grid_crs) else _SRS_ID
 
 
 def _column_names(fields: Sequence[Field]) -> list[str]:

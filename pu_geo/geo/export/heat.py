@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from rasterio.io import MemoryFile
 from rasterio.shutil import copy
 
+from pu_geo.atomic_write import write_export
 from pu_geo.errors import PuGeoError
-from pu_geo.geo.export.local_exports import check_format
 from pu_geo.geo.export.pieces import as_text, caption
-from pu_geo.geo.export.whole_files import write_whole
+from pu_geo.geo.local_space import check_format
 from pu_geo.geo.vector import crs as systems
 from pu_geo.records import DamageMap
 
@@ -68,7 +68,7 @@ def export_heat(damage_map: DamageMap, out: Path, cell_m: float = CELL_M) -> Non
     xy = shapely.get_coordinates(shapely.centroid(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object))))
     grid = heat_grid(xy, damage_map.grid_crs, cell_m)
     bands = heat_bands(xy, np.array(list(damage_map.columns["damage_binary"]), dtype=object), grid)
-    write_whole(out, _cog(bands, grid, damage_map))
+    write_export(out, _cog(bands, grid, damage_map))
 
 
 def heat_grid(xy: NDArray[np.float64], crs: str, cell_m: float) -> HeatGrid:
@@ -107,8 +107,8 @@ def heat_bands(xy: NDArray[np.float64], binary: NDArray[np.object_], grid: HeatG
 
     everything, damaged = count(np.ones(len(xy), dtype=bool)), count(binary == "damaged")
     assessed = count((binary == "damaged") | (binary == "not_flagged"))
-    share, seen = damaged / np.maximum(assessed, 1), assessed / np.maximum(everything, 1)
-    bands = np.stack([damaged / (grid.cell_m / 1000) ** 2, share, seen])
+    share, assessed_share = damaged / np.maximum(assessed, 1), assessed / np.maximum(everything, 1)
+    bands = np.stack([damaged / (grid.cell_m / 1000) ** 2, share, assessed_share])
     return np.where(assessed > 0, bands, NODATA).astype(np.float32)
 
 

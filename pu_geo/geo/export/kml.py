@@ -11,17 +11,17 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.codebook import Field, fields_of
-from pu_geo.geo.export.geometry import take_apart
+from pu_geo.geo.export.geometry import rings_of
 from pu_geo.geo.export.pieces import Cell, Piece, caption, flat_cells, pieces_of
-from pu_geo.geo.export.styles import LOOKS, kml_styles
-from pu_geo.geo.export.whole_files import write_whole
+from pu_geo.geo.export.styles import STYLES, kml_styles
 from pu_geo.records import DamageMap
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _KML_TYPES = {"bool": "bool", "int": "int", "float": "double"}
 _SCHEMA_ID = "damage_map"
-_STYLED = {look.triage for look in LOOKS}
+_STYLED = {style.triage for style in STYLES}
 
 
 def export_kml(damage_map: DamageMap, out: Path) -> None:
@@ -34,7 +34,7 @@ def export_kml(damage_map: DamageMap, out: Path) -> None:
         damage_map: its geometry in `grid_crs`.
         out: file to write; replaced if it exists.
     """
-    write_whole(out, (text.encode() for text in _texts(damage_map)))
+    write_export(out, (text.encode() for text in _texts(damage_map)))
 
 
 def _texts(damage_map: DamageMap) -> Iterator[str]:
@@ -58,10 +58,10 @@ def _placemarks(piece: Piece, fields: Sequence[Field]) -> Iterator[str]:
     names = [f"<SimpleData name={quoteattr(_xml(field.name))}>" for field in fields]
     triage = piece.columns.get("triage", [None] * len(piece.ids))
     rows = zip(*flat_cells(piece, fields), strict=True)
-    for building, geometry, look, row in zip(piece.ids, _geometries(piece.shapes), triage, rows, strict=True):
+    for building, geometry, style, row in zip(piece.ids, _geometries(piece.shapes), triage, rows, strict=True):
         cells = zip(names, row, strict=True)
         data = "".join(f"{name}{_escaped(_value(cell))}</SimpleData>" for name, cell in cells if cell is not None)
-        style = f"<styleUrl>#{look}</styleUrl>" if look in _STYLED else ""
+        style = f"<styleUrl>#{style}</styleUrl>" if style in _STYLED else ""
         yield (
             f"<Placemark><name>{_escaped(building)}</name>{style}<ExtendedData>"
             f'<SchemaData schemaUrl="#{_SCHEMA_ID}">{data}</SchemaData></ExtendedData>{geometry}</Placemark>\n'
@@ -81,7 +81,7 @@ def _escaped(text: str) -> str:
 
 
 def _geometries(shapes: NDArray[np.object_]) -> Iterator[str]:
-    for polygons in take_apart(shapes).nested(len(shapes)):
+    for polygons in rings_of(shapes).nested(len(shapes)):
         texts = [_polygon(rings) for rings in polygons]
         yield f"<MultiGeometry>{''.join(texts)}</MultiGeometry>" if len(texts) > 1 else "".join(texts)
 

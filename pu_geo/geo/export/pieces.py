@@ -1,8 +1,9 @@
-"""A damage map in pieces of some thousand buildings, so that an export of any size takes the same memory."""
+"""A damage map in pieces of some thousand buildings, so that an export of any size takes the same memory; and its cells as text."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,13 +12,14 @@ import orjson
 from numpy.typing import NDArray
 
 from pu_geo.geo.export.codebook import Field, Kind
-from pu_geo.geo.export.geometry import to_crs84
-from pu_geo.geo.export.local_exports import check_format, local_shapes
-from pu_geo.geo.vector.crs import is_local
+from pu_geo.geo.local_space import check_format, export_shapes
 from pu_geo.records import DamageMap
 
 BUILDINGS_PER_PIECE = 2000  # more is not faster; the lists of one piece stay below what wakes the garbage collector for long
 Cell = str | int | float | bool | None
+# With leading apostrophes: so that one more can be taken off again.
+_MAY_BE_A_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+_GUARDED = re.compile(r"'+[=+\-@\t\r\n]")
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,7 @@ class Piece:
     Attributes:
         start: number of the first one.
         ids: [n].
-        shapes: shapely [n] as `to_crs84` returns them; None where rounding leaves nothing. Of a map without a place, as
-            `local_shapes` does.
+        shapes: shapely [n] as `export_shapes` returns them; None where rounding leaves nothing.
         columns: plain Python values [n] by field name, `building_id` first.
     """
 
@@ -58,13 +59,7 @@ def pieces_of(damage_map: DamageMap, format: str, size: int = BUILDINGS_PER_PIEC
         here = slice(start, start + size)
         ids = list(damage_map.building_ids[here])
         columns = {"building_id": list[object](ids), **{name: _plain(damage_map.columns[name][here]) for name in names}}
-        is_local, wkb = is_local_map(damage_map), damage_map.wkb[here]
-        yield Piece(start, ids, local_shapes(wkb) if is_local else to_crs84(wkb, damage_map.grid_crs), columns)
-
-
-def is_local_map(damage_map: DamageMap) -> bool:
-    """Say whether a map has no place on the Earth."""
-    return is_local(damage_map.grid_crs)
+        yield Piece(start, ids, export_shapes(damage_map.wkb[here], damage_map.grid_crs), columns)
 
 
 def _plain(column: Sequence[object]) -> list[object]:
@@ -102,3 +97,16 @@ def as_text(metadata: object) -> str:
 def caption(damage_map: DamageMap) -> tuple[str, str]:
     """Return title and disclaimer, "" where there is none."""
     return str(damage_map.metadata.get("title", "")), str(damage_map.metadata.get("disclaimer", ""))
+
+
+# Cells of CSV that a spreadsheet shall not take for formulas
+
+
+def guarded(text: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet could take for a formula; `unguarded` takes it off again."""
+    return f"'{text}" if _MAY_BE_A_FORMULA.match(text) else text
+
+
+def unguarded(text: str) -> str:
+    """Return a cell as it was before `guarded`."""
+    return text[1:] if _GUARDED.match(text) else text

@@ -1,6 +1,6 @@
-"""One look for exported damage maps, as QGIS (QML), OGC (SLD) and KML write it.
+"""One style for exported damage maps, as QGIS (QML), OGC (SLD) and KML write it.
 
-Colors that stay apart for color-blind eyes (Okabe-Ito), the same as on the Annotate screen.
+Colors distinct to color-blind eyes (Okabe-Ito), the same as on the Annotate screen.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from xml.sax.saxutils import escape, quoteattr
 
 
 @dataclass(frozen=True)
-class Look:
+class Style:
     """How buildings of one triage value are drawn.
 
     Attributes:
         color: of the fill, "#rrggbb".
         opacity: of the fill, 0..1.
-        is_hatched: lines in `color` over nothing, for what nobody knows.
+        is_hatched: lines in `color` over nothing, for what is not known.
     """
 
     triage: str
@@ -27,27 +27,27 @@ class Look:
 
 
 OUTLINE = "#333333"
-LOOKS = (
-    Look("confirmed", "Confirmed by a person", "#D55E00"),
-    Look("flagged", "Flagged by score", "#E69F00"),
-    Look("high_precision", "Flagged, high precision", "#E69F00"),
-    Look("high_recall", "Not flagged, above the threshold of high recall", "#F0E442"),
-    Look("below", "Not flagged (no proof of an intact building)", "#B4B4B4", 0.6),
-    Look("not_assessed", "Not assessed", "#8a8a8a", 1.0, is_hatched=True),
+STYLES = (
+    Style("confirmed", "Confirmed by a person", "#D55E00"),
+    Style("flagged", "Flagged by score", "#E69F00"),
+    Style("high_precision", "Flagged, high precision", "#E69F00"),
+    Style("high_recall", "Not flagged, above the threshold of high recall", "#F0E442"),
+    Style("below", "Not flagged (no proof of an intact building)", "#B4B4B4", 0.6),
+    Style("not_assessed", "Not assessed", "#8a8a8a", 1.0, is_hatched=True),
 )
 
 
 def qml() -> str:
     """Return a QGIS style: one fill for each value of `triage`."""
     categories = "".join(
-        f'<category symbol="{i}" value={quoteattr(look.triage)} label={quoteattr(look.label)} type="string" render="true"/>'
-        for i, look in enumerate(LOOKS)
+        f'<category symbol="{i}" value={quoteattr(style.triage)} label={quoteattr(style.label)} type="string" render="true"/>'
+        for i, style in enumerate(STYLES)
     )
     symbols = "".join(
         f'<symbol name="{i}" type="fill" alpha="1" clip_to_extent="1" force_rhr="0">'
-        f'<layer class="SimpleFill" enabled="1" locked="0" pass="0"><Option type="Map">{_fill_options(look)}</Option></layer>'
+        f'<layer class="SimpleFill" enabled="1" locked="0" pass="0"><Option type="Map">{_fill_options(style)}</Option></layer>'
         "</symbol>"
-        for i, look in enumerate(LOOKS)
+        for i, style in enumerate(STYLES)
     )
     return (
         "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>"
@@ -58,10 +58,10 @@ def qml() -> str:
     )
 
 
-def _fill_options(look: Look) -> str:
+def _fill_options(style: Style) -> str:
     options = {
-        "color": _rgba(look.color, look.opacity),
-        "style": "b_diagonal" if look.is_hatched else "solid",
+        "color": _rgba(style.color, style.opacity),
+        "style": "b_diagonal" if style.is_hatched else "solid",
         "outline_color": _rgba(OUTLINE, 1.0),
         "outline_style": "solid",
         "outline_width": "0.1",
@@ -81,21 +81,21 @@ def sld(layer: str) -> str:
         '<?xml version="1.0" encoding="UTF-8"?><StyledLayerDescriptor version="1.0.0" '
         'xmlns="http://www.opengis.net/sld" xmlns:ogc="http://www.opengis.net/ogc">'
         f"<NamedLayer><Name>{escape(layer)}</Name><UserStyle><Name>triage</Name><FeatureTypeStyle>"
-        + "".join(_sld_rule(look) for look in LOOKS)
+        + "".join(_sld_rule(style) for style in STYLES)
         + "</FeatureTypeStyle></UserStyle></NamedLayer></StyledLayerDescriptor>"
     )
 
 
-def _sld_rule(look: Look) -> str:
-    paint = _css("fill", look.color) + _css("fill-opacity", look.opacity)
-    if look.is_hatched:
-        line = f"<Stroke>{_css('stroke', look.color)}{_css('stroke-width', 1)}</Stroke>"
+def _sld_rule(style: Style) -> str:
+    paint = _css("fill", style.color) + _css("fill-opacity", style.opacity)
+    if style.is_hatched:
+        line = f"<Stroke>{_css('stroke', style.color)}{_css('stroke-width', 1)}</Stroke>"
         mark = f"<Mark><WellKnownName>shape://slash</WellKnownName>{line}</Mark>"
         paint = f"<GraphicFill><Graphic>{mark}<Size>6</Size></Graphic></GraphicFill>"
     edge = f"<Stroke>{_css('stroke', OUTLINE)}{_css('stroke-width', 0.3)}</Stroke>"
     return (
-        f"<Rule><Name>{escape(look.triage)}</Name><Title>{escape(look.label)}</Title><ogc:Filter><ogc:PropertyIsEqualTo>"
-        f"<ogc:PropertyName>triage</ogc:PropertyName><ogc:Literal>{escape(look.triage)}</ogc:Literal>"
+        f"<Rule><Name>{escape(style.triage)}</Name><Title>{escape(style.label)}</Title><ogc:Filter><ogc:PropertyIsEqualTo>"
+        f"<ogc:PropertyName>triage</ogc:PropertyName><ogc:Literal>{escape(style.triage)}</ogc:Literal>"
         f"</ogc:PropertyIsEqualTo></ogc:Filter><PolygonSymbolizer><Fill>{paint}</Fill>{edge}</PolygonSymbolizer></Rule>"
     )
 
@@ -107,9 +107,9 @@ def _css(name: str, value: object) -> str:
 def kml_styles() -> str:
     """Return KML styles with the values of `triage` as ids. KML has no hatch: what was not assessed is an outline alone."""
     return "".join(
-        f'<Style id="{look.triage}"><LineStyle><color>{_abgr(OUTLINE, 1.0)}</color></LineStyle>'
-        f"<PolyStyle><color>{_abgr(look.color, look.opacity)}</color><fill>{int(not look.is_hatched)}</fill></PolyStyle></Style>"
-        for look in LOOKS
+        f'<Style id="{style.triage}"><LineStyle><color>{_abgr(OUTLINE, 1.0)}</color></LineStyle>'
+        f"<PolyStyle><color>{_abgr(style.color, style.opacity)}</color><fill>{int(not style.is_hatched)}</fill></PolyStyle></Style>"
+        for style in STYLES
     )
 
 

@@ -13,12 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import shapely
 
+from pu_geo.atomic_write import export_file, write_export
 from pu_geo.geo.export.codebook import Field, fields_of
-from pu_geo.geo.export.csv_cells import guarded
-from pu_geo.geo.export.geometry import Extent, lonlat
-from pu_geo.geo.export.local_exports import local_xy
-from pu_geo.geo.export.pieces import Cell, Piece, as_text, flat_cells, flat_column, is_local_map, pieces_of
-from pu_geo.geo.export.whole_files import whole_file, write_whole
+from pu_geo.geo.export.geometry import Extent
+from pu_geo.geo.export.pieces import Cell, Piece, as_text, flat_cells, flat_column, guarded, pieces_of
+from pu_geo.geo.local_space import centroid_places, place_names
 from pu_geo.records import DamageMap
 
 ROWS_PER_GROUP = 20_000
@@ -38,20 +37,19 @@ def export_csv(damage_map: DamageMap, out: Path) -> None:
         damage_map: its geometry in `grid_crs`.
         out: file to write; replaced if it exists.
     """
-    write_whole(out, _csv_pieces(damage_map))
+    write_export(out, _csv_pieces(damage_map))
 
 
 def _csv_pieces(damage_map: DamageMap) -> Iterator[bytes]:
     fields = fields_of(damage_map)
-    names = ("x_m", "y_m") if is_local_map(damage_map) else ("lon", "lat")
+    names = place_names(damage_map.grid_crs)
     missing = [name for name in names if name not in damage_map.columns]
     yield "\ufeff".encode() + _lines([[guarded(field.name) for field in fields] + missing])
     for piece in pieces_of(damage_map, "csv"):
         columns = [_csv_column(piece, field) for field in fields]
         if missing:
             stop = piece.start + len(piece.ids)
-            wkb = damage_map.wkb[piece.start : stop]
-            found = local_xy(wkb) if is_local_map(damage_map) else lonlat(wkb, damage_map.grid_crs)
+            found = centroid_places(damage_map.wkb[piece.start : stop], damage_map.grid_crs)
             place = dict(zip(names, found, strict=True))
             columns += [place[name].tolist() for name in missing]
         yield _lines(zip(*columns, strict=True))
@@ -87,7 +85,7 @@ def export_parquet(damage_map: DamageMap, out: Path) -> None:
     types = [pa.list_(pa.string()) if field.kind == "list" else _ARROW[field.kind] for field in fields]
     schema = pa.schema([*((field.name, kind) for field, kind in zip(fields, types, strict=True)), ("geometry", pa.binary())])
     extent, kinds = Extent(), set[int]()
-    with whole_file(out) as beside, beside.open("wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+    with export_file(out) as beside, beside.open("wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for piece in pieces_of(damage_map, "parquet", ROWS_PER_GROUP):
             extent.add(piece.shapes)
             kinds |= set(shapely.get_type_id(piece.shapes).tolist()) - {-1}

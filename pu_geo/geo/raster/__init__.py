@@ -1,10 +1,7 @@
-"""The only door to rasters: described scenes, the grid that joins them, and their pixels on it.
+"""Scenes: how their files are opened, where they lie on the project grid, and their pixels on it.
 
-Files of other people are described through `in_child`, which calls `scene_files.describe` in a process of its own.
+Others may use the modules listed here and no other: an opened scene is a `mosaic.Mosaic`. Whether a file can be a scene is
+decided by `scene_files.describe`, in the child process alone; `readers.in_child.describe` asks for it.
 """
 
-from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import check_overlap, project_grid
-from pu_geo.geo.raster.scene_files import describe
-
-__all__ = ["Mosaic", "check_overlap", "describe", "project_grid"]
+__all__ = ["clouds", "guard", "mosaic", "placement", "quicklooks"]

@@ -122,7 +122,7 @@ def usual_rise(chips: NDArray[np.uint8], others: NDArray[np.uint8]) -> float:
 
 
 def may_be_veiled(chips: NDArray[np.uint8], least: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which chips, uint8 [N, 3, S, S], are worth a look by `veil`, bool [N]; `least` is float64 [N]."""
+    """Return which chips, uint8 [N, 3, S, S], may be veiled, see `veil`, bool [N]; `least` is float64 [N]."""
     return np.asarray((chips.min(axis=1) >= least[:, None, None]).mean(axis=(1, 2)) > 0.05)
 
 
@@ -210,7 +210,7 @@ def cloud_cells(folder: Path, gsd_m: float) -> CloudCells | None:
         gsd_m: metres on the ground per grid pixel.
 
     Returns:
-        None where clouds cannot be told: there is no pyramid, or its pixels are larger than 5 m.
+        None where clouds cannot be found: there is no pyramid, or its pixels are larger than 5 m.
     """
     if not (folder / "pyramid.json").is_file() or gsd_m > COARSEST_M:
         return None
@@ -221,7 +221,7 @@ def cloud_cells(folder: Path, gsd_m: float) -> CloudCells | None:
 
 
 def _read_cells(folder: Path, info: dict[str, int], shrink: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Return brightness, float32 [rows, columns], NaN without data, and whether a cell looks like thick cloud by itself."""
+    """Return brightness, float32 [rows, columns], NaN without data, and whether a cell resembles thick cloud by itself."""
     columns, rows = (-(-info[side] // (shrink * CELL_PX)) for side in ("width", "height"))
     brightness = np.full((rows, columns), np.nan, dtype=np.float32)
     is_white = np.zeros((rows, columns), dtype=bool)
@@ -294,7 +294,7 @@ def find_clouds(brightness: NDArray[np.float32], is_white: NDArray[np.bool_], ce
 
 
 def _fades(brightness: NDArray[np.float32], patch: NDArray[np.bool_], patches: NDArray[np.bool_]) -> bool:
-    """Tell whether the ground around a bright patch darkens slowly; a patch with nothing around it is all there is.
+    """Return whether the ground around a bright patch darkens slowly; a patch with nothing around it is all there is.
 
     Args:
         patches: bool, all bright patches: they are not ground.

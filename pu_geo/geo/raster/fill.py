@@ -8,7 +8,6 @@ are smaller. Of the cells around them, pixels of the same color count as well.
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from rasterio.vrt import WarpedVRT
 from rasterio.warp import reproject
 from rasterio.windows import Window
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.geo.raster import samples
 from pu_geo.records import BandTriple, Scene
 
@@ -34,8 +34,6 @@ JPEG_NOISE = 3  # of 8-bit samples: compressed black is 0 to 3, compressed white
 MOST_COLORS = 6  # black and white among them; a scene has one or two
 READ_BYTES, MOST_ROWS = 64 * 1024**2, 2048
 BLACK, WHITE = 1, 2
-FILLS = "fill"
-"""Folder beside the quicklooks that keeps what is known of scenes' fill."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +100,8 @@ def fill_of(source: rasterio.DatasetReader, scene: Scene, folder: Path | None) -
 
 def _keep(fill: Fill, path: Path) -> None:
     """Write a file that is there as a whole or not at all; another process may write the same."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as stream:
+    with atomic_write(path) as temporary, temporary.open("wb") as stream:
         np.savez_compressed(stream, cells=fill.cells, lows=fill.lows, highs=fill.highs)
-    Path(stream.name).replace(path)
 
 
 def find_fill(source: rasterio.DatasetReader, rgb: BandTriple) -> Fill:

@@ -1,14 +1,16 @@
-"""Scenes joined on the project grid and read by window, each file opened once."""
+"""Scenes joined on the project grid: read by window, or strip by strip down the grid, each file opened once."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import cv2
 import numpy as np
@@ -22,16 +24,24 @@ from rasterio.windows import Window
 from pu_geo.errors import ImageryError
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.fill import Fill, fill_of, warped
-from pu_geo.geo.raster.fingerprints import state_of
-from pu_geo.geo.raster.guard import GDAL_ERRORS, gdal_env, quiet_open, regular_file, scene_driver, unreadable
-from pu_geo.geo.raster.open_files import allow_files
+from pu_geo.geo.raster.guard import (
+    GDAL_ERRORS,
+    allow_files,
+    gdal_env,
+    quiet_open,
+    state_of,
+    unreadable,
+)
 from pu_geo.geo.raster.placement import ALIGNED_PX, border_in
+from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
 from pu_geo.records import Grid, Scene
 
 Box = tuple[int, int, int, int]
 """First column and row, and one past the last column and row, in grid pixels."""
 Shown = int | NDArray[np.uint8 | np.uint32]
 """1 + the number of the scene that each pixel shows, 0 without data; a single number where it is the same everywhere."""
+FILLS = "fill"
+"""Folder beside the quicklooks that keeps what is known of scenes' fill."""
 WARP_MEMORY_MB = 64
 DEFAULT_ROWS, MAX_ROWS = 256, 2048
 PIECE_COLUMNS = 2048
@@ -59,7 +69,7 @@ class _Layer:
     @cached_property
     def fill(self) -> Fill | None:
         """The parts in one constant color, in pixels of the source. Where it is not known yet, all of the scene is read."""
-        with self._told():
+        with self._decode_errors():
             if not self.is_warped:
                 return fill_of(self.source, self.scene, self.fills)
             found = fill_of(self.source.src_dataset, self.scene, self.fills)
@@ -73,7 +83,7 @@ class _Layer:
 
     def read(self, box: Box) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Read a box of grid pixels that lies inside the source."""
-        with self._told():
+        with self._decode_errors():
             values, valid = self._read_samples(self._window(box))
         if self.fill is not None and self.fill.touches(*self._in_source(box)):
             valid &= ~self.fill.covers(values, box[0] - self.col, box[1] - self.row)
@@ -81,7 +91,7 @@ class _Layer:
 
     def read_plain(self, box: Box) -> NDArray[np.uint8]:
         """Read a box of a plain source, uint8 [3, height, width]."""
-        with self._told():
+        with self._decode_errors():
             return np.asarray(self.source.read(list(self.scene.rgb), window=self._window(box)), dtype=np.uint8)
 
     def _window(self, box: Box) -> Window:
@@ -92,7 +102,7 @@ class _Layer:
         return box[0] - self.col, box[1] - self.row, box[2] - box[0], box[3] - box[1]
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _decode_errors(self) -> Iterator[None]:
         try:
             yield
         except GDAL_ERRORS as cause:
@@ -188,16 +198,16 @@ class Mosaic:
         shown: Shown = 0
         for start in range(0, width, step):  # a piece at a time, so that the bands next to the picture take little memory
             part = np.s_[:, start : start + step]
-            bands, seen = self._read(col + start, row, min(step, width - start), height)
+            bands, one = self._read(col + start, row, min(step, width - start), height)
             cv2.merge(tuple(bands), picture[part])
-            if start == 0 and isinstance(seen, int):
-                shown = seen
-            elif isinstance(shown, int) and isinstance(seen, int) and shown == seen:
+            if start == 0 and isinstance(one, int):
+                shown = one
+            elif isinstance(shown, int) and isinstance(one, int) and shown == one:
                 continue
             else:
                 if isinstance(shown, int):
                     shown = np.full((height, width), shown, dtype=self.shown_type)
-                shown[part] = seen
+                shown[part] = one
         return shown
 
     @property
@@ -249,8 +259,8 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     path = regular_file(scene.path, ImageryError)
     source = stack.enter_context(quiet_open(path, scene_driver(path)))
     own = tuple(Affine.identity())[:6] if scene.place else tuple(scene.transform)  # a placed picture has none
-    seen = (source.width, source.height, source.count, source.dtypes[0], tuple(source.transform)[:6])
-    if seen != (scene.width, scene.height, scene.bands, scene.dtype, own) or state_of(scene) == "changed":
+    found = (source.width, source.height, source.count, source.dtypes[0], tuple(source.transform)[:6])
+    if found != (scene.width, scene.height, scene.bands, scene.dtype, own) or state_of(scene) == "changed":
         raise ImageryError(
             f"{path.name} has changed since it was added to the project: what lies under this path is another file.",
             "Put the original file back under its path. Save this one under another name, and add it as a new scene.",
@@ -280,7 +290,7 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
 
 
 def _mask_options(source: rasterio.DatasetReader) -> dict[str, object]:
-    """Tell the warp which pixels have no data, so that it neither shows nor mixes them."""
+    """Return the options that let the warp know which pixels have no data, so that it neither shows nor mixes them."""
     if ColorInterp.alpha in source.colorinterp:
         return {"nodata": None}  # with one, the warp would turn samples that equal it into their neighbors
     options: dict[str, object] = {"add_alpha": True}
@@ -315,3 +325,138 @@ def _grid_box(scene: Scene, grid: Grid) -> tuple[int, int, int, int] | None:
     col, row = np.maximum(np.floor(px.min(axis=0)) - 1, 0).astype(int)
     right, bottom = np.minimum(np.ceil(px.max(axis=0)) + 1, [grid.width, grid.height]).astype(int)
     return (int(col), int(row), int(right - col), int(bottom - row)) if right > col and bottom > row else None
+
+
+# Strip by strip down the grid
+
+
+@dataclass
+class Ring:
+    """The last rows read of a mosaic: a new strip takes the place of the oldest, so that no pixel is moved.
+
+    Attributes:
+        col: first grid column held.
+        offset: grid rows less this, modulo the ring's length, give the row of the ring.
+        picture: uint8 [rows, width, 3].
+        shown: which scene each pixel shows, as `Mosaic.read_into` returns it, [rows, width]; a single number as long as
+            every pixel read shows the same; None before the first is read.
+    """
+
+    mosaic: Mosaic
+    col: int
+    picture: NDArray[np.uint8]
+    shown: Shown | None = field(default=None)
+
+    def read(self, start: int, stop: int, offset: int) -> None:
+        """Read grid rows `start` to `stop`, a strip that does not go around the ring's end."""
+        first = (start - offset) % len(self.picture)
+        part = np.s_[first : first + stop - start]
+        shown = self.mosaic.read_into(self.picture[part], self.col, start)
+        if self.shown is None and isinstance(shown, int):
+            self.shown = shown
+        elif isinstance(shown, int) and isinstance(self.shown, int) and shown == self.shown:
+            return
+        else:
+            if not isinstance(self.shown, np.ndarray):
+                self.shown = np.full(self.picture.shape[:2], self.shown or 0, dtype=self.mosaic.shown_type)
+            self.shown[part] = shown
+
+    def cut(self, box: Sequence[int], offset: int) -> tuple[NDArray[np.uint8], Shown]:
+        """Return a box of held rows, uint8 [H, W, 3], and which scene each pixel shows, as `Mosaic.read_into` returns it."""
+        x0, y0, x1, y1 = box
+        columns, length = slice(x0 - self.col, x1 - self.col), len(self.picture)
+        top = (y0 - offset) % length
+        bottom = top + y1 - y0
+        shown: Shown = 0 if self.shown is None else self.shown  # asked once: meanwhile, the next strip is read
+
+        def part(held: NDArray[Any]) -> NDArray[Any]:
+            if bottom <= length:
+                return held[top:bottom, columns]
+            return np.concatenate([held[top:, columns], held[: bottom - length, columns]])
+
+        return part(self.picture), shown if isinstance(shown, int) else part(shown)
+
+
+def passes(
+    mosaics: Sequence[Mosaic], boxes: NDArray[np.int64], rows: int, pool: Executor
+) -> Iterator[tuple[list[Ring], int, NDArray[np.int64]]]:
+    """Go down the grid; while the caller cuts the windows that are complete, `pool` reads the next strip.
+
+    Args:
+        boxes: int64 [N, 4], N > 0: what windows need of all the mosaics together.
+        rows: height of a strip.
+        pool: where strips are read; to be shut down before the mosaics are closed.
+
+    Yields:
+        (a ring per mosaic, the offset for `Ring.cut`, the boxes complete now). Done with a yield's rings before the next.
+    """
+    grid = mosaics[0].grid
+    left, right = columns_of(boxes, grid)
+    steps = list(row_order(boxes, grid, rows))
+    offsets = [start - rows * k for k, (_, start, _, _) in enumerate(steps)]  # strips that are not read take no room
+    oldest = [(keep_from - offset) // rows for (keep_from, *_), offset in zip(steps, offsets, strict=True)]
+    length = rows * max(min(k + 2, len(steps)) - first for k, first in enumerate(oldest))
+    rings = [Ring(mosaic, left, np.empty((length, right - left, 3), dtype=np.uint8)) for mosaic in mosaics]
+
+    def begin(k: int) -> list[Future[None]]:
+        _, start, stop, _ = steps[k]
+        return [pool.submit(ring.read, start, stop, offsets[k]) for ring in rings]
+
+    reads = begin(0)
+    for k, (_, _, _, ready) in enumerate(steps):
+        for read in reads:
+            read.result()
+        reads = begin(k + 1) if k + 1 < len(steps) else []
+        yield rings, offsets[k], ready
+
+
+def panels(boxes: NDArray[np.int64], grid: Grid, rows: int, columns: int, held_px: int) -> Iterator[NDArray[np.int64]]:
+    """Divide boxes into panels of columns narrow enough for a ring of at most `held_px` pixels.
+
+    Blocks as wide as the scene cannot be divided: each panel would decode them anew.
+
+    Args:
+        boxes: int64 [N, 4] as from `whole_pixels`.
+        rows, columns: height of a strip, and the width of a block.
+
+    Yields:
+        The boxes of a panel, int64 [n], n > 0.
+    """
+    if len(boxes) == 0:
+        return
+    left, right = columns_of(boxes, grid)
+    width, height = (boxes[:, 2:] - boxes[:, :2]).max(axis=0).tolist()
+    widest = held_px // (rows * (2 - (-height // rows))) - width
+    if right - left <= widest + width or columns > widest:
+        yield np.arange(len(boxes))
+        return
+    n = -(-(right - left) // (widest // columns * columns))
+    step = -(-(right - left) // (n * columns)) * columns
+    panel = (np.clip(boxes[:, 0], 0, grid.width - 1) - left // columns * columns) // step
+    for k in np.unique(panel):
+        yield np.flatnonzero(panel == k)
+
+
+def columns_of(boxes: NDArray[np.int64], grid: Grid) -> tuple[int, int]:
+    """Return the first grid column that boxes, int64 [N, 4], reach, and one past the last."""
+    left = int(np.clip(boxes[:, 0].min(), 0, grid.width - 1))
+    return left, int(np.clip(boxes[:, 2].max(), left + 1, grid.width))
+
+
+def row_order(boxes: NDArray[np.int64], grid: Grid, rows: int) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
+    """Yield which rows to read, strip by strip, so that each is read once and those without boxes never.
+
+    Args:
+        boxes: int64 [N, 4] as from `whole_pixels`.
+        rows: height of a strip.
+
+    Yields:
+        (first row still needed, first row to read, one past the last, boxes complete once it is read).
+    """
+    top = np.clip(boxes[:, 1], 0, grid.height - 1)
+    last = (np.clip(boxes[:, 3], 1, grid.height) - 1) // rows
+    for k in range(int((top // rows).min()), int(last.max()) + 1):
+        start, stop = k * rows, min((k + 1) * rows, grid.height)
+        needed = (top < stop) & (last >= k)
+        if needed.any():
+            yield int(top[needed].min()), start, stop, np.flatnonzero(last == k)

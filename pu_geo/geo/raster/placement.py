@@ -1,4 +1,4 @@
-"""Where scenes lie: the project grid that joins post scenes, and how much of it the pre scenes cover."""
+"""Where scenes lie: the project grid that joins post scenes, and what of it, of buildings and of windows they cover."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import ImageryError
-from pu_geo.geo.raster.checks import MAX_PIXELS, corners_of
 from pu_geo.geo.vector import crs as systems
 from pu_geo.records import Affine6, Grid, Scene
 
+MAX_PIXELS = 4_000_000_000
 ALIGNED_PX = 0.05  # a scene that is off the grid by less is read without resampling
 
 
@@ -23,7 +23,7 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
     A rotated first scene gives square pixels of its own size around its bounds; a south-up one is turned over.
 
     Raises:
-        ImageryError: kind "size" if the scenes lie so far apart that the union is absurd; "bounds" if one cannot be
+        ImageryError: kind "size" if the scenes are so far from each other that the union is absurd; "bounds" if one cannot be
             placed in the first one's CRS.
     """
     if not post_scenes:
@@ -66,6 +66,13 @@ def _box(xy: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([xy.min(axis=0), xy.max(axis=0)])
 
 
+def corners_of(affine: Affine6, width: int, height: int) -> NDArray[np.float64]:
+    """Return the four outer corners in CRS units, float [4, 2], in order around the scene."""
+    a, b, c, d, e, f = affine
+    col, row = np.array([0.0, width, width, 0.0]), np.array([0.0, 0.0, height, height])
+    return np.stack([a * col + b * row + c, d * col + e * row + f], axis=-1)
+
+
 def border_in(scene: Scene, crs: str) -> NDArray[np.float64]:
     """Return the scene's border in another CRS, float [K, 2], with extra points where lines may bend.
 
@@ -94,7 +101,7 @@ def _bounds_in(scene: Scene, crs: str) -> NDArray[np.float64]:
 def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], grid: Grid) -> float:
     """Return the share of the post scenes' area, 0..1, that the pre scenes cover.
 
-    Scenes may lie kilometres apart; the empty parts of the grid between them count for nothing.
+    Scenes may be kilometres from each other; the empty parts of the grid between them count for nothing.
 
     Raises:
         ImageryError: kind "overlap" if they cover nothing of it.
@@ -121,3 +128,30 @@ def moved_to(wkb: Sequence[bytes], source: str, target: str) -> list[bytes]:
     shapes = shapely.from_wkb(np.array(list(wkb), dtype=object))
     placed = shapely.transform(shapes, lambda xy: systems.convert(xy, source, target))
     return [bytes(one) for one in shapely.to_wkb(placed, byte_order=1)]
+
+
+# What lies beyond the scenes
+
+
+def outside_shares(windows: NDArray[np.float64], scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float32]:
+    """Return the share of each window that lies beyond all scenes, float32 [N], 0..1; what they show there does not matter.
+
+    Args:
+        windows: float64 [N, 4]: column, row, width, height in grid pixels.
+        scenes: of one date.
+    """
+    low, high = windows[:, :2], windows[:, :2] + windows[:, 2:]
+    return shares_outside(shapely.box(low[:, 0], low[:, 1], high[:, 0], high[:, 1]), scenes, grid)
+
+
+def shares_outside(shapes: NDArray[np.object_], scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float32]:
+    """Return the share of each shape, in grid pixels, that lies beyond all scenes of a date, float32 [N], 0..1."""
+    borders = [shapely.make_valid(shapely.Polygon(grid.to_px(border_in(scene, grid.crs)))) for scene in scenes]
+    covered = shapely.union_all(borders)
+    shapely.prepare(covered)
+    share = np.zeros(len(shapes), dtype=np.float32)
+    crosses = np.flatnonzero(~shapely.contains_properly(covered, shapes))  # few do, and only they need to be cut
+    crossing = shapely.make_valid(shapes[crosses])
+    inside = shapely.area(shapely.intersection(crossing, covered)) / np.maximum(shapely.area(crossing), 1e-9)
+    share[crosses] = np.clip(1 - inside, 0, 1)
+    return share

@@ -42,7 +42,7 @@ class _Level:
     n_tiles: int = 0
 
     def add(self, picture: NDArray[np.uint8], holds: NDArray[np.bool_]) -> None:
-        """Take rows [h, w, 3] with data where `holds`, h up to a tile row's rest, and write the tile row once full."""
+        """Add rows [h, w, 3] with data where `holds`, h up to a tile row's rest, and write the tile row once full."""
         wide = -picture.shape[1] % self.tile_px
         if wide:
             picture = np.pad(picture, ((0, 0), (0, wide), (0, 0)), constant_values=NO_DATA_GREY)

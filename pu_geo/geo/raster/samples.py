@@ -19,12 +19,12 @@ FILLED_SHARE = 0.02  # of the valid pixels: fewer hardly move a percentile
 
 
 def has_mask(source: rasterio.DatasetReader) -> bool:
-    """Say whether the file carries its own mask: an alpha band or an internal mask."""
+    """Return whether the file carries its own mask: an alpha band or an internal mask."""
     return MaskFlags.per_dataset in source.mask_flag_enums[0] or ColorInterp.alpha in source.colorinterp
 
 
 def may_have_holes(source: rasterio.DatasetReader) -> bool:
-    """Say whether any pixel of the scene can be without data."""
+    """Return whether any pixel of the scene can be without data."""
     return has_mask(source) or source.nodata is not None or np.dtype(source.dtypes[0]).kind == "f"
 
 

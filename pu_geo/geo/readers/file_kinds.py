@@ -1,19 +1,20 @@
-"""Refusals that come before any library may look at a file: whether it is a plain file here, and of what kind by its bytes."""
+"""Refusals that come before any library may open a file: whether it is a plain file here, and of what kind by its bytes."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
-from pu_geo.geo.readers.csv_columns import delimiter_of, wkt_column
 
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _PICTURES = {b"\x89PNG": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"\0\0\0\x0cjP": "JPEG 2000", b"RIFF": "WebP"}
 _VECTOR_MAGIC = {b"PK\3\4": "zip", b"PK\5\6": "zip", b"fgb\x03fgb": "fgb", b"PAR1": "parquet", b"\0\0\x27\x0a": "shp"}
 _VECTOR_SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".kml", ".kmz", ".shp", ".gml", ".fgb", ".parquet", ".csv")
 _OTHER_FILES = {b"PK\3\4": "ZIP archive", b"SQLite format 3": "SQLite database", b"%PDF": "PDF", b"\x1f\x8b": "gzip file"}
+WKT_COLUMNS = ("wkt", "geometry", "geom", "the_geom", "wkt_geom", "geometry_wkt", "polygon", "footprint")
 
 
 def regular_file(path: Path | str, error: type[PuGeoError], max_bytes: int | None = None) -> Path:
@@ -71,7 +72,7 @@ def head_of(path: Path, error: type[PuGeoError], n: int = 512) -> bytes:
 
 
 def name_content(head: bytes) -> str | None:
-    """Name what the first bytes say a file is, in words, or None where they say nothing."""
+    """Return what the first bytes show a file to be, in words, or None where they show nothing."""
     for magic, name in {**_PICTURES, **_OTHER_FILES}.items():
         if head.startswith(magic):
             return name
@@ -109,7 +110,7 @@ def scene_driver(path: Path) -> str:
 
 
 def is_vector(path: Path) -> bool:
-    """Tell by content, and by name where the content says nothing, whether a file is one of footprints, not a scene.
+    """Return whether a file is one of footprints, not a scene: by content, and by name where the content shows nothing.
 
     Raises:
         ImageryError: kind "missing" if it cannot be read.
@@ -158,6 +159,17 @@ def check_footprint_magic(path: Path) -> str:
 
 
 def _has_wkt_column(head: bytes) -> bool:
-    """Say whether a file begins with a line of column names of which one is used for outlines."""
+    """Return whether a file begins with a line of column names of which one is used for outlines."""
     line = head.decode("utf-8-sig", errors="replace").partition("\n")[0]
     return wkt_column(line.split(delimiter_of(line))) is not None
+
+
+def delimiter_of(first_line: str) -> str:
+    """Return the sign that separates the fields of a header: the most frequent of comma, semicolon, tab and bar."""
+    return max(",;\t|", key=first_line.count)
+
+
+def wkt_column(header: Sequence[str]) -> int | None:
+    """Return where the outlines are, by the column's name; None if none has such a name."""
+    lower = [name.strip().strip('"').lower() for name in header]
+    return next((lower.index(name) for name in WKT_COLUMNS if name in lower), None)

@@ -22,11 +22,10 @@ import orjson
 import shapely
 
 from pu_geo.errors import FootprintError
-from pu_geo.geo.readers import xbd
+from pu_geo.geo.readers import raw_footprints, xbd
 from pu_geo.geo.readers.file_kinds import check_footprint_magic, regular_file
 from pu_geo.geo.readers.raw_footprints import RawFootprints, broken, from_blobs, known_crs
 from pu_geo.geo.vector import crs as systems
-from pu_geo.geo.vector import wkb
 
 MAX_GPKG_BYTES = 1_000_000_000
 MAX_JSON_BYTES = 400_000_000  # parsed JSON takes about five times its size in memory
@@ -260,11 +259,11 @@ def _wkb_of(blob: object) -> bytes | None:
     if blob is None:
         return None
     if not isinstance(blob, bytes) or len(blob) < 8 or blob[:2] != b"GP":
-        return wkb.UNREADABLE
+        return raw_footprints.UNREADABLE
     size = (blob[3] >> 1) & 7
-    return blob[8 + _ENVELOPE_BYTES[size] :] if size < len(_ENVELOPE_BYTES) else wkb.UNREADABLE
+    return blob[8 + _ENVELOPE_BYTES[size] :] if size < len(_ENVELOPE_BYTES) else raw_footprints.UNREADABLE
 
 
 def is_number(value: object) -> bool:
-    """Say whether an attribute is a finite number (booleans are not)."""
+    """Return whether an attribute is a finite number (booleans are not)."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -94,12 +94,14 @@ def _scene(values: Mapping[str, object], path: Path) -> Scene:
 def _scene_ended(name: str, ended: ReaderEnded) -> ImageryError:
     again = "gdal_translate -co TILED=YES -co COMPRESS=DEFLATE in.tif out.tif"
     if ended.kind == "timeout":
-        return ImageryError(f"Checking {name} was stopped: {ended.said}.", f"Rewrite it: {again}", kind="timeout")
+        return ImageryError(f"Checking {name} was stopped: {ended.last_words}.", f"Rewrite it: {again}", kind="timeout")
     if ended.kind == "size":
         problem = f"{name} needs more memory to be checked than a scene may take ({SCENES.memory_bytes / GIB:g} GB)."
         return ImageryError(problem, f"Rewrite it in tiles: {again}", kind="size")
     return ImageryError(
-        f"{name} is damaged and cannot be decoded ({ended.said}).", "Download or export the file again.", kind="corrupt"
+        f"{name} is damaged and cannot be decoded ({ended.last_words}).",
+        "Download or export the file again.",
+        kind="corrupt",
     )
 
 
@@ -163,12 +165,12 @@ def _table(answer: Answer) -> FootprintTable:
 
 
 def describe_footprints(path: Path | str) -> str:
-    """Check a footprint file without a grid and say in one line what it holds; refusals as in `read_footprints`."""
+    """Check a footprint file without a grid and return in one line what it holds; refusals as in `read_footprints`."""
     return str(_ask_footprints("summary", path, {}).values["text"])
 
 
 def _ask_footprints(reader: str, path: Path | str, arguments: Mapping[str, object]) -> Answer:
-    regular_file(path, FootprintError)  # an address is none of the child's business
+    regular_file(path, FootprintError)  # an address is refused here
     given = Path(path).absolute()
     try:
         return ask(reader, given, arguments, FOOTPRINTS)
@@ -178,17 +180,20 @@ def _ask_footprints(reader: str, path: Path | str, arguments: Mapping[str, objec
 
 def _footprints_ended(name: str, ended: ReaderEnded) -> FootprintError:
     if ended.kind == "timeout":
-        why, hint = f"reading took too long ({ended.said})", "Cut it to the area of the scenes, or save it as GeoPackage."
+        why, hint = (
+            f"reading took too long ({ended.last_words})",
+            "Cut it to the area of the scenes, or save it as GeoPackage.",
+        )
         return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind="timeout")
     if ended.kind == "size":
         why, hint = "it needs more memory than a footprint file may take", "Cut it to the area of the scenes."
         return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind="size")
-    why, hint = f"it is damaged ({ended.said})", "Export the file again."
+    why, hint = f"it is damaged ({ended.last_words})", "Export the file again."
     return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind="parse")
 
 
 def inspect_file(path: Path | str) -> Mapping[str, object]:
-    """Say whether a file could be used as a scene or as footprints; never raises for a file of any content.
+    """Return whether a file could be used as a scene or as footprints; never raises for a file of any content.
 
     Returns:
         {"file", "ok", "kind", "problem", "hint"}. `kind` is "raster" or "vector" when ok, else the kind of refusal;

@@ -17,9 +17,9 @@ import shapely
 from pyproj import CRS
 from pyproj.exceptions import CRSError
 
-from pu_geo.geo.readers.csv_columns import delimiter_of, wkt_column
+from pu_geo.geo.readers import raw_footprints
+from pu_geo.geo.readers.file_kinds import delimiter_of, wkt_column
 from pu_geo.geo.readers.raw_footprints import broken
-from pu_geo.geo.vector import wkb
 
 Read = tuple[list[bytes | None], list[dict[str, object]], str]
 MAX_UNPACKED_BYTES = 3_000_000_000
@@ -148,10 +148,12 @@ def _csv_crs(header: list[str], table: list[list[str]], srids: Counter[str], nam
 
 
 def _wkb_of(texts: list[str]) -> list[bytes | None]:
-    """Turn WKT into WKB; None where there is no text, `wkb.UNREADABLE` where it is none."""
+    """Turn WKT into WKB; None where there is no text, `raw_footprints.UNREADABLE` where it is none."""
     shapes = shapely.from_wkt(np.array([text or None for text in texts], dtype=object), on_invalid="ignore")
     blobs = shapely.to_wkb(shapely.force_2d(shapes)).tolist()
-    return [blob if blob is not None or not text else wkb.UNREADABLE for blob, text in zip(blobs, texts, strict=True)]
+    return [
+        blob if blob is not None or not text else raw_footprints.UNREADABLE for blob, text in zip(blobs, texts, strict=True)
+    ]
 
 
 def _value(text: str) -> object:

@@ -44,7 +44,7 @@ class XbdPlace:
     Attributes:
         crs: the UTM zone of WGS 84, "EPSG:n".
         n_polygons, residual_px: from how many polygons, and how far they miss it, 95th percentile in pixels.
-        date: ISO 8601 date of acquisition, None where the labels do not tell.
+        date: ISO 8601 date of acquisition, None where the labels hold none.
     """
 
     crs: str
@@ -87,7 +87,7 @@ def labels_of(picture: Path) -> Path | None:
 
 
 def is_xbd(root: object) -> bool:
-    """Say whether a JSON document is an xBD label file."""
+    """Return whether a JSON document is an xBD label file."""
     features = root.get("features") if isinstance(root, dict) else None
     return isinstance(features, dict) and isinstance(features.get("lng_lat"), list) and isinstance(features.get("xy"), list)
 

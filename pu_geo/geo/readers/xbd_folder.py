@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pu_geo.errors import ImageryError
-from pu_geo.geo.raster.checks import MAX_PIXELS
+from pu_geo.geo.raster.placement import MAX_PIXELS
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.readers.xbd import XbdFolder, XbdPlace, find_xbd, labels_of
 from pu_geo.geo.vector import crs as systems
@@ -40,8 +40,8 @@ def choose_xbd(folder: Path, chosen: str = "") -> XbdFolder:
     pattern = chosen if set(chosen) & set("*?[") else f"{chosen}*"
     found = [part for inner in (folder, *sorted(folder.glob("*/"))) if (part := _found_in(inner))]
     every = {picture: labels for part in found for picture, labels in zip(part.post, part.labels, strict=True)}
-    post = {picture: labels for picture, labels in every.items() if fnmatchcase(told(picture), pattern)}
-    pre = {picture: None for part in found for picture in part.pre if fnmatchcase(told(picture), pattern)}
+    post = {picture: labels for picture, labels in every.items() if fnmatchcase(display_name(picture), pattern)}
+    pre = {picture: None for part in found for picture in part.pre if fnmatchcase(display_name(picture), pattern)}
     if not post:
         raise ImageryError(
             f"{folder.name} holds no xBD picture *_post_disaster.png with its labels .json"
@@ -65,29 +65,29 @@ def _found_in(folder: Path) -> XbdFolder | None:
         return None
 
 
-def told(picture: Path) -> str:
+def display_name(picture: Path) -> str:
     """Return the name by which people know a picture: with its folder's, where its own says no more than the date."""
     return picture.name if _ROLE.sub("", picture.stem) else f"{picture.parent.name}_{picture.name}"
 
 
-def placed_xbd(found: XbdFolder, look: Callable[[int], None]) -> tuple[XbdFolder, list[str]]:
+def placed_xbd(found: XbdFolder, before_each: Callable[[int], None]) -> tuple[XbdFolder, list[str]]:
     """Keep the pictures that their labels can place, most often all that have two buildings, if they lie together.
 
     Args:
-        look: called with the number of each picture before it is looked at.
+        before_each: called with the number of each picture before it is placed.
 
     Returns:
         The pictures that are kept, and the names of those that were left out.
 
     Raises:
-        ImageryError: kind "geotransform" if no post picture can be placed, "size" if they lie too far apart for one grid.
+        ImageryError: kind "geotransform" if no post picture can be placed, "size" if they are too far from each other for one grid.
     """
     places: dict[Path, XbdPlace] = {}
     first: ImageryError | None = None
     pictures = {picture: beside for picture in (*found.post, *found.pre) if (beside := labels_of(picture))}
-    fitted = in_child.place_each(list(pictures.values()), [told(picture) for picture in pictures])
+    fitted = in_child.place_each(list(pictures.values()), [display_name(picture) for picture in pictures])
     for i, picture in enumerate(pictures):
-        look(i)
+        before_each(i)
         place = next(fitted)
         if isinstance(place, ImageryError):
             first = first or place
@@ -98,12 +98,12 @@ def placed_xbd(found: XbdFolder, look: Callable[[int], None]) -> tuple[XbdFolder
         raise first or ImageryError("No picture could be placed.", "Choose another folder.", kind="geotransform")
     _check_together(post, places)
     kept = [path for picture, path in zip(found.post, found.labels, strict=True) if picture in places]
-    left_out = [told(picture) for picture in [*found.post, *found.pre] if picture not in places]
+    left_out = [display_name(picture) for picture in [*found.post, *found.pre] if picture not in places]
     return XbdFolder([picture for picture in found.pre if picture in places], post, kept), left_out
 
 
 def _check_together(pictures: Sequence[Path], places: dict[Path, XbdPlace]) -> None:
-    """Refuse pictures that lie so far apart that one grid over all of them would be absurd."""
+    """Refuse pictures so far from each other that one grid over all of them would be absurd."""
     middles = []
     for picture in pictures:
         a, b, c, d, e, f = places[picture].transform
@@ -118,16 +118,16 @@ def _check_together(pictures: Sequence[Path], places: dict[Path, XbdPlace]) -> N
     away_m = np.nan_to_num(np.hypot(*(metres - metres[among]).T), nan=np.inf)
     far = int(away_m.argmax())
     raise ImageryError(
-        f"The pictures do not lie in one place: {told(pictures[far])} lies {away_m[far] / 1000:,.0f} km "
-        f"from {told(pictures[among])}, too far for one project.",
+        f"The pictures do not lie in one place: {display_name(pictures[far])} lies {away_m[far] / 1000:,.0f} km "
+        f"from {display_name(pictures[among])}, too far for one project.",
         _by_name(pictures),
         kind="size",
     )
 
 
 def _by_name(pictures: Sequence[Path]) -> str:
-    """Say how to choose some of the pictures, with the beginnings of names that there are."""
-    groups = Counter(_NUMBER.sub("", _ROLE.sub("", told(picture).removesuffix(".png"))) for picture in pictures)
+    """Return how to choose some of the pictures, with the beginnings of names that there are."""
+    groups = Counter(_NUMBER.sub("", _ROLE.sub("", display_name(picture).removesuffix(".png"))) for picture in pictures)
     named = ", ".join(f"{name} ({n} pictures)" for name, n in groups.most_common(12))
     more = f" and {len(groups) - 12} more" if len(groups) > 12 else ""
     if len(groups) > 1:

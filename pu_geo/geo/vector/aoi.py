@@ -103,13 +103,13 @@ def _near_scenes(shape: shapely.Geometry, system: str, is_degrees: bool, grid: G
     corners = np.array(
         [[c, f], [c + a * grid.width, f], [c + a * grid.width, f + e * grid.height], [c, f + e * grid.height]]
     )
-    seen = systems.convert(systems.outline(corners), grid.crs, system)
-    if not np.isfinite(seen).all():
+    visible = systems.convert(systems.outline(corners), grid.crs, system)
+    if not np.isfinite(visible).all():
         return shapely.Polygon()
     if is_degrees:
-        seen[:, 0] = systems.near_longitude(seen[:, 0], float(seen[0, 0]))
+        visible[:, 0] = systems.near_longitude(visible[:, 0], float(visible[0, 0]))
     margin = NEAR_DEGREES if is_degrees else NEAR_M
-    (w, s), (east, n) = seen.min(axis=0) - margin, seen.max(axis=0) + margin
+    (w, s), (east, n) = visible.min(axis=0) - margin, visible.max(axis=0) + margin
     turns = (-720, -360, 0, 360, 720) if is_degrees else (0,)
     parts = [shapely.intersection(shape, shapely.box(w + turn, s, east + turn, n)) for turn in turns]
     moved = [shapely.transform(part, lambda xy, t=turn: xy - [t, 0]) for part, turn in zip(parts, turns, strict=True)]

@@ -14,11 +14,11 @@ import orjson
 import shapely
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import write_export
 from pu_geo.errors import FootprintError, PuGeoError
-from pu_geo.geo.export.csv_cells import guarded
 from pu_geo.geo.export.geojson import geometry_texts
 from pu_geo.geo.export.geometry import Extent, to_crs84
-from pu_geo.geo.export.whole_files import write_whole
+from pu_geo.geo.export.pieces import guarded
 from pu_geo.geo.readers.in_child import read_footprints
 from pu_geo.records import FootprintTable, Grid
 
@@ -171,7 +171,7 @@ def centroids(wkb: Sequence[bytes]) -> NDArray[np.float64]:
 
 
 def assign(points: NDArray[np.float64], areas: Sequence[bytes]) -> NDArray[np.int64]:
-    """Say in which area each point lies, int64 [N]; -1 outside all, the first one where areas overlap or touch.
+    """Return the area that each point is in, int64 [N]; -1 outside all, the first one where areas overlap or touch.
 
     Args:
         points: finite, float [N, 2], in the CRS of the areas; `centroids` of the footprints.
@@ -231,7 +231,7 @@ def write_area_csv(rows: Sequence[Mapping[str, object]], out: Path) -> None:
     writer.writerow(rows[0])
     for row in rows:
         writer.writerow([guarded(value) if isinstance(value, str) else value for value in row.values()])
-    write_whole(out, [text.getvalue().encode("utf-8-sig")])
+    write_export(out, [text.getvalue().encode("utf-8-sig")])
 
 
 def write_area_geojson(
@@ -245,7 +245,7 @@ def write_area_geojson(
         out: file to write; replaced if it exists.
         metadata: the foreign member `pu_geo`.
     """
-    write_whole(out, _geojson(rows, to_crs84(wkb, crs), metadata))
+    write_export(out, _geojson(rows, to_crs84(wkb, crs), metadata))
 
 
 def _geojson(

@@ -45,7 +45,7 @@ def load_crs(text: str) -> CRS:
 
 
 def names_a_file(wkt: str) -> bool:
-    """Say whether WKT asks for a grid or a model, which PROJ would open by its path; "@null" stands for none."""
+    """Return whether WKT asks for a grid or a model, which PROJ would open by its path; "@null" stands for none."""
     extension = _PROJ_TEXT.search(wkt)
     return bool(_GRID_FILE.search(wkt) or (extension and _PROJ_FILE.search(wkt, extension.end())))
 
@@ -59,7 +59,7 @@ def name_of(crs: CRS) -> str:
 
 
 def is_local(source: str) -> bool:
-    """Say whether this is the system of projects without a place on the Earth; see `local_space`."""
+    """Return whether this is the system of projects without a place on the Earth; see `local_space`."""
     return source == LOCAL
 
 
@@ -140,7 +140,7 @@ def equal_area(lon: float, lat: float) -> str:
 
 
 def is_on_earth(source: str) -> bool:
-    """Say whether the CRS can be converted to WGS 84 longitude and latitude at all."""
+    """Return whether the CRS can be converted to WGS 84 longitude and latitude at all."""
     try:
         transformer(source, LONLAT)
     except (ProjError, CRSError, ValueError):

@@ -15,7 +15,7 @@ SAME_IOU = 0.3
 """Outlines that share more of their common area than this are one building. On Joplin a copy shifted by 1 m shares 0.81 in the
 middle, and more than this at all but one of 383 (a shed of 7 m2); different buildings of 24 scenes of xBD share 0.01 at most, row
 houses that touch 0."""
-INSIDE = 0.5  # share of the smaller outline from which on two that are not one building are worth a look
+INSIDE = 0.5  # share of the smaller outline from which on two that are not one building are to be checked on the map
 DUPLICATES = "duplicates"
 _LOOK = "see on the map whether they are parts of one building."
 

@@ -13,10 +13,10 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError
+from pu_geo.geo import local_space
 from pu_geo.geo.readers.footprint_files import is_number, load_features
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES, RawFootprints
 from pu_geo.geo.vector import crs as systems
-from pu_geo.geo.vector import local_outlines
 from pu_geo.geo.vector.duplicates import without_twins
 from pu_geo.records import FootprintTable, Grid
 
@@ -25,7 +25,7 @@ MAX_ID_LENGTH, MAX_DEPTH = 200, 16
 MAX_GAP_M = 5.0  # parts of a multipolygon that lie further from one another are different buildings
 MIN_AREA_PX = 0.01  # a line that was moved into another system has a little area, too
 _POLYGON, _MULTIPOLYGON, _COLLECTION = 3, 6, 7
-_LOST = {  # why a feature is left out, and how that is said of several
+_LOST = {  # why a feature is left out, and the words for several
     "empty": "had no geometry or an empty one",
     "unreadable": "had an unreadable geometry",
     "not a polygon": "are points or lines",
@@ -169,9 +169,9 @@ def _polygons_of(collection: shapely.Geometry) -> shapely.Geometry | None:
 
 def _nothing_usable(name: str, counts: Mapping[str, int]) -> FootprintError:
     kinds = {"empty": "empty", "unreadable": "parse", "not a polygon": "type", "not finite": "coords", "too small": "type"}
-    told = "; ".join(f"{n} {_LOST[reason]}" for reason, n in counts.items()) or "it has no features"
+    lost = "; ".join(f"{n} {_LOST[reason]}" for reason, n in counts.items()) or "it has no features"
     return FootprintError(
-        f"{name} holds no usable building outline: {told}. Footprints are polygons.",
+        f"{name} holds no usable building outline: {lost}. Footprints are polygons.",
         "Choose a file with building polygons.",
         kind=kinds[max(counts, key=lambda reason: counts[reason])] if counts else "empty",
     )
@@ -196,7 +196,7 @@ def _check_domain(bounds: NDArray[np.float64], crs: str, name: str) -> None:
 def _place(geometries: NDArray[np.object_], crs: str, name: str, grid: Grid) -> NDArray[np.object_]:
     """Convert to the project CRS; in degrees, also turn longitudes to the grid's side of the antimeridian."""
     if systems.is_local(grid.crs):
-        return local_outlines.from_pixels(geometries, crs, name, grid)
+        return local_space.from_pixels(geometries, crs, name, grid)
     is_degrees = systems.load_crs(grid.crs).is_geographic
     center = grid.transform[2] + grid.transform[0] * grid.width / 2
 
@@ -304,7 +304,7 @@ def _on_grid(geometries: NDArray[np.object_], grid: Grid) -> tuple[NDArray[np.bo
 
 
 def _all_outside(name: str, geometries: NDArray[np.object_], crs: str, grid: Grid) -> FootprintError:
-    """Tell how far off the footprints are, and whether swapping latitude and longitude would bring them home."""
+    """Return the error for footprints beyond the scenes: how far off they are, and whether swapping the axes would help."""
     x0, y0, x1, y1 = shapely.total_bounds(geometries)
     a, _, c, _, e, f = grid.transform
     middle = np.array([[c + a * grid.width / 2, f + e * grid.height / 2]])

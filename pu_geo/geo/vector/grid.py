@@ -1,4 +1,4 @@
-"""A regular grid of squares in place of building footprints, where nobody has mapped the buildings."""
+"""A regular grid of squares in place of building footprints, where no buildings are mapped."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def into_project(lonlat: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Finder:
-    """Says which footprint of a project a row of a label file means, by id and by position.
+    """Finds the footprint of a project that a row of a label file means, by id and by position.
 
     Attributes:
         row_of: building id -> row.
@@ -161,6 +161,6 @@ class Finder:
         return None, "elsewhere"
 
     def _agrees(self, row: int, point: shapely.Point, holds: bool) -> bool:
-        """Say whether a point may be that of a footprint; row houses are a few metres wide, so a made-up id needs more."""
+        """Return whether a point may be that of a footprint; row houses are a few metres wide, so a made-up id needs more."""
         is_there = holds or min(point.distance(self.middles[row]), point.distance(self.insides[row])) <= EXACT_M
         return bool(is_there or (not self.is_made_up[row] and self.shapes[row].distance(point) <= NEAR_M))

@@ -17,7 +17,6 @@ from pu_geo.jobs import JobView
 from pu_geo.project import areas, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout, checked_id
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import auditing
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices
 from pu_geo.services.train import training
@@ -129,16 +128,12 @@ def publish_arguments(
 
 
 def map_arguments(layout: Layout, run_id: str, threshold: float | None) -> dict[str, object]:
-    """Return what every job on a run's map takes; the threshold is the one chosen for the run if None.
-
-    The audit is judged here and now.
-    """
+    """Return what every job on a run's map takes; the threshold is the one chosen for the run if None."""
     facts = run(layout, run_id)
     limit = choices.threshold(layout, facts.run_id)
     if threshold is not None and round(threshold, 4) != limit.value:
         limit = choices.Threshold(round(threshold, 4), choices.PERSON)
-    audit = auditing.facts(layout, facts.run_id, limit.value)
-    return {"run_id": facts.run_id, "threshold": limit.value, "threshold_origin": limit.origin, "audit": audit}
+    return {"run_id": facts.run_id, "threshold": limit.value, "threshold_origin": limit.origin}
 
 
 def which_words(facts: Mapping[str, Any]) -> str:
@@ -166,11 +161,7 @@ def newer_words(layout: Layout, run_id: str) -> list[str]:
 
 
 def start_adding_areas(layout: Layout, path: str, layer: str) -> str:
-    """Start the job that reads areas such as districts; return its id.
-
-    Raises:
-        PuGeoError: if no path is given.
-    """
+    """Start the job that reads areas such as districts; return its id. Raises PuGeoError if no path is given."""
     if not path:
         raise PuGeoError("No file of areas was named.", "Write the path of a GeoJSON or GeoPackage file of polygons.")
     return jobs.start(layout, "add_areas", {"path": path, "layer": areas.checked_layer(layer)})

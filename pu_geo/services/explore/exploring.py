@@ -1,8 +1,10 @@
-"""What the Explore screen asks for: the embeddings of a run in the plane, and the chips of a selection."""
+"""What the Explore screen asks for: the embeddings of a run in the plane, the chips of a selection, buildings added after it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -13,7 +15,6 @@ from pu_geo import jobs
 from pu_geo.analysis import projection
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.explore import placing
 from pu_geo.services.imagery.preparation import chip_facts
 
 Kind = Literal["UMAP", "PCA"]
@@ -55,7 +56,7 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
     found = positions(layout, run_id, kind)
     index = rows_on_map(layout, run_id)
     sent = np.where(index[:, None] >= 0, found[index], np.nan).astype("<f4")
-    later = placing.placed(layout, run_id) if kind == "UMAP" else None
+    later = placed(layout, run_id) if kind == "UMAP" else None
     if later is not None and len(later.building_ids):
         with store.connect(layout) as db:
             place = {building: i for i, building in enumerate(contents.building_ids(db))}
@@ -101,3 +102,46 @@ def chip_pictures(layout: Layout, run_id: str, building_ids: Sequence[str]) -> l
         stacked = np.concatenate([chip[band : band + 3] for band in range(0, len(chip), 3)], axis=1)
         pictures.append(np.ascontiguousarray(stacked.transpose(1, 2, 0)))
     return pictures
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Buildings of newer chips that were placed in a run's UMAP picture.
+
+    Attributes:
+        building_ids: [M], none of which the run knows.
+        xy: float32 [M, 2].
+        note: why new buildings could not be placed; "" if all were.
+    """
+
+    building_ids: Sequence[str]
+    xy: NDArray[np.float32]
+    note: str
+
+
+def placed(layout: Layout, run_id: str) -> Placed:
+    """Return the buildings that were placed after a run; none where its UMAP was not computed."""
+    folder = layout.run(run_id)
+    note, array = folder / "umap.json", folder / "umap_new.npy"
+    if not (note.is_file() and array.is_file()):
+        return Placed([], np.zeros((0, 2), np.float32), "")
+    told = json.loads(note.read_text(encoding="utf-8"))
+    return Placed(told["new_ids"], np.load(array, allow_pickle=False), str(told["note"]))
+
+
+def n_unplaced(layout: Layout, run_id: str) -> int:
+    """Count the buildings of the newest chips that are neither in a run nor placed beside it; the UMAP job places them.
+
+    None are counted where that job found that the run's model cannot place those of the newest chips, see `Placed.note`.
+    """
+    with store.connect(layout) as db:
+        newest, facts = contents.latest_chip_set(db), runs.find(db, run_id)
+    if newest is None or newest == facts.chip_set:
+        return 0
+    note = layout.run(run_id) / "umap.json"
+    told = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    if told.get("note") and told["chip_set"] == newest:
+        return 0
+    path = layout.chip_facts(newest)
+    ids = json.loads(path.read_text(encoding="utf-8"))["building_ids"]
+    return len(set(ids) - set(runs.building_ids_of(layout, run_id)) - set(placed(layout, run_id).building_ids))

@@ -96,11 +96,7 @@ def put_back(layout: Layout, name: str, *, decision: int, analyst: str) -> int:
 
 
 def buildings(layout: Layout, name: str) -> list[str]:
-    """Return the buildings of a saved selection.
-
-    Raises:
-        ProjectError: if there is none of this name.
-    """
+    """Return the buildings of a saved selection. Raises ProjectError if there is none of this name."""
     with store.connect(layout) as db:
         return list(_standing(db, name).facts["building_ids"])
 

@@ -1,4 +1,4 @@
-"""What the map says of the imagery at each building: why it cannot be assessed, and how far pre and post are apart there."""
+"""The imagery at each building: why it cannot be assessed, and how far pre lies from post there."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _changed_at(path: Path) -> int:
 
 
 def _files(layout: Layout, chip_set: str | None) -> list[Any]:
-    """Return the files whose change makes what was said out of date: of the alignment, the scenes, the chips."""
+    """Return the files whose change makes the answer out of date: of the alignment, the scenes, the chips."""
     facts = [layout.chip_facts(chip_set)] if chip_set else []
     return [alignment.path_of(layout), layout.quicklooks / "post" / "pyramid.json", layout.geometry, *facts]
 
@@ -122,10 +122,10 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
         0..1, where known;
         "shift_dx_m", "shift_dy_m", "shift_quality" where the project is aligned and both dates show the building}
     """
-    said = image_quality(layout)
-    told: dict[str, Any] = {
-        "reason": said.reasons.get(building_id, ""),
-        "candidate": said.candidates.get(building_id, ""),
+    imagery = image_quality(layout)
+    shown: dict[str, Any] = {
+        "reason": imagery.reasons.get(building_id, ""),
+        "candidate": imagery.candidates.get(building_id, ""),
     }
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
@@ -135,12 +135,12 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
         for role in ("post", "pre"):
             share = assessability.hidden_share(facts, role)
             if share is not None:
-                told[f"{role}_hidden_share"] = round(float(share[row]), 4)
+                shown[f"{role}_hidden_share"] = round(float(share[row]), 4)
     found = _alignment(layout)
     if found is not None:
         row = list(found.building_ids).index(building_id)
         if found.has_data[row]:
             quality = round(float(found.quality[row]), 2)
-            told |= {"shift_dx_m": round(float(found.dx_m[row]), 2), "shift_dy_m": round(float(found.dy_m[row]), 2)}
-            told["shift_quality"] = quality
-    return told
+            shown |= {"shift_dx_m": round(float(found.dx_m[row]), 2), "shift_dy_m": round(float(found.dy_m[row]), 2)}
+            shown["shift_quality"] = quality
+    return shown

@@ -1,17 +1,18 @@
-"""What the Imagery screen asks for: what is there, and the jobs that add scenes, footprints and chips."""
+"""What the Imagery screen and the command line ask for: what is there, and the jobs that add scenes, footprints and chips."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
-from pu_geo.project import contents, store
+from pu_geo.project import aoi, areas, contents, import_log, store
+from pu_geo.project.aoi import Aoi
+from pu_geo.project.chip_sets import chip_facts as chip_facts
+from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Role, Scene
 
@@ -38,19 +39,6 @@ def overview(layout: Layout) -> Overview:
         chip_set = contents.latest_chip_set(db)
     chips = None if chip_set is None else chip_facts(layout, chip_set)
     return Overview(scenes, grid, n_buildings, chips, map_layers(layout))
-
-
-def chip_facts(layout: Layout, chip_set: str) -> Mapping[str, Any]:
-    """Return a chip set's facts: {"chip_set", "bands", "size_px", "building_ids", "nodata_share", "sheets"}."""
-    path = layout.chip_facts(chip_set)
-    return {"chip_set": chip_set, **_parsed(path, path.stat().st_mtime_ns)}
-
-
-@lru_cache(maxsize=2)
-def _parsed(path: Path, changed_ns: int) -> Mapping[str, Any]:
-    """Read a JSON file once, until it changes: that of 150,000 buildings takes a quarter of a second and more."""
-    facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return facts
 
 
 def map_layers(layout: Layout) -> list[dict[str, Any]]:
@@ -128,7 +116,7 @@ def start_adding_footprints(layout: Layout, path: str, *, crs: str = "") -> str:
 
 
 def start_laying_grid(layout: Layout, size_m: float) -> str:
-    """Start the job that lays square cells where nobody mapped buildings; return its id."""
+    """Start the job that lays square cells where no buildings are mapped; return its id."""
     return jobs.start(layout, "add_grid", {"size_m": size_m})
 
 
@@ -138,5 +126,89 @@ def start_chipping(layout: Layout, *, size_px: int, bands: str) -> str:
 
 
 def start_aligning(layout: Layout) -> str:
-    """Start the job that finds how far pre and post scenes are apart at each building; return its id."""
+    """Start the job that finds how far pre scenes lie from post scenes at each building; return its id."""
     return jobs.start(layout, "align", {})
+
+
+# Accounts of footprint files, the area of interest, uploads
+
+
+@dataclass(frozen=True)
+class Outlines:
+    """The accounts of footprint files, the area of interest and the districts of a project.
+
+    Attributes:
+        imports: the accounts of files, newest first.
+        aoi: the area of interest, or None.
+        aoi_before: the one that can be put back, or None.
+        areas: how many areas each layer of districts has.
+    """
+
+    imports: Sequence[ImportRecord]
+    aoi: Aoi | None
+    aoi_before: Aoi | None
+    areas: Mapping[str, int]
+
+
+def outlines(layout: Layout) -> Outlines:
+    """Collect them."""
+    with store.connect(layout) as db:
+        return Outlines(import_log.all_records(db), aoi.current(db), aoi.before(db), areas.layers(db))
+
+
+def start_adding_aoi(layout: Layout, *, path: str = "", text: str = "") -> str:
+    """Start the job that sets the area of interest from a polygon file or from typed text; return its id.
+
+    Raises:
+        PuGeoError: unless one of the two is given.
+    """
+    if bool(path) == bool(text.strip()):
+        raise PuGeoError(
+            "No area was named, or two were.", "Name a polygon file, or write a box or WKT, and empty the other."
+        )
+    return jobs.start(layout, "add_aoi", {"path": path or None, "text": text})
+
+
+def aoi_words(result: Mapping[str, Any]) -> str:
+    """Return what `add_aoi` returned in words: the area, and what of the project lies outside it."""
+    km2 = result["area_km2"]
+    words = f"{result['source']} is the area of interest, " + (f"{km2:,.2f} km2" if km2 >= 0.1 else f"{km2 * 1e6:,.0f} m2")
+    if not result["n"]:
+        return f"{words}. Footprints added from now on are limited to it."
+    return (
+        f"{words}. {result['n_outside']:,} of the {result['n']:,} footprints that are here lie outside it and stay; "
+        "those added from now on are limited to it."
+    )
+
+
+def last_aoi_words(layout: Layout) -> str:
+    """Return in words what setting the present area of interest found; "" where no job of this project set it."""
+    with store.connect(layout) as db:
+        found = aoi.current(db)
+    done = (job for job in jobs.all_jobs(layout) if job.task == "add_aoi" and job.state == "done")
+    last = next(done, None)
+    return aoi_words(last.result) if found and last and last.result.get("source") == found.source else ""
+
+
+def remove_aoi(layout: Layout) -> bool:
+    """Remove the area of interest; footprints stay. Return whether there was one."""
+    with store.connect(layout) as db:
+        return aoi.remove(db)
+
+
+def put_back_aoi(layout: Layout) -> Aoi | None:
+    """Undo the last change that took the area of interest away or replaced it; None if there was none before."""
+    with store.connect(layout) as db:
+        return aoi.put_back(db)
+
+
+def keep_uploads(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[str]:
+    """Store uploaded files in the project and return their paths.
+
+    Args:
+        files: name and content; files that belong together, such as a picture and its world file, come together.
+
+    Raises:
+        ProjectError: if one is empty or over 50 MB, or two have the same name.
+    """
+    return [str(path) for path in contents.keep(layout, files)]

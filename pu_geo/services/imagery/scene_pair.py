@@ -1,4 +1,4 @@
-"""Whether a scene pair is usable, in one look: cover, pixels, dates, shift, no data, clouds; and what was repaired."""
+"""Whether a scene pair is usable: cover, pixels, dates, shift, no data, clouds; and what was repaired."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pu_geo.records import Grid, Scene
 LEAST_COVER = 0.95
 MOST_GSD_M, MOST_RATIO = 1.0, 2.0
 MOST_FAILED, MOST_HIDDEN = 0.1, 0.1
-FARTHEST_M = 20.0  # as `geo.alignment.FAR_REACH_M`, which loads too much for a screen
+FARTHEST_M = 20.0  # as `geo.alignment.measure.FAR_REACH_M`, which loads too much for a screen
 _SAME = 0.005  # pixel sizes that differ by less are called the same
 _MOVED_M = 0.05
 
@@ -64,7 +64,7 @@ class Pair:
     stale: str
 
 
-def look(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
+def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
     """Judge the scenes of a project; what cannot be known yet is left out.
 
     Args:
@@ -136,9 +136,9 @@ def _dates(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
 
 
 def _exchanged(pre: Sequence[Scene], post: Sequence[Scene]) -> list[PairIssue]:
-    """Take the files' own names as a hint that before and after were exchanged."""
+    """Return a worry where the files' own names hint that before and after were exchanged."""
     odd = [Path(scene.path).name for scenes, other in ((pre, "post"), (post, "pre")) for scene in scenes
-           if _says(scene, other) and not _says(scene, scene.role)]  # fmt: skip
+           if _names_role(scene, other) and not _names_role(scene, scene.role)]  # fmt: skip
     if not odd:
         return []
     return [
@@ -146,7 +146,7 @@ def _exchanged(pre: Sequence[Scene], post: Sequence[Scene]) -> list[PairIssue]:
     ]
 
 
-def _says(scene: Scene, role: str) -> bool:
+def _names_role(scene: Scene, role: str) -> bool:
     return re.search(rf"(?<![a-z]){role}(?![a-z])", Path(scene.path).stem.lower()) is not None
 
 
@@ -180,7 +180,7 @@ def _hidden(values: NDArray[np.float64], name: str, where: str) -> PairIssue:
 
 
 def repairs(scenes: Sequence[Scene], grid: Grid | None) -> dict[str, str]:
-    """Say what is done to each scene as it is read, by scene id; "unchanged" where nothing is."""
+    """Return what is done to each scene as it is read, by scene id; "unchanged" where nothing is."""
     return {scene.scene_id: "; ".join(_repair(scene, grid)) or "unchanged" for scene in scenes}
 
 

@@ -111,11 +111,7 @@ def setting(layout: Layout, name: Name) -> Any:
 
 
 def choose_setting(layout: Layout, name: Name, value: Any) -> None:
-    """Store a setting of a screen, a JSON value.
-
-    Raises:
-        ProjectError: if there is no such setting.
-    """
+    """Store a setting of a screen, a JSON value. Raises ProjectError if there is no such setting."""
     if name not in USUAL:
         raise ProjectError(f"{name!r} is no setting; these are: {', '.join(USUAL)}.", "Name one of them.")
     with store.connect(layout) as db:

@@ -18,11 +18,7 @@ SAMPLE = "sample"
 
 
 def app_script() -> Path:
-    """Return the path of `app.py`.
-
-    Raises:
-        PuGeoError: if it is not part of this installation.
-    """
+    """Return the path of `app.py`. Raises PuGeoError if it is not part of this installation."""
     package = Path(pu_geo.__file__).parent
     for path in (package / "_app" / "app.py", package.parent / "app.py"):
         if path.is_file():
@@ -52,11 +48,7 @@ def launch_app(project: str | None, *, port: int, sample: bool, browser: bool) -
                 f"Port {port} is taken: {error.strerror}.", f"Is PU-Geo running already? Else add --port {port + 1}."
             ) from error
     first = SAMPLE if sample else str(find_project(project).folder) if project else ""
-    environment = {
-        **os.environ,
-        OPEN_VARIABLE: first,
-        BROWSER_VARIABLE: "yes" if browser else "no",
-    }
+    environment = {**os.environ, OPEN_VARIABLE: first, BROWSER_VARIABLE: "yes" if browser else "no"}
     try:
         return subprocess.call([sys.executable, str(app_script()), str(port)], env=environment)
     except KeyboardInterrupt:

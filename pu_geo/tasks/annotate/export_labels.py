@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import orjson
-import shapely
 from numpy.typing import NDArray
 
 from pu_geo import __version__
+from pu_geo.atomic_write import write_export
 from pu_geo.errors import LabelError
-from pu_geo.geo.export.csv_cells import guarded
-from pu_geo.geo.export.exporters import DECIMALS, write_whole
+from pu_geo.geo.export.pieces import guarded
+from pu_geo.geo.local_space import place_names, points_inside
 from pu_geo.geo.vector import crs as systems
 from pu_geo.project import contents, history, labels, store
 from pu_geo.project.layout import SUFFIX, Layout
@@ -55,14 +55,14 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         _check_place(crs, out)
     lonlat = points_inside([table.wkb[i] for i in kept], crs) if kept else np.empty((0, 2))
     rows = [_fields(current[table.building_ids[i]]) for i in kept]
-    places = ("x_m", "y_m") if systems.is_local(crs) else ("lon", "lat")
-    write_whole(events_out, _csv([*history.COLUMNS, *places], _with_places(past, table, crs)))
+    places = place_names(crs)
+    write_export(events_out, _csv([*history.COLUMNS, *places], _with_places(past, table, crs)))
     if out.suffix.lower() == ".csv":
         placed = [[*row.values(), lon, lat] for row, (lon, lat) in zip(rows, lonlat.tolist(), strict=True)]
-        write_whole(out, _csv([*FIELDS, *places], placed))
+        write_export(out, _csv([*FIELDS, *places], placed))
     else:
         head = {"title": f"Labels: {name}", "made_with": f"PU-Geo {__version__}", "labels_up_to_event": newest}
-        write_whole(out, _geojson(head, rows, lonlat))
+        write_export(out, _geojson(head, rows, lonlat))
     n = {"n": len(rows), "n_events": len(past), "labels_up_to_event": newest}
     return {"out": str(out), "events_out": str(events_out), **n}
 
@@ -109,22 +109,6 @@ def checked_target(layout: Layout, path: str) -> Path:
     if not os.access(out.parent, os.W_OK):
         raise LabelError(f"You may not write into {out.parent}.", "Choose another place.")
     return out
-
-
-def points_inside(wkb: Sequence[bytes], crs: str) -> NDArray[np.float64]:
-    """Return a point inside each footprint, float64 [N, 2]: longitude and latitude of WGS 84, rounded to 7 decimals.
-
-    In a project without a place on the Earth, x and y in local meters.
-
-    Args:
-        wkb: footprints in `crs`, "EPSG:n" or WKT.
-    """
-    inside = shapely.point_on_surface(shapely.from_wkb(np.array(list(wkb), dtype=object)))
-    if systems.is_local(crs):
-        return np.round(shapely.get_coordinates(inside), 2)
-    lonlat = systems.to_lonlat(shapely.get_coordinates(inside), crs)
-    lonlat[:, 0] = systems.near_longitude(lonlat[:, 0], 0.0)
-    return np.round(lonlat, DECIMALS)
 
 
 FIELDS = (

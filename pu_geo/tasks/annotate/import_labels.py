@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import LabelError
-from pu_geo.geo.export.csv_cells import unguarded
+from pu_geo.geo.export.pieces import unguarded
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.points import Finder, into_project, read_exported_map, read_points
 from pu_geo.project import analysts, contents, history, labels, store
@@ -27,8 +27,7 @@ from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
 MAX_BYTES = 200_000_000
 _ALIASES = {name: label for label, name in LABEL_NAMES.items()}
 _DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at")
-_SOURCES = ("kind", "label_source")
-"""Columns of label files and of damage maps that say how an answer came."""
+_SOURCES = ("kind", "label_source")  # columns of label files and of damage maps that say how an answer came
 _ORIGIN = ("analyst", "at")  # whose answer it is and when they gave it: no part of the answer
 _OF_MAP = ("analyst", "at", "reason", "shown", "inclusion")
 _NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")
@@ -290,17 +289,15 @@ def _import_history(
     with store.connect(layout) as db:
         grid = contents.grid(db)
     xy = _places_of(table, list(table[0]) if table else [], grid, source.name)
-    placed, account = _placed(layout, source.name, [one.said.building_id for one in past], xy, same_footprints)
+    placed, account = _placed(layout, source.name, [one.op.building_id for one in past], xy, same_footprints)
     if None in placed:
-        n_lost = len({one.said.building_id for one, building in zip(past, placed, strict=True) if building is None})
+        n_lost = len({one.op.building_id for one, building in zip(past, placed, strict=True) if building is None})
         raise LabelError(
             f"{n_lost:,} building(s) of the history {source.name} lie on no footprint of this project. Nothing was stored.",
             "Add their footprints first, or import the file of current labels beside it, which leaves such buildings out.",
             kind="outside",
         )
-    past = [
-        replace(one, said=replace(one.said, building_id=str(building))) for one, building in zip(past, placed, strict=True)
-    ]
+    past = [replace(one, op=replace(one.op, building_id=str(building))) for one, building in zip(past, placed, strict=True)]
     with store.connect(layout) as db:
         before = labels.last_event(db)
         acks = history.replay(db, past, importer=analyst, act=act)
@@ -319,5 +316,5 @@ def _past_event(row: Mapping[str, str], name: str) -> PastEvent:
     if event is None:
         raise LabelError(f"{name} has a row without an event number.", "Export the labels again.")
     details = _details({key: row[key] for key in ("label", *_DETAILS) if key in row})
-    said = LabelOp(row["op"], row["building_id"], **{**details, "analyst": row["analyst"], "at": row["at"]})
-    return PastEvent(event, said, row.get("screen", ""), row["kind"], undoes, answer)
+    origin = {"analyst": row["analyst"], "at": row["at"], "screen": row.get("screen", "")}
+    return PastEvent(event, LabelOp(row["op"], row["building_id"], **{**details, **origin}), row["kind"], undoes, answer)

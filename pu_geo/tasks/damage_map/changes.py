@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pu_geo.geo.export.csv_cells import guarded
+from pu_geo.geo.export.pieces import guarded
 from pu_geo.project import rounds
 from pu_geo.project.layout import Layout
 from pu_geo.project.rounds import Round

@@ -8,29 +8,47 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 
 from pu_geo import __version__
 from pu_geo.analysis import assessability
 from pu_geo.analysis.scenes import scene_rows
 from pu_geo.errors import ProjectError
-from pu_geo.geo.export.class_profiles import NOT_GRADED
-from pu_geo.geo.export.exporters import lonlat
-from pu_geo.geo.export.local_exports import COORDINATES, local_xy
+from pu_geo.geo.export.codebook import NOT_GRADED
+from pu_geo.geo.local_space import COORDINATES, centroid_places, place_names
+from pu_geo.geo.raster.guard import state_of
+from pu_geo.geo.raster.placement import moved_to
 from pu_geo.geo.vector import crs as systems
-from pu_geo.project import analysts, checks, choices, contents, discoveries, labels, rounds, runs, store
+from pu_geo.geo.vector.aoi import touching
+from pu_geo.geo.vector.areas import assign, centroids
+from pu_geo.geo.vector.duplicates import twins
+from pu_geo.project import (
+    alignment,
+    analysts,
+    aoi,
+    areas,
+    checks,
+    choices,
+    contents,
+    discoveries,
+    import_log,
+    labels,
+    rounds,
+    runs,
+    store,
+)
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.services.damage_map import auditing
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
-from pu_geo.tasks.damage_map.map_columns import districts, doubles, interest, shifts, sources
 from pu_geo.tasks.damage_map.report_parts import limits
-from pu_geo.tasks.imagery.chip import facts_of, why_not_assessed
+from pu_geo.tasks.imagery.chip import why_not_assessed
 
 SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
-GRADES = ("destroyed", "major", "minor", "possible")
-"""Damage types that are grades, the worst first."""
+GRADES = ("destroyed", "major", "minor", "possible")  # damage types that are grades, the worst first
 
 
 def build_damage_map(
@@ -38,16 +56,14 @@ def build_damage_map(
     run_id: str,
     threshold: float | None,
     *,
-    audit: Mapping[str, Any] | None = None,
     version: str | None = None,
     threshold_origin: str = choices.PERSON,
 ) -> DamageMap:
-    """Collect every building with its score, label, audit and provenance.
+    """Collect every building with its score, label, audit and provenance, as they stand now.
 
     Args:
         run_id: of a finished run, "chosen" or "latest".
         threshold: buildings with at least this score are flagged, 0..1; the one that was chosen for the run if None.
-        audit: what `services.auditing.facts` said of this run; None without an audit.
         version: of the product, such as "v2".
         threshold_origin: who or what set `threshold`, see `choices.Threshold`.
     """
@@ -60,13 +76,14 @@ def build_damage_map(
         hidden = reasons_of(db, layout, facts)
         chosen = choices.threshold_of(db, facts)
     limit = chosen if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
+    audit = auditing.facts(layout, facts.run_id, limit.value)
     rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
     if not layout.chip_facts(facts.chip_set).is_file():
         raise ProjectError(
             f"The facts of the chips {facts.chip_set} that run {facts.run_id} scored are gone.", "Cut chips and train again."
         )
-    chips = facts_of(layout, facts.chip_set)
+    chips = chip_facts(layout, facts.chip_set)
     results = _results(table.building_ids, rows, scores, hidden, events, limit.value, facts)
     human = _human(table.building_ids, events, answers)
     columns: dict[str, Sequence[object]] = {
@@ -107,14 +124,13 @@ def reasons_of(db: sqlite3.Connection, layout: Layout, facts: RunFacts) -> Mappi
 
 
 def _identity(table: FootprintTable, sources: Sequence[str], crs: str) -> dict[str, Sequence[object]]:
-    is_local = systems.is_local(crs)
-    x, y = local_xy(table.wkb) if is_local else lonlat(table.wkb, crs)
+    (x_name, y_name), (x, y) = place_names(crs), centroid_places(table.wkb, crs)
     return {
         "building_id": list(table.building_ids),
         "source_footprint": list(sources),
         "area_m2": [round(float(area), 1) for area in table.area_m2],
-        "x_m" if is_local else "lon": x.tolist(),
-        "y_m" if is_local else "lat": y.tolist(),
+        x_name: x.tolist(),
+        y_name: y.tolist(),
     }
 
 
@@ -343,3 +359,78 @@ def _metadata(
 def _accepted(facts: RunFacts) -> dict[str, int]:
     """Say how many buildings of accepted clusters the run learned from; nothing where other runs or a model did the learning."""
     return {} if facts.from_model or facts.method == "ensemble" else {"n_accepted_from_clusters": facts.n_accepted}
+
+
+def districts(layout: Layout, table: FootprintTable) -> dict[str, Sequence[object]]:
+    """Return codes and names of the administrative areas that buildings lie in, where layers adm1 and adm2 were added."""
+    columns: dict[str, Sequence[object]] = {}
+    nothing: list[object] = [None] * len(table.wkb)
+    for level in ("adm1", "adm2"):
+        with store.connect(layout) as db:
+            layer = areas.load_areas(db, level) if level in areas.layers(db) else None
+        index = assign(centroids(table.wkb), layer.wkb).tolist() if layer else []
+        columns[f"{level}_pcode"] = [layer.pcodes[i] if i >= 0 else None for i in index] if layer else nothing
+        if level == "adm2":
+            columns["adm2_name"] = [layer.names[i] if i >= 0 else None for i in index] if layer else nothing
+    return columns
+
+
+def shifts(layout: Layout, table: FootprintTable, scenes: Sequence[Scene]) -> dict[str, Sequence[object]]:
+    """Return by how many metres the pre scenes must move to fit the post scenes at each building, and how sure that is."""
+    found = alignment.load(layout, table.building_ids, scenes)
+    if found is None:
+        return dict.fromkeys(("shift_dx_m", "shift_dy_m", "shift_quality"), [None] * len(table.wkb))
+
+    def column(values: NDArray[np.float64]) -> list[object]:
+        return [round(float(one), 2) if sure > 0 else None for one, sure in zip(values, found.quality, strict=True)]
+
+    return {
+        "shift_dx_m": column(found.dx_m),
+        "shift_dy_m": column(found.dy_m),
+        "shift_quality": [round(float(one), 2) for one in found.quality],
+    }
+
+
+def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> dict[str, object]:
+    """Return the area of interest that the map's buildings were taken in by, and whether it chose them.
+
+    Args:
+        run_at: when the run was made, RFC 3339 UTC.
+
+    Returns:
+        {"aoi": {"source", "since", "wkt": longitude/latitude or local meters, "selected_buildings": every footprint before the
+        run was taken in while it stood, "set_after_run", "n_outside": buildings of the map outside it, "stands": it is the
+        project's area still}}; nothing where no area was ever in force or is now.
+    """
+    with store.connect(layout) as db:
+        now, accounts = aoi.current(db), import_log.all_records(db)
+        taken = [one.at for one in accounts if one.at <= run_at and one.kept + one.repaired]
+        held = [aoi.in_force(db, at) for at in taken]
+    found = next((area for area in held if area is not None), now)
+    if found is None:
+        return {}
+    n_outside = int((~touching(np.array(list(table.wkb), dtype=object), found.wkb)).sum()) if table.wkb else 0
+    is_after = found.at > run_at
+    chose = all(area is not None and area.wkb == found.wkb for area in held) if held else n_outside == 0 and not is_after
+    (wkb,) = [found.wkb] if systems.is_local(crs) else moved_to([found.wkb], crs, systems.LONLAT)
+    wkt = shapely.to_wkt(shapely.from_wkb(wkb), rounding_precision=7)
+    area = {"source": found.source, "since": found.at, "wkt": wkt, "selected_buildings": chose, "set_after_run": is_after}
+    return {"aoi": {**area, "n_outside": n_outside, "stands": now is not None and now.wkb == found.wkb}}
+
+
+def sources(scenes: Sequence[Scene]) -> dict[str, object]:
+    """Return {"sources_changed", "sources_missing"}: scenes whose file is not the one that was added, or is not there."""
+    states = {scene.scene_id: state_of(scene) for scene in scenes}
+    return {
+        f"sources_{state}": [name for name, one in states.items() if one == state] for state in ("changed", "missing")
+    }  # fmt: skip
+
+
+def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:
+    """Return {"n_duplicates": buildings that stand further up in the map already, by their outlines}.
+
+    Footprints that were added by an older PU-Geo may be there twice; whoever adds up the map counts them twice.
+    """
+    is_house = np.array(sources, dtype=np.str_) != "grid"
+    outlines = shapely.from_wkb(np.array(list(table.wkb), dtype=object)[is_house])
+    return {"n_duplicates": int(twins(outlines).sum())}

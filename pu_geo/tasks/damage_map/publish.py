@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import PuGeoError
-from pu_geo.geo.export.class_profiles import PROFILES, with_classes
+from pu_geo.geo.export.codebook import PROFILES, with_classes
 from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
-from pu_geo.geo.export.local_exports import check_coordinates
+from pu_geo.geo.local_space import check_coordinates
 from pu_geo.project import choices, contents, rounds, runs, store, versions
 from pu_geo.records import DamageMap
 from pu_geo.tasks.damage_map import changes
@@ -28,7 +28,6 @@ def publish(
     run_id: str,
     formats: Sequence[str],
     threshold: float,
-    audit: Mapping[str, Any] | None = None,
     threshold_origin: str = choices.PERSON,
     profiles: Sequence[str] = (),
     local: bool = False,
@@ -41,8 +40,8 @@ def publish(
         run_id: id of a finished run, "chosen" or "latest".
         formats: keys of `EXPORTERS`.
         threshold: buildings with at least this score are flagged, 0..1; it is the run's threshold from then on.
-        audit, threshold_origin: see `build_damage_map`.
-        profiles: keys of `class_profiles.PROFILES` whose columns are added.
+        threshold_origin: see `build_damage_map`.
+        profiles: keys of `codebook.PROFILES` whose columns are added.
         local: as for `export`.
 
     Returns:
@@ -56,9 +55,7 @@ def publish(
         check_coordinates(contents.grid(db).crs, formats, local=local)
     with versions.new_version(job.layout) as (number, folder):
         job.report(0.05, "collecting scores and labels")
-        damage_map = build_damage_map(
-            job.layout, run_id, threshold, audit=audit, version=f"v{number}", threshold_origin=threshold_origin
-        )
+        damage_map = build_damage_map(job.layout, run_id, threshold, version=f"v{number}", threshold_origin=threshold_origin)
         for profile in profiles:
             damage_map = with_classes(damage_map, profile)  # type: ignore[arg-type]
         for i, name in enumerate(formats):
@@ -69,7 +66,7 @@ def publish(
         tables = list(area_tables(job.layout, damage_map))
         write_area_files(damage_map, tables, folder)
         job.report(0.88, "writing the report")
-        _report(job, folder, damage_map, audit, tables[0].rows)
+        _report(job, folder, damage_map, tables[0].rows)
         past = rounds.read(job.layout)
         if past.number > 1:
             changes.write_history(folder, past, damage_map)
@@ -94,14 +91,13 @@ def _check(formats: Sequence[str], profiles: Sequence[str], threshold: float) ->
     check_threshold(threshold)
 
 
-def _report(
-    job: Job, folder: Path, damage_map: DamageMap, audit: Mapping[str, Any] | None, rows: Sequence[Mapping[str, Any]]
-) -> None:
+def _report(job: Job, folder: Path, damage_map: DamageMap, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the report; its areas are those of the first layer that people added, otherwise the square cells."""
     with store.connect(job.layout) as db:
         grid = contents.grid(db)
     tiles = job.layout.quicklooks / "post"
     background = tiles if (tiles / "pyramid.json").is_file() else None
+    audit: Any = damage_map.metadata["audit"]
     write_report(folder / "report.html", damage_map, audit, rows, background, grid=grid)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.report_map import MARKED, LegendRow, MapPicture, draw_map, round_length
-from pu_geo.geo.export.whole_files import write_whole
 from pu_geo.methods.catalog import METHODS
 from pu_geo.project.choices import origin_words
 from pu_geo.records import DamageMap, Grid, Units
@@ -17,11 +17,7 @@ from pu_geo.tasks.damage_map.report_parts import DASH, number, percent, section,
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _MAP_WIDTH_MM, _MAP_HEIGHT_MM = 182.0, 150.0  # header and legend still fit on the first page
-_SCORE_TYPES = {
-    "pu_probability": "a network's estimate, not calibrated",
-    "rank": "a rank",
-    "linear": "a linear ranking",
-}
+_SCORE_TYPES = {"pu_probability": "a network's estimate, not calibrated", "rank": "a rank", "linear": "a linear ranking"}
 _NO_CARD = {
     "ranker": "the instant ranker, a linear ranking of frozen features",
     "ensemble": "the mean rank of several runs, which damage_map.run.json names",
@@ -119,7 +115,7 @@ def write_report(
             *after,
         )
     )
-    write_whole(out, [_page(title, body, _footer(damage_map)).encode("utf-8")])
+    write_export(out, [_page(title, body, _footer(damage_map)).encode("utf-8")])
     return out
 
 

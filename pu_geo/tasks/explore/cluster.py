@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis import cluster_labels, inspecting, pupl
+from pu_geo.analysis import inspecting, pupl
 from pu_geo.errors import JobCancelled, TrainingError
 from pu_geo.project import labels, runs, store
 from pu_geo.project.layout import write_array, write_json
@@ -36,12 +36,10 @@ def cluster(job: Job, *, run_id: str, k: int = 0, seed: int = 0) -> dict[str, ob
         facts = runs.find(db, run_id)
         pu = labels.pu_set(db, ids=runs.building_ids_of(job.layout, facts.run_id))
     rows = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), np.float32)
-    n_clusters = k or cluster_labels.usual_k(len(rows))
+    n_clusters = k or pupl.usual_k(len(rows))
     if not 2 <= n_clusters <= len(rows):
         raise TrainingError(
-            f"{n_clusters} clusters of {len(rows)} buildings were asked for.",
-            f"Choose 2 to {len(rows)}.",
-            kind="clusters",
+            f"{n_clusters} clusters of {len(rows)} buildings were asked for.", f"Choose 2 to {len(rows)}.", kind="clusters"
         )
     job.report(0.02, "two means")
     two, seeds = _two_means(job, rows, pu.is_positive, seed)

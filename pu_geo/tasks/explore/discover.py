@@ -28,8 +28,7 @@ from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData
 from pu_geo.training.run import Run, best_device
 
 METHOD = "ncl"
-FEWEST_OF_A_KIND = 5
-"""A kind of damage that fewer buildings were given is not learned from."""
+FEWEST_OF_A_KIND = 5  # a kind of damage that fewer buildings were given is not learned from
 MOST_GROUPS = 12
 TRAINED = (0.1, 0.9)
 

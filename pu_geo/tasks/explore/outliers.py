@@ -17,10 +17,8 @@ from pu_geo.tasks.job import Job
 
 NOTE = "outliers.json"
 N_NEIGHBORS, MOST = 6, 200
-LONELY_FROM = 4.0
-"""Robust standard deviations from which a chip counts as isolated."""
-OVERLAP_FROM = 0.5
-"""Share of the smaller outline from which two are one building."""
+LONELY_FROM = 4.0  # robust standard deviations from which a chip counts as isolated
+OVERLAP_FROM = 0.5  # share of the smaller outline from which two are one building
 SAME_COSINE, SAME_GRAY = 0.98, 2.0
 """Chips with such a cosine are compared; a mean difference of so many gray levels or fewer makes them the same."""
 _NONE = np.zeros((0, 1), np.int64), np.zeros((0, 1), np.float32)

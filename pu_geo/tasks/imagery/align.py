@@ -1,4 +1,4 @@
-"""Measure how far pre and post lie apart at every building, so that chips can be cut from the same place in both."""
+"""Measure how far pre lies from post at every building, so that chips can be cut from the same place in both."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo.alignment.measure import Shifts, estimate_shifts, metres_per_px
 from pu_geo.geo.chips import chip_windows
-from pu_geo.geo.raster import Mosaic
-from pu_geo.geo.raster.fill import FILLS
+from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.project import contents, store
 from pu_geo.project.alignment import Alignment, save
 from pu_geo.records import FootprintTable, Grid, Scene

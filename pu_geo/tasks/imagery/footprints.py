@@ -1,4 +1,4 @@
-"""Add building footprints to a project, and write their outlines in grid pixels for the browser."""
+"""Add building footprints, or a grid where none are mapped, and the area of interest that both are limited to."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.geo.raster.quicklooks import footprint_geometry
 from pu_geo.geo.readers.in_child import read_footprints
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES
-from pu_geo.geo.vector.aoi import limited
+from pu_geo.geo.vector.aoi import area_km2, limited, read_aoi, touching, typed_aoi
 from pu_geo.geo.vector.duplicates import without_known
+from pu_geo.geo.vector.grid import grid_table
 from pu_geo.project import aoi, contents, import_log, store
-from pu_geo.project.layout import replacing
 from pu_geo.records import FootprintTable, Grid
 from pu_geo.tasks.job import Job
 
@@ -57,7 +58,7 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
         if table.source != GRID:
             known = np.array(list(before.wkb), dtype=object)[is_house]
             wanted = without_known(wanted, known, set(before.building_ids))
-        found = import_log.take_in(db, wanted, file)
+        found = import_log.import_footprints(db, wanted, file)
         everything = contents.footprints(db)
     write_geometry(job.layout.geometry, everything, grid)
     return {
@@ -73,7 +74,7 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
 
 
 def _warnings(table: FootprintTable) -> list[str]:
-    """Say so where the file looks like that of another place."""
+    """Return a warning where the file seems to be of another place."""
     n_outside = table.dropped.get(OUTSIDE_SCENES, 0)
     if n_outside <= table.n_in / 2:
         return []
@@ -82,5 +83,58 @@ def _warnings(table: FootprintTable) -> list[str]:
 
 def write_geometry(path: Path, table: FootprintTable, grid: Grid) -> None:
     """Write all outlines in grid pixels for the browser."""
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(footprint_geometry(table.wkb, table.building_ids, grid))
+
+
+def add_grid(job: Job, *, size_m: float) -> dict[str, object]:
+    """Add squares that cover the post scenes, each to be judged as if it were a building.
+
+    Args:
+        size_m: side of a square, metres on the ground.
+
+    Returns:
+        As `add_footprints`.
+
+    Raises:
+        ProjectError: if there is no post scene yet.
+        FootprintError: if squares of this size cannot be used, or none touches the area of interest.
+    """
+    job.report(0.05, f"laying squares of {size_m:g} m")
+    with store.connect(job.layout) as db:
+        grid = contents.grid(db)
+        post = [scene for scene in contents.scenes(db) if scene.role == "post"]
+    return store_footprints(job, grid_table(grid, post, size_m), grid, f"grid of {size_m:g} m")
+
+
+def add_aoi(job: Job, *, path: str | None = None, text: str = "", crs: str | None = None) -> dict[str, object]:
+    """Make the polygons of a file, or what a person typed, the project's area of interest.
+
+    Footprints that are here already stay.
+
+    Args:
+        path: polygon file of any format that footprints may have; None if `text` is given.
+        text: as for `geo.vector.aoi.typed_aoi`.
+        crs: "EPSG:n", for a file that does not name its own coordinate system.
+
+    Returns:
+        {"source", "area_km2", "replaced", "n", "n_outside": of the n footprints that are here, how many lie outside, "notes"}
+
+    Raises:
+        ProjectError: if there is no post scene yet.
+        FootprintError: if the area cannot be used.
+    """
+    job.report(0.05, f"reading {path or 'the area'}")
+    with store.connect(job.layout) as db:
+        grid, table = contents.grid(db), contents.footprints(db)
+    notes: tuple[str, ...] = ()
+    if path is None:
+        wkb, source = typed_aoi(text, grid), " ".join(text.split())[:80]
+    else:
+        wkb, notes = read_aoi(path, grid, crs=crs)
+        source = Path(path).name
+    n_outside = int((~touching(np.array(list(table.wkb), dtype=object), wkb)).sum()) if table.wkb else 0
+    with store.connect(job.layout) as db:
+        replaced = aoi.put(db, wkb, source)
+    facts = {"source": source, "area_km2": round(area_km2(wkb, grid), 3), "replaced": replaced}
+    return {**facts, "n": len(table.wkb), "n_outside": n_outside, "notes": list(notes)}

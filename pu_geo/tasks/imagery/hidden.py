@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pu_geo.geo.chips import Outlines, outline_mask, whole_pixels
 from pu_geo.geo.raster import clouds
 from pu_geo.geo.raster.clouds import CloudCells, cloud_cells
-from pu_geo.geo.raster.coverage import outside_shares, shares_outside
+from pu_geo.geo.raster.placement import outside_shares, shares_outside
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Role, Scene
 
@@ -38,7 +38,7 @@ def hidden_shares(
         pre_shift_px: float64 [N, 2], by which the content of pre moves; None where it stays.
 
     Returns:
-        "nodata_share", and "outside_share"; "cloud_share" and, with a pre scene, "pre_cloud_share", where clouds can be told.
+        "nodata_share", and "outside_share"; "cloud_share" and, with a pre scene, "pre_cloud_share", where clouds can be found.
     """
     post = [scene for scene in scenes if scene.role == "post"]
     outside = np.minimum(outside_shares(windows, post, grid), nodata_share)

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from pu_geo.project.layout import replacing
+from pu_geo.atomic_write import atomic_write
 from pu_geo.tasks.imagery.align import align
 from pu_geo.tasks.imagery.chip import Bands, chip
 from pu_geo.tasks.imagery.footprints import add_footprints
@@ -38,6 +38,6 @@ def prepare(
 def _copied(job: Job, path: str) -> str:
     source = Path(path)
     target = job.layout.folder / "sources" / source.name
-    with replacing(target) as temporary:
+    with atomic_write(target) as temporary:
         shutil.copyfile(source, temporary)
     return str(target)

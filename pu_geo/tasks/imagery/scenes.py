@@ -1,4 +1,4 @@
-"""Add pre and post scenes to a project and build the map tiles that the browser shows."""
+"""Add pre and post scenes to a project, one by one or as an xBD folder, and build the map tiles that the browser shows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from pu_geo.errors import ImageryError, JobCancelled
-from pu_geo.geo import raster
-from pu_geo.geo.raster import fill, local_space, quicklooks
-from pu_geo.geo.readers import in_child
+from pu_geo.geo import local_space
+from pu_geo.geo.raster import quicklooks
+from pu_geo.geo.raster.mosaic import FILLS, Mosaic
+from pu_geo.geo.raster.placement import check_overlap, project_grid
+from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Role, Scene
-from pu_geo.tasks.imagery.footprints import write_geometry
-from pu_geo.tasks.job import Job
+from pu_geo.tasks.imagery.footprints import store_footprints, write_geometry
+from pu_geo.tasks.job import Job, Part
+
+_MOST_NAMED = 5  # names of pictures in a note
 
 
 def add_scenes(
@@ -50,10 +54,10 @@ def add_scenes(
             new.append(scene)
     new = local_space.laid_over(known, new)
     scenes = known + new
-    grid = raster.project_grid([scene for scene in scenes if scene.role == "post"])
+    grid = project_grid([scene for scene in scenes if scene.role == "post"])
     pre_scenes = [scene for scene in scenes if scene.role == "pre"]
     post_scenes = [scene for scene in scenes if scene.role == "post"]
-    pre_share = raster.check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
+    pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
     fresh = _build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:
         _exchange(fresh, job.layout.quicklooks)
@@ -89,7 +93,7 @@ def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
     for i, role in enumerate(roles):
         report = job.part(0.2 + 0.8 * i / len(roles), 0.2 + 0.8 * (i + 1) / len(roles), f"map tiles of the {role} scenes")
         of_date = [scene for scene in scenes if scene.role == role]
-        with raster.Mosaic(of_date, grid, fills=fresh / fill.FILLS) as mosaic:
+        with Mosaic(of_date, grid, fills=fresh / FILLS) as mosaic:
             quicklooks.build_pyramid(mosaic, fresh / role, report=report, is_cancelled=job.is_cancelled)
         if job.is_cancelled():
             raise JobCancelled
@@ -108,3 +112,54 @@ def _exchange(fresh: Path, used: Path) -> None:
         used.rename(old)
     fresh.rename(used)
     shutil.rmtree(old, ignore_errors=True)
+
+
+# An xBD folder
+
+
+def add_xbd(job: Job, *, folder: str, chosen: str = "") -> dict[str, object]:
+    """Add the pictures of an xBD folder as scenes, placed by their labels, and the buildings of its post labels.
+
+    A building's damage in the labels becomes its attribute `damage`; it is never a label or a click.
+
+    Args:
+        folder: holds images/ and labels/, or the pictures with their labels beside them, or such folders.
+        chosen: how the names of the wanted pictures begin, or a pattern of them with * or ?; all if empty.
+
+    Returns:
+        What `add_scenes` does, and {"n_pictures", "n_left_out": those that could not be placed, "notes", "footprints": as
+        `add_footprints`}; n_pictures = added + here already + n_left_out.
+
+    Raises:
+        ImageryError: if there is no such picture, none can be placed, or they are too far from each other for one project.
+        FootprintError: if the labels hold no usable building.
+    """
+    job.report(0.0, f"looking through {folder}")
+    found = xbd_folder.choose_xbd(Path(folder), chosen)
+    n_pictures = len(found.pre) + len(found.post)
+
+    def before_each(number: int) -> None:
+        if job.is_cancelled():
+            raise JobCancelled
+        job.report(0.15 * number / n_pictures, f"placing {n_pictures} pictures by their labels")
+
+    kept, left_out = xbd_folder.placed_xbd(found, before_each)
+    scenes = add_scenes(Part(job, 0.15, 0.9), pre=[str(path) for path in kept.pre], post=[str(path) for path in kept.post])
+    with store.connect(job.layout) as db:
+        grid = contents.grid(db)
+    table = in_child.read_xbd_footprints(kept.labels, f"the labels of {Path(folder).name}", grid)
+    return {
+        **scenes,
+        "n_pictures": n_pictures,
+        "n_left_out": len(left_out),
+        "notes": [_left_out_words(left_out)] if left_out else [],
+        "footprints": store_footprints(Part(job, 0.9, 1.0), table, grid, f"labels of {Path(folder).name}"),
+    }
+
+
+def _left_out_words(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return (
+        f"{len(names)} pictures were left out, since their labels hold too few buildings, or fit too badly, to place them: "
+        f"{', '.join(names[:_MOST_NAMED])}{more}."
+    )

@@ -1,8 +1,8 @@
-"""The damage map by area: a table and a drawing for each layer of areas, and for square cells."""
+"""The damage map by area and by scene: tables and drawings for layers of areas, for square cells, and for scenes in doubt."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -10,6 +10,7 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
+from pu_geo.services.damage_map.mapping import SceneRow
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card
 
@@ -95,3 +96,33 @@ def _share(row: Mapping[str, Any]) -> float | None:
 def _shade(share: float) -> str:
     """Return the color of a share, 0 to 1, of the scale."""
     return next(color for at, color in reversed(_SCALE) if share >= at - 1e-9)
+
+
+MOST_SHOWN = 3
+
+
+def draw_scenes(rows: Sequence[SceneRow]) -> None:
+    """Draw the doubts, and a table of all scenes where there are several."""
+    doubtful = [row for row in rows if row.doubt]
+    for row in doubtful[:MOST_SHOWN]:
+        st.warning(row.doubt, icon=":material/visibility_off:")
+    if len(rows) < 2:
+        return
+    more = f", {len(doubtful)} doubtful" if doubtful else ""
+    with st.expander(f"{len(rows)} scenes{more}"):
+        st.dataframe(
+            [
+                {
+                    "Scene": row.scene_id or "no scene",
+                    "Buildings": row.n,
+                    "Assessed": row.n_assessed,
+                    "Damaged, answered": row.n_damaged,
+                    "Not damaged, answered": row.n_not_damaged,
+                    "Flagged": row.n_flagged,
+                    "Flag rate": None if row.flag_rate is None else f"{row.flag_rate:.1%}",
+                    "Doubt": row.doubt or "none",
+                }
+                for row in rows
+            ],
+            hide_index=True,
+        )

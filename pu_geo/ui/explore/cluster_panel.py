@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.project.layout import Layout
-from pu_geo.services.explore import cluster_acts, cluster_map, clusters, exploring
-from pu_geo.services.explore.clusters import Cluster, Inspected
+from pu_geo.services.explore import clusters, exploring
+from pu_geo.services.explore.clusters import Cluster, Inspected, OnMap
 from pu_geo.ui import frame
-from pu_geo.ui.components import quiet_jobs
-from pu_geo.ui.explore import cluster_figures
+from pu_geo.ui.components import job_card
 
 _CHIP_PX, _N_CHIPS = 64, 8
 _TABLE_PX, _ROW_PX = 330, 35
@@ -23,7 +23,7 @@ _NONE = "—"
 
 def draw(layout: Layout, run_id: str) -> None:
     """Draw the inspector of a run, and the job that clusters it."""
-    is_busy = quiet_jobs.watch(layout, clusters.CLUSTER_TASKS)
+    is_busy = job_card.watch_unless_done(layout, clusters.CLUSTER_TASKS)
     with frame.show_errors():
         _next_run(layout)
         chosen = st.segmented_control("Clusters", list(_KINDS), default="Many small clusters", key="cluster-kind")
@@ -38,14 +38,14 @@ def draw(layout: Layout, run_id: str) -> None:
 
 def _next_run(layout: Layout) -> None:
     """Say what the next run learns from, and let people take the last decision back."""
-    found = cluster_acts.next_run(layout)
+    found = clusters.next_run(layout)
     words, button = st.columns([4, 1], vertical_alignment="center")
     overruled = f" ({found.n_overruled:,} more were answered by people, whose answers count)" if found.n_overruled else ""
     words.markdown(f"**{found.words.capitalize()}**{overruled}")
-    told = cluster_acts.effect(layout) if found.n_accepted else None
+    told = clusters.effect(layout) if found.n_accepted else None
     if told is not None:
         words.caption(f"With them the instant ranker keeps {told.n_kept} of its {told.n} highest unanswered buildings.")
-    past = cluster_acts.history(layout)
+    past = clusters.history(layout)
     help_words = f"Takes back: {past[0].words}" if past else "Nothing was decided about clusters."
     button.button(
         "Undo", key="cluster-undo", icon=":material/undo:", disabled=not past, help=frame.plain(help_words),
@@ -53,7 +53,7 @@ def _next_run(layout: Layout) -> None:
     )  # fmt: skip
     if asked := st.session_state.pop("cluster-undo-asked", None):  # what the page showed when it was clicked
         with frame.show_errors():
-            cluster_acts.undo(layout, asked, analyst=frame.analyst())
+            clusters.undo(layout, asked, analyst=frame.analyst())
             st.rerun()
 
 
@@ -74,7 +74,7 @@ def _inspected(layout: Layout, run_id: str, found: Inspected) -> None:
     with table:
         chosen = _table(found)
     with figure:
-        where = cluster_figures.map_of(cluster_map.on_map(layout, found, chosen.name))
+        where = map_of(clusters.on_map(layout, found, chosen.name))
         st.plotly_chart(where, key="cluster-map", config={"displaylogo": False, "scrollZoom": True})
     _one(layout, run_id, found, chosen)
 
@@ -169,15 +169,15 @@ def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> 
         _button(
             f"Accept ({chosen.n_open:,})", "accept", ":material/check:", chosen.n_open == 0 or chosen.state == "accepted",
             "Its unlabeled buildings count as positives in the next run. They get no label, and are in no count or export.",
-            lambda: cluster_acts.accept(layout, run_id, found, chosen.name, analyst=who),
+            lambda: clusters.accept(layout, run_id, found, chosen.name, analyst=who),
         )  # fmt: skip
         _button(
             "Reject", "reject", ":material/close:", chosen.state == "rejected", "It is not damage; nothing is labeled by this.",
-            lambda: cluster_acts.reject(layout, run_id, found, chosen.name, analyst=who),
+            lambda: clusters.reject(layout, run_id, found, chosen.name, analyst=who),
         )  # fmt: skip
         _button(
             "Split", "split", ":material/call_split:", chosen.size < 2, "In two, by two means within it.",
-            lambda: cluster_acts.split(layout, run_id, found, chosen.name, analyst=who),
+            lambda: clusters.split(layout, run_id, found, chosen.name, analyst=who),
         )  # fmt: skip
         _merge(layout, run_id, found, chosen, who)
 
@@ -189,9 +189,30 @@ def _merge(layout: Layout, run_id: str, found: Inspected, chosen: Cluster, who: 
     )
     _button(
         "Merge", "merge", ":material/call_merge:", other is None, "Makes one cluster of both.",
-        lambda: cluster_acts.merge(layout, run_id, found, chosen.name, str(other), analyst=who),
+        lambda: clusters.merge(layout, run_id, found, chosen.name, str(other), analyst=who),
     )  # fmt: skip
 
 
 def _button(label: str, key: str, icon: str, is_off: bool, words: str, act: Callable[[], object]) -> None:
     st.button(label, key=f"cluster-{key}", icon=icon, disabled=is_off, help=words, on_click=frame.does(act))
+
+
+COLOR, OTHERS = "#CC79A7", "#C8C8C8"
+_MANY = 5000
+
+
+def map_of(found: OnMap) -> go.Figure:
+    """Draw buildings as dots in grid pixels, y down."""
+    figure = go.Figure()
+    size = 3 if len(found.own) + len(found.others) > _MANY else 6
+    for name, xy, color in (("other buildings", found.others, OTHERS), ("this cluster", found.own, COLOR)):
+        figure.add_trace(
+            go.Scattergl(
+                x=xy[:, 0], y=xy[:, 1], mode="markers", name=name, hoverinfo="skip", marker={"size": size, "color": color}
+            )
+        )
+    figure.update_layout(
+        height=300, margin={"l": 0, "r": 0, "t": 8, "b": 0}, dragmode="pan", xaxis={"visible": False},
+        yaxis={"visible": False, "autorange": "reversed", "scaleanchor": "x"}, legend={"orientation": "h"},
+    )  # fmt: skip
+    return figure

@@ -9,10 +9,10 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.project.layout import Layout
-from pu_geo.services.explore import discovering, naming
+from pu_geo.services.explore import discovering
 from pu_geo.services.explore.discovering import Group, Proposal
 from pu_geo.ui import frame
-from pu_geo.ui.components import quiet_jobs
+from pu_geo.ui.components import job_card
 
 N_CHIPS, CHIP_PX = 12, 74
 _AS_SUGGESTED = 0
@@ -30,7 +30,7 @@ def draw(layout: Layout, run_id: str | None = None) -> None:
         "A group is a guess until you have looked at it. Once named, it is offered on Annotate and exported as discovered_type."
     )
     _draw_start(layout)
-    is_active = quiet_jobs.watch(layout, discovering.DISCOVER_TASKS)
+    is_active = job_card.watch_unless_done(layout, discovering.DISCOVER_TASKS)
     known = discovering.all_ids(layout)
     if not known:
         if not is_active:
@@ -83,7 +83,7 @@ def _draw_proposal(layout: Layout, found: Proposal) -> None:
         words, back = st.columns([5, 2], vertical_alignment="center")
         words.caption(f"Group {group.title}, {discovering.counted(len(group.building_ids), 'building')}, was dropped.")
         if back.button("Put back", key=f"back-{found.id}-{group.title}", icon=":material/undo:"):
-            _act(partial(naming.put_back, layout, found.id, group.numbers[0], analyst=frame.analyst()))
+            _act(partial(discovering.put_back, layout, found.id, group.numbers[0], analyst=frame.analyst()))
 
 
 def _draw_curve(found: Proposal) -> None:
@@ -110,14 +110,14 @@ def _draw_acts(layout: Layout, found: Proposal) -> None:
     )  # fmt: skip
     if merge.button("Merge", icon=":material/merge:", disabled=len(chosen) < 2, key=f"merge-now-{found.id}"):
         numbers = [by_title[title].numbers[0] for title in chosen]
-        _act(lambda: naming.merge_groups(layout, found.id, numbers, analyst=frame.analyst()))
-    last, key = naming.last_act(layout, found.id), f"types-undo-asked-{found.id}"
+        _act(lambda: discovering.merge_groups(layout, found.id, numbers, analyst=frame.analyst()))
+    last, key = discovering.last_act(layout, found.id), f"types-undo-asked-{found.id}"
     undo.button(
         "Undo", icon=":material/undo:", key=f"types-undo-{found.id}", help="Takes the last name, merger or drop back.",
         disabled=last is None, on_click=st.session_state.update, args=({key: last},),
     )  # fmt: skip
     if asked := st.session_state.pop(key, None):  # what the page showed when it was clicked
-        _act(lambda: naming.undo(layout, found.id, decision=asked, analyst=frame.analyst()))
+        _act(lambda: discovering.undo(layout, found.id, decision=asked, analyst=frame.analyst()))
 
 
 def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
@@ -129,9 +129,9 @@ def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
         with buttons.container(horizontal=True, horizontal_alignment="right"):
             _draw_name(layout, found, group)
             if len(group.numbers) > 1 and st.button("Split", icon=":material/call_split:", key=f"split-{key}"):
-                _act(lambda: naming.split_group(layout, found.id, number, analyst=frame.analyst()))
+                _act(lambda: discovering.split_group(layout, found.id, number, analyst=frame.analyst()))
             if st.button("Drop", icon=":material/close:", key=f"drop-{key}", help="Puts it aside; it can be put back."):
-                _act(lambda: naming.drop_group(layout, found.id, number, analyst=frame.analyst()))
+                _act(lambda: discovering.drop_group(layout, found.id, number, analyst=frame.analyst()))
         st.caption(_facts_words(group))
         if group.central:
             st.image(discovering.pictures(layout, found.id, group.central[:N_CHIPS]), width=CHIP_PX)
@@ -149,9 +149,9 @@ def _draw_name(layout: Layout, found: Proposal, group: Group) -> None:
         st.caption("Offered on Annotate from now on, and exported. A name that another group has joins the two.")
         if st.form_submit_button("Save"):
             if name.strip():
-                _act(lambda: naming.name_group(layout, found.id, number, name, analyst=frame.analyst()))
+                _act(lambda: discovering.name_group(layout, found.id, number, name, analyst=frame.analyst()))
             else:
-                _act(lambda: naming.unname_group(layout, found.id, number, analyst=frame.analyst()))
+                _act(lambda: discovering.unname_group(layout, found.id, number, analyst=frame.analyst()))
 
 
 def _facts_words(group: Group) -> str:

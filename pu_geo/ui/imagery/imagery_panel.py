@@ -1,19 +1,19 @@
-"""The three steps of the Imagery screen: scenes, buildings, chips. Each shows what is here; what adds to it is folded away."""
+"""The Imagery screen: whether the scene pair is usable, and three steps, scenes, buildings, chips. Each shows what is here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
+from typing import Any
 
 import streamlit as st
 
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
-from pu_geo.services.imagery import outlines, preparation
-from pu_geo.services.imagery.outlines import Outlines
-from pu_geo.services.imagery.preparation import Overview
+from pu_geo.services.imagery import preparation, scene_pair
+from pu_geo.services.imagery.preparation import Outlines, Overview
 from pu_geo.services.imagery.scene_pair import Pair
 from pu_geo.ui import frame
-from pu_geo.ui.imagery import pair_panel
 
 _MAX_MB = 50
 _PICTURES = ["tif", "tiff", "png", "jpg", "jpeg"]
@@ -21,10 +21,11 @@ _BESIDE = ["tfw", "tifw", "pgw", "pngw", "jgw", "jpgw", "jpegw", "wld", "prj", "
 _VECTORS = ["geojson", "json", "gpkg", "zip", "fgb", "parquet", "geoparquet", "csv"]
 _FORMATS = "GeoJSON, GeoPackage, shapefile (.zip), FlatGeobuf, GeoParquet, CSV with WKT, or xBD labels."
 _MOST_ACCOUNTS = 8
+_MOST_NAMED = 6
 
 
 def next_step(overview: Overview, pair: Pair) -> None:
-    """Say what to do next, in one line."""
+    """Draw what to do next, in one line."""
     has = {scene.role for scene in overview.scenes}
     if "post" not in has:
         words = "Next: add the post-event scene. It gives the project its coordinate system; a pre-event scene helps a lot."
@@ -43,7 +44,7 @@ def next_step(overview: Overview, pair: Pair) -> None:
 
 
 def notes(job: JobView) -> None:
-    """Say in a job's card what it left out or chose; accounts of footprints are shown with the buildings."""
+    """Draw in a job's card what it left out or chose; accounts of footprints are shown with the buildings."""
     if job.state == "done" and job.task in ("add_xbd", "add_aoi"):
         for note in job.result.get("notes", ()):
             st.caption(frame.plain(note))
@@ -59,7 +60,7 @@ def scenes(layout: Layout, overview: Overview, is_running: bool) -> None:
     with st.container(border=True):
         _head("1 · Scenes", " · ".join(f"{n} {role}" for role, n in counts if n))
         if overview.scenes:
-            pair_panel.table(layout, overview)
+            _scene_table(layout, overview)
         with st.expander("Add scenes", expanded=not overview.scenes, icon=":material/add_photo_alternate:"):
             paths, upload, xbd = st.tabs(["By path", "Upload small files", "xBD folder"])
             with paths:
@@ -129,7 +130,7 @@ def _scene_uploads(layout: Layout, is_running: bool) -> None:
     st.caption(f"Up to {_MAX_MB} MB each; they are copied into the project. Larger files: by path.")
     if st.button("Add these scenes", type="primary", disabled=is_running or not files):
         with frame.show_errors():
-            kept = outlines.keep_uploads(layout, files)
+            kept = preparation.keep_uploads(layout, files)
             pictures = [path for path in kept if path.rsplit(".", 1)[-1].lower() in _PICTURES]
             _empty("scene-files")
             _start_scenes(layout, pictures if role == "pre" else [], pictures if role == "post" else [])
@@ -155,7 +156,7 @@ def buildings(layout: Layout, overview: Overview, here: Outlines, is_running: bo
             return
         _accounts(here)
         if here.aoi is not None:
-            known = outlines.last_aoi_words(layout) or f"Limited to the area of interest {here.aoi.source}."
+            known = preparation.last_aoi_words(layout) or f"Limited to the area of interest {here.aoi.source}."
             st.caption(f":material/crop_free: {frame.plain(known)}")
         with st.expander("Add footprints", expanded=not overview.n_buildings, icon=":material/add_home:"):
             paths, upload, grid = st.tabs(["By path", "Upload a small file", "No outlines? Lay a grid"])
@@ -175,7 +176,7 @@ def buildings(layout: Layout, overview: Overview, here: Outlines, is_running: bo
 
 def _accounts(here: Outlines) -> None:
     """Draw what became of each file: features in it = kept + repaired + dropped."""
-    if not here.intakes:
+    if not here.imports:
         return
     st.dataframe(
         [
@@ -188,14 +189,14 @@ def _accounts(here: Outlines) -> None:
                 "+ dropped": one.n_dropped,
                 "Why dropped": ", ".join(f"{n:,} {reason}" for reason, n in one.dropped.items()),
             }
-            for one in here.intakes[:_MOST_ACCOUNTS]
+            for one in here.imports[:_MOST_ACCOUNTS]
         ],
         hide_index=True,
         key="accounts",
         column_config={"Added": st.column_config.TextColumn("Added (UTC)")},
     )
-    if here.intakes[0].notes:
-        st.caption(f"{frame.plain(here.intakes[0].file)}: {frame.plain(' '.join(here.intakes[0].notes))}")
+    if here.imports[0].notes:
+        st.caption(f"{frame.plain(here.imports[0].file)}: {frame.plain(' '.join(here.imports[0].notes))}")
 
 
 def _footprint_path(layout: Layout, is_running: bool) -> None:
@@ -210,7 +211,7 @@ def _footprint_upload(layout: Layout, is_running: bool) -> None:
     files = _uploader(_FORMATS, _VECTORS, "footprint-file")
     if st.button("Add this file", type="primary", disabled=is_running or not files):
         with frame.show_errors():
-            kept = outlines.keep_uploads(layout, files)
+            kept = preparation.keep_uploads(layout, files)
             _empty("footprint-file")
             _start_footprints(layout, kept[0], st.session_state.get("footprint_crs", "").strip())
 
@@ -237,15 +238,15 @@ def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
     with st.container(horizontal=True):
         if st.button("Replace the area" if here.aoi else "Set the area", disabled=is_running or not (path or text)):
             with frame.show_errors():
-                outlines.start_adding_aoi(layout, path="".join(preparation.paths_in(path)[:1]), text=text)
+                preparation.start_adding_aoi(layout, path="".join(preparation.paths_in(path)[:1]), text=text)
                 st.rerun()
         if here.aoi is not None and st.button("Take it away", disabled=is_running):
             with frame.show_errors():
-                outlines.remove_aoi(layout)
+                preparation.remove_aoi(layout)
                 st.rerun()
         if here.aoi_before is not None and st.button(f"Put back {here.aoi_before.source[:40]}", disabled=is_running):
             with frame.show_errors():
-                outlines.put_back_aoi(layout)
+                preparation.put_back_aoi(layout)
                 st.rerun()
 
 
@@ -286,3 +287,82 @@ def _alignment(layout: Layout, known: str, is_running: bool) -> None:
                 preparation.start_aligning(layout)
                 st.rerun()
         st.caption(f"Aligned: {known}." if known else "Pre and post may be meters apart; align them before chips are cut.")
+
+
+# The scene pair
+
+
+def verdict(pair: Pair, overview: Overview) -> None:
+    """Draw whether the pair is usable, and its figures; nothing before there is a post scene."""
+    if not pair.checks:
+        return
+    worries = [f"**{check.name}: {check.value}.** {check.worry}" for check in pair.checks if check.worry]
+    what = "pair" if any(scene.role == "pre" for scene in overview.scenes) else "post image"
+    is_measured = what == "post image" or pair.shift
+    with st.container(border=True):
+        if worries:
+            st.markdown(f":orange[:material/warning:] **Look at this before you rely on the {what}**")
+            st.markdown("\n".join(f"- {worry}" for worry in worries))
+        elif not is_measured:
+            st.markdown(":blue[:material/info:] **The pair fits so far.** How far apart it is shows once it is aligned.")
+        else:
+            st.markdown(f":green[:material/check_circle:] **The {what} is usable**")
+        with st.container(horizontal=True, gap="medium"):
+            for check in pair.checks:
+                st.metric(check.name, check.value, help=check.words or None, width="content")
+
+
+def _scene_table(layout: Layout, overview: Overview) -> None:
+    """Draw the scenes, one a row, with dates that can be changed, and what is done to each as it is read."""
+    days = {scene.scene_id: _day(scene.date) for scene in overview.scenes}
+    rows: list[dict[str, Any]] = [
+        {
+            "Scene": scene.scene_id,
+            "File": "/".join(scene.path.split("/")[-2:]),
+            "Date": days[scene.scene_id],
+            "Pixel (m)": round(scene.gsd_m, 3),
+            "Size (px)": f"{scene.width:,} x {scene.height:,}",
+            "System": scene.place if scene.crs.startswith("ENGCRS[") else scene.crs[:40],
+            "Bands": f"{scene.bands} {scene.dtype}, RGB {'-'.join(map(str, scene.rgb))}",
+        }
+        for scene in overview.scenes
+    ]
+    if any(scene.place for scene in overview.scenes):
+        rows = [{**row, "Placed by": scene.place} for row, scene in zip(rows, overview.scenes, strict=True)]
+    edited = st.data_editor(
+        rows,
+        key=f"scenes-{hash(tuple(days.items()))}",
+        hide_index=True,
+        placeholder="not known",
+        disabled=[name for name in rows[0] if name != "Date"],
+        column_config={"Date": st.column_config.DateColumn("Date ✎", help="Double-click to change it; exports carry it.")},
+    )
+    now = {row["Scene"]: _day(row["Date"]) for row in edited}  # comes back as text where no scene had a date
+    _repairs(overview)
+    changed = {name: day for name, day in now.items() if day != days[name]}
+    if changed:
+        with frame.show_errors():
+            scene_pair.set_dates(layout, changed)
+            st.rerun()
+
+
+def _repairs(overview: Overview) -> None:
+    """Draw what is done to scenes as they are read, those together to which the same is done."""
+    names_of: dict[str, list[str]] = {}
+    for name, words in scene_pair.repairs(overview.scenes, overview.grid).items():
+        names_of.setdefault(words, []).append(name)
+    repairs = " · ".join(f"{_some(names)} {words}" for words, names in names_of.items())
+    st.caption(f"How they are read: {frame.plain(repairs)}.")
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_MOST_NAMED])} and {more} more"
+
+
+def _day(given: object) -> date | None:
+    """Return the day of a date or of an ISO 8601 text; None where it is not known or cannot be read."""
+    try:
+        return date.fromisoformat(str(given)[:10])
+    except ValueError:
+        return None

@@ -8,9 +8,9 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.project.model_files import SUFFIX
-from pu_geo.services.imagery import outlines
+from pu_geo.services.imagery import preparation
 from pu_geo.services.train import models
-from pu_geo.services.train.run_names import run_name
+from pu_geo.services.train.training import run_name
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 
@@ -54,7 +54,7 @@ def _use(layout: Layout) -> None:
         given = st.file_uploader("Model file", type=["zip"], max_upload_size=_MAX_MB, key="model-upload")
     if st.button("Score all buildings by it", disabled=not (path.strip() or given), key="apply-model"):
         with frame.show_errors():
-            kept = [path] if given is None else outlines.keep_uploads(layout, [(given.name, given.getbuffer())])
+            kept = [path] if given is None else preparation.keep_uploads(layout, [(given.name, given.getbuffer())])
             models.start_apply(layout, kept[0])
             st.rerun()
     st.caption("Makes a run. It needs chips of the model's bands and size, and learns nothing from your answers.")

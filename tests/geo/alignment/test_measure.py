@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from rasterio.transform import Affine
 
 from pu_geo.errors import JobCancelled
-from pu_geo.geo.alignment import edge_matching, measure
-from pu_geo.geo.alignment.edge_views import HeldEdges
+from pu_geo.geo.alignment import edges, measure
+from pu_geo.geo.alignment.edges import HeldEdges
 from pu_geo.geo.alignment.measure import Shifts, estimate_shifts, metres_per_px
 from pu_geo.geo.chips import chip_windows
-from pu_geo.geo.raster import Mosaic, describe, project_grid
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.vector.footprints import read_footprints
 from pu_geo.records import Grid, Scene
 from pu_geo.services.imagery import scene_pair
@@ -204,9 +206,9 @@ def test_a_match_at_the_border_of_the_search_is_not_trusted() -> None:
     # The best fit lies at the largest shift to the left: where it truly lies nobody knows.
     surface = np.zeros((2, 13, 13), np.float32)
     surface[0, 6, 0], surface[1, 6, 1] = 9, 9
-    shifts, heights = edge_matching.peaks(surface)
-    assert edge_matching.trust(heights).tolist() == [1, 1]
-    assert edge_matching.at_border(shifts, 6)[:, 0].tolist() == [True, False]
+    shifts, heights = edges.peaks(surface)
+    assert edges.trust(heights).tolist() == [1, 1]
+    assert edges.at_border(shifts, 6)[:, 0].tolist() == [True, False]
 
 
 @pytest.mark.slow

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import shapely
 
-from pu_geo.geo.export.class_profiles import PROFILES, with_classes
-from pu_geo.geo.export.codebook import FIELDS, fields_of, write_side_files
+from pu_geo.geo.export.codebook import FIELDS, PROFILES, fields_of, with_classes, write_side_files
 from pu_geo.geo.export.exporters import EXPORTERS
 from pu_geo.records import DamageMap
 

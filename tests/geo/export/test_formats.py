@@ -17,7 +17,8 @@ import pytest
 import shapely
 from pyproj import CRS
 
-from pu_geo.geo.export.exporters import EXPORTERS, to_crs84
+from pu_geo.geo.export.exporters import EXPORTERS
+from pu_geo.geo.export.geometry import to_crs84
 from pu_geo.records import DamageMap
 
 Columns = dict[str, list[object]]
@@ -222,8 +223,11 @@ def test_parquet_says_what_its_geometry_is(tmp_path: Path) -> None:
 def rows_of(path: Path) -> list[dict[str, str]]:
     assert path.read_bytes().startswith(b"\xef\xbb\xbf")
     with path.open(encoding="utf-8-sig", newline="") as file:
-        csv.field_size_limit(2_000_000)
-        return list(csv.DictReader(file))
+        limit = csv.field_size_limit(2_000_000)
+        try:
+            return list(csv.DictReader(file))
+        finally:
+            csv.field_size_limit(limit)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -14,7 +14,8 @@ from geo_parts import ORIGIN, pattern
 from rasterio.transform import Affine
 
 from pu_geo.errors import JobCancelled
-from pu_geo.geo.raster import Mosaic, project_grid
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.quicklooks import NO_DATA_GREY, build_pyramid, footprint_geometry
 from pu_geo.records import Grid, Scene
 

@@ -19,8 +19,8 @@ import shapely
 from small_parts import REPOSITORY
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
-from pu_geo.geo import raster
-from pu_geo.geo.readers import child_main, child_process, in_child, xbd
+from pu_geo.geo.raster import scene_files
+from pu_geo.geo.readers import child_process, in_child, xbd
 from pu_geo.geo.vector import footprints
 from pu_geo.records import Grid
 
@@ -48,7 +48,7 @@ def outlines(n: int) -> list[tuple[object, dict[str, object]]]:
 @pytest.mark.parametrize(("dtype", "bands"), [("uint8", None), ("uint16", (4, 2, 1)), ("float32", None)])
 def test_a_scene_is_described_as_without_a_child(write_tif: Write, dtype: str, bands: tuple[int, int, int] | None) -> None:
     path = write_tif("a", picture(4, dtype), alpha="NO", photometric="MINISBLACK")
-    expected = raster.describe(path, "pre", "pre-7", bands=bands)
+    expected = scene_files.describe(path, "pre", "pre-7", bands=bands)
     found = in_child.describe(path, "pre", "pre-7", bands=bands)
     assert found == expected
     assert [type(value) for value in vars(found).values()] == [type(value) for value in vars(expected).values()]
@@ -75,7 +75,7 @@ def test_footprints_are_read_as_without_a_child(write_json: Write) -> None:
 def test_a_refusal_comes_over_whole(write: str, write_tif: Write, write_json: Write) -> None:
     if write == "tif":
         path = write_tif("a", picture(2))
-        reads = [lambda: raster.describe(path, "post", "a"), lambda: in_child.describe(path, "post", "a")]
+        reads = [lambda: scene_files.describe(path, "post", "a"), lambda: in_child.describe(path, "post", "a")]
     else:
         path = write_json([({"type": "Point", "coordinates": [1, 2]}, {})])
         reads = [lambda: footprints.read_footprints(path, GRID), lambda: in_child.read_footprints(path, GRID)]
@@ -229,7 +229,7 @@ def test_an_answer_that_is_too_large_is_not_taken_over(write_json: Write, monkey
 )
 def test_the_child_limits_itself(tmp_path: Path, limit: str, small: int, code: str, words: str) -> None:
     limits = {**asdict(in_child.SCENES), limit: small}
-    program = f"import resource; from pu_geo.geo import child_main; child_main._limit({limits!r})\n"
+    program = f"import resource; from pu_geo.geo.readers import child_process; child_process._limit({limits!r})\n"
     program += f"assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0\n{code}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == (1 if words else -signal.SIGXCPU)
@@ -239,7 +239,7 @@ def test_the_child_limits_itself(tmp_path: Path, limit: str, small: int, code: s
 def test_without_limits_the_clock_alone_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows: importing it fails
-    child_main._limit(asdict(in_child.SCENES))
+    child_process._limit(asdict(in_child.SCENES))
 
 
 def test_a_child_that_is_stopped_leaves_no_file_behind(
@@ -275,8 +275,8 @@ def test_a_reader_loads_no_library_that_it_does_not_need(
     else:
         path, arguments = write_json(outlines(2), crs=CRS_MEMBER), {"grid": asdict(GRID), "source": "user", "crs": None}
     code = (
-        "import sys; from pathlib import Path; from pu_geo.geo import child_main\n"
-        f"child_main.READERS[{reader!r}](Path({str(path)!r}), {arguments!r})\n"
+        "import sys; from pathlib import Path; from pu_geo.geo.readers import child_process\n"
+        f"child_process.READERS[{reader!r}](Path({str(path)!r}), {arguments!r})\n"
         f"print(sorted(set({unwanted!r}) & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -286,7 +286,6 @@ def test_a_reader_loads_no_library_that_it_does_not_need(
 def test_files_of_other_people_are_read_by_the_child_alone() -> None:
     """Outside the child, nobody may call the readers that work in their own process."""
     readers = {
-        "pu_geo.geo.raster.describe",
         "pu_geo.geo.raster.scene_files.describe",
         "pu_geo.geo.readers.footprint_files.load_features",
         "pu_geo.geo.readers.xbd.place_of",
@@ -294,7 +293,7 @@ def test_files_of_other_people_are_read_by_the_child_alone() -> None:
     readers |= {f"pu_geo.geo.vector.footprints.{name}" for name in ("read_footprints", "describe_footprints")}
     calling = []
     for path in sorted((REPOSITORY / "pu_geo").rglob("*.py")):
-        if "node_modules" in path.parts or path.name in ("footprints.py", "places.py", "raster.py"):
+        if "node_modules" in path.parts or path.name in ("footprints.py", "scene_files.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module:
@@ -314,14 +313,14 @@ def test_a_limit_that_a_system_does_not_take_is_left_out(monkeypatch: pytest.Mon
         taken.append(limit)
 
     monkeypatch.setattr(resource, "setrlimit", refuse_memory)
-    child_main._limit(asdict(in_child.SCENES))
+    child_process._limit(asdict(in_child.SCENES))
     assert {resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE} == set(taken)
 
 
 def test_the_settings_of_the_child_reach_it() -> None:
     env = {**os.environ, **child_process._SETTINGS}
     code = (
-        "from pu_geo.geo import raster; import rasterio\nwith rasterio.Env() as env:\n"
+        "import pu_geo.geo.raster.guard; import rasterio\nwith rasterio.Env() as env:\n"
         "    print(sorted({'VRT', 'WMS', 'HTTP', 'WCS', 'GTiff', 'PNG', 'JPEG'} & set(env.drivers())))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)

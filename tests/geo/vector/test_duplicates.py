@@ -12,7 +12,8 @@ import shapely
 from numpy.typing import NDArray
 from small_parts import square_table
 
-from pu_geo.geo.raster import describe, project_grid
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.vector.duplicates import twins, without_known, without_twins
 from pu_geo.geo.vector.footprints import read_footprints
 from pu_geo.records import FootprintTable

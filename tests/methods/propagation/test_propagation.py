@@ -14,8 +14,8 @@ from pu_geo.analysis import estimates, metrics
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.cards.propagation import PropagationSettings
-from pu_geo.methods.propagation import propagation, regressions
-from pu_geo.methods.propagation.network import PropagatedModel, roots_of, whitening
+from pu_geo.methods.propagation import propagation
+from pu_geo.methods.propagation.propagation import PropagationModel, roots_of, whitening
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.run import Run
 
@@ -44,7 +44,7 @@ def event(
     return PUData(FeatureViews(views), classes == 1, np.zeros(n, np.bool_), classes.astype(np.int64)), truth
 
 
-def trained(data: PUData, seed: int = 0, **values: Any) -> tuple[PropagatedModel, dict[str, object]]:
+def trained(data: PUData, seed: int = 0, **values: Any) -> tuple[PropagationModel, dict[str, object]]:
     told: list[dict[str, object]] = []
     run = Run(CPU, seed, report=lambda values: told.append(dict(values)))
     return propagation.fit(data, PropagationSettings(**values), run), told[-1]
@@ -116,20 +116,6 @@ def test_buildings_called_not_damaged_are_learned_from() -> None:
     assert found[0] > found[1]
 
 
-def test_left_out_chips_teach_nothing_and_are_scored() -> None:
-    data, _ = event(0.1)
-    out = np.zeros(1200, np.bool_)
-    out[-100:] = True
-    views = np.array(data.inputs.array)
-    scores = []
-    for value in (views[:, -100:].copy(), np.full_like(views[:, -100:], 500)):
-        views[:, -100:] = value
-        is_positive = data.is_positive & ~out
-        model, _ = trained(PUData(FeatureViews(views.copy()), is_positive, out))
-        scores.append(model.score(views)[:1100])
-    np.testing.assert_array_equal(*scores)
-
-
 def test_few_anchors_do_nearly_as_well() -> None:
     data, truth = event(0.5)
     every, some = (
@@ -139,7 +125,7 @@ def test_few_anchors_do_nearly_as_well() -> None:
 
 
 def test_very_many_unlabeled_are_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regressions, "MOST_UNLABELED", 200)
+    monkeypatch.setattr(propagation, "MOST_UNLABELED", 200)
     data, truth = event(0.1)
     run = Run(CPU)
     model = propagation.fit(data, QUICK, run)

@@ -15,7 +15,7 @@ from pu_geo.project import decisions, labels, pseudo_positives, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import auditing
-from pu_geo.services.explore import cluster_acts, clusters
+from pu_geo.services.explore import clusters
 from pu_geo.tasks.explore.cluster import cluster
 
 
@@ -50,9 +50,7 @@ def test_two_means_of_the_run_are_there_at_once(explored: Layout) -> None:
 
 def test_an_audit_tells_how_much_of_a_cluster_is_damaged(audited: Layout) -> None:
     own, other = clusters.inspect(audited, RUN, "two").clusters
-    assert own.damaged is not None
     assert own.damaged > 0.9  # all clicks are here
-    assert other.high is not None
     assert other.damaged == 0 < other.high < 0.2
 
 
@@ -90,66 +88,66 @@ def test_examples_are_nearest_to_the_center_at_the_border_and_of_high_score(expl
 def test_accepting_adds_the_unlabeled_and_undo_takes_them_away(explored: Layout) -> None:
     found = clustered(explored)
     name = found.clusters[0].name
-    assert cluster_acts.next_run(explored).words == "next run: 8 positives + 0 accepted"
-    assert cluster_acts.accept(explored, RUN, found, name, analyst="ann") == 12
-    assert cluster_acts.next_run(explored).words == "next run: 8 positives + 12 accepted"
+    assert clusters.next_run(explored).words == "next run: 8 positives + 0 accepted"
+    assert clusters.accept(explored, RUN, found, name, analyst="ann") == 12
+    assert clusters.next_run(explored).words == "next run: 8 positives + 12 accepted"
     assert clusters.inspect(explored, RUN, "many").clusters[0].state == "accepted"
-    assert cluster_acts.effect(explored) is not None
+    assert clusters.effect(explored) is not None
     with store.connect(explored) as db:
         said = labels.current_labels(db)
         assert len(said) == 8  # nothing is labeled by it
         labels.append(db, [LabelOp("later", "b76", "not_damaged")], analyst="ann", screen="map")
-    told = cluster_acts.next_run(explored)
+    told = clusters.next_run(explored)
     assert (told.n_accepted, told.n_overruled, told.n_not_damaged) == (11, 1, 1)
-    (past,) = cluster_acts.history(explored)
+    (past,) = clusters.history(explored)
     assert past.words.endswith(f"run {RUN})")
-    assert cluster_acts.undo(explored, past.decision, analyst="ann") == f"cluster {name} accepted, 12 buildings"
-    assert cluster_acts.next_run(explored).n_accepted == 0
-    assert cluster_acts.history(explored) == []
+    assert clusters.undo(explored, past.decision, analyst="ann") == f"cluster {name} accepted, 12 buildings"
+    assert clusters.next_run(explored).n_accepted == 0
+    assert clusters.history(explored) == []
 
 
 def test_undo_takes_back_the_decision_that_was_seen_and_no_other(explored: Layout) -> None:
     found = clustered(explored)
     first, second = (one.name for one in found.clusters[:2])
-    cluster_acts.accept(explored, RUN, found, first, analyst="ann")
-    (seen,) = cluster_acts.history(explored)
-    cluster_acts.accept(explored, RUN, found, second, analyst="bob")
-    assert "cluster" in cluster_acts.undo(explored, seen.decision, analyst="ann")
-    (left,) = cluster_acts.history(explored)
+    clusters.accept(explored, RUN, found, first, analyst="ann")
+    (seen,) = clusters.history(explored)
+    clusters.accept(explored, RUN, found, second, analyst="bob")
+    assert "cluster" in clusters.undo(explored, seen.decision, analyst="ann")
+    (left,) = clusters.history(explored)
     assert f"cluster {second} accepted" in left.words
     for gone in (seen.decision, 99):
         with pytest.raises(ProjectError, match="stands no more"):
-            cluster_acts.undo(explored, gone, analyst="ann")
+            clusters.undo(explored, gone, analyst="ann")
 
 
 def test_rejecting_takes_back_what_was_accepted(explored: Layout) -> None:
     found = clustered(explored)
     name = found.clusters[0].name
-    cluster_acts.accept(explored, RUN, found, name, analyst="ann")
-    assert cluster_acts.reject(explored, RUN, found, name, analyst="bob") == 12
-    assert cluster_acts.next_run(explored).n_accepted == 0
+    clusters.accept(explored, RUN, found, name, analyst="ann")
+    assert clusters.reject(explored, RUN, found, name, analyst="bob") == 12
+    assert clusters.next_run(explored).n_accepted == 0
     assert clusters.inspect(explored, RUN, "many").clusters[0].state == "rejected"
-    cluster_acts.undo(explored, cluster_acts.history(explored)[0].decision, analyst="ann")
-    assert cluster_acts.next_run(explored).n_accepted == 12
+    clusters.undo(explored, clusters.history(explored)[0].decision, analyst="ann")
+    assert clusters.next_run(explored).n_accepted == 12
 
 
 def test_split_and_merge_change_the_clusters_and_can_be_undone(explored: Layout) -> None:
     found = clusters.inspect(explored, RUN, "two")
-    first, second = cluster_acts.split(explored, RUN, found, "other", analyst="ann")
+    first, second = clusters.split(explored, RUN, found, "other", analyst="ann")
     now = clusters.inspect(explored, RUN, "two")
     assert {one.name for one in now.clusters} == {"positives", first, second}
     assert sum(one.size for one in now.clusters) == N
     for name in (first, second):  # of three groups that lie apart, each side holds one whole
         assert np.bincount(groups()[now.rows_of(name)], minlength=4).max() == 20
-    merged = cluster_acts.merge(explored, RUN, now, first, "positives", analyst="ann")
+    merged = clusters.merge(explored, RUN, now, first, "positives", analyst="ann")
     after = clusters.inspect(explored, RUN, "two")
     assert set(after.rows_of(merged).tolist()) == {*now.rows_of(first).tolist(), *now.rows_of("positives").tolist()}
     with pytest.raises(ProjectError, match="no cluster 'other' any more"):
-        cluster_acts.accept(explored, RUN, after, "other", analyst="ann")
+        clusters.accept(explored, RUN, after, "other", analyst="ann")
     with pytest.raises(ProjectError, match="with itself"):
-        cluster_acts.merge(explored, RUN, after, merged, merged, analyst="ann")
+        clusters.merge(explored, RUN, after, merged, merged, analyst="ann")
     for _ in range(2):
-        cluster_acts.undo(explored, cluster_acts.history(explored)[0].decision, analyst="ann")
+        clusters.undo(explored, clusters.history(explored)[0].decision, analyst="ann")
     again = clusters.inspect(explored, RUN, "two")
     np.testing.assert_array_equal(again.part, found.part)
     assert list(again.names) == ["other", "positives"]
@@ -158,11 +156,11 @@ def test_split_and_merge_change_the_clusters_and_can_be_undone(explored: Layout)
 def test_another_clustering_forgets_splits_but_not_what_was_accepted(explored: Layout) -> None:
     found = clustered(explored)
     name = found.clusters[0].name
-    cluster_acts.accept(explored, RUN, found, name, analyst="ann")
-    cluster_acts.split(explored, RUN, found, name, analyst="ann")
+    clusters.accept(explored, RUN, found, name, analyst="ann")
+    clusters.split(explored, RUN, found, name, analyst="ann")
     again = clustered(explored, k=3)
     assert len(again.clusters) == 3
-    assert cluster_acts.next_run(explored).n_accepted == 12
+    assert clusters.next_run(explored).n_accepted == 12
 
 
 def say(layout: Layout, label: str, rows: list[int]) -> None:
@@ -198,23 +196,23 @@ def test_positives_that_came_later_are_none_that_were_kept(explored: Layout) -> 
 
 def test_effect_is_worked_out_once_for_the_same_answers(explored: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     fits = []
-    rank = cluster_acts.estimates.rank_with_estimate
+    rank = clusters.estimates.rank_with_estimate
     monkeypatch.setattr(
-        cluster_acts.estimates, "rank_with_estimate", lambda *args, **more: fits.append(1) or rank(*args, **more)
+        clusters.estimates, "rank_with_estimate", lambda *args, **more: fits.append(1) or rank(*args, **more)
     )
     found = clusters.inspect(explored, RUN, "two")
-    cluster_acts.accept(explored, RUN, found, "positives", analyst="ann")
-    first = cluster_acts.effect(explored)
+    clusters.accept(explored, RUN, found, "positives", analyst="ann")
+    first = clusters.effect(explored)
     assert first is not None
-    assert (cluster_acts.effect(explored), len(fits)) == (first, 2)
+    assert (clusters.effect(explored), len(fits)) == (first, 2)
     say(explored, "not_damaged", [5])
-    cluster_acts.effect(explored)
+    clusters.effect(explored)
     assert len(fits) == 4
 
 
 def test_every_decision_is_kept(explored: Layout) -> None:
     found = clusters.inspect(explored, RUN, "two")
-    cluster_acts.accept(explored, RUN, found, "positives", analyst="ann")
+    clusters.accept(explored, RUN, found, "positives", analyst="ann")
     with store.connect(explored) as db:
         (act,) = decisions.standing(db, pseudo_positives.KIND).values()
     assert act.facts["decision"] == "accept"

@@ -1,4 +1,4 @@
-"""Proposed groups as people see them, and what comes of naming, merging and dropping them, exports included."""
+"""Proposed groups as people see them, and what comes of discovering, merging and dropping them, exports included."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import decisions, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import teamwork
-from pu_geo.services.explore import discovering, naming
+from pu_geo.services.annotate import labeling
+from pu_geo.services.explore import discovering
 from pu_geo.services.explore.discovering import Group
 from pu_geo.tasks.damage_map.export import export
 from pu_geo.tasks.train.train import rank
@@ -79,9 +79,9 @@ def test_pictures_are_pre_above_post(layout: Layout) -> None:
 
 def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(layout: Layout, tmp_path: Path) -> None:
     rank(job_of(layout, "rank"))
-    naming.name_group(layout, KEPT, 1, " tarps ", analyst="ann")
+    discovering.name_group(layout, KEPT, 1, " tarps ", analyst="ann")
     assert named(layout) == {"tarps": IDS[8:14]}
-    assert teamwork.damage_types(layout)[-1] == "tarps"
+    assert labeling.damage_types(layout)[-1] == "tarps"
     with store.connect(layout) as db:
         hidden = LabelOp("n", "b9", "not_assessable", reason="cloud")
         whole = LabelOp("w", "b10", "not_damaged")
@@ -103,8 +103,8 @@ def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(la
 
 def test_tables_carry_the_guess_too(layout: Layout, tmp_path: Path) -> None:
     rank(job_of(layout, "rank"))
-    naming.name_group(layout, KEPT, 1, "mud", analyst="ann")
-    naming.name_group(layout, KEPT, 2, "tarps", analyst="ann")
+    discovering.name_group(layout, KEPT, 1, "mud", analyst="ann")
+    discovering.name_group(layout, KEPT, 2, "tarps", analyst="ann")
     for form in ("csv", "parquet", "gpkg"):
         export(job_of(layout, form), run_id="latest", format=form, out=str(tmp_path / f"map.{form}"))
     with (tmp_path / "map.csv").open(encoding="utf-8-sig", newline="") as file:
@@ -117,33 +117,33 @@ def test_tables_carry_the_guess_too(layout: Layout, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["destroyed", "Major", "no_visible_damage", " ", "x" * 61])
 def test_grades_and_what_is_no_name_are_refused(layout: Layout, name: str) -> None:
     with pytest.raises(ProjectError, match=r"is a grade|cannot be a name"):
-        naming.name_group(layout, KEPT, 1, name, analyst="ann")
+        discovering.name_group(layout, KEPT, 1, name, analyst="ann")
     assert named(layout) == {}
 
 
 def test_renaming_moves_and_a_shared_name_joins(layout: Layout) -> None:
-    naming.name_group(layout, KEPT, 1, "tarps", analyst="ann")
-    naming.name_group(layout, KEPT, 1, "blue tarps", analyst="ann")
+    discovering.name_group(layout, KEPT, 1, "tarps", analyst="ann")
+    discovering.name_group(layout, KEPT, 1, "blue tarps", analyst="ann")
     assert named(layout) == {"blue tarps": IDS[8:14]}
-    naming.name_group(layout, KEPT, 2, "blue tarps", analyst="ann")
+    discovering.name_group(layout, KEPT, 2, "blue tarps", analyst="ann")
     assert named(layout) == {"blue tarps": IDS[8:18]}
-    naming.unname_group(layout, KEPT, 1, analyst="ann")
+    discovering.unname_group(layout, KEPT, 1, analyst="ann")
     assert named(layout) == {"blue tarps": IDS[14:18]}
-    naming.name_group(layout, KEPT, 2, "blue tarps", analyst="ann")
+    discovering.name_group(layout, KEPT, 2, "blue tarps", analyst="ann")
     assert named(layout) == {"blue tarps": IDS[14:18]}
 
 
 def test_every_act_is_undone(layout: Layout) -> None:
     states = [(names(layout), named(layout))]
     acts = (
-        lambda: naming.name_group(layout, KEPT, 1, "tarps", analyst="ann"),
-        lambda: naming.merge_groups(layout, KEPT, [2, 1], analyst="ann"),
-        lambda: naming.name_group(layout, KEPT, 2, "mud", analyst="ann"),
-        lambda: naming.drop_group(layout, KEPT, 0, analyst="ann"),
-        lambda: naming.put_back(layout, KEPT, 0, analyst="ann"),
-        lambda: naming.split_group(layout, KEPT, 1, analyst="ann"),
-        lambda: naming.drop_group(layout, KEPT, 2, analyst="ann"),
-        lambda: naming.unname_group(layout, KEPT, 1, analyst="ann"),
+        lambda: discovering.name_group(layout, KEPT, 1, "tarps", analyst="ann"),
+        lambda: discovering.merge_groups(layout, KEPT, [2, 1], analyst="ann"),
+        lambda: discovering.name_group(layout, KEPT, 2, "mud", analyst="ann"),
+        lambda: discovering.drop_group(layout, KEPT, 0, analyst="ann"),
+        lambda: discovering.put_back(layout, KEPT, 0, analyst="ann"),
+        lambda: discovering.split_group(layout, KEPT, 1, analyst="ann"),
+        lambda: discovering.drop_group(layout, KEPT, 2, analyst="ann"),
+        lambda: discovering.unname_group(layout, KEPT, 1, analyst="ann"),
     )
     for act in acts:
         act()
@@ -155,63 +155,63 @@ def test_every_act_is_undone(layout: Layout) -> None:
     assert states[7][1] == {"mud": IDS[8:14]}
     assert states[8][1] == {}
     for before in states[-2::-1]:
-        assert naming.undo(layout, KEPT, analyst="bob")
+        assert discovering.undo(layout, KEPT, analyst="bob")
         assert (names(layout), named(layout)) == before
-    assert not naming.undo(layout, KEPT, analyst="bob")
+    assert not discovering.undo(layout, KEPT, analyst="bob")
 
 
 def test_a_dropped_group_is_kept_aside(layout: Layout) -> None:
-    naming.name_group(layout, KEPT, 3, "noise", analyst="ann")
-    naming.drop_group(layout, KEPT, 3, analyst="ann")
+    discovering.name_group(layout, KEPT, 3, "noise", analyst="ann")
+    discovering.drop_group(layout, KEPT, 3, analyst="ann")
     found = discovering.proposal(layout)
     assert [group.title for group in found.dropped] == ["4"]
     assert named(layout) == {}
 
 
 def test_a_name_moves_over_from_an_older_discovery(layout: Layout) -> None:
-    naming.name_group(layout, KEPT, 0, "tarps", analyst="ann")
+    discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
     discovered(layout, name="types-2")
-    naming.name_group(layout, "latest", 3, "tarps", analyst="ann")
+    discovering.name_group(layout, "latest", 3, "tarps", analyst="ann")
     assert named(layout) == {"tarps": ["b18"]}
     assert discovering.proposal(layout, KEPT).groups[0].name == ""
-    naming.undo(layout, "types-2", analyst="ann")
+    discovering.undo(layout, "types-2", analyst="ann")
     assert named(layout) == {"tarps": IDS[:8]}
 
 
 def test_undo_leaves_what_was_named_in_another_discovery(layout: Layout) -> None:
-    naming.name_group(layout, KEPT, 0, "tarps", analyst="ann")
+    discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
     discovered(layout, name="types-2")
-    naming.name_group(layout, "types-2", 3, "tarps", analyst="bob")
+    discovering.name_group(layout, "types-2", 3, "tarps", analyst="bob")
     with pytest.raises(ProjectError, match="'tarps' was decided anew since, by bob"):
-        naming.undo(layout, KEPT, analyst="ann")
+        discovering.undo(layout, KEPT, analyst="ann")
     assert named(layout) == {"tarps": ["b18"]}
-    naming.undo(layout, "types-2", analyst="bob")
-    assert naming.undo(layout, KEPT, analyst="ann")
+    discovering.undo(layout, "types-2", analyst="bob")
+    assert discovering.undo(layout, KEPT, analyst="ann")
     assert named(layout) == {}
 
 
 def test_undo_takes_back_the_act_that_was_seen_and_no_other(layout: Layout) -> None:
-    naming.name_group(layout, KEPT, 0, "tarps", analyst="ann")
-    seen = naming.last_act(layout, KEPT)
-    naming.name_group(layout, KEPT, 1, "mud", analyst="bob")
+    discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
+    seen = discovering.last_act(layout, KEPT)
+    discovering.name_group(layout, KEPT, 1, "mud", analyst="bob")
     with pytest.raises(ProjectError, match="was decided since"):
-        naming.undo(layout, KEPT, decision=seen, analyst="ann")
+        discovering.undo(layout, KEPT, decision=seen, analyst="ann")
     assert set(named(layout)) == {"tarps", "mud"}
-    assert naming.undo(layout, KEPT, decision=naming.last_act(layout, KEPT), analyst="ann")
-    assert naming.last_act(layout, KEPT) == seen
+    assert discovering.undo(layout, KEPT, decision=discovering.last_act(layout, KEPT), analyst="ann")
+    assert discovering.last_act(layout, KEPT) == seen
     assert set(named(layout)) == {"tarps"}
 
 
 @pytest.mark.parametrize(("number", "words"), [(2, "Group 3 is not merged"), (98, "no group 99")])
 def test_only_merged_groups_are_split(layout: Layout, number: int, words: str) -> None:
-    naming.merge_groups(layout, KEPT, [0, 1], analyst="ann")
+    discovering.merge_groups(layout, KEPT, [0, 1], analyst="ann")
     with pytest.raises(ProjectError, match=words):
-        naming.split_group(layout, KEPT, number, analyst="ann")
+        discovering.split_group(layout, KEPT, number, analyst="ann")
     assert set(names(layout)) == {"1+2", "3", "4"}
 
 
 def test_an_act_is_stored_as_a_whole_or_not_at_all(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    naming.name_group(layout, KEPT, 0, "tarps", analyst="ann")
+    discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
     decide, left = decisions.decide, [1]
 
     def stopping(*args: object, **more: object) -> int:
@@ -222,14 +222,14 @@ def test_an_act_is_stored_as_a_whole_or_not_at_all(layout: Layout, monkeypatch: 
 
     monkeypatch.setattr(decisions, "decide", stopping)
     with pytest.raises(OSError, match="no room"):
-        naming.name_group(layout, KEPT, 0, "mud", analyst="ann")
+        discovering.name_group(layout, KEPT, 0, "mud", analyst="ann")
     assert named(layout) == {"tarps": IDS[:8]}
 
 
 @pytest.mark.parametrize(("numbers", "words"), [([1], "Fewer"), ([1, 1], "Fewer"), ([0, 4], "no group 5"), ([], "Fewer")])
 def test_what_cannot_be_merged_is_refused(layout: Layout, numbers: list[int], words: str) -> None:
     with pytest.raises(ProjectError, match=words):
-        naming.merge_groups(layout, KEPT, numbers, analyst="ann")
+        discovering.merge_groups(layout, KEPT, numbers, analyst="ann")
 
 
 def test_nothing_is_looked_for_without_chips_or_positives(project: Layout) -> None:

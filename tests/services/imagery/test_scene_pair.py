@@ -15,7 +15,7 @@ from pu_geo.project import alignment, contents, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import scene_pair
-from pu_geo.services.imagery.scene_pair import Pair, look
+from pu_geo.services.imagery.scene_pair import Pair, judge
 
 POST, PRE = small_scene(), replace(small_scene("pre"), scene_id="pre-1")
 N = 20
@@ -36,11 +36,11 @@ def align(layout: Layout, dx: np.ndarray, quality: np.ndarray) -> None:
 
 
 def values(layout: Layout, chips: dict[str, list[float]] | None = None) -> dict[str, str]:
-    return {check.name: check.value for check in look(layout, chips).checks}
+    return {check.name: check.value for check in judge(layout, chips).checks}
 
 
 def worries(layout: Layout, chips: dict[str, list[float]] | None = None) -> dict[str, str]:
-    return {check.name: check.worry for check in look(layout, chips).checks if check.worry}
+    return {check.name: check.worry for check in judge(layout, chips).checks if check.worry}
 
 
 def test_a_good_pair_has_figures_and_no_worry(pair: Layout) -> None:
@@ -64,7 +64,7 @@ def test_what_is_not_known_yet_is_left_out(pair: Layout, tmp_path: object) -> No
 
 def test_a_project_without_a_post_scene_has_nothing_to_judge(tmp_path_factory: pytest.TempPathFactory) -> None:
     layout = store.create(tmp_path_factory.mktemp("p") / "e.pugeo", "E")
-    assert look(layout, None) == Pair([], "", "")
+    assert judge(layout, None) == Pair([], "", "")
 
 
 def test_each_flaw_is_a_worry_with_what_to_do(project: Layout) -> None:
@@ -121,23 +121,23 @@ def test_repairs_are_said_in_words() -> None:
 
 
 def test_the_shift_is_said_with_its_direction(pair: Layout) -> None:
-    assert look(pair, None).shift == ""
+    assert judge(pair, None).shift == ""
     align(pair, np.ones(N), np.ones(N))
-    assert "1.5 m to the east and 0.5 m to the south" in look(pair, None).shift
+    assert "1.5 m to the east and 0.5 m to the south" in judge(pair, None).shift
 
 
 def test_chips_are_out_of_date_after_footprints_and_alignment(pair: Layout) -> None:
-    assert look(pair, None).stale == ""
+    assert judge(pair, None).stale == ""
     with store.connect(pair) as db:
         contents.add_chip_set(db, "set", "post", 64, N)
-    assert look(pair, None).stale == ""
+    assert judge(pair, None).stale == ""
     align(pair, np.ones(N), np.ones(N))
     later = alignment.path_of(pair).stat().st_mtime + 60
     os.utime(alignment.path_of(pair), (later, later))
-    assert "aligned after" in look(pair, None).stale
+    assert "aligned after" in judge(pair, None).stale
     with store.connect(pair) as db:
         contents.add_chip_set(db, "set2", "post", 64, N - 1)
-    assert "1 footprints came after" in look(pair, None).stale
+    assert "1 footprints came after" in judge(pair, None).stale
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ import shapely
 from small_parts import small_grid, small_scene, square_table
 
 from pu_geo.errors import LabelError
-from pu_geo.geo.export.csv_cells import guarded, unguarded
+from pu_geo.geo.export.pieces import guarded, unguarded
+from pu_geo.geo.local_space import points_inside
 from pu_geo.project import analysts, contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import LABELS, REASONS, FootprintTable
-from pu_geo.tasks.annotate.export_labels import export_labels, points_inside
+from pu_geo.tasks.annotate.export_labels import export_labels
 from pu_geo.tasks.annotate.import_labels import import_labels
 
 NASTY = ["=1+1", "'=1+1", "-93.1", "@me", "a;b", 'say "x", y', "two\nlines", "\tx", "日本", "'quoted'", "''-", ""]

@@ -15,7 +15,7 @@ from small_parts import small_grid, small_scene, square_table
 from tasks.made_up_map import made_up_areas, made_up_map
 
 from pu_geo.geo.export.codebook import fields_of
-from pu_geo.geo.raster.fingerprints import ends_sha256, sha256_of
+from pu_geo.geo.raster.guard import ends_sha256, sha256_of
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable, Units
@@ -50,7 +50,7 @@ def set_aoi(layout: Layout, at: str, *, n_inside: int = N) -> None:
 
 def take_in(layout: Layout, table: FootprintTable, at: str) -> None:
     with store.connect(layout) as db:
-        import_log.take_in(db, table, "houses.geojson")
+        import_log.import_footprints(db, table, "houses.geojson")
         db.execute("UPDATE intake SET at = ? WHERE intake = (SELECT max(intake) FROM intake)", (at,))
 
 

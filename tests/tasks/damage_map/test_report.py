@@ -17,8 +17,7 @@ from tasks.made_up_map import EVIL, GRID, NOT_ENOUGH, audited_map, estimate, mad
 from pu_geo.errors import PuGeoError
 from pu_geo.records import DamageMap
 from pu_geo.tasks.damage_map.report import write_report
-from pu_geo.tasks.damage_map.report_curve import curve_svg
-from pu_geo.tasks.damage_map.report_parts import number, percent, text
+from pu_geo.tasks.damage_map.report_parts import curve_svg, number, percent, text
 
 NO_CLOSE = {"meta", "img", "br", "rect", "path", "polygon", "polyline"}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shapely
+import torch
 from clustered_parts import chipped
 from model_parts import job_of, trained
 
@@ -16,7 +17,7 @@ from pu_geo.features import rcf
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable
-from pu_geo.services.explore import placing
+from pu_geo.services.explore import exploring
 from pu_geo.tasks.explore.embed import embed
 from pu_geo.tasks.train import train as train_task
 
@@ -81,14 +82,14 @@ def test_new_buildings_lie_with_those_that_look_alike(layout: Layout, method: st
     run_id = str(train_task.rank(job_of(layout, "rank"))["run_id"]) if method == "ranker" else trained(layout, method)
     embed(job_of(layout, "one"), run_id=run_id)
     with_newer_chips(layout)
-    assert placing.n_unplaced(layout, run_id) == 2
+    assert exploring.n_unplaced(layout, run_id) == 2
     done = embed(job_of(layout, "two"), run_id=run_id)
     assert (done["n_new"], done["note"]) == (2, "")
-    found = placing.placed(layout, run_id)
+    found = exploring.placed(layout, run_id)
     assert list(found.building_ids) == ["new0", "new1"]
     known = np.asarray(runs.array(layout, run_id, "umap"))
     np.testing.assert_allclose(found.xy, known[:2], atol=0.05)  # the same pictures as b0 and b1
-    assert placing.n_unplaced(layout, run_id) == 0
+    assert exploring.n_unplaced(layout, run_id) == 0
 
 
 def test_says_why_new_buildings_cannot_be_placed(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,10 +98,12 @@ def test_says_why_new_buildings_cannot_be_placed(layout: Layout, monkeypatch: py
     done = embed(job_of(layout, "one"), run_id=run_id)
     assert done["n_new"] == 0
     assert "2 new buildings are not shown" in str(done["note"])
-    assert placing.n_unplaced(layout, run_id) == 0  # asking again would not help
-    assert placing.placed(layout, run_id).note == done["note"]
-    other = rcf.fit_rcf(np.load(layout.chips("set"))[::-1].copy(), 8, __import__("torch").Generator().manual_seed(9))
-    np.savez(layout.filters("set"), allow_pickle=False, **other.to_arrays())
+    assert exploring.n_unplaced(layout, run_id) == 0  # asking again would not help
+    assert exploring.placed(layout, run_id).note == done["note"]
+    other = rcf.RcfBank.fit(
+        np.load(layout.chips("set"))[::-1].copy(), torch.Generator().manual_seed(9), rcf.RcfSettings(n_filters=8)
+    )
+    np.savez(layout.filters("set"), allow_pickle=False, **other.state())
     with_same = np.load(layout.chips("newer"))
     write_array(layout.chips("newer"), np.concatenate([np.load(layout.chips("set")), np.load(layout.chips("set"))[:2]]))
     assert len(with_same) == 22

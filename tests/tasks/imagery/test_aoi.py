@@ -11,9 +11,7 @@ import shapely
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.layout import Layout
-from pu_geo.tasks.imagery.aoi import add_aoi
-from pu_geo.tasks.imagery.footprints import add_footprints
-from pu_geo.tasks.imagery.grid import add_grid
+from pu_geo.tasks.imagery.footprints import add_aoi, add_footprints, add_grid
 from pu_geo.tasks.job import Job
 
 WEST = "EPSG:32615; 499900, 3999900, 500070, 4000100"  # b0 to b4 of the project's twenty squares touch it
@@ -49,7 +47,6 @@ def test_a_file_of_two_polygons_becomes_one_area_and_footprints_stay(job: Job, t
     assert n_footprints(job) == 20
     with store.connect(job.layout) as db:
         stands = aoi.current(db)
-    assert stands is not None
     assert shapely.get_num_geometries(shapely.from_wkb(stands.wkb)) == 2
 
 
@@ -60,7 +57,7 @@ def test_footprints_added_afterwards_are_limited_and_counted(job: Job, tmp_path:
     assert found["dropped_by"] == {"outside the AOI": 1}
     assert n_footprints(job) == 21
     with store.connect(job.layout) as db:
-        assert import_log.all_intakes(db)[0].dropped == {"outside the AOI": 1}
+        assert import_log.all_records(db)[0].dropped == {"outside the AOI": 1}
         aoi.remove(db)
     again = add_footprints(job, path=str(tmp_path / "new.geojson"))
     assert (again["added"], again["dropped_by"]) == (1, {"here already": 1})
@@ -89,7 +86,6 @@ def test_a_bad_area_leaves_the_one_before(job: Job, tmp_path: Path) -> None:
             add_aoi(job, **bad)
     with store.connect(job.layout) as db:
         stands = aoi.current(db)
-    assert stands is not None
     assert stands.source == WEST
 
 

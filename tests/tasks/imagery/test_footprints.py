@@ -13,8 +13,7 @@ from small_parts import small_grid, small_scene
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import contents, import_log, store
 from pu_geo.records import FootprintTable
-from pu_geo.tasks.imagery.footprints import add_footprints
-from pu_geo.tasks.imagery.grid import add_grid
+from pu_geo.tasks.imagery.footprints import add_footprints, add_grid
 from pu_geo.tasks.job import Job
 
 
@@ -97,7 +96,7 @@ def test_a_house_that_comes_in_two_files_counts_once(job: Job, tmp_path: Path) -
     assert any(note.startswith("6 footprint(s) are buildings that are in the project already") for note in counts["notes"])
     assert stored(job)[0] == [*(f"osm{i}" for i in range(6)), "ms6", "ms7"]
     with store.connect(job.layout) as db:
-        (newest, _) = import_log.all_intakes(db)
+        (newest, _) = import_log.all_records(db)
     assert (newest.file, newest.dropped) == ("ms.gpkg", {"duplicates": 6})
 
 

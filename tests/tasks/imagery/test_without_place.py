@@ -20,7 +20,7 @@ from small_parts import small_grid
 from pu_geo import cli
 from pu_geo.errors import ImageryError, PuGeoError
 from pu_geo.geo.export.exporters import EXPORTERS
-from pu_geo.geo.export.local_exports import check_coordinates
+from pu_geo.geo.local_space import check_coordinates
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping

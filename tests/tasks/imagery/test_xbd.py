@@ -15,7 +15,7 @@ from pu_geo.errors import ImageryError, JobCancelled, PuGeoError
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import preparation
-from pu_geo.tasks.imagery.xbd import add_xbd
+from pu_geo.tasks.imagery.scenes import add_xbd
 from pu_geo.tasks.job import Job
 
 SIZE = 64

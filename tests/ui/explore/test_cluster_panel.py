@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from pu_geo.project import labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.services.explore import cluster_acts, clusters
+from pu_geo.services.explore import clusters
 
 SCRIPT = """
 from pathlib import Path
@@ -46,13 +46,13 @@ def test_kept_positives_are_those_that_two_means_were_told_of(tmp_path: Path) ->
 def test_undo_takes_back_what_the_page_showed(tmp_path: Path) -> None:
     layout = explored_project(tmp_path)
     found = clusters.inspect(layout, RUN, "two")
-    cluster_acts.accept(layout, RUN, found, "positives", analyst="ann")
+    clusters.accept(layout, RUN, found, "positives", analyst="ann")
     app = shown(layout)
-    cluster_acts.accept(layout, RUN, found, "other", analyst="bob")
+    clusters.accept(layout, RUN, found, "other", analyst="bob")
     app.button(key="cluster-undo").click().run()
-    (left,) = cluster_acts.history(layout)
+    (left,) = clusters.history(layout)
     assert "cluster other accepted" in left.words
     stale = shown(layout)
-    cluster_acts.undo(layout, left.decision, analyst="bob")
+    clusters.undo(layout, left.decision, analyst="bob")
     stale.button(key="cluster-undo").click().run()
     assert "stands no more" in words(stale)

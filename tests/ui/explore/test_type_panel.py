@@ -9,7 +9,7 @@ from type_parts import IDS, KEPT, discovered
 
 from pu_geo import jobs
 from pu_geo.project.layout import Layout
-from pu_geo.services.explore import discovering, naming
+from pu_geo.services.explore import discovering
 
 SCRIPT = """
 from pathlib import Path
@@ -94,15 +94,15 @@ def test_groups_are_named_merged_dropped_and_all_of_it_undone(project: Layout) -
 def test_undo_takes_back_no_act_that_the_page_did_not_show(project: Layout) -> None:
     layout = discovered(project)
     assert shown(layout).button(key=f"types-undo-{KEPT}").disabled
-    naming.name_group(layout, KEPT, 0, "tarps", analyst="ann")
+    discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
     app = shown(layout)
-    naming.name_group(layout, KEPT, 1, "mud", analyst="bob")
+    discovering.name_group(layout, KEPT, 1, "mud", analyst="bob")
     app.button(key=f"types-undo-{KEPT}").click().run()
     assert "Something else was decided since by bob" in words(app)
     assert set(named(layout)) == {"tarps", "mud"}
     app = shown(layout)
     for _ in range(2):
-        naming.undo(layout, KEPT, analyst="bob")
+        discovering.undo(layout, KEPT, analyst="bob")
     app.button(key=f"types-undo-{KEPT}").click().run()
     assert "Something else was decided since" in words(app)
 
@@ -118,8 +118,8 @@ def test_a_grade_is_refused_in_words(project: Layout) -> None:
 
 def test_an_empty_name_takes_the_name_away_and_merged_groups_split(project: Layout) -> None:
     layout = discovered(project)
-    naming.merge_groups(layout, KEPT, [0, 1], analyst="ann")
-    naming.name_group(layout, KEPT, 0, "tarps", analyst="ann")
+    discovering.merge_groups(layout, KEPT, [0, 1], analyst="ann")
+    discovering.name_group(layout, KEPT, 0, "tarps", analyst="ann")
     app = shown(layout)
     app.button(key=f"split-{KEPT}-1+2").click().run()
     assert [group.title for group in discovering.proposal(layout).shown] == ["1", "2", "3", "4"]

@@ -1,0 +1,240 @@
+"""Pictures without a place on the Earth: what is taken, how two are laid over one another, outlines in pixels."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import geopandas
+import numpy as np
+import pytest
+import shapely
+from geo_parts import pattern
+from pyproj import CRS
+
+from pu_geo.errors import FootprintError, ImageryError
+from pu_geo.geo import local_space
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
+from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector.footprints import read_footprints
+from pu_geo.records import Grid, Role, Scene
+
+WIDTH, HEIGHT = 60, 40
+
+
+def save(path: Path, width: int = WIDTH, height: int = HEIGHT) -> Path:
+    cv2.imwrite(str(path), pattern(height, width).transpose(1, 2, 0)[:, :, ::-1])
+    return path
+
+
+def scene(folder: Path, name: str, role: Role, pixel_m: float, width: int = WIDTH, height: int = HEIGHT) -> Scene:
+    return describe(save(folder / name, width, height), role, f"{role}-1", pixel_m=pixel_m)
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Grid:
+    """A grid of 60 x 40 pixels of 0.5 m: 30 x 20 m."""
+    return project_grid([scene(tmp_path, "post.png", "post", 0.5)])
+
+
+def refused(path: Path, pixel_m: float) -> ImageryError:
+    with pytest.raises(ImageryError) as refusal:
+        describe(path, "post", "s", pixel_m=pixel_m)
+    return refusal.value
+
+
+# Scenes
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif"])
+def test_a_picture_lies_with_its_upper_left_corner_at_the_origin(tmp_path: Path, name: str) -> None:
+    found = scene(tmp_path, name, "post", 0.5)
+    assert (found.crs, found.place, found.gsd_m) == (systems.LOCAL, "no place: local coordinates", 0.5)
+    grid = project_grid([found])
+    assert (grid.transform, grid.width, grid.height) == ((0.5, 0.0, 0.0, 0.0, -0.5, 0.0), WIDTH, HEIGHT)
+    assert (grid.gsd_m, grid.x_unit_m, grid.y_unit_m, grid.has_place) == (0.5, 1.0, 1.0, False)
+    with Mosaic([found], grid) as mosaic:
+        pixels, valid = mosaic.read(0, 0, WIDTH, HEIGHT)
+    assert valid.all()
+    if name != "a.jpg":
+        np.testing.assert_array_equal(pixels, pattern(HEIGHT, WIDTH))
+
+
+def test_a_pixel_of_one_meter_is_as_good_as_any(tmp_path: Path) -> None:
+    assert scene(tmp_path, "a.png", "post", 1.0).gsd_m == 1.0
+
+
+def test_without_a_word_of_the_person_a_picture_without_place_stays_refused(tmp_path: Path) -> None:
+    with pytest.raises(ImageryError, match="no place on the map") as refusal:
+        describe(save(tmp_path / "a.png"), "post", "s")
+    assert "size of its pixels" in refusal.value.hint
+
+
+@pytest.mark.parametrize("pixel_m", [0.0, -1.0, 0.001, 1000.0, float("nan"), float("inf")])
+def test_absurd_pixel_sizes_are_refused(tmp_path: Path, pixel_m: float) -> None:
+    assert refused(save(tmp_path / "a.png"), pixel_m).kind == "geotransform"
+
+
+def test_a_scene_with_a_place_is_not_robbed_of_it(tmp_path: Path, write_tif: Callable[..., Path]) -> None:
+    assert refused(write_tif("a", pattern(HEIGHT, WIDTH)), 0.5).kind == "local"
+    assert refused(write_tif("b", pattern(HEIGHT, WIDTH), crs=None), 0.5).kind == "local"
+    path = save(tmp_path / "c.png")
+    (tmp_path / "c.pgw").write_text("1\n0\n0\n-1\n500000\n4600000\n")
+    assert refused(path, 0.5).kind == "local"
+
+
+def test_both_at_once_show_the_same_ground_and_the_stated_size_is_the_post_pictures(tmp_path: Path) -> None:
+    pre, post = scene(tmp_path, "pre.png", "pre", 0.5, 30, 20), scene(tmp_path, "post.png", "post", 0.5)
+    pre, post = local_space.laid_over([], [pre, post])
+    assert (post.gsd_m, pre.gsd_m) == (0.5, 1.0)
+    assert pre.transform == (1.0, 0.0, 0.0, 0.0, -1.0, 0.0)  # 30 pixels of 1 m are 60 of 0.5 m
+    with Mosaic([pre], project_grid([post])) as mosaic:
+        pixels, valid = mosaic.read(0, 0, WIDTH, HEIGHT)
+    assert valid.all()
+    coarse = pattern(20, 30).astype(float)
+    # A pre pixel covers 2 x 2 grid pixels; bilinear reading keeps their mean near it, away from the border.
+    seen = pixels.astype(float).reshape(3, 20, 2, 30, 2).mean(axis=(2, 4))
+    near = (coarse[:, :-2, 1:-1] + coarse[:, 2:, 1:-1] + coarse[:, 1:-1, :-2] + coarse[:, 1:-1, 2:]) / 4
+    expected = coarse[:, 1:-1, 1:-1] * 0.75 + near * 0.25
+    assert np.corrcoef(seen[:, 1:-1, 1:-1].ravel(), expected.ravel())[0, 1] > 0.97
+
+
+def test_a_picture_that_comes_later_must_agree_with_the_ground(tmp_path: Path) -> None:
+    post = scene(tmp_path, "post.png", "post", 0.5)
+    (fitting,) = local_space.laid_over([post], [scene(tmp_path, "pre.png", "pre", 1.004, 30, 20)])
+    assert fitting.gsd_m == 1.0
+    with pytest.raises(ImageryError, match=r"15\.0 m wide, and post\.png is 30\.0 m") as refusal:
+        local_space.laid_over([post], [scene(tmp_path, "pre.png", "pre", 0.5, 30, 20)])
+    assert "pixels of 1 m" in refusal.value.hint
+
+
+def test_pictures_of_other_shape_are_refused_with_both_sizes(tmp_path: Path) -> None:
+    pre, post = scene(tmp_path, "pre.png", "pre", 0.5, 60, 44), scene(tmp_path, "post.png", "post", 0.5)
+    with pytest.raises(ImageryError, match=r"60 x 44 pixels and post\.png 60 x 40"):
+        local_space.laid_over([], [pre, post])
+
+
+def test_scenes_with_and_without_a_place_do_not_mix(tmp_path: Path, write_tif: Callable[..., Path]) -> None:
+    placed = describe(write_tif("a", pattern(HEIGHT, WIDTH)), "post", "post-1")
+    pre = scene(tmp_path, "pre.png", "pre", 0.5)
+    for known, new in (([placed], [pre]), ([pre], [placed]), ([], [pre, placed])):
+        with pytest.raises(ImageryError, match=r"a\.tif has a place on the Earth and pre\.png has none"):
+            local_space.laid_over(known, new)
+    assert local_space.laid_over([], [placed]) == [placed]
+
+
+def test_two_pictures_of_one_date_are_refused(tmp_path: Path) -> None:
+    both = [scene(tmp_path, name, "post", 0.5) for name in ("a.png", "b.png")]
+    with pytest.raises(ImageryError, match="more than one post picture"):
+        local_space.laid_over([], both)
+
+
+# The system
+
+
+def test_the_local_system_is_one_that_other_programs_know_and_is_nowhere() -> None:
+    assert CRS.from_wkt(systems.LOCAL).type_name == "Engineering CRS"
+    assert systems.unit_metres(systems.LOCAL, 0.0, 0.0, 10.0) == (1.0, 1.0)
+    here = np.zeros((1, 2))
+    for way in (
+        lambda: systems.to_lonlat(here, systems.LOCAL),
+        lambda: systems.convert(here, systems.LOCAL, "EPSG:32633"),
+        lambda: systems.convert(here, systems.LONLAT, systems.LOCAL),
+    ):
+        with pytest.raises(ImageryError, match="no place on the Earth"):
+            way()
+
+
+# Outlines
+
+
+def geojson(path: Path, shapes: list[shapely.Polygon], **more: object) -> Path:
+    features = [
+        {"type": "Feature", "properties": {"id": f"h{i}"}, "geometry": json.loads(shapely.to_geojson(shape))}
+        for i, shape in enumerate(shapes)
+    ]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features, **more}))
+    return path
+
+
+INSIDE, OUTSIDE = shapely.box(10, 4, 20, 10), shapely.box(70, 4, 80, 10)
+
+
+def files(folder: Path) -> dict[str, Path]:
+    """The same two outlines in pixels, one of them beside the picture, in every format that may carry them."""
+    table = geopandas.GeoDataFrame({"id": ["h0", "h1"]}, geometry=[INSIDE, OUTSIDE])
+    table.to_file(folder / "undefined.gpkg", driver="GPKG")
+    rows = "".join(f'h{i},"{shape.wkt}"\n' for i, shape in enumerate((INSIDE, OUTSIDE)))
+    (folder / "t.csv").write_text(f"id,wkt\n{rows}")
+    return {
+        "geojson": geojson(folder / "h.geojson", [INSIDE, OUTSIDE]),
+        "gpkg": folder / "undefined.gpkg",
+        "csv": folder / "t.csv",
+    }
+
+
+@pytest.mark.filterwarnings("ignore:'crs' was not provided:UserWarning")
+@pytest.mark.parametrize("kind", ["geojson", "gpkg", "csv"])
+def test_outlines_are_in_pixels_with_y_down(tmp_path: Path, grid: Grid, kind: str) -> None:
+    table = read_footprints(files(tmp_path)[kind], grid)
+    # Pixels 10..20 x 4..10 of 0.5 m: meters 5..10 x -5..-2, 15 square meters.
+    assert shapely.bounds(shapely.from_wkb(table.wkb[0])).tolist() == [5.0, -5.0, 10.0, -2.0]
+    assert table.area_m2.tolist() == [15.0]
+    assert (list(table.building_ids), table.n_in, table.n_dropped) == (["h0"], 2, 1)
+    assert any("outside the post scenes" in note for note in table.notes)
+
+
+def test_xbd_labels_give_their_pixels(tmp_path: Path, grid: Grid) -> None:
+    row = {"properties": {"uid": "u", "subtype": "destroyed"}}
+    document = {
+        "features": {
+            "xy": [{**row, "wkt": INSIDE.wkt}],
+            "lng_lat": [{**row, "wkt": "POLYGON ((15 41, 15.1 41, 15.1 41.1, 15 41))"}],
+        }
+    }
+    path = tmp_path / "x_post_disaster.json"
+    path.write_text(json.dumps(document))
+    table = read_footprints(path, grid)
+    assert shapely.bounds(shapely.from_wkb(table.wkb[0])).tolist() == [5.0, -5.0, 10.0, -2.0]
+    assert table.attributes[0]["damage"] == "destroyed"
+
+
+def test_degrees_are_not_taken_for_pixels(tmp_path: Path, grid: Grid) -> None:
+    """Longitude 15, latitude 33 would be a place on this picture."""
+    houses = [shapely.box(15 + i / 1e3, 33, 15 + i / 1e3 + 1e-4, 33 + 1e-4) for i in range(5)]
+    with pytest.raises(FootprintError, match="look like degrees") as refusal:
+        read_footprints(geojson(tmp_path / "h.geojson", houses), grid)
+    assert "x to the right, y down" in refusal.value.hint
+
+
+def test_outlines_in_a_system_on_the_earth_are_refused(tmp_path: Path, grid: Grid) -> None:
+    path = geojson(tmp_path / "a.geojson", [INSIDE], crs={"type": "name", "properties": {"name": "EPSG:32633"}})
+    table = geopandas.GeoDataFrame({"id": ["h0"]}, geometry=[INSIDE], crs=32633)
+    table.to_file(tmp_path / "b.gpkg", driver="GPKG")
+    for file, crs in ((path, None), (tmp_path / "b.gpkg", None), (geojson(tmp_path / "c.geojson", [INSIDE]), "EPSG:32633")):
+        with pytest.raises(FootprintError, match="is in EPSG:32633") as refusal:
+            read_footprints(file, grid, crs=crs)
+        assert refusal.value.kind == "local"
+
+
+def test_outlines_beside_the_picture_are_told_with_both_places(tmp_path: Path, grid: Grid) -> None:
+    with pytest.raises(FootprintError, match=r"60 x 40 pixels\. They are at x 70 to 80, y 4 to 10") as refusal:
+        read_footprints(geojson(tmp_path / "h.geojson", [OUTSIDE]), grid)
+    assert refusal.value.kind == "outside"
+
+
+@pytest.mark.filterwarnings("ignore:'crs' was not provided:UserWarning")
+def test_a_file_without_a_system_is_refused_as_before_where_the_project_has_a_place(tmp_path: Path) -> None:
+    placed = Grid("EPSG:32633", "", (0.5, 0, 0, 0, -0.5, 0), WIDTH, HEIGHT, 0.5)
+    found = files(tmp_path)
+    with pytest.raises(FootprintError, match="no known coordinate system"):
+        read_footprints(found["gpkg"], placed)
+    shutil.copyfile(found["geojson"], tmp_path / "copy.geojson")
+    for given in (systems.LOCAL, 'LOCAL_CS["x",UNIT["m",1]]'):
+        with pytest.raises(FootprintError):
+            read_footprints(tmp_path / "copy.geojson", placed, crs=given)
