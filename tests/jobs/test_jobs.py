@@ -364,7 +364,7 @@ def test_a_job_can_be_seen_only_once_it_is_held(project: Layout, monkeypatch: py
         seen.append(jobs.all_jobs(project))
         return take(folder)
 
-    monkeypatch.setattr(jobs, "take_lock", watched)
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "take_lock", watched)
     lock = jobs.create_held(project, "train", {})[1]
     assert seen == [[]]
     assert [job.state for job in jobs.all_jobs(project)] == ["running"]
@@ -381,7 +381,7 @@ def test_a_job_that_ended_while_somebody_resumed_it_is_not_done_twice(
         events.append(of, "done", {"result": {}})
         return take(of)
 
-    monkeypatch.setattr(jobs, "take_lock", late)
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "take_lock", late)
     with pytest.raises(JobError, match="is done"):
         jobs.resume(project, folder.name)
     assert not jobs.is_alive(folder)
