@@ -233,8 +233,7 @@ def line(name: str, prevalence: float, found: dict[str, Tally]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "prevalence"),
-    mostly_long([(one, share) for one in SCENARIOS for share in PREVALENCES], (resumed, 0.03)),
+    ("scenario", "prevalence"), mostly_long([(one, share) for one in SCENARIOS for share in PREVALENCES], (resumed, 0.03))
 )
 def test_intervals_hold_the_truth(scenario: Callable[[Event], Audit], prevalence: float) -> None:
     found = simulate(scenario, prevalence)

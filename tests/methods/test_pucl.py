@@ -60,7 +60,6 @@ def test_ranks_hidden_damage_above_the_rest(loss: str, width: int) -> None:
     model = fit(data, replace(SMALL, width=width, loss=loss), run_of())
     hidden = ~data.is_positive
     assert roc_auc_score(is_damaged[hidden], model.score(data.inputs.views[0])[hidden]) > 0.9
-    assert model.findings["pupl"] is not None
     assert model.findings["pupl"].oriented
     assert (model.findings["pupl"].labels == is_damaged).mean() > 0.8
 
@@ -128,16 +127,6 @@ def test_a_constant_feature_does_no_harm() -> None:
     data, _ = made_views()
     data.inputs.views[:, :, 5] = 7
     assert np.isfinite(fit(data, BRIEF, run_of()).score(data.inputs.views)).all()
-
-
-def test_many_chips_get_fewer_epochs_but_at_least_one() -> None:
-    # 150 chips in batches of 64 are 3 steps an epoch: 7 steps hold 2 epochs, 2 steps hold none, so one is done.
-    data, _ = made_views()
-    for max_steps, epochs in ((7, 2), (2, 1)):
-        told: list[Mapping[str, object]] = []
-        fit(data, replace(SMALL, max_steps=max_steps), run_of(report=told.append))
-        assert [facts["epoch"] for facts in told] == list(range(1, epochs + 1))
-        assert told[-1]["epochs"] == epochs
 
 
 @pytest.mark.parametrize("n_positive", [1, 2])

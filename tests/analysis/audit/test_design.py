@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -383,11 +382,3 @@ def test_bounds_hold_as_often_as_they_say(n_damaged: int, shift: float) -> None:
     # 95 % promised; three standard errors of 400 rounds are 3.3 %.
     assert (holds / told > 0.917).all(), holds / told
     assert told.min() > 100
-
-
-def test_longer_audit_is_the_same_sample_moved_on() -> None:
-    scores, truth = event()
-    sample, _ = drawn_audit(truth, scores, 100)
-    longer = replace(sample, n_drawn=250)
-    direct, answers = drawn_audit(truth, scores, 250)
-    assert audit.estimate_total(longer, answers) == audit.estimate_total(direct, answers)

@@ -7,14 +7,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import hypergeom
 from small_parts import mostly_long
 
 from pu_geo.analysis.audit import progress
-
-Bools = NDArray[np.bool_]
-
 
 # The audit
 
