@@ -69,7 +69,7 @@ def discover(
         Run(seed=seed + i, device=best_device(), report=_reporter(job, i, n_seeds), is_cancelled=job.is_cancelled)
         for i in range(n_seeds)
     ]
-    found = consensus_clusters.find(_data(job, inputs, settings, known), settings, trainings)
+    found = consensus_clusters.find_consensus(_data(job, inputs, settings, known), settings, trainings)
     job.report(TRAINED[1], "comparing the trainings")
     facts: dict[str, Any] = {
         "discovery": discoveries.new_id(), "made_at": now(), "chip_set": inputs.chip_set, "at_event": inputs.pu.at_event,
@@ -82,7 +82,7 @@ def discover(
 
 
 def _finish(
-    job: Job, inputs: RunInputs, known: Known, found: consensus_clusters.Kinds, facts: dict[str, Any], began: float
+    job: Job, inputs: RunInputs, known: Known, found: consensus_clusters.ConsensusClusters, facts: dict[str, Any], began: float
 ) -> dict[str, object]:  # fmt: skip
     """Say of each group how stable it is and who stands for it, and store all of it; return what the job tells."""
     pu, rows = inputs.pu, np.flatnonzero(~inputs.pu.is_excluded)
@@ -160,7 +160,7 @@ def _suggested(inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: i
             "Add footprints of the whole area on the Imagery page.",
             kind="unlabeled",
         )
-    seen = consensus_clusters.as_seen(FeatureViews(inputs.views))[rows]
+    seen = consensus_clusters.principal_axes(FeatureViews(inputs.views))[rows]
     return suggested_number(seen, candidates, torch.Generator().manual_seed(seed))
 
 
