@@ -17,7 +17,7 @@ from pu_geo.errors import DatasetError, PuGeoError, writing
 from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
-from pu_geo.services.project import projects
+from pu_geo.services.project import choices, projects
 from pu_geo.services.train import (
     compared_words,
     comparing,
@@ -50,7 +50,7 @@ def rank(project: Project, *, as_json: Json = False) -> None:
 def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
     """Return what a finished run learned from, and in which scenes its result is doubtful."""
     words = f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s."
-    limit = mapping.run(layout, result["run_id"]).threshold
+    limit = choices.run(layout, result["run_id"]).threshold
     return "\n".join([words, *mapping.doubts(layout, result["run_id"], limit)])
 
 

@@ -116,9 +116,9 @@ def load(layout: Layout, discovery_id: str) -> Discovery:
             ids = json.loads((folder / IDS).read_text(encoding="utf-8"))
             arrays = (np.load(folder / name, mmap_mode="r", allow_pickle=False) for name in (GROUPS, MEMBERSHIP))
             return Discovery(facts, ids, *arrays)
-    told = ", ".join(str(facts["discovery"]) for facts in known[:5]) or "none yet"
+    names = ", ".join(str(facts["discovery"]) for facts in known[:5]) or "none yet"
     raise ProjectError(
-        f"This project has no discovery {discovery_id!r}; there are: {told}.",
+        f"This project has no discovery {discovery_id!r}; there are: {names}.",
         "Name one of them, or make one on the Explore page or with `pu-geo discover`.",
         kind="discovery",
     )
@@ -185,7 +185,7 @@ def last_act(db: sqlite3.Connection, discovery_id: str) -> int | None:
 
 
 def undo(db: sqlite3.Connection, discovery_id: str, *, analyst: str, decision: int | None = None) -> bool:
-    """Take back the last act about a discovery that stands; say whether there was one.
+    """Take back the last act about a discovery that stands; return whether there was one.
 
     Args:
         decision: its number, as `last_act` gives it; None for whichever is the last one.

@@ -57,7 +57,7 @@ def write(layout: Layout, found: Round) -> None:
 
 
 def read(layout: Layout) -> Round:
-    """Return the round of a project; the first one where nothing else is said."""
+    """Return the round of a project; the first one where the project has no such file."""
     path = layout.folder / _FILE
     if not path.is_file():
         return Round(1, "", ())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pu_geo.errors import JobCancelled
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
@@ -54,6 +55,11 @@ class Job:
 
     def is_cancelled(self) -> bool:
         return (self.folder / "cancel").exists()
+
+    def stop_if_cancelled(self) -> None:
+        """Raise JobCancelled once the user asked to stop."""
+        if self.is_cancelled():
+            raise JobCancelled
 
     def is_paused(self) -> bool:
         """Tell whether it should keep its state and stop where it can go on from."""
