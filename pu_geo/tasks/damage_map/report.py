@@ -97,25 +97,13 @@ def write_report(
     """
     picture = draw_map(damage_map, grid, background)
     title = text(damage_map.metadata.get("title") or "Damage map", 110)
-    before = (
-        _header(damage_map, title),
-        _headline(damage_map),
-        _numbers(damage_map),
-        _map_figure(picture, damage_map.units),
-    )
-    limits, method = parts.limits_section(damage_map, audit), _method(damage_map)
-    after = (parts.codebook_section(damage_map), parts.license_section(damage_map))
-    body = "".join(
-        (
-            *before,
-            parts.audit_section(audit, damage_map.units),
-            parts.area_section(areas, damage_map.units),
-            limits,
-            method,
-            *after,
-        )
-    )
-    write_export(out, [_page(title, body, _footer(damage_map)).encode("utf-8")])
+    units = damage_map.units
+    sections = (
+        _header(damage_map, title), _headline(damage_map), _numbers(damage_map), _map_figure(picture, units),
+        parts.audit_section(audit, units), parts.area_section(areas, units), parts.limits_section(damage_map, audit),
+        _method(damage_map), parts.codebook_section(damage_map), parts.license_section(damage_map),
+    )  # fmt: skip
+    write_export(out, [_page(title, "".join(sections), _footer(damage_map)).encode("utf-8")])
     return out
 
 

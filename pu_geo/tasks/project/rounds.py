@@ -10,8 +10,9 @@ from pu_geo.geo.raster.placement import moved_to
 from pu_geo.project import aoi, contents, labels, rounds, runs, store, versions
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.project.rounds import PastAnswer, Round
+from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.damage_map import changes
-from pu_geo.tasks.damage_map.damage_map import build_damage_map, reasons_of
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.footprints import write_geometry
 from pu_geo.tasks.imagery.scenes import add_scenes
@@ -101,7 +102,7 @@ def _last_map(before: Layout) -> tuple[str, dict[str, str], dict[str, float | No
         known = {building: None if why else scores.get(building) for building, why in rows}
         return published[0]["version"], dict(zip(state["building_id"], state["damage_binary"], strict=True)), known
     with store.connect(before) as db:
-        chosen = runs.settle(db, before, lambda facts: reasons_of(db, before, facts))
+        chosen = runs.settle(db, before, lambda facts: reasons_by_chips(before, facts))
     if chosen is None:
         return "", {}, {}
     shown = build_damage_map(before, chosen.run_id, None)
