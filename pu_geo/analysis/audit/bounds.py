@@ -154,8 +154,8 @@ def _part(
     of_side, of_stratum = counted[at], counted.sum(axis=0)
     is_seen = of_side[:, 1:].sum(axis=1) > 0
     judged = np.where(is_seen[:, None], of_side, of_stratum).astype(np.float64)
-    seen = judged[:, 1:].sum(axis=1)
-    assessable = np.divide(judged[:, 1] + judged[:, 2], seen, out=np.ones(len(seen)), where=seen > 0)
+    n_judged = judged[:, 1:].sum(axis=1)
+    assessable = np.divide(judged[:, 1] + judged[:, 2], n_judged, out=np.ones(len(n_judged)), where=n_judged > 0)
     answered = (of_side[:, 1] + of_side[:, 2]).astype(np.float64)
     rest = np.maximum(everything.sum(axis=1) * assessable - answered, 0)
     rest[everything[:, 0] == 0] = 0  # a census stays one in spite of rounding
@@ -237,7 +237,7 @@ def tails(confidence: float) -> tuple[float, float]:
 
 
 def why_not_enough(*sides: Part) -> str:
-    """Say why nothing can be said about the number damaged on these sides together; empty if something can."""
+    """Return why the number damaged on these sides together cannot be estimated; "" if it can."""
     n_checks = sum(side.n_checks for side in sides)
     if n_checks < FEWEST_CHECKS and not all(side.is_certain for side in sides):
         return f"{n_checks} answered random checks; at least {FEWEST_CHECKS} are needed"

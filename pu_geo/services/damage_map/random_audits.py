@@ -30,7 +30,6 @@ from pu_geo.services.project import choices
 Purpose = Literal["stop", "audit"]
 State = Literal["finished", "open", "reduced", "void"]
 _CODES = {"positive": audit.DAMAGED, "not_damaged": audit.UNDAMAGED, "not_assessable": audit.NOT_ASSESSABLE}
-# Seeds are secrets: nobody, the analyst included, may foresee what is drawn; the order is stored.
 _SAMPLE = [item.name for item in fields(progress.Audit) if item.name != "n_drawn"]
 
 
@@ -82,7 +81,7 @@ def begin_stop_check(layout: Layout, analyst: str) -> Check:
         )
     with store.connect(layout) as db:
         chip_set = str(contents.latest_chip_set(db))
-    sample = progress.start_audit(np.zeros(len(now.ids)), now.is_answered, seed=secrets.randbits(32), cuts=())
+    sample = progress.start_audit(np.zeros(len(now.ids)), now.is_answered, seed=_seed(), cuts=())
     return _begin(layout, "stop", None, analyst, sample, chip_set)
 
 
@@ -103,9 +102,13 @@ def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
         "audit",
         facts.run_id,
         analyst,
-        audit.design(scores, is_known, n=n, seed=secrets.randbits(32)),
+        audit.design(scores, is_known, n=n, seed=_seed()),
         facts.chip_set,
     )
+
+
+def _seed() -> int:
+    return secrets.randbits(32)  # nobody, the analyst included, may foresee what is drawn; the order is stored
 
 
 def _begin(
