@@ -39,7 +39,7 @@ ranking = labeling.rank_now(layout) if summary.n_chips else None
 
 facts, tools, others, onward = st.columns([9, 3, 2.6, 2.2], vertical_alignment="center")
 ranked = f"ranked in {ranking.seconds:.2f} s" if ranking else "not ranked yet" if summary.n_chips else "chips not cut yet"
-facts.markdown(  # one line whatever is said: a second one would move the map under the analyst's pointer
+facts.markdown(  # one line in every case: a second one would move the map under the analyst's pointer
     f"**{summary.n_positive}** positives · **{summary.n_not_damaged}** not damaged · "
     f"**{summary.n_not_assessable}** not assessable · {ranked}"
 )
@@ -73,16 +73,16 @@ project_view(
 
 
 def progress() -> None:
-    """Say how many are damaged by what is known, and draw how the search went."""
+    """Draw how many are damaged by what is known, and how the search went."""
     if not summary.n_chips:
         return
     estimate = auditing.how_many(layout)
-    said, more = st.columns([6, 1], vertical_alignment="center")
-    said.caption(f"**How far?** {frame.plain(estimate.words)}")
+    words, more = st.columns([6, 1], vertical_alignment="center")
+    words.caption(f"**How far?** {frame.plain(estimate.words)}")
     if not more.toggle("Curve", key="shows-curve", help="Damaged buildings found, by answers."):
         return
-    seen, found = queueing.found_so_far(layout)
-    figure = go.Figure(go.Scatter(x=seen, y=found, line_color="#D55E00", name="damaged"))
+    answered, found = queueing.found_so_far(layout)
+    figure = go.Figure(go.Scatter(x=answered, y=found, line_color="#D55E00", name="damaged"))
     if estimate.total.low is not None and estimate.total.high is not None:
         figure.add_hrect(y0=estimate.total.low, y1=estimate.total.high, fillcolor="#0B6E99", opacity=0.12, line_width=0)
     figure.update_layout(

@@ -55,29 +55,6 @@ def adjusted_rand(one: Ints, other: Ints) -> float:
     return 1.0 if most == expected else float((both - expected) / (most - expected))
 
 
-def normalized_mutual_information(one: Ints, other: Ints) -> float:
-    """Compute how much one sorting tells of the other: mutual information over the mean of both entropies.
-
-    Source: Strehl and Ghosh 2002, Cluster ensembles; with the arithmetic mean, as published tables of category discovery.
-
-    Args:
-        one, other: as in `table`.
-
-    Returns:
-        In [0, 1]; 1 where both put all buildings into one group.
-    """
-    shares = table(one, other) / max(len(one), 1)
-    row, column = _entropy(shares.sum(1)), _entropy(shares.sum(0))
-    if row + column == 0:
-        return 1.0
-    return float(np.clip(2 * (row + column - _entropy(shares.ravel())) / (row + column), 0.0, 1.0))
-
-
-def _entropy(shares: NDArray[np.float64]) -> float:
-    there = shares[shares > 0]
-    return float(-(there * np.log(there)).sum())
-
-
 def matching(reference: Ints, other: Ints, n_groups: int) -> NDArray[np.int64]:
     """Match the groups of one sorting with those of another, so that as many buildings as possible agree.
 
@@ -97,23 +74,6 @@ def matching(reference: Ints, other: Ints, n_groups: int) -> NDArray[np.int64]:
     renamed = np.empty(len(counts), np.int64)
     renamed[columns] = rows
     return renamed
-
-
-def clustering_accuracy(groups: Ints, truth: Ints) -> float:
-    """Share of buildings in the right group, once groups are matched with classes one to one.
-
-    Source: as reported for novel category discovery (Han et al. 2019, and NCL).
-
-    Args:
-        groups, truth: as in `table`. Where there are more groups than classes, the buildings of those left over are wrong.
-
-    Returns:
-        In [0, 1]; nan where there is no building.
-    """
-    if not len(groups):
-        return float("nan")
-    n = int(max(groups.max(), truth.max())) + 1
-    return float((matching(truth, groups, n)[groups] == truth).mean())
 
 
 @dataclass(frozen=True)

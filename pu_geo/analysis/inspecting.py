@@ -1,4 +1,4 @@
-"""What an analyst looks at in a cluster: its spread, how much of it may be damaged, and which chips stand for it."""
+"""What an analyst sees of a cluster: its spread, how much of it may be damaged, and which chips stand for it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _PATIENCE_S = 0.2  # who asks whether a lock is held holds it a moment; that is 
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether a process holds the lock. Asks for a shared one, so that two who ask do not see each other."""
+    """Return whether a process holds the lock. Asks for a shared one, so that two who ask do not see each other."""
     try:
         descriptor = os.open(path, os.O_RDONLY)  # who may not write may still ask
     except FileNotFoundError:

@@ -32,7 +32,7 @@ class Job:
     _last_report: float = field(default=0.0, repr=False)
 
     def report(self, share: float, message: str) -> None:
-        """Say how far the task is: `share` 0..1, `message` in words. Cheap: most calls write nothing."""
+        """Report how far the task is: `share` 0..1, `message` in words. Cheap: most calls write nothing."""
         due = time.monotonic() - self._last_report > _SECONDS_BETWEEN_REPORTS
         if due or share >= 1:
             self._last_report = time.monotonic()
@@ -62,7 +62,7 @@ class Job:
             raise JobCancelled
 
     def is_paused(self) -> bool:
-        """Tell whether it should keep its state and stop where it can go on from."""
+        """Return whether it should keep its state and stop where it can go on from."""
         return (self.folder / "pause").exists()
 
 

@@ -114,20 +114,6 @@ def n_counted(is_known: Bools, checked_at: Rows, known_at: Rows) -> int:
         n = int(is_late.argmax())
 
 
-def exact_bounds(size: int, n_checked: int, n_damaged: int, risk: float) -> tuple[int, int]:
-    """Bound the damaged buildings of a population after a simple random sample without replacement.
-
-    Returns:
-        The lowest number under which at least so many would be found with a chance above `risk`, and the highest under
-        which at most so many would. Never of no width before all were checked.
-    """
-    most = size - (n_checked - n_damaged)
-    low = _first(n_damaged, most, lambda damaged: 1 - at_most(n_damaged - 1, size, damaged, n_checked) > risk)
-    above = _first(n_damaged, most + 1, lambda damaged: at_most(n_damaged, size, damaged, n_checked) <= risk)
-    is_point = low == above - 1
-    return max(low - is_point, n_damaged), min(above - 1 + is_point, most)
-
-
 def at_most(n_found: int, size: int, damaged: int, n_checked: int) -> float:
     """Chance to find at most `n_found` of `damaged` among `n_checked` drawn from `size` without replacement."""
     found = np.arange(max(n_checked - (size - damaged), 0), min(n_found, damaged, n_checked) + 1)

@@ -120,7 +120,7 @@ def sum_up(
     job: Job, *, run_id: str, threshold: float, audit: Mapping[str, Any] | None = None, cell_m: float = CELL_M,
     threshold_origin: str = PERSON,
 ) -> dict[str, object]:  # fmt: skip
-    """Sum a run's map up by area, to be looked at; `write_area_files` writes what leaves the house.
+    """Sum a run's map up by area for the screen; `write_area_files` writes the exported tables.
 
     Args:
         run_id, threshold, audit, threshold_origin: as for `build_damage_map`.

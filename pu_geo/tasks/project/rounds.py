@@ -34,8 +34,8 @@ def next_round(
         size_px: side of a chip, pixels.
 
     Returns:
-        {"round", "n", "carried": answers to be confirmed, "compared_with": the map of the round before that changes will be told
-        from, such as "v2" or "run ranker-1", "scenes", "chips"}
+        {"round", "n", "carried": answers to be confirmed, "compared_with": the map of the round before that changes are
+        counted from, such as "v2" or "run ranker-1", "scenes", "chips"}
 
     Raises:
         ProjectError: if the project is not empty, or the previous one has no footprints or no place on the Earth.
@@ -79,9 +79,11 @@ def _past(before: Layout) -> Round:
         date = next((scene.date for scene in contents.scenes(db) if scene.role == "post" and scene.date), None)
         ids = contents.building_ids(db)
     map_name, binary, scores = _last_map(before)
+    by_label = {"positive": "damaged", "not_damaged": "not_flagged"}  # of a building that no map of its round knew
     newest = [
         PastAnswer(
-            found.number, building, binary.get(building) or _binary(event.label if event else None), event.label if event else None,
+            found.number, building, binary.get(building) or by_label.get(event.label if event else "", "not_assessed"),
+            event.label if event else None,
             event.analyst if event else None, event.at if event else None, scores.get(building), date,
         )
         for building, event in ((building, events.get(building)) for building in ids)
@@ -117,8 +119,3 @@ def _scores(layout: Layout, run_id: str) -> dict[str, float]:
             return {}
     ids, scores = runs.building_ids_of(layout, run_id), runs.written(runs.array(layout, run_id, "scores"))
     return dict(zip(ids, scores.tolist(), strict=True))
-
-
-def _binary(label: str | None) -> str:
-    """Return what an answer alone says of a building that no map of its round knew."""
-    return {"positive": "damaged", "not_damaged": "not_flagged"}.get(label or "", "not_assessed")
