@@ -284,7 +284,7 @@ class PUSet:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What never changes about a finished run. Its arrays lie in `runs/<run_id>/`.
+    """What never changes about a finished run. Its arrays are in `runs/<run_id>/`.
 
     Attributes:
         score_type: enum of the export schema: "pu_probability" or "linear".

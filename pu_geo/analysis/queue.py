@@ -15,15 +15,15 @@ from pu_geo.errors import ShapeError
 
 Reason = Literal["exploit", "explore", "audit"]
 Rows = NDArray[np.int64]
-APART_M = 80.0
+LEAST_GAP_M = 80.0
 """Explored buildings lie at least so far from each other and from the queue before: neighbors tell little that is new."""
-N_CANDIDATES = 800  # unanswered chips that are looked at for exploring, half of them those with the highest scores
-N_SEEN = 600  # chips seen before, drawn at random, that candidates are compared with
+N_CANDIDATES = 800  # unanswered chips that exploring compares, half of them those with the highest scores
+N_KNOWN = 600  # known chips, drawn at random, that candidates are compared with
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Shares of a queue, in any unit: top scores, chips unlike those seen, random checks."""
+    """Shares of a queue, in any unit: top scores, chips unlike the known ones, random checks."""
 
     exploit: float
     explore: float
@@ -107,8 +107,8 @@ def next_queue(
 ) -> Queue:
     """Choose the next buildings to look at. The same input gives the same queue.
 
-    exploit: the highest scores that nobody answered. explore: farthest first by cosine from all that was seen, the
-    distance times the score so that undamaged oddities do not fill the queue, at least 80 m apart. audit: the next of the
+    exploit: the highest scores that nobody answered. explore: farthest first by cosine from all known chips, the
+    distance times the score so that undamaged oddities do not fill the queue, at least 80 m from each other. audit: the next of the
     drawing order. Places that random checks leave, because those were answered already, and those for which nothing to
     explore is left, go to exploit where it has a share.
 
@@ -121,7 +121,7 @@ def next_queue(
         state: see `QueueState`.
         mix: shares of the three kinds.
         n: how many; fewer come back where fewer are left.
-        seed: of the audit, if it begins here, and of which chips are looked at for exploring.
+        seed: of the audit, if it begins here, and of which chips exploring compares.
         again: also show what was skipped; drawn checks that are still open come first among the checks.
 
     Raises:
@@ -140,7 +140,7 @@ def next_queue(
     ranked = _highest(scores, is_free, n + N_CANDIDATES // 2) if scores is not None else checks[:0]
     best, rest = ranked[:n_exploit], ranked[n_exploit:]
     is_free[best] = False
-    known = np.concatenate([_some(np.flatnonzero(state.is_answered | state.is_shown), N_SEEN, draw), best, checks])
+    known = np.concatenate([_some(np.flatnonzero(state.is_answered | state.is_shown), N_KNOWN, draw), best, checks])
     near = rest[: N_CANDIDATES // 2]  # the highest scores, and as many others at random
     is_other = is_free.copy()
     is_other[near] = False
@@ -234,7 +234,7 @@ def _explore(
 
 
 def _is_far_from(xy_m: NDArray[np.floating], place: NDArray[np.floating]) -> NDArray[np.bool_]:
-    return np.hypot(xy_m[:, 0] - place[0], xy_m[:, 1] - place[1]) >= APART_M
+    return np.hypot(xy_m[:, 0] - place[0], xy_m[:, 1] - place[1]) >= LEAST_GAP_M
 
 
 def _items(scores: NDArray[np.floating] | None, audit: Audit | None, best: Rows, others: Rows, checks: Rows) -> list[Item]:

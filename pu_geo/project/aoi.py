@@ -50,7 +50,7 @@ def put(db: sqlite3.Connection, wkb: bytes, source: str) -> bool:
 
 
 def remove(db: sqlite3.Connection) -> bool:
-    """Take the area of interest away, and nothing else; returns whether there was one."""
+    """Remove the area of interest, and nothing else; returns whether there was one."""
     with transaction(db):
         if current(db) is None:
             return False
@@ -68,7 +68,7 @@ def before(db: sqlite3.Connection) -> Aoi | None:
 
 
 def put_back(db: sqlite3.Connection) -> Aoi | None:
-    """Undo the last change that took an area away or replaced it; returns the area that stands again, None if none does."""
+    """Undo the last change that took an area away or replaced it; returns the area that counts again, None if none does."""
     with transaction(db):
         found = before(db)
         if found is not None:

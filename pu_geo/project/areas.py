@@ -13,7 +13,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project.contents import blob_from_wkb, register_layer, wkb_from_blob
 from pu_geo.project.store import transaction
 
-_LAYER = re.compile(r"[^\W_][\w-]{0,39}")  # letters of every script; it stands in names of files
+_LAYER = re.compile(r"[^\W_][\w-]{0,39}")  # letters of every script; it is part of file names
 _OURS = re.compile(r"grid\d.*", re.IGNORECASE)
 
 

@@ -1,6 +1,6 @@
 """What people chose, in append-only logs of `project.gpkg`: the threshold of each run, and settings of the screens.
 
-The newest entry counts. Which run is shown stands in `runs`: its log is the table `pinned_run`.
+The newest entry counts. Which run is shown is in `runs`: its log is the table `pinned_run`.
 """
 
 from __future__ import annotations

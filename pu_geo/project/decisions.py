@@ -48,7 +48,7 @@ def decide(
 
     Args:
         op: unique for ever, such as a uuid.
-        facts: JSON values; None takes away what stands under this name.
+        facts: JSON values; None removes what this name means.
 
     Returns:
         Its number.
@@ -87,7 +87,7 @@ def checked_name(name: str) -> str:
 
 
 def standing(db: sqlite3.Connection, kind: str, *, at: int | None = None) -> dict[str, Decision]:
-    """Return what stands of a kind, by name, in the order of the newest decisions; as it stood after decision `at`, if given."""
+    """Return what counts of a kind, by name, in the order of the newest decisions; as after decision `at`, if given."""
     last = last_decision(db) if at is None else at
     rows = db.execute(
         f"SELECT {_COLUMNS} FROM decision d WHERE kind = ? AND decision = "
@@ -112,7 +112,7 @@ def entries(db: sqlite3.Connection, kind: str, name: str) -> list[Decision]:
 
 
 def entry(db: sqlite3.Connection, decision: int) -> Decision | None:
-    """Return the entry of a number, whether it still stands or not; None if there is none."""
+    """Return the entry of a number, whether it still counts or not; None if there is none."""
     row = db.execute(f"SELECT {_COLUMNS} FROM decision WHERE decision = ?", (decision,)).fetchone()
     return None if row is None else _decision(row)
 

@@ -28,7 +28,7 @@ def is_held(path: Path) -> bool:
 
 
 def take(path: Path) -> int | None:
-    """Take a lock and return its file descriptor, which frees it when it is closed; None if somebody holds it.
+    """Acquire a lock and return its file descriptor, which frees it when it is closed; None if somebody holds it.
 
     Raises:
         OSError: if the file cannot be opened.

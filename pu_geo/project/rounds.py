@@ -1,6 +1,6 @@
 """Rounds of one event: what a project of the next image has from the one before, in `round.json`.
 
-Answers on an older image are no labels of the newer one: they wait here until somebody has looked again.
+Answers on an older image are no labels of the newer one: they wait here until somebody answers again.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def finish(
 
 @contextmanager
 def whole_or_not_at_all(folder: Path) -> Iterator[None]:
-    """Take the folder of a run away again if what belongs into it cannot be written."""
+    """Remove the folder of a run again if what belongs into it cannot be written."""
     try:
         yield
     except Exception:  # not where a person interrupts: the run may be stored already

@@ -89,7 +89,7 @@ def _schema_of(db: sqlite3.Connection) -> int:
 
 
 def _migrate(db: sqlite3.Connection, layout: Layout) -> None:
-    """Bring the file up to this schema in one transaction, after a backup; whoever comes second finds it done."""
+    """Migrate the file to this schema in one transaction, after a backup; whoever comes second finds it done."""
     with transaction(db):
         found = _schema_of(db)
         if found < schema.SCHEMA:

@@ -29,7 +29,7 @@ def numbers(layout: Layout) -> list[int]:
 
 @contextmanager
 def new_version(layout: Layout) -> Iterator[tuple[int, Path]]:
-    """Hand over the number of the next version and a folder to fill; it gets its name at the end, or is taken away.
+    """Yield the number of the next version and a folder to fill; it gets its name at the end, or is taken away.
 
     One at a time in a project: whoever comes second waits, and gets the next number.
     """

@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 STRATA_FROM_TOP = (0.01, 0.05, 0.20)  # where an audit cuts the buildings, as shares from the highest score down
 SMALLEST_STRATUM = 20
-FEWEST_CHECKS = 30  # answered random checks below which nothing is said about the total
+FEWEST_CHECKS = 30  # answered random checks below which there is no estimate of the total
 
 
 @dataclass(frozen=True)

@@ -355,7 +355,7 @@ class Past:
 
 
 def accept(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analyst: str) -> int:
-    """Let the unlabeled buildings of a cluster count as positives in the next run; return how many.
+    """Accept the unlabeled buildings of a cluster as positives of the next run; return how many.
 
     Raises:
         ProjectError: if there is no such cluster, or nothing unlabeled is in it.
@@ -373,7 +373,7 @@ def accept(layout: Layout, run_id: str, inspected: Inspected, name: str, *, anal
 def reject(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analyst: str) -> int:
     """Store that a cluster is not damage: what was accepted of its buildings counts no more; return how many these are.
 
-    They are not called undamaged: nobody looked at each.
+    They are not called undamaged: nobody saw each.
 
     Raises:
         ProjectError: if there is no such cluster.
@@ -414,7 +414,7 @@ def merge(layout: Layout, run_id: str, inspected: Inspected, first: str, second:
 
 
 def undo(layout: Layout, decision: int, *, analyst: str) -> str:
-    """Take back a decision on clusters, and no other; return it in words.
+    """Undo a decision on clusters, and no other; return it in words.
 
     Raises:
         ProjectError: if there is no such decision, or somebody took it back already.

@@ -141,7 +141,7 @@ def _or(numbers: Sequence[int]) -> str:
 
 
 def why_not(layout: Layout) -> str | None:
-    """Return why nothing can be looked for yet, in words, or None."""
+    """Return why no discovery can start yet, in words, or None."""
     data, fewest = data_summary(layout), catalog.card("ncl").min_positives
     if not data.has_chips:
         return "There are no chips yet: cut them on the Imagery page."
@@ -259,7 +259,7 @@ def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, ana
 
 
 def unname_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
-    """Take a group's name away."""
+    """Remove a group's name."""
     found = discoveries.load(layout, discovery_id)
     with store.connect(layout) as db, store.transaction(db):
         numbers = _whole(found, discoveries.review_of(db, found.id), number)
@@ -269,7 +269,7 @@ def unname_group(layout: Layout, discovery_id: str, number: int, *, analyst: str
 
 
 def merge_groups(layout: Layout, discovery_id: str, numbers: Sequence[int], *, analyst: str) -> None:
-    """Let groups count as one. A name that one of them has is for all; of several the first one's is.
+    """Merge groups into one. A name that one of them has is for all; of several the first one's is.
 
     Raises:
         ProjectError: if they are not two or more groups of the discovery.
@@ -307,7 +307,7 @@ def split_group(layout: Layout, discovery_id: str, number: int, *, analyst: str)
 
 
 def drop_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
-    """Put a group aside; a name that it has is taken away."""
+    """Drop a group and its name."""
     found = discoveries.load(layout, discovery_id)
     with store.connect(layout) as db, store.transaction(db):
         review = discoveries.review_of(db, found.id)
@@ -327,13 +327,13 @@ def put_back(layout: Layout, discovery_id: str, number: int, *, analyst: str) ->
 
 
 def last_act(layout: Layout, discovery_id: str) -> int | None:
-    """Return the number of the last act about a discovery that stands; None if there is none."""
+    """Return the number of the last act about a discovery that counts; None if there is none."""
     with store.connect(layout) as db:
         return discoveries.last_act(db, discovery_id)
 
 
 def undo(layout: Layout, discovery_id: str, *, analyst: str, decision: int | None = None) -> bool:
-    """Take back the last act about a discovery; return whether there was one.
+    """Undo the last act about a discovery; return whether there was one.
 
     Args:
         decision: its number, as `last_act` gave it; None for whichever is the last one by now.

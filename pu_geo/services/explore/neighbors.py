@@ -83,7 +83,7 @@ def like(
 
 
 def label_all(layout: Layout, building_ids: Sequence[str], label: Label, *, analyst: str) -> int:
-    """Give buildings a label in one act, which one undo on the Annotate screen takes back; return how many.
+    """Label buildings in one act, which one undo on the Annotate screen takes back; return how many.
 
     Raises:
         ProjectError: if one of them could not be labeled; the others are.
@@ -100,7 +100,7 @@ def label_all(layout: Layout, building_ids: Sequence[str], label: Label, *, anal
 
 
 def undo(layout: Layout, *, analyst: str) -> bool:
-    """Take back the analyst's last act of labeling; return whether there was one."""
+    """Undo the analyst's last act of labeling; return whether there was one."""
     before = labeling.newest_event(layout)
     labeling.apply_operations(layout, [{"op": secrets.token_hex(16), "undo": True}], analyst=analyst, screen="explore")
     return labeling.newest_event(layout) > before

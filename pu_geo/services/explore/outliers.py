@@ -157,7 +157,7 @@ def review(layout: Layout, suspect: Suspect, label: Label | None, *, analyst: st
 
 
 def undo(layout: Layout, *, analyst: str) -> Sequence[str]:
-    """Take back the last review of this analyst with the labels that it gave; the labels before count again.
+    """Undo the last review of this analyst with the labels that it gave; the labels before count again.
 
     Returns:
         Its buildings; none if there is no such review.

@@ -49,7 +49,7 @@ def import_labels(
         path: one of
             - CSV with a column building_id, and label, reason, damage_types (a JSON list, or texts with ";" between them),
               comment, shown, inclusion, analyst, at where it has them. A row without a label is skipped; without a column
-              label all are positive. What stands already is not stored again: for a row with an analyst, as the answer of
+              label all are positive. What is known already is not stored again: for a row with an analyst, as the answer of
               that analyst, otherwise as the building's label.
             - a damage map as `export` and `publish` write it, GeoJSON or CSV: what people answered, not what was scored.
             - GeoJSON points (EPSG:4326) with the same properties; a point without a label is positive.

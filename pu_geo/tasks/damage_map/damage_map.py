@@ -1,4 +1,4 @@
-"""The damage map of a run: every building with its score, what people said, the audit's figures, and where it all comes from."""
+"""The damage map of a run: every building with its score, label, audit figures and provenance."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def _grade(event: LabelEvent) -> str:
 
 
 def _weights(layout: Layout, ids: Sequence[str], rows: Mapping[str, int], audit: Mapping[str, Any] | None) -> list[object]:
-    """Return how many buildings each building of the audit's sample stands for; None for those that do not count."""
+    """Return how many buildings each building of the audit's sample represents; None for those that do not count."""
     if audit is None:
         return [None] * len(ids)
     facts, arrays = checks.load(layout, audit["check_id"])
@@ -344,7 +344,7 @@ def _metadata(
 
 
 def districts(layout: Layout, table: FootprintTable) -> dict[str, Sequence[object]]:
-    """Return codes and names of the administrative areas that buildings lie in, where layers adm1 and adm2 were added."""
+    """Return codes and names of the administrative areas of buildings, where layers adm1 and adm2 were added."""
     columns: dict[str, Sequence[object]] = {}
     nothing: list[object] = [None] * len(table.wkb)
     for level in ("adm1", "adm2"):

@@ -40,7 +40,7 @@ def discover(
 
     The known kinds are the damage types that people named, of at least 5 buildings each, and "not damaged"; where no type
     was named often enough, "damaged" and "not damaged". A positive without such a type counts as unlabeled then. Groups that
-    were named in an earlier discovery teach nothing: only what a person said of a building does.
+    were named in an earlier discovery teach nothing: only a person's answer does.
 
     Args:
         seed: of the first training; the others follow.
@@ -121,7 +121,7 @@ class Known:
 
 
 def _known_kinds(job: Job, pu: PUSet) -> Known:
-    """Read what people said of each building; of several types of one building the first counts.
+    """Read what people answered of each building; of several types of one building the first counts.
 
     Raises:
         TrainingError: if there are fewer positives than NCL needs.

@@ -1,4 +1,4 @@
-"""Look through all chips of a run for those unlike any other, and for buildings that are there twice."""
+"""Find the chips of a run that are unlike any other, and buildings that are there twice."""
 
 from __future__ import annotations
 

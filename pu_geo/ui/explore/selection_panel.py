@@ -95,7 +95,7 @@ def _list(layout: Layout, run_id: str, key: str, saved: list[selections.Selectio
 
 @contextmanager
 def _problems_kept(key: str) -> Iterator[None]:
-    """Keep an error of a callback until the page is drawn."""
+    """Store an error of a callback until the page is drawn."""
     try:
         yield
     except PuGeoError as error:
