@@ -99,9 +99,9 @@ def read_fmnist(folder: Path) -> tuple[NDArray[np.float16], NDArray[np.int64]]:
     data = binary_files.read_fmnist(folder)
     rows = np.sort(np.random.default_rng(0).choice(np.flatnonzero(~data.is_test), N_FMNIST, replace=False))
     chips = np.ascontiguousarray(data.chips[rows])
-    bank = rcf.fit_rcf(chips, 256, torch.Generator().manual_seed(0))
+    bank = rcf.RcfBank.fit(chips, torch.Generator().manual_seed(0))
     device = torch.device("cpu")
-    views = rcf.extract_views(chips, bank, 17, seed=0, device=device, augmentation=augment.NATURAL)
+    views = bank.transform(chips, 17, seed=0, device=device, augmentation=augment.NATURAL)
     return views, data.classes[rows]
 
 

@@ -23,7 +23,7 @@ from pu_geo import cli
 from pu_geo.analysis import metrics
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout, find_project
-from pu_geo.services.annotate import labeling
+from pu_geo.services.annotate import labeling, ranking
 from tests.browser.real_app import AppServer
 
 SHARED = Path(os.environ.get("PU_GEO_SHARED", Path(__file__).resolve().parents[2] / "shared"))
@@ -57,11 +57,11 @@ def truth_of(layout: Layout) -> dict[str, str]:
 
 def auc_now(layout: Layout, truth: dict[str, str]) -> float | None:
     """AUC of the instant ranker on the buildings that nobody has answered and whose grade is known."""
-    scores = labeling.scores_now(layout)
+    scores = ranking.scores_now(layout)
     if scores is None:
         return None
     answered = labeling.current_labels(layout)
-    order = list(labeling.positions(layout))
+    order = list(ranking.positions(layout))
     is_used = np.array([building not in answered and truth[building] != "un-classified" for building in order])
     damaged = np.array([KEYS.get(truth[building]) == "1" for building in order])
     return round(float(metrics.auc(scores[is_used], damaged[is_used])), 3)

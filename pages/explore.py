@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services.annotate import labeling, teamwork
+from pu_geo.services.annotate import labeling
 from pu_geo.services.explore import coloring, exploring
 from pu_geo.services.train import training
 from pu_geo.ui import frame
@@ -21,9 +21,6 @@ frame.header(
     "Each dot is a building; dots that lie together look alike to the model. Shift + drag selects some, on the map and among "
     "the chips too; 1, 2, 3 label them.",
 )
-with frame.show_errors():
-    if "refused_labels" in st.session_state:
-        raise st.session_state.pop("refused_labels")
 runs = training.all_runs(layout)
 if not runs:
     st.info("There is no run to explore yet.")
@@ -63,8 +60,8 @@ project_view(
     run_id=run_id,
     color_by="scores" if by == "score" else "labels",
     height=700,
-    types=teamwork.damage_types(layout),
-    details=teamwork.details(layout),
+    types=labeling.damage_types(layout),
+    details=labeling.label_details(layout),
     event=event,
     scatter=Scatter(
         run_id,

@@ -26,7 +26,8 @@ OURS: dict[str, set[str]] = {
     "losses": {"errors"},
     "analysis": {"errors"},
     "features": NUMERICAL,
-    "training": {*NUMERICAL, "project"},  # `python -m pu_geo.training` trains in a copy of a project
+    "training": {*NUMERICAL, "project"},
+    "training.__main__": {*NUMERICAL, "project", "tasks"},  # trains in a copy of a project, by the task that `train` is
     "methods": NUMERICAL,
     "geo": ALWAYS,
     "datasets": {"geo", *ALWAYS},
@@ -49,7 +50,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "records": {"numpy"},
     "atomic_write": set(),
     "losses": {"torch"},
-    "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap", "numba"},
+    "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap"},
     "features": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
     "training": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
     "methods": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "faiss"},

@@ -44,7 +44,7 @@ class PuplResult:
 
 
 @contextmanager
-def _one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread, as `each_part` has threads of its own; without threadpoolctl all is only slower."""
     try:
         from threadpoolctl import threadpool_limits
@@ -55,7 +55,7 @@ def _one_blas_thread() -> Iterator[None]:
         yield
 
 
-@_one_blas_thread()
+@one_blas_thread()
 def pupl(
     embeddings: Floats,
     is_positive: NDArray[np.bool_],
@@ -110,7 +110,7 @@ def pupl(
     return _best(ends, positive, oriented)
 
 
-@_one_blas_thread()
+@one_blas_thread()
 def over_cluster(
     embeddings: Floats,
     is_positive: NDArray[np.bool_],

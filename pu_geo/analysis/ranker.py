@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
+from pu_geo.analysis.pupl import one_blas_thread
 from pu_geo.errors import ShapeError, TrainingError
 
 L2 = 0.5  # penalty where no estimate of the damaged share is at hand; see `l2_for_share`
@@ -110,7 +110,7 @@ def rank_positives(
     return (0.5 * (1 + np.tanh(margin / 2))).astype(np.float32)
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # these matrices are small: two threads took ten times as long as one
+@one_blas_thread()  # these matrices are small: two threads took ten times as long as one
 def fit_logistic(
     values: NDArray[np.float32], is_positive: NDArray[np.bool_], l2: float, weight: NDArray[np.float32] | None = None
 ) -> tuple[NDArray[np.float32], float]:

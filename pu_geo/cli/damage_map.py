@@ -83,7 +83,7 @@ def audit(
     if found is None:
         raise PuGeoError(f"There is no audit of {run_id} yet.", f"Begin one: pu-geo audit {project} begin --run {run_id}")
     args = mapping.map_arguments(layout, run_id, threshold)
-    judged: Mapping[str, Any] = args["audit"] or {}  # type: ignore[assignment]
+    judged: Mapping[str, Any] = auditing.facts(layout, run_id, float(str(args["threshold"]))) or {}
     damaged = auditing.how_many(layout)
     which = {
         "run_id": run_id, "method": facts.method, "audit_id": judged["check_id"],

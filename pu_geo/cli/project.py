@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pu_geo import jobs
-from pu_geo.cli.run import Json, Project, Screen, absolute, repeated, run_job, show
+from pu_geo.cli.run import Json, Project, Screen, absolute, gone, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.project import events, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
 from pu_geo.services.project import projects
+from pu_geo.services.project.copying import copy_project
 
 screen = Screen("Project")
 N_CLICKS = 30
@@ -57,7 +58,32 @@ def init(
     show({"project": str(layout.folder), "name": name}, f"Made {layout.folder}.", as_json)
 
 
-# Here comes the group `project` with `project copy P.pugeo OTHER.pugeo` (hidden alias: `pack`), see issue 19, point 6.
+group = Screen("Project", group="project ")
+screen.add_typer(group, name="project", rich_help_panel="Project", help="Copy a project.")
+
+
+@group.verb("copy", "joplin.pugeo joplin-gpu.pugeo")
+def copy(
+    project: Project,
+    target: Annotated[str, typer.Argument(metavar="OTHER.pugeo", help="folder to make", show_default=False)],
+    *,
+    without_exports: Annotated[bool, typer.Option("--without-exports", help="leave exports and published maps out")] = False,
+    as_json: Json = False,
+) -> None:
+    """Copy a project while people click in it: as a backup, or to train on another machine."""
+    result = copy_project(projects.find(project), absolute(target), with_exports=not without_exports)
+    words = (
+        f"Copied the project to {result['out']} ({result['bytes']:,} bytes), with its labels up to event {result['at_event']}.\n"
+        "To train on another machine, copy that folder there; then `pu-geo train COPY`, or, with torch, torchvision, numpy, scipy "
+        f"and safetensors alone, `python -m pu_geo.training COPY`. Back here: `pu-geo runs import {project} COPY latest`."
+    )
+    show(result, words, as_json)
+
+
+@screen.command("pack", hidden=True, context_settings=gone)
+def pack() -> None:
+    """Refuse, and name what came instead."""
+    raise PuGeoError("`pu-geo pack` is gone.", "`pu-geo project copy P.pugeo OTHER.pugeo` makes a copy to train in.")
 
 
 @screen.verb("next-round", "joplin.pugeo --new joplin-2.pugeo --post 20110530.tif")

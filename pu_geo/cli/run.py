@@ -31,6 +31,8 @@ RunId = Annotated[
         "`pu-geo choose`, else the one published last, else the one audited last, else the newest of the recommended method",
     ),
 ]
+gone = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Settings of a verb of versions before, which takes whatever it took and names the new one."""
 Analyst = Annotated[str | None, typer.Option("--analyst", help="who does this (a pseudonym will do)")]
 
 

@@ -12,21 +12,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pu_geo.cli.run import File, Json, Project, RunId, Screen, absolute, in_brackets, overrides_of, repeated, run_job, show
+from pu_geo.cli.run import (
+    File,
+    Json,
+    Project,
+    RunId,
+    Screen,
+    absolute,
+    gone,
+    in_brackets,
+    overrides_of,
+    repeated,
+    run_job,
+    show,
+)
 from pu_geo.errors import DatasetError, PuGeoError, writing
-from pu_geo.methods.catalog import DEFAULT_METHOD
+from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
+from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, projects
 from pu_geo.services.train import (
-    compared_words,
     comparing,
-    disagreeing,
-    ensembling,
     models,
     run_card,
     training,
-    training_times,
 )
 
 if TYPE_CHECKING:
@@ -56,24 +66,21 @@ def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
 
 @screen.verb("methods", "", "--json")
 def list_methods(*, as_json: Json = False) -> None:
-    """List the methods, what they need, and how long presets take."""
-    known = training_times.speed()
+    """List the methods, what they need, and how long presets took on this machine."""
     found, lines = [], []
     for group, cards in training.cards_by_group().items():
         for card in cards:
             is_default = card.name == DEFAULT_METHOD
-            times = training_times.usual_times(card, known)
-            seconds = {preset: {str(n): round(each, 1) for n, each in row.items()} for preset, row in times.items()}
+            past = {preset: training_times.past(card.name, preset) for preset in card.presets}
             found.append({
                 "name": card.name, "title": card.title, "group": group, "is_default": is_default,
                 "presets": list(card.presets), "needs": card.needs, "figures": training.figures_of(card.name),
-                "expected_seconds": seconds,
+                "took_here": {preset: [asdict(one) for one in times] for preset, times in past.items()},
             })  # fmt: skip
             lines.append(f"{card.name:15} {card.title}{' (default)' if is_default else ''}. {card.needs}")
-            lines.append(training_times.usual_words(card, known))
-    lines.append(f"{training_times.measured_words(known)} They are for chips of 64 px and 30 positives.")
-    measured = {"device": known.device, "is_shipped": known.is_shipped, "measured_at": known.measured_at}
-    show({"methods": found, "measured": measured}, "\n".join(lines), as_json)
+            for preset, times in past.items():
+                lines.append(f"{'':15} {preset:9}{times[-1].words + ' here' if times else training_times.NONE_YET}")
+    show({"methods": found}, "\n".join(lines), as_json)
 
 
 @screen.verb("train", "joplin.pugeo", "joplin.pugeo --method ncpu --preset standard --set epochs=80 --detach")
@@ -93,26 +100,49 @@ def train(
 ) -> None:
     """Train a method and score all buildings; makes a run."""
     layout = projects.find(project)
-    overrides = overrides_of(settings)
-    asked: dict[str, Any] = {
-        "preset": preset, "overrides": overrides, "types_from": types_from, "hold_out": hold_out,
-    }  # fmt: skip
-    training.require(layout, method, **asked)
-    amount = training_times.amount_of(layout)
-    if amount and not as_json:
-        expected = training_times.expected_time(method, preset, amount, training_times.speed(), overrides)
-        if expected.seconds > NOTICE_FROM_S:
+    request = TrainingRequest(method, preset, seed, overrides_of(settings), types_from, hold_out)
+    training.require(layout, request)
+    if not (as_json or request.overrides):
+        n_chips = training.data_summary(layout).n_chips
+        expected = training_times.expected_seconds(method, preset, n_chips)
+        if expected and expected[1] > NOTICE_FROM_S:
             more = "" if detach else f" Ctrl-C stops it; `pu-geo jobs {project}` names it, `... resume ID` goes on."
-            print(f"Takes {expected.words}{more}", file=sys.stderr, flush=True)
+            print(f"Takes {training_times.words(method, preset, n_chips)}.{more}", file=sys.stderr, flush=True)
     if detach:
-        job_id = training.start(layout, method, seed=seed, **asked)
+        job_id = training.start(layout, request)
         show({"job_id": job_id}, f"Started job {job_id}. Follow it with `pu-geo jobs {project}`.", as_json)
         return
-    result = run_job(layout, "train", {"method": method, "seed": seed, **asked}, as_json)
+    result = run_job(layout, "train", request.as_args(), as_json)
     show(result, _run_words(layout, result), as_json)
 
 
-# Here comes the group `runs` with `runs import P.pugeo OTHER.pugeo RUN` (hidden alias: `bring-in`), see issue 19, point 6.
+run_group = Screen("Train", group="runs ")
+screen.add_typer(
+    run_group, name="runs", rich_help_panel="Train", help="Take a run that was trained in a copy of this project."
+)
+
+
+@run_group.verb("import", "joplin.pugeo joplin-gpu.pugeo latest")
+def import_run(
+    project: Project,
+    other: Annotated[str, typer.Argument(metavar="OTHER.pugeo", help="copy of the project", show_default=False)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="id of a run there, or latest", show_default=False)],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Check a run of a copy of this project, and take its scores, embeddings and weights; never labels."""
+    layout = projects.find(project)
+    result = run_job(layout, "import_run", {"folder": absolute(other), "run_id": run}, as_json)
+    show(result, _run_words(layout, result), as_json)
+
+
+@screen.command("bring-in", hidden=True, context_settings=gone)
+def bring_in() -> None:
+    """Refuse, and name what came instead."""
+    raise PuGeoError(
+        "`pu-geo bring-in` is gone, as packed trainings are.",
+        "Train in a copy (`pu-geo project copy P.pugeo OTHER.pugeo`); then `pu-geo runs import P.pugeo OTHER.pugeo latest`.",
+    )
 
 
 @screen.verb("evaluate", "joplin.pugeo --field damage --positive destroyed --exclude un-classified --json")
@@ -174,22 +204,22 @@ def compare(
     layout = projects.find(project)
     found = comparing.compare(layout, *runs)
     lines = [f"{name} = {side.facts.run_id}" for name, side in zip("AB", found.sides, strict=True)]
-    lines += [*compared_words.agreement_words(found), found.clicks.words]
+    lines += [*comparing.agreement_words(found), found.clicks.words]
     if found.check is not None:
         lines.append(f"Audited by the same {found.check.sample.n_drawn} checks ({found.check.id}).")
     for name, side in zip("AB", found.sides, strict=True):
-        lines.append(f"{name}: PU criterion {compared_words.criterion_words(side)}.")
+        lines.append(f"{name}: PU criterion {comparing.criterion_words(side)}.")
         if side.audited is not None:
-            precision, recall = map(compared_words.share_words, (side.audited.precision, side.audited.recall))
+            precision, recall = map(comparing.share_words, (side.audited.precision, side.audited.recall))
             lines.append(f"{name}: precision {precision}, recall {recall} at its threshold {side.facts.threshold:.3f}.")
     titles = ("A high, B low", "B high, A low")
-    for title, rows in zip(titles, disagreeing.most_apart(layout, found, N_SHOWN), strict=True):
+    for title, rows in zip(titles, comparing.most_disagreeing(layout, found, N_SHOWN), strict=True):
         lines.append(f"{title}:")
         for row in rows:
             lines.append(f"  {row.building_id}: {row.places[0]:,} in A, {row.places[1]:,} in B{in_brackets(row.label)}")
         if not rows:
             lines.append("  none")
-    show(compared_words.as_json(layout, found), "\n".join(lines), as_json)
+    show(comparing.as_json(layout, found), "\n".join(lines), as_json)
 
 
 @screen.verb("ensemble", "joplin.pugeo --runs latest ID ID")
@@ -203,7 +233,7 @@ def ensemble(
 ) -> None:
     """Average the ranks of several runs; makes a run."""
     layout = projects.find(project)
-    result = run_job(layout, "ensemble", ensembling.arguments(layout, runs), as_json)
+    result = run_job(layout, "ensemble", training.average_arguments(layout, runs), as_json)
     show(result, f"Run {result['run_id']}: the mean rank of {len(runs)} runs, {result['seconds']} s.", as_json)
 
 

@@ -7,7 +7,6 @@ from pu_geo.jobs.control import (
     CAN_PAUSE,
     PATIENCE_S,
     cancel,
-    clear_requests,
     dismiss,
     end_overdue,
     kill_orphans,
@@ -42,6 +41,6 @@ from pu_geo.jobs.status import (
 
 __all__ = [
     "ACTIVE", "CAN_PAUSE", "DISMISSED", "LOCK_FD_VARIABLE", "ONE_AT_A_TIME", "PATIENCE_S", "JobView", "State", "all_jobs", "cancel",
-    "clear_requests", "create", "create_held", "dismiss", "end_overdue", "event_lines", "folder_of", "is_alive", "kill_orphans",
+    "create", "create_held", "dismiss", "end_overdue", "event_lines", "folder_of", "is_alive", "kill_orphans",
     "launch", "of_folder", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "wait_for_end", "worker_log",
 ]  # fmt: skip

@@ -22,8 +22,8 @@ from pu_geo.errors import JobError
 from pu_geo.project.layout import home
 from pu_geo.project.locks import is_held, one_at_a_time
 
-TASKS = ("train", "train_apart", "discover", "apply_model", "probe")
-"""Tasks that use the device for long, or measure it."""
+TASKS = ("train", "discover", "apply_model")
+"""Tasks that use the device for long."""
 SECONDS_BETWEEN_LOOKS = 0.2
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 _TICKET = re.compile(r"(\d{9})-[0-9a-f]{8}\.ticket")
@@ -44,15 +44,13 @@ class QueueEntry:
     path: Path
 
     @property
-    def project(self) -> Path | None:
-        """Folder of the project that the job belongs to; None for a packed training, which has none."""
-        return None if self.folder.parent.name != "jobs" else self.folder.parent.parent
+    def project(self) -> Path:
+        """Folder of the project that the job belongs to."""
+        return self.folder.parent.parent
 
     @property
     def words(self) -> str:
         """Name the job for people."""
-        if self.project is None:
-            return f"the packed training in {self.folder}"
         spec = json.loads((self.folder / "spec.json").read_text(encoding="utf-8"))
         what = " ".join(str(word) for word in (spec["task"], spec["args"].get("method")) if word)
         return f"{what} (job {self.folder.name} of {self.project.name})"

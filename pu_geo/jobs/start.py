@@ -37,6 +37,8 @@ from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 
 ONE_AT_A_TIME = ("prepare", "add_scenes", "add_xbd", "add_footprints", "add_aoi", "add_grid", "align", "chip")
+GONE = ("train_apart", "bring_in")
+"""Tasks of versions before: jobs of theirs are listed, and cannot be started again."""
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
 _STARTING = "start.lock"
 
@@ -151,8 +153,7 @@ def resume(layout: Layout, job_id: str) -> None:
     Raises:
         JobError: if it is active, or done, or changes what the project is made of while another such job is active.
     """
-    folder = folder_of(layout, job_id)
-    _let_go(folder)
+    folder = _that_can_start(layout, job_id)
     _require_undone(folder)
     with report_io_errors(), locks.one_at_a_time(layout.jobs / _STARTING):
         _require_free(layout, view(folder).task)
@@ -167,10 +168,23 @@ def resume(layout: Layout, job_id: str) -> None:
     launch(folder, lock)
 
 
-def _let_go(folder: Path) -> None:
-    """Wait for a worker that has told its end and is on its way out."""
-    if not view(folder).is_active:
+def _that_can_start(layout: Layout, job_id: str) -> Path:
+    """Return the folder of a job that may be started again, after its worker, if that is on its way out, is gone.
+
+    Raises:
+        JobError: if there is no such job, or this version has no such task.
+    """
+    folder = folder_of(layout, job_id)
+    seen = view(folder)
+    if seen.task in GONE:
+        raise JobError(
+            f"Job {job_id} ({seen.task}) is of an older PU-Geo; this version has no such task.",
+            "Train in a copy of the project (`pu-geo project copy`), and take the run from there with `pu-geo runs import`.",
+            kind="gone",
+        )
+    if not seen.is_active:
         wait_for_end(folder, PATIENCE_S)
+    return folder
 
 
 def _require_undone(folder: Path) -> None:
@@ -184,8 +198,7 @@ def retry(layout: Layout, job_id: str) -> str:
     Raises:
         JobError: if it is active; see also `create`.
     """
-    folder = folder_of(layout, job_id)
-    _let_go(folder)
+    folder = _that_can_start(layout, job_id)
     lock = take_lock(folder)  # nobody resumes it meanwhile
     try:
         kill_orphans(folder)

@@ -79,7 +79,7 @@ def view(folder: Path) -> JobView:
     end: Mapping[str, Any] = next((event for event in current if event["event"] in _ENDS), {})
     state = _state(alive, current, end, (folder / CANCEL).exists())
     last = _last_report(log, current, state)
-    seconds, seconds_left = _times(current, state)
+    seconds, seconds_left = _times(log, current, state)
     return JobView(
         job_id=folder.name,
         task=spec["task"],
@@ -121,18 +121,36 @@ def _asked(folder: Path) -> Literal["cancel", "pause"] | None:
     return "pause" if (folder / PAUSE).exists() else None
 
 
-def _times(current: Sequence[Mapping[str, Any]], state: State) -> tuple[float | None, float | None]:
+def _times(
+    log: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]], state: State
+) -> tuple[float | None, float | None]:
     """Return the seconds that a running job has worked since it had its turn, and those left by its pace since then."""
     turn = next((event for event in current if event["event"] == "turn"), current[0] if current else None)
     if state != "running" or turn is None:
         return None, None
-    began = datetime.fromisoformat(turn["at"])
-    shares = [(datetime.fromisoformat(event["at"]), event["share"]) for event in current if event["event"] == "progress"]
-    seconds, left = (datetime.now(UTC) - began).total_seconds(), None
-    if len(shares) > 1 and (gained := shares[-1][1] - shares[0][1]) > 0.02:
-        pace = (shares[-1][0] - shares[0][0]).total_seconds() / gained  # one that goes on did not do its first part now
-        left = max(pace * (1 - shares[-1][1]) - (datetime.now(UTC) - shares[-1][0]).total_seconds(), 0.0)
+    now = datetime.now(UTC)
+    seconds, left = (now - datetime.fromisoformat(turn["at"])).total_seconds(), None
+    epochs = _epochs(log, current)
+    points = epochs or [(event["at"], event["share"]) for event in current if event["event"] == "progress"]
+    if points:
+        (begun, first), (newest, last) = (
+            (datetime.fromisoformat(at), float(share)) for at, share in (points[0], points[-1])
+        )
+        if (gained := last - first) > (0 if epochs else 0.02):
+            pace = (newest - begun).total_seconds() / gained  # one that goes on did not do its first part now
+            left = max(pace * (1 - last) - (now - newest).total_seconds(), 0.0)
     return seconds, left
+
+
+def _epochs(log: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
+    """Return when and how far a training began this time, 0..1, and the same after each epoch since; [] before the first."""
+    places = [place for place, event in enumerate(current) if event["event"] == "epoch" and "progress" in event]
+    if not places or not places[0]:
+        return []
+    first = current[places[0]]["progress"]
+    before = [event.get("progress", 0) for event in log[: len(log) - len(current)] if event["event"] == "epoch"]
+    done = max((share for share in before if share < first), default=0.0)
+    return [(current[places[0] - 1]["at"], done), *((current[place]["at"], current[place]["progress"]) for place in places)]
 
 
 def _curve(log: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:

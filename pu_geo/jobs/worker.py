@@ -20,7 +20,6 @@ from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError
 from pu_geo.jobs import device_queue, processes
 from pu_geo.project import events
-from pu_geo.project.layout import Layout
 from pu_geo.project.store import open_project
 from pu_geo.tasks.job import Job
 
@@ -38,23 +37,21 @@ TASKS = {
     "chip": "pu_geo.tasks.imagery.chip:chip",
     "rank": "pu_geo.tasks.train.train:rank",
     "train": "pu_geo.tasks.train.train:train",
-    "train_apart": "pu_geo.tasks.train.apart:train_apart",
-    "bring_in": "pu_geo.tasks.train.bring_in:bring_in",
+    "import_run": "pu_geo.tasks.train.import_run:import_run",
     "ensemble": "pu_geo.tasks.train.ensemble:ensemble",
     "apply_model": "pu_geo.tasks.train.apply_model:apply_model",
     "embed": "pu_geo.tasks.explore.embed:embed",
     "cluster": "pu_geo.tasks.explore.cluster:cluster",
     "outliers": "pu_geo.tasks.explore.outliers:find_outliers",
-    "probe": "pu_geo.tasks.train.probe:probe",
     "discover": "pu_geo.tasks.explore.discover:discover",
     "export": "pu_geo.tasks.damage_map.export:export",
     "export_selection": "pu_geo.tasks.damage_map.export:export_selection",
     "publish": "pu_geo.tasks.damage_map.publish:publish",
 }
+FORMER_ARGUMENTS = ("audit",)
+"""What jobs of earlier versions carried and tasks now find out themselves."""
 WAITING = "waiting"
-USAGE = (
-    "Usage: python -m pu_geo.jobs.worker FOLDER, where FOLDER is what `pu-geo pack` wrote on the machine with the project."
-)
+USAGE = "Usage: python -m pu_geo.jobs.worker FOLDER, where FOLDER is that of a job. PU-Geo starts workers itself."
 _ROOM = "room"  # a file of some bytes: what is freed for the last words of a job whose disk is full
 
 
@@ -72,8 +69,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
     try:
         events.append(folder, "started", processes.identity())
         (folder / _ROOM).write_bytes(bytes(1 << 14))
-        layout = open_project(folder.parent.parent) if spec["project"] else Layout(folder)
-        result = _do(Job(layout, folder, echo), spec["task"], spec["args"])
+        result = _do(Job(open_project(folder.parent.parent), folder, echo), spec["task"], spec["args"])
     except (JobCancelled, KeyboardInterrupt) as stopped:
         (folder / _ROOM).unlink(missing_ok=True)
         kind = "paused" if isinstance(stopped, JobPaused) else "cancelled"
@@ -93,14 +89,23 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
 
 
 def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Do a task, once it is its turn; what it needs is imported then, so that who waits holds little memory."""
+    """Do a task, once it is its turn; what it needs is imported then, so that who waits holds little memory.
+
+    Raises:
+        JobError: if this version does not know the task.
+    """
+    if task not in TASKS:
+        raise JobError(
+            f"This version of PU-Geo has no task {task!r}; another one wrote this job.", "Dismiss the job.", kind="task"
+        )
     with (
         device_queue.acquire_device(job.folder, partial(_tell_waiting, job)) if task in device_queue.TASKS else nullcontext()
     ):
         if task in device_queue.TASKS:
             events.append(job.folder, "turn")
         module, _, function = TASKS[task].partition(":")
-        result: Mapping[str, Any] = getattr(importlib.import_module(module), function)(job, **args)
+        given = {name: value for name, value in args.items() if name not in FORMER_ARGUMENTS}
+        result: Mapping[str, Any] = getattr(importlib.import_module(module), function)(job, **given)
     return result
 
 
@@ -159,34 +164,21 @@ def _fault(folder: Path, error: Exception) -> JobError:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the job whose folder is named; the exit code is for people who read process lists.
-
-    A packed training has no project: a person started it on another machine, and is told how it goes.
-    """
-    if len(arguments) != 1 or arguments[0].startswith("-"):
+    """Run the job whose folder is named; the exit code is for people who read process lists."""
+    folder = Path(arguments[0]).resolve() if len(arguments) == 1 else None
+    if folder is None or not (folder / "spec.json").is_file():
         print(USAGE, file=sys.stderr)
         return 2
-    folder = Path(arguments[0]).resolve()
-    if not (folder / "spec.json").is_file():
-        print(f"{folder} is no folder of a job: it has no spec.json.", USAGE, sep="\n", file=sys.stderr)
-        return 2
-    is_apart = not json.loads((folder / "spec.json").read_text(encoding="utf-8"))["project"]
     try:
         inherited = os.environ.pop(jobs.LOCK_FD_VARIABLE, None)
         lock = int(inherited) if inherited else jobs.take_lock(folder)
         os.set_inheritable(lock, False)
-        if is_apart:
-            jobs.clear_requests(folder)
-            events.append(folder, "launched")
-        result = run(folder, echo=partial(print, flush=True) if is_apart else None)
+        run(folder)
     except PuGeoError as error:
         print(error.problem, error.hint, sep="\n", file=sys.stderr)
         return 1
     except (JobCancelled, KeyboardInterrupt):
-        print("Stopped. Call it again to go on.", file=sys.stderr)
         return 1
-    if is_apart:
-        print(f"Done: {result['outcome']}. Copy the folder back, and store it with `pu-geo bring-in`.", flush=True)
     return 0
 
 

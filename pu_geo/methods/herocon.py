@@ -20,10 +20,19 @@ from pu_geo.errors import TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.linear import estimated_class_prior
-from pu_geo.methods.pair_trunk import N_DATES, PairTrunk, is_pair, mean_of_present, missing_dates, new_pair_trunk
-from pu_geo.methods.pretraining import WARMUP_SHARE, empty_trunk, new_trunk, training_span
-from pu_geo.training.batching import epochs_within, n_batches
-from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, batches
+from pu_geo.methods.pretraining import (
+    N_DATES,
+    WARMUP_SHARE,
+    PairFeatureExtractor,
+    empty_trunk,
+    is_pair,
+    mean_of_present,
+    missing_dates,
+    new_pair_trunk,
+    new_trunk,
+    training_span,
+)
+from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, batches, epochs_within, n_batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -48,7 +57,7 @@ class HeroconNetwork(nn.Module):
         self.trunk = trunk
         self.out = linear(trunk.out_dim, dim, generator) if settings.embedding_dim else nn.Identity()
         self.mapping = nn.Sequential(linear(dim, dim, generator), nn.Sigmoid())
-        n_classifiers = N_DATES if isinstance(trunk, PairTrunk) else 1
+        n_classifiers = N_DATES if isinstance(trunk, PairFeatureExtractor) else 1
         self.classifiers = nn.ModuleList([linear(dim, len(kinds), generator) for _ in range(n_classifiers)])
         self.register_buffer("kinds", kinds.clone())
 
@@ -57,7 +66,7 @@ class HeroconNetwork(nn.Module):
 
         Rows of missing views hold nothing of use.
         """
-        if isinstance(self.trunk, PairTrunk):
+        if isinstance(self.trunk, PairFeatureExtractor):
             return cast(Tensor, self.out(self.trunk.each(inputs[0], is_missing)))
         return torch.stack([cast(Tensor, self.out(self.trunk(view))) for view in inputs])
 
@@ -84,7 +93,7 @@ class HeroconNetwork(nn.Module):
         return with_union(self.kind_margins(inputs))[:, -1]
 
     def _missing(self, inputs: Tensor) -> Tensor:
-        if isinstance(self.trunk, PairTrunk):
+        if isinstance(self.trunk, PairFeatureExtractor):
             return missing_dates(inputs)
         return torch.zeros(1, len(inputs), dtype=torch.bool, device=inputs.device)
 
@@ -164,7 +173,7 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
 def from_state(state: Mapping[str, Tensor], settings: HeroconSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     shape = tuple(int(size) for size in state["trunk.input_shape"])
-    trunk = PairTrunk(shape, settings, torch.Generator()) if is_pair(shape) else empty_trunk(state, settings)
+    trunk = PairFeatureExtractor(shape, settings, torch.Generator()) if is_pair(shape) else empty_trunk(state, settings)
     network = HeroconNetwork(trunk, state["kinds"], settings, torch.Generator())
     network.load_state_dict(dict(state))
     return TrainedModel(network.to(device).eval(), network.trunk)
@@ -261,7 +270,7 @@ def _draw(
 ) -> Batch:  # fmt: skip
     """Make a batch of chips in two views. Which dates are missing is read off the chips as they were cut."""
     device = network.kinds.device
-    if isinstance(network.trunk, PairTrunk):
+    if isinstance(network.trunk, PairFeatureExtractor):
         plain, *inputs = data.inputs.draw(rows, ("plain", "strong"), generator, device)
         is_missing = missing_dates(plain)
     else:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import shapely
 from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
@@ -130,6 +129,8 @@ def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
 
 def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int]:
     """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new."""
+    import shapely  # not where a training alone runs
+
     srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
     bounds = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object)))
     known = dict(db.execute("SELECT building_id, geom FROM footprints"))
@@ -237,6 +238,14 @@ def units(db: sqlite3.Connection) -> Units:
     n_cells = sum(n for is_cell, _, n in rows if is_cell)
     sides = sorted({float(side) for is_cell, side, _ in rows if is_cell and side})
     return Units(sum(n for _, _, n in rows) - n_cells, n_cells, tuple(sides))
+
+
+def footprints_sha256(db: sqlite3.Connection, ids: Sequence[str]) -> str:
+    """Return the lowercase hex sha256 of the ids and outlines of these footprints, in this order."""
+    outlines, digest = dict(db.execute("SELECT building_id, geom FROM footprints")), hashlib.sha256()
+    for building in ids:
+        digest.update(building.encode() + b"\0" + outlines.get(building, b""))
+    return digest.hexdigest()
 
 
 def footprint_sources(db: sqlite3.Connection) -> list[str]:

@@ -60,3 +60,17 @@ class Run:
         A generator an epoch leaves nothing of it to be remembered: whoever begins an epoch again draws the same numbers.
         """
         return torch.Generator().manual_seed((self.seed * 1_000_003 + stream) * 100_003 + epoch)
+
+
+_GIB = 2**30
+
+
+def name_of(device: torch.device) -> str:
+    """Name a device: "NVIDIA H200, 139 GiB", "Apple GPU", or "CPU, 2 threads" as many as torch uses now."""
+    if device.type == "cuda":
+        found = torch.cuda.get_device_properties(device)
+        return f"{found.name}, {found.total_memory / _GIB:.0f} GiB"
+    if device.type == "mps":
+        return "Apple GPU"
+    n = torch.get_num_threads()
+    return f"CPU, {n} thread{'' if n == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The frame around every page: which project is open, the sidebar, and errors told in words."""
+"""The frame around every page: which project is open, the sidebar, errors in words, and what the HTTP routes ask for."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import building_history as stories
-from pu_geo.services.annotate import labeling
+from pu_geo.project.store import one_connection
+from pu_geo.records import MAX_NAME
+from pu_geo.services.annotate import building_history as histories
+from pu_geo.services.annotate import labeling, presence, ranking
 from pu_geo.services.imagery import image_quality
 from pu_geo.services.project import projects
 from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
@@ -34,17 +37,30 @@ def resolve(token: str) -> Path | None:
 def scores(token: str, score_id: str) -> bytes | None:
     """Return scores of an opened project as the map wants them; for the HTTP routes."""
     layout = projects.resolve(token)
-    return None if layout is None else labeling.scores_for_browser(layout, score_id)
+    return None if layout is None else ranking.scores_for_browser(layout, score_id)
 
 
-def story(token: str, place: int) -> Mapping[str, object] | None:
+def building_history(token: str, place: int) -> Mapping[str, object] | None:
     """Return what is known of a building of an opened project; for the HTTP routes."""
     layout = projects.resolve(token)
-    return None if layout is None else stories.story(layout, place)
+    with one_connection():
+        return None if layout is None else histories.building_history(layout, place)
+
+
+def store_operations(token: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Store a browser's labels, undo and redo, and acknowledge them; for the HTTP routes."""
+    layout = projects.resolve(token)
+    return None if layout is None else labeling.store_operations(layout, message)
+
+
+def others_here(token: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Note where a browser is; return who else is here and what they answered; for the HTTP routes."""
+    layout = projects.resolve(token)
+    return None if layout is None else presence.exchange(layout, message)
 
 
 def shifts(token: str) -> bytes | None:
-    """Return how far pre and post are apart at each building of an opened project; for the HTTP routes."""
+    """Return the shift between pre and post at each building of an opened project; for the HTTP routes."""
     layout = projects.resolve(token)
     return None if layout is None else image_quality.shifts_for_browser(layout)
 
@@ -52,7 +68,7 @@ def shifts(token: str) -> bytes | None:
 def plain(text: str) -> str:
     """Escape Markdown, so that a name out of somebody's file is shown as it is: no link, no picture from elsewhere, no icon.
 
-    Streamlit looks for icons and addresses after backslashes are gone, so a joiner that nobody sees breaks these up.
+    Streamlit finds icons and addresses after backslashes are gone, so an invisible joiner breaks these up.
     """
     signs = re.sub(r"([\\`*_{}\[\]()#+!|~:$<>&@-])", r"\\\1", re.sub(r"\s+", " ", text))
     return re.sub(r"(?<=[:@])(?=\S)|(?<=-)(?=\\?[->])|(?<=www)(?=\.)", "\u2060", signs, flags=re.IGNORECASE)
@@ -81,6 +97,11 @@ def does(act: Callable[[], object]) -> Callable[[], None]:
 def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     """Draw the sidebar, then the page."""
     st.session_state["pages"] = dict(pages)
+    with one_connection():
+        _draw(page)
+
+
+def _draw(page: StreamlitPage) -> None:
     with show_errors():
         _restore()
         _open_first()
@@ -90,13 +111,16 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
         if layout is not None:
             with show_errors():
                 _draw_status(projects.summary(layout))
-        st.text_input("Analyst", key="analyst_name", value=analyst(), help="A pseudonym will do; stored with each label.")
-    with show_errors(), _turns():
+        st.text_input(
+            "Analyst", key="analyst_name", value=analyst(), max_chars=MAX_NAME,
+            help="A pseudonym will do; stored with each label.",
+        )  # fmt: skip
+    with show_errors(), _drawing_slots():
         page.run()
 
 
 @cache
-def _turns() -> threading.Semaphore:
+def _drawing_slots() -> threading.Semaphore:
     """Few pages are drawn at a time: they share one interpreter, and clicks of others would wait behind all of them."""
     return threading.Semaphore(2)
 
@@ -156,7 +180,7 @@ def current() -> Layout | None:
 
 
 def needs_project() -> Layout:
-    """Return the project of this session, or say that there is none and end the page."""
+    """Return the project of this session, or write that there is none and end the page."""
     layout = current()
     if layout is None:
         st.info("No project is open yet.", icon=":material/folder_open:")

@@ -28,16 +28,16 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _ID = re.compile(r"[a-z0-9_-]{1,64}")
 _LAYERS = ("pre", "post")
 _HIGHEST = 10**7  # of tile and sheet numbers
-_LONGEST_NEWS, _LONGEST_CLICKS = 2_000, 50_000_000  # bytes
+_LONGEST_HERE, _LONGEST_OPERATIONS = 2_000, 50_000_000  # bytes
 Answering = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
 
 
 def routes(
     resolve: Callable[[str], Path | None],
     scores: Callable[[str, str], bytes | None],
-    news: Answering | None = None,
-    clicks: Answering | None = None,
-    story: Callable[[str, int], Mapping[str, Any] | None] | None = None,
+    others_here: Answering | None = None,
+    operations: Answering | None = None,
+    building_history: Callable[[str, int], Mapping[str, Any] | None] | None = None,
     shifts: Callable[[str], bytes | None] | None = None,
     dots: Callable[[str, str, str, str], bytes | None] | None = None,
 ) -> list[Route]:
@@ -48,13 +48,13 @@ def routes(
         scores: (token, score_id) to little-endian float32 bytes, one number a building of the footprint file, NaN where
             there is none; None if there is no such thing. "like-7" asks how far each one is from building 7 of that file.
             Called in a worker thread, after `resolve` knew the token.
-        news: (token, what a browser says of itself) to what it does not know yet, None if it makes no sense; see
-            `services.presence`. Called in a worker thread.
-        clicks: (token, operations of a browser) to how far they are stored, None for a token that nobody handed out; see
-            `ui.clicks`. Raises PuGeoError where they cannot be stored now. Called in a worker thread.
-        story: (token, place of a building) to what is known of it, None if there is no such building. In a worker thread.
-        shifts: token to the shifts of all buildings, see `services.assessing`; None if there are none. In a worker thread.
-        dots: (token, run, what, by) to numbers of the dots of a scatter, see `ui.scatter`. In a worker thread.
+        others_here: (token, where a browser is) to what it does not know yet, None if it makes no sense; see
+            `services.annotate.presence`. Called in a worker thread.
+        operations: (token, operations of a browser) to how far they are stored, None for a token that nobody handed out; see
+            `labeling.store_operations`. Raises PuGeoError where they cannot be stored now. Called in a worker thread.
+        building_history: (token, place of a building) to what is known of it, None if there is no such building. In a worker thread.
+        shifts: token to the shifts of all buildings, see `image_quality.shifts_for_browser`; None if there are none. In a worker thread.
+        dots: (token, run, what, by) to numbers of the dots of a scatter, see `components.scatter`. In a worker thread.
     """
     sent = _Sender(resolve, scores, shifts)
     project = PREFIX + "/{token}"
@@ -67,9 +67,9 @@ def routes(
         Route(project + "/shifts.bin", sent.shifts),
         Route(project + "/dots/{run_id}/{what}.bin", _dots(dots, resolve)),
         Route(project + "/similar/{building:int}.f32", sent.similar),
-        Route(project + "/story/{building:int}.json", _telling(story)),
-        Route(project + "/here", _answering(news, _LONGEST_NEWS), methods=["POST"]),
-        Route(project + "/operations", _answering(clicks, _LONGEST_CLICKS), methods=["POST"]),
+        Route(project + "/story/{building:int}.json", _history(building_history)),
+        Route(project + "/here", _answering(others_here, _LONGEST_HERE), methods=["POST"]),
+        Route(project + "/operations", _answering(operations, _LONGEST_OPERATIONS), methods=["POST"]),
     ]
 
 
@@ -146,21 +146,21 @@ def _dots(
     return respond
 
 
-def _telling(story: Callable[[str, int], Mapping[str, Any] | None] | None) -> Callable[[Request], Response]:
-    """Make the route of a building's story."""
+def _history(building_history: Callable[[str, int], Mapping[str, Any] | None] | None) -> Callable[[Request], Response]:
+    """Make the route of a building's history."""
 
     def respond(request: Request) -> Response:
         token, place = request.path_params["token"], request.path_params["building"]
-        if story is None or not _TOKEN.fullmatch(token) or place > _HIGHEST:
+        if building_history is None or not _TOKEN.fullmatch(token) or place > _HIGHEST:
             return _nothing()
         try:
-            told = story(token, place)
+            found = building_history(token, place)
         except PuGeoError:
             return Response("Busy", 503, media_type="text/plain", headers=_headers(request))
         return (
             _nothing()
-            if told is None
-            else Response(json.dumps(told), media_type="application/json", headers=_headers(request))
+            if found is None
+            else Response(json.dumps(found), media_type="application/json", headers=_headers(request))
         )
 
     return respond
@@ -179,11 +179,11 @@ def _answering(answer: Answering | None, longest: int) -> Callable[[Request], Aw
             return _nothing()
         headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
         try:
-            told = await run_in_threadpool(answer, token, message)
+            found = await run_in_threadpool(answer, token, message)
         except PuGeoError as error:
-            said = {"problem": error.problem, "hint": error.hint}
-            return Response(json.dumps(said), 503, media_type="application/json", headers=headers)
-        return _nothing() if told is None else Response(json.dumps(told), media_type="application/json", headers=headers)
+            refusal = {"problem": error.problem, "hint": error.hint}
+            return Response(json.dumps(refusal), 503, media_type="application/json", headers=headers)
+        return _nothing() if found is None else Response(json.dumps(found), media_type="application/json", headers=headers)
 
     return respond
 

@@ -1,19 +1,17 @@
 """A small app around the damage view: labels in a dict, acknowledged at once. Run: python harness_app.py FOLDER PORT.
 
 Launcher and page in one file, as app.py is. The page reads its mode from the address: ?mode=view, ?panes=map, ?queue=5 (a
-queue of five), ?conflicts=1, ?seen=1 (what the imagery hides, and shifts), ?here=bob (who sits there; with ?here= nobody does, and clicks travel with runs of the page).
+queue of five), ?conflicts=1, ?seen=1 (what the imagery hides, and shifts), ?here=bob (who sits there; with ?here= nobody does, and nothing can be labeled).
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +40,7 @@ TYPES = ("roof", "walls", "<script>window.hit = 1</script>")
 @st.cache_resource
 def server() -> dict:
     """What a project would keep on disk; one for all tabs."""
-    lists = {name: [] for name in ("acts", "undone", "log", "wishes", "changes", "asked", "runs")}
+    lists = {name: [] for name in ("acts", "undone", "log", "sets", "wishes", "changes", "asked", "runs")}
     return {
         "labels": {},
         "details": {},
@@ -54,20 +52,37 @@ def server() -> dict:
     }
 
 
-def apply(operations: list, analyst: str = "ann") -> None:
+def refuse() -> None:
     from pu_geo.errors import PuGeoError
 
-    kept = server()
-    if kept["refuse"] == "disk":
+    if server()["refuse"] == "disk":
         raise PuGeoError("The disk is full.", "Make room.")
-    if kept["refuse"] == "lock":
-        raise sqlite3.OperationalError("database is locked")
+    if server()["refuse"] == "lock":
+        raise PuGeoError("project.gpkg could not be read or written: database is locked.", "Try again.")
+
+
+def next_wanted(done: str) -> None:
+    """Hand in another queue, once a queue; what was skipped stands in the message alone."""
+    refuse()
+    kept = server()
+    for asked in st.session_state["view"]["operations"]["ops"]:
+        if asked["op"] not in kept["seen"]:
+            kept["seen"].add(asked["op"])
+            kept["log"].append(asked["op"])
+            if done == queue_id(kept) and not kept["stay"]:
+                kept["wishes"].append(asked["skipped"])
+
+
+def apply(operations: list, analyst: str) -> None:
+    refuse()
+    kept = server()
     with kept["lock"]:
         for operation in operations:
             if operation.op in kept["seen"]:
                 continue
             kept["seen"].add(operation.op)
-            kept["log"].append(operation)
+            kept["log"].append(operation.op)
+            kept["sets"] += [] if operation.step else [operation]
             before = {each: (label, kept["details"].get(each)) for each, label in kept["labels"].items()}
             step(kept, operation)
             now = {each: (label, kept["details"].get(each)) for each, label in kept["labels"].items()}
@@ -75,24 +90,21 @@ def apply(operations: list, analyst: str = "ann") -> None:
 
 
 def clicks(token: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Take operations over HTTP, as `pu_geo.ui.annotate.clicks` does; with "wrong" set, refuse them for good."""
-    from pu_geo.ui.annotate.operations import read_operations
+    """Take operations over HTTP, as `labeling.store_operations` does; with "wrong" set, refuse them for good."""
+    from pu_geo.records import LabelOp
 
     if token != TOKEN:
         return None
     kept = server()
-    session, highest, operations = read_operations(message)
+    operations = [LabelOp.from_json(entry) for entry in message["ops"]]
     refused = {"problem": kept["wrong"], "hint": "Reload the page."} if kept["wrong"] else None
     apply([] if refused else operations, message["analyst"])
-    return {"session": session, "n": highest, "event": len(kept["changes"]), "refused": refused}
+    return {"session": message["session"], "n": message["ops"][-1]["n"], "event": len(kept["changes"]), "refused": refused}
 
 
 def step(kept: dict, operation) -> None:
     acts, undone = kept["acts"], kept["undone"]
-    if operation.kind == "queue":
-        if operation.queue == queue_id(kept) and not kept["stay"]:
-            kept["wishes"].append(operation.skipped)
-    elif operation.kind == "set":
+    if not operation.step:
         change = (operation.building_id, answer(kept, operation.building_id), (operation.label, details_of(operation)))
         if acts and operation.act and acts[-1][0] == operation.act:
             acts[-1][1].append(change)
@@ -100,11 +112,11 @@ def step(kept: dict, operation) -> None:
             acts.append((operation.act or operation.op, [change]))
         undone.clear()
         put(kept, change[0], change[2])
-    elif operation.kind == "undo" and acts:
+    elif operation.step == "undo" and acts:
         undone.append(acts.pop())
         for building_id, before, _ in reversed(undone[-1][1]):
             put(kept, building_id, before)
-    elif operation.kind == "redo" and undone:
+    elif operation.step == "redo" and undone:
         acts.append(undone.pop())
         for building_id, _, after in acts[-1][1]:
             put(kept, building_id, after)
@@ -165,7 +177,7 @@ def page() -> None:
         geometry_v="1",
         labels={} if server()["stale"] else server()["labels"],
         positions=positions(folder),
-        on_operations=partial(apply, analyst=who or "ann"),
+        on_queue=next_wanted,
         panes=ask.get("panes", "map,wall").split(","),
         mode=ask.get("mode", "label"),
         score_id="s1" if ask.get("scores", "1") == "1" else None,
@@ -194,8 +206,8 @@ def told(_: Request) -> JSONResponse:
     return JSONResponse(
         {
             "labels": named,
-            "operations": [operation.op for operation in kept["log"]],
-            "sets": [asdict(operation) for operation in kept["log"] if operation.kind == "set"],
+            "operations": kept["log"],
+            "sets": [asdict(operation) for operation in kept["sets"]],
             "details": {each: said for each, said in kept["details"].items() if each in named},
             "wishes": kept["wishes"],
             "asked": kept["asked"],
@@ -229,7 +241,20 @@ def change(request: Request) -> JSONResponse:
     for name in SWITCHES:
         kept[name] = request.query_params.get(name, "")
     if request.query_params.get("reset"):
-        for name in ("labels", "details", "seen", "acts", "undone", "log", "wishes", "changes", "asked", "places", "runs"):
+        for name in (
+            "labels",
+            "details",
+            "seen",
+            "acts",
+            "undone",
+            "log",
+            "sets",
+            "wishes",
+            "changes",
+            "asked",
+            "places",
+            "runs",
+        ):
             kept[name].clear()
     for building_id, label in json.loads(request.query_params.get("put", "{}")).items():
         kept["labels"][building_id] = label

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,33 @@ def test_init_makes_a_project_and_says_so_in_json(run: Callable[..., tuple[int, 
     assert json.loads(out) == {"project": str(tmp_path / "a.pugeo"), "name": "A"}
 
 
+def test_copy_says_where_it_is_and_what_comes_next(
+    run: Callable[..., tuple[int, str, str]], project: Layout, tmp_path: Path
+) -> None:
+    target = str(tmp_path / "copy.pugeo")
+    code, out, _ = run("project", "copy", str(project.folder), target)
+    assert (code, f"pu-geo runs import {project.folder} COPY latest" in out) == (0, True)
+    assert "exists already" in run("project", "copy", str(project.folder), target)[2]
+    found = json.loads(
+        run("project", "copy", str(project.folder), str(tmp_path / "b.pugeo"), "--without-exports", "--json")[1]
+    )
+    assert (found["out"], found["at_event"]) == (str(tmp_path / "b.pugeo"), 0)
+
+
+@pytest.mark.parametrize("words", [("pack", "a.pugeo", "--method", "ncpu", "--out", "f"), ("bring-in", "a.pugeo", "f")])
+def test_verbs_that_are_gone_name_what_came_instead(
+    words: tuple[str, ...], run: Callable[..., tuple[int, str, str]]
+) -> None:
+    code, out, errors = run(*words)
+    assert (code, out) == (2, "")
+    assert "pu-geo project copy" in errors
+
+
 def test_jobs_verb_asks_a_training_to_pause_and_stop(
     run: Callable[..., tuple[int, str, str]], project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "PATIENCE_S", 0.1)  # nobody answers
-    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     folder, lock = jobs.create_held(project, "train", {"method": "ncpu"})
     events.append(folder, "launched")
     assert "pauses after this epoch" in run("jobs", str(project.folder), "pause", folder.name)[1]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from model_parts import job_of, with_chips
 
 from pu_geo import cli, jobs
 from pu_geo.jobs import device_queue, worker
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import contents, labels, runs, store, training_times
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.train import training, training_times
+from pu_geo.services.train import training
 from pu_geo.tasks.train.train import rank
 
 
@@ -42,8 +44,7 @@ def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
 def test_a_training_without_a_method_starts_the_recommended_one(
     run: Callable[..., tuple[int, str, str]], project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))
-    monkeypatch.setattr(training_times, "amount_of", lambda layout: None)  # there are no chips on disk
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     with store.connect(project) as db:
         contents.add_chip_set(db, "set", "post", 16, 20)
         labels.append(db, [LabelOp(f"{i}", f"b{i}", "positive") for i in range(8)], analyst="ann", screen="map")
@@ -58,19 +59,22 @@ def test_set_wants_key_and_value(run: Callable[..., tuple[int, str, str]], proje
     assert "key=value" in err
 
 
-def test_methods_tell_how_long_presets_take(run: Callable[..., tuple[int, str, str]]) -> None:
+def test_methods_tell_how_long_presets_took_here(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    training_times.remember("ncpu", "quick", 383, 12.3)
     code, out, _ = run("methods", "--json")
-    told = json.loads(out)
+    told = json.loads(out)["methods"]
     assert code == 0
-    assert told["measured"]["is_shipped"] is True
-    assert [row["name"] for row in told["methods"] if row["is_default"]] == [training.DEFAULT_METHOD]
-    ncpu = next(row for row in told["methods"] if row["name"] == "ncpu")
-    assert list(ncpu["expected_seconds"]) == ncpu["presets"] == ["quick", "standard", "paper"]
-    assert all(0 < times["1000"] < times["20000"] for times in ncpu["expected_seconds"].values())
+    assert [row["name"] for row in told if row["is_default"]] == [training.DEFAULT_METHOD]
+    ncpu = next(row for row in told if row["name"] == "ncpu")
+    assert ncpu["presets"] == ["quick", "standard", "paper"]
+    assert ncpu["took_here"] == {"quick": [{"n_chips": 383, "seconds": 12.3}], "standard": [], "paper": []}
     words = run("methods")[1]
     assert words.count(" (default).") == 1
-    assert "for 20,000 chips" in words
-    assert "this machine was not measured yet" in words
+    assert "quick    12 s for 383 chips here" in words
+    assert training_times.NONE_YET in words
 
 
 @pytest.fixture

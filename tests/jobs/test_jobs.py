@@ -62,7 +62,7 @@ def sleeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     launcher.write_text(
         f"#!{sys.executable}\nimport sys, runpy\nsys.path.insert(0, {str(tmp_path)!r})\n"
         "import pu_geo.jobs.worker as w\nw.TASKS.update(sleep='sleep_task:sleep', turn='sleep_task:sleep', hang='sleep_task:hang')\n"
-        "w.turns.TASKS = ('turn',)\nsys.exit(w.main(sys.argv[4:]))\n"
+        "w.device_queue.TASKS = ('turn',)\nsys.exit(w.main(sys.argv[4:]))\n"
     )
     launcher.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(launcher))
@@ -138,7 +138,7 @@ def test_cancelled_job_says_so_and_a_running_one_cannot_be_started_twice(project
 def test_second_job_that_changes_the_imagery_is_refused(
     project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "ONE_AT_A_TIME", ("sleep",))
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "ONE_AT_A_TIME", ("sleep",))
     job_id = jobs.start(project, "sleep", {"seconds": 600})
     with pytest.raises(JobError, match="is changing this project's imagery"):
         jobs.start(project, "sleep", {"seconds": 1})
@@ -286,7 +286,7 @@ from pu_geo import jobs
 from pu_geo.errors import JobError
 from pu_geo.project.layout import Layout
 from pathlib import Path
-sys.executable, jobs.ONE_AT_A_TIME = sys.argv[1], ("sleep",)
+sys.executable, sys.modules["pu_geo.jobs.start"].ONE_AT_A_TIME = sys.argv[1], ("sleep",)
 sys.stdin.readline()
 try:
     print(jobs.start(Layout(Path(sys.argv[2])), "sleep", {"seconds": 600}))
@@ -324,6 +324,18 @@ def test_dismissed_job_is_shown_no_more_and_comes_back_when_it_goes_on(project: 
     jobs.cancel(project, fresh, wait=True)
 
 
+def test_job_of_a_task_that_is_gone_is_listed_and_not_started_again(project: Layout) -> None:
+    folder = jobs.create(project, "bring_in", {"folder": "/elsewhere"})
+    events.append(folder, "launched")
+    events.append(folder, "failed", {"problem": "It has not ended.", "hint": "Wait."})
+    (job,) = jobs.all_jobs(project)
+    assert (job.task, job.state, job.problem) == ("bring_in", "failed", "It has not ended.")
+    for again in (jobs.retry, jobs.resume):
+        with pytest.raises(JobError, match=r"older PU-Geo; this version has no such task.*runs import"):
+            again(project, job.job_id)
+    assert [job.job_id for job in jobs.all_jobs(project)] == [folder.name]
+
+
 def held_up(work: Callable[[], object], lock: Path) -> bool:
     """Tell whether work waits for a lock that another holds, and is done once it is free."""
     done = threading.Event()
@@ -352,7 +364,7 @@ def test_a_job_can_be_seen_only_once_it_is_held(project: Layout, monkeypatch: py
         seen.append(jobs.all_jobs(project))
         return take(folder)
 
-    monkeypatch.setattr(jobs, "take_lock", watched)
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "take_lock", watched)
     lock = jobs.create_held(project, "train", {})[1]
     assert seen == [[]]
     assert [job.state for job in jobs.all_jobs(project)] == ["running"]
@@ -369,7 +381,7 @@ def test_a_job_that_ended_while_somebody_resumed_it_is_not_done_twice(
         events.append(of, "done", {"result": {}})
         return take(of)
 
-    monkeypatch.setattr(jobs, "take_lock", late)
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "take_lock", late)
     with pytest.raises(JobError, match="is done"):
         jobs.resume(project, folder.name)
     assert not jobs.is_alive(folder)
@@ -477,6 +489,27 @@ def test_time_left_goes_by_the_pace_since_the_turn(project: Layout) -> None:
     assert seen.seconds_left == pytest.approx(110, abs=5)
 
 
+@pytest.mark.parametrize(
+    ("shares", "left"),
+    [
+        ([(60, 0.1)], 300),  # the first of ten epochs took 40 s, so nine take 360 s, of which 60 s are over
+        ([(60, 0.1), (10, 0.2)], 350),  # 0.2 in 90 s, so 0.8 in 360 s, of which 10 s are over
+        ([(60, 0.6), (20, 0.7)], 100),  # went on at 0.5, see below: 0.2 in 80 s, so 0.3 in 120 s, of which 20 s are over
+    ],
+)
+def test_time_left_of_a_training_goes_by_its_epochs(project: Layout, shares: list[tuple[float, float]], left: float) -> None:
+    folder = jobs.create(project, "train", {})
+    log = [{"at": told_at(900, 0)["at"], "event": "launched"}]
+    log += [told_at(800, 0) | {"event": "epoch", "progress": 0.5}] if shares[0][1] > 0.5 else []
+    log += [{"at": told_at(500, 0)["at"], "event": "launched"}, told_at(100, 0.02)]
+    log += [told_at(seconds, 0) | {"event": "epoch", "progress": share} for seconds, share in shares]
+    (folder / events.FILE_NAME).write_text("".join(json.dumps(event) + "\n" for event in log))
+    lock = jobs.take_lock(folder)
+    seen = jobs.view(folder)
+    os.close(lock)
+    assert seen.seconds_left == pytest.approx(left, abs=5)
+
+
 def test_story_and_prints_are_told_to_who_asks(project: Layout) -> None:
     folder = jobs.create(project, "train", {})
     assert jobs.worker_log(folder) == ""
@@ -508,6 +541,11 @@ def test_users_mistake_keeps_problem_and_hint(project: Layout, monkeypatch: pyte
     seen = run_here(project, monkeypatch, PuGeoError("Too few.", "Click more."))
     assert (seen.state, seen.problem, seen.hint) == ("failed", "Too few.", "Click more.")
     assert seen.curve[0]["loss"] == 0.5
+
+
+def test_a_job_of_another_version_with_a_task_that_is_gone_is_refused_in_words(project: Layout) -> None:
+    with pytest.raises(JobError, match="This version of PU-Geo has no task 'probe'"):
+        worker.run(jobs.create(project, "probe", {"into": "speed.json"}))
 
 
 def test_fault_of_ours_keeps_its_traceback_in_the_log_only(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

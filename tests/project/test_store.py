@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,21 @@ def test_ids_cannot_lead_out_of_the_project() -> None:
     for bad in ("../x", "/etc", "", "A b", "x" * 65, "a/b"):
         with pytest.raises(ProjectError, match="not an id"):
             checked_id(bad)
+
+
+def test_one_connection_is_shared_by_its_thread_alone_and_closed(project: Layout, tmp_path: Path) -> None:
+    other = store.create(tmp_path / "other.pugeo", "Other")
+    with store.one_connection():
+        with store.connect(project) as first, store.connect(other) as elsewhere:
+            assert first is not elsewhere
+        with store.one_connection(), store.connect(project) as again:
+            assert again is first
+        assert first.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL, for clicks as well
+        with ThreadPoolExecutor(1) as thread:
+            assert thread.submit(lambda: store.open_project(project.folder)).result() == project
+        with pytest.raises(ProjectError), store.connect(project) as db:
+            db.execute("SELECT * FROM nothing")
+        with store.connect(project) as db:
+            assert store.project_name(db) == "Event", "an error leaves it open for the next question"
+    with pytest.raises(sqlite3.ProgrammingError):
+        first.execute("SELECT 1")

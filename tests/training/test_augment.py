@@ -12,7 +12,7 @@ from torch import Tensor
 from torchvision.transforms.v2 import functional as torchvision_functional
 
 from pu_geo.errors import ShapeError
-from pu_geo.training import augment, color
+from pu_geo.training import augment
 
 BLURRED = replace(augment.NATURAL, blur=0.5)
 PRESETS = {
@@ -182,7 +182,7 @@ def test_natural_crop_stays_inside_and_never_stands_on_its_head() -> None:
 def test_hue_by_hand() -> None:
     # A third of a turn about the gray axis: red becomes green, green blue, blue red. Half a turn of (1, 0, 0):
     # its gray part 1/3 stays, the rest (2/3, -1/3, -1/3) changes sign.
-    third, half = color.hue_matrices(torch.tensor([2 * math.pi / 3, math.pi]).double())
+    third, half = augment.hue_matrices(torch.tensor([2 * math.pi / 3, math.pi]).double())
     pixel = torch.tensor([0.8, 0.2, 0.5]).double()
     torch.testing.assert_close(third @ pixel, torch.tensor([0.5, 0.8, 0.2]).double(), rtol=0, atol=1e-7)
     torch.testing.assert_close(half[:, 0], torch.tensor([-1 / 3, 2 / 3, 2 / 3]).double(), rtol=0, atol=1e-7)
@@ -190,7 +190,7 @@ def test_hue_by_hand() -> None:
 
 def test_saturation_by_hand() -> None:
     # Luma of (1, 0, 0.5) is 0.299 + 0.057 = 0.356; half of it and half of the pixel.
-    (matrix,) = color.saturation_matrices(torch.tensor([0.5]))
+    (matrix,) = augment.saturation_matrices(torch.tensor([0.5]))
     mixed = matrix @ torch.tensor([1.0, 0.0, 0.5])
     torch.testing.assert_close(mixed, torch.tensor([0.678, 0.178, 0.428]), rtol=0, atol=1e-6)
 
@@ -198,9 +198,9 @@ def test_saturation_by_hand() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_color_equals_torchvision_step_by_step(seed: int) -> None:
     # Values between 0.3 and 0.5 and small changes: torchvision clips nothing.
-    settings = color.ColorSettings(brightness=0.2, contrast=0.4, saturation=0.3, hue=0, probability=0.7, gray=0.3)
+    settings = augment.ColorSettings(brightness=0.2, contrast=0.4, saturation=0.3, hue=0, probability=0.7, gray=0.3)
     images = 0.3 + 0.2 * pictures(12, seed=seed)
-    seen = color.recolor(images, *color.draw_colors(12, 3, settings, seeded(seed)))
+    seen = augment.recolor(images, *augment.draw_colors(12, 3, settings, seeded(seed)))
     n_plain = 0
     for image, view, draws in zip(images, seen, torch.rand(12, 6, generator=seeded(seed)).tolist(), strict=True):
         expected = image
@@ -216,31 +216,35 @@ def test_color_equals_torchvision_step_by_step(seed: int) -> None:
 
 
 def test_hue_is_drawn_within_its_bounds() -> None:
-    settings = color.ColorSettings(brightness=0, contrast=0, saturation=0, hue=0.1, probability=1, gray=0)
-    matrices, mean_weights = color.draw_colors(500, 3, settings, seeded())
+    settings = augment.ColorSettings(brightness=0, contrast=0, saturation=0, hue=0.1, probability=1, gray=0)
+    matrices, mean_weights = augment.draw_colors(500, 3, settings, seeded())
     assert float(mean_weights.abs().max()) == 0
     angle = torch.acos(((matrices.diagonal(dim1=1, dim2=2).sum(dim=1) - 1) / 2).clamp(-1, 1))  # trace = 1 + 2 cos
     assert 0.59 < float(angle.max()) <= 0.2 * math.pi + 1e-3
 
 
 def test_gray_has_equal_bands_and_leaves_gray_as_it_is() -> None:
-    only_gray = color.ColorSettings(probability=0, gray=1)
+    only_gray = augment.ColorSettings(probability=0, gray=1)
     images = pictures(4, bands=6)
-    seen = color.recolor(images, *color.draw_colors(4, 6, only_gray, seeded()))
+    seen = augment.recolor(images, *augment.draw_colors(4, 6, only_gray, seeded()))
     for first in (0, 3):
         luma = 0.299 * images[:, first] + 0.587 * images[:, first + 1] + 0.114 * images[:, first + 2]
         torch.testing.assert_close(seen[:, first : first + 3], luma[:, None].expand(-1, 3, -1, -1), rtol=0, atol=1e-6)
-    torch.testing.assert_close(color.recolor(seen, *color.draw_colors(4, 6, only_gray, seeded())), seen, rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        augment.recolor(seen, *augment.draw_colors(4, 6, only_gray, seeded())), seen, rtol=0, atol=1e-6
+    )
     colorful = replace(augment.NATURAL.color or only_gray, brightness=0, contrast=0, probability=1)
-    torch.testing.assert_close(color.recolor(seen, *color.draw_colors(4, 6, colorful, seeded())), seen, rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        augment.recolor(seen, *augment.draw_colors(4, 6, colorful, seeded())), seen, rtol=0, atol=1e-6
+    )
 
 
 def test_both_dates_share_one_draw_and_equal_pixels_stay_equal() -> None:
     before = pictures(8, size=16)
     after = before.clone()
     after[:, :, :, 8:] = pictures(8, size=16, seed=1)[:, :, :, 8:] * 3  # another mean
-    drawn = color.draw_colors(8, 6, color.ColorSettings(probability=1), seeded())
-    seen = color.recolor(torch.cat([before, after], dim=1), *drawn)
+    drawn = augment.draw_colors(8, 6, augment.ColorSettings(probability=1), seeded())
+    seen = augment.recolor(torch.cat([before, after], dim=1), *drawn)
     torch.testing.assert_close(seen[:, :3, :, :8], seen[:, 3:, :, :8], rtol=0, atol=1e-5)
     assert float((seen[:, :3] - before).abs().amax(dim=(1, 2, 3)).min()) > 0.01
     twice = augment.augment(torch.cat([before, before], dim=1), BLURRED, seeded())
@@ -251,20 +255,26 @@ def test_both_dates_share_one_draw_and_equal_pixels_stay_equal() -> None:
 @pytest.mark.parametrize("bands", [1, 2, 4, 5])
 def test_other_numbers_of_bands_get_brightness_and_contrast_only(bands: int) -> None:
     images = pictures(6, bands)
-    seen = color.recolor(images, *color.draw_colors(6, bands, color.ColorSettings(brightness=0, probability=1), seeded()))
+    seen = augment.recolor(
+        images, *augment.draw_colors(6, bands, augment.ColorSettings(brightness=0, probability=1), seeded())
+    )
     torch.testing.assert_close(seen.mean((1, 2, 3)), images.mean((1, 2, 3)), rtol=0, atol=1e-5)
     factors = 1 + (torch.rand(6, 6, generator=seeded())[:, 1] * 2 - 1) * 0.4
     center = images.mean((1, 2, 3), keepdim=True)
     torch.testing.assert_close(seen, center + factors.view(-1, 1, 1, 1) * (images - center), rtol=0, atol=1e-5)
-    seen = color.recolor(images, *color.draw_colors(6, bands, color.ColorSettings(contrast=0, probability=1), seeded()))
+    seen = augment.recolor(
+        images, *augment.draw_colors(6, bands, augment.ColorSettings(contrast=0, probability=1), seeded())
+    )
     factors = 1 + (torch.rand(6, 6, generator=seeded())[:, 0] * 2 - 1) * 0.4
     torch.testing.assert_close(seen, factors.view(-1, 1, 1, 1) * images, rtol=0, atol=1e-5)
 
 
 def test_color_does_not_depend_on_the_value_of_white() -> None:
     images = pictures(4)
-    drawn = color.draw_colors(4, 3, color.ColorSettings(), seeded())
-    torch.testing.assert_close(color.recolor(images * 255, *drawn), color.recolor(images, *drawn) * 255, rtol=0, atol=1e-2)
+    drawn = augment.draw_colors(4, 3, augment.ColorSettings(), seeded())
+    torch.testing.assert_close(
+        augment.recolor(images * 255, *drawn), augment.recolor(images, *drawn) * 255, rtol=0, atol=1e-2
+    )
 
 
 def test_blur_equals_the_loop_over_pixels() -> None:
@@ -300,6 +310,6 @@ def test_refuses_other_shapes_and_impossible_colors() -> None:
     with pytest.raises(ShapeError, match=r"\(3, 8, 8\)"):
         augment.augment(torch.rand(3, 8, 8), augment.AERIAL, seeded())
     with pytest.raises(ValueError, match="hue"):
-        color.ColorSettings(hue=0.6)
+        augment.ColorSettings(hue=0.6)
     with pytest.raises(ValueError, match="contrast"):
-        color.ColorSettings(contrast=1.1)
+        augment.ColorSettings(contrast=1.1)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pu_geo.methods.cards.herocon import HeroconSettings
-from pu_geo.methods.pair_trunk import PairTrunk
+from pu_geo.methods.pretraining import PairFeatureExtractor
 from pu_geo.training.backbones import BACKBONES
 from pu_geo.training.inference import SmallMaps, fused, quick_backbone
 from pu_geo.training.network import FeatureExtractor
@@ -104,7 +104,7 @@ def test_embeddings_do_not_depend_on_how_chips_are_batched(name: str) -> None:
 
 def test_a_trunk_that_looks_at_the_dates_one_by_one() -> None:
     settings = HeroconSettings(backbone="resnet18", precision="bf16")
-    trunk = PairTrunk((6, 32, 32), settings, torch.Generator().manual_seed(0)).eval()
+    trunk = PairFeatureExtractor((6, 32, 32), settings, torch.Generator().manual_seed(0)).eval()
     chips = torch.randint(0, 256, (3, 6, 32, 32), generator=torch.Generator().manual_seed(1)).float()
     chips[1, :3] = 0  # no pre image
     with torch.inference_mode():

@@ -150,6 +150,9 @@ def trust(heights: NDArray[np.float64], by_chance: float = BY_CHANCE) -> NDArray
     return np.clip((0.95 - ratio) / 0.5, 0.0, 1.0) * np.clip((heights[:, 0] - by_chance) / 2.0, 0.0, 1.0)
 
 
+# Edges held while a mosaic is read
+
+
 @dataclass(frozen=True)
 class HeldEdges:
     """What an `EdgeView` holds at one moment; a later `advance` does not touch it."""

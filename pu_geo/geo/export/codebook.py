@@ -253,6 +253,9 @@ def write_side_files(damage_map: DamageMap, out: Path) -> list[Path]:
     return [codebook, run]
 
 
+# Classes of other mapping services
+
+
 def with_classes(damage_map: DamageMap, profile: Profile) -> DamageMap:
     """Add the column `ems_class`, or `unosat_class` and `unosat_class_name`; the codebook says how they are meant.
 

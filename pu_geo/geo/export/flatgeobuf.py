@@ -228,6 +228,9 @@ def packed_index(bounds: NDArray[np.float64], offsets: NDArray[np.int64]) -> byt
     return b"".join(nodes.tobytes() for nodes in levels)
 
 
+# The export
+
+
 def export_fgb(damage_map: DamageMap, out: Path) -> None:
     """Write a damage map as FlatGeobuf: multipolygons in EPSG:4326 with a spatial index.
 

@@ -99,6 +99,9 @@ def caption(damage_map: DamageMap) -> tuple[str, str]:
     return str(damage_map.metadata.get("title", "")), str(damage_map.metadata.get("disclaimer", ""))
 
 
+# Cells of CSV that a spreadsheet shall not take for formulas
+
+
 def guarded(text: str) -> str:
     """Put an apostrophe before a text that a spreadsheet could take for a formula; `unguarded` takes it off again."""
     return f"'{text}" if _MAY_BE_A_FORMULA.match(text) else text

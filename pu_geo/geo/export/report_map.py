@@ -303,6 +303,9 @@ def round_length(length_m: float) -> float:
     return next(step * power for step in (1, 2, 5, 10) if step * power >= length_m * (1 - 1e-9))
 
 
+# The scene in grey
+
+
 def grey_scene(folder: Path, grid: Grid, width: int, height: int) -> Picture | None:
     """Return the scene in grey, white where it has no data, as a picture to draw colors on; None without a pyramid.
 

@@ -71,6 +71,9 @@ def unreadable(name: str, cause: Exception) -> ImageryError:
     )
 
 
+# Room for many open files
+
+
 def allow_files(n: int) -> None:
     """Allow this process to open `n` more files; many systems stop at 1,024 or 256 unless asked, and at far more then.
 
@@ -94,6 +97,9 @@ def allow_files(n: int) -> None:
         "Join scenes into fewer files with gdalwarp, or have the limit raised (ulimit -n).",
         kind="files",
     )
+
+
+# Whether a file is the one that was added
 
 
 def sha256_of(path: Path) -> str:

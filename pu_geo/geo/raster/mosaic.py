@@ -327,6 +327,9 @@ def _grid_box(scene: Scene, grid: Grid) -> tuple[int, int, int, int] | None:
     return (int(col), int(row), int(right - col), int(bottom - row)) if right > col and bottom > row else None
 
 
+# Strip by strip down the grid
+
+
 @dataclass
 class Ring:
     """The last rows read of a mosaic: a new strip takes the place of the oldest, so that no pixel is moved.

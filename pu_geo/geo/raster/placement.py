@@ -130,6 +130,9 @@ def moved_to(wkb: Sequence[bytes], source: str, target: str) -> list[bytes]:
     return [bytes(one) for one in shapely.to_wkb(placed, byte_order=1)]
 
 
+# What lies beyond the scenes
+
+
 def outside_shares(windows: NDArray[np.float64], scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float32]:
     """Return the share of each window that lies beyond all scenes, float32 [N], 0..1; what they show there does not matter.
 

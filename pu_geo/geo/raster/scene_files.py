@@ -158,6 +158,9 @@ def _first_block_with_data(source: rasterio.DatasetReader, path: Path, rgb: Band
     )
 
 
+# The place of a picture that carries none
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a picture lies, and how that is known.
@@ -247,6 +250,9 @@ def given_crs(text: str, named_by: str) -> str:
             "Give it as EPSG:n, such as EPSG:32633.",
             kind="crs",
         ) from cause
+
+
+# Checks
 
 
 def check_size(source: rasterio.DatasetReader, path: Path) -> None:

@@ -170,6 +170,9 @@ def _taken_over(part: Path, limits: Limits) -> Answer | PuGeoError | ReaderEnded
     return Answer(answer["values"], blobs)
 
 
+# The child
+
+
 def main() -> None:
     """Read files under limits; see the module."""
     request = orjson.loads(sys.stdin.buffer.read())

@@ -101,6 +101,9 @@ def _values(column: NDArray[np.generic]) -> list[object]:
     return [value.item() if isinstance(value, np.generic) else value for value in column.tolist()]
 
 
+# The parts of a shapefile
+
+
 def unpack(path: Path, folder: Path) -> Path:
     """Write the one shapefile of an archive as `layer.shp`, `.shx`, `.dbf`, `.prj`, `.cpg` into a folder.
 

@@ -91,6 +91,9 @@ def known_crs(text: str) -> str:
     return name
 
 
+# WKB, checked from its headers alone
+
+
 def checked_wkb(blobs: Sequence[bytes | None], name: str) -> list[bytes | None]:
     """Return WKB that GEOS can read without harm; what is broken in its headers comes back as `UNREADABLE`.
 

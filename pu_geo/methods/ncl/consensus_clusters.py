@@ -19,7 +19,7 @@ from pu_geo.analysis.clustering_metrics import adjusted_rand
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl import ncl
 from pu_geo.methods.ncl.discovery import k_means
-from pu_geo.methods.ncl.step import NclNetwork
+from pu_geo.methods.ncl.ncl import NclNetwork
 from pu_geo.training.data import UNKNOWN, FeatureViews, PUData
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run

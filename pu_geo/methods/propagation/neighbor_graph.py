@@ -58,7 +58,7 @@ def degrees(anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Tensor:
     return torch.cat([ties(rows, anchors, reaches, n_neighbors).sum(1) for rows in anchors.split(BLOCK)])
 
 
-def propagated(own: Tensor, graph: Tensor, alpha: float, is_cancelled: Callable[[], bool] = lambda: False) -> Tensor:
+def label_propagation(own: Tensor, graph: Tensor, alpha: float, is_cancelled: Callable[[], bool] = lambda: False) -> Tensor:
     """Let scores travel until they rest: f = alpha D^-1/2 W D^-1/2 f + own.
 
     Source: Zhou et al., Learning with Local and Global Consistency (NeurIPS 2003), section 2, the limit of its iteration.
@@ -116,7 +116,7 @@ def links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) ->
     return ((built + built.t()) / 2).coalesce()  # a tie at the very edge may be seen from one side alone
 
 
-def taken_from(weights: Tensor, degree: Tensor, values: Tensor) -> Tensor:
+def sum_over_ties(weights: Tensor, degree: Tensor, values: Tensor) -> Tensor:
     """Give chips what their ties bring them: row of D^-1/2 W D^-1/2 times the anchors' scores, float32 [B]."""
     own = weights.sum(1).clamp_min(LEAST_WEIGHT)
     return weights @ (values / degree.sqrt()) / own.sqrt()

@@ -1,4 +1,4 @@
-"""The story of one building: what people said of it and when, how each run scored it, and which chips look like it."""
+"""The history of one building: its answers and when they were given, its score in each run, and the chips most like it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 
 from pu_geo.project import contents, history, rounds, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import labeling
+from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.image_quality import imagery_of
 
 N_RUNS, N_ALIKE, N_EVENTS, N_ATTRIBUTES = 8, 6, 40, 12
 
 
-def story(layout: Layout, place: int) -> dict[str, Any] | None:
-    """Tell all that is known of a building.
+def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
+    """Return all that is known of a building.
 
     Args:
         place: of the building in the map's geometry.
 
     Returns:
         {"building_id", "area_m2", "attributes", "events": oldest first, "runs": newest first, "alike": places of the chips
-        that look most like it, "before": answers of earlier rounds, "imagery": see
-        `assessing.imagery_of`}; None if there is no such building.
+        most like it, "before": answers of earlier rounds, "imagery": see `image_quality.imagery_of`}; None if there is no
+        such building.
     """
     with store.connect(layout) as db:
         table = contents.footprints(db)
@@ -60,9 +60,9 @@ def _scored(layout: Layout, run_id: str, method: str, building: str) -> dict[str
 
 
 def _alike(layout: Layout, place: int) -> list[int]:
-    raw = labeling.scores_for_browser(layout, f"{labeling.LIKE_PREFIX}{place}")
-    if raw is None:
+    """Return the places of the nearest chips, nearest first."""
+    distance = ranking.distances_like(layout, place)
+    if distance is None:
         return []
-    distance = np.frombuffer(raw, "<f4")
-    order = np.argsort(np.where(np.isfinite(distance), distance, np.inf), kind="stable")
+    order = np.argsort(distance, kind="stable")  # NaN last: no chip
     return [int(i) for i in order[: N_ALIKE + 1] if i != place and np.isfinite(distance[i])][:N_ALIKE]

@@ -1,99 +1,109 @@
-"""What the Annotate screen asks for: store clicks, undo, and re-order all buildings at once. No torch in this process."""
+"""What the Annotate screen asks for: store clicks and undo, read labels with their details, and who gave them."""
 
 from __future__ import annotations
 
 import getpass
-import hashlib
 import os
-import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.errors import LabelError
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import analysts, contents, discoveries, labels, store
 from pu_geo.project.labels import Ack, LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.records import Label
-from pu_geo.services.imagery.preparation import chip_facts
+from pu_geo.records import MAX_NAME, Label, is_text
+from pu_geo.services.damage_map import random_audits
 
-LIVE_PREFIX = "live-"
-LIKE_PREFIX = "like-"
-_DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion")
+MOST_OPERATIONS = 200_000
+"""Operations of a browser that are read at once; more are no person's work. The others come with its next message."""
+USUAL_TYPES = ("collapsed", "roof", "walls", "flooded", "burned", "debris")
+"""Damage types that are offered before anyone has named others."""
 
 
 @dataclass(frozen=True)
-class LiveRanking:
-    """The instant ranker's answer to the labels so far. `score_id` names it for the browser."""
+class Team:
+    """The analysts of a project.
 
-    score_id: str
-    seconds: float
+    Attributes:
+        rows: one an analyst: name, labels standing, time of the last one.
+        conflicts: building id -> "ann: positive, bob: not_damaged".
+        n_shared: buildings that two or more have answered.
+        agreement: share of these on which all agree, 0..1; None where there are none.
+    """
+
+    rows: Sequence[Mapping[str, object]]
+    conflicts: Mapping[str, str]
+    n_shared: int
+    agreement: float | None
 
 
 def default_analyst() -> str:
     """Return $PU_GEO_ANALYST, else the login name, else "analyst"."""
     try:
-        return os.environ.get("PU_GEO_ANALYST") or getpass.getuser()
+        return (os.environ.get("PU_GEO_ANALYST") or getpass.getuser())[:MAX_NAME]
     except (KeyError, OSError):
         return "analyst"
 
 
-def apply_operations(layout: Layout, operations: Sequence[Mapping[str, object]], *, analyst: str, screen: str) -> list[Ack]:
-    """Store what the browser or a stream sends: labels, undo and redo, in their order.
+def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Store a browser's labels, undo and redo, in their order, and acknowledge them: all are on disk when this returns.
+
+    One that was stored before is acknowledged again, and stored once. One that makes no sense is refused for good.
 
     Args:
-        operations: each {"op": str, "building_id": str, "label": str}, {"op", "undo": true} or {"op", "redo": true};
-            with "screen" (where it was made) and "act" (shared by labels that are undone together) if known. A label may
-            carry "reason", "damage_types", "comment", "shown" and "inclusion", as in `LabelOp`.
-        screen: where, for operations that do not say.
+        message: {"session": of the browser's page, "analyst", "ops"}; each of the ops has a number "n" and what
+            `LabelOp.from_json` reads. Those that ask for another queue (`"next": true`) need the page and are left out.
 
     Returns:
-        One answer an operation. What was acknowledged is on disk; a replayed operation is acknowledged again.
+        {"session", "n": highest number that is dealt with, "event": newest event, "refused": None or problem and hint};
+        None if the message makes no sense.
+
+    Raises:
+        PuGeoError: if nothing can be stored now, for example because another program holds the file.
     """
-    acks: list[Ack] = []
+    session, analyst, entries = message.get("session"), message.get("analyst"), message.get("ops")
+    if not isinstance(session, str) or not isinstance(analyst, str) or not isinstance(entries, list):
+        return None
+    if not is_text(session, 1, MAX_NAME) or not is_text(analyst, 1, MAX_NAME):
+        return None
+    entries = [entry for entry in entries[:MOST_OPERATIONS] if isinstance(entry, Mapping)]
+    with store.one_connection(), store.connect(layout) as db:
+        ops = [_from_browser(layout, analyst, entry) for entry in entries if entry.get("next") is not True]
+        acks = labels.append(db, ops, analyst=analyst, screen="map")
+        event = labels.last_event(db)
+    wrong = [ack.error for ack in acks if ack.error]
+    words = f"{len(wrong)} of {len(acks)} labels were refused. The first: {wrong[0]}" if wrong else ""
+    return {
+        "session": session,
+        "n": max((n for n in (entry.get("n") for entry in entries) if isinstance(n, int)), default=0),
+        "event": event,
+        "refused": {"problem": words, "hint": "Reload the page."} if wrong else None,
+    }
+
+
+def _from_browser(layout: Layout, analyst: str, entry: Mapping[str, Any]) -> LabelOp:
+    """Read an operation. With what probability an audit drew the building is known here alone; what none drew is a plain answer."""
+    op = LabelOp.from_json(entry)
+    if op.label == "not_assessable" and not op.reason:
+        op = replace(op, reason="unclear")
+    if op.shown != "audit":
+        return replace(op, inclusion=None)
+    inclusion = random_audits.inclusion_now(layout, analyst, op.building_id)
+    return replace(op, inclusion=inclusion, shown="" if inclusion is None else "audit")
+
+
+def apply_operations(layout: Layout, operations: Sequence[LabelOp], *, analyst: str, screen: str) -> list[Ack]:
+    """Store labels, undo and redo of a stream or a page, in their order; see `labels.append`."""
     with store.connect(layout) as db:
-        for batch in _runs_of_labels(operations):
-            first = batch[0]
-            where = str(first.get("screen") or screen)
-            if first.get("undo") or first.get("redo"):
-                step = labels.undo if first.get("undo") else labels.redo
-                found = step(db, str(first["op"]), analyst=analyst, screen=where)
-                acks.append(Ack(str(first["op"]), found[-1].event if found else labels.last_event(db)))
-            else:
-                ops = [_label_op(operation) for operation in batch]
-                acks.extend(labels.append(db, ops, analyst=analyst, screen=where))
-    return acks
+        return labels.append(db, operations, analyst=analyst, screen=screen)
 
 
-def _runs_of_labels(operations: Sequence[Mapping[str, object]]) -> list[list[Mapping[str, object]]]:
-    """Split into runs of plain labels of one screen, a transaction each; undo and redo stand alone between them."""
-    batches: list[list[Mapping[str, object]]] = []
-    before: object = None
-    for operation in operations:
-        alone = bool(operation.get("undo") or operation.get("redo"))
-        kind = object() if alone else (operation.get("screen"),)
-        if not batches or kind != before:
-            batches.append([])
-        batches[-1].append(operation)
-        before = kind
-    return batches
-
-
-def _label_op(operation: Mapping[str, object]) -> LabelOp:
-    """Read one operation; what it says is checked where it is stored."""
-    said = {key: operation[key] for key in _DETAILS if operation.get(key) is not None}
-    label: Label = operation.get("label")  # type: ignore[assignment]
-    act = str(operation["act"]) if operation.get("act") else None
-    return LabelOp(str(operation.get("op") or ""), str(operation.get("building_id")), label, act, **said)  # type: ignore[arg-type]
-
-
-def parse_line(line: str, decoded: object) -> Mapping[str, object]:
-    """Check one line of `pu-geo label --stdin`; what else `apply_operations` takes may stand in it too.
+def parse_line(line: str, decoded: object) -> LabelOp:
+    """Read one line of `pu-geo label --stdin`; what else `LabelOp.from_json` reads may stand in it too.
 
     Raises:
         LabelError: if it is not an object with the texts op, building_id and label.
@@ -104,7 +114,7 @@ def parse_line(line: str, decoded: object) -> Mapping[str, object]:
             f"The line {line.strip()[:80]!r} is not an object with the texts op, building_id and label.",
             'Send, for example, {"op": "1", "building_id": "b000001", "label": "positive"}.',
         )
-    return decoded
+    return LabelOp.from_json(decoded)
 
 
 def newest_event(layout: Layout) -> int:
@@ -155,125 +165,35 @@ def simulate(
         return {"stored": count, "positives": labels.counts(labels.current_labels(db))["positive"]}
 
 
-def positions(layout: Layout) -> dict[str, int]:
-    """Return building id -> its place in the map's geometry and in every score array the browser gets."""
+def label_details(layout: Layout) -> dict[str, dict[str, object]]:
+    """Return building id -> what its answer holds beside its label, for every labeled building."""
     with store.connect(layout) as db:
-        return {building: place for place, building in enumerate(contents.building_ids(db))}
+        return {
+            building: {
+                "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment,
+                "by": event.analyst, "shown": event.shown,
+            }
+            for building, event in labels.current(db).items()
+        }  # fmt: skip
 
 
-# The instant ranker
-
-
-@lru_cache(maxsize=2)
-def _plain_features(layout: Layout, chip_set: str, stamp: str) -> ranker.PreparedFeatures:
-    """Load the features of the unaugmented chips and prepare them once; another `stamp` makes a new entry."""
-    views = np.load(layout.features(chip_set), mmap_mode="r", allow_pickle=False)
-    is_visible = assessability.reasons(chip_facts(layout, chip_set)) == ""
-    return ranker.prepare(np.asarray(views[0], dtype=np.float32), is_visible)
-
-
-def plain_features(layout: Layout, chip_set: str) -> NDArray[np.float32]:
-    """Return the standardised features of the unaugmented chips, float32 [N, D]."""
+def damage_types(layout: Layout) -> list[str]:
+    """Return the damage types to offer: the usual ones, and those named in this project, of proposed groups too."""
     with store.connect(layout) as db:
-        created_at = store.created_at(db)
-    return _plain_features(layout, chip_set, _stamp(layout, chip_set, created_at)).values
+        named = {kind for event in labels.current(db).values() for kind in event.damage_types} | set(discoveries.types(db))
+    return [*USUAL_TYPES, *sorted(named - set(USUAL_TYPES))]
 
 
-def scores_now(layout: Layout) -> NDArray[np.float32] | None:
-    """Return the instant ranker's scores of the newest chips, float32 [N]; None where nothing can be ranked yet."""
+def team(layout: Layout) -> Team:
+    """Return who labeled how much in a project, and where analysts differ."""
     with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        at_event, created_at = labels.last_event(db), store.created_at(db)
-    return None if chip_set is None else _live_scores(layout, chip_set, _stamp(layout, chip_set, created_at), at_event)
-
-
-@lru_cache(maxsize=16)
-def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> NDArray[np.float32] | None:
-    """Rank a chip set's buildings by the labels after one event; None unless there are positives and others."""
-    facts = chip_facts(layout, chip_set)
-    with store.connect(layout) as db:
-        pu = labels.pu_set(db, at=at_event, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
-    used = pu.is_positive[~pu.is_excluded]
-    if not used.any() or used.all():
-        return None
-    prepared = _plain_features(layout, chip_set, stamp)
-    scores, _ = estimates.rank_with_estimate(
-        prepared, pu.is_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged
+        facts, differing, agreed = analysts.by_analyst(db), analysts.conflicts(db), analysts.agreement(db)
+    return Team(
+        rows=[{"analyst": name, "labels": one.n_standing, "last": one.last_at[:16]} for name, one in facts.items()],
+        conflicts={
+            building: ", ".join(f"{answer.analyst}: {answer.label.replace('_', ' ')}" for answer in answers)
+            for building, answers in differing
+        },
+        n_shared=agreed.n,
+        agreement=agreed.share if agreed.n else None,
     )
-    return scores
-
-
-def _stamp(layout: Layout, chip_set: str, created_at: str) -> str:
-    """Name what a live ranking depends on beside the labels: the project, its chips and their features."""
-    parts = f"{created_at} {chip_set} {layout.features(chip_set).stat().st_mtime_ns}"
-    return hashlib.sha256(parts.encode()).hexdigest()[:12]
-
-
-def rank_now(layout: Layout) -> LiveRanking | None:
-    """Rank all buildings by the labels of this moment; None before there are chips, a positive and an unlabeled one."""
-    began = time.perf_counter()
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        at_event, created_at = labels.last_event(db), store.created_at(db)
-    if chip_set is None:
-        return None
-    stamp = _stamp(layout, chip_set, created_at)
-    if _live_scores(layout, chip_set, stamp, at_event) is None:
-        return None
-    return LiveRanking(f"{LIVE_PREFIX}{stamp}-{at_event}", time.perf_counter() - began)
-
-
-def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
-    """Return scores in the order of the map's geometry, little-endian float32 [N], NaN where there is none.
-
-    Args:
-        score_id: a run's id, what `rank_now` returned, or "like-7" for distances (1 - cosine) from building 7.
-
-    Returns:
-        None if there are no such scores, or no longer.
-    """
-    if score_id.startswith(LIKE_PREFIX):
-        found = _like(layout, score_id.removeprefix(LIKE_PREFIX))
-    else:
-        found = _live(layout, score_id) if score_id.startswith(LIVE_PREFIX) else _of_run(layout, score_id)
-    if found is None:
-        return None
-    ids, scores = found
-    rows = {building: i for i, building in enumerate(ids)}
-    index = np.array([rows.get(building, -1) for building in positions(layout)], dtype=np.int64)
-    return np.where(index >= 0, scores[index], np.nan).astype("<f4").tobytes()
-
-
-def _like(layout: Layout, position: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    """Distances of all chips from that of one building, by the features the ranker sees."""
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-    building = dict(enumerate(positions(layout))).get(int(position)) if position.isdigit() else None
-    if chip_set is None or building is None:
-        return None
-    ids = chip_facts(layout, chip_set)["building_ids"]
-    if building not in ids:
-        return None
-    values = plain_features(layout, chip_set)
-    chip = values[ids.index(building)]
-    lengths = np.linalg.norm(values, axis=1) * np.linalg.norm(chip)
-    distances: NDArray[np.float32] = 1 - (values @ chip) / np.maximum(lengths, 1e-12)
-    return ids, distances
-
-
-def _live(layout: Layout, score_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    stamp, _, event = score_id.removeprefix(LIVE_PREFIX).partition("-")
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        newest, created_at = labels.last_event(db), store.created_at(db)
-    if chip_set is None or stamp != _stamp(layout, chip_set, created_at) or not event.isdigit() or int(event) > newest:
-        return None
-    scores = _live_scores(layout, chip_set, stamp, int(event))
-    return None if scores is None else (chip_facts(layout, chip_set)["building_ids"], scores)
-
-
-def _of_run(layout: Layout, run_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    with store.connect(layout) as db:
-        if run_id not in {facts.run_id for facts in runs.all_runs(db)}:
-            return None
-    return runs.building_ids_of(layout, run_id), np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)

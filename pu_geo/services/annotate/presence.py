@@ -1,20 +1,22 @@
-"""Who is on which building right now, and what others answered since. Held in memory: after a restart browsers tell it anew."""
+"""Who is on which building right now, and what others answered since. Held in memory: after a restart browsers send it anew."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pu_geo.project import labels, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import Label
+from pu_geo.records import MAX_NAME, Label, is_text
 
 SECONDS_REMEMBERED = 20.0
-"""Browsers tell where they are every few seconds; one that was not heard of for so long is gone."""
+"""Browsers send where they are every few seconds; one that sent nothing for so long is gone."""
 COLORS = ("#0B6E99", "#8A5A00", "#5B3E96", "#00695C", "#AD1457", "#37474F", "#1565C0", "#558B2F")
 _MOST_SESSIONS = 500  # of one project; more are no people
 
@@ -25,8 +27,8 @@ class Other:
 
     Attributes:
         name, color: of its analyst.
-        building: place of the building it looks at in the footprint file, or None.
-        seconds: since it was last heard of.
+        building: place in the footprint file of the building it is on, or None.
+        seconds: since it last sent something.
     """
 
     name: str
@@ -36,7 +38,7 @@ class Other:
 
 
 @dataclass(frozen=True)
-class News:
+class Changes:
     """What a browser does not know yet: labels up to `event` as they stand now ("cleared" too), and who else is here."""
 
     event: int
@@ -64,18 +66,18 @@ class Presence:
         self._lock = threading.Lock()
         self._places: dict[tuple[Path, str], _Place] = {}
 
-    def tell(self, layout: Layout, session: str, analyst: str, building: int | None, since: int) -> News:
+    def exchange(self, layout: Layout, session: str, analyst: str, building: int | None, since: int) -> Changes:
         """Note where a browser is; return what it does not know yet.
 
         Args:
-            session: of the browser's page; its own operations begin with it, and are no news to it.
+            session: of the browser's page; its own operations begin with it, and it knows them.
             since: number of the last label event that it knows; 0 asks for no labels.
         """
         others = self._note(layout.folder, session, _Place(analyst, building, self._clock()))
         with store.connect(layout) as db:
             event = labels.last_event(db)
             changed = labels.changed_since(db, since, but_by=session) if 0 < since < event else {}
-        return News(event, changed, others)
+        return Changes(event, changed, others)
 
     def _note(self, folder: Path, session: str, place: _Place) -> list[Other]:
         with self._lock:
@@ -84,9 +86,38 @@ class Presence:
             here = [(key[1], known) for key, known in self._places.items() if key[0] == folder]
             if len(here) < _MOST_SESSIONS or any(known == session for known, _ in here):
                 self._places[folder, session] = place
-        told = [
+        others = [
             Other(known.analyst, color_of(known.analyst), known.building, round(place.at - known.at))
             for name, known in here
             if name != session and known.analyst != place.analyst
         ]
-        return sorted(told, key=lambda other: other.name)
+        return sorted(others, key=lambda other: other.name)
+
+
+@cache
+def _presence() -> Presence:
+    """The one register of this server."""
+    return Presence()
+
+
+def exchange(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Note where a browser is; return what it does not know yet, or None if its message makes no sense.
+
+    Args:
+        message: {"session", "analyst", "building", "since"}; see `Presence.exchange`.
+
+    Raises:
+        PuGeoError: if somebody else holds the file for too long; the browser asks again soon.
+    """
+    session, analyst, building, since = (message.get(key) for key in ("session", "analyst", "building", "since"))
+    if not (_is_name(session) and _is_name(analyst) and _is_count(since) and (building is None or _is_count(building))):
+        return None
+    return asdict(_presence().exchange(layout, str(session), str(analyst), building, since or 0))
+
+
+def _is_name(value: object) -> bool:
+    return is_text(value, 1, MAX_NAME)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**53

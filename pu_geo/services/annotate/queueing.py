@@ -13,15 +13,14 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
-from pu_geo.analysis import queue as queues_ahead
 from pu_geo.analysis.audit import progress
 from pu_geo.analysis.queue import DEFAULT_MIX as DEFAULT_MIX
 from pu_geo.analysis.queue import Mix as Mix
-from pu_geo.analysis.queue import QueueState
+from pu_geo.analysis.queue import QueueState, next_queue
 from pu_geo.project import contents, labels, queues, rounds, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet
-from pu_geo.services.annotate import labeling
+from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.preparation import chip_facts
 
 LENGTH = 20
@@ -79,7 +78,7 @@ def current(layout: Layout, analyst: str) -> StoredQueue | None:
 
 
 def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAULT_MIX) -> StoredQueue | None:
-    """Make the queue that comes after `done`; the same wish asked twice gets the same queue.
+    """Make the queue that comes after `done`; asked twice, it is the same one.
 
     Args:
         done: id of the queue that the analyst is through with; None for the first one.
@@ -114,7 +113,7 @@ def inclusion_of(layout: Layout, analyst: str, building_id: str) -> float | None
 
 
 def standing(layout: Layout) -> LabelState | None:
-    """Look at all buildings as they stand; None before there are chips."""
+    """Return what is known of all buildings now; None before there are chips."""
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
         answers = labels.current_labels(db)
@@ -124,14 +123,14 @@ def standing(layout: Layout) -> LabelState | None:
     ids = facts["building_ids"]
     with store.connect(layout) as db:
         teaches = labels.pu_set(db, ids=ids)
-    said = [answers.get(building) for building in ids]
+    given = [answers.get(building) for building in ids]
     is_hidden = assessability.hidden_after(facts) != ""
-    is_labeled = np.array([label is not None for label in said], np.bool_)
+    is_labeled = np.array([label is not None for label in given], np.bool_)
     return LabelState(
         ids,
         is_labeled | is_hidden,
-        np.array([label == "positive" for label in said], np.bool_),
-        labeling.scores_now(layout),
+        np.array([label == "positive" for label in given], np.bool_),
+        ranking.scores_now(layout),
         teaches,
     )
 
@@ -161,9 +160,9 @@ def _next(layout: Layout, chip_set: str, now: LabelState, mix: Mix) -> dict[str,
     state = replace(state, is_shown=state.is_shown | np.isin(np.arange(len(now.ids)), list(silent)))
     items += [{"building_id": now.ids[row], "kind": "explore", "why": why, "inclusion": None} for row, why in silent.items()]
     if len(items) < LENGTH:
-        features = labeling.plain_features(layout, chip_set)
+        features = ranking.plain_features(layout, chip_set)
         places, n = _centres_m(layout, chip_set), LENGTH - len(items)
-        chosen = queues_ahead.next_queue(now.scores, features, places, state, mix=mix, n=n, seed=0)
+        chosen = next_queue(now.scores, features, places, state, mix=mix, n=n, seed=0)
         state = chosen.state
         items += [
             {"building_id": now.ids[item.row], "kind": item.reason, "why": item.words, "inclusion": item.inclusion}
@@ -203,12 +202,12 @@ def _to_confirm(layout: Layout, now: LabelState, state: QueueState) -> dict[int,
     found = rounds.read(layout)
     if found.number == 1:
         return {}
-    said = {building: one.label for building, one in rounds.last_of_each(found).items() if one.label is not None}
+    before = {building: one.label for building, one in rounds.last_of_each(found).items() if one.label is not None}
     is_done = state.is_answered | state.is_shown
-    waiting = [row for row, building in enumerate(now.ids) if building in said and not is_done[row]]
-    waiting.sort(key=lambda row: said[now.ids[row]] != "positive")
+    waiting = [row for row, building in enumerate(now.ids) if building in before and not is_done[row]]
+    waiting.sort(key=lambda row: before[now.ids[row]] != "positive")
     words = {"positive": "damaged", "not_damaged": "not damaged", "not_assessable": "not assessable"}
-    return {row: f"{words[str(said[now.ids[row]])]} in round {found.number - 1}; look again" for row in waiting[:LENGTH]}
+    return {row: f"{words[str(before[now.ids[row]])]} in round {found.number - 1}; look again" for row in waiting[:LENGTH]}
 
 
 def stored_queue(stored: dict[str, Any]) -> StoredQueue:

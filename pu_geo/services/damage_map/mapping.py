@@ -16,7 +16,6 @@ from pu_geo.errors import PuGeoError
 from pu_geo.jobs import JobView
 from pu_geo.project import areas, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout, checked_id
-from pu_geo.services.damage_map import auditing
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices
 from pu_geo.services.train import training
@@ -123,16 +122,12 @@ def publish_arguments(
 
 
 def map_arguments(layout: Layout, run_id: str, threshold: float | None) -> dict[str, object]:
-    """Return what every job on a run's map takes; the threshold is the one chosen for the run if None.
-
-    The audit is judged here and now.
-    """
+    """Return what every job on a run's map takes; the threshold is the one chosen for the run if None."""
     facts = choices.run(layout, run_id)
     limit = choices.threshold(layout, facts.run_id)
     if threshold is not None and round(threshold, 4) != limit.value:
         limit = choices.Threshold(round(threshold, 4), choices.PERSON)
-    audit = auditing.facts(layout, facts.run_id, limit.value)
-    return {"run_id": facts.run_id, "threshold": limit.value, "threshold_origin": limit.origin, "audit": audit}
+    return {"run_id": facts.run_id, "threshold": limit.value, "threshold_origin": limit.origin}
 
 
 def which_words(facts: Mapping[str, Any]) -> str:

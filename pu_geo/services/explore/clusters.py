@@ -19,7 +19,7 @@ from pu_geo.project import contents, decisions, labels, pseudo_positives, runs, 
 from pu_geo.project.decisions import Decision
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.services.annotate import labeling
+from pu_geo.services.annotate import ranking
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.imagery.preparation import chip_facts
 
@@ -480,7 +480,7 @@ def _effect(layout: Layout, chip_set: str, stamp: tuple[int, int]) -> Effect | N
         is_accepted = pseudo_positives.is_accepted(db, pu, at=decision)
     if not is_accepted.any() or not pu.is_positive.any() or (pu.is_positive | is_accepted).all():
         return None
-    prepared = ranker.PreparedFeatures(labeling.plain_features(layout, chip_set))
+    prepared = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set))
     known = {"is_excluded": pu.is_excluded, "is_not_damaged": pu.is_not_damaged}
     with_them, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known, is_accepted=is_accepted)
     without, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known)

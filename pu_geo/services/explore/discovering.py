@@ -143,7 +143,7 @@ def _or(numbers: Sequence[int]) -> str:
 def why_not(layout: Layout) -> str | None:
     """Return why no discovery can start yet, in words, or None."""
     data, fewest = data_summary(layout), catalog.card("ncl").min_positives
-    if not data.has_chips:
+    if not data.n_chips:
         return "There are no chips yet: cut them on the Imagery page."
     if data.n_positive < fewest:
         return f"Looking for further kinds needs at least {fewest} positives; this project has {data.n_positive}."

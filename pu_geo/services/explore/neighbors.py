@@ -14,7 +14,7 @@ from pu_geo.analysis import neighbors
 from pu_geo.errors import ProjectError
 from pu_geo.project import labels, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import Label
+from pu_geo.records import Label, LabelOp
 from pu_geo.services.annotate import labeling
 from pu_geo.services.project import choices
 
@@ -89,9 +89,7 @@ def label_all(layout: Layout, building_ids: Sequence[str], label: Label, *, anal
         ProjectError: if one of them could not be labeled; the others are.
     """
     act = f"alike-{secrets.token_hex(8)}"
-    operations = [
-        {"op": f"{act}-{i}", "building_id": building, "label": label, "act": act} for i, building in enumerate(building_ids)
-    ]
+    operations = [LabelOp(f"{act}-{i}", building, label, act) for i, building in enumerate(building_ids)]
     acks = labeling.apply_operations(layout, operations, analyst=analyst, screen="explore")
     wrong = [ack.error for ack in acks if ack.error]
     if wrong:
@@ -102,5 +100,5 @@ def label_all(layout: Layout, building_ids: Sequence[str], label: Label, *, anal
 def undo(layout: Layout, *, analyst: str) -> bool:
     """Undo the analyst's last act of labeling; return whether there was one."""
     before = labeling.newest_event(layout)
-    labeling.apply_operations(layout, [{"op": secrets.token_hex(16), "undo": True}], analyst=analyst, screen="explore")
+    labeling.apply_operations(layout, [LabelOp(secrets.token_hex(16), step="undo")], analyst=analyst, screen="explore")
     return labeling.newest_event(layout) > before

@@ -20,7 +20,7 @@ from pu_geo.project.decisions import Decision
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label
-from pu_geo.services.annotate import labeling
+from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.preparation import chip_facts
 
 OUTLIER_TASKS = ("outliers",)
@@ -86,7 +86,7 @@ def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, event: int) -> tup
     with store.connect(layout) as db:
         pu = labels.pu_set(db, at=event, ids=ids)
     pu = pu.without(assessability.reasons(chip_facts(layout, chip_set)) != "")
-    features = ranker.PreparedFeatures(labeling.plain_features(layout, chip_set))
+    features = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set))
     try:
         share = estimates.elkan_noto_share(features, pu.is_positive, is_excluded=pu.is_excluded, n_folds=3)
         rows, places = formulas.places_held_out(

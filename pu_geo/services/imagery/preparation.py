@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.project import aoi, areas, contents, import_log, store
 from pu_geo.project.aoi import Aoi
+from pu_geo.project.chip_sets import chip_facts as chip_facts
 from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Role, Scene
@@ -40,19 +39,6 @@ def overview(layout: Layout) -> Overview:
         chip_set = contents.latest_chip_set(db)
     chips = None if chip_set is None else chip_facts(layout, chip_set)
     return Overview(scenes, grid, n_buildings, chips, map_layers(layout))
-
-
-def chip_facts(layout: Layout, chip_set: str) -> Mapping[str, Any]:
-    """Return a chip set's facts: {"chip_set", "bands", "size_px", "building_ids", "nodata_share", "sheets"}."""
-    path = layout.chip_facts(chip_set)
-    return {"chip_set": chip_set, **_parsed(path, path.stat().st_mtime_ns)}
-
-
-@lru_cache(maxsize=2)
-def _parsed(path: Path, changed_ns: int) -> Mapping[str, Any]:
-    """Read a JSON file once, until it changes: that of 150,000 buildings takes a quarter of a second and more."""
-    facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return facts
 
 
 def map_layers(layout: Layout) -> list[dict[str, Any]]:
@@ -142,6 +128,9 @@ def start_chipping(layout: Layout, *, size_px: int, bands: str) -> str:
 def start_aligning(layout: Layout) -> str:
     """Start the job that finds how far pre scenes lie from post scenes at each building; return its id."""
     return jobs.start(layout, "align", {})
+
+
+# Accounts of footprint files, the area of interest, uploads
 
 
 @dataclass(frozen=True)

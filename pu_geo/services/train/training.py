@@ -1,21 +1,23 @@
-"""What the Train screen asks for: methods, whether they can start, runs, and the jobs that make them."""
+"""What the Train screen asks for: methods, whether they can start, runs, the jobs that make them, and the device queue."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pu_geo import jobs
 from pu_geo.errors import TrainingError
+from pu_geo.jobs import JobView, device_queue
 from pu_geo.methods import catalog, measured
-from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, settings_for
+from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
 from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import SUFFIX, Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.project import choices
 
-__all__ = ["DEFAULT_METHOD", "MethodCard", "settings_for"]
+__all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
+ENSEMBLE_TASKS = ("ensemble",)
 HOLD_OUT_FROM, MOST_HELD_OUT = 50, 100
 OTHER_MAKERS = {"ranker": "Instant ranker", "ensemble": "Average of ranks"}
 """Titles of what makes runs and is no method of the catalog."""
@@ -27,6 +29,7 @@ class DataSummary:
 
     Attributes:
         n_positive: positives, those included that would be held out.
+        n_chips: of the newest chip set; 0 before there is one.
         n_held_out: of these, how many `proposed_hold_out` proposes not to learn from.
     """
 
@@ -34,7 +37,7 @@ class DataSummary:
     n_unlabeled: int
     n_left_out: int
     n_not_damaged: int
-    has_chips: bool
+    n_chips: int
     n_held_out: int = 0
 
 
@@ -70,21 +73,28 @@ def name_within(method: str) -> str:
     return title[:1].lower() + title[1:] if title[1:].islower() else title
 
 
+def run_name(run: RunFacts) -> str:
+    """Return what a run is called in a list: method, whether its model came from elsewhere, time, id."""
+    came = " from elsewhere" if run.from_model else ""
+    return f"{method_title(run.method)}{came} · {run.created_at[:16].replace('T', ' ')} · {run.run_id}"
+
+
 def data_summary(layout: Layout) -> DataSummary:
     """Count what a training would see."""
     with store.connect(layout) as db:
         counts = labels.counts(labels.current_labels(db))
         n = contents.count_footprints(db)
-        has_chips = contents.latest_chip_set(db) is not None
+        chip_set = contents.latest_chip_set(db)
+        n_chips = contents.chip_count(db, chip_set) if chip_set else 0
     unlabeled = n - counts["positive"] - counts["not_assessable"]
     return DataSummary(
-        counts["positive"], unlabeled, counts["not_assessable"], counts["not_damaged"], has_chips,
+        counts["positive"], unlabeled, counts["not_assessable"], counts["not_damaged"], n_chips,
         proposed_hold_out(counts["positive"]),
     )  # fmt: skip
 
 
 def proposed_hold_out(n_positive: int) -> int:
-    """Say how many positives a training had better not learn from, so that it can be judged by them.
+    """Return how many positives a training had better not learn from, so that it can be judged by them.
 
     None below 50 positives, where each one teaches more than it judges; then one in five, 100 at most.
     """
@@ -98,7 +108,7 @@ def why_not(layout: Layout, method: str, hold_out: int = 0) -> str | None:
         hold_out: positives that shall not be learned from.
     """
     data, card = data_summary(layout), catalog.card(method)
-    if not data.has_chips:
+    if not data.n_chips:
         return "There are no chips yet: cut them on the Imagery page."
     if data.n_positive < card.min_positives:
         return f"{card.title} needs at least {card.min_positives} positives; this project has {data.n_positive}."
@@ -115,49 +125,33 @@ def why_not(layout: Layout, method: str, hold_out: int = 0) -> str | None:
     return None
 
 
-def require(
-    layout: Layout, method: str, *, preset: str, overrides: Mapping[str, str] | None = None, types_from: str | None = None,
-    hold_out: int = 0,
-) -> None:  # fmt: skip
+def require(layout: Layout, request: TrainingRequest) -> None:
     """Check what can be checked of a training before there is a job for it.
 
     Raises:
-        TrainingError: if the method cannot start, or a setting is wrong.
+        TrainingError: if the method cannot start, or no clicked footprint names a kind of damage.
     """
-    catalog.settings_for(method, preset, overrides or {})
-    reason = why_not(layout, method, hold_out)
+    reason = why_not(layout, request.method, request.hold_out)
     if reason:
-        hint = "Hold fewer out, or mark more damaged buildings" if hold_out else "Mark more damaged buildings"
+        hint = "Hold fewer out, or mark more damaged buildings" if request.hold_out else "Mark more damaged buildings"
         raise TrainingError(reason, f"{hint} on the Annotate page.", kind="not_ready")
-    if types_from and types_from not in (known := type_fields(layout)):
+    wanted = request.types_from
+    if wanted and wanted not in (known := type_fields(layout)):
         raise TrainingError(
-            f"No clicked footprint has the attribute {types_from!r} with words in it; they have: {', '.join(known) or 'none'}.",
+            f"No clicked footprint has the attribute {wanted!r} with words in it; they have: {', '.join(known) or 'none'}.",
             "Name one of them.",
             kind="types",
         )
 
 
-def start(
-    layout: Layout, method: str, *, preset: str, seed: int, overrides: Mapping[str, str] | None = None,
-    types_from: str | None = None, hold_out: int = 0,
-) -> str:  # fmt: skip
+def start(layout: Layout, request: TrainingRequest) -> str:
     """Start a training job after checking what can be checked at once; return the job's id.
 
-    Args:
-        types_from: attribute of the footprints that names the kind of damage of the positives.
-        hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
-
     Raises:
-        TrainingError: if the method cannot start, or a setting is wrong.
+        TrainingError: see `require`.
     """
-    require(layout, method, preset=preset, overrides=overrides, types_from=types_from, hold_out=hold_out)
-    return jobs.start(
-        layout, "train",
-        {
-            "method": method, "preset": preset, "seed": seed, "overrides": dict(overrides or {}), "types_from": types_from,
-            "hold_out": hold_out,
-        },
-    )  # fmt: skip
+    require(layout, request)
+    return jobs.start(layout, "train", request.as_args())
 
 
 def all_runs(layout: Layout) -> list[RunFacts]:
@@ -178,8 +172,52 @@ def pin(layout: Layout, run_id: str) -> None:
 
 
 def recommendation() -> str:
-    """Say what to train and why. How much is damaged is not said: clicks alone can't tell, see `auditing.how_many`."""
+    """Return what to train and why. It names no share of damage: clicks alone know none, see `auditing.how_many`."""
     return (
         f"Train the {name_within(DEFAULT_METHOD)}: it was ahead of the instant ranker on both real events that were measured, with little damage and with much; "
         "NcPU and PUCL are second opinions."
     )
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """One job in this machine's device queue.
+
+    Attributes:
+        project: name of its project's folder; of its own one for a training without a project.
+        is_here: whether that is the project asked for.
+    """
+
+    project: str
+    is_here: bool
+    job: JobView
+
+
+def queued_jobs(layout: Layout) -> list[QueuedJob]:
+    """Return the jobs, of all projects, that work at this machine's device or wait for it; the one that works is first."""
+    found = []
+    for entry in device_queue.line():
+        job = jobs.of_folder(entry.folder)
+        if job is not None:
+            project = entry.project or entry.folder
+            found.append(QueuedJob(project.name.removesuffix(SUFFIX), project == layout.folder, job))
+    return found
+
+
+def start_average(layout: Layout, run_ids: Sequence[str]) -> str:
+    """Start the job that averages the ranks of runs; return its id.
+
+    Raises:
+        ProjectError: if they cannot be averaged.
+    """
+    return jobs.start(layout, ENSEMBLE_TASKS[0], average_arguments(layout, run_ids))
+
+
+def average_arguments(layout: Layout, run_ids: Sequence[str]) -> dict[str, object]:
+    """Return what the job takes: ids of runs that were checked; "latest" becomes the id of the newest.
+
+    Raises:
+        ProjectError: if they cannot be averaged.
+    """
+    with store.connect(layout) as db:
+        return {"run_ids": [facts.run_id for facts in runs.members(db, run_ids)]}

@@ -289,17 +289,15 @@ def _import_history(
     with store.connect(layout) as db:
         grid = contents.grid(db)
     xy = _places_of(table, list(table[0]) if table else [], grid, source.name)
-    placed, account = _placed(layout, source.name, [one.said.building_id for one in past], xy, same_footprints)
+    placed, account = _placed(layout, source.name, [one.op.building_id for one in past], xy, same_footprints)
     if None in placed:
-        n_lost = len({one.said.building_id for one, building in zip(past, placed, strict=True) if building is None})
+        n_lost = len({one.op.building_id for one, building in zip(past, placed, strict=True) if building is None})
         raise LabelError(
             f"{n_lost:,} building(s) of the history {source.name} lie on no footprint of this project. Nothing was stored.",
             "Add their footprints first, or import the file of current labels beside it, which leaves such buildings out.",
             kind="outside",
         )
-    past = [
-        replace(one, said=replace(one.said, building_id=str(building))) for one, building in zip(past, placed, strict=True)
-    ]
+    past = [replace(one, op=replace(one.op, building_id=str(building))) for one, building in zip(past, placed, strict=True)]
     with store.connect(layout) as db:
         before = labels.last_event(db)
         acks = history.replay(db, past, importer=analyst, act=act)
@@ -318,5 +316,5 @@ def _past_event(row: Mapping[str, str], name: str) -> PastEvent:
     if event is None:
         raise LabelError(f"{name} has a row without an event number.", "Export the labels again.")
     details = _details({key: row[key] for key in ("label", *_DETAILS) if key in row})
-    op = LabelOp(row["op"], row["building_id"], **{**details, "analyst": row["analyst"], "at": row["at"]})
-    return PastEvent(event, op, row.get("screen", ""), row["kind"], undoes, answer)
+    origin = {"analyst": row["analyst"], "at": row["at"], "screen": row.get("screen", "")}
+    return PastEvent(event, LabelOp(row["op"], row["building_id"], **{**details, **origin}), row["kind"], undoes, answer)

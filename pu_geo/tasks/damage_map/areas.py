@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import shapely
 
@@ -117,13 +117,12 @@ def write_area_files(damage_map: DamageMap, tables: Iterable[AreaTable], folder:
 
 
 def sum_up(
-    job: Job, *, run_id: str, threshold: float, audit: Mapping[str, Any] | None = None, cell_m: float = CELL_M,
-    threshold_origin: str = PERSON,
-) -> dict[str, object]:  # fmt: skip
-    """Sum a run's map up by area for the screen; `write_area_files` writes the exported tables.
+    job: Job, *, run_id: str, threshold: float, cell_m: float = CELL_M, threshold_origin: str = PERSON
+) -> dict[str, object]:
+    """Sum a run's map up by area, for the screen; `write_area_files` writes the files.
 
     Args:
-        run_id, threshold, audit, threshold_origin: as for `build_damage_map`.
+        run_id, threshold, threshold_origin: as for `build_damage_map`.
         cell_m: side of the square cells, metres.
 
     Returns:
@@ -131,7 +130,7 @@ def sum_up(
         "outlines" (of the largest part of each area, [[x, y], ...] in metres of the project grid) and "n_outside".
     """
     job.report(0.1, "collecting scores and labels")
-    damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit, threshold_origin=threshold_origin)
+    damage_map = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
     job.report(0.4, "summing up")
     names = []
     for name, rows, areas, n_outside in area_tables(job.layout, damage_map, cell_m=cell_m):

@@ -37,13 +37,13 @@ from pu_geo.project import (
     runs,
     store,
 )
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
 from pu_geo.tasks.damage_map.report_parts import limits
-from pu_geo.tasks.imagery.chip import facts_of
 
 SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
@@ -55,16 +55,14 @@ def build_damage_map(
     run_id: str,
     threshold: float | None,
     *,
-    audit: Mapping[str, Any] | None = None,
     version: str | None = None,
     threshold_origin: str = choices.PERSON,
 ) -> DamageMap:
-    """Collect every building with its score, label, audit and provenance.
+    """Collect every building with its score, label, audit and provenance, as they stand now.
 
     Args:
         run_id: of a finished run, "chosen" or "latest".
         threshold: buildings with at least this score are flagged, 0..1; the one that was chosen for the run if None.
-        audit: what `services.auditing.facts` returned for this run; None without an audit.
         version: of the product, such as "v2".
         threshold_origin: who or what set `threshold`, see `choices.Threshold`.
     """
@@ -76,13 +74,14 @@ def build_damage_map(
         guessed = discoveries.type_of(db)
         chosen = choices.threshold_of(db, facts)
     limit = chosen if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
+    audit = auditing.facts(layout, facts.run_id, limit.value)
     rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
     if not layout.chip_facts(facts.chip_set).is_file():
         raise ProjectError(
             f"The facts of the chips {facts.chip_set} that run {facts.run_id} scored are gone.", "Cut chips and train again."
         )
-    chips, hidden = facts_of(layout, facts.chip_set), reasons_of(layout, facts) or {}
+    chips, hidden = chip_facts(layout, facts.chip_set), reasons_of(layout, facts) or {}
     (x_name, y_name), (x, y) = place_names(grid.crs), centroid_places(table.wkb, grid.crs)
     results = _results(table.building_ids, rows, scores, hidden, events, limit.value, facts)
     human = _human(table.building_ids, events, answers)

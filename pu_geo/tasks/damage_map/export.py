@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from pu_geo.tasks.job import Job
 
 
 def export(
-    job: Job, *, run_id: str, format: str, out: str, threshold: float | None = None, audit: Mapping[str, Any] | None = None,
+    job: Job, *, run_id: str, format: str, out: str, threshold: float | None = None,
     threshold_origin: str = PERSON, local: bool = False,
 ) -> dict[str, object]:  # fmt: skip
     """Write a damage map with one feature per building.
@@ -30,7 +30,7 @@ def export(
         run_id: id of a finished run, "chosen" or "latest".
         format: a key of `EXPORTERS`.
         out: path of the file to write; replaced if it exists.
-        threshold, audit, threshold_origin: see `build_damage_map`.
+        threshold, threshold_origin: see `build_damage_map`.
         local: write the map of a project without a place on the Earth, in local meters; see `check_coordinates`.
 
     Returns:
@@ -47,7 +47,7 @@ def export(
         check_coordinates(contents.grid(db).crs, [format], local=local)
     target = _checked_target(job, out)
     job.report(0.1, "collecting scores and labels")
-    damage_map = build_damage_map(job.layout, run_id, threshold, audit=audit, threshold_origin=threshold_origin)
+    damage_map = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
     job.report(0.4, f"writing {len(damage_map.building_ids)} buildings")
     EXPORTERS[format](damage_map, target)
     write_side_files(damage_map, target)
@@ -101,7 +101,7 @@ def _checked_target(job: Job, out: str) -> Path:
 
 def export_selection(
     job: Job, *, run_id: str, decision: int, formats: Sequence[str], threshold: float | None = None,
-    audit: Mapping[str, Any] | None = None, threshold_origin: str = PERSON,
+    threshold_origin: str = PERSON,
 ) -> dict[str, object]:  # fmt: skip
     """Write `exports/selections/<decision>-<name>.<format>`, one feature a building of the selection.
 
@@ -109,7 +109,7 @@ def export_selection(
         run_id: id of a finished run, "chosen" or "latest".
         decision: number of the decision that saved the selection; what it holds never changes.
         formats: keys of `EXPORTERS`.
-        threshold, audit, threshold_origin: see `build_damage_map`.
+        threshold, threshold_origin: see `build_damage_map`.
 
     Returns:
         {"out": paths, "name", and what `counts_of` returns}
@@ -122,7 +122,7 @@ def export_selection(
     if found is None or found.kind != "selection" or not found.facts:
         raise PuGeoError(f"Decision {decision} saved no selection.", "Save the selection, then export it.")
     job.report(0.1, "collecting scores and labels")
-    whole = build_damage_map(job.layout, run_id, threshold, audit=audit, threshold_origin=threshold_origin)
+    whole = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
     part = rows_of(whole, set(found.facts["building_ids"]))
     part = replace(part, metadata=_metadata_of(part, found.name) | {"selection_saved_at": found.at})
     folder = job.layout.exports / "selections"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ def publish(
     run_id: str,
     formats: Sequence[str],
     threshold: float,
-    audit: Mapping[str, Any] | None = None,
     threshold_origin: str = choices.PERSON,
     profiles: Sequence[str] = (),
     local: bool = False,
@@ -42,7 +41,7 @@ def publish(
         run_id: id of a finished run, "chosen" or "latest".
         formats: keys of `EXPORTERS`.
         threshold: buildings with at least this score are flagged, 0..1; it is the run's threshold from then on.
-        audit, threshold_origin: see `build_damage_map`.
+        threshold_origin: see `build_damage_map`.
         profiles: keys of `codebook.PROFILES` whose columns are added.
         local: as for `export`.
 
@@ -58,9 +57,7 @@ def publish(
     check_coordinates(grid.crs, formats, local=local)
     with versions.new_version(job.layout) as (number, folder):
         job.report(0.05, "collecting scores and labels")
-        damage_map = build_damage_map(
-            job.layout, run_id, threshold, audit=audit, version=f"v{number}", threshold_origin=threshold_origin
-        )
+        damage_map = build_damage_map(job.layout, run_id, threshold, version=f"v{number}", threshold_origin=threshold_origin)
         for profile in profiles:
             damage_map = with_classes(damage_map, profile)  # type: ignore[arg-type]
         for i, name in enumerate(formats):
@@ -73,6 +70,7 @@ def publish(
         job.report(0.88, "writing the report")
         tiles = job.layout.quicklooks / "post"
         background = tiles if (tiles / "pyramid.json").is_file() else None
+        audit: Any = damage_map.metadata["audit"]
         write_report(folder / "report.html", damage_map, audit, tables[0].rows, background, grid=grid)
         past = rounds.read(job.layout)
         if past.number > 1:

@@ -16,9 +16,9 @@ from pu_geo.analysis import neighbors, projection, ranker
 from pu_geo.errors import ModelError
 from pu_geo.features import rcf
 from pu_geo.project import contents, model_files, runs, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import RunFacts
-from pu_geo.tasks.imagery.chip import load_chip_set
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.restored_model import restore
 from pu_geo.tasks.train.train import RANKER_NAME, _ranker_axes, _ranker_embeddings
@@ -83,7 +83,7 @@ def _place(
     if newest is None or newest == facts.chip_set:
         return [], nothing, ""
     there = set(runs.building_ids_of(job.layout, facts.run_id))
-    order = load_chip_set(job.layout, newest).building_ids
+    order = chip_facts(job.layout, newest)["building_ids"]
     rows = [row for row, building in enumerate(order) if building not in there]
     if not rows:
         return [], nothing, ""
@@ -154,7 +154,7 @@ def _of_ranker(job: Job, facts: RunFacts) -> _Embedder:
     mean, spread = known.mean(0), known.std(0)
     axes = _ranker_axes(ranker.prepare(known).values)
     with np.load(filters, allow_pickle=False) as arrays:
-        bank = rcf.RcfBank.from_arrays(dict(arrays))
+        bank = rcf.RcfBank.from_state(dict(arrays))
 
     def embed(chips: _Chips) -> NDArray[np.float32]:
         values = (_plain(job, bank, chips).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
@@ -164,4 +164,4 @@ def _of_ranker(job: Job, facts: RunFacts) -> _Embedder:
 
 
 def _plain(job: Job, bank: rcf.RcfBank, chips: _Chips) -> NDArray[np.float16]:
-    return rcf.extract_views(chips, bank, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled)[0]
+    return bank.transform(chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled)[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
@@ -15,20 +14,20 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, sensors
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ImageryError
-from pu_geo.features import rcf
+from pu_geo.features.bank import DEFAULT_MAKER, FEATURE_SEED, MAKERS, N_VIEWS
 from pu_geo.geo import chips as geo_chips
 from pu_geo.geo.alignment.measure import metres_per_px
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, runs, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_json
-from pu_geo.records import ChipSet, FootprintTable, Grid, Scene
+from pu_geo.records import FootprintTable, Grid, Scene
 from pu_geo.tasks.imagery.align import align
 from pu_geo.tasks.imagery.hidden import hidden_shares, outline_facts
 from pu_geo.tasks.job import Job, Part
 from pu_geo.training.run import best_device
 
-FEATURE_SEED = 0
 Bands = Literal["auto", "pre+post", "post"]
 MOST_WITHOUT_PRE = 0.02
 """Share of buildings without a pre image up to which "auto" keeps the pre bands; these few are then not assessed."""
@@ -235,24 +234,21 @@ def _compute_features(
         is_visible: bool [N]; filters and statistics come from these alone (from all, where nothing is visible).
         group: int64 [N], sensor group of each building.
     """
-    settings = rcf.RcfSettings()
-    n_views = settings.n_views
     generator = torch.Generator().manual_seed(FEATURE_SEED)
     rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))
-    bank = rcf.fit_rcf(chips, settings.n_filters, generator, rows=rows)
+    bank = MAKERS[DEFAULT_MAKER].fit(chips, generator, rows=rows)
     with atomic_write(job.layout.filters(chip_set)) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **bank.to_arrays())
+        np.savez(stream, allow_pickle=False, **bank.state())
     with atomic_write(job.layout.features(chip_set)) as temporary:
-        shape = (n_views, len(chips), bank.n_features)
+        shape = (N_VIEWS, len(chips), bank.n_features)
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
-        rcf.extract_views(
+        bank.transform(
             chips,
-            bank,
-            n_views,
+            N_VIEWS,
             seed=FEATURE_SEED,
             device=best_device(),
             out=out,
-            report=job.part(0.2, 1.0, f"features of {len(chips)} chips in {n_views} views"),
+            report=job.part(0.2, 1.0, f"features of {len(chips)} chips in {N_VIEWS} views"),
             is_cancelled=job.is_cancelled,
         )
         matched = sensors.match_groups(out, group, is_visible)
@@ -260,16 +256,9 @@ def _compute_features(
     return matched
 
 
-def load_chip_set(layout: Layout, chip_set: str) -> ChipSet:
-    """Return the facts of a chip set."""
-    facts = facts_of(layout, chip_set)
-    share = np.array(facts["nodata_share"], dtype=np.float32)
-    return ChipSet(chip_set, facts["bands"], facts["size_px"], facts["building_ids"], share)
-
-
 def why_not_assessed(layout: Layout, chip_set: str, without_answers: Collection[int] = ()) -> dict[str, str]:
     """Return building id -> why a chip set's building cannot be assessed; see `assessability.reasons`."""
-    facts = facts_of(layout, chip_set)
+    facts = chip_facts(layout, chip_set)
     return assessability.by_building(facts["building_ids"], assessability.reasons(facts, without_answers))
 
 
@@ -278,14 +267,3 @@ def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None
     for run in runs.all_runs(db):
         if run.chip_set == chip_set and runs.reasons(db, run.run_id) is not None:
             runs.put_reasons(db, run.run_id, why_not_assessed(layout, chip_set, run.without_answers))
-
-
-def reasons_of(layout: Layout, chip_set: str) -> NDArray[np.str_]:
-    """Return why each building of a chip set cannot be assessed, see `assessability.reasons`."""
-    return assessability.reasons(facts_of(layout, chip_set))
-
-
-def facts_of(layout: Layout, chip_set: str) -> dict[str, Any]:
-    """Return all facts of a chip set, as they lie on disk."""
-    facts: dict[str, Any] = json.loads(layout.chip_facts(chip_set).read_text(encoding="utf-8"))
-    return facts

@@ -114,6 +114,9 @@ def _exchange(fresh: Path, used: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+# An xBD folder
+
+
 def add_xbd(job: Job, *, folder: str, chosen: str = "") -> dict[str, object]:
     """Add the pictures of an xBD folder as scenes, placed by their labels, and the buildings of its post labels.
 

@@ -18,16 +18,15 @@ from pu_geo.errors import ModelError
 from pu_geo.features import rcf
 from pu_geo.methods import catalog
 from pu_geo.project import contents, model_files, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts
-from pu_geo.tasks.imagery.chip import facts_of
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
 from pu_geo.tasks.train.model_card import sha256_of_array
 from pu_geo.tasks.train.restored_model import RestoredModel, restore
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
-from pu_geo.training.devices import name_of
-from pu_geo.training.run import best_device
+from pu_geo.training.run import best_device, name_of
 
 OTHER_GSD = 1.5  # times finer or coarser, from which buildings look other than those the model knows
 CHIPS_LOOKED_AT, MAX_TEXT, MAX_NUMBER = 500, 80, 10**9
@@ -81,7 +80,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     restored, inputs = restore(found, best_device()), replace(read_inputs(job.layout), is_accepted=None)
     chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
     require_fit(restored, chips.shape[1:], found.name)
-    scores, embeddings = _answers(job, restored, chips, found.name, facts_of(job.layout, inputs.chip_set))
+    scores, embeddings = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
     pu, card, share = inputs.pu, found.card, inputs.estimated_share()
     start_share, score_type = inputs.share_to_start_from(), catalog.card(card["method"]).score_type
     threshold = _own_threshold(card) if start_share is None else first_threshold(scores, pu, start_share, score_type)
@@ -140,8 +139,8 @@ def _views(
     shape = (restored.n_views, len(chips), bank.n_features)
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
     words = f"features of {len(chips)} chips in {restored.n_views} views, by the model's own filters"
-    rcf.extract_views(
-        chips, bank, restored.n_views, seed=restored.seed, device=best_device(), out=out,
+    bank.transform(
+        chips, restored.n_views, seed=restored.seed, device=best_device(), out=out,
         report=job.part(0.05, 0.9, words), is_cancelled=job.is_cancelled,
     )  # fmt: skip
     group = facts.get("sensor_group")

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pu_geo.analysis import agreement, assessability
 from pu_geo.errors import JobCancelled
 from pu_geo.project import labels, runs, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.tasks.imagery.chip import facts_of
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
@@ -44,7 +44,7 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
     with store.connect(job.layout) as db:
         members = runs.members(db, run_ids)
         chip_set, at_event = members[0].chip_set, max(facts.at_event for facts in members)
-        facts = facts_of(job.layout, chip_set)
+        facts = chip_facts(job.layout, chip_set)
         is_hidden = assessability.reasons(facts) != ""
         known = labels.pu_set(db, at=at_event, ids=facts["building_ids"]).without(is_hidden)
     pu, held_out = _without_held_out(job.layout, members, known)

@@ -1,4 +1,4 @@
-"""What a run starts from: a chip set, its cached features, and the labels as they stand."""
+"""What a run starts from: a chip set, its cached features, the labels as they stand, and the clicks that are held out."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, estimates, ranker
+from pu_geo.analysis.pu_criterion import is_unlabeled
 from pu_geo.errors import ProjectError, TrainingError
+from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, decisions, events, labels, pseudo_positives, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import PUSet
-from pu_geo.tasks.imagery.chip import facts_of
 from pu_geo.training.data import UNKNOWN, ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
+
+BEGAN_WITH = "began_with.json"
+"""What a training began with, in the folder of its checkpoints."""
+_HOLD_OUT_STREAM = 41
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class RunInputs:
         is_accepted: bool [N]; unlabeled buildings of accepted clusters, which are learned from as positives are. They are
             not among those of `pu`, by which everything is counted, estimated and judged. None where there are none.
         at_decision: number of the last decision on clusters that was taken into account.
-        n_passed_over: buildings of accepted clusters that are not learned from, as nobody told their kind of damage.
+        n_passed_over: buildings of accepted clusters that are not learned from, as their kind of damage is not known.
         is_hidden: bool [N]; buildings whose chips show nothing to learn from: left out in `pu`, and no part of statistics.
             None where all are visible.
     """
@@ -63,7 +69,7 @@ class RunInputs:
 
     @property
     def learned_as_positive(self) -> NDArray[np.bool_]:
-        """Which buildings a method is told are damaged, bool [N]: clicked ones, and those of accepted clusters."""
+        """Which buildings a method learns from as damaged, bool [N]: clicked ones, and those of accepted clusters."""
         return self.pu.is_positive if self.is_accepted is None else self.pu.is_positive | self.is_accepted
 
     @property
@@ -104,13 +110,13 @@ class RunInputs:
         return max(share * n - self.n_accepted, 0) / (n - self.n_accepted)
 
     def with_clicks(self, pu: PUSet, types_from: str | None) -> RunInputs:
-        """Return these inputs with other clicks; where kinds of damage are learned, nobody knows those of accepted clusters."""
+        """Return these inputs with other clicks; where kinds of damage are learned, those of accepted clusters are not known."""
         if types_from:
             return replace(self, pu=pu, is_accepted=None, n_passed_over=self.n_accepted)
         return replace(self, pu=pu)
 
     def data(self, layout: Layout, settings: NetworkSettings, types_from: str | None) -> PUData:
-        """Give a method what it learns from: cached features or chips, as the settings ask.
+        """Return what a method learns from: cached features or chips, as the settings ask.
 
         Raises:
             TrainingError: if `types_from` is no attribute of the clicked footprints.
@@ -137,7 +143,7 @@ def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
 
     Args:
         begun: folder in a job's of a training that may have begun before. It goes on with the labels it began with, whatever
-            was clicked since; what it left behind is thrown away where there are other chips by now, and the job is told.
+            was clicked since; what it left behind is thrown away where there are other chips by now, and an event says so.
 
     Raises:
         ProjectError: if there are no chips yet.
@@ -156,7 +162,7 @@ def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
             "at_decision": decisions.last_decision(db),
         }
         known: Mapping[str, Any] = _pinned(begun, newest) if begun else newest
-        facts = facts_of(layout, chip_set)
+        facts = chip_facts(layout, chip_set)
         is_hidden = assessability.reasons(facts) != ""
         pu = labels.pu_set(db, at=known["at_event"], ids=facts["building_ids"]).without(is_hidden)
         at_decision = known.get("at_decision", 0)
@@ -171,12 +177,14 @@ def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
 
 def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the label event and the decision that a training began with; note them where the training begins now."""
-    note = begun / "began_with.json"
+    note = begun / BEGAN_WITH
     if note.exists():
         facts: Mapping[str, Any] = json.loads(note.read_text(encoding="utf-8"))
         if facts["chip_set"] == newest["chip_set"]:
             return facts
-        events.append(begun.parent, events.BEGUN_ANEW)  # first: killed between the two, it is told twice rather than never
+        events.append(
+            begun.parent, events.BEGUN_ANEW
+        )  # first: killed between the two, it is reported twice rather than never
         shutil.rmtree(begun)
     begun.mkdir(parents=True, exist_ok=True)
     write_json(note, newest)
@@ -184,7 +192,7 @@ def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _damage_types(layout: Layout, pu: PUSet, field: str) -> Mapping[int, str]:
-    """Read the kind of damage of every positive, by row, from an attribute of its footprint; no other one is looked at."""
+    """Read the kind of damage of every positive, by row, from an attribute of its footprint; no other one is read."""
     with store.connect(layout) as db:
         table = contents.footprints(db)
     attributes = dict(zip(table.building_ids, table.attributes, strict=True))
@@ -195,3 +203,54 @@ def _damage_types(layout: Layout, pu: PUSet, field: str) -> Mapping[int, str]:
             f"No clicked footprint has the attribute {field!r}; they have: {there}.", "Name one of them.", kind="types"
         )
     return {row: str(attributes[pu.building_ids[row]].get(field) or "damaged") for row in positive}
+
+
+def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, NDArray[np.int64]]:
+    """Draw positives that are not learned from, neither as positives nor as unlabeled.
+
+    Args:
+        pu: all that was clicked.
+        n: how many; 0 for none.
+        seed: the same one draws the same positives.
+        card: of the method that shall learn from the rest.
+
+    Returns:
+        What is left to learn from, where the drawn ones are left out; and their rows, int64 [n], rising.
+
+    Raises:
+        TrainingError: if fewer positives would be left than the method needs, or n is below 0.
+    """
+    positive = np.flatnonzero(pu.is_positive & ~pu.is_excluded)
+    left = len(positive) - n
+    if n < 0 or (n > 0 and left < card.min_positives):
+        raise TrainingError(
+            f"{n} held-out clicks of {len(positive)} positives would leave {max(left, 0)}; {card.title} needs at least "
+            f"{card.min_positives}.",
+            f"Hold out {max(len(positive) - card.min_positives, 0)} at most, or mark more buildings on the Annotate page.",
+            kind="hold_out",
+        )
+    rows = np.sort(np.random.default_rng([seed, _HOLD_OUT_STREAM]).choice(positive, n, replace=False))
+    is_held_out = np.zeros(len(pu.is_positive), np.bool_)
+    is_held_out[rows] = True
+    return pu.without(is_held_out), rows
+
+
+def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Return the rows of the unlabeled that a run is judged by beside its held-out clicks, int64, rising.
+
+    These are not quite those that it learns from, see `is_unlabeled`.
+
+    Args:
+        chip_set: whose buildings the rows are.
+        pu: what is learned from, without the held-out clicks.
+        held_out: rows of these, int64; None for none.
+    """
+    with store.connect(layout) as db:
+        answers = labels.current_labels(db, at=pu.at_event)
+    why = assessability.reasons(chip_facts(layout, chip_set))
+    is_clicked = pu.is_positive | (why != "") & np.array(
+        [answers.get(one) == "positive" for one in pu.building_ids], np.bool_
+    )
+    is_clicked[held_out if held_out is not None else []] = True
+    is_hidden = assessability.is_hidden(pu.building_ids, answers, why)
+    return np.flatnonzero(is_unlabeled(is_clicked, is_hidden))

@@ -17,12 +17,13 @@ from safetensors.numpy import save
 
 from pu_geo import __version__
 from pu_geo.atomic_write import atomic_write
+from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.methods import catalog
 from pu_geo.project import contents, model_files, store
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.model_files import CARD, FILTERS, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.tasks.imagery.chip import FEATURE_SEED, load_chip_set
 from pu_geo.training.data import FeatureViews, PUData
 
 _BLOCK = 1 << 24
@@ -38,11 +39,13 @@ class Learned:
         weights: name -> tensor, on the CPU.
         data: what `fit` was given.
         types_from: attribute of the footprints that named the kinds of damage; None without kinds.
+        at_decision: see `RunInputs`.
     """
 
     weights: Mapping[str, torch.Tensor]
     data: PUData
     types_from: str | None
+    at_decision: int = 0
 
 
 def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> list[Path]:
@@ -88,7 +91,7 @@ def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[
         "paper": method.paper,
         "variant": facts.settings.get("variant"),
         "settings": settings,
-        "versions": _versions(),
+        "versions": {**_versions(), **facts.versions},
         "input": {**views, "shape": list(inputs.shape)},
         "learned_from": _learned_from(layout, facts, pu, learned),
     }
@@ -97,11 +100,11 @@ def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[
 def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:
     chips = np.load(layout.chips(facts.chip_set), mmap_mode="r", allow_pickle=False)
     with store.connect(layout) as db:
-        grid = contents.grid(db)
+        grid, sha256_footprints = contents.grid(db), contents.footprints_sha256(db, pu.building_ids)
     inputs = learned.data.inputs
     return {
         "chip_set": facts.chip_set,
-        "bands": load_chip_set(layout, facts.chip_set).bands,
+        "bands": chip_facts(layout, facts.chip_set)["bands"],
         "chip_shape": list(chips.shape[1:]),
         "gsd_m": grid.gsd_m,
         "n_chips": len(chips),
@@ -110,11 +113,13 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
         "n_left_out": int(pu.is_excluded.sum()),
         "n_unlabeled": facts.n_unlabeled,
         "at_event": facts.at_event,
+        "at_decision": learned.at_decision,
         "types_from": learned.types_from,
         "class_names": list(learned.data.class_names),
         "sha256_chips": sha256_of_array(chips),
         "sha256_features": sha256_of_array(inputs.array) if isinstance(inputs, FeatureViews) else None,
-        "sha256_labels": _sha256_of_labels(pu, learned.data),
+        "sha256_footprints": sha256_footprints,
+        "sha256_labels": sha256_of_labels(pu, learned.data),
     }
 
 
@@ -127,7 +132,7 @@ def sha256_of_array(array: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def _sha256_of_labels(pu: PUSet, data: PUData) -> str:
+def sha256_of_labels(pu: PUSet, data: PUData) -> str:
     """Return the sha256 of a line a building, in the order of the chips: id, tab, what was said of it, line feed."""
     digest = hashlib.sha256()
     for building, state in zip(pu.building_ids, _states(pu, data), strict=True):

@@ -1,4 +1,4 @@
-"""Looks at a training under way: held-out clicks, shares, embeddings, alarms, and a contact sheet of top and bottom chips."""
+"""Evaluate a training under way: held-out clicks, shares, embeddings, alarms, and a contact sheet of top and bottom chips."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import collapse
 from pu_geo.atomic_write import atomic_write
-from pu_geo.geo.sheets import contact_sheet, png_of
 from pu_geo.project import events
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.held_out import unlabeled_to_judge
-from pu_geo.tasks.train.inputs import RunInputs
+from pu_geo.tasks.train.inputs import RunInputs, unlabeled_to_judge
 from pu_geo.training.callbacks import chosen, drawn
+from pu_geo.training.contact_sheets import can_draw, contact_sheet, png_of
 from pu_geo.training.data import PUData
 from pu_geo.training.network import TrainedModel
 
@@ -24,11 +23,11 @@ N_SHOWN, N_EMBEDDED = 12, 512
 RARE, COMMON = 0.20, 0.40
 """Shares of damage up to which a threshold to start from is a quantile of the scores, and from which it is a method's own 0.5."""
 ALARMS_FROM = 0.25
-"""Share of a stage before which nothing is an alarm: every model begins by knowing nothing."""
+"""Share of a stage before which nothing is an alarm: no model knows anything at first."""
 
 
 class TrainingMonitor:
-    """What a run does with its looks, see `Run.look`.
+    """What a run does when it is evaluated, see `Run.look`.
 
     Args:
         job: gets the contact sheets.
@@ -58,7 +57,7 @@ class TrainingMonitor:
         self._rows = np.concatenate([held_out, rows])
 
     def __call__(self, model: TrainedModel, report: Mapping[str, object]) -> dict[str, object]:
-        """Look at a model after an epoch.
+        """Evaluate a model after an epoch.
 
         Returns:
             {"look": name of the contact sheet, "spread"}, and where these are known "share_called", "recall", "criterion",
@@ -71,19 +70,19 @@ class TrainingMonitor:
         held_out, others = scores[: self._n_held_out], scores[self._n_held_out :]
         unlabeled = others[self._is_judged]
         embeddings = model.embed(np.asarray(self._inputs.plain_array[self._unlabeled[:: self._step]]))
-        seen = collapse.signs(
+        indicators = collapse.signs(
             held_out, unlabeled, embeddings, share=self._share, score_type=self._score_type,
             threshold=initial_threshold(others[self._is_learned], self._start_share, self._score_type), is_sampled=self._is_sampled,
         )  # fmt: skip
-        found = _values(seen)
+        found = _values(indicators)
         if int(str(report["epoch"])) >= ALARMS_FROM * int(str(report["epochs"])):
-            alarms = [alarm.as_mapping() for alarm in collapse.alarms(seen)]
+            alarms = [alarm.as_mapping() for alarm in collapse.alarms(indicators)]
             found |= {"alarms": alarms} if alarms else {}
-        return {"look": self._sheet(unlabeled, report), **found}
+        return {"look": self._sheet(unlabeled, report), **found} if can_draw() else found
 
     @property
     def _step(self) -> int:
-        """Every so manieth unlabeled chip is embedded."""
+        """One in so many unlabeled chips is embedded."""
         return -(-len(self._unlabeled) // N_EMBEDDED)
 
     def _sheet(self, scores: NDArray[np.float32], report: Mapping[str, object]) -> str:
@@ -102,10 +101,10 @@ class TrainingMonitor:
         return np.stack([np.asarray(self._chips[row]) for row in rows])
 
 
-def _values(seen: collapse.CollapseIndicators) -> dict[str, object]:
-    """Give what was seen as plain numbers, without what is not known."""
-    judged = seen.judgement
-    values: dict[str, float | None] = {"share_called": seen.share_called, "spread": seen.spread}
+def _values(indicators: collapse.CollapseIndicators) -> dict[str, object]:
+    """Return the indicators as plain numbers, without what is not known."""
+    judged = indicators.judgement
+    values: dict[str, float | None] = {"share_called": indicators.share_called, "spread": indicators.spread}
     if judged is not None:
         values |= {"n_held_out": judged.n_held_out, "recall": judged.recall, "criterion": judged.criterion}
         values |= {"criterion_low": judged.low, "criterion_high": judged.high}
@@ -113,7 +112,7 @@ def _values(seen: collapse.CollapseIndicators) -> dict[str, object]:
 
 
 def initial_threshold(unlabeled_scores: NDArray[np.float32], share: float | None, score_type: str) -> float:
-    """Return where to start looking: the score that a share of the unlabeled exceed; 0.5 without a share.
+    """Return the threshold to start from: the score that a share of the unlabeled exceed; 0.5 without a share.
 
     PU methods place their own boundary, 0.5, well where much is damaged, and call far too many where little is. So for scores
     with a boundary the start moves from that quantile to 0.5 as the share goes from `RARE` to `COMMON`; a switch at one
@@ -133,5 +132,5 @@ def initial_threshold(unlabeled_scores: NDArray[np.float32], share: float | None
 
 def curve_of(job: Job) -> list[dict[str, object]]:
     """Return every epoch's report of a job, see `events.curve`."""
-    told = events.curve(events.read(job.folder))
-    return [{name: value for name, value in event.items() if name not in ("at", "event")} for event in told]
+    reports = events.curve(events.read(job.folder))
+    return [{name: value for name, value in event.items() if name not in ("at", "event")} for event in reports]

@@ -10,7 +10,7 @@ import numpy as np
 from pu_geo.datasets.classified import UNKNOWN_CLASS, ClassifiedChips
 from pu_geo.errors import DatasetError
 from pu_geo.project import contents, store
-from pu_geo.tasks.imagery.chip import load_chip_set
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.tasks.train.tables import Setting, Table
 
 
@@ -53,7 +53,7 @@ def _read_project(folder: Path, field: str, exclude: frozenset[str]) -> Classifi
     if chip_set is None:
         raise DatasetError(f"{folder.name} has no chips yet.", "Cut them with `pu-geo chip`.", kind="missing")
     truth = table.values(field)
-    values = [truth.get(building) for building in load_chip_set(layout, chip_set).building_ids]
+    values = [truth.get(building) for building in chip_facts(layout, chip_set)["building_ids"]]
     found = {str(value) for value in values if value is not None}
     if unknown := sorted(exclude - found):
         raise DatasetError(f"No footprint says {unknown[0]!r} in {field!r}; they say {', '.join(sorted(found)) or 'nothing'}.",

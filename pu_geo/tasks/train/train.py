@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,24 +19,23 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, collapse, estimates, pupl
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
+from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project import runs, store
+from pu_geo.project import runs, store, training_times
+from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.tasks.imagery.chip import facts_of, why_not_assessed
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.held_out import set_aside, unlabeled_to_judge
-from pu_geo.tasks.train.inputs import RunInputs, read_inputs
+from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
 from pu_geo.tasks.train.model_card import Learned, write_model
 from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of, initial_threshold
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import FeatureViews
-from pu_geo.training.devices import name_of
-from pu_geo.training.run import Run, best_device
+from pu_geo.training.run import Run, best_device, name_of
 
 RANKER_NAME = "ranker"
-_RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
+RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
 CURVE = "curve.json"  # in the folder of a run: what was reported of each epoch
 RANKER_EMBEDDING_DIM = 64
 LEAST_PRIOR = 0.001
@@ -49,7 +49,7 @@ class Outcome:
         write_files: writes what else belongs into the run's folder, and returns the paths.
         held_out: rows of clicks that were not learned from, int64; None without any.
         versions: of libraries, where it was not made by those of this machine.
-        without_answers: look groups that no answer speaks for, where that is known; None to work it out.
+        without_answers: sensor groups without an answer, where that is known; None to work it out.
     """
 
     method: str
@@ -94,18 +94,11 @@ def rank(job: Job) -> dict[str, object]:
     return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
 
 
-def train(
-    job: Job, *, method: str, preset: str, seed: int = 0, overrides: Mapping[str, str] | None = None,
-    types_from: str | None = None, hold_out: int = 0,
-) -> dict[str, object]:  # fmt: skip
+def train(job: Job, **args: Any) -> dict[str, object]:
     """Train a method from the catalog and store the run. Started again, it goes on after its last checkpoint.
 
     Args:
-        method: a name in `methods.catalog.METHODS`.
-        preset: one of the method's presets.
-        overrides: settings that differ from the preset, as text.
-        types_from: attribute of the footprints that names the kind of damage of the positives; one kind if None.
-        hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
+        args: of a `TrainingRequest`.
 
     Returns:
         {"run_id", "n_positive", "n_unlabeled", "seconds"}
@@ -116,12 +109,13 @@ def train(
     began, stored = time.monotonic(), stored_before(job)
     if stored:
         return stored
-    card = catalog.card(method)
-    settings = catalog.settings_for(method, preset, overrides or {})
+    request = TrainingRequest(**args)
+    card, settings, seed, types_from = request.card, request.settings, request.seed, request.types_from
     kept = job.folder / "checkpoints"
+    is_fresh = not kept.exists()
     inputs = read_inputs(job.layout, kept)
     require_labels(card, inputs.pu)
-    pu, held_out = set_aside(inputs.pu, hold_out, seed, card)
+    pu, held_out = set_aside(inputs.pu, request.hold_out, seed, card)
     inputs = inputs.with_clicks(pu, types_from)
     job.report(0.02, f"loading chips for {card.title}")
     data = inputs.data(job.layout, settings, types_from)
@@ -136,22 +130,24 @@ def train(
     settings = with_class_prior(settings, inputs.prior_of(share), run)
     start_share = inputs.share_to_start_from()
     run.look = TrainingMonitor(job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type)
-    model = catalog.load_fit(method)(data, settings, run)
+    model = catalog.load_fit(request.method)(data, settings, run)
     job.report(0.95, "scoring all buildings")
     scores = model.score(data.inputs.array)
     threshold = first_threshold(scores, pu, start_share, card.score_type)
     outcome = Outcome(
-        method, preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
+        request.method, request.preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
         settings=asdict(settings), device=named, warnings=run.warnings, held_out=held_out,
-        write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from)),
+        write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from, inputs.at_decision)),
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
+    if is_fresh and not request.overrides:
+        training_times.remember(request.method, request.preset, len(scores), float(str(result["seconds"])))
     return result
 
 
 def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -> NetworkSettings:
-    """Give a method that needs the class prior, and was not told it, the Elkan-Noto estimate if there is one, and say so.
+    """Return settings with the Elkan-Noto estimate, and a warning of the run, for a method that needs a class prior and has none.
 
     It is nearer to the truth than the best-bin estimate that methods make for themselves where little is damaged.
     """
@@ -166,7 +162,7 @@ def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -
 
 
 def first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None, score_type: str) -> float:
-    """Return where to start looking at scores [N] of all chips, see `watching.where_to_start`."""
+    """Return the threshold to start from, of scores [N] of all chips, see `monitor.initial_threshold`."""
     return initial_threshold(scores[~pu.is_positive & ~pu.is_excluded], share, score_type)
 
 
@@ -207,7 +203,7 @@ def _ranker_embeddings(standardised: NDArray[np.float32], axes: NDArray[np.float
 def _signs(
     layout: Layout, inputs: RunInputs, outcome: Outcome, clusters: pupl.PuplResult | None
 ) -> collapse.CollapseIndicators:
-    """Look at a finished run as `watching.Watch` does at one under way."""
+    """Evaluate a finished run as `TrainingMonitor` does one under way."""
     scores, held_out = outcome.scores, np.zeros(0, np.int64) if outcome.held_out is None else outcome.held_out
     unlabeled = scores[unlabeled_to_judge(layout, inputs.chip_set, inputs.pu, held_out)]
     if not len(unlabeled):
@@ -219,13 +215,13 @@ def _signs(
 
 
 def _without_answers(layout: Layout, inputs: RunInputs, outcome: Outcome) -> tuple[int, ...]:
-    """Return the look groups that no answer speaks for; none for a model from elsewhere, which rests on no answer of here."""
+    """Return the sensor groups without an answer; none for a model from elsewhere, which rests on no answer of here."""
     if outcome.without_answers is not None or outcome.from_model is not None:
         return outcome.without_answers or ()
     is_flagged = runs.written(outcome.scores) >= _threshold(outcome)
     pu = inputs.pu
     return assessability.groups_without_answers(
-        facts_of(layout, inputs.chip_set), pu.is_positive, pu.is_not_damaged, is_flagged
+        chip_facts(layout, inputs.chip_set), pu.is_positive, pu.is_not_damaged, is_flagged
     )
 
 
@@ -253,7 +249,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     if pu.is_positive.any():
         clusters = pupl.pupl(outcome.embeddings[is_visible], pu.is_positive[is_visible], seed=outcome.seed)
         labels[is_visible] = clusters.labels
-    seen = _signs(job.layout, inputs, outcome, clusters)
+    indicators = _signs(job.layout, inputs, outcome, clusters)
     facts = RunFacts(
         run_id=_run_id(job, outcome.method),
         method=outcome.method,
@@ -270,10 +266,12 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         score_type=outcome.score_type,
         threshold=_threshold(outcome),
         estimated_share=outcome.share,
-        warnings=(*outcome.warnings, *inputs.warnings, *(alarm.words for alarm in collapse.alarms(seen))),
+        warnings=tuple(
+            dict.fromkeys((*outcome.warnings, *inputs.warnings, *(alarm.words for alarm in collapse.alarms(indicators))))
+        ),
         versions=outcome.versions or {name: metadata.version(name) for name in ("torch", "numpy")},
         from_model=outcome.from_model,
-        judgement=None if seen.judgement is None else seen.judgement.as_mapping(),
+        judgement=None if indicators.judgement is None else indicators.judgement.as_mapping(),
         n_accepted=inputs.n_accepted,
         n_hidden=inputs.n_hidden,
         without_answers=_without_answers(job.layout, inputs, outcome),
@@ -281,13 +279,13 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
         arrays["held_out"] = outcome.held_out.astype(np.int64)
-    scores = outcome.scores.astype(np.float32)
+    scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
         files = [*outcome.write_files(facts), *_write_curve(job, job.layout, facts.run_id)]
     with store.connect(job.layout) as db:
         runs.finish(
             db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
-            reasons=why_not_assessed(job.layout, facts.chip_set, facts.without_answers),
+            reasons=assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers)),
         )  # fmt: skip
     return _result(facts)
 
@@ -297,17 +295,17 @@ def _result(facts: RunFacts) -> dict[str, object]:
 
 
 def _run_id(job: Job, method: str) -> str:
-    """Give the job's run an id, the same one after a restart, so that halves of it are written over."""
+    """Return the id of the job's run, the same one after a restart, so that halves of it are written over."""
     if known := _noted_run_id(job):
         return known
     stamp = now()[5:16].replace("-", "").replace("T", "-").replace(":", "")
     run_id = f"{method.replace('+', '-')}-{stamp}-{secrets.token_hex(2)}"
-    write_json(job.folder / _RUN_NOTE, {"run_id": run_id})
+    write_json(job.folder / RUN_NOTE, {"run_id": run_id})
     return run_id
 
 
 def _noted_run_id(job: Job) -> str | None:
-    note = job.folder / _RUN_NOTE
+    note = job.folder / RUN_NOTE
     return str(json.loads(note.read_text(encoding="utf-8"))["run_id"]) if note.exists() else None
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import audit_queue, queueing
+from pu_geo.services.annotate import queueing
 from pu_geo.services.annotate.queueing import StoredQueue
 from pu_geo.services.damage_map import random_audits
 from pu_geo.services.damage_map.random_audits import Check
@@ -24,32 +24,29 @@ _KINDS = (
 
 @dataclass(frozen=True)
 class QueueView:
-    """What to look at, and what to do when it is done.
+    """The buildings to answer next, and what to do when they are done.
 
     Attributes:
         is_blind: answers must not hang on what the machine thinks, so no scores are shown.
         advance: takes the id of the queue that is done.
-        inclusion: building id to the probability with which a random check drew it.
     """
 
     queue: StoredQueue | None
     is_blind: bool
     advance: Callable[[str], object]
-    inclusion: Callable[[str], float | None]
 
 
 def draw(layout: Layout, analyst: str, tools: DeltaGenerator) -> QueueView:
-    """Draw the controls of the queue into `tools`, and what an open check says below; return what is ahead."""
+    """Draw the controls of the queue into `tools`, and the state of an open check below; return the queue."""
     check = random_audits.open_check(layout)
     if check and _takes_part(layout, check):
         is_second = tools.toggle(
             "Second reader", key="second-reader", help="Answer what others have answered, without seeing what they said."
         )
         return QueueView(
-            queue=audit_queue.queue(layout, analyst, check, is_second=is_second),
+            queue=random_audits.check_queue(layout, analyst, check, is_second=is_second),
             is_blind=True,
-            advance=lambda done: audit_queue.advance(layout, analyst, check, done=done, is_second=is_second),
-            inclusion=lambda building: random_audits.inclusion_of_building(layout, check, building),
+            advance=lambda done: random_audits.advance_check(layout, analyst, check, done=done, is_second=is_second),
         )
     with tools:
         mix = _settings(layout, analyst, has_check=check is not None)
@@ -57,12 +54,11 @@ def draw(layout: Layout, analyst: str, tools: DeltaGenerator) -> QueueView:
         queue=queueing.current(layout, analyst),
         is_blind=False,
         advance=lambda done: queueing.advance(layout, analyst, done=done, mix=mix),
-        inclusion=lambda building: queueing.inclusion_of(layout, analyst, building),
     )
 
 
 def _takes_part(layout: Layout, check: Check) -> bool:
-    """Say how an open check stands; return whether this analyst answers it rather than searches on."""
+    """Draw how an open check stands; return whether this analyst answers it rather than searches on."""
     what, left, out = st.columns([5, 2, 2], vertical_alignment="bottom")
     takes_part = out.toggle(
         "Take part", value=True, key=f"in-{check.id}", help="Off: search on. That ends a stop check's worth."
@@ -75,11 +71,11 @@ def _takes_part(layout: Layout, check: Check) -> bool:
         random_audits.end(layout, check.id)
         st.rerun()
     if check.purpose == "audit":
-        said = random_audits.answered(layout, check)
+        done = random_audits.answered(layout, check)
         what.info(
-            f"**Audit of {check.run_id}** · {said.n_answered} of {said.n_drawn} random checks answered. Scores are hidden "
-            + ("while you answer." if said.n_open else "· done: see the Damage map page.")
-            + (f" {frame.plain(said.words)}" if said.n_answered > said.n_counted else ""),
+            f"**Audit of {check.run_id}** · {done.n_answered} of {done.n_drawn} random checks answered. Scores are hidden "
+            + ("while you answer." if done.n_open else "· done: see the Damage map page.")
+            + (f" {frame.plain(done.words)}" if done.n_answered > done.n_counted else ""),
             icon=":material/fact_check:",
         )
     else:
@@ -98,9 +94,9 @@ def _settings(layout: Layout, analyst: str, *, has_check: bool) -> queueing.Mix:
         default = queueing.DEFAULT_MIX
         shares = {
             kind: st.slider(
-                title, 0, 100, round(100 * getattr(default, kind)), 5, key=f"mix-{kind}", help=said, format="%d %%"
+                title, 0, 100, round(100 * getattr(default, kind)), 5, key=f"mix-{kind}", help=words, format="%d %%"
             )
-            for kind, title, said in _KINDS
+            for kind, title, words in _KINDS
         }
         if not any(shares.values()):
             st.caption(":orange[All are 0, so the usual mix is taken.]")

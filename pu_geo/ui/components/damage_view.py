@@ -1,9 +1,9 @@
 """The damage view: a map and a chip wall in one Streamlit component, with one log of clicks between them.
 
 Pictures, footprints and scores reach the browser over the routes of `pu_geo.ui.routes`; what goes through Streamlit's
-websocket is small: who is labelled, what was acknowledged, how to look. The browser shows a click at once, keeps it in a
-numbered log and sends that log until the server says that it has stored it: over HTTP, and with runs of the page where
-that is not possible; see `frontend/src/oplog.js`.
+websocket is small: which buildings are labelled, which queue comes next, how to draw. The browser shows a click at once,
+keeps it in a numbered log and sends that log over HTTP until the server answers that it is stored; of the page it asks for
+no more than another run and the next queue; see `frontend/src/oplog.js`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import takewhile
 from typing import Any, Literal, TypedDict
 
 import streamlit as st
 
 from pu_geo.errors import PuGeoError
 from pu_geo.records import Label, Reason, Shown
-from pu_geo.ui.annotate.operations import Operation, read_operations
-from pu_geo.ui.components.places import encode_places
-from pu_geo.ui.components.scatter import Scatter, encode_scatter, store_selection
+from pu_geo.ui.components.scatter import Scatter, encode_places, encode_scatter, store_selection
 from pu_geo.ui.routes import PREFIX, bundle_url
 
 _LOG = logging.getLogger(__name__)
@@ -99,8 +98,8 @@ class Queue:
 
 @dataclass(frozen=True)
 class PresenceConfig:
-    """Who sits at this browser; with it, the browser asks `{PREFIX}/{token}/here` who else does, and what they answer, and
-    sends operations to `{PREFIX}/{token}/operations`; only wishes for another queue come to `on_operations` then.
+    """Who sits at this browser. With it, the browser sends labels, undo and redo to `{PREFIX}/{token}/operations`, and asks
+    `{PREFIX}/{token}/here` who else is here and what they answer.
 
     Attributes:
         analyst: the name that others read.
@@ -114,7 +113,7 @@ class PresenceConfig:
 
 
 class Details(TypedDict, total=False):
-    """What was said of a building beside its label; see `Operation`. `by` is who said it."""
+    """What an answer holds beside its label; see `LabelOp`. `by` is whose it is."""
 
     reason: Reason
     damage_types: Sequence[str]
@@ -133,7 +132,7 @@ def damage_view(
     geometry_v: str,
     labels: Mapping[str, Label],
     positions: Mapping[str, int],
-    on_operations: Callable[[Sequence[Operation]], None] | None = None,
+    on_queue: Callable[[str], object] | None = None,
     panes: Sequence[Literal["map", "wall"]] = ("map", "wall"),
     mode: Literal["label", "view"] = "view",
     score_id: str | None = None,
@@ -159,24 +158,24 @@ def damage_view(
         geometry_v: changes when the footprint file does; the browser keeps the file until then.
         labels: building id to label. Read them after Streamlit's callbacks ran, that is, in the body of the page.
         positions: building id to its place in the footprint file (and in every score array).
-        on_operations: stores operations, in order, each `op` once; called in a Streamlit callback, so before the page
-            runs. Returning acknowledges all of them, refused ones too; a `PuGeoError`, `OSError` or `sqlite3.Error`
-            acknowledges none: the browser shows the problem and sends them again.
-        mode: "label" takes labels (and needs `on_operations`); in "view" a click only selects, and the page does not run.
+        on_queue: takes the id of a queue that is done; called in a Streamlit callback, so before the page runs, once the
+            labels before it are stored. It may come again. Where it raises a `PuGeoError`, `OSError` or `sqlite3.Error`, the
+            browser shows the problem and asks again.
+        mode: "label" takes labels (and needs `here`); in "view" a click only selects, and the page does not run.
         score_id: names the scores that the score route sends; a new id for new numbers.
         threshold: score from which on a building counts as flagged; below it scores are drawn faintly.
         color_by: a change by the page wins over the analyst's choice.
         height: pixels, of the whole view.
         queue: what to look at next, shown beside the map in "label" mode; None shows no queue. Once all of it is answered
-            or skipped, or on the analyst's wish, an operation of kind "queue" names it; hand in another one then.
+            or skipped, or when the analyst asks for another one, `on_queue` gets its id; hand in the next one then.
         types: damage types that the card of a positive offers.
-        details: building id to what was said of it, for labelled buildings. Hand in `shown` too: a comment that is added
+        details: building id to what its answer holds, for labelled buildings. Hand in `shown` too: a comment that is added
             to an audit's answer is the audit's answer still.
         conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
-        seen: from `ui.seen.encode_seen`: what the imagery hides, and whether shifts can be shown as arrows.
+        seen: from `encode_image_quality`: what the imagery hides, and whether shifts can be shown as arrows.
         scatter: shows a scatter beside map and wall; a click selects then, also in "label" mode, and keys label what is
             selected. `{key}:selected` of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
-        here: shows who else is here, where they are and what they answer, without a run of the page; None shows nobody.
+        here: who labels; shows who else is here, where they are and what they answer, without a run of the page.
     """
     _renderer()(
         key=key,
@@ -184,7 +183,7 @@ def damage_view(
             **_answer(key),
             **_addresses(token),
             "panes": list(panes),
-            "mode": mode if on_operations else "view",
+            "mode": mode if here else "view",
             "grid": list(grid_px),
             "gsd_m": gsd_m,
             "layers": [asdict(layer) for layer in layers],
@@ -205,7 +204,7 @@ def damage_view(
             "scatter": encode_scatter(scatter, positions) if scatter else None,
             **({"here": asdict(here)} if here else {}),
         },
-        on_operations_change=lambda: _store(key, on_operations),
+        on_operations_change=lambda: _take_message(key, on_queue),
         on_selection_change=lambda: store_selection(key, positions),
     )
 
@@ -228,30 +227,30 @@ def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> 
 
 
 def encode_details(details: Mapping[str, Details], positions: Mapping[str, int]) -> dict[str, dict[str, str]]:
-    """Write details as shortly as labels: for each text the positions it is said of; comments by position.
+    """Write details as shortly as labels: for each text the positions that have it; comments by position.
 
     >>> encode_details({"a": {"reason": "cloud", "by": "ann"}, "b": {"by": "ann", "comment": "hm"}}, {"a": 3, "b": 4})
     {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'shown': {}, 'comment': {'4': 'hm'}}
     """
     places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "shown": {}}
     comments = {}
-    for building_id, said in details.items():
+    for building_id, detail in details.items():
         if building_id not in positions:
             continue
         at = positions[building_id]
-        for name, text in (("by", said.get("by")), ("reason", said.get("reason")), ("shown", said.get("shown"))):
+        for name, text in (("by", detail.get("by")), ("reason", detail.get("reason")), ("shown", detail.get("shown"))):
             if text:
                 places[name].setdefault(text, []).append(at)
-        for text in said.get("damage_types", ()):
+        for text in detail.get("damage_types", ()):
             places["type"].setdefault(text, []).append(at)
-        if comment := said.get("comment"):
+        if comment := detail.get("comment"):
             comments[str(at)] = comment
     encoded = {name: {text: encode_places(found) for text, found in texts.items()} for name, texts in places.items()}
     return {**encoded, "comment": comments}
 
 
 def encode_queue(queue: Queue) -> dict[str, Any]:
-    """Write a queue for the browser. An audit's item goes without its words: they tell of its score."""
+    """Write a queue for the browser. An audit's item goes without its words, which hold its score."""
     return {"id": queue.id, "items": [[item.i, item.kind, "" if item.kind == "audit" else item.why] for item in queue.items]}
 
 
@@ -261,7 +260,7 @@ def _renderer() -> Any:
 
 
 def _answer(key: str) -> dict[str, Any]:
-    """What became of the browser's last message: {"ack"} if it was stored, {"problem"} if not; and who says so.
+    """Return what became of the browser's last message to the page: {"ack"} if all is well, {"problem"} if not.
 
     "server" is another one after a restart of the server, which knows nothing of earlier messages.
     """
@@ -269,19 +268,31 @@ def _answer(key: str) -> dict[str, Any]:
     return {"server": server, "ack": None, "problem": None, **st.session_state.get(f"{key}:ack", {})}
 
 
-def _store(key: str, on_operations: Callable[[Sequence[Operation]], None] | None) -> None:
-    """Hand what the browser sent to the page's function and note the acknowledgement for the next run."""
+def _take_message(key: str, on_queue: Callable[[str], object] | None) -> None:
+    """Take what the browser asks of the page: another run, and the next queue. Note the acknowledgement for that run.
+
+    Labels come over HTTP alone: one that is among these operations, and all after it, are not acknowledged.
+    """
     message = (st.session_state.get(key) or {}).get("operations")
-    if on_operations is None or not isinstance(message, Mapping):
+    if not isinstance(message, Mapping):
         return
-    session, last, operations = read_operations(message)
+    ops = message.get("ops")
+    asked = list(takewhile(_is_for_queue, ops if isinstance(ops, list) else []))
     try:
-        if operations:  # without any it only asks for a run
-            on_operations(operations)
+        for op in asked:
+            if on_queue is not None:
+                on_queue(str(op.get("queue")))
     except PuGeoError as error:
         st.session_state[f"{key}:ack"] = {"problem": f"{error.problem} {error.hint}"}
     except (OSError, sqlite3.Error) as error:
-        _LOG.exception("Labels were not stored")
+        _LOG.exception("The next queue was not written")
         st.session_state[f"{key}:ack"] = {"problem": f"The project folder could not be written ({error})."}
     else:
-        st.session_state[f"{key}:ack"] = {"ack": {"session": session, "n": last, "attempt": message.get("attempt")}}
+        n = asked[-1].get("n") if asked else 0
+        st.session_state[f"{key}:ack"] = {
+            "ack": {"session": message.get("session"), "n": n, "attempt": message.get("attempt")}
+        }
+
+
+def _is_for_queue(op: object) -> bool:
+    return isinstance(op, Mapping) and op.get("next") is True

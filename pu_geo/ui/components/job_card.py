@@ -25,15 +25,14 @@ TITLES = {
     "chip": "Cutting chips and computing features",
     "train": "Training",
     "rank": "Ranking",
-    "train_apart": "Packed training",
-    "bring_in": "Bringing in a training from elsewhere",
+    "import_run": "Importing a run of another copy",
+    "bring_in": "Bringing in a training from elsewhere",  # a task of versions before
     "ensemble": "Averaging ranks",
     "apply_model": "Scoring by a model",
     "embed": "UMAP",
     "cluster": "Clustering",
     "outliers": "Looking for odd chips and duplicates",
     "discover": "Looking for further kinds of damage",
-    "probe": "Measuring this machine",
     "export": "Export",
     "export_selection": "Exporting a selection",
     "publish": "Export",
@@ -169,12 +168,12 @@ def _draw_end(job: JobView) -> None:
 def _progress_words(job: JobView) -> str:
     if job.is_asked_to == "cancel":
         return "stopping"
-    told = [plain(job.message), "pauses after this epoch" if job.is_asked_to == "pause" else ""]
+    parts = [plain(job.message), "pauses after this epoch" if job.is_asked_to == "pause" else ""]
     if job.seconds is not None:
-        told.append(f"{_duration(job.seconds)} so far")
+        parts.append(f"{_duration(job.seconds)} so far")
     if job.seconds_left is not None:
-        told.append(f"about {_duration(job.seconds_left)} left")
-    return " · ".join(text for text in told if text)
+        parts.append(f"about {_duration(job.seconds_left)} left")
+    return " · ".join(text for text in parts if text)
 
 
 def _draw_log(layout: Layout, job: JobView) -> None:
@@ -194,3 +193,9 @@ def _whole_log(folder: Path) -> str:
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def watch_unless_done(layout: Layout, tasks: Sequence[str]) -> bool:
+    """Draw the card of a job whose result is shown elsewhere, unless it ended well; return whether one is active."""
+    newest = next((job for job in jobs.all_jobs(layout) if job.task in tasks), None)
+    return newest is not None and newest.state != "done" and watch(layout, tasks)

@@ -1,4 +1,4 @@
-"""The damage view of a project: collects what the component needs, and stores what the analyst clicks."""
+"""The damage view of a project: collects what the component needs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from pu_geo.errors import LabelError
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label
-from pu_geo.services.annotate import labeling, presence
+from pu_geo.services.annotate import presence, ranking
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.project import projects
-from pu_geo.ui.annotate.clicks import wish
-from pu_geo.ui.annotate.operations import Operation
 from pu_geo.ui.components.damage_view import Details, MapLayer, PresenceConfig, Queue, Wall, damage_view
 from pu_geo.ui.components.scatter import Scatter
 from pu_geo.ui.frame import analyst
@@ -37,8 +34,7 @@ def project_view(
     types: Sequence[str] = (),
     details: Mapping[str, Details] | None = None,
     conflicts: Collection[str] | None = None,
-    on_queue: Callable[[Operation], None] | None = None,
-    inclusion: Callable[[Operation], float | None] | None = None,
+    on_queue: Callable[[str], object] | None = None,
     event: int | None = None,
     scatter: Scatter | None = None,
 ) -> None:
@@ -48,29 +44,28 @@ def project_view(
         labels: building id -> label; read after callbacks ran.
         score_id: a run's id, or a live ranking's; the scores that map and wall show.
         run_id: of the run whose map this is: what it does not assess is marked so. None marks what the newest imagery hides.
-        queue, types, details, conflicts, scatter: see `damage_view`.
-        on_queue: called in a callback with each operation of kind "queue", once the labels that came with it are stored. The
-            same may come again: it names the queue that is done, so one that is done already needs nothing.
-        inclusion: probability with which the audit drew the building of an answer with `shown` "audit". Without it, or where
-            it knows none, the answer is stored as any other, for the project takes no audit's answer without it.
+        queue, types, details, conflicts, on_queue, scatter: see `damage_view`.
         event: number of the newest label event, asked for before `labels` were read: from then on the browser hears of
-            others' answers by itself, and shows who else is here. None for neither.
+            others' answers by itself, and shows who else is here. None where nothing is labeled.
     """
     overview = preparation.overview(layout)
     if overview.grid is None or not overview.n_buildings or not overview.layers:
         return
+    token = projects.token_of(layout)
+    if projects.resolve(token) is None:  # many others were opened since, and the routes know only the newest
+        projects.open_project(str(layout.folder))
     stamp = str(layout.geometry.stat().st_mtime_ns)
     positions = _positions(str(layout.folder), stamp)
     damage_view(
         key=key,
-        token=projects.token_of(layout),
+        token=token,
         grid_px=(overview.grid.width, overview.grid.height),
         gsd_m=overview.grid.gsd_m,
         layers=[MapLayer(layer["id"], layer["max_zoom"], v=_tile_stamp(layout, layer["id"])) for layer in overview.layers],
         geometry_v=stamp,
         labels=labels,
         positions=positions,
-        on_operations=_storer(layout, on_queue, inclusion) if mode == "label" else None,
+        on_queue=on_queue,
         panes=panes,
         mode=mode,
         score_id=score_id,
@@ -95,32 +90,10 @@ def _tile_stamp(layout: Layout, role: str) -> str:
 @st.cache_data(max_entries=4, show_spinner=False)
 def _positions(folder: str, stamp: str) -> dict[str, int]:
     """Return building id -> its place in the footprint file; `stamp` changes with that file."""
-    return labeling.positions(projects.find(folder))
+    return ranking.positions(projects.find(folder))
 
 
 def _wall(chips: Mapping[str, Any] | None) -> Wall | None:
     if chips is None:
         return None
     return Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"])
-
-
-def _storer(
-    layout: Layout,
-    on_queue: Callable[[Operation], None] | None,
-    inclusion: Callable[[Operation], float | None] | None,
-) -> Callable[[Sequence[Operation]], None]:
-    def store(operations: Sequence[Operation]) -> None:
-        wishes = [
-            wish(op, inclusion(op) if inclusion and op.shown == "audit" else None) for op in operations if op.kind != "queue"
-        ]
-        acks = labeling.apply_operations(layout, wishes, analyst=analyst(), screen="map")
-        refused = [ack for ack in acks if ack.error]
-        if refused:
-            st.session_state["refused_labels"] = LabelError(
-                f"{len(refused)} of {len(acks)} labels were refused. The first: {refused[0].error}", "Reload the page."
-            )
-        for op in operations:
-            if op.kind == "queue" and on_queue:
-                on_queue(op)
-
-    return store

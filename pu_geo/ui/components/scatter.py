@@ -1,4 +1,4 @@
-"""The scatter beside map and wall: what the browser is told of it, and the selection it tells.
+"""The scatter beside map and wall, and the selection that the browser sends; sets of buildings travel as places.
 
 Positions and values of all buildings reach the browser as bytes over the routes; here go their addresses, the words of the
 legend, and the selection as places.
@@ -6,7 +6,7 @@ legend, and the selection as places.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,12 @@ import streamlit as st
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.coloring import Coloring, values_for_browser
 from pu_geo.services.project import projects
-from pu_geo.ui.components.places import decode_places, encode_places
 
 CONFIRM_ABOVE = 500
 """Labels for more buildings at once are asked for twice."""
 _LONGEST_NAME = 200
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_LONGEST_STEP = 6  # digits; no footprint file holds two billion buildings
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Scatter:
         kind, v: see `exploring.projection_of`.
         selected: buildings that are selected to begin with, or once `load` is another one.
         load: changes where `selected` shall replace what is selected in the browser.
-        tells_focus: whether a click on one building is told as well, and not only a selection of many.
+        tells_focus: whether the browser sends a click on one building as well, and not only a selection of many.
     """
 
     run_id: str
@@ -97,3 +98,43 @@ def dots(token: str, run_id: str, what: str, by: str) -> bytes | None:
         return values_for_browser(layout, run_id, by)
     kind: exploring.Kind | None = {"pca": "PCA", "umap": "UMAP"}.get(what)  # type: ignore[assignment]
     return None if kind is None else exploring.positions_for_browser(layout, run_id, kind)
+
+
+# Sets of buildings as they travel: ascending places in the footprint file, as steps in base 36
+
+
+def encode_places(places: Iterable[int]) -> str:
+    """Write places in ascending order, as differences in base 36.
+
+    >>> encode_places([40, 3])
+    '3 11'
+    """
+    found = sorted(places)
+    return " ".join(_base36(after - before) for before, after in zip([0, *found], found, strict=False))
+
+
+def decode_places(text: str, n: int) -> list[int] | None:
+    """Read what `encode_places` wrote; None if it makes no sense, or names a place that is not below `n`.
+
+    >>> decode_places("3 11", 41)
+    [3, 40]
+    """
+    found: list[int] = []
+    at = 0
+    for step in text.split():
+        if len(step) > _LONGEST_STEP or not set(step) <= set(_DIGITS):
+            return None
+        at += int(step, 36)
+        if at >= n or (found and at <= found[-1]):
+            return None
+        found.append(at)
+    return found
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while True:
+        number, last = divmod(number, 36)
+        digits = _DIGITS[last] + digits
+        if not number:
+            return digits

@@ -11,7 +11,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.explore import clusters, exploring
 from pu_geo.services.explore.clusters import Cluster, Inspected, OnMap
 from pu_geo.ui import frame
-from pu_geo.ui.components import quiet_jobs
+from pu_geo.ui.components import job_card
 
 _CHIP_PX, _N_CHIPS = 64, 8
 _TABLE_PX, _ROW_PX = 330, 35
@@ -23,7 +23,7 @@ _NONE = "—"
 
 def draw(layout: Layout, run_id: str) -> None:
     """Draw the inspector of a run, and the job that clusters it."""
-    is_busy = quiet_jobs.watch(layout, clusters.CLUSTER_TASKS)
+    is_busy = job_card.watch_unless_done(layout, clusters.CLUSTER_TASKS)
     with frame.show_errors():
         _next_run(layout)
         chosen = st.segmented_control("Clusters", list(_KINDS), default="Many small clusters", key="cluster-kind")

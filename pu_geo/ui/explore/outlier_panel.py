@@ -10,7 +10,7 @@ from pu_geo.services.annotate import labeling
 from pu_geo.services.explore import exploring, outliers
 from pu_geo.services.explore.outliers import Suspect
 from pu_geo.ui import frame
-from pu_geo.ui.components import quiet_jobs
+from pu_geo.ui.components import job_card
 
 _CHIP_PX = 160
 _TITLES = {"wrong click": "A click that looks undamaged", "isolated": "Unlike any other", "duplicate": "Perhaps there twice"}
@@ -24,7 +24,7 @@ _ANSWERS: tuple[tuple[str, Label, str], ...] = (
 
 def draw(layout: Layout, run_id: str) -> None:
     """Draw the queue of a run, and the job that finds isolated chips and duplicates."""
-    is_busy = quiet_jobs.watch(layout, outliers.OUTLIER_TASKS)
+    is_busy = job_card.watch_unless_done(layout, outliers.OUTLIER_TASKS)
     with frame.show_errors():
         found = outliers.queue(layout, run_id)
         words, button, back = st.columns([4, 2, 1], vertical_alignment="center")

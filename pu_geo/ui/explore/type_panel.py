@@ -12,7 +12,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.explore import discovering, exploring
 from pu_geo.services.explore.discovering import Group, Proposal
 from pu_geo.ui import frame
-from pu_geo.ui.components import quiet_jobs
+from pu_geo.ui.components import job_card
 
 N_CHIPS, CHIP_PX = 12, 74
 _AS_SUGGESTED = 0
@@ -30,7 +30,7 @@ def draw(layout: Layout, run_id: str | None = None) -> None:
         "A group is a guess until you have looked at it. Once named, it is offered on Annotate and exported as discovered_type."
     )
     _draw_start(layout)
-    is_active = quiet_jobs.watch(layout, discovering.DISCOVER_TASKS)
+    is_active = job_card.watch_unless_done(layout, discovering.DISCOVER_TASKS)
     known = discovering.all_ids(layout)
     if not known:
         if not is_active:

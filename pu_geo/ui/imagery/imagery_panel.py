@@ -289,6 +289,9 @@ def _alignment(layout: Layout, known: str, is_running: bool) -> None:
         st.caption(f"Aligned: {known}." if known else "Pre and post may be meters apart; align them before chips are cut.")
 
 
+# The scene pair
+
+
 def verdict(pair: Pair, overview: Overview) -> None:
     """Draw whether the pair is usable, and its figures; nothing before there is a post scene."""
     if not pair.checks:

@@ -1,4 +1,4 @@
-"""What can be seen of a training while it runs: curves, the chips at its top and bottom, and alarms with advice."""
+"""A training while it runs: curves, the chips at its top and bottom, alarms with advice; and the device queue of this machine."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pu_geo import jobs
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import training
+from pu_geo.services.train.training import QueuedJob
+from pu_geo.ui.components import job_card
 from pu_geo.ui.frame import plain
 
 Point = Mapping[str, Any]
@@ -24,6 +26,7 @@ _SHARES = {
     "share_pairs": "pairs taken for one kind", "class_cosine": "nearest two classes (cosine)",
 }  # fmt: skip
 _HEIGHT_PX = 190
+_SECONDS_BETWEEN_READS = 2.0
 
 
 def body(layout: Layout, job: JobView) -> None:
@@ -35,38 +38,40 @@ def body(layout: Layout, job: JobView) -> None:
     """
     if not job.curve:
         return
-    looks = [point for point in job.curve if point.get("look")]
-    if job.state != "done" and looks:  # of a finished run the page tells the warnings
-        _alarms(looks[-1])
+    evaluated = [point for point in job.curve if point.get("look")]
+    if job.state != "done" and evaluated:  # of a finished run the page shows the warnings
+        _alarms(evaluated[-1])
     points = _stage(job)
     panels = [panel for panel in (_losses, _shares, _held_out, _machine) if len(points) > 1 and panel(points) is not None]
-    places = st.tabs(["Curves", "Top and bottom chips"]) if panels and looks else [st.container()] * 2
+    places = st.tabs(["Curves", "Top and bottom chips"]) if panels and evaluated else [st.container()] * 2
     with places[0]:
         _draw_figures(job, points, panels)
     with places[1]:
-        _sheet(jobs.folder_of(layout, job.job_id), job.job_id, looks)
+        _sheet(jobs.folder_of(layout, job.job_id), job.job_id, evaluated)
     if job.state == "done":
         st.caption(_result_words(job))
 
 
-def hold_out_field(card: training.MethodCard, n_positive: int) -> int:
-    """Ask how many positives a training shall not learn from, so that it can be judged by them.
+def draw_device_queue(layout: Layout) -> None:
+    """Draw the queue where more than one job, or one of another project, is in it; refreshed while there is one."""
+    is_busy = bool(training.queued_jobs(layout))
 
-    Args:
-        card: of the method; it keeps the positives it needs.
-        n_positive: positives of the project now.
+    @st.fragment(run_every=_SECONDS_BETWEEN_READS if is_busy else None)
+    def panel() -> None:
+        queue = training.queued_jobs(layout)
+        if not queue or (len(queue) == 1 and queue[0].is_here):
+            return
+        with st.container(border=True):
+            st.markdown("**Queue of this machine** · one job at a time, first in, first out")
+            st.markdown("\n".join(f"{place}. {_queue_words(each)}" for place, each in enumerate(queue, 1)))
 
-    Returns:
-        From 0 on; what `training.proposed_hold_out` proposes unless a person chose another number.
-    """
-    most = max(n_positive - card.min_positives, 0)
-    proposed = min(training.proposed_hold_out(n_positive), most)
-    given = st.number_input(
-        "Held-out clicks", 0, most, proposed, key=f"hold-out-{card.name}-{n_positive}",
-        help="Positives that this training does not learn from. They tell how much damage it finds that it was not shown; "
-        "it takes 10 to judge. Below 50 positives each one teaches more than it judges, so none is proposed.",
-    )  # fmt: skip
-    return int(given)
+    panel()
+
+
+def _queue_words(each: QueuedJob) -> str:
+    job, where = each.job, "" if each.is_here else f" in project *{plain(each.project)}*"
+    how_far = "waits" if job.state == "waiting" else f"{job.progress or 0:.0%}"
+    return f"{job_card.title(job)}{where} · {how_far}"
 
 
 def _stage(job: JobView) -> list[Point]:
@@ -98,8 +103,8 @@ def _losses(points: Sequence[Point]) -> go.Figure | None:
     if "loss" not in names:
         return None
     figure = _figure("Loss and its parts" if len(names) > 1 else "Loss", points)
-    for look, name in zip(_looks_of_lines(), names, strict=False):
-        _line(figure, points, name, name.removeprefix("loss_").replace("_", " "), look)
+    for style, name in zip(_line_styles(), names, strict=False):
+        _line(figure, points, name, name.removeprefix("loss_").replace("_", " "), style)
     return figure
 
 
@@ -109,8 +114,8 @@ def _shares(points: Sequence[Point]) -> go.Figure | None:
     if not there:
         return None
     figure = _figure("Threshold and share called damaged" if "threshold" in there else "Shares", points)
-    for look, name in zip(_looks_of_lines(), there, strict=False):
-        _line(figure, points, name, _SHARES[name], look)
+    for style, name in zip(_line_styles(), there, strict=False):
+        _line(figure, points, name, _SHARES[name], style)
     return figure.update_layout(yaxis=_SHARE_AXIS)
 
 
@@ -150,8 +155,8 @@ _SHARE_AXIS = {"range": [0, 1.02], "dtick": 0.25, "tickmode": "linear", "tickfor
 _RIGHT = {"overlaying": "y", "side": "right", "showgrid": False, "zeroline": False}
 
 
-def _looks_of_lines() -> Iterator[tuple[str, str]]:
-    """Give color and dashes of one line after the other; they differ by more than color."""
+def _line_styles() -> Iterator[tuple[str, str]]:
+    """Yield color and dashes of one line after the other; they differ by more than color."""
     return zip(_COLORS, _DASHES, strict=True)
 
 
@@ -175,40 +180,40 @@ def _line(
     points: Sequence[Point],
     name: str,
     label: str,
-    look: tuple[str, str],
+    style: tuple[str, str],
     *,
     mode: str = "lines",
     yaxis: str = "y",
 ) -> None:
     there = [point for point in points if point.get(name) is not None]
-    color, dash = look
+    color, dash = style
     figure.add_scatter(
         x=[point["epoch"] for point in there], y=[point[name] for point in there], name=label, mode=mode, yaxis=yaxis,
         line={"color": color, "dash": dash, "width": 2}, marker={"size": 5},
     )  # fmt: skip
 
 
-def _alarms(look: Point) -> None:
-    """Tell what looked wrong when the training was looked at last."""
-    told = []
-    for alarm in look.get("alarms", ()):
-        seen, meaning, advice = (plain(str(alarm.get(name, ""))) for name in ("seen", "meaning", "advice"))
-        told.append(f"- **{seen}**: {meaning}. {advice}")
-    if told:
-        st.warning("\n".join([f"After epoch {look['epoch']}:", *told]), icon=":material/warning:")
+def _alarms(newest: Point) -> None:
+    """Draw the alarms of the newest evaluation."""
+    lines = []
+    for alarm in newest.get("alarms", ()):
+        what, meaning, advice = (plain(str(alarm.get(name, ""))) for name in ("seen", "meaning", "advice"))
+        lines.append(f"- **{what}**: {meaning}. {advice}")
+    if lines:
+        st.warning("\n".join([f"After epoch {newest['epoch']}:", *lines]), icon=":material/warning:")
 
 
-def _sheet(folder: Path, job_id: str, looks: Sequence[Point]) -> None:
-    """Show the chips at the top and at the bottom, those of the newest look unless a person went back."""
-    if not looks:
+def _sheet(folder: Path, job_id: str, evaluated: Sequence[Point]) -> None:
+    """Show the chips at the top and at the bottom, those of the newest evaluation unless a person went back."""
+    if not evaluated:
         return
-    chosen = looks[-1]
-    if len(looks) > 1:
+    chosen = evaluated[-1]
+    if len(evaluated) > 1:
         number = st.select_slider(
-            "After epoch", range(len(looks)), len(looks) - 1, key=f"look-{job_id}-{len(looks)}",
-            format_func=lambda number: _look_name(looks[number]),
+            "After epoch", range(len(evaluated)), len(evaluated) - 1, key=f"look-{job_id}-{len(evaluated)}",
+            format_func=lambda number: str(evaluated[number]['epoch']),
         )  # fmt: skip
-        chosen = looks[number]
+        chosen = evaluated[number]
     picture = folder / "looks" / Path(str(chosen["look"])).name
     if picture.is_file():
         st.image(str(picture), width="stretch")
@@ -218,12 +223,8 @@ def _sheet(folder: Path, job_id: str, looks: Sequence[Point]) -> None:
     )
 
 
-def _look_name(look: Point) -> str:
-    return str(look["epoch"])
-
-
 def _result_words(job: JobView) -> str:
-    """Say what came of a finished training."""
+    """Return what came of a finished training."""
     result = job.result
     words = [f"Run {result.get('run_id')}", f"{result.get('n_positive')} positives", f"{result.get('seconds')} s"]
     if job.args.get("hold_out"):

@@ -1,48 +1,43 @@
-"""The cards of the methods on the Train page: what each is and needs, its form, how long it takes, and its start."""
+"""The cards of the methods on the Train page: what each is and needs, its form, how long it took here, and its start."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 
 import streamlit as st
 
+from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import training
+from pu_geo.services.train.training import DataSummary, TrainingRequest
 from pu_geo.ui import frame
-from pu_geo.ui.train import live_panel, time_panel
-from pu_geo.ui.train.time_panel import Times
 
 _CARDS_A_ROW = 3
+_LONG_S = 3600.0
 
 
-def draw(layout: Layout, n_positive: int) -> None:
-    """Draw the cards by group; the first group is open.
-
-    Args:
-        n_positive: positives of the project now.
-    """
-    times = Times(layout)
+def draw(layout: Layout, data: DataSummary) -> None:
+    """Draw the cards by group; the first group is open."""
     for number, (heading, cards) in enumerate(training.cards_by_group().items()):
         if cards and (number == 0 or st.toggle(heading, key=f"group-{number}")):
             columns = st.columns(min(max(len(cards), 2), _CARDS_A_ROW), gap="medium")
             for place, card in enumerate(cards):
                 with columns[place % len(columns)].container(border=True):
-                    _card(layout, card, times, n_positive)
+                    _card(layout, card, data)
 
 
-def _card(layout: Layout, card: training.MethodCard, times: Times, n_positive: int) -> None:
+def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
     """Draw what a method is and needs, its form, and the button that starts it."""
     badge = " :blue-badge[Recommended]" if card.name == training.DEFAULT_METHOD else ""
     st.markdown(f"**{card.title}**{badge}")
     st.caption(card.summary)
     with st.expander("Details and settings"):
         st.caption(f"Source: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}")
-        time_panel.figures(training.figures_of(card.name))
-        preset = st.selectbox(
-            "Preset", list(card.presets), key=f"preset-{card.name}", format_func=lambda name: times.preset_words(card, name)
-        )
+        _figures(training.figures_of(card.name))
+        preset = st.selectbox("Preset", list(card.presets), key=f"preset-{card.name}")
         seed = st.number_input("Seed", 0, 10_000, 0, key=f"seed-{card.name}")
-        hold_out = live_panel.hold_out_field(card, n_positive)
+        hold_out = _hold_out_field(card, data.n_positive)
         types_from = None
         if card.uses_types:
             types_from = st.selectbox(
@@ -50,17 +45,50 @@ def _card(layout: Layout, card: training.MethodCard, times: Times, n_positive: i
                 placeholder="one kind for all", help="Attribute of the footprints that names it; read for your positives alone.",
             )  # fmt: skip
         changed = _settings(card, preset)
-    times.tell(card, preset, changed)
+    if data.n_chips and not changed:
+        _expected_time(card.name, preset, data.n_chips)
     reason = training.why_not(layout, card.name, hold_out)
     if reason:
         st.caption(f":orange[{reason}]")
     label = f"Train {training.name_within(card.name).split(' + PUPL')[0]}"
     if st.button(label, type="primary", disabled=reason is not None, key=f"start-{card.name}"):
         with frame.show_errors():
-            training.start(
-                layout, card.name, preset=preset, seed=int(seed), overrides=changed, types_from=types_from, hold_out=hold_out
-            )
+            training.start(layout, TrainingRequest(card.name, preset, int(seed), changed, types_from, hold_out))
             st.rerun()
+
+
+def _expected_time(method: str, preset: str, n_chips: int) -> None:
+    """Draw how long a training may take; a warning where it may be long."""
+    words = f"Preset {preset}: {training_times.words(method, preset, n_chips)}."
+    expected = training_times.expected_seconds(method, preset, n_chips)
+    if expected and expected[1] > _LONG_S:
+        st.warning(words, icon=":material/hourglass_top:")
+    else:
+        st.caption(f":material/schedule: {words}")
+
+
+def _figures(lines: Sequence[str]) -> None:
+    """Draw what a method reached where the truth is known, a line an event."""
+    if lines:
+        st.caption(
+            "\n".join(
+                ["Reached with quick, AUC / AP, the instant ranker's in brackets:", "", *(f"- {line}" for line in lines)]
+            ),
+            help="AUC: chance that a damaged building scores above an undamaged one. AP: how pure the top of the list is. Methods "
+            "were tuned while looking at these events, so expect less on yours. All figures: docs/tables.md.",
+        )
+
+
+def _hold_out_field(card: training.MethodCard, n_positive: int) -> int:
+    """Draw the field for the positives that a training shall not learn from; return how many."""
+    most = max(n_positive - card.min_positives, 0)
+    proposed = min(training.proposed_hold_out(n_positive), most)
+    given = st.number_input(
+        "Held-out clicks", 0, most, proposed, key=f"hold-out-{card.name}-{n_positive}",
+        help="Positives that this training does not learn from. They tell how much damage it finds that it was not shown; "
+        "it takes 10 to judge. Below 50 positives each one teaches more than it judges, so none is proposed.",
+    )  # fmt: skip
+    return int(given)
 
 
 def _settings(card: training.MethodCard, preset: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.project.model_files import SUFFIX
 from pu_geo.services.imagery import preparation
 from pu_geo.services.train import models
-from pu_geo.services.train.run_names import run_name
+from pu_geo.services.train.training import run_name
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 

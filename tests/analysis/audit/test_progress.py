@@ -7,13 +7,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import hypergeom
+from small_parts import mostly_long
 
 from pu_geo.analysis.audit import progress
-
-Bools = NDArray[np.bool_]
-
 
 # The audit
 
@@ -179,7 +176,7 @@ def stops_with(draw: np.random.Generator, size: int, damaged: int, at_most_left:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at_most_left", [0, 5, 20])
+@pytest.mark.parametrize("at_most_left", mostly_long([0, 5, 20], 5))
 def test_rule_followed_to_the_end_leaves_too_many_in_at_most_one_of_twenty(at_most_left: int) -> None:
     draw, n_rounds = np.random.default_rng(0), 500
     for more in (1, 4, 10):

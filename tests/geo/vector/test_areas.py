@@ -226,11 +226,3 @@ def test_geojson_holds_the_rows_on_their_areas(tmp_path: Path) -> None:
     np.testing.assert_allclose(read.to_crs(32633).area, [250_000, 20_000], rtol=1e-4)
     np.testing.assert_allclose(root["bbox"], read.total_bounds, atol=1e-7)
     assert all(polygon.exterior.is_ccw for polygon in shapely.get_parts(read.geometry.to_numpy()))
-
-
-def test_a_failed_table_leaves_the_old_one(tmp_path: Path) -> None:
-    out = tmp_path / "a.geojson"
-    out.write_text("old")
-    with pytest.raises(TypeError):
-        write_area_geojson([ROW | {"x": object()}], [shapely.to_wkb(box(0, 0, 1, 1))], "EPSG:32633", out, {})
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from pu_geo.methods.ncl.memory_queue import MemoryQueue
+from pu_geo.methods.ncl.ncl import MemoryQueue
 from pu_geo.training.loop import restore, snapshot
 
 CPU = torch.device("cpu")

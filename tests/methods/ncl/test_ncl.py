@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -18,9 +17,8 @@ from pu_geo.errors import TrainingError
 from pu_geo.losses import neighborhood as formulas
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl import ncl
-from pu_geo.methods.ncl import step as ncl_step
 from pu_geo.training.data import FeatureViews, PUData
-from pu_geo.training.loop import MicroBatcher, restore, snapshot
+from pu_geo.training.loop import MicroBatcher
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -58,16 +56,16 @@ def trained(request: pytest.FixtureRequest) -> tuple[PUData, NDArray[np.int64], 
     return data, kinds, fit(data, replace(SMALL, epochs=40))
 
 
-def learner_of(data: PUData, settings: NclSettings = SMALL, n_steps: int = 100) -> ncl_step.Learner:
+def learner_of(data: PUData, settings: NclSettings = SMALL, n_steps: int = 100) -> ncl.Learner:
     return ncl._new_learner(data, data.trained_rows, settings, Run(CPU), n_steps)
 
 
-def batch_of(data: PUData, rows: NDArray[np.int64], seed: int = 0) -> ncl_step.Batch:
+def batch_of(data: PUData, rows: NDArray[np.int64], seed: int = 0) -> ncl.Batch:
     views = data.inputs.draw(rows, ncl.VIEWS, torch.Generator().manual_seed(seed), CPU)
-    return ncl_step.Batch(views, torch.from_numpy(data.classes[rows]), 1.0, seed)
+    return ncl.Batch(views, torch.from_numpy(data.classes[rows]), 1.0, seed)
 
 
-def step(learner: ncl_step.Learner, data: PUData, number: int, settings: NclSettings = SMALL) -> dict[str, float]:
+def step(learner: ncl.Learner, data: PUData, number: int, settings: NclSettings = SMALL) -> dict[str, float]:
     rows = np.random.default_rng(number).permutation(200)[:80]
     return ncl._step(learner, MicroBatcher(Run(CPU)), batch_of(data, rows, number), settings)
 
@@ -138,7 +136,6 @@ def test_warns_where_the_embeddings_suggest_another_number(n_new: int, warned: l
     points = np.repeat(np.eye(3), 20, axis=0) + 0.02 * np.random.default_rng(0).normal(size=(60, 3))
     run = Run(CPU)
     found = ncl._suggested(points.astype(np.float32), replace(SMALL, n_new=n_new), run)
-    assert found is not None
     assert found.number == 3
     assert len(run.warnings) == len(warned)
     for text, words in zip(run.warnings, warned, strict=True):
@@ -183,7 +180,7 @@ def test_margin_stays_finite_where_clusters_are_sure() -> None:
 @pytest.mark.parametrize("n_new", [2, 5, 10])
 def test_nearest_pairs_are_half_of_what_clusters_would_hold(n_new: int) -> None:
     features = torch.randn(41, 6, generator=torch.Generator().manual_seed(n_new))
-    same, share = ncl_step.same_category(features, replace(SMALL, n_new=n_new))
+    same, share = ncl.same_category(features, replace(SMALL, n_new=n_new))
     assert float(share) == pytest.approx(1 / (2 * n_new), abs=0.003)
     assert torch.equal(same, same.T)
     unit = functional.normalize(features, dim=1)
@@ -193,7 +190,7 @@ def test_nearest_pairs_are_half_of_what_clusters_would_hold(n_new: int) -> None:
 
 def test_pairs_by_cosine_are_those_of_the_formula() -> None:
     features = torch.randn(30, 3, generator=torch.Generator().manual_seed(0))
-    same, share = ncl_step.same_category(features, replace(SMALL, pair_rule="cosine", threshold=0.8))
+    same, share = ncl.same_category(features, replace(SMALL, pair_rule="cosine", threshold=0.8))
     assert torch.equal(same, formulas.pair_targets(features, threshold=0.8))
     assert float(share) == pytest.approx(float(same[~torch.eye(30, dtype=torch.bool)].float().mean()))
     assert 0.02 < float(share) < 0.5
@@ -203,7 +200,7 @@ def test_pairs_by_cosine_are_those_of_the_formula() -> None:
 def test_one_chip_and_chips_without_direction_are_a_pair_with_themselves_alone(rule: str) -> None:
     settings = replace(SMALL, pair_rule=rule)
     for features in (torch.ones(1, 4), torch.full((5, 4), torch.nan)):
-        same, share = ncl_step.same_category(features, settings)
+        same, share = ncl.same_category(features, settings)
         assert torch.equal(same, torch.eye(len(features), dtype=torch.bool))
         assert float(share) == 0
 
@@ -233,24 +230,6 @@ def test_queues_hold_the_second_views_as_embedded_before_the_step() -> None:
         torch.testing.assert_close(rows, expected[chosen], rtol=0, atol=1e-6)
         assert torch.equal(classes, batch.classes[chosen])
     assert (learner.labeled.classes[:20] >= 0).all()
-
-
-def test_training_goes_on_bit_equal_from_a_snapshot() -> None:
-    data, _ = made_up(known="two")
-    learner = learner_of(data)
-    for number in range(4):  # 4 batches of about 72 unlabeled chips go beyond the queue of 200
-        step(learner, data, number)
-    saved = snapshot(learner)
-    assert learner.unlabeled.n_filled == 200 > learner.unlabeled.place > 0
-    first = [step(learner, data, number) for number in (4, 5)], snapshot(learner)
-    restore(learner, saved)
-    again = [step(learner, data, number) for number in (4, 5)], snapshot(learner)
-    assert first[0] == again[0]
-    for name in ("unlabeled", "labeled"):
-        assert torch.equal(first[1][name]["rows"], again[1][name]["rows"])
-        assert torch.equal(first[1][name]["classes"], again[1][name]["classes"])
-        assert first[1][name]["place"] == again[1][name]["place"]
-    assert all(torch.equal(first[1]["network"][key], again[1]["network"][key]) for key in first[1]["network"])
 
 
 def test_a_batch_that_was_cut_is_remembered_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +292,7 @@ def test_hard_negatives_come_from_other_classes_than_an_anchor_seems_to_have(mon
     kept, seen = formulas.hard_negatives, []
     monkeypatch.setattr(formulas, "hard_negatives", lambda *args, **others: seen.append(args) or kept(*args, **others))
     batch = batch_of(data, np.arange(100, 160))
-    ncl_step.losses(learner, batch, SMALL, torch.Generator())
+    ncl.losses(learner, batch, SMALL, torch.Generator())
     (anchors, queue, labeled, may_mix), classes = seen[0], learner.labeled.filled()[1]
     assert torch.equal(queue, learner.unlabeled.filled()[0])
     assert torch.equal(labeled, learner.labeled.filled()[0])
@@ -321,19 +300,8 @@ def test_hard_negatives_come_from_other_classes_than_an_anchor_seems_to_have(mon
         own = int(learner.network.known_head(anchor).argmax())
         assert row.tolist() == [int(each) != own for each in classes]
     before = len(seen)
-    ncl_step.losses(learner, batch, replace(SMALL, n_hard=0), torch.Generator())
+    ncl.losses(learner, batch, replace(SMALL, n_hard=0), torch.Generator())
     assert len(seen) == before
-
-
-def test_mixtures_follow_the_seed_of_their_batch() -> None:
-    data, _ = made_up(known="two")
-    found = []
-    for seed in (1, 1, 2):
-        learner = learner_of(data)
-        step(learner, data, 0)
-        batch = replace(batch_of(data, np.arange(80)), seed=seed)
-        found.append(ncl._step(learner, MicroBatcher(Run(CPU)), batch, SMALL)["loss_neighbors"])
-    assert found[0] == found[1] != found[2]
 
 
 def test_classes_with_gaps_between_their_numbers_are_told_apart() -> None:
@@ -357,7 +325,7 @@ def test_batches_of_one_kind_or_one_chip_give_finite_losses_and_gradients(chosen
     learner = learner_of(data)
     step(learner, data, 0)
     learner.optimizer.zero_grad()
-    values, _ = ncl_step.losses(learner, batch_of(data, np.arange(200)[chosen]), SMALL, torch.Generator())
+    values, _ = ncl.losses(learner, batch_of(data, np.arange(200)[chosen]), SMALL, torch.Generator())
     values["loss"].backward()
     assert all(torch.isfinite(value) for value in values.values())
     gradients = [weight.grad for weight in learner.network.parameters() if weight.grad is not None]
@@ -377,7 +345,7 @@ def test_loss_is_the_sum_of_its_weighted_terms() -> None:
     weights = {"pair_weight": 2.0, "consistency_weight": 3.0, "neighbor_weight": 0.5, "supervised_weight": 0.25}
     ones = replace(SMALL, **dict.fromkeys(weights, 1.0))  # type: ignore[arg-type]
     plain, weighted = (
-        ncl_step.losses(learner, replace(batch, ramp=ramp), settings, torch.Generator().manual_seed(0))[0]
+        ncl.losses(learner, replace(batch, ramp=ramp), settings, torch.Generator().manual_seed(0))[0]
         for settings, ramp in ((ones, 1.0), (replace(SMALL, **weights), 0.1))  # type: ignore[arg-type]
     )
     factors = (1.0, 2.0, 0.1 * 3.0, 0.5, 0.25)
@@ -402,17 +370,6 @@ def test_every_unlabeled_chip_is_dealt_once_and_labeled_ones_go_along() -> None:
     steps = ncl._steps(is_labeled, replace(SMALL, batch_size=32, labeled_batch=6), torch.Generator().manual_seed(0))
     assert sorted(np.concatenate([numbers[numbers >= 10] for numbers in steps])) == list(range(10, 100))
     assert {(numbers < 10).sum() for numbers in steps} == {6}
-
-
-def test_each_epoch_is_reported_in_plain_numbers() -> None:
-    data, _ = made_up(known="two")
-    told: list[Mapping[str, object]] = []
-    fit(data, replace(SMALL, max_steps=7), report=told.append)  # 180 unlabeled chips in batches of 64 are 3 steps an epoch
-    assert [event["epoch"] for event in told] == [1, 2]
-    names = {f"loss{term}" for term in ("", "_cls", "_pairs", "_consistency", "_neighbors", "_supervised")}
-    for event in told:
-        assert names <= set(event)
-        assert event["share_pairs"] == pytest.approx(1 / 8, abs=0.01)
 
 
 def test_refuses_data_without_contrast() -> None:

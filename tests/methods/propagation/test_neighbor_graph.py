@@ -42,7 +42,7 @@ def test_scores_rest_where_the_dense_solution_says(alpha: float) -> None:
     own = torch.randn(80, generator=torch.Generator().manual_seed(1))
     expected = np.linalg.solve(np.eye(80) - alpha * links.double().numpy(), own.double().numpy())
     built = graph.links(anchors, graph.reach(anchors, k), degree, k)
-    found = [graph.propagated(each, built, alpha) for each in (own, 2 * own)]
+    found = [graph.label_propagation(each, built, alpha) for each in (own, 2 * own)]
     np.testing.assert_allclose(found[0].numpy(), expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(found[1].numpy(), 2 * expected, rtol=1e-4, atol=1e-4)
 
@@ -53,8 +53,8 @@ def test_what_an_anchor_takes_is_what_it_holds() -> None:
     reaches = graph.reach(anchors, k)
     degree = graph.degrees(anchors, reaches, k)
     own = torch.randn(70, generator=torch.Generator().manual_seed(2))
-    values = graph.propagated(own, graph.links(anchors, reaches, degree, k), alpha)
-    taken = graph.taken_from(graph.ties(anchors, anchors, reaches, k), degree, values)
+    values = graph.label_propagation(own, graph.links(anchors, reaches, degree, k), alpha)
+    taken = graph.sum_over_ties(graph.ties(anchors, anchors, reaches, k), degree, values)
     torch.testing.assert_close(alpha * taken + own, values, rtol=1e-4, atol=1e-4)
 
 
@@ -64,7 +64,7 @@ def test_scores_stay_within_a_group_that_nothing_ties_to_others() -> None:
     own = torch.zeros(40)
     own[0] = 1.0
     reaches = graph.reach(anchors, k)
-    values = graph.propagated(own, graph.links(anchors, reaches, graph.degrees(anchors, reaches, k), k), 0.98)
+    values = graph.label_propagation(own, graph.links(anchors, reaches, graph.degrees(anchors, reaches, k), k), 0.98)
     assert (values[:20] > 0).all()
     assert values[20:].abs().max() < 1e-6
 
@@ -94,4 +94,4 @@ def test_cancelling_is_asked_for_while_scores_travel() -> None:
     reaches = graph.reach(anchors, k)
     built = graph.links(anchors, reaches, graph.degrees(anchors, reaches, k), k)
     with pytest.raises(JobCancelled):
-        graph.propagated(torch.ones(30), built, 0.9, lambda: True)
+        graph.label_propagation(torch.ones(30), built, 0.9, lambda: True)

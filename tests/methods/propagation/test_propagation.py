@@ -14,8 +14,8 @@ from pu_geo.analysis import estimates, metrics
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.cards.propagation import PropagationSettings
-from pu_geo.methods.propagation import propagation, regressions
-from pu_geo.methods.propagation.network import PropagatedModel, roots_of, whitening
+from pu_geo.methods.propagation import propagation
+from pu_geo.methods.propagation.propagation import PropagationModel, roots_of, whitening
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.run import Run
 
@@ -44,7 +44,7 @@ def event(
     return PUData(FeatureViews(views), classes == 1, np.zeros(n, np.bool_), classes.astype(np.int64)), truth
 
 
-def trained(data: PUData, seed: int = 0, **values: Any) -> tuple[PropagatedModel, dict[str, object]]:
+def trained(data: PUData, seed: int = 0, **values: Any) -> tuple[PropagationModel, dict[str, object]]:
     told: list[dict[str, object]] = []
     run = Run(CPU, seed, report=lambda values: told.append(dict(values)))
     return propagation.fit(data, PropagationSettings(**values), run), told[-1]
@@ -125,7 +125,7 @@ def test_few_anchors_do_nearly_as_well() -> None:
 
 
 def test_very_many_unlabeled_are_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regressions, "MOST_UNLABELED", 200)
+    monkeypatch.setattr(propagation, "MOST_UNLABELED", 200)
     data, truth = event(0.1)
     run = Run(CPU)
     model = propagation.fit(data, QUICK, run)

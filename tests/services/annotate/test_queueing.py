@@ -6,11 +6,12 @@ import json
 
 import numpy as np
 import pytest
+from small_parts import add_chips
 
-from pu_geo.project import contents, labels, queues, store
+from pu_geo.project import labels, queues, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.services.annotate import labeling, queueing
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.services.annotate import queueing, ranking
 from pu_geo.services.damage_map import auditing
 
 N = 20
@@ -20,12 +21,8 @@ N = 20
 def chipped(project: Layout) -> Layout:
     """20 buildings with made-up features, of which two have no data, one is positive."""
     ids = [f"b{i}" for i in range(N)]
-    write_array(project.features("set"), np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16))
-    nodata = [0.9 if i in (3, 4) else 0.0 for i in range(N)]
-    facts = {"building_ids": ids, "nodata_share": nodata, "bands": "post", "size_px": 16, "sheets": {}}
-    write_json(project.chip_facts("set"), facts)
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "post", 16, N)
+    features = np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16)
+    add_chips(project, ids, features=features, nodata_share=[0.9 if i in (3, 4) else 0.0 for i in range(N)])
     answer(project, "b0")
     return project
 
@@ -37,7 +34,6 @@ def answer(layout: Layout, *buildings: str, label: str = "positive") -> None:
 
 
 def shown(queue: queueing.StoredQueue | None) -> list[str]:
-    assert queue is not None
     return [item.building_id for item in queue.items]
 
 
@@ -53,7 +49,6 @@ def test_a_queue_stays_until_it_is_done(chipped: Layout, monkeypatch: pytest.Mon
     assert not {"b0", "b3", "b4"} & set(shown(first))  # answered, or without data
     answer(chipped, shown(first)[0])
     assert queueing.current(chipped, "ann") == first
-    assert first is not None
     second = queueing.advance(chipped, "ann", done=first.id)
     assert not set(shown(second)) & set(shown(first))
     assert queueing.advance(chipped, "ann", done=first.id) == second  # the same wish, sent again
@@ -71,7 +66,6 @@ def test_every_building_comes_once_and_then_nothing(chipped: Layout, monkeypatch
     queue = queueing.current(chipped, "ann")
     while shown(queue):
         seen += shown(queue)
-        assert queue is not None
         queue = queueing.advance(chipped, "ann", done=queue.id)
     assert sorted(seen) == sorted(set(seen))
     assert set(seen) == {f"b{i}" for i in range(N)} - {"b0", "b3", "b4"}
@@ -79,7 +73,6 @@ def test_every_building_comes_once_and_then_nothing(chipped: Layout, monkeypatch
 
 def test_random_checks_know_their_chance_and_no_other_building_has_one(chipped: Layout) -> None:
     queue = queueing.current(chipped, "ann")
-    assert queue is not None
     checks = [item for item in queue.items if item.kind == "audit"]
     assert checks
     for item in queue.items:
@@ -104,13 +97,13 @@ def test_state_survives_on_disk(chipped: Layout) -> None:
 
 
 def test_distances_from_a_building_are_those_of_its_features(chipped: Layout) -> None:
-    sent = labeling.scores_for_browser(chipped, "like-7")
+    sent = ranking.scores_for_browser(chipped, "like-7")
     distances = np.frombuffer(sent or b"", "<f4")
-    values = labeling.plain_features(chipped, "set").astype(np.float64)
+    values = ranking.plain_features(chipped, "set").astype(np.float64)
     unit = values / np.linalg.norm(values, axis=1, keepdims=True)
     np.testing.assert_allclose(distances, 1 - unit @ unit[7], atol=1e-5)
     for wrong in ("like-20", "like--1", "like-x", "like-"):
-        assert labeling.scores_for_browser(chipped, wrong) is None
+        assert ranking.scores_for_browser(chipped, wrong) is None
 
 
 def in_two_scenes(layout: Layout, **facts: object) -> None:
@@ -122,7 +115,6 @@ def in_two_scenes(layout: Layout, **facts: object) -> None:
 
 
 def whys(queue: queueing.StoredQueue | None) -> dict[str, str]:
-    assert queue is not None
     return {item.building_id: item.why for item in queue.items}
 
 
@@ -134,7 +126,6 @@ def test_a_scene_without_answers_is_asked_for_until_it_has_some(chipped: Layout,
     assert len(asked) == 1
     assert int(asked[0][1:]) >= N // 2
     answer(chipped, asked[0])  # damaged: the scene has evidence now
-    assert first is not None
     second = queueing.advance(chipped, "ann", done=first.id)
     assert not any("too few answers" in why for why in whys(second).values())
 

@@ -14,7 +14,6 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.services.annotate import audit_queue
 from pu_geo.services.damage_map import random_audits
 
 N = 60
@@ -46,19 +45,19 @@ def say(layout: Layout, building: str, label: str, analyst: str = "ann", check: 
 
 
 def shown(layout: Layout, analyst: str, check: random_audits.Check, **how: bool) -> list[str]:
-    return [item.building_id for item in audit_queue.queue(layout, analyst, check, **how).items]
+    return [item.building_id for item in random_audits.check_queue(layout, analyst, check, **how).items]
 
 
 def test_a_stop_check_draws_what_nobody_answered_and_goes_on_as_it_needs(chipped: Layout) -> None:
     check = random_audits.begin_stop_check(chipped, "ann")
     assert sorted(check.sample.rows.tolist()) == sorted(set(range(N)) - {0, 1, 3, 4})
-    first = audit_queue.queue(chipped, "ann", check)
+    first = random_audits.check_queue(chipped, "ann", check)
     assert len(first.items) == 20
     assert {item.kind for item in first.items} == {"audit"}
-    assert audit_queue.queue(chipped, "ann", check) == first  # the same after a reload
+    assert random_audits.check_queue(chipped, "ann", check) == first  # the same after a reload
     for item in first.items:
         say(chipped, item.building_id, "not_damaged", check=random_audits.load(chipped, check.id))
-    second = audit_queue.advance(chipped, "ann", random_audits.load(chipped, check.id), done=first.id)
+    second = random_audits.advance_check(chipped, "ann", random_audits.load(chipped, check.id), done=first.id)
     assert not {item.building_id for item in second.items} & {item.building_id for item in first.items}
     view = random_audits.stop_view(chipped, random_audits.load(chipped, check.id), at_most_left=5)
     assert (view.n_checked, view.n_damaged, view.is_void) == (20, 0, False)
@@ -69,7 +68,7 @@ def test_checking_all_of_it_is_enough(chipped: Layout) -> None:
     check = random_audits.begin_stop_check(chipped, "ann")
     done = None
     for _ in range(3):
-        queue = audit_queue.advance(chipped, "ann", random_audits.load(chipped, check.id), done=done)
+        queue = random_audits.advance_check(chipped, "ann", random_audits.load(chipped, check.id), done=done)
         done = queue.id
         for item in queue.items:
             say(chipped, item.building_id, "not_damaged", check=random_audits.load(chipped, check.id))
@@ -96,11 +95,11 @@ def test_two_analysts_share_the_work_and_a_second_reader_does_it_again(chipped: 
     assert shown(chipped, "eve", check, is_second=True) == []
     for building in ann[:3]:
         say(chipped, building, "not_damaged", "ann", check)
-    queue = audit_queue.queue(chipped, "eve", check, is_second=True)
-    queue = audit_queue.advance(chipped, "eve", check, done=queue.id, is_second=True)
+    queue = random_audits.check_queue(chipped, "eve", check, is_second=True)
+    queue = random_audits.advance_check(chipped, "eve", check, done=queue.id, is_second=True)
     assert sorted(item.building_id for item in queue.items) == sorted(ann[:3])
     say(chipped, ann[0], "positive", "eve", check)
-    queue = audit_queue.advance(chipped, "eve", check, done=queue.id, is_second=True)
+    queue = random_audits.advance_check(chipped, "eve", check, done=queue.id, is_second=True)
     assert sorted(item.building_id for item in queue.items) == sorted(ann[1:3])
 
 
@@ -140,7 +139,7 @@ def test_who_went_home_does_not_keep_an_audit_from_its_end(chipped: Layout) -> N
     done: dict[str, str | None] = {"ann": None, "bob": None}
     gone = shown(chipped, "ann", checks[0])  # and never answered by ann
     for _ in range(3):
-        queue = audit_queue.advance(chipped, "bob", random_audits.load(chipped, check.id), done=done["bob"])
+        queue = random_audits.advance_check(chipped, "bob", random_audits.load(chipped, check.id), done=done["bob"])
         done["bob"] = queue.id
         for item in queue.items:
             say(chipped, item.building_id, "not_damaged", "bob", random_audits.load(chipped, check.id))
@@ -151,17 +150,16 @@ def test_who_went_home_does_not_keep_an_audit_from_its_end(chipped: Layout) -> N
 
 def test_skipped_buildings_come_again(chipped: Layout) -> None:
     check = random_audits.begin_stop_check(chipped, "ann")
-    first = audit_queue.queue(chipped, "ann", check)
+    first = random_audits.check_queue(chipped, "ann", check)
     for item in first.items[1:]:
         say(chipped, item.building_id, "not_damaged", "ann", random_audits.load(chipped, check.id))
-    second = audit_queue.advance(chipped, "ann", random_audits.load(chipped, check.id), done=first.id)
+    second = random_audits.advance_check(chipped, "ann", random_audits.load(chipped, check.id), done=first.id)
     assert first.items[0].building_id in {item.building_id for item in second.items}
 
 
 def test_one_check_is_open_at_a_time_and_can_be_ended(chipped: Layout) -> None:
     first, second = (random_audits.begin_stop_check(chipped, "ann") for _ in range(2))
     found = random_audits.open_check(chipped)
-    assert found is not None
     assert found.id == second.id
     assert not random_audits.load(chipped, first.id).is_open
     random_audits.end(chipped, second.id)

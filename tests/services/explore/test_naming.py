@@ -16,7 +16,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import decisions, discoveries, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import teamwork
+from pu_geo.services.annotate import labeling
 from pu_geo.services.explore import discovering, exploring
 from pu_geo.services.explore.discovering import Group
 from pu_geo.tasks.damage_map.export import export
@@ -82,7 +82,7 @@ def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(la
     rank(job_of(layout, "rank"))
     discovering.name_group(layout, KEPT, 1, " tarps ", analyst="ann")
     assert named(layout) == {"tarps": IDS[8:14]}
-    assert teamwork.damage_types(layout)[-1] == "tarps"
+    assert labeling.damage_types(layout)[-1] == "tarps"
     with store.connect(layout) as db:
         hidden = LabelOp("n", "b9", "not_assessable", reason="cloud")
         whole = LabelOp("w", "b10", "not_damaged")

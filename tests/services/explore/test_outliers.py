@@ -93,7 +93,7 @@ def test_undo_finds_its_review_among_later_clicks_elsewhere(explored: Layout) ->
     assert outliers.undo(explored, analyst="ann") == ["b1", "b2"]
     said = labeling.current_labels(explored)
     assert (said.get("b1"), said.get("b2"), said["b3"]) == (None, None, "positive")
-    labeling.apply_operations(explored, [{"op": "z", "undo": True}], analyst="ann", screen="map")
+    labeling.apply_operations(explored, [LabelOp("z", step="undo")], analyst="ann", screen="map")
     assert "b3" not in labeling.current_labels(explored)
 
 
@@ -101,10 +101,10 @@ def test_a_review_whose_label_was_undone_elsewhere_comes_back(explored: Layout) 
     click(explored, "b1")
     first = outliers.queue(explored, RUN)[0]
     outliers.review(explored, first, "not_damaged", analyst="ann")
-    labeling.apply_operations(explored, [{"op": "z", "undo": True}], analyst="ann", screen="map")
+    labeling.apply_operations(explored, [LabelOp("z", step="undo")], analyst="ann", screen="map")
     assert outliers.queue(explored, RUN)[0] == first
     assert outliers.undo(explored, analyst="ann") == ()
-    labeling.apply_operations(explored, [{"op": "y", "redo": True}], analyst="ann", screen="map")
+    labeling.apply_operations(explored, [LabelOp("y", step="redo")], analyst="ann", screen="map")
     assert first.key not in {each.key for each in outliers.queue(explored, RUN)}
 
 

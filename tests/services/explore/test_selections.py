@@ -8,15 +8,12 @@ import json
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
+from small_parts import add_chips, add_run, click
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, PuGeoError
-from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_json
-from pu_geo.records import RunFacts
+from pu_geo.project.layout import Layout
 from pu_geo.services.explore import selections
 from pu_geo.tasks.damage_map.export import export_selection
 from pu_geo.tasks.job import Job
@@ -27,13 +24,9 @@ IDS = [f"b{i}" for i in range(20)]
 
 @pytest.fixture
 def ranked(project: Layout) -> Layout:
-    facts = RunFacts(RUN, "ranker", "instant", 0, {}, "set", 1, 1, 19, store.now(), 0.1, "cpu", "linear", 0.5, 0.1)
-    chips = {"building_ids": IDS, "nodata_share": [0.0] * 20, "bands": "post", "size_px": 64}
-    write_json(project.chip_facts("set"), chips)
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "post", 64, 20)
-        labels.append(db, [LabelOp("1", "b4", "positive")], analyst="ann", screen="map")
-        runs.finish(db, project, facts, ids=IDS, scores=np.linspace(0, 1, 20, dtype=np.float32), arrays={})
+    add_chips(project, IDS, size_px=64)
+    click(project, "b4")
+    add_run(project, RUN, at_event=1, n_positive=1, n_unlabeled=19, estimated_share=0.1)
     return project
 
 

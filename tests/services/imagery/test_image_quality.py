@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from small_parts import add_chips
 
 from pu_geo.project import alignment, contents, store
 from pu_geo.project.alignment import Alignment
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import image_quality
 
 N = 20
@@ -26,10 +27,7 @@ def align(layout: Layout, *, failed: int = 7, outside: int = 8) -> None:
 
 
 def cut(layout: Layout, cloud: list[float]) -> None:
-    facts = {"building_ids": [f"b{i}" for i in range(N)], "nodata_share": [0.0] * N, "cloud_share": cloud, "bands": "post"}
-    write_json(layout.chip_facts("set"), {**facts, "size_px": 16, "sheets": {}})
-    with store.connect(layout) as db:
-        contents.add_chip_set(db, "set", "post", 16, N)
+    add_chips(layout, [f"b{i}" for i in range(N)], cloud_share=cloud)
 
 
 def test_without_an_alignment_there_are_no_shifts(project: Layout) -> None:
@@ -40,7 +38,6 @@ def test_without_an_alignment_there_are_no_shifts(project: Layout) -> None:
 def test_shifts_travel_as_centimetres_and_hundredths(project: Layout) -> None:
     align(project)
     sent = image_quality.shifts_for_browser(project)
-    assert sent is not None
     assert len(sent) == 5 * N
     cm, quality = np.frombuffer(sent[: 4 * N], "<i2").reshape(N, 2), np.frombuffer(sent[4 * N :], np.uint8)
     assert cm[3].tolist() == [30, -250]

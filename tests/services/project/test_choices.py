@@ -39,7 +39,6 @@ def add_run(layout: Layout, run_id: str, method: str = "ranker", month: int = 2)
 def shown(layout: Layout) -> tuple[str, str | None]:
     """The run that is shown, which is the one on the live map, and why."""
     found = choices.chosen_run(layout)
-    assert found is not None
     with store.connect(layout) as db:
         assert runs.pinned(db) == found.run_id == runs.find(db, "chosen").run_id
     return found.run_id, choices.why_chosen(layout)
@@ -92,7 +91,7 @@ def test_each_run_keeps_its_threshold_and_who_set_it(mapped: Layout) -> None:
 def test_what_a_job_takes_names_run_threshold_and_origin(mapped: Layout) -> None:
     choices.choose_threshold(mapped, RUN, 0.3, "audit:check-1")
     told = mapping.map_arguments(mapped, "chosen", None)
-    assert told == {"run_id": RUN, "threshold": 0.3, "threshold_origin": "audit:check-1", "audit": None}
+    assert told == {"run_id": RUN, "threshold": 0.3, "threshold_origin": "audit:check-1"}
     assert mapping.map_arguments(mapped, RUN, 0.3)["threshold_origin"] == "audit:check-1"
     assert mapping.map_arguments(mapped, RUN, 0.31)["threshold_origin"] == "person"
 

@@ -18,7 +18,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, decisions, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.damage_map import auditing
-from pu_geo.services.train import compared_words, comparing, disagreeing, ensembling, judging
+from pu_geo.services.train import comparing, training
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def test_a_run_agrees_with_its_own_copy_on_all_that_can_be_assessed(made: tuple[
     assert found.ranked.spearman == pytest.approx(1)
     assert (len(found.ranked.ids), found.ranked.n_left_out) == (N - 3, 3)  # b0 and b1 have no data, b7 a person's word
     assert [(top.k, top.overlap) for top in found.ranked.tops] == [(20, 1.0), (40, 1.0)]  # 1 % and 5 % are fewer than 20
-    assert disagreeing.most_apart(layout, found) == ([], [])
-    assert "nearly the same order, over 397 common buildings; 3 that" in compared_words.agreement_words(found)[0]
+    assert comparing.most_disagreeing(layout, found) == ([], [])
+    assert "nearly the same order, over 397 common buildings; 3 that" in comparing.agreement_words(found)[0]
 
 
 def test_where_they_disagree_is_found_with_the_places_in_both(made: tuple[Layout, NDArray[np.bool_]]) -> None:
@@ -61,7 +61,7 @@ def test_where_they_disagree_is_found_with_the_places_in_both(made: tuple[Layout
     theirs[[10, 390]] = theirs[[390, 10]]
     add_run(layout, "swapped-1", theirs)
     say(layout, "b10", "positive")
-    higher, lower = disagreeing.most_apart(layout, comparing.compare(layout, "up-1", "swapped-1"))
+    higher, lower = comparing.most_disagreeing(layout, comparing.compare(layout, "up-1", "swapped-1"))
     assert [(one.building_id, one.places, one.label) for one in higher] == [("b390", (10, 390), "")]
     assert [(one.building_id, one.places, one.label) for one in lower] == [("b10", (390, 10), "positive")]
 
@@ -73,7 +73,7 @@ def test_the_map_has_y_down_and_draws_the_most_disputed_last(made: tuple[Layout,
     theirs = ours.copy()
     theirs[[10, 390]] = theirs[[390, 10]]
     add_run(layout, "swapped-1", theirs)
-    points = disagreeing.map_points(layout, comparing.compare(layout, "up-1", "swapped-1"))
+    points = comparing.map_points(layout, comparing.compare(layout, "up-1", "swapped-1"))
     # Squares of 8 m from x = 500,000 + 16 i, y = 4,000,000 to 4,000,008; the grid begins at (499,990, 4,000,020), 0.5 m a px.
     assert sorted(points.x[-2:].tolist()) == [28 + 32 * 10, 28 + 32 * 390]
     np.testing.assert_allclose(points.y, 32)
@@ -97,7 +97,7 @@ def test_runs_of_other_chips_are_compared_on_what_both_have(made: tuple[Layout, 
     assert (found.ranked.ids[0], len(found.ranked.ids), found.ranked.n_left_out) == ("b100", 300, 0)
     assert found.check is None
     with pytest.raises(PuGeoError, match="the chips set, newer-1 the chips newer"):
-        ensembling.start(layout, [RUN, "newer-1"])
+        training.start_average(layout, [RUN, "newer-1"])
     assert not jobs.all_jobs(layout)
 
 
@@ -120,9 +120,9 @@ def test_clicks_made_after_both_began_judge_both(made: tuple[Layout, NDArray[np.
         say(layout, building, "positive")
     add_run(layout, "later-1", scores_of(layout)[::-1].copy(), at_event=3)
     found = comparing.compare(layout, RUN, "later-1")
-    assert found.clicks.told()["n_later"] == 6  # the first three were known to the second run
+    assert found.clicks.as_mapping()["n_later"] == 6  # the first three were known to the second run
     assert not any(side.judgement.is_enough for side in found.sides if side.judgement)
-    assert compared_words.criterion_words(found.sides[0]) == "not enough to judge"
+    assert comparing.criterion_words(found.sides[0]) == "not enough to judge"
     assert "Not enough to judge: 6 clicks" in found.clicks.words
     for building in damaged[9:15]:
         say(layout, building, "positive")
@@ -145,7 +145,7 @@ def test_clicks_held_out_by_one_run_alone_do_not_judge(made: tuple[Layout, NDArr
     add_run(layout, "one-1", scores_of(layout), at_event=20, held_out=rows[:12])
     add_run(layout, "two-1", scores_of(layout), at_event=20, held_out=rows[2:14])
     found = comparing.compare(layout, "one-1", "two-1")
-    assert found.clicks.told() == {
+    assert found.clicks.as_mapping() == {
         "n": 10, "n_held_out": 10, "n_later": 0,
         "words": "Judged on the same 10 clicks, which neither run learned from: 10 held out by both.",
     }  # fmt: skip
@@ -165,7 +165,7 @@ def test_a_click_that_a_run_once_learned_judges_nothing(made: tuple[Layout, NDAr
     def later(*run_ids: str) -> list[int]:
         with store.connect(layout) as db:
             found = [runs.find(db, run_id) for run_id in run_ids]
-        return np.flatnonzero(judging.unseen_clicks(layout, found, ids, [rows] * len(found)).is_later).tolist()
+        return np.flatnonzero(comparing.unused_clicks(layout, found, ids, [rows] * len(found)).is_later).tolist()
 
     assert later(RUN, RUN) == [5, 6, 7]
     assert later(RUN, "one-1") == [6, 7]
@@ -215,14 +215,11 @@ def test_one_audit_judges_both_runs(made: tuple[Layout, NDArray[np.bool_]]) -> N
     assert comparing.compare(layout, RUN, "flat-1").check is None
     check = answer_audit(layout, truth, 150)
     found = comparing.compare(layout, "flat-1", RUN)
-    assert found.check is not None
     assert found.check.id == check.id
     flat, audited = (side.audited for side in found.sides)
     assert audited == auditing.at(layout, RUN, 0.5)
-    assert flat is not None
-    assert audited is not None
     assert (flat.recall.value or 0) < (audited.recall.value or 0)
-    assert compared_words.share_words(audited.recall).startswith(f"{audited.recall.value:.0%} (")
+    assert comparing.share_words(audited.recall).startswith(f"{audited.recall.value:.0%} (")
 
 
 def test_answers_of_an_audit_are_no_clicks(made: tuple[Layout, NDArray[np.bool_]]) -> None:
@@ -251,12 +248,12 @@ def test_plain_values_hold_what_the_screen_shows(made: tuple[Layout, NDArray[np.
     layout, _ = made
     add_run(layout, "flat-1", np.full(N, 0.5, np.float32))
     found = comparing.compare(layout, RUN, "flat-1")
-    told = compared_words.as_json(layout, found, 3)
+    told = comparing.as_json(layout, found, 3)
     assert told["spearman"] is None  # one run has no order at all
     assert [run["run_id"] for run in told["runs"]] == [RUN, "flat-1"]
     assert told["tops"][0] == {"k": 20, "overlap": pytest.approx(20 / 398), "chance": pytest.approx(20 / 398)}
     assert [len(rows) for rows in told["apart"]] == [3, 3]
-    assert "gives all buildings the same score" in compared_words.agreement_words(found)[0]
+    assert "gives all buildings the same score" in comparing.agreement_words(found)[0]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +264,7 @@ def test_a_correlation_is_said_in_words(made: tuple[Layout, NDArray[np.bool_]], 
     layout, _ = made
     add_run(layout, "copy-1", scores_of(layout))
     found = comparing.compare(layout, RUN, "copy-1")
-    told = compared_words.agreement_words(replace(found, ranked=replace(found.ranked, spearman=rho)))
+    told = comparing.agreement_words(replace(found, ranked=replace(found.ranked, spearman=rho)))
     assert words in told[0]
 
 

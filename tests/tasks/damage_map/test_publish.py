@@ -16,8 +16,10 @@ import shapely
 from mapped_parts import RUN, N, answer_audit, mapped_project, say
 from numpy.typing import NDArray
 
+from pu_geo import jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.export import exporters
+from pu_geo.jobs import worker
 from pu_geo.project import aoi, contents, labels, runs, store, versions
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
@@ -100,7 +102,7 @@ def test_a_failure_leaves_no_half_version(mapped: tuple[Layout, NDArray[np.bool_
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from pu_geo.geo import exporters
+from pu_geo.geo.export import exporters
 from pu_geo.project.layout import find_project
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.damage_map.publish import publish
@@ -196,6 +198,16 @@ def test_an_audit_fills_chances_weights_and_bands(mapped: tuple[Layout, NDArray[
     assert "calibration" not in json.loads((layout.exports / "v1" / "damage_map.run.json").read_text())["audit"]
 
 
+def test_a_job_that_carries_an_audit_of_before_runs_with_the_one_of_now(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+    layout, truth = mapped
+    check = answer_audit(layout, truth, 200)
+    args = mapping.publish_arguments(layout, "latest", 0.5, ("geojson",), ())
+    assert "audit" not in args
+    worker.run(jobs.create(layout, "publish", {**args, "audit": {"check_id": "check-of-before", "n_answered": 3}}))
+    told = json.loads((layout.exports / "v1" / "damage_map.run.json").read_text())["audit"]
+    assert (told["check_id"], told["n_answered"]) == (check.id, 200)
+
+
 def test_the_report_names_what_is_not_assessed_beside_the_number(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
     layout, truth = mapped
     answer_audit(layout, truth, 200)
@@ -205,7 +217,9 @@ def test_the_report_names_what_is_not_assessed_beside_the_number(mapped: tuple[L
     assert "2 more are not assessed and not in this number." in report
 
 
-def test_bands_follow_the_audits_thresholds(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+def test_bands_follow_the_audits_thresholds(
+    mapped: tuple[Layout, NDArray[np.bool_]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     layout, _ = mapped
     audit = {
         "check_id": "check-x", "calibration": None, "bands": {"high_precision": 0.8, "high_recall": 0.2}, "n": N,
@@ -213,7 +227,8 @@ def test_bands_follow_the_audits_thresholds(mapped: tuple[Layout, NDArray[np.boo
         "total": {"value": None, "words": "not enough: 0 checks."},
     }  # fmt: skip
     answer_check = answer_audit(layout, np.zeros(N, np.bool_), 1)
-    found = build_damage_map(layout, RUN, 0.5, audit={**audit, "check_id": answer_check.id})
+    monkeypatch.setattr(auditing, "facts", lambda *_: {**audit, "check_id": answer_check.id})
+    found = build_damage_map(layout, RUN, 0.5)
     scores = dict(
         zip(runs.building_ids_of(layout, RUN), np.asarray(runs.array(layout, RUN, "scores")).round(4), strict=True)
     )

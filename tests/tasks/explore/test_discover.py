@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from model_parts import job_of, with_chips
-from small_parts import square_table
+from small_parts import add_chips, square_table
 from type_parts import IDS
 
 from pu_geo.errors import JobCancelled, TrainingError
@@ -15,7 +15,7 @@ from pu_geo.jobs.worker import TASKS
 from pu_geo.methods.ncl import ncl
 from pu_geo.project import contents, discoveries, labels, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.project.layout import Layout
 from pu_geo.services.explore import discovering
 from pu_geo.tasks.explore.discover import discover
 
@@ -30,13 +30,10 @@ def layout(project: Layout) -> Layout:
     centers = 3 * draw.normal(size=(3, 16))
     views = (centers[KIND] + draw.normal(size=(5, N, 16))).astype(np.float16)
     ids = [f"n{i}" for i in range(N)]
-    write_array(project.features("many"), views)
-    write_array(project.chips("many"), draw.integers(0, 255, (N, 6, 16, 16)).astype(np.uint8))
-    facts = {"building_ids": ids, "nodata_share": [0.0] * N, "bands": "pre+post", "size_px": 16, "sheets": {}}
-    write_json(project.chip_facts("many"), facts)
+    chips = draw.integers(0, 255, (N, 6, 16, 16)).astype(np.uint8)
+    add_chips(project, ids, "many", bands="pre+post", chips=chips, features=views)
     with store.connect(project) as db:
         contents.add_footprints(db, square_table(N, prefix="n"))
-        contents.add_chip_set(db, "many", "pre+post", 16, N)
         ops = [
             LabelOp(f"op-{i}", ids[i], "positive", damage_types=(("roof", "mud")[KIND[i]],))
             for i in range(30)

@@ -11,11 +11,12 @@ import rasterio
 import shapely
 from cloud_parts import disc, town, under_clouds
 from rasterio.transform import Affine
+from small_parts import add_run
 
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_json
-from pu_geo.records import FootprintTable, RunFacts
+from pu_geo.records import FootprintTable
 from pu_geo.services.annotate import queueing
 from pu_geo.services.damage_map import mapping, random_audits
 from pu_geo.services.imagery import image_quality
@@ -88,12 +89,7 @@ def say(layout: Layout, building: str, label: str, reason: str = "") -> None:
 
 
 def finish_run(layout: Layout, chip_set: str) -> None:
-    run = RunFacts(
-        run_id="ranker-1", method="ranker", preset="quick", seed=0, created_at="2026-01-01T00:00:00.000Z", chip_set=chip_set,
-        at_event=0, n_positive=1, n_unlabeled=4, score_type="linear", threshold=0.5, seconds=1.0, settings={}, device="cpu",
-    )  # fmt: skip
-    with store.connect(layout) as db:
-        runs.finish(db, layout, run, ids=list(PLACES), scores=np.full(len(PLACES), 0.9, np.float32), arrays={})
+    add_run(layout, ids=list(PLACES), scores=np.full(len(PLACES), 0.9), chip_set=chip_set)
 
 
 def test_cutting_chips_says_what_is_hidden_and_how(hidden: tuple[Layout, dict]) -> None:
@@ -157,7 +153,6 @@ def test_the_hidden_are_neither_offered_nor_counted_as_open(
     layout, made = hidden
     monkeypatch.setattr(queueing.labeling, "scores_now", lambda _: None)
     now = queueing.standing(layout)
-    assert now is not None
     assert [building for building, done in zip(now.ids, now.is_answered, strict=True) if not done] == ["clear", "thin"]
     answers = random_audits.answers_of(layout, str(made["chip_set"]))
     assert [random_audits._CODES["not_assessable"] == one for one in answers] == [False, True, False, True, True]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 
 import pytest
 import rasterio
-from small_parts import REPOSITORY
 
 from pu_geo import cli
 from pu_geo.project import aoi, contents, labels, rounds, runs, store
@@ -17,7 +15,6 @@ from pu_geo.project.layout import Layout, find_project
 from pu_geo.services.annotate import queueing
 from pu_geo.services.project import choices
 from pu_geo.tasks.damage_map.publish import publish
-from pu_geo.tasks.imagery.prepare import prepare
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.project.rounds import next_round
 from pu_geo.tasks.train.train import rank
@@ -26,15 +23,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def event(tmp_path: Path) -> Path:
-    """The sample event's town, drawn very small, and a second post image in another CRS."""
-    sys.path.insert(0, str(REPOSITORY / "sample_data"))
-    try:
-        from make_sample import make_sample
-    finally:
-        sys.path.pop(0)
-    make_sample(tmp_path, seed=3, size_px=(320, 256), n_buildings=40)
-    with rasterio.open(tmp_path / "post.tif") as source:
+def event(town: Path, tmp_path: Path) -> Path:
+    """A folder with a second post image of the town."""
+    with rasterio.open(town / "post.tif") as source:
         profile, picture = source.profile, source.read()
     with rasterio.open(tmp_path / "later.tif", "w", **profile) as target:
         target.write(picture // 2 + 40)
@@ -48,16 +39,9 @@ def job(layout: Layout) -> Job:
 
 
 @pytest.fixture
-def first(event: Path) -> Layout:
-    layout = store.create(event / "one.pugeo", "Town")
-    files = {name: [str(event / f"{name}.tif")] for name in ("pre", "post")}
-    prepare(job(layout), **files, footprints=[str(event / "footprints.geojson")])  # type: ignore[arg-type]
-    with store.connect(layout) as db:
-        ids = contents.building_ids(db)
-        ops = [LabelOp(f"{i}", building, "not_damaged" if i % 3 == 2 else "positive") for i, building in enumerate(ids[:6])]
-        labels.append(db, ops, analyst="ann", screen="map")
-    rank(job(layout))
-    return layout
+def first(ranked_town: Layout) -> Layout:
+    """The first round: four buildings damaged, two not."""
+    return ranked_town
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -79,13 +63,11 @@ def test_the_next_round_carries_answers_to_be_confirmed(first: Layout, event: Pa
     assert list(new.wkb) == list(old.wkb)
     assert [(area.wkb, area.source) for area in areas if area] == [(old.wkb[0], "one house")] * 2
     queue = queueing.current(second, "bob")
-    assert queue is not None
     told = [(item.building_id, item.why) for item in queue.items[:6]]
     assert {building for building, _ in told} == set(old.building_ids[:6])
     assert [why.split()[0] for _, why in told] == ["damaged"] * 4 + ["not"] * 2
     assert not {item.building_id for item in queue.items[6:]} & set(old.building_ids[:6])
     after = queueing.advance(second, "bob", done=queue.id)
-    assert after is not None
     assert not any("round 1" in item.why for item in after.items)  # shown once
 
 
@@ -154,12 +136,9 @@ def test_a_round_that_published_nothing_is_compared_with_the_chosen_map(first: L
         }
 
 
-def test_nothing_is_known_of_what_no_map_and_nobody_spoke_of(event: Path) -> None:
-    layout = store.create(event / "empty.pugeo", "Town")
-    files = {name: [str(event / f"{name}.tif")] for name in ("pre", "post")}
-    prepare(job(layout), **files, footprints=[str(event / "footprints.geojson")])  # type: ignore[arg-type]
+def test_nothing_is_known_of_what_no_map_and_nobody_spoke_of(chipped_town: Layout, event: Path) -> None:
     second = store.create(event / "two.pugeo", "Town")
-    next_round(job(second), previous=str(layout.folder), post=[str(event / "later.tif")])
+    next_round(job(second), previous=str(chipped_town.folder), post=[str(event / "later.tif")])
     past = rounds.last_of_each(rounds.read(second)).values()
     assert {one.damage_binary for one in past} == {"not_assessed"}, "never quietly not flagged"
 

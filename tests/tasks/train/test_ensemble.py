@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import small_parts
 from model_parts import N, job_of, with_chips
 from numpy.typing import NDArray
 
@@ -40,13 +41,9 @@ def add_run(
     arrays = {"embeddings": wide / np.linalg.norm(wide, axis=1, keepdims=True)}
     if held_out:
         arrays["held_out"] = np.array(held_out, np.int64)
-    settled = {"chip_set": "set", "at_event": 12, "warnings": (), "threshold": 0.4, **facts}
-    run = RunFacts(
-        run_id=run_id, method="pucl", preset="quick", seed=seed, settings={}, n_positive=6, n_unlabeled=14,
-        created_at=store.now(), seconds=1.0, device="cpu", score_type="pu_probability", estimated_share=share, **settled,
-    )  # fmt: skip
-    with store.connect(layout) as db:
-        runs.finish(db, layout, run, ids=IDS, scores=scores, arrays=arrays)
+    usual = {"method": "pucl", "seed": seed, "n_positive": 6, "n_unlabeled": 14, "at_event": 12, "threshold": 0.4}
+    settled = {**usual, "score_type": "pu_probability", "estimated_share": share, **facts}
+    small_parts.add_run(layout, run_id, scores=scores, arrays=arrays, **settled)
 
 
 @pytest.fixture
@@ -173,8 +170,7 @@ def test_the_rest_of_the_product_copes_with_it(layout: Layout, tmp_path: Path) -
     assert training.pinned_run(layout) == facts.run_id
     called = (array(layout, facts.run_id, "scores")[6:14] >= facts.threshold).sum()  # b14 to b19 are not damaged
     assert mapping.at_threshold(layout, facts.run_id, facts.threshold).n_flagged == called
-    told = building_history.story(layout, 3)
-    assert told is not None
+    told = building_history.building_history(layout, 3)
     assert told["runs"][0]["method"] == "ensemble"
     assert exploring.positions(layout, facts.run_id, "PCA").shape == (N, 2)
     assert models.runs_with_model(layout) == []

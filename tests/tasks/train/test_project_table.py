@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_parts import square_table
+from small_parts import add_chips, square_table
 
 from pu_geo import cli
 from pu_geo.errors import DatasetError, ProjectError
 from pu_geo.project import contents, store
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.project.layout import Layout
 from pu_geo.tasks.train import benchmark
 from pu_geo.tasks.train.project_table import project_table
 
@@ -32,18 +32,9 @@ def told(tmp_path: Path) -> Layout:
     chips = draw.integers(0, 60, (N, 6, 16, 16)).astype(np.uint8)
     chips[DAMAGED, 3:] += 60
     table = replace(square_table(N), attributes=tuple({"grade": grade} for grade in GRADES))
-    write_array(layout.chips("set"), chips)
-    facts = {
-        "building_ids": list(table.building_ids),
-        "nodata_share": [0.0] * N,
-        "bands": "pre+post",
-        "size_px": 16,
-        "sheets": {},
-    }
-    write_json(layout.chip_facts("set"), facts)
     with store.connect(layout) as db:
         contents.add_footprints(db, table)
-        contents.add_chip_set(db, "set", "pre+post", 16, N)
+    add_chips(layout, table.building_ids, bands="pre+post", chips=chips)
     return layout
 
 

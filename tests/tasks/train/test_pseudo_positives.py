@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from clustered_parts import chipped
 from model_parts import job_of
 
-from pu_geo.errors import ModelError
-from pu_geo.methods import catalog
-from pu_geo.project import decisions, labels, packed, pseudo_positives, runs, store
+from pu_geo.project import decisions, labels, pseudo_positives, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.project.runs import sha256_of
 from pu_geo.records import RunFacts
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
-from pu_geo.tasks.job import Job
-from pu_geo.tasks.train import apart
 from pu_geo.tasks.train import train as train_task
-from pu_geo.tasks.train.bring_in import bring_in
 from pu_geo.tasks.train.inputs import read_inputs
-from pu_geo.tasks.train.pack import pack
 
 IDS = ["b8", "b9", "b10"]
 
@@ -54,38 +45,6 @@ def test_what_a_method_is_told_holds_them_and_the_clicks_do_not(layout: Layout) 
     np.testing.assert_array_equal(inputs.pu.is_positive, plain.pu.is_positive)
     assert inputs.learned_as_positive.sum() == 9
     assert inputs.with_clicks(inputs.pu, "damage").learned_as_positive.sum() == 6  # nobody told their kind
-
-
-@pytest.mark.parametrize("method", ["propagation", "linear"])
-def test_they_are_told_apart_here_and_on_another_machine(method: str, layout: Layout, tmp_path: Path) -> None:
-    accept(layout, IDS)
-    torch.set_num_threads(1)
-    how = {"method": method, "preset": "quick", "seed": 1}
-    here = train_task.train(job_of(layout, "here"), **how)
-    folder = Path(str(pack(layout, str(tmp_path / "there"), **how)["out"]))
-    data = apart.read_data(folder, apart.read_pack(folder))
-    told = read_inputs(layout).data(layout, catalog.settings_for(method, "quick"), None)
-    assert data.is_accepted is not None
-    assert data.is_accepted.sum() == 3
-    np.testing.assert_array_equal(data.is_accepted, told.is_accepted)
-    apart.train_apart(Job(Layout(folder), folder))
-    came = bring_in(job_of(layout, "came"), folder=str(folder))
-    ours, theirs = (runs.array(layout, str(result["run_id"]), "scores") for result in (here, came))
-    np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
-
-
-def test_a_pack_that_accepts_what_is_no_positive_is_refused(layout: Layout, tmp_path: Path) -> None:
-    accept(layout, IDS)
-    folder = Path(str(pack(layout, str(tmp_path / "there"), method="propagation", preset="quick")["out"]))
-    marks = np.load(folder / packed.ACCEPTED)
-    np.save(folder / packed.ACCEPTED, np.ones_like(marks))
-    with pytest.raises(ModelError, match=r"accepted\.npy"):
-        apart.read_data(folder, apart.read_pack(folder))
-    facts = json.loads((folder / packed.PACK).read_text())
-    facts["sha256"][packed.ACCEPTED] = sha256_of(folder / packed.ACCEPTED)
-    (folder / packed.PACK).write_text(json.dumps(facts))
-    with pytest.raises(ModelError, match="no positives"):
-        apart.read_data(folder, apart.read_pack(folder))
 
 
 def test_ranker_ranks_by_them_but_estimates_and_counts_by_clicks(layout: Layout) -> None:

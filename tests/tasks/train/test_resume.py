@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from model_parts import job_of
+from small_parts import add_chips, click
 
+from pu_geo import jobs
 from pu_geo.errors import JobCancelled
+from pu_geo.jobs import worker
 from pu_geo.jobs.status import _curve
-from pu_geo.project import contents, events, labels, runs, store
-from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.project import events, runs, store, training_times
+from pu_geo.project.layout import Layout, write_json
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.monitor import curve_of
@@ -26,25 +30,11 @@ def clicked(project: Layout) -> Layout:
     """A project with 20 chips of made-up features and six positives."""
     rng = np.random.default_rng(0)
     ids = [f"b{i}" for i in range(20)]
-    write_array(project.features("set"), rng.normal(size=(4, 20, 8)).astype(np.float16))
-    write_array(project.chips("set"), rng.integers(0, 255, (20, 6, 16, 16)).astype(np.uint8))
-    facts = {"building_ids": ids, "nodata_share": [0.0] * 20, "bands": "pre+post", "size_px": 16, "sheets": {}}
-    write_json(project.chip_facts("set"), facts)
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "pre+post", 16, 20)
-        click(project, *ids[:6])
+    features = rng.normal(size=(4, 20, 8)).astype(np.float16)
+    chips = rng.integers(0, 255, (20, 6, 16, 16)).astype(np.uint8)
+    add_chips(project, ids, bands="pre+post", chips=chips, features=features)
+    click(project, *ids[:6])
     return project
-
-
-def click(layout: Layout, *buildings: str) -> None:
-    with store.connect(layout) as db:
-        labels.append(db, [LabelOp(f"op-{b}", b, "positive") for b in buildings], analyst="ann", screen="map")
-
-
-def job_of(layout: Layout, name: str) -> Job:
-    folder = layout.folder / "jobs" / name
-    folder.mkdir(parents=True)
-    return Job(layout, folder)
 
 
 def scores(layout: Layout, result: dict[str, object]) -> np.ndarray[Any, Any]:
@@ -82,6 +72,40 @@ def test_a_method_whose_name_has_a_plus_is_stored(clicked: Layout) -> None:
     result = train_task.train(job_of(clicked, "plus"), method="nnpu+noisncl", preset="quick", overrides=overrides)
     assert str(result["run_id"]).startswith("nnpu-noisncl-")
     assert len(scores(clicked, result)) == 20
+
+
+SPEC_OF_BEFORE = """{
+ "task": "train",
+ "args": {
+  "method": "ncpu", "preset": "quick", "seed": 3, "overrides": {"epochs": "2", "batch_size": "10"}, "types_from": null, "hold_out": 1
+ },
+ "project": "other-name.pugeo"
+}"""
+
+
+def test_a_job_that_the_version_before_wrote_runs_and_can_be_started_over(clicked: Layout) -> None:
+    folder = clicked.jobs / "20260101-000000-abcdef"
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text(SPEC_OF_BEFORE, encoding="utf-8")
+    result = worker.run(folder)
+    with store.connect(clicked) as db:
+        facts = runs.find(db, str(result["run_id"]))
+    assert (facts.method, facts.preset, facts.seed, facts.n_positive) == ("ncpu", "quick", 3, 5)
+    assert (facts.settings["epochs"], facts.settings["batch_size"]) == (2, 10)
+    again = jobs.create(clicked, "train", jobs.view(folder).args)  # what `retry` writes
+    assert json.loads((again / "spec.json").read_text())["args"] == json.loads(SPEC_OF_BEFORE)["args"]
+
+
+def test_a_whole_training_by_a_preset_is_remembered_for_the_next_estimate(
+    clicked: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    result = train_task.train(job_of(clicked, "whole"), method="linear", preset="quick")
+    train_task.train(job_of(clicked, "other"), method="linear", preset="quick", overrides={"l2": "0.3"})  # not the preset's
+    job_of(clicked, "half")
+    write_json(clicked.jobs / "half" / "checkpoints" / "began_with.json", {"chip_set": "set", "at_event": 6})
+    train_task.train(Job(clicked, clicked.jobs / "half"), method="linear", preset="quick")  # goes on: its time is a part
+    assert training_times.past("linear", "quick") == [training_times.PastTraining(20, float(str(result["seconds"])))]
 
 
 def test_other_chips_make_a_training_begin_anew(clicked: Layout, tmp_path: Path) -> None:

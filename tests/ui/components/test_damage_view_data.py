@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from pu_geo.errors import PuGeoError
-from pu_geo.ui.annotate.operations import Operation, read_operations
 from pu_geo.ui.build import FRONTEND
 from pu_geo.ui.components import damage_view
 from pu_geo.ui.components.damage_view import PresenceConfig, Queue, QueueItem, encode_details, encode_labels, encode_queue
@@ -67,128 +66,42 @@ def test_the_words_of_an_audit_stay_here() -> None:
     assert encode_queue(queue) == {"id": "q-1", "items": [[3, "exploit", "score 0.9"], [1, "audit", ""]]}
 
 
-def read_one(entry: dict) -> Operation | None:
-    operations = read_operations({"session": "s", "ops": [{"n": 1, "op": "s-1", **entry}]})[2]
-    return operations[0] if operations else None
-
-
-def test_an_answer_brings_its_details() -> None:
-    said = {"damage_types": ["roof", "walls"], "comment": "<b>", "shown": "audit", "queue": "q-1", "screen": "queue"}
-    assert read_one({"building_id": "b1", "label": "positive", **said}) == Operation(
-        "s-1", "set", "b1", "positive", "queue", damage_types=("roof", "walls"), comment="<b>", shown="audit", queue="q-1"
-    )
-
-
-@pytest.mark.parametrize(
-    ("said", "reason"), [({"reason": "cloud"}, "cloud"), ({}, "unclear"), ({"reason": None}, "unclear")]
-)
-def test_what_is_not_assessable_is_unclear_unless_somebody_said_why(said: dict, reason: str) -> None:
-    operation = read_one({"building_id": "b1", "label": "not_assessable", **said})
-    assert operation is not None
-    assert operation.reason == reason
-
-
-def test_the_wish_for_another_queue_names_the_one_that_is_done() -> None:
-    wish = {"next": True, "queue": "q-1", "skipped": ["b1", "b2"], "screen": "queue"}
-    assert read_one(wish) == Operation("s-1", "queue", screen="queue", queue="q-1", skipped=("b1", "b2"))
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"label": "positive", "reason": "cloud"},
-        {"label": "not_assessable", "reason": "rain"},
-        {"label": "not_assessable", "reason": ["cloud"]},
-        {"label": "positive", "shown": "by chance"},
-        {"label": "positive", "shown": {}, "comment": 7},
-        {"label": "positive", "comment": "x" * 501},
-        {"label": "positive", "damage_types": "roof"},
-        {"label": "positive", "damage_types": ["roof", 3]},
-        {"label": "positive", "damage_types": [""]},
-        {"label": "positive", "damage_types": ["roof"] * 21},
-        {"next": True, "queue": "q-1", "skipped": "b1"},
-    ],
-)
-def test_details_that_make_no_sense_leave_the_operation_out(entry: dict) -> None:
-    assert read_one({"building_id": "b1", **entry}) is None
-
-
-def test_operations_are_read_in_order() -> None:
-    message = {
-        "session": "s",
-        "ops": [
-            {"n": 4, "op": "s-4", "building_id": "b1", "label": "positive", "screen": "wall", "act": "box-1"},
-            {"n": 5, "op": "s-5", "undo": True},
-            {"n": 6, "op": "s-6", "redo": True},
-        ],
-    }
-    assert read_operations(message) == (
-        "s",
-        6,
-        [
-            Operation("s-4", "set", "b1", "positive", "wall", "box-1"),
-            Operation("s-5", "undo"),
-            Operation("s-6", "redo"),
-        ],
-    )
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"n": 1, "op": "", "building_id": "b1", "label": "positive"},
-        {"n": 1, "op": "s-1", "building_id": "b1", "label": "destroyed"},
-        {"n": 1, "op": "s-1", "building_id": "b1", "label": ["positive"]},
-        {"n": 1, "op": "s-1", "building_id": "", "label": "positive"},
-        {"n": 1, "op": "s-1", "building_id": "b" * 201, "label": "positive"},
-        {"n": 1, "op": 7, "building_id": "b1", "label": "positive"},
-    ],
-)
-def test_nonsense_is_left_out_but_acknowledged(entry: dict) -> None:
-    assert read_operations({"session": "s", "ops": [entry]}) == ("s", 1, [])
-
-
-@pytest.mark.parametrize("message", [{}, {"ops": "x"}, {"ops": [1, None, "x"]}, {"session": 3, "ops": [{}]}])
-def test_a_broken_message_is_empty(message: dict) -> None:
-    assert read_operations(message) == ("", 0, []) or read_operations(message)[2] == []
-
-
-def test_a_box_of_20_000_buildings_is_one_message() -> None:
-    raw = [
-        {"n": n, "op": f"s-{n}", "building_id": f"b{n}", "label": "positive", "screen": "map", "act": "box-1"}
-        for n in range(1, 20_001)
-    ]
-    session, last, operations = read_operations({"session": "s", "attempt": 0, "ops": raw})
-    assert (session, last) == ("s", 20_000)
-    assert [operation.op for operation in operations] == [each["op"] for each in raw]
-
-
-MESSAGE = {"session": "s", "attempt": 7, "ops": [{"n": 3, "op": "s-3", "building_id": "b1", "label": "positive"}]}
+NEXT = {"n": 3, "op": "s-3", "next": True, "queue": "q-1"}
+LABEL = {"n": 4, "op": "s-4", "building_id": "b1", "label": "positive"}
 
 
 @pytest.fixture
 def session_state(monkeypatch: pytest.MonkeyPatch) -> dict:
-    state: dict = {"view": {"operations": MESSAGE}}
+    state: dict = {"view": {"operations": {"session": "s", "attempt": 7, "ops": [NEXT]}}}
     monkeypatch.setattr(damage_view.st, "session_state", state)
     return state
 
 
-def test_what_was_stored_is_acknowledged(session_state: dict) -> None:
-    stored = []
-    damage_view._store("view", stored.extend)
-    assert [operation.op for operation in stored] == ["s-3"]
+@pytest.mark.parametrize(
+    ("ops", "asked", "n"),
+    [
+        ([NEXT], ["q-1"], 3),
+        ([], [], 0),  # asks for a run of the page alone
+        ([NEXT, LABEL, {**NEXT, "n": 5}], ["q-1"], 3),
+        ([LABEL], [], 0),
+        ("x", [], 0),
+        ([1, None], [], 0),
+    ],
+)
+def test_the_page_takes_what_is_asked_of_it_and_acknowledges_no_label(
+    session_state: dict, ops: object, asked: list[str], n: int
+) -> None:
+    session_state["view"]["operations"]["ops"] = ops
+    queues: list[str] = []
+    damage_view._take_message("view", queues.append)
     answer = damage_view._answer("view")
-    assert (answer["ack"], answer["problem"]) == ({"session": "s", "n": 3, "attempt": 7}, None)
+    assert queues == asked
+    assert (answer["ack"], answer["problem"]) == ({"session": "s", "n": n, "attempt": 7}, None)
 
 
-def test_a_message_without_operations_runs_the_page_and_touches_no_project(session_state: dict) -> None:
-    def fail(operations: object) -> None:
-        raise PuGeoError("Somebody else holds the file.", "Wait.")
-
-    session_state["view"] = {"operations": {"session": "s", "attempt": 8, "ops": []}}
-    damage_view._store("view", fail)
-    answer = damage_view._answer("view")
-    assert (answer["ack"], answer["problem"]) == ({"session": "s", "n": 0, "attempt": 8}, None)
+def test_a_view_without_a_queue_acknowledges_all_the_same(session_state: dict) -> None:
+    damage_view._take_message("view", None)
+    assert damage_view._answer("view")["ack"]["n"] == 3
 
 
 def test_a_restarted_server_has_another_name(session_state: dict) -> None:
@@ -201,12 +114,12 @@ def test_a_restarted_server_has_another_name(session_state: dict) -> None:
 @pytest.mark.parametrize(
     "error", [PuGeoError("It broke.", "Mend it."), sqlite3.OperationalError("It broke."), OSError("It broke.")]
 )
-def test_what_was_not_stored_is_not_acknowledged_and_the_browser_hears_why(session_state: dict, error: Exception) -> None:
-    def fail(operations: object) -> None:
+def test_what_failed_is_not_acknowledged_and_the_browser_gets_the_reason(session_state: dict, error: Exception) -> None:
+    def fail(queue: str) -> None:
         raise error
 
-    damage_view._store("view", lambda operations: None)
-    damage_view._store("view", fail)
+    damage_view._take_message("view", lambda queue: None)
+    damage_view._take_message("view", fail)
     answer = damage_view._answer("view")
     assert answer["ack"] is None
     assert "It broke." in answer["problem"]

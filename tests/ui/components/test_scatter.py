@@ -9,8 +9,7 @@ from pu_geo.services.explore import exploring
 from pu_geo.services.explore.coloring import Coloring
 from pu_geo.services.project import projects
 from pu_geo.ui.components import scatter
-from pu_geo.ui.components.places import decode_places, encode_places
-from pu_geo.ui.components.scatter import Scatter, encode_scatter, read_selection
+from pu_geo.ui.components.scatter import Scatter, decode_places, encode_places, encode_scatter, read_selection
 
 POSITIONS = {f"b{i}": i for i in range(100)}
 

@@ -19,16 +19,16 @@ SCRIPT = """
 from pathlib import Path
 from pu_geo import jobs
 from pu_geo.project.layout import Layout
-from pu_geo.ui import live_panel
+from pu_geo.ui.train import live_panel
 layout = Layout(Path({folder!r}))
 live_panel.body(layout, jobs.view(jobs.folder_of(layout, {job!r})))
 """
 FIELD = """
 import streamlit as st
-from pu_geo.services import training
-from pu_geo.ui import live_panel
+from pu_geo.services.train import training
+from pu_geo.ui.train import method_cards
 card = next(card for cards in training.cards_by_group().values() for card in cards if card.name == "ncpu")
-st.text(str(live_panel.hold_out_field(card, {n_positive})))
+st.text(str(method_cards._hold_out_field(card, {n_positive})))
 """
 ALARM = {"name": "calls_all", "seen": "97% score *0.5*", "meaning": "it may call all", "advice": "Look at [them](http://x)."}
 HELD = {"n_held_out": 15, "recall": 0.8, "criterion": 1.6, "criterion_low": 0.9, "criterion_high": 2.2}

@@ -14,7 +14,7 @@ from pu_geo.project.layout import Layout
 SCRIPT = """
 from pathlib import Path
 from pu_geo.project.layout import Layout
-from pu_geo.ui import model_panel
+from pu_geo.ui.train import model_panel
 model_panel.draw(Layout(Path({folder!r})))
 """
 
