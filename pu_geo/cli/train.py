@@ -32,12 +32,7 @@ from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import projects
-from pu_geo.services.train import (
-    comparing,
-    models,
-    run_card,
-    training,
-)
+from pu_geo.services.train import comparing, models, run_card, training
 
 if TYPE_CHECKING:
     from pu_geo.tasks.train.tables import Table
