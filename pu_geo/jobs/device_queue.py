@@ -31,13 +31,7 @@ _TICKET = re.compile(r"(\d{9})-[0-9a-f]{8}\.ticket")
 
 @dataclass(frozen=True)
 class QueueEntry:
-    """A place in the line.
-
-    Attributes:
-        number: lower numbers came first.
-        folder: of the job that holds it.
-        path: of the ticket.
-    """
+    """A place in the line: lower numbers came first. `folder` is that of the job that holds the ticket `path`."""
 
     number: int
     folder: Path
@@ -45,19 +39,17 @@ class QueueEntry:
 
     @property
     def project(self) -> Path:
-        """Folder of the project that the job belongs to."""
         return self.folder.parent.parent
 
     @property
     def words(self) -> str:
-        """Name the job for people."""
         spec = json.loads((self.folder / "spec.json").read_text(encoding="utf-8"))
         what = " ".join(str(word) for word in (spec["task"], spec["args"].get("method")) if word)
         return f"{what} (job {self.folder.name} of {self.project.name})"
 
 
 def device_folder() -> Path:
-    """Return where the tickets for this machine's device lie; machines that share a home, and GPUs chosen by hand, differ."""
+    """Return the folder of this machine's tickets; machines that share a home, and GPUs chosen by hand, differ."""
     device = f"{socket.gethostname()}-{os.environ.get(_GPUS_VARIABLE, '')}"
     return home() / ".devices" / re.sub(r"[^A-Za-z0-9.-]", "_", device).strip("-")
 

@@ -83,9 +83,7 @@ def _of_chips(layout: Layout, chip_set: str | None, stamp: str) -> ImageQuality:
     is_misaligned = np.array([building in failed for building in ids], dtype=np.bool_)
     likeliest = assessability.candidates(facts, is_misaligned)
     return ImageQuality(
-        assessability.by_building(ids, assessability.reasons(facts)),
-        assessability.by_building(ids, likeliest),
-        name,
+        assessability.by_building(ids, assessability.reasons(facts)), assessability.by_building(ids, likeliest), name
     )
 
 

@@ -25,13 +25,7 @@ OTHER_MAKERS = {"ranker": "Instant ranker", "ensemble": "Average of ranks"}
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What a training would see right now.
-
-    Attributes:
-        n_positive: positives, those included that would be held out.
-        n_chips: of the newest chip set; 0 before there is one.
-        n_held_out: of these, how many `proposed_hold_out` proposes not to learn from.
-    """
+    """What a training would learn from right now; `n_chips` are 0 before there is a chip set, `n_held_out` is proposed."""
 
     n_positive: int
     n_unlabeled: int
