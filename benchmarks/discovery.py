@@ -119,10 +119,10 @@ def groupings(setting: Setting, data: PUData, draw: int) -> Iterator[tuple[str, 
     """Group all chips in every way; a way that hangs on a seed comes three times."""
     k, seeds = setting.n_classes, [N_SEEDS * draw + i for i in range(N_SEEDS)]
     assert isinstance(data.inputs, FeatureViews)
-    seen = consensus_clusters.as_seen(data.inputs)
-    yield "k-means", [consensus_clusters.sort(seen, k, torch.Generator().manual_seed(seed)) for seed in seeds]
+    seen = consensus_clusters.principal_axes(data.inputs)
+    yield "k-means", [consensus_clusters.sort_into_groups(seen, k, torch.Generator().manual_seed(seed)) for seed in seeds]
     settings = catalog.settings_for("ncl", "quick", {"n_new": k})
-    found = consensus_clusters.find(data, settings, [Run(torch.device("cpu"), seed) for seed in seeds])
+    found = consensus_clusters.find_consensus(data, settings, [Run(torch.device("cpu"), seed) for seed in seeds])
     for way, sortings in found.alone.items():
         yield f"ncl, {way}", list(sortings)
     yield "ncl, three", [found.groups]

@@ -71,7 +71,7 @@ def discover(
     ]
     features = inputs.data(job.layout, settings, None).inputs
     data = PUData(features, known.classes > NOT_DAMAGED, inputs.pu.is_excluded, known.classes, known.names)
-    found = consensus_clusters.find(data, settings, trainings)
+    found = consensus_clusters.find_consensus(data, settings, trainings)
     job.report(TRAINED[1], "comparing the trainings")
     facts: dict[str, Any] = {
         "discovery": discoveries.new_id(), "made_at": now(), "chip_set": inputs.chip_set, "at_event": inputs.pu.at_event,
@@ -84,7 +84,7 @@ def discover(
 
 
 def _finish(
-    job: Job, inputs: RunInputs, known: Known, found: consensus_clusters.Kinds, facts: dict[str, Any], began: float
+    job: Job, inputs: RunInputs, known: Known, found: consensus_clusters.ConsensusClusters, facts: dict[str, Any], began: float
 ) -> dict[str, object]:  # fmt: skip
     """Store the groups with their stability and central buildings; return the result of the job."""
     pu, rows = inputs.pu, np.flatnonzero(~inputs.pu.is_excluded)
@@ -159,7 +159,7 @@ def _suggested(inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: i
             "Add footprints of the whole area on the Imagery page.",
             kind="unlabeled",
         )
-    features = consensus_clusters.as_seen(FeatureViews(inputs.views))[rows]
+    features = consensus_clusters.principal_axes(FeatureViews(inputs.views))[rows]
     return suggested_number(features, candidates, torch.Generator().manual_seed(seed))
 
 
