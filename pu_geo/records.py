@@ -17,10 +17,8 @@ Reason = Literal["", "cloud", "outside_image", "nodata", "misaligned", "no_build
 REASONS: tuple[Reason, ...] = ("", "cloud", "outside_image", "nodata", "misaligned", "no_building", "unclear")
 Shown = Literal["", "exploit", "explore", "audit"]
 SHOWN: tuple[Shown, ...] = ("", "exploit", "explore", "audit")
-MAX_NAME = 200
-"""Characters of an analyst's name, and of an operation's id, act and screen."""
-MAX_COMMENT, MAX_TYPES, MAX_TYPE = 500, 20, 60
-"""Characters of a comment, damage types of an answer, and characters of each."""
+MAX_NAME = 200  # characters of an analyst's name, and of an operation's id, act and screen
+MAX_COMMENT, MAX_TYPES, MAX_TYPE = 500, 20, 60  # characters of a comment, damage types of an answer, and characters of each
 Affine6 = tuple[float, float, float, float, float, float]
 BandTriple = tuple[int, int, int]
 

@@ -104,10 +104,7 @@ def last_decision(db: sqlite3.Connection) -> int:
 
 def entries(db: sqlite3.Connection, kind: str, name: str) -> list[Decision]:
     """Return all that was ever decided under a name, newest first; the facts of an entry that took it away are None."""
-    rows = db.execute(
-        f"SELECT {_COLUMNS} FROM decision WHERE kind = ? AND name = ? ORDER BY decision DESC",
-        (kind, name),
-    )
+    rows = db.execute(f"SELECT {_COLUMNS} FROM decision WHERE kind = ? AND name = ? ORDER BY decision DESC", (kind, name))
     return list(map(_decision, rows))
 
 

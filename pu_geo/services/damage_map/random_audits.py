@@ -98,14 +98,7 @@ def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
             f"An audit of {n} checks was asked for; {n_open:,} buildings have no answer yet.",
             f"Choose between 1 and {n_open:,}." if n_open else "Every building is answered; there is nothing to estimate.",
         )
-    return _begin(
-        layout,
-        "audit",
-        facts.run_id,
-        analyst,
-        audit.design(scores, is_known, n=n, seed=_seed()),
-        facts.chip_set,
-    )
+    return _begin(layout, "audit", facts.run_id, analyst, audit.design(scores, is_known, n=n, seed=_seed()), facts.chip_set)
 
 
 def _seed() -> int:
