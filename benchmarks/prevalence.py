@@ -49,8 +49,8 @@ def made_with(method: str) -> str:
 def views_of(chips: NDArray[np.uint8], one: EventSet, seed: int) -> NDArray[np.float16]:
     """Make features as a project does, float16 [V, N, D]."""
     settings = rcf.RcfSettings()
-    bank = rcf.fit_rcf(chips, settings.n_filters, torch.Generator().manual_seed(seed))
-    return rcf.extract_views(chips, bank, settings.n_views, seed=seed, device=_CPU, augmentation=one.augmentation)
+    bank = rcf.RcfBank.fit(chips, torch.Generator().manual_seed(seed))
+    return bank.transform(chips, settings.n_views, seed=seed, device=_CPU, augmentation=one.augmentation)
 
 
 def scored(

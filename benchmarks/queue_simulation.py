@@ -101,8 +101,8 @@ def small(jpeg: bytes) -> NDArray[np.uint8]:
 
 def described(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Features of the chips as cut, float32 [N, 512]."""
-    bank = rcf.fit_rcf(pictures, N_FILTERS, torch.Generator().manual_seed(0))
-    return rcf.extract_views(pictures, bank, 1, seed=0, device=torch.device("cpu"))[0].astype(np.float32)
+    bank = rcf.RcfBank.fit(pictures, torch.Generator().manual_seed(0), rcf.RcfSettings(n_filters=N_FILTERS))
+    return bank.transform(pictures, 1, seed=0, device=torch.device("cpu"))[0].astype(np.float32)
 
 
 def kept(make: Callable[[], Event]) -> Event:

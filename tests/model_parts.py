@@ -24,11 +24,11 @@ def with_chips(layout: Layout, *, seed: int = 0, n_bands: int = 6, n_filters: in
     rng = np.random.default_rng(seed)
     chips = rng.integers(60, 120, (N, n_bands, SIDE_PX, SIDE_PX)).astype(np.uint8)
     chips[:8, -3:, 3:9, 3:9] = 220
-    bank = rcf.fit_rcf(chips, n_filters, torch.Generator().manual_seed(0))
-    views = rcf.extract_views(chips, bank, N_VIEWS, seed=0, device=torch.device("cpu"))
+    bank = rcf.RcfBank.fit(chips, torch.Generator().manual_seed(0), rcf.RcfSettings(n_filters=n_filters))
+    views = bank.transform(chips, N_VIEWS, seed=0, device=torch.device("cpu"))
     ids = [f"b{i}" for i in range(N)]
     add_chips(layout, ids, bands="pre+post" if n_bands == 6 else "post", size_px=SIDE_PX, chips=chips, features=views)
-    np.savez(layout.filters("set"), allow_pickle=False, **bank.to_arrays())
+    np.savez(layout.filters("set"), allow_pickle=False, **bank.state())
     if is_clicked:
         click(layout, *ids[:6])
         click(layout, *ids[-6:], label="not_damaged")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import shapely
 from numpy.typing import NDArray
 
@@ -23,6 +24,15 @@ WKT_UTM15 = (
     'PARAMETER["latitude_of_origin",0],PARAMETER["central_meridian",-93],PARAMETER["scale_factor",0.9996],'
     'PARAMETER["false_easting",500000],PARAMETER["false_northing",0],UNIT["metre",1],AUTHORITY["EPSG","32615"]]'
 )
+
+
+def mostly_long(cases: Iterable[Any], *quick: Any) -> list[Any]:
+    """Return cases for `parametrize`, of which all but the quick ones are of the long tier."""
+    return [case if case in quick else pytest.param(*_parts(case), marks=pytest.mark.long) for case in cases]
+
+
+def _parts(case: Any) -> tuple[Any, ...]:
+    return case if isinstance(case, tuple) else (case,)
 
 
 def square_table(n: int, *, prefix: str = "b") -> FootprintTable:

@@ -50,7 +50,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "records": {"numpy"},
     "atomic_write": set(),
     "losses": {"torch"},
-    "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap", "numba"},
+    "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap"},
     "features": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
     "training": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
     "methods": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "faiss"},

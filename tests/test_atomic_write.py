@@ -14,10 +14,7 @@ import pytest
 from pu_geo.atomic_write import atomic_write
 from pu_geo.geo.export.exporters import EXPORTERS
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(os.name == "nt", reason="limits and signals of POSIX"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="limits and signals of POSIX")]
 
 MAP = """
 import os, resource, signal, sys

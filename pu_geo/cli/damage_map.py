@@ -74,7 +74,7 @@ def audit(
 ) -> None:
     """Begin the audit of a run's map, or print its figures."""
     layout = projects.find(project)
-    facts = mapping.run(layout, run)
+    facts = choices.run(layout, run)
     run_id = facts.run_id
     if action == "begin":
         n = checks or auditing.suggested_size(layout, run_id)

@@ -20,8 +20,7 @@ from pu_geo.losses import ncpu, pu_risk
 from pu_geo.methods.cards import baselines as cards
 from pu_geo.methods.linear import estimated_class_prior
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
-from pu_geo.training.batching import epochs_within, n_batches
-from pu_geo.training.data import NOT_DAMAGED, PUData, Strength, batches
+from pu_geo.training.data import NOT_DAMAGED, PUData, Strength, batches, epochs_within, n_batches
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives

@@ -32,8 +32,7 @@ from pu_geo.methods.pretraining import (
     new_trunk,
     training_span,
 )
-from pu_geo.training.batching import epochs_within, n_batches
-from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, batches
+from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, batches, epochs_within, n_batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives

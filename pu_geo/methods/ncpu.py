@@ -18,8 +18,7 @@ from pu_geo.losses import ncpu as formulas
 from pu_geo.losses import phantom
 from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
-from pu_geo.training.batching import n_batches
-from pu_geo.training.data import PUData, Strength, batches
+from pu_geo.training.data import PUData, Strength, batches, n_batches
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -263,7 +262,7 @@ def _move_pseudo_targets(memory: Memory, batch: Batch, online: Tensor, before: T
 
 
 def _variant(settings: NcpuSettings) -> formulas.Variant:
-    """Name the variant in the words of `losses`; `settings` has checked it."""
+    """Return the variant in the words of `losses`; `settings` has checked it."""
     return cast(formulas.Variant, settings.variant)
 
 

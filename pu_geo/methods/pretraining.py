@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from pu_geo.losses.contrastive import sscl_loss
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
-from pu_geo.training.batching import n_batches
-from pu_geo.training.data import PUData, Strength, batches
+from pu_geo.training.data import PUData, Strength, batches, n_batches
 from pu_geo.training.heads import Standardize, projection_head
 from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.network import ROWS_FOR_STATISTICS, FeatureExtractor
@@ -64,7 +63,7 @@ def empty_trunk(state: Mapping[str, Tensor], settings: NetworkSettings) -> Featu
 
 
 def training_span(settings: NetworkSettings) -> tuple[float, float]:
-    """Say which part of the progress bar is left for the training proper."""
+    """Return which part of the progress bar is left for the training proper."""
     return (PRETRAINING_SPAN[1], 1.0) if settings.pretrain_epochs else (0.0, 1.0)
 
 
@@ -196,7 +195,7 @@ class PairFeatureExtractor(FeatureExtractor):
 
 
 def is_pair(shape: tuple[int, ...]) -> bool:
-    """Tell chips with pre and post bands by the shape of one chip."""
+    """Return whether chips of this shape have pre and post bands."""
     return len(shape) == 3 and shape[0] == N_DATES * N_BANDS
 
 

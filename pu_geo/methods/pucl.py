@@ -18,9 +18,8 @@ from pu_geo.errors import TrainingError
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.pretraining import PairLoss, contrast, contrastive_learner, empty_trunk, new_trunk, training_span
-from pu_geo.training.batching import epochs_within, n_batches
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
-from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.training.data import FeatureViews, PUData, epochs_within, n_batches
 from pu_geo.training.heads import linear, projection_head
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -101,7 +100,7 @@ def _classified(
 
 
 def _as_it_is(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], settings: PuclSettings, run: Run) -> TrainedModel:
-    """Give the model that a training under way would end with, its classifier taught by some of the chips alone."""
+    """Return the model that a training under way would end with, its classifier taught by some of the chips alone."""
     shown = PuclNetwork(network.trunk, settings, torch.Generator())
     shown.out = network.out
     shown.to(run.device)

@@ -64,7 +64,7 @@ class FeatureViews:
     def draw(
         self, rows: NDArray[np.int64], strengths: Sequence[Strength], generator: torch.Generator, device: torch.device
     ) -> list[Tensor]:
-        """Give each chip one view per strength; "weak" is any view, "strong" ones of a chip differ while views last.
+        """Draw one view of each chip per strength; "weak" is any view, "strong" ones of a chip differ while views last.
 
         Args:
             rows: row numbers, int64 [B].
@@ -130,7 +130,7 @@ class ChipImages:
     def draw(
         self, rows: NDArray[np.int64], strengths: Sequence[Strength], generator: torch.Generator, device: torch.device
     ) -> list[Tensor]:
-        """Give each chip one view per strength; see `FeatureViews.draw`. Returns float32 [B, C, H, W] in 0..255, channels last."""
+        """Draw one view of each chip per strength; see `FeatureViews.draw`. Returns float32 [B, C, H, W] in 0..255, channels last."""
         images = self._images(rows, device)
         views = (
             images
@@ -210,3 +210,13 @@ def batches(n: int, batch_size: int, generator: torch.Generator) -> list[NDArray
     """
     order = torch.randperm(n, generator=generator)
     return [part.numpy() for part in torch.tensor_split(order, list(range(batch_size, n - 1, batch_size)))]
+
+
+def n_batches(n: int, batch_size: int) -> int:
+    """Return how many batches `batches` makes of n chips; a single one left over joins the batch before it."""
+    return len(range(batch_size, n - 1, batch_size)) + 1
+
+
+def epochs_within(epochs: int, max_steps: int, per_epoch: int) -> int:
+    """Return how many of the epochs, of so many steps each, are done within `max_steps`; at least one is."""
+    return max(1, min(epochs, max_steps // per_epoch))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from small_parts import mostly_long
 
 from pu_geo.analysis.class_prior import best_bin_share
 from pu_geo.errors import ShapeError, TrainingError
@@ -72,8 +73,7 @@ def test_bin_that_could_hold_no_damage_is_left_out() -> None:
     assert best_bin_share(positive, unlabeled) == pytest.approx(0.9, abs=1e-12)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("separation", "n_positive"), MEASURED)
+@pytest.mark.parametrize(("separation", "n_positive"), mostly_long(MEASURED, (4, 30)))
 def test_mean_estimates_are_those_that_the_module_states(separation: int, n_positive: int) -> None:
     for prior, stated in zip(PRIORS, MEASURED[separation, n_positive], strict=True):
         draws = (two_normals(seed, separation, prior, n_positive, 5000) for seed in range(200))

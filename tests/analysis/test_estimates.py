@@ -36,15 +36,6 @@ def test_share_is_repeatable_and_ignores_left_out_chips() -> None:
     assert fewer < 0.7 * share
 
 
-@pytest.mark.parametrize("l2", [0.01, 0.3, 10.0])
-def test_penalty_hardly_moves_the_estimate(l2: float) -> None:
-    draw = np.random.default_rng(1)
-    truth = draw.random(1000) < 0.4
-    features = draw.normal(size=(1000, 8)) + 2 * truth[:, None]
-    clicks = truth & (draw.random(1000) < 0.1)
-    assert estimates.elkan_noto_share(features, clicks, l2=l2) == pytest.approx(truth[~clicks].mean(), abs=0.08)
-
-
 def event(seed: int) -> tuple[np.ndarray, np.ndarray]:
     """400 buildings of which the classes overlap, 45 % damaged, 30 of them clicked, none among the last five."""
     draw = np.random.default_rng(seed)

@@ -265,15 +265,6 @@ def test_equals_the_result_worked_out_by_hand() -> None:
     assert found.oriented
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("spherical", [True, False])
-def test_finds_two_separate_groups(seed: int, spherical: bool) -> None:
-    rows, is_positive, is_damaged = two_groups(seed)
-    found = pupl(rows, is_positive, seed=seed, spherical=spherical)
-    assert (found.labels == is_damaged).mean() > 0.97
-    assert found.oriented
-
-
 def test_spherical_means_keep_unit_length_and_plain_ones_do_not() -> None:
     rows, is_positive, _ = two_groups(0, gap=0.5)
     lengths = [np.linalg.norm(pupl(rows, is_positive, seed=0, spherical=s).centroids, axis=1) for s in (True, False)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def test_jobs_verb_asks_a_training_to_pause_and_stop(
     run: Callable[..., tuple[int, str, str]], project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "PATIENCE_S", 0.1)  # nobody answers
-    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     folder, lock = jobs.create_held(project, "train", {"method": "ncpu"})
     events.append(folder, "launched")
     assert "pauses after this epoch" in run("jobs", str(project.folder), "pause", folder.name)[1]

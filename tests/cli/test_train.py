@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
 def test_a_training_without_a_method_starts_the_recommended_one(
     run: Callable[..., tuple[int, str, str]], project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     with store.connect(project) as db:
         contents.add_chip_set(db, "set", "post", 16, 20)
         labels.append(db, [LabelOp(f"{i}", f"b{i}", "positive") for i in range(8)], analyst="ann", screen="map")

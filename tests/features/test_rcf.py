@@ -26,7 +26,7 @@ def _chips(n: int = 40, bands: int = 3, size: int = 20, seed: int = 0) -> NDArra
 
 
 def _bank(chips: NDArray[np.uint8], n_filters: int = 16, seed: int = 0) -> features.RcfBank:
-    return features.fit_rcf(chips, n_filters, torch.Generator().manual_seed(seed))
+    return features.RcfBank.fit(chips, torch.Generator().manual_seed(seed), features.RcfSettings(n_filters=n_filters))
 
 
 def test_features_equal_loop_over_positions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_fast_numbers_stay_near_float32(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_features_tell_stripes_from_noise() -> None:
     chips = _chips()
-    views = features.extract_views(chips, _bank(chips), 2, seed=0, device=CPU).astype(np.float32)
+    views = _bank(chips).transform(chips, 2, seed=0, device=CPU).astype(np.float32)
     for view in views:
         plain, striped = view[:20], view[20:]
         apart = np.abs(plain.mean(0) - striped.mean(0)) / np.sqrt((plain.var(0) + striped.var(0)) / 2 + 1e-9)
@@ -67,9 +67,9 @@ def test_features_tell_stripes_from_noise() -> None:
 def test_bank_survives_being_written_as_arrays() -> None:
     chips = _chips()
     bank = _bank(chips)
-    again = features.RcfBank.from_arrays(bank.to_arrays())
-    first = features.extract_views(chips, bank, 1, seed=0, device=CPU)
-    np.testing.assert_array_equal(first, features.extract_views(chips, again, 1, seed=0, device=CPU))
+    again = features.RcfBank.from_state(bank.state())
+    first = bank.transform(chips, 1, seed=0, device=CPU)
+    np.testing.assert_array_equal(first, again.transform(chips, 1, seed=0, device=CPU))
     assert bank.n_features == 32
 
 
@@ -81,17 +81,17 @@ def test_filters_follow_the_generator() -> None:
 
 def test_flat_chips_give_finite_features() -> None:
     chips = np.full((5, 3, 16, 16), 7, np.uint8)
-    assert np.isfinite(features.extract_views(chips, _bank(chips, 4), 2, seed=0, device=CPU)).all()
+    assert np.isfinite(_bank(chips, 4).transform(chips, 2, seed=0, device=CPU)).all()
 
 
 def test_views_depend_on_seed_alone_and_go_into_out() -> None:
     chips = _chips()
     bank = _bank(chips)
     out = np.zeros((3, 40, 32), np.float16)
-    first = features.extract_views(chips, bank, 3, seed=5, device=CPU, out=out)
+    first = bank.transform(chips, 3, seed=5, device=CPU, out=out)
     assert first is out
-    np.testing.assert_array_equal(out, features.extract_views(chips, bank, 3, seed=5, device=CPU))
-    other = features.extract_views(chips, bank, 3, seed=6, device=CPU)
+    np.testing.assert_array_equal(out, bank.transform(chips, 3, seed=5, device=CPU))
+    other = bank.transform(chips, 3, seed=6, device=CPU)
     np.testing.assert_array_equal(out[0], other[0])
     assert np.abs(out[1].astype(float) - other[1]).max() > 1e-3
     assert np.abs(out[1].astype(float) - out[2]).max() > 1e-3
@@ -101,19 +101,19 @@ def test_progress_is_reported_and_cancelling_stops() -> None:
     chips = _chips()
     bank = _bank(chips)
     told: list[Mapping[str, object]] = []
-    features.extract_views(chips, bank, 1, seed=0, device=CPU, report=told.append)
+    bank.transform(chips, 1, seed=0, device=CPU, report=told.append)
     assert [told[-1]["done"], told[-1]["total"]] == [40, 40]
     with pytest.raises(JobCancelled):
-        features.extract_views(chips, bank, 1, seed=0, device=CPU, is_cancelled=lambda: True)
+        bank.transform(chips, 1, seed=0, device=CPU, is_cancelled=lambda: True)
 
 
 def test_wrong_shapes_are_refused() -> None:
     chips = _chips()
     bank = _bank(chips)
     with pytest.raises(ShapeError, match="3, H, W"):
-        features.extract_views(_chips(bands=6), bank, 1, seed=0, device=CPU)
+        bank.transform(_chips(bands=6), 1, seed=0, device=CPU)
     with pytest.raises(ShapeError, match="float16"):
-        features.extract_views(chips, bank, 1, seed=0, device=CPU, out=np.zeros((1, 3, 32), np.float16))
+        bank.transform(chips, 1, seed=0, device=CPU, out=np.zeros((1, 3, 32), np.float16))
     with pytest.raises(ShapeError, match="5 px"):
         _bank(chips[:, :, :4, :4])
 

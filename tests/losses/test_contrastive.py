@@ -104,7 +104,6 @@ def test_equals_the_naive_loop_in_float32_down_to_temperature_001(seed: int, tau
     loss = pucl_loss(z1, z2, y, temperature=tau)
     loss.backward()
     assert loss.item() == pytest.approx(loss_by_loops(z1, z2, [1] * 3 + [None] * 9, tau), rel=1e-5)
-    assert z1.grad is not None
     assert z1.grad.isfinite().all()
 
 
@@ -225,23 +224,7 @@ def test_value_and_gradient_stay_finite(kind: str, name: str, n_positive: int) -
     loss = LOSSES[name](z1, z2, torch.arange(len(z1)) < n_positive, 0.01)
     loss.backward()
     for value in (loss, z1.grad, z2.grad):
-        assert value is not None
         assert value.isfinite().all()
-
-
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("seed", range(3))
-def test_does_not_change_with_scale_view_order_or_row_order(seed: int, name: str) -> None:
-    z1, z2 = two_views(seed, 6)
-    y = torch.tensor([1, 0, 1, 0, 0, 1])
-    expected = LOSSES[name](z1, z2, y, 0.5)
-    order = torch.randperm(6, generator=torch.Generator().manual_seed(seed))
-    for changed in (
-        LOSSES[name](z1 * 7, z2 * torch.rand(6, 1, dtype=torch.float64).add(0.1), y, 0.5),
-        LOSSES[name](z2, z1, y, 0.5),
-        LOSSES[name](z1[order], z2[order], y[order], 0.5),
-    ):
-        torch.testing.assert_close(changed, expected, rtol=0, atol=1e-12)
 
 
 def test_refuses_wrong_shapes_and_settings() -> None:

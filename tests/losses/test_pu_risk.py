@@ -175,7 +175,6 @@ def test_stays_finite_and_right_at_margins_of_800(surrogate: Surrogate, labels: 
         assert value.item() == pytest.approx(exact[key].item(), abs=1e-4), key  # 240 - 232.8
         if value.requires_grad:
             value.backward()
-            assert f.grad is not None
             assert f.grad.isfinite().all()
 
 

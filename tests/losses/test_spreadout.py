@@ -67,7 +67,6 @@ def require_finite(value: Tensor, *leaves: Tensor) -> None:
     value.sum().backward()
     assert bool(value.isfinite().all())
     for leaf in leaves:
-        assert leaf.grad is not None
         assert bool(leaf.grad.isfinite().all())
         assert float(leaf.grad.abs().max()) < 1e4
 
@@ -251,22 +250,6 @@ def test_gradients_equal_finite_differences(distance: Distance) -> None:
 # --- properties ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_order_of_classes_and_length_of_rows_do_not_matter(seed: int) -> None:
-    rows, chips, classes = vectors(5, 4, seed), vectors(5, 4, seed + 9), torch.tensor([0, 1, 2, 3, 4])
-    order = torch.randperm(5, generator=torch.Generator().manual_seed(seed))
-    longer = rows * torch.linspace(0.1, 9, 5, dtype=torch.float64)[:, None]
-    losses: list[Regularizer] = [
-        partial(spreadout, margin=1.3),
-        partial(nearest_spreadout, k=2, distance="cosine"),
-        lambda w: class_contrastive_loss(chips, w, classes, margin=1.3).sum(),
-    ]
-    for loss in losses:
-        torch.testing.assert_close(loss(longer), loss(rows), rtol=0, atol=1e-12)
-    for loss in losses[:2]:
-        torch.testing.assert_close(loss(rows[order]), loss(rows), rtol=0, atol=1e-12)
-
-
 def test_neighbors_of_equal_distance_are_taken_in_class_order() -> None:
     # Class 0 has 1 and 2 at equal distance; only candidate 2 counts, and it is the second of the two.
     rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
@@ -280,7 +263,6 @@ def test_near_classes_push_each_other_under_the_euclidean_distance_only(distance
     # Two classes at angle 0.1, the pair counted twice. Cosine: 4 (1 - cos 0.1) sin 0.1; Euclid: 4 |u - v| = 8 sin 0.05.
     rows = torch.tensor([[1.0, 0.0], [math.cos(0.1), math.sin(0.1)]], dtype=torch.float64, requires_grad=True)
     nearest_spreadout(rows, k=1, distance=distance).backward()
-    assert rows.grad is not None
     assert float(rows.grad[0].norm()) == pytest.approx(push, abs=1e-6)
 
 
@@ -301,17 +283,6 @@ def test_step_lowers_crowding_keeps_unit_rows_and_its_input(distance: Distance, 
     length_error = 1e-2 if dtype == torch.bfloat16 else 1e-6
     torch.testing.assert_close(moved.norm(dim=1), torch.ones(6, dtype=dtype), rtol=0, atol=length_error)
     assert regularizer(moved) < regularizer(rows) - 0.1
-
-
-@pytest.mark.parametrize("distance", DISTANCES)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_identical_class_vectors_have_one_gradient_so_that_none_parts_them(distance: Distance, dtype: torch.dtype) -> None:
-    rows = unit_vectors(1, 4, 0).to(dtype).repeat(2, 1).requires_grad_()
-    spreadout(rows, margin=1.3, distance=distance).backward()
-    assert rows.grad is not None
-    torch.testing.assert_close(rows.grad[0], rows.grad[1], rtol=0, atol=1e-6)
-    if distance != "dot":
-        assert float(rows.grad.abs().max()) < 1e-5
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -403,7 +374,6 @@ def test_zero_vector_is_at_distance_one_and_gets_no_gradient() -> None:
     loss = spreadout(rows, margin=1.3)
     assert loss.item() == pytest.approx(2 * 0.3**2, abs=1e-6)
     loss.backward()
-    assert rows.grad is not None
     assert float(rows.grad[0].abs().max()) == 0
     parted = parted_rows(rows)
     assert not parted.requires_grad

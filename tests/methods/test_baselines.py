@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.analysis import metrics, ranker
-from pu_geo.errors import JobCancelled, TrainingError
-from pu_geo.losses import ncpu, pu_risk
+from pu_geo.errors import TrainingError
+from pu_geo.losses import pu_risk
 from pu_geo.methods import baselines, linear
 from pu_geo.methods.cards.baselines import (
     CARDS,
@@ -31,7 +31,7 @@ from pu_geo.methods.cards.baselines import (
     UpuSettings,
 )
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
-from pu_geo.training.loop import MicroBatcher, restore, snapshot
+from pu_geo.training.loop import MicroBatcher
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -96,16 +96,6 @@ def test_each_epoch_is_reported_in_plain_numbers(card: MethodCard) -> None:
         numbers = [value for name, value in event.items() if name != "stage"]
         assert all(type(value) in (int, float) and math.isfinite(value) for value in numbers)  # type: ignore[arg-type]
         assert (event["loss"] == pytest.approx(event["risk"])) != bool(more)
-
-
-@pytest.mark.parametrize("card", TRAINED, ids=lambda card: card.name)
-def test_max_steps_ends_training_after_a_whole_epoch_at_least(card: MethodCard) -> None:
-    # 180 unlabeled, or 10 undamaged, next to 16 positives in batches of 64: 4 steps an epoch, or 1
-    data, _ = made_data()
-    for max_steps, epochs in ((3, 3 if card.name == "supervised" else 1), (9, 4 if card.name == "supervised" else 2)):
-        told: list[Mapping[str, object]] = []
-        train(card, data, brief(card, max_steps=max_steps), Run(CPU, report=told.append))
-        assert [event["epoch"] for event in told] == list(range(1, epochs + 1))
 
 
 # --- batches ---------------------------------------------------------------------------------------------------------
@@ -176,15 +166,6 @@ def test_cross_entropy_by_hand() -> None:
     margin, positive = torch.tensor([0.0, 1.0, 0.0, -1.0]), torch.tensor([True, False, True, False])
     assert float(baselines.cross_entropy(margin, positive, 0.5)) == pytest.approx(0.5 * (0.6931 + 0.8133), abs=1e-4)
     assert float(baselines.cross_entropy(margin, positive, 0.2)) == pytest.approx(0.2 * 0.6931 + 0.8 * 0.8133, abs=1e-4)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_cross_entropy_weighed_by_shares_is_the_plain_mean_over_chips(seed: int) -> None:
-    draw = torch.Generator().manual_seed(seed)
-    margin, positive = torch.randn(20, generator=draw, dtype=torch.float64), torch.rand(20, generator=draw) < 0.3
-    found = baselines.cross_entropy(margin, positive, float(positive.double().mean()))
-    each = [math.log1p(math.exp(-m if p else m)) for m, p in zip(margin.tolist(), positive.tolist(), strict=True)]
-    assert float(found) == pytest.approx(sum(each) / 20, abs=1e-10)
 
 
 @pytest.mark.parametrize("is_positive", [True, False])
@@ -356,13 +337,6 @@ def test_loss_is_the_risk_and_the_weighed_noisy_pair_loss(agreement: float) -> N
     assert float(values["differentiated"].detach()) == pytest.approx(float(values["loss"]), abs=1e-5)
 
 
-def test_agreement_of_one_half_pairs_chips_of_one_predicted_class() -> None:
-    margin = torch.tensor([2.0, 0.3, -0.1, -4.0])
-    logits = torch.stack([torch.zeros(4), margin], dim=1)
-    by_similarity = ncpu.same_class_pairs(logits, variant="released", agreement=NnpuPairSettings().agreement)
-    assert torch.equal(by_similarity, ncpu.same_class_pairs(logits, variant="paper"))
-
-
 def test_pairs_teach_the_trunk_and_nothing_is_taught_to_the_target() -> None:
     settings = UpuPairSettings(**PAIRS)
     data, network, learner = pair_parts(settings)
@@ -419,23 +393,6 @@ def test_target_moves_by_its_share_before_a_step() -> None:
     assert any(not torch.equal(a, b) for a, b in zip(network.encoder.parameters(), online, strict=True))
 
 
-def test_a_snapshot_holds_all_that_a_training_goes_on_from() -> None:
-    settings = NnpuPairSettings(**PAIRS)
-    data, _, learner = pair_parts(settings)
-    pieces, ends = MicroBatcher(Run(CPU)), []
-    for _ in range(2):
-        baselines._step(learner, pieces, *drawn_views(data), settings)
-    kept = snapshot(learner)
-    for _ in range(2):
-        restore(learner, kept)
-        baselines._step(learner, pieces, *drawn_views(data), settings)
-        ends.append(snapshot(learner))
-    for part in ("network", "target"):
-        assert all(torch.equal(ends[0][part][name], ends[1][part][name]) for name in ends[0][part])
-    assert not torch.equal(ends[0]["network"]["project.3.weight"], kept["network"]["project.3.weight"])
-    assert kept["weight"] == 0.4
-
-
 def test_pairs_without_a_layer_to_teach_are_told() -> None:
     data, _ = made_data()
     run = Run(CPU)
@@ -473,13 +430,6 @@ def test_supervised_pretrains_on_all_chips_and_no_label() -> None:
         trunks.append(baselines.fit_supervised(with_views(data, views), settings, Run(CPU, report=told.append)).trunk)
     assert [event["stage"] for event in told] == (["pretraining"] + 4 * ["training"]) * 2
     assert not torch.equal(trunks[0].standardize.mean, trunks[1].standardize.mean)
-
-
-def test_supervised_without_undamaged_is_refused() -> None:
-    data, _ = made_data()
-    with pytest.raises(TrainingError, match="has 20 and 0") as caught:
-        baselines.fit_supervised(PUData(data.inputs, data.is_positive, data.is_excluded), SupervisedSettings(), Run(CPU))
-    assert "Annotate" in caught.value.hint
 
 
 # --- linear ----------------------------------------------------------------------------------------------------------
@@ -523,28 +473,6 @@ def test_logistic_regression_reaches_the_minimum_of_its_loss() -> None:
     assert float(rest.sum()) == pytest.approx(0, abs=1e-5)
     expected = (weight * nn.functional.softplus(torch.where(positive, -margin, margin))).sum() + 0.1 * slope.square().sum()
     assert loss == pytest.approx(float(expected), abs=1e-6)
-
-
-def test_linear_can_be_cancelled_while_it_fits() -> None:
-    data, _ = made_data()
-    asked: list[int] = []
-
-    def is_cancelled() -> bool:
-        asked.append(1)
-        return len(asked) == 3
-
-    with pytest.raises(JobCancelled):
-        linear.fit(data, LinearSettings(), Run(CPU, is_cancelled=is_cancelled))
-    assert len(asked) == 3
-
-
-def test_linear_reports_once() -> None:
-    data, _ = made_data()
-    told: list[Mapping[str, object]] = []
-    linear.fit(data, LinearSettings(), Run(CPU, report=told.append))
-    (event,) = told
-    assert (event["stage"], event["epoch"], event["epochs"], event["progress"]) == ("fitting", 1, 1, 1.0)
-    assert type(event["loss"]) is float
 
 
 def test_linear_looks_at_chips_through_a_backbone() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from small_parts import mostly_long
 
 from pu_geo.analysis import metrics
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
@@ -208,6 +209,17 @@ def test_looks_at_a_network_with_batch_norm_leave_no_trace(name: str, monkeypatc
     assert all(torch.equal(looked_at[key], straight[key]) for key in straight)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if "max_steps" in catalog.card(name).settings.__dataclass_fields__])
+def test_many_chips_get_fewer_epochs_but_whole_ones(name: str) -> None:
+    told: list[list[Mapping[str, Any]]] = [[], []]
+    for events, max_steps in zip(told, (1, 10_000), strict=True):
+        fit(name, made_up()[0], settings=short(name, max_steps=max_steps), report=events.append)
+    few, all_of_them = told
+    assert 1 <= len(few) < len(all_of_them) == 12
+    assert [event["epoch"] for event in few] == list(range(1, len(few) + 1))
+    assert (few[-1]["epochs"], few[-1]["progress"]) == (len(few), pytest.approx(1))
+
+
 @every_method
 def test_cancelling_stops_within_a_batch(name: str) -> None:
     asked: list[int] = []
@@ -222,7 +234,7 @@ def test_cancelling_stops_within_a_batch(name: str) -> None:
 
 
 @every_method
-@pytest.mark.parametrize("killed_at", [7, 23])
+@pytest.mark.parametrize("killed_at", mostly_long([7, 23], 23))
 def test_a_training_that_was_killed_goes_on_bit_equal(
     name: str, killed_at: int, trained: dict[str, TrainedModel], tmp_path: Path
 ) -> None:

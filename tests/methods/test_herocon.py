@@ -20,7 +20,6 @@ from pu_geo.methods import herocon
 from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.pretraining import PairFeatureExtractor, mean_of_present, missing_dates
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
-from pu_geo.training.loop import restore, snapshot
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -151,15 +150,6 @@ def test_kinds_that_nobody_clicked_get_no_say() -> None:
     model = fit(PUData(data.inputs, known >= 1, data.is_excluded, known, NAMES), replace(SMALL, epochs=1))
     assert model.findings["kinds"] == ("wall",)
     assert model.network.kinds.tolist() == [2]
-
-
-def test_many_chips_get_fewer_epochs_but_at_least_one() -> None:
-    # 208 unlabeled chips in batches of 64 are 4 steps an epoch.
-    data, _ = made_views()
-    for max_steps, epochs in ((9, 2), (1, 1)):
-        told: list[Mapping[str, object]] = []
-        fit(data, replace(SMALL, max_steps=max_steps), report=told.append)
-        assert [event["epoch"] for event in told] == list(range(1, epochs + 1))
 
 
 def test_refuses_data_without_views_positives_or_unlabeled() -> None:
@@ -335,30 +325,6 @@ def test_every_step_sees_the_labeled_chips() -> None:
     assert len(set(drawn)) > 1
 
 
-def test_a_training_goes_on_from_a_snapshot_to_the_same_bits() -> None:
-    data, _ = made_views()
-    run = Run(CPU, 0)
-    learner = herocon._new_learner(data, np.arange(240), np.array([1, 2]), SMALL, run, 8)
-    pieces = herocon.MicroBatcher(run)
-
-    def step(number: int) -> None:
-        rows = np.arange(240)
-        batch = herocon._draw(data, rows, data.classes, learner.network, SMALL, run.generator(4, number))
-        herocon._step(learner, pieces, batch, SMALL)
-
-    for number in range(3):
-        step(number)
-    saved = snapshot(learner)
-    ends = []
-    for _ in range(2):
-        restore(learner, saved)
-        for number in range(3, 6):
-            step(number)
-        ends.append({name: tensor.clone() for name, tensor in learner.network.state_dict().items()})
-    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
-    assert not torch.equal(ends[0]["out.weight"], saved["network"]["out.weight"])
-
-
 # --- two dates, of which one may be missing -------------------------------------------------------------------------
 
 
@@ -388,35 +354,6 @@ def test_what_a_missing_date_holds_changes_no_loss_and_no_gradient() -> None:
     plain, wild = gradients(network, batch), gradients(network, spoiled)
     assert all(torch.equal(plain[name], wild[name]) for name in plain)
     assert all(torch.isfinite(each).all() for each in wild.values())
-
-
-@torch.no_grad()
-def test_missing_date_of_one_chip_leaves_the_terms_of_the_others_alone() -> None:
-    # In evaluation mode chips meet in the losses only. Cross entropy and Eq. 5 of the others, worked out without chip 0's
-    # pre view: it is no negative, and chip 0 no anchor.
-    network, batch = made_batch()
-    network.eval()
-    views = network.views(batch.inputs, batch.is_missing)
-    mapped = network.mapping(views)
-    pre, post = (torch.nn.functional.normalize(each, dim=1) for each in views)
-    h_pre, h_post = (torch.nn.functional.normalize(each, dim=1) for each in mapped)
-    gone = batch.is_missing[0].tolist()
-    terms = []
-    for i in range(len(gone)):
-        if gone[i]:
-            continue
-        pushed = 0.0
-        for k in range(len(gone)):
-            for there, other, h_other in ((not gone[k], pre, h_pre), (True, post, h_post)):
-                if k != i and there:
-                    weight = (math.exp(1 - pre[i] @ h_other[k]) + math.exp(1 - other[k] @ h_pre[i])) / 2
-                    pushed += weight * math.exp(pre[i] @ other[k])
-        pulled = math.exp(pre[i] @ post[i])
-        terms.append(-math.log(pulled / (pulled + pushed)))
-    assert 0 < sum(gone) < len(gone)
-    assert float(herocon.losses(network, batch, CHIPS)["loss_unsupervised"]) == pytest.approx(np.mean(terms), rel=1e-5)
-    alone = network.kind_logits(views[:, 1:2], batch.is_missing[:, 1:2])
-    torch.testing.assert_close(network.kind_logits(views, batch.is_missing)[1:2], alone)
 
 
 def test_missing_dates_stay_out_of_the_backbone() -> None:
@@ -480,19 +417,6 @@ def test_pieces_make_the_step_that_the_whole_batch_makes() -> None:
         assert told["loss"] == pytest.approx(told["loss_cls"])
         found.append((torch.tensor(told["loss_cls"]), learner.network.out.weight.detach()))
     torch.testing.assert_close(found[0], found[1])
-
-
-def test_part_of_a_batch_keeps_what_belongs_together() -> None:
-    _, batch = made_batch()
-    part = batch.part(slice(4, 9))
-    for found, whole in (
-        (part.inputs[0], batch.inputs[0]),
-        (part.is_missing.T, batch.is_missing.T),
-        (part.labels, batch.labels),
-        (part.is_labeled, batch.is_labeled),
-        (part.weights, batch.weights),
-    ):
-        assert torch.equal(found, whole[4:9])
 
 
 def test_a_chip_without_its_pre_image_is_embedded_and_judged_by_its_post_image() -> None:

@@ -75,8 +75,7 @@ def test_training_cut_short_equals_one_planned_that_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_steps", "expected"),
-    [(10_000, (60, 5)), (240, (60, 5)), (239, (59, 5)), (47, (11, 2)), (15, (5, 1)), (1, (5, 1))],
+    ("max_steps", "expected"), [(10_000, (60, 5)), (240, (60, 5)), (239, (59, 5)), (47, (11, 2)), (15, (5, 1)), (1, (5, 1))]
 )
 def test_warmup_shrinks_with_a_training_cut_short(max_steps: int, expected: tuple[int, int]) -> None:
     settings = NcpuSettings(epochs=60, warmup_epochs=5, batch_size=64, max_steps=max_steps)

@@ -92,7 +92,6 @@ def test_weights_gradients_and_checkpoints_stay_float32_and_finite(
     assert seen
     assert set(seen) == {(torch.float32, True)}
     found = kept.newest("training")
-    assert found is not None
     numbers = [tensor for tensor in tensors_in(found[1]) if tensor.is_floating_point()]
     assert {tensor.dtype for tensor in [*numbers, *model.state().values()] if tensor.is_floating_point()} == {torch.float32}
     assert all(bool(tensor.isfinite().all()) for tensor in numbers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,7 @@ def test_a_training_that_can_go_on_is_shown_whatever_came_after(project: Layout)
 
 
 def test_a_dismissed_job_is_gone_and_starting_over_makes_a_new_one(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     folder = job_with(project, EPOCH)
     app = show(project)
     app.button(key=f"start-over-{folder.name}").click().run()

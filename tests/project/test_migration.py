@@ -255,7 +255,6 @@ def test_many_who_open_an_old_project_at_once_migrate_it_once(old: Layout) -> No
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) for _ in range(8)
     ]
     for opener in openers:
-        assert opener.stdin is not None
         opener.stdin.write("go\n")
         opener.stdin.flush()
     assert [opener.communicate(timeout=60)[0].strip() for opener in openers] == ["6 ok"] * 8

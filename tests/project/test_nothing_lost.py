@@ -94,8 +94,6 @@ def test_acknowledged_clicks_survive_a_kill(project: Layout) -> None:
                 print(labels.append(db, [op], analyst="ann", screen="map")[0].op, flush=True)
     """
     process = start(script, str(project.folder))
-    assert process.stdout is not None
-    assert process.stderr is not None
     told = [process.stdout.readline().strip() for _ in range(40)]
     process.kill()
     told += process.stdout.read().split()

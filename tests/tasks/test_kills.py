@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_parts import add_chips, click, small_project
+from small_parts import add_chips, click, mostly_long, small_project
 from tasks import kill_driver
 
 from pu_geo import jobs
@@ -212,7 +212,7 @@ AT_ONCE = ("linear", "propagation")
 """Rankings that are done in an instant, in one epoch."""
 
 
-@pytest.mark.parametrize("method", catalog.METHODS)
+@pytest.mark.parametrize("method", mostly_long(catalog.METHODS, "ncpu", "linear"))
 def test_a_training_killed_again_and_again_ends_as_if_nothing_had_been(
     method: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
@@ -231,7 +231,7 @@ def test_a_training_killed_again_and_again_ends_as_if_nothing_had_been(
     assert n_runs(clicked) == n_before + 1
 
 
-@pytest.mark.parametrize("method", ["ncpu", "pucl"])
+@pytest.mark.parametrize("method", mostly_long(["ncpu", "pucl"], "ncpu"))
 def test_a_killed_training_holds_the_same_clicks_out(method: str, tmp_path: Path, warm: None) -> None:
     layout, args = made_up(tmp_path / "event.pugeo"), {**arguments(method), "hold_out": 1}
     expected, folder = begin(layout, args), begin(layout, args, kill_at="epoch 20")
@@ -251,7 +251,7 @@ def test_a_killed_training_holds_the_same_clicks_out(method: str, tmp_path: Path
     assert [report["epoch"] for report in curve] == list(range(1, N_EPOCHS + 1))
 
 
-@pytest.mark.parametrize("method", ["ncpu", "pucl", "fedaws"])
+@pytest.mark.parametrize("method", mostly_long(["ncpu", "pucl", "fedaws"], "ncpu"))
 def test_a_training_that_pauses_does_no_epoch_twice_and_ends_as_if_it_had_not(
     method: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
@@ -265,7 +265,7 @@ def test_a_training_that_pauses_does_no_epoch_twice_and_ends_as_if_it_had_not(
     assert len(of_kind(folder, "epoch")) == N_EPOCHS
 
 
-@pytest.mark.parametrize("moment", ["model.safetensors 1", "done 1"])
+@pytest.mark.parametrize("moment", mostly_long(["model.safetensors 1", "done 1"], "done 1"))
 def test_a_run_is_stored_once_whenever_its_worker_is_killed(
     moment: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
@@ -278,7 +278,9 @@ def test_a_run_is_stored_once_whenever_its_worker_is_killed(
     assert len(list(clicked.run("any").parent.iterdir())) == n_before + 1
 
 
-@pytest.mark.parametrize("moment", ["training-previous.pt", "training-newest.pt", "epoch"])
+@pytest.mark.parametrize(
+    "moment", mostly_long(["training-previous.pt", "training-newest.pt", "epoch"], "training-newest.pt")
+)
 def test_a_kill_amid_a_checkpoint_leaves_one_to_go_on_from(
     moment: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
@@ -291,7 +293,7 @@ def test_a_kill_amid_a_checkpoint_leaves_one_to_go_on_from(
     assert of_kind(folder, "epoch")[n_before]["epoch"] >= 8, "it went further back than it had to"
 
 
-@pytest.mark.parametrize("damage", ["cut", "bit", "empty"])
+@pytest.mark.parametrize("damage", mostly_long(["cut", "bit", "empty"], "bit"))
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     damage: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
@@ -306,7 +308,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     assert [event["epoch"] for event in of_kind(folder, "epoch")][8:11] == [9, 9, 10]
 
 
-@pytest.mark.parametrize(("method", "is_fresh"), [("ncpu", True), ("pucl", False)])
+@pytest.mark.parametrize(("method", "is_fresh"), mostly_long([("ncpu", True), ("pucl", False)], ("pucl", False)))
 def test_kills_in_both_stages_of_a_training_from_chips(
     method: str, is_fresh: bool, clicked: Layout, warm: None, fresh_launcher: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,7 +326,7 @@ def test_kills_in_both_stages_of_a_training_from_chips(
     assert {stage for stage, _ in told(folder)} == {"pretraining", "training"}
 
 
-@pytest.mark.parametrize("n_written", [1, 7])
+@pytest.mark.parametrize("n_written", mostly_long([1, 7], 7))
 def test_a_checkpoint_that_does_not_fit_ends_the_job_in_words(
     n_written: int, clicked: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,7 +373,7 @@ def on_small_disk(small_disk: Path) -> Iterator[Layout]:
 FULL = ["started 1", "training-newest.pt 5", "epoch 9", "model.safetensors 1", "scores.npy 1", "manifest.json 1"]
 
 
-@pytest.mark.parametrize("moment", FULL)
+@pytest.mark.parametrize("moment", mostly_long(FULL, "epoch 9"))
 def test_a_job_on_a_full_disk_says_so_and_goes_on_once_there_is_room(
     moment: str, on_small_disk: Layout, straight: Callable[[str], Path], clicked: Layout
 ) -> None:

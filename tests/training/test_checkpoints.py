@@ -31,7 +31,6 @@ def test_the_newest_state_comes_back(tmp_path: Path) -> None:
     checkpoints = kept(tmp_path / "new", 1.0, 2.0)
     assert value_of(checkpoints) == (2, 2.0)
     found = checkpoints.newest("training")
-    assert found is not None
     assert found[1]["rates"] == [0.1, 2.0]
     assert checkpoints.newest("pretraining") is None
 

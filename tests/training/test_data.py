@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from pu_geo.errors import ShapeError
-from pu_geo.training.batching import n_batches
-from pu_geo.training.data import ChipImages, FeatureViews, PUData, batches
+from pu_geo.training.data import ChipImages, FeatureViews, PUData, batches, n_batches
 
 CPU = torch.device("cpu")
 ROWS = np.arange(30)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, sensors
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ImageryError
-from pu_geo.features import rcf
-from pu_geo.features.bank import FEATURE_SEED
+from pu_geo.features.bank import DEFAULT_MAKER, FEATURE_SEED, MAKERS, N_VIEWS
 from pu_geo.geo import chips as geo_chips
 from pu_geo.geo.alignment.measure import metres_per_px
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
@@ -235,24 +234,21 @@ def _compute_features(
         is_visible: bool [N]; filters and statistics come from these alone (from all, where nothing is visible).
         group: int64 [N], sensor group of each building.
     """
-    settings = rcf.RcfSettings()
-    n_views = settings.n_views
     generator = torch.Generator().manual_seed(FEATURE_SEED)
     rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))
-    bank = rcf.fit_rcf(chips, settings.n_filters, generator, rows=rows)
+    bank = MAKERS[DEFAULT_MAKER].fit(chips, generator, rows=rows)
     with atomic_write(job.layout.filters(chip_set)) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **bank.to_arrays())
+        np.savez(stream, allow_pickle=False, **bank.state())
     with atomic_write(job.layout.features(chip_set)) as temporary:
-        shape = (n_views, len(chips), bank.n_features)
+        shape = (N_VIEWS, len(chips), bank.n_features)
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
-        rcf.extract_views(
+        bank.transform(
             chips,
-            bank,
-            n_views,
+            N_VIEWS,
             seed=FEATURE_SEED,
             device=best_device(),
             out=out,
-            report=job.part(0.2, 1.0, f"features of {len(chips)} chips in {n_views} views"),
+            report=job.part(0.2, 1.0, f"features of {len(chips)} chips in {N_VIEWS} views"),
             is_cancelled=job.is_cancelled,
         )
         matched = sensors.match_groups(out, group, is_visible)

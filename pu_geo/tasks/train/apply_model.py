@@ -139,8 +139,8 @@ def _views(
     shape = (restored.n_views, len(chips), bank.n_features)
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
     words = f"features of {len(chips)} chips in {restored.n_views} views, by the model's own filters"
-    rcf.extract_views(
-        chips, bank, restored.n_views, seed=restored.seed, device=best_device(), out=out,
+    bank.transform(
+        chips, restored.n_views, seed=restored.seed, device=best_device(), out=out,
         report=job.part(0.05, 0.9, words), is_cancelled=job.is_cancelled,
     )  # fmt: skip
     group = facts.get("sensor_group")
@@ -177,7 +177,7 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
 
 
 def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs) -> list[str]:
-    """Say where the scores come from, and what is other here than where the model learned."""
+    """Return, in words, where the scores come from, and what is other here than where the model learned."""
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
     is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(chips)
     where = "these same buildings" if is_same else "another set of buildings"

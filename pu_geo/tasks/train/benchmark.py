@@ -211,14 +211,14 @@ class _Draw:
         """Frozen features of 17 views of the chips learned from, and of the test chips as they are; made once."""
         if self._features is None:
             learned = np.ascontiguousarray(self.data.chips[self.rows])
-            bank = rcf.fit_rcf(learned, N_FILTERS, torch.Generator().manual_seed(self.seed))
+            bank = rcf.RcfBank.fit(learned, torch.Generator().manual_seed(self.seed), rcf.RcfSettings(n_filters=N_FILTERS))
             n_views, self._bank = rcf.RcfSettings().n_views, bank
             self._features = self._views(learned, bank, n_views), self._views(self.data.chips[self.drawn.test], bank, 1)
         return self._features
 
     def _views(self, chips: NDArray[np.uint8], bank: RcfBank, n_views: int) -> NDArray[np.float16]:
         kind = _VIEWS[self.augmentation]
-        return rcf.extract_views(chips, bank, n_views, seed=self.seed, device=self.device, augmentation=kind)
+        return bank.transform(chips, n_views, seed=self.seed, device=self.device, augmentation=kind)
 
     def ranked(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Scores of the test chips by the instant ranker, and the ones called positive: as many as are estimated."""

@@ -189,7 +189,7 @@ def _bank(
     stride, threshold = filters["step"].tolist()
     if (filters["band_std"] <= 0).any() or not 1 <= stride <= chip_shape[1] or stride != math.floor(stride) or threshold < 0:
         raise refusal(found.name, "holds filters with a step, a threshold or a spread of bands that cannot be")
-    return RcfBank.from_arrays(filters)
+    return RcfBank.from_state(filters)
 
 
 def _is_within(value: object, low: int, high: int) -> bool:

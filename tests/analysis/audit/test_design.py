@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta
+from small_parts import mostly_long
 
 from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit.bounds import DAMAGED, NOT_ASSESSABLE, OPEN, UNDAMAGED, Estimate
@@ -365,7 +365,7 @@ def test_size_needs_one_wish_and_a_chance() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_damaged", "shift"), [(57, 2.1), (500, 0.95)])
+@pytest.mark.parametrize(("n_damaged", "shift"), mostly_long([(57, 2.1), (500, 0.95)], (500, 0.95)))
 def test_bounds_hold_as_often_as_they_say(n_damaged: int, shift: float) -> None:
     n_rounds, holds, told = 400, np.zeros(3), np.zeros(3)
     for seed in range(n_rounds):
@@ -382,11 +382,3 @@ def test_bounds_hold_as_often_as_they_say(n_damaged: int, shift: float) -> None:
     # 95 % promised; three standard errors of 400 rounds are 3.3 %.
     assert (holds / told > 0.917).all(), holds / told
     assert told.min() > 100
-
-
-def test_longer_audit_is_the_same_sample_moved_on() -> None:
-    scores, truth = event()
-    sample, _ = drawn_audit(truth, scores, 100)
-    longer = replace(sample, n_drawn=250)
-    direct, answers = drawn_audit(truth, scores, 250)
-    assert audit.estimate_total(longer, answers) == audit.estimate_total(direct, answers)

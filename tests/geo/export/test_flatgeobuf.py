@@ -42,10 +42,7 @@ def test_each_node_holds_its_children(n: int) -> None:
     low = rng.random((n, 2))
     bounds = np.hstack([low, low + rng.random((n, 2)) * 0.01])
     offsets = np.arange(n) * 100
-    nodes = np.frombuffer(
-        flatgeobuf.packed_index(bounds, offsets),
-        dtype=[("box", "<f8", 4), ("offset", "<u8")],
-    )
+    nodes = np.frombuffer(flatgeobuf.packed_index(bounds, offsets), dtype=[("box", "<f8", 4), ("offset", "<u8")])
     sizes = [n]
     while len(sizes) == 1 or sizes[-1] > 1:
         sizes.append(-(-sizes[-1] // 16))

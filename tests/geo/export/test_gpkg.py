@@ -88,12 +88,10 @@ def styles(path: Path) -> dict[str, str]:
 def test_qgis_finds_a_default_style_with_a_fill_for_each_triage_value(tmp_path: Path) -> None:
     root = ElementTree.fromstring(styles(exported(tmp_path))["qml"])
     renderer = root.find("renderer-v2")
-    assert renderer is not None
     assert (renderer.get("type"), renderer.get("attr")) == ("categorizedSymbol", "triage")
     fills = {}
     for category in renderer.iter("category"):
         symbol = renderer.find(f"symbols/symbol[@name='{category.get('symbol')}']")
-        assert symbol is not None
         options = {option.get("name"): option.get("value") for option in symbol.iter("Option") if option.get("name")}
         fills[category.get("value")] = (options["color"], options["style"])
     assert list(fills) == TRIAGE
@@ -116,7 +114,6 @@ def test_styles_and_codebook_know_the_same_values() -> None:
 def test_a_confirmed_building_has_the_color_of_a_positive_on_the_annotate_screen() -> None:
     source = (REPOSITORY / "pu_geo/ui/frontend/src/colors.js").read_text(encoding="utf-8")
     colors = re.search(r"LABEL_COLORS = \[(.*?)\]", source)
-    assert colors is not None
     assert export_styles.STYLES[0].color == colors[1].split(",")[1].strip(' "')
 
 

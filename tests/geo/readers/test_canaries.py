@@ -24,6 +24,7 @@ from canaries import Server, WatchedFolder, snapshot
 from pyproj import CRS, Transformer
 from rasterio.errors import NotGeoreferencedWarning
 from rasterio.transform import Affine
+from small_parts import mostly_long
 
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.readers import in_child
@@ -426,8 +427,16 @@ def outcome(read: Callable[[], Scene | FootprintTable]) -> str:
         return refusal.kind if refusal.hint else "no hint"
 
 
+QUICK = (
+    "vrt_of_an_address", "tif_with_a_grid_elsewhere", "tif_with_side_files", "png_with_linked_labels", "link_to_a_scene_elsewhere",
+    "json_with_a_linked_crs", "kml_with_a_network_link", "gpkg_with_a_view_that_loads_code", "gpkg_with_triggers",
+    "shapefile_with_linked_parts", "zip_that_climbs", "flatgeobuf_with_a_grid", "parquet_with_a_grid", "csv_with_a_grid",
+)  # fmt: skip
+"""One of each format and trick; the others are of the long tier."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BAITS)
+@pytest.mark.parametrize("name", mostly_long(BAITS, *QUICK))
 def test_nothing_but_the_file_is_touched(
     name: str, tmp_path: Path, lures: Lures, watch: WatchedFolder, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_parts import mostly_long
 
 from benchmarks import fuzz
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo.readers import child_process, in_child
+
+QUICK = (fuzz.IN_PROCESS, 30), (fuzz.IN_CHILD, 3)
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +26,16 @@ def test_the_undamaged_files_can_all_be_read(goods: list[Path]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("suffixes", "n"), [(fuzz.IN_PROCESS, 180), (fuzz.IN_CHILD, 15)])
+@pytest.mark.parametrize(
+    ("suffixes", "n"),
+    mostly_long([(fuzz.IN_PROCESS, 30), (fuzz.IN_CHILD, 3), (fuzz.IN_PROCESS, 180), (fuzz.IN_CHILD, 15)], *QUICK),
+)
 def test_damaged_files_are_read_or_refused(goods: list[Path], tmp_path: Path, suffixes: tuple[str, ...], n: int) -> None:
     chosen = [path for path in goods if path.suffix in suffixes]
     ends, wrong = fuzz.fuzz(chosen, tmp_path, lambda number: number < n, np.random.default_rng(5))
     assert wrong == []
     assert sum(ends.values()) == n
-    assert sum(times for end, times in ends.items() if end.endswith(": read")) < 0.8 * n  # damage is noticed
+    assert sum(times for end, times in ends.items() if end.endswith(": read")) <= 0.8 * n  # damage is noticed
 
 
 def test_an_exception_of_another_kind_is_found(goods: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

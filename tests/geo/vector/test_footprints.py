@@ -73,7 +73,6 @@ def test_every_drop_and_repair_is_counted(write_json: Write) -> None:
     assert list(table.building_ids) == ["b0", "b1", "b2"]
     assert (table.n_in, table.n_repaired, table.n_dropped) == (8, 2, 5)
     assert table.dropped == {"empty": 2, "unreadable": 1, "not a polygon": 1, "outside the scenes": 1}
-    assert table.is_repaired is not None
     assert table.is_repaired.tolist() == [False, True, True]
     assert len(table.notes) == 6
     shapes = shapely.from_wkb(list(table.wkb))
@@ -90,7 +89,6 @@ def test_a_multipolygon_of_two_distant_houses_is_two_buildings_and_a_courtyard_i
     assert shapely.get_num_geometries(shapely.from_wkb(list(table.wkb))).tolist() == [1, 1, 3, 2, 1, 1]
     np.testing.assert_allclose(table.area_m2, [100, 100, 300, 200, 25, 100], rtol=2e-3)
     assert (table.n_in, table.n_repaired, table.n_dropped, table.dropped) == (4, 2, 0, {})
-    assert table.feature is not None
     assert table.feature.tolist() == [0, 0, 1, 2, 2, 3]
     assert any("2 multipolygon(s)" in note and "4 buildings" in note for note in table.notes)
 

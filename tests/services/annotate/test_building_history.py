@@ -30,7 +30,6 @@ def test_answers_come_in_their_order(layout: Layout) -> None:
     with store.connect(layout) as db:
         labels.undo(db, "u1", analyst="bob", screen="map")
     found = building_history(layout, 5)
-    assert found is not None
     assert found["building_id"] == "b5"
     assert [(one["analyst"], one["label"], one["kind"]) for one in found["events"]] == [
         ("ann", "positive", "set"), ("bob", "not_damaged", "set"), ("bob", "positive", "undo"),
@@ -40,7 +39,6 @@ def test_answers_come_in_their_order(layout: Layout) -> None:
 
 def test_it_has_each_runs_score_and_the_chips_alike(layout: Layout) -> None:
     found = building_history(layout, 5)
-    assert found is not None
     scores = np.asarray(runs.array(layout, RUN, "scores"))
     (one,) = found["runs"]
     assert one["score"] == pytest.approx(scores[5], abs=1e-4)
@@ -53,7 +51,6 @@ def test_it_has_the_round_before(layout: Layout) -> None:
     past = [PastAnswer(1, b, "damaged", "positive", "ann", "2026-01-01T00:00:00Z", 0.9, None) for b in ("b5", "b6")]
     rounds.write(layout, Round(2, "/elsewhere", past))
     found = building_history(layout, 5)
-    assert found is not None
     assert [(one["round"], one["label"]) for one in found["before"]] == [(1, "positive")]
 
 
@@ -65,6 +62,5 @@ def test_nobody_lives_outside_the_list(layout: Layout, place: int) -> None:
 def test_it_has_what_the_imagery_hides(layout: Layout) -> None:
     for place, hidden in ((0, 0.9), (5, 0.0)):
         found = building_history(layout, place)
-        assert found is not None
         reason = "nodata" if hidden else ""
         assert found["imagery"] == {"reason": reason, "candidate": reason, "post_hidden_share": hidden}

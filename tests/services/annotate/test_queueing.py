@@ -34,7 +34,6 @@ def answer(layout: Layout, *buildings: str, label: str = "positive") -> None:
 
 
 def shown(queue: queueing.StoredQueue | None) -> list[str]:
-    assert queue is not None
     return [item.building_id for item in queue.items]
 
 
@@ -50,7 +49,6 @@ def test_a_queue_stays_until_it_is_done(chipped: Layout, monkeypatch: pytest.Mon
     assert not {"b0", "b3", "b4"} & set(shown(first))  # answered, or without data
     answer(chipped, shown(first)[0])
     assert queueing.current(chipped, "ann") == first
-    assert first is not None
     second = queueing.advance(chipped, "ann", done=first.id)
     assert not set(shown(second)) & set(shown(first))
     assert queueing.advance(chipped, "ann", done=first.id) == second  # the same wish, sent again
@@ -68,7 +66,6 @@ def test_every_building_comes_once_and_then_nothing(chipped: Layout, monkeypatch
     queue = queueing.current(chipped, "ann")
     while shown(queue):
         seen += shown(queue)
-        assert queue is not None
         queue = queueing.advance(chipped, "ann", done=queue.id)
     assert sorted(seen) == sorted(set(seen))
     assert set(seen) == {f"b{i}" for i in range(N)} - {"b0", "b3", "b4"}
@@ -76,7 +73,6 @@ def test_every_building_comes_once_and_then_nothing(chipped: Layout, monkeypatch
 
 def test_random_checks_know_their_chance_and_no_other_building_has_one(chipped: Layout) -> None:
     queue = queueing.current(chipped, "ann")
-    assert queue is not None
     checks = [item for item in queue.items if item.kind == "audit"]
     assert checks
     for item in queue.items:
@@ -119,7 +115,6 @@ def in_two_scenes(layout: Layout, **facts: object) -> None:
 
 
 def whys(queue: queueing.StoredQueue | None) -> dict[str, str]:
-    assert queue is not None
     return {item.building_id: item.why for item in queue.items}
 
 
@@ -131,7 +126,6 @@ def test_a_scene_without_answers_is_asked_for_until_it_has_some(chipped: Layout,
     assert len(asked) == 1
     assert int(asked[0][1:]) >= N // 2
     answer(chipped, asked[0])  # damaged: the scene has evidence now
-    assert first is not None
     second = queueing.advance(chipped, "ann", done=first.id)
     assert not any("too few answers" in why for why in whys(second).values())
 

@@ -55,20 +55,17 @@ def test_clicks_are_stored_in_their_order_and_acknowledged(town: Layout) -> None
 def test_what_is_sent_again_is_acknowledged_again_and_stored_once(town: Layout) -> None:
     first = send(town, click(1, "b0"))
     assert send(town, click(1, "b0"), click(2, "b1")) == {"session": "s", "n": 2, "event": 2, "refused": None}
-    assert first is not None
     assert first["event"] == 1
 
 
 def test_what_can_never_be_stored_is_refused_for_good_and_the_rest_stored(town: Layout) -> None:
     answer = send(town, click(1, "nobody"), click(2, "b1"))
-    assert answer is not None
     assert (answer["n"], standing(town)) == (2, {"b1": "positive"})
     assert "1 of 2 labels were refused" in str(answer["refused"])
 
 
 def test_asking_for_the_next_queue_is_left_to_the_page(town: Layout) -> None:
     answer = send(town, {"n": 1, "op": "s-1", "next": True, "queue": "q"})
-    assert answer is not None
     assert answer["event"] == 0
 
 
@@ -121,7 +118,6 @@ def test_an_operation_that_makes_no_sense_is_refused_for_good_and_the_next_store
     town: Layout, entry: dict[str, object]
 ) -> None:
     answer = send(town, {**click(1, "b1"), **entry}, click(2, "b2"), {"n": 3, "op": 8, "undo": True})
-    assert answer is not None
     assert (answer["n"], standing(town)) == (3, {"b2": "positive"})
     assert "2 of 3 labels were refused" in str(answer["refused"])
 

@@ -40,17 +40,14 @@ def test_an_audit_of_all_tells_the_truth(mapped: tuple[Layout, NDArray[np.bool_]
     scores = np.asarray(runs.array(layout, RUN, "scores")).round(4)
     answer_audit(layout, truth, N - 2)  # two have no data
     found = auditing.view(layout, RUN)
-    assert found is not None
     n_damaged = int(truth[2:].sum())
     assert (found.total.value, found.total.low, found.total.high) == (n_damaged, n_damaged, n_damaged)
     assert found.n == N - 2
     here = auditing.at(layout, RUN, 0.3)
-    assert here is not None
     above = scores[2:] >= 0.3
     assert here.precision.value == pytest.approx((truth[2:] & above).sum() / above.sum())
     assert here.recall.value == pytest.approx((truth[2:] & above).sum() / n_damaged)
     top = auditing.at_top(layout, RUN, 20)
-    assert top is not None
     assert top.precision.value == pytest.approx(truth[2:][np.argsort(-scores[2:], kind="stable")[:20]].mean())
 
 
@@ -58,13 +55,9 @@ def test_a_part_of_it_bounds_the_truth(mapped: tuple[Layout, NDArray[np.bool_]])
     layout, truth = mapped
     answer_audit(layout, truth, 150)
     found = auditing.view(layout, RUN)
-    assert found is not None
-    assert found.total.low is not None
-    assert found.total.high is not None
     assert found.total.low <= truth[2:].sum() <= found.total.high
     assert found.total.low < found.total.high
     facts = auditing.facts(layout, RUN, 0.5)
-    assert facts is not None
     assert json.loads(json.dumps(facts))["n_answered"] == 150
     assert set(facts["bands"]) == {"high_precision", "high_recall"}
     assert len(facts["calibration"]["score"]) == len(facts["calibration"]["p_low"])
@@ -74,7 +67,6 @@ def test_few_checks_are_not_enough(mapped: tuple[Layout, NDArray[np.bool_]]) -> 
     layout, truth = mapped
     answer_audit(layout, truth, 12)
     found = auditing.view(layout, RUN)
-    assert found is not None
     assert found.total.value is None
     assert "not enough" in found.total.words
     assert found.calibration is None
@@ -91,7 +83,6 @@ def test_what_was_known_before_counts_whatever_its_score(mapped: tuple[Layout, N
     say(layout, f"b{wrong}", "not_damaged")
     answer_audit(layout, truth, N - 4)
     here = auditing.at(layout, RUN, 0.3)
-    assert here is not None
     above = scores.round(4)[2:] >= 0.3
     assert here.flagged == above.sum()  # one more, one less
     hits = (truth[2:] & above).sum() + 1
@@ -108,12 +99,9 @@ def test_a_correction_on_the_map_changes_the_estimate(mapped: tuple[Layout, NDAr
     for row in damaged[: len(damaged) // 2]:
         say(layout, f"b{row}", "not_damaged", analyst="bob")  # on the map, after the audit
     after = auditing.view(layout, RUN)
-    assert before is not None
-    assert after is not None
     assert after.done.n_answered == 60
     assert after.done.n_damaged == len(damaged) - len(damaged) // 2
     assert (after.total.value or 0) < 0.7 * (before.total.value or 0)
-    assert after.agreement is not None
     assert after.agreement.n == len(damaged) // 2
 
 
@@ -128,8 +116,6 @@ def test_a_check_that_was_cleared_and_answered_anew_is_a_check(mapped: tuple[Lay
     assert "57 more answers count once" in without.words
     say(layout, third, "positive" if truth[check.sample.rows[2]] else "not_damaged", analyst="bob")
     again = auditing.view(layout, RUN)
-    assert whole is not None
-    assert again is not None
     assert again.total == whole.total
 
 
@@ -151,18 +137,13 @@ def test_clicks_of_a_search_after_an_audit_was_left_are_no_checks(mapped: tuple[
     random_audits.end(layout, check.id)
     search_on(layout, truth)
     after = auditing.view(layout, RUN)
-    assert before is not None
-    assert after is not None
     n_damaged = int(truth[2:].sum())
     assert (before.done.state, after.done.state) == ("open", "reduced")
     assert (after.done.n_drawn, after.done.n_answered, after.done.n_counted) == (200, 80, 80)
     assert "the first 80 count" in after.done.words
-    assert after.total.low is not None
-    assert after.total.high is not None
     assert after.total.low <= n_damaged <= after.total.high
     assert after.total.value == pytest.approx(max(before.total.value or 0, n_damaged))
     facts = auditing.facts(layout, RUN, 0.5)
-    assert facts is not None
     assert (facts["state"], facts["n_counted"]) == ("reduced", 80)
 
 
@@ -237,7 +218,6 @@ def test_an_audit_that_is_opened_again_closes_the_other_one(mapped: tuple[Layout
     say_checks(layout, truth, second, 1)
     random_audits.extend(layout, first.id, 0)
     found = random_audits.open_check(layout)
-    assert found is not None
     assert found.id == first.id
     say(layout, f"b{second.sample.rows[2]}", "not_damaged", check=second)  # from a page that was left open
     assert random_audits.answered(layout, random_audits.load(layout, second.id)).n_answered == 1
@@ -292,8 +272,6 @@ def test_chances_of_what_is_left_go_down_as_the_search_finds_damage(mapped: tupl
     scores = np.asarray(runs.array(layout, RUN, "scores"), np.float64)
     search_on(layout, truth)
     after = auditing.view(layout, RUN)
-    assert after is not None
-    assert after.calibration is not None
     is_open = random_audits.answers_of(layout, "set") == OPEN
     p, low, high = (float(chances.sum()) for chances in after.calibration.at(scores[is_open]))
     n_found = int(truth[2:].sum())
@@ -309,7 +287,6 @@ def test_an_audit_that_was_left_at_once_is_void(mapped: tuple[Layout, NDArray[np
     random_audits.end(layout, check.id)
     search_on(layout, truth)
     found = auditing.view(layout, RUN)
-    assert found is not None
     assert found.done.state == "void"
     assert "is void: only 10 of 100" in found.done.words
     assert not found.total.is_enough
@@ -351,7 +328,6 @@ def test_an_audit_counts_the_confirmed_and_what_was_added_since(mapped: tuple[La
     assert (after.basis, after.n, after.n_not_covered) == ("audit", N, 3)
     assert after.confirmed == before.confirmed + 1
     assert after.total.value == pytest.approx((before.total.value or 0) + 1)
-    assert after.total.low is not None
     assert after.confirmed <= after.total.low <= truth[2:].sum() + 1
     assert "3 footprints without an answer are not in it" in after.words
 
@@ -431,7 +407,6 @@ def test_more_checks_are_the_same_sample(mapped: tuple[Layout, NDArray[np.bool_]
     longer = random_audits.extend(layout, check.id, 30)
     np.testing.assert_array_equal(longer.sample.rows, check.sample.rows)
     found = auditing.view(layout, RUN)
-    assert found is not None
     assert (found.done.n_drawn, found.done.n_answered) == (70, 40)
 
 
@@ -443,7 +418,6 @@ def test_a_wish_finds_its_threshold(mapped: tuple[Layout, NDArray[np.bool_]]) ->
     choice = auditing.choose(found, recall=0.8)
     assert choice.assured is not None
     here = auditing.at(layout, RUN, choice.assured)
-    assert here is not None
     assert (here.recall.value or 0) >= 0.8
 
 

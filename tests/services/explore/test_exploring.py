@@ -71,8 +71,6 @@ def test_no_numbers_of_a_run_that_is_not_there(explored: Layout) -> None:
 
 def test_clusters_are_colored_by_row_of_the_run(explored: Layout) -> None:
     found = coloring.coloring(explored, RUN, "cluster")
-    assert found is not None
-    assert found.values is not None
     assert np.isnan(found.values[:3]).all()
     assert np.array_equal(found.values[3:], (np.arange(len(KNOWN)) % 2)[::-1])
     assert found.names[1] == "of the positives"
@@ -87,27 +85,21 @@ def test_attributes_areas_and_sizes_are_offered_and_types_once_there_are_some(ex
         decisions.decide(db, "op-2", "damage_type", "Flooded", {"building_ids": ["b5"]}, analyst="ann")
     assert {"type", "area:adm2"} <= set(coloring.choices(explored))
     west = coloring.coloring(explored, RUN, "area:adm2")
-    assert west is not None
     assert west.values is not None
     assert west.names == ["West"]
     assert np.isnan(west.values).tolist() == [16 * i + 4 > 100 for i in range(20)], "middles of the squares lie every 16 m"
     types = coloring.coloring(explored, RUN, "type")
-    assert types is not None
-    assert types.values is not None
     assert types.names == ["Burnt", "Flooded"]
     assert types.values[[4, 5]].tolist() == [0, 1], "of two types the newer one"
     with store.connect(explored) as db:
         labels.append(db, [LabelOp("whole", "b5", "not_damaged")], analyst="ann", screen="map")
     judged = coloring.coloring(explored, RUN, "type")
-    assert judged is not None
-    assert judged.values is not None
     assert judged.values[4] == 0
     assert np.isnan(judged.values[5]), "what people called undamaged has no type of damage"
     assert judged.v != types.v
     with store.connect(explored) as db:
         decisions.decide(db, "op-3", "damage_type", "Flooded", None, analyst="ann")
     after = coloring.coloring(explored, RUN, "type")
-    assert after is not None
     assert after.names == ["Burnt"]
     assert after.v != types.v, "the browser asks again"
 
@@ -121,8 +113,6 @@ def test_groups_of_a_discovery_are_colored_as_people_merged_and_dropped_them(exp
         review = {"merged": [[0, 2]], "dropped": [3]}
         discoveries.decide(db, "types-1", {None: review}, analyst="ann")
     found = coloring.coloring(explored, RUN, "groups")
-    assert found is not None
-    assert found.values is not None
     assert found.names == ["Group 1", "Group 2"]
     assert found.values[:9].tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
     assert np.isnan(found.values[9:]).all()
@@ -147,8 +137,6 @@ def test_a_new_footprint_is_colored(explored: Layout) -> None:
         contents.add_footprints(db, square_table(1, prefix="new"))
         contents.add_footprints(db, square_table(22))
     after = coloring.coloring(explored, RUN, "attribute:damage")
-    assert before is not None
-    assert after is not None
     assert before.values is not None
     assert after.values is not None
     assert len(after.values) > len(before.values)
@@ -171,7 +159,6 @@ def test_many_numbers_get_a_ramp_between_percentiles(as_text: bool) -> None:
     values = [str(number) if as_text else number for number in numbers]
     found = coloring.of_values("attribute:year", "Year", [*values, None, ""], "1")
     assert found.kind == "numbers"
-    assert found.values is not None
     assert np.isnan(found.values[-2:]).all()
     assert np.array_equal(found.values[:-2], np.array(numbers, np.float32))
     assert (found.low, found.high) == (1.0, 99.0)
@@ -182,7 +169,6 @@ def test_dates_get_a_ramp_with_dates_at_its_ends() -> None:
     days = [f"2024-03-{day:02d}" for day in range(1, 31)]
     found = coloring.of_values("attribute:seen", "Seen", [*days, None], "1")
     assert found.kind == "numbers"
-    assert found.values is not None
     assert np.diff(found.values[:-1]).tolist() == [1.0] * 29
     assert found.ends == ("≤ 2024-03-01", "≥ 2024-03-30")
 

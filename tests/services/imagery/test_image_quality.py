@@ -38,7 +38,6 @@ def test_without_an_alignment_there_are_no_shifts(project: Layout) -> None:
 def test_shifts_travel_as_centimetres_and_hundredths(project: Layout) -> None:
     align(project)
     sent = image_quality.shifts_for_browser(project)
-    assert sent is not None
     assert len(sent) == 5 * N
     cm, quality = np.frombuffer(sent[: 4 * N], "<i2").reshape(N, 2), np.frombuffer(sent[4 * N :], np.uint8)
     assert cm[3].tolist() == [30, -250]

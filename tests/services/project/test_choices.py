@@ -39,7 +39,6 @@ def add_run(layout: Layout, run_id: str, method: str = "ranker", month: int = 2)
 def shown(layout: Layout) -> tuple[str, str | None]:
     """The run that is shown, which is the one on the live map, and why."""
     found = choices.chosen_run(layout)
-    assert found is not None
     with store.connect(layout) as db:
         assert runs.pinned(db) == found.run_id == runs.find(db, "chosen").run_id
     return found.run_id, choices.why_chosen(layout)

@@ -39,7 +39,6 @@ def operations(layout: Layout) -> list[str]:
 def test_copies_made_while_another_process_clicks_are_whole(project: Layout, tmp_path: Path) -> None:
     command = [sys.executable, "-c", CLICKING, str(project.folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as clicking:
-        assert clicking.stdout is not None
         found = []
         for number in range(5):
             acknowledged = int(clicking.stdout.readline())

@@ -198,10 +198,7 @@ def hostile_card(layout: Layout) -> dict[str, Any]:
         facts = {**json.loads(db.execute("SELECT facts FROM scene").fetchone()[0]), "path": f"/a/{HOSTILE.replace('/', '')}"}
         db.execute("UPDATE scene SET facts = ? WHERE scene_id = ?", (json.dumps(facts), scene.scene_id))
     change_facts(layout, warnings=[HOSTILE], settings={HOSTILE: HOSTILE}, from_model={"file": HOSTILE}, device=HOSTILE)
-    write_json(
-        layout.run(RUN) / "curve.json",
-        [{"stage": HOSTILE, "epoch": i, HOSTILE: 1.0 * i} for i in range(3)],
-    )
+    write_json(layout.run(RUN) / "curve.json", [{"stage": HOSTILE, "epoch": i, HOSTILE: 1.0 * i} for i in range(3)])
     return run_card.card(layout, RUN)
 
 

@@ -49,8 +49,6 @@ class Qgis:
         self.kinds: dict[str, str] = {}
 
     def rows(self, layout: Layout) -> dict[str, dict[str, Any]]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(f"{layout.gpkg}\n")
         self._process.stdin.flush()
         self.kinds, found = json.loads(self._process.stdout.readline())
@@ -92,7 +90,6 @@ def add_run(
 def same(qgis: Qgis, layout: Layout) -> dict[str, dict[str, Any]]:
     """Compare the view with the export of this moment, building by building; return the view."""
     chosen = choices.chosen_run(layout)
-    assert chosen is not None
     seen = qgis.rows(layout)
     exported = build_damage_map(layout, chosen.run_id, None)
     assert list(seen) == list(exported.building_ids)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shapely
+import torch
 from clustered_parts import chipped
 from model_parts import job_of, trained
 
@@ -99,8 +100,10 @@ def test_says_why_new_buildings_cannot_be_placed(layout: Layout, monkeypatch: py
     assert "2 new buildings are not shown" in str(done["note"])
     assert exploring.n_unplaced(layout, run_id) == 0  # asking again would not help
     assert exploring.placed(layout, run_id).note == done["note"]
-    other = rcf.fit_rcf(np.load(layout.chips("set"))[::-1].copy(), 8, __import__("torch").Generator().manual_seed(9))
-    np.savez(layout.filters("set"), allow_pickle=False, **other.to_arrays())
+    other = rcf.RcfBank.fit(
+        np.load(layout.chips("set"))[::-1].copy(), torch.Generator().manual_seed(9), rcf.RcfSettings(n_filters=8)
+    )
+    np.savez(layout.filters("set"), allow_pickle=False, **other.state())
     with_same = np.load(layout.chips("newer"))
     write_array(layout.chips("newer"), np.concatenate([np.load(layout.chips("set")), np.load(layout.chips("set"))[:2]]))
     assert len(with_same) == 22

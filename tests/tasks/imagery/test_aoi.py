@@ -47,7 +47,6 @@ def test_a_file_of_two_polygons_becomes_one_area_and_footprints_stay(job: Job, t
     assert n_footprints(job) == 20
     with store.connect(job.layout) as db:
         stands = aoi.current(db)
-    assert stands is not None
     assert shapely.get_num_geometries(shapely.from_wkb(stands.wkb)) == 2
 
 
@@ -87,7 +86,6 @@ def test_a_bad_area_leaves_the_one_before(job: Job, tmp_path: Path) -> None:
             add_aoi(job, **bad)
     with store.connect(job.layout) as db:
         stands = aoi.current(db)
-    assert stands is not None
     assert stands.source == WEST
 
 

@@ -63,13 +63,11 @@ def test_the_next_round_carries_answers_to_be_confirmed(first: Layout, event: Pa
     assert list(new.wkb) == list(old.wkb)
     assert [(area.wkb, area.source) for area in areas if area] == [(old.wkb[0], "one house")] * 2
     queue = queueing.current(second, "bob")
-    assert queue is not None
     told = [(item.building_id, item.why) for item in queue.items[:6]]
     assert {building for building, _ in told} == set(old.building_ids[:6])
     assert [why.split()[0] for _, why in told] == ["damaged"] * 4 + ["not"] * 2
     assert not {item.building_id for item in queue.items[6:]} & set(old.building_ids[:6])
     after = queueing.advance(second, "bob", done=queue.id)
-    assert after is not None
     assert not any("round 1" in item.why for item in after.items)  # shown once
 
 

@@ -128,7 +128,6 @@ def test_unknown_methods_and_settings_are_refused_before_files_are_read(made_up_
 
 def test_places_are_set_aside_alike_for_every_seed() -> None:
     data = easy(places=True)
-    assert data.place is not None
     setting = tables.Setting("x", ("damage",), False, 10)
     first, second = (tables.split(data, setting, seed) for seed in (0, 1))
     np.testing.assert_array_equal(first.test, second.test)

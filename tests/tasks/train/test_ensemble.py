@@ -171,7 +171,6 @@ def test_the_rest_of_the_product_copes_with_it(layout: Layout, tmp_path: Path) -
     called = (array(layout, facts.run_id, "scores")[6:14] >= facts.threshold).sum()  # b14 to b19 are not damaged
     assert mapping.at_threshold(layout, facts.run_id, facts.threshold).n_flagged == called
     told = building_history.building_history(layout, 3)
-    assert told is not None
     assert told["runs"][0]["method"] == "ensemble"
     assert exploring.positions(layout, facts.run_id, "PCA").shape == (N, 2)
     assert models.runs_with_model(layout) == []

@@ -96,7 +96,6 @@ def test_a_run_keeps_its_held_out_clicks_its_judgement_and_its_curve(project: La
     scores = np.asarray(runs.array(layout, run_id, "scores"))
     assert len(scores) == 20
     judged = facts.judgement
-    assert judged is not None
     assert set(judged) == {"n_held_out", "recall", "share_called", "criterion", "low", "high", "threshold"}
     assert (judged["n_held_out"], judged["criterion"]) == (4, None)
     assert judged["recall"] == (scores[rows] >= facts.threshold).mean()
@@ -262,11 +261,9 @@ def test_the_run_the_live_look_and_a_comparison_judge_it_alike(project: Layout) 
     outcome = Outcome("ncpu", "quick", scores, embeddings, "pu_probability", threshold, share, held_out=held_out)
     one, two = (str(finish(job_of(layout, name), inputs, 0.0, outcome)["run_id"]) for name in ("one", "two"))
     judged = facts_of(layout, one).judgement
-    assert judged is not None
     assert (judged["n_held_out"], judged["recall"]) == (10, 1.0)
     assert judged["share_called"] == pytest.approx(2 / 3)  # b15, which an audit alone answered, and b16
     compared = comparing.compare(layout, one, two).sides[0].judgement
-    assert compared is not None
     assert compared.as_mapping() == judged
     told = [live[name] for name in ("recall", "criterion", "criterion_low", "criterion_high")]
     assert told == pytest.approx([judged[name] for name in ("recall", "criterion", "low", "high")], abs=1e-5)

@@ -17,7 +17,6 @@ from safetensors.numpy import load, save
 from small_parts import small_project
 
 from pu_geo.errors import ModelError, TrainingError
-from pu_geo.features import rcf
 from pu_geo.methods import catalog
 from pu_geo.project import model_files, runs, store
 from pu_geo.project.layout import Layout
@@ -65,7 +64,7 @@ def test_card_and_weights_alone_give_bit_equal_scores_on_features(method: str, c
     found = restored_from(*parts(chipped, run_id))
     assert found.bank is not None
     chips = np.load(chipped.chips("set"))
-    views = rcf.extract_views(chips, found.bank, found.n_views, seed=found.seed, device=CPU)
+    views = found.bank.transform(chips, found.n_views, seed=found.seed, device=CPU)
     np.testing.assert_array_equal(views, np.load(chipped.features("set")))
     np.testing.assert_array_equal(found.model.score(views), answers(chipped, run_id))
     np.testing.assert_array_equal(found.model.embed(views[0]), answers(chipped, run_id, "embeddings"))
@@ -144,7 +143,6 @@ def test_another_project_scores_its_buildings_by_the_model(chipped: Layout, othe
     with store.connect(other) as db:
         facts = runs.find(db, applied)
     assert facts.method == "ncpu"
-    assert facts.from_model is not None
     assert (facts.from_model["run_id"], facts.from_model["file"]) == (run_id, "m.pugeo-model.zip")
     assert "nothing was learned from the answers in this project" in facts.warnings[0]
     assert parts(other, applied) == parts(chipped, run_id)  # so it can be handed on from here
@@ -325,7 +323,6 @@ def test_filters_that_take_too_long_are_refused(
     honest: dict[str, tuple[bytes, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = restored_from(*honest["ncpu"])
-    assert made.bank is not None
     products = made.bank.filters.numel() * 3**2 * N_VIEWS  # a filter of 5 px takes 3 steps of 4 along 16 px
     monkeypatch.setattr(restored_model, "MAX_WORK", products)
     restored_from(*honest["ncpu"])
@@ -360,9 +357,7 @@ def test_damaged_files_are_refused_or_still_the_same_model(honest: dict[str, tup
     assert n_refused > 250
 
 
-def test_lies_with_a_right_sha256_end_in_a_refusal_or_in_a_model_that_works(
-    honest: dict[str, tuple[bytes, bytes]],
-) -> None:
+def test_lies_with_a_right_sha256_end_in_a_refusal_or_in_a_model_that_works(honest: dict[str, tuple[bytes, bytes]]) -> None:
     draw, n_refused = random.Random(1), 0
     for number in range(300):
         card, weights = honest[("linear", "herocon", "ncl")[number % 3]]

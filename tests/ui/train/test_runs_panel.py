@@ -122,7 +122,6 @@ def test_curves_of_both_are_in_one_figure(layout: Layout) -> None:
     app = shown(layout)
     assert not app.exception
     figure = runs_panel.curves([reports, [{**one, "stage": "warm-up"} for one in reports]])
-    assert figure is not None
     assert [list(trace.y) for trace in figure.data] == [[1.0, 0.5, 0.25], [0.1, 0.2, 0.4]]  # a warm-up is no training
     assert list(figure.data[0].x) == [0.25, 0.5, 1.0]
     assert runs_panel.curves([[], reports[:1]]) is None
@@ -131,7 +130,6 @@ def test_curves_of_both_are_in_one_figure(layout: Layout) -> None:
 def test_curves_without_shares_have_one_picture() -> None:
     reports = [{"epoch": i, "loss": -2.0 * i} for i in (1, 2)]
     figure = runs_panel.curves([reports, []])
-    assert figure is not None
     assert [list(trace.y) for trace in figure.data] == [[-1.0, -2.0]]
 
 
