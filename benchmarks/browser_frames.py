@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tests.browser.make_project import make_project
+from tests.browser.real_app import add_hooks
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -58,6 +59,7 @@ def _bench(folder: Path, n: int) -> dict[str, float]:
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
             page = browser.new_page(viewport={"width": 1400, "height": 900})
+            add_hooks(page)
             page.goto(f"{address}/?panes=map&color=scores")
             page.wait_for_function(READY, timeout=START_SECONDS * 1000)
             found = {"load_s": page.evaluate("window.__pugeo.loadTime()")["ready"], **_moving(page)}

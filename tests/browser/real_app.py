@@ -1,9 +1,10 @@
-"""The real app in a process of its own, and a made-up project for it, for tests and benchmarks without the sample event."""
+"""The real app in a process of its own, and made-up projects for it, for tests and benchmarks without the sample event."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,21 +19,30 @@ from typing import Any
 import numpy as np
 import shapely
 
-from pu_geo.project import contents, labels, store
+from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import FootprintTable, Grid, Scene
+from pu_geo.records import FootprintTable, Grid, RunFacts, Scene
+from pu_geo.ui.build import FRONTEND
+from tests.small_parts import WKT_UTM15
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
 CHIP_PX, DIM, GSD_M = 16, 64, 0.5
+SHARES = (0.62, 0.26, 0.12)
+"""Of the buildings, on each island of the scatter; the last one holds the damaged ones."""
 SHEETS = {"per_sheet": 128, "columns": 16, "cell_w": 64, "cell_h": 128, "has_pre": True}
 
 
 class AppServer:
-    """`app.py` on one port, killed and started again at will. Use as a context."""
+    """`app.py` on one port, killed and started again at will. Use as a context.
 
-    def __init__(self, home: Path, *, project: Layout, analyst: str = "ann") -> None:
+    Args:
+        home: folder of what concerns all projects; projects that are opened there can be reached by their token.
+        project: opened for who comes without a token.
+    """
+
+    def __init__(self, home: Path, *, project: Layout | None = None, analyst: str = "ann") -> None:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             self._port = listener.getsockname()[1]
@@ -41,7 +51,7 @@ class AppServer:
         self._home = home
         self._environment = {
             **os.environ, "PYTHONPATH": str(REPOSITORY), "PU_GEO_HOME": str(home), "PU_GEO_ANALYST": analyst,
-            "PU_GEO_BROWSER": "no", "PU_GEO_OPEN": str(project.folder),
+            "PU_GEO_BROWSER": "no", "PU_GEO_OPEN": str(project.folder) if project else "",
         }  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -82,11 +92,12 @@ class AppServer:
             self._process.wait()
 
 
-def open_annotate(page: Any, address: str) -> None:
-    """Show Annotate in a page of Playwright's, with its queue, and wait until the first frames are over."""
-    page.goto(f"{address}/annotate")
-    page.wait_for_function("window.__pugeo && window.__pugeo.ready && window.__pugeo.queue().id", timeout=60_000)
-    page.wait_for_timeout(600)
+def add_hooks(pages: Any) -> None:
+    """Serve `hooks.js` around the bundle to a page or a context of Playwright's: `window.__pugeo` answers questions there."""
+    script = {"content_type": "text/javascript"}
+    hooks, sources = Path(__file__).with_name("hooks.js"), FRONTEND / "src"
+    pages.route(re.compile(r"/assets/damage_view\.js\?v="), lambda route: route.fulfill(path=hooks, **script))
+    pages.route("**/assets/src/*.js", lambda route: route.fulfill(path=sources / Path(route.request.url).name, **script))
 
 
 def made_up_project(folder: Path, ids: Sequence[str], *, pictures: Path | None = None) -> Layout:
@@ -101,7 +112,7 @@ def made_up_project(folder: Path, ids: Sequence[str], *, pictures: Path | None =
     per_row = int(np.ceil(np.sqrt(n)))
     rings = _boxes(n, per_row) if pictures is None else _drawn(pictures)
     side = 32 * per_row if pictures is None else json.loads((pictures / "facts.json").read_text())["grid"][0]
-    grid = Grid("EPSG:32615", _WKT, (GSD_M, 0.0, 500_000.0, 0.0, -GSD_M, 4_000_000.0), side, side, GSD_M)
+    grid = Grid("EPSG:32615", WKT_UTM15, (GSD_M, 0.0, 500_000.0, 0.0, -GSD_M, 4_000_000.0), side, side, GSD_M)
     scenes = [
         Scene(f"{role}-1", role, f"/nowhere/{role}.tif", grid.crs, grid.transform, side, side, 3, "uint8", GSD_M)
         for role in ("pre", "post")
@@ -169,9 +180,24 @@ def _chips(layout: Layout, ids: Sequence[str]) -> None:
         labels.append(db, first, analyst="before", screen="map")
 
 
-_WKT = (
-    'PROJCS["WGS 84 / UTM zone 15N",GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],'
-    'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]],PROJECTION["Transverse_Mercator"],'
-    'PARAMETER["latitude_of_origin",0],PARAMETER["central_meridian",-93],PARAMETER["scale_factor",0.9996],'
-    'PARAMETER["false_easting",500000],PARAMETER["false_northing",0],UNIT["metre",1],AUTHORITY["EPSG","32615"]]'
-)
+def islands_of(n: int) -> np.ndarray:
+    """Which island each of n buildings lies on, int64 [n]; they alternate, so that all are everywhere on the map."""
+    return np.searchsorted(np.cumsum(SHARES), (np.arange(n) * 0.6180339887) % 1.0)
+
+
+def add_island_run(layout: Layout, ids: Sequence[str], run_id: str = "islands-1") -> np.ndarray:
+    """Store a run; buildings of an island lie together, the damaged ones have high scores. Returns `islands_of`."""
+    rng, n = np.random.default_rng(1), len(ids)
+    islands = islands_of(n)
+    middles = np.eye(len(SHARES), DIM)
+    embeddings = middles[islands] + rng.normal(scale=0.06, size=(n, DIM))
+    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    is_last = islands == len(SHARES) - 1
+    scores = np.clip(0.15 + 0.6 * is_last + rng.normal(scale=0.08, size=n), 0, 1).astype(np.float32)
+    facts = RunFacts(
+        run_id, "ranker", "instant", 0, {}, "main", 0, 10, n - 10, store.now(), 0.1, "cpu", "linear", 0.5, 0.12
+    )  # fmt: skip
+    arrays = {"embeddings": embeddings.astype(np.float32), "clusters": is_last.astype(np.int64)}
+    with store.connect(layout) as db:
+        runs.finish(db, layout, facts, ids=ids, scores=scores, arrays=arrays)
+    return islands

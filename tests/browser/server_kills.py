@@ -129,7 +129,7 @@ class _Scene:
         finally:
             self.is_over = True
             await asyncio.gather(*busy)
-        await asyncio.gather(*(tab.settle() for tab in self.tabs))
+        await asyncio.gather(*(tab.until(lambda tab=tab: not tab.pending) for tab in self.tabs))
         self._sum_up()
         for tab in self.tabs:
             await tab.close()

@@ -60,7 +60,7 @@ def click_together(folder: Path, n_sessions: int, *, n_buildings: int, n_clicks:
         lost=sorted({each.op for each in clicks if each.acknowledged_at is not None} - set(stored)),
         twice=[op for op, times in Counter(stored).items() if times > 1],
         troubles=[trouble for tab in tabs for trouble in (*tab.troubles, *tab.problems)],
-        run_seconds=[each for tab in tabs for each in tab.reruns.seconds],
+        run_seconds=[each for tab in tabs for each in tab.run_seconds],
     )
 
 
@@ -83,4 +83,4 @@ async def _click(tab: Tab, number: int, n_clicks: int, start: float) -> None:
         await asyncio.sleep(first + k * BETWEEN_CLICKS_S - loop.time())
         tab.click(f"b{N_LABELED + number * n_clicks + k:06d}", "positive" if k % 3 else "not_damaged")
     with suppress(TimeoutError):
-        await tab.settle(PATIENCE_S)
+        await tab.until(lambda: not tab.pending, PATIENCE_S)

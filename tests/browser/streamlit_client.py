@@ -11,23 +11,21 @@ import asyncio
 import json
 import time
 import uuid
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from tests.browser.kept_connection import KeptConnection
-from tests.browser.reruns import Reruns
-
 COMPONENT = "pu_geo.damage_view"
 RETRY_S = (1.0, 2.5, 5.0, 10.0, 15.0)
-PATIENCE_S = (5.0, 8.0, 15.0)
-RECONNECT_S = 0.1
-LONGEST_RUN_S = 120.0
+PATIENCE_S, RECONNECT_S, LONGEST_RUN_S = 15.0, 0.1, 120.0
+SHORTEST_PAUSE_S, PAUSE_PER_RUN, LOST_S = 0.25, 3, 10.0  # of runs of the page, as in reruns.js
 
 
 @dataclass
@@ -42,36 +40,66 @@ class Click:
     messages: int = 0
     acknowledged_at: float | None = None
 
-    @property
-    def seconds(self) -> float:
-        """From the click to its acknowledgement."""
-        assert self.acknowledged_at is not None, f"{self.op} was never acknowledged"
-        return self.acknowledged_at - self.made_at
+
+class _Line:
+    """One connection that stays open, as a browser keeps it; one request at a time."""
+
+    def __init__(self, address: str) -> None:
+        self._where = urlsplit(address)
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._turn = asyncio.Lock()
+
+    async def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """Return status and body of the answer; 0 where there is no server, or it broke off."""
+        facts = (f"{method} {path} HTTP/1.1", f"Host: {self._where.netloc}", "Content-Type: application/json")
+        message = "\r\n".join((*facts, f"Content-Length: {len(body)}", "", "")).encode() + body
+        async with self._turn:
+            for _ in range(2):  # the server may have closed it meanwhile
+                try:
+                    return await asyncio.wait_for(self._exchange(message), PATIENCE_S)
+                except (OSError, EOFError, TimeoutError):
+                    self.close()
+        return 0, b""
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+        self._streams = None
+
+    async def _exchange(self, message: bytes) -> tuple[int, bytes]:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(self._where.hostname, self._where.port)
+        reader, writer = self._streams
+        writer.write(message)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = head.partition("content-length:")[2].partition("\r\n")[0]
+        return int(head.split(" ", 2)[1]), await reader.readexactly(int(length))
 
 
 class Tab:
     """A tab with a log of its own. `clicks` are all that were made, `pending` those that nobody acknowledged yet.
 
     Attributes:
-        runs: pages that the server finished.
-        troubles: exceptions that pages showed, and answers of the score route other than 200.
-        problems: what the server said while it could not store.
-        reruns: when it asks for runs of the page, and how long they took.
-        connections: times that the websocket was opened.
+        runs: pages that the server finished; `run_seconds`: from asking for one to its data.
+        troubles: exceptions that pages showed, and answers of routes other than 200.
+        problems: what the server refused.
     """
 
-    def __init__(self, address: str, *, analyst: str = "", retry_s: tuple[float, ...] = RETRY_S) -> None:
+    def __init__(self, address: str, *, analyst: str, retry_s: tuple[float, ...] = RETRY_S) -> None:
         self.clicks: list[Click] = []
         self.pending: list[Click] = []
-        self.runs = self.connections = 0
+        self.runs = 0
+        self.run_seconds: list[float] = []
         self.troubles: list[str] = []
         self.problems: list[str] = []
-        self.reruns = Reruns(self._ask_for_run)
         self._address, self._analyst, self._retry_s = address, analyst, retry_s
         self._session = str(uuid.uuid4())
-        self._posts, self._scores = KeptConnection(address), KeptConnection(address)
+        self._posts, self._scores = _Line(address), _Line(address)
         self._posting: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self._rerun: asyncio.TimerHandle | None = None  # the next run of the page, or when the one under way counts as lost
+        self._asked_at: float | None = None
+        self._came_at, self._wants_run = 0.0, False
         self._failures = self._asked = 0
         self._route = self._name = self._server = ""
         self._link: ClientConnection | None = None
@@ -92,25 +120,18 @@ class Tab:
         """Connect, and wait until the component is there and the page is the analyst's own."""
         self._start(self._stay_connected())
         await self.until(lambda: bool(self._component) and self.runs > 0)
-        if self._analyst:
-            before = self.runs
-            self._send_widgets()
-            await self.until(lambda: self.runs > before)
+        before = self.runs
+        self._send_widgets()
+        await self.until(lambda: self.runs > before)
 
-    def click(self, building_id: str, label: str) -> Click:
-        """Log a click and send it when its turn has come."""
+    def click(self, building_id: str, label: str) -> None:
+        """Log a click and send it as soon as nothing is under way."""
         n = len(self.clicks) + 1
-        made = Click(n, f"{self._session}-{n}", building_id, label, time.perf_counter())
-        self.clicks.append(made)
-        self.pending.append(made)
+        self.clicks.append(Click(n, f"{self._session}-{n}", building_id, label, time.perf_counter()))
+        self.pending.append(self.clicks[-1])
         self._post()
-        return made
 
-    async def settle(self, seconds: float = LONGEST_RUN_S) -> None:
-        """Wait until everything is acknowledged."""
-        await self.until(lambda: not self.pending, seconds)
-
-    async def until(self, is_so: Any, seconds: float = LONGEST_RUN_S) -> None:
+    async def until(self, is_so: Callable[[], bool], seconds: float = LONGEST_RUN_S) -> None:
         """Wait for something that messages of the server bring about."""
         async with asyncio.timeout(seconds):
             while not is_so():
@@ -118,9 +139,9 @@ class Tab:
                 await self._changed.wait()
 
     async def close(self) -> None:
-        self.reruns.stop()
-        if self._retry:
-            self._retry.cancel()
+        for timer in (self._rerun, self._retry):
+            if timer:
+                timer.cancel()
         for task in list(self._tasks):
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -143,10 +164,7 @@ class Tab:
             for each in self.pending
         ]
         message = {"session": self._session, "attempt": self._failures, "analyst": self._name, "ops": ops}
-        status, body = 0, b""
-        with suppress(OSError, TimeoutError):
-            async with asyncio.timeout(PATIENCE_S[min(self._failures, len(PATIENCE_S) - 1)]):
-                status, body = await self._posts.request("POST", self._route, json.dumps(message).encode())
+        status, body = await self._posts.request("POST", self._route, json.dumps(message).encode())
         self._posting = None
         if status == 200:
             self._acknowledge(json.loads(body))
@@ -175,16 +193,40 @@ class Tab:
         self._changed.set()
         self._post()
         if stored and was_away:
-            self.reruns.stop()
+            self._asked_at = None  # a run that was under way is gone with the server
         if stored:
-            self.reruns.want()
+            self._want_run()
 
-    # ---- with runs of the page ----
+    # ---- runs of the page: one at a time, with pauses that grow with its time ----
+
+    def _want_run(self) -> None:
+        self._wants_run = True
+        if self._asked_at is None:
+            pause = max(SHORTEST_PAUSE_S, PAUSE_PER_RUN * (self.run_seconds[-1] if self.run_seconds else 0.0))
+            self._plan_run(self._came_at + pause - time.perf_counter())
+
+    def _plan_run(self, seconds: float) -> None:
+        if self._rerun:
+            self._rerun.cancel()
+        self._rerun = asyncio.get_running_loop().call_later(max(0.0, seconds), self._ask_for_run)
 
     def _ask_for_run(self) -> None:
+        self._wants_run, self._asked_at = False, time.perf_counter()
         self._asked += 1  # makes the value differ, so that Streamlit runs again
         self._value = {"operations": {"session": self._session, "attempt": self._asked, "ops": []}}
         self._send_widgets()
+        self._plan_run(max(LOST_S, 4 * self.run_seconds[-1] if self.run_seconds else 0.0))
+
+    def _run_came(self) -> None:
+        if self._asked_at is None:
+            return
+        self._came_at = time.perf_counter()
+        self.run_seconds.append(self._came_at - self._asked_at)
+        self._asked_at = None
+        if self._rerun:
+            self._rerun.cancel()
+        if self._wants_run:
+            self._want_run()
 
     def _take_data(self, data: dict[str, Any]) -> None:
         """Take the page's data; "server" names the session at the server, and a new one knows nothing of what was sent."""
@@ -192,33 +234,20 @@ class Tab:
         ack = data["ack"]
         self._route, self._name = f"{data['base']}/{data['token']}/operations", data["here"]["analyst"]
         if is_new:
-            self.reruns.stop()
-        elif data["problem"] or (ack and ack["session"] == self._session and ack["attempt"] >= self._asked):
-            self.reruns.came()
-        if is_new and self._posting:
-            self._posting.cancel()
-            self._posting = None
-        if is_new:
+            self._asked_at = None
             self._try_again()
-        if data["problem"]:
-            self.problems.append(data["problem"])
+        elif ack and ack["session"] == self._session and ack["attempt"] >= self._asked:
+            self._run_came()
 
     # ---- the wire, as Streamlit's own page does it ----
 
     async def _stay_connected(self) -> None:
         where = self._address.replace("http", "ws", 1) + "/_stcore/stream"
+        options: Any = {"origin": self._address, "max_size": None, "proxy": None, "ping_interval": None}
         while True:
             known = [self._streamlit_session] if self._streamlit_session else []
             with suppress(OSError, TimeoutError, WebSocketException):
-                async with connect(
-                    where,
-                    subprotocols=["streamlit", "no-token", *known],
-                    origin=self._address,
-                    max_size=None,
-                    proxy=None,
-                    ping_interval=None,
-                ) as self._link:
-                    self.connections += 1
+                async with connect(where, subprotocols=["streamlit", "no-token", *known], **options) as self._link:
                     self._send_widgets()
                     async for frame in self._link:
                         self._take(ForwardMsg.FromString(frame))
@@ -231,7 +260,7 @@ class Tab:
         state = message.rerun_script
         state.query_string, state.page_script_hash = self._query, self._page
         state.page_name = "" if self._page else "annotate"
-        if self._name_box and self._analyst:
+        if self._name_box:
             state.widget_states.widgets.add(id=self._name_box, string_value=self._analyst)
         if self._component and self._value:
             state.widget_states.widgets.add(id=self._component, json_value=json.dumps(self._value))
@@ -242,8 +271,8 @@ class Tab:
         with suppress(OSError, WebSocketException):
             await link.send(message)
 
-    def _start(self, work: Any) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -279,7 +308,6 @@ class Tab:
 
     async def _fetch(self, path: str) -> None:
         """Get new scores, as the map does after each answer; where the server is gone meanwhile, nothing happens."""
-        with suppress(OSError):
-            status, _ = await self._scores.request("GET", path)
-            if status != 200:
-                self.troubles.append(f"{path}: {status}")
+        status, _ = await self._scores.request("GET", path)
+        if status not in (0, 200):
+            self.troubles.append(f"{path}: {status}")

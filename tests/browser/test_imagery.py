@@ -17,6 +17,7 @@ from rasterio.warp import Resampling, reproject, transform_bounds
 from pu_geo import jobs
 from pu_geo.project import alignment, contents, import_log, store
 from pu_geo.project.layout import Layout
+from pu_geo.services.project import projects
 from pu_geo.ui.components.job_card import TITLES
 from tests.browser.real_app import AppServer
 
@@ -76,7 +77,7 @@ class Screen:
 
     def __init__(self, page, layout: Layout, address: str) -> None:
         self.page, self.layout = page, layout
-        page.goto(f"{address}/imagery")
+        page.goto(f"{address}/imagery?project={projects.token_of(layout)}")
         page.get_by_text("1 · Scenes").wait_for(timeout=60_000)
 
     def press(self, button: str, task: str) -> jobs.JobView:
@@ -134,80 +135,49 @@ class Screen:
 
 
 @pytest.fixture
-def screen(chromium_page, tmp_path: Path) -> Iterator[Screen]:
-    layout = store.create(tmp_path / "event.pugeo", "Event")
-    with AppServer(tmp_path / "home", project=layout) as server:
-        yield Screen(chromium_page, layout, server.address)
-        assert "Traceback" not in server.log.read_text(errors="replace")
-        assert chromium_page.get_by_test_id("stException").count() == 0
+def screen(page, app: AppServer, tmp_path: Path) -> Iterator[Screen]:
+    layout = projects.create(str(tmp_path / "event.pugeo"), "Event")
+    yield Screen(page, layout, app.address)
+    assert page.get_by_test_id("stException").count() == 0
 
 
-def test_a_real_event_goes_from_paths_to_chips(screen: Screen, joplin: Path, screenshots: Path) -> None:
-    scene = joplin / "joplin-tornado_00000000"
-    assert "Needs a post-event scene first" in screen.text()
-    screen.page.screenshot(path=screenshots / "imagery_empty.png")
-    assert screen.add_scenes(str(scene / "post.tif"), str(scene / "pre.tif")).state == "done"
-    screen.shows("1 pre · 1 post")
-    screen.shows("The pair fits so far.")
-    screen.write_date("2011-05-22")
-    screen.shows("Dates, pre / post 2011-05-22 / unknown")
-    added = screen.add_footprints(scene / "buildings.geojson")
-    screen.shows(f"2 · Buildings {added.result['added']} footprints")
-    assert screen.press("Align pre and post", "align").state == "done"
-    screen.shows("pre chips are shifted by")
-    made = screen.press("Cut chips", "chip")
-    screen.shows(f"{made.result['n']} chips of 64 px (pre+post)")
-    screen.shows("Everything is here. Next: Annotate")
-    text = screen.text()
-    for words in (
-        "The pair is usable",
-        f"Pre shows buildings {made.result['n']:,} of {made.result['n']:,}",
-        "0.45 / 0.45 m",
-        f"of {made.result['n']}",
-        "No data in outlines",
-    ):
-        assert words in text
-    screen.page.screenshot(path=screenshots / "imagery_joplin.png", full_page=True)
-    with store.connect(screen.layout) as db:
-        (account,) = import_log.all_records(db)
-    assert account.n_in == account.kept + account.repaired + account.n_dropped == made.result["n"]
-
-
-def test_a_pair_of_mixed_systems_and_pixels_is_repaired_and_says_so(screen: Screen, pair: Path, screenshots: Path) -> None:
-    assert screen.add_scenes(str(pair / "post.tif"), str(pair / "pre.tif")).state == "done"
-    repaired = "pre-1 reprojected from EPSG:4326 to EPSG:32615; resampled from 0.80 to 0.50 m"
-    screen.shows(f"How they are read: {repaired} · post-1 unchanged.")
-    assert screen.add_footprints(pair / "houses.geojson").result["kept"] == len(ROOFS_PX)
-    assert screen.press("Align pre and post", "align").state == "done"
-    assert screen.press("Cut chips", "chip").result["n"] == len(ROOFS_PX)
-    screen.page.screenshot(path=screenshots / "imagery_mixed.png", full_page=True)
-    with store.connect(screen.layout) as db:
-        found = alignment.load(screen.layout, contents.building_ids(db), contents.scenes(db))
-    assert found is not None
-    assert np.hypot(found.dx_m, found.dy_m).max() < GSD_M  # the content is the same: nothing is left but resampling
-
-
-def test_bad_files_are_refused_in_words_and_good_ones_work_after_them(screen: Screen, pair: Path, screenshots: Path) -> None:
+def test_a_pair_of_mixed_systems_is_repaired_and_bad_files_are_refused_in_words(
+    screen: Screen, pair: Path, screenshots: Path
+) -> None:
     def held() -> tuple[int, int, int]:
         with store.connect(screen.layout) as db:
             return len(contents.scenes(db)), contents.count_footprints(db), len(import_log.all_records(db))
 
     def refused(ended: jobs.JobView, *words: str) -> None:
         assert ended.state == "failed"
-        for said in (*words, ended.problem[:20], ended.hint[:20]):
-            screen.shows(said)
+        for each in (*words, ended.problem[:20], ended.hint[:20]):
+            screen.shows(each)
         assert not {"Traceback", "Error:", "None"} & set(screen.text().split())
         assert "Traceback" not in (jobs.folder_of(screen.layout, ended.job_id) / "log.txt").read_text()
 
+    assert "Needs a post-event scene first" in screen.text()
     refused(screen.add_scenes(str(pair / "mosaic.tif")), "mosaic.tif")
     refused(screen.add_scenes(str(pair / "cut.tif")), "cut.tif", "damaged")
     screen.page.screenshot(path=screenshots / "imagery_refused.png")
     assert held() == (0, 0, 0)
     assert not screen.layout.quicklooks.exists()
-    assert screen.add_scenes(str(pair / "post.tif")).state == "done"
+    assert screen.add_scenes(str(pair / "post.tif"), str(pair / "pre.tif")).state == "done"
+    repaired = "pre-1 reprojected from EPSG:4326 to EPSG:32615; resampled from 0.80 to 0.50 m"
+    screen.shows(f"How they are read: {repaired} · post-1 unchanged.")
     refused(screen.add_footprints(pair / "metres.geojson"), "not degrees of longitude", "true coordinate system")
-    assert held() == (1, 0, 0)
+    assert held() == (2, 0, 0)
     assert screen.upload_footprints(pair / "houses.geojson").result["kept"] == len(ROOFS_PX)
-    assert held() == (1, len(ROOFS_PX), 1)
     (kept,) = (screen.layout.folder / "sources").glob("*/*")
     assert kept.read_bytes() == (pair / "houses.geojson").read_bytes()
+    assert held() == (2, len(ROOFS_PX), 1)
+    screen.write_date("2011-05-22")
+    screen.shows("Dates, pre / post 2011-05-22 / unknown")
+    assert screen.press("Align pre and post", "align").state == "done"
+    screen.shows("pre fits post as it is; each building still has its own shift")
+    assert screen.press("Cut chips", "chip").result["n"] == len(ROOFS_PX)
+    screen.shows("Everything is here. Next: Annotate")
+    screen.page.screenshot(path=screenshots / "imagery_mixed.png", full_page=True)
+    with store.connect(screen.layout) as db:
+        found = alignment.load(screen.layout, contents.building_ids(db), contents.scenes(db))
+    assert found is not None
+    assert np.hypot(found.dx_m, found.dy_m).max() < GSD_M  # the content is the same: nothing is left but resampling

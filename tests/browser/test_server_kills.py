@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.server_kills import kill_and_click
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 N_KILLS = 20
 
 

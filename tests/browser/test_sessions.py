@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.sessions import click_together
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 N_SESSIONS, N_CLICKS = 10, 10
 
 

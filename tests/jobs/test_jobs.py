@@ -27,7 +27,6 @@ from pu_geo.project.layout import Layout
 from pu_geo.tasks.job import Job
 
 PYTHON = sys.executable
-START = sys.modules["pu_geo.jobs.start"]  # `jobs.start` is its function
 TASK_FILE = """
 import os, signal, subprocess, sys, time
 from pu_geo.errors import JobCancelled, JobPaused, PuGeoError
@@ -139,7 +138,7 @@ def test_cancelled_job_says_so_and_a_running_one_cannot_be_started_twice(project
 def test_second_job_that_changes_the_imagery_is_refused(
     project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(START, "ONE_AT_A_TIME", ("sleep",))
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "ONE_AT_A_TIME", ("sleep",))
     job_id = jobs.start(project, "sleep", {"seconds": 600})
     with pytest.raises(JobError, match="is changing this project's imagery"):
         jobs.start(project, "sleep", {"seconds": 1})
@@ -365,7 +364,7 @@ def test_a_job_can_be_seen_only_once_it_is_held(project: Layout, monkeypatch: py
         seen.append(jobs.all_jobs(project))
         return take(folder)
 
-    monkeypatch.setattr(START, "take_lock", watched)
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "take_lock", watched)
     lock = jobs.create_held(project, "train", {})[1]
     assert seen == [[]]
     assert [job.state for job in jobs.all_jobs(project)] == ["running"]
@@ -382,7 +381,7 @@ def test_a_job_that_ended_while_somebody_resumed_it_is_not_done_twice(
         events.append(of, "done", {"result": {}})
         return take(of)
 
-    monkeypatch.setattr(START, "take_lock", late)
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "take_lock", late)
     with pytest.raises(JobError, match="is done"):
         jobs.resume(project, folder.name)
     assert not jobs.is_alive(folder)

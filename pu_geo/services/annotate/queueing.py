@@ -113,7 +113,7 @@ def inclusion_of(layout: Layout, analyst: str, building_id: str) -> float | None
 
 
 def standing(layout: Layout) -> LabelState | None:
-    """Return what is known of all buildings now; None before there are chips."""
+    """Return what is known of all buildings; None before there are chips."""
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
         answers = labels.current_labels(db)
@@ -211,7 +211,7 @@ def _to_confirm(layout: Layout, now: LabelState, state: QueueState) -> dict[int,
 
 
 def stored_queue(stored: dict[str, Any]) -> StoredQueue:
-    """Return a queue as it lies on disk."""
+    """Return a queue as it stands on disk."""
     return StoredQueue(stored["id"], tuple(StoredItem(**item) for item in stored["items"]))
 
 
@@ -239,7 +239,7 @@ def _arrays(state: QueueState) -> dict[str, NDArray[Any]]:
 
 
 def _centres_m(layout: Layout, chip_set: str) -> NDArray[np.float64]:
-    """Where buildings lie, metres, float64 [N, 2], in the order of the chips."""
+    """Return the centers of buildings, metres, float64 [N, 2], in the order of the chips."""
     return _centres(layout, chip_set, layout.geometry.stat().st_mtime_ns if layout.geometry.exists() else 0)
 
 
