@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.browser.explore_parts import add_island_run
-
-from tests.browser.real_app import AppServer, add_hooks, made_up_project
+from tests.browser.real_app import AppServer, add_hooks, add_island_run, made_up_project
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -15,7 +15,7 @@ import pytest
 from pu_geo.project import alignment, contents, labels, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.layout import Layout
 from pu_geo.services.project import projects
 from tests.browser.make_project import make_project
 from tests.browser.real_app import AppServer, add_hooks, add_island_run, islands_of, made_up_project
@@ -144,24 +144,21 @@ def village_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("village")
     pictures = make_project(folder / "pictures", n=N_HOUSES, side=SIDE_PX)
     ids = json.loads((pictures / "quicklooks" / "footprints.json").read_text())["ids"]
-    layout = made_up_project(folder / "village.pugeo", ids, pictures=pictures)
-    _add_image_quality(layout, ids)
+    shares = {name: np.zeros(N_HOUSES) for name in ("cloud_share", "nodata_share")}
+    shares["cloud_share"][[CLOUDY, HAZY]], shares["nodata_share"][DARK] = (0.9, 0.3), 0.9
+    facts = {name: share.tolist() for name, share in shares.items()}
+    layout = made_up_project(folder / "village.pugeo", ids, pictures=pictures, **facts)
+    _align(layout, ids)
     add_island_run(layout, ids)
     return layout.folder
 
 
-def _add_image_quality(layout: Layout, ids: list[str]) -> None:
+def _align(layout: Layout, ids: list[str]) -> None:
     """Pre must move 3 m to the east and 4 m to the south; the farther down a house stands, the surer."""
-    facts = json.loads(layout.chip_facts("main").read_text())
-    cloud, nodata = np.zeros(N_HOUSES), np.zeros(N_HOUSES)
-    cloud[[CLOUDY, HAZY]], nodata[DARK] = (0.9, 0.3), 0.9
-    write_json(layout.chip_facts("main"), {**facts, "cloud_share": cloud.tolist(), "nodata_share": nodata.tolist()})
     quality, has_data = np.linspace(0.05, 1, N_HOUSES), np.ones(N_HOUSES, bool)
     quality[[MISALIGNED, ONE_DATE]], has_data[ONE_DATE] = 0, False
-    shift = np.array([3.0, -4.0])
-    found = Alignment(
-        ids, *(np.full(N_HOUSES, each) for each in shift), quality, has_data, np.zeros(N_HOUSES, bool), shift
-    )  # fmt: skip
+    dx, dy = np.full(N_HOUSES, 3.0), np.full(N_HOUSES, -4.0)
+    found = Alignment(ids, dx, dy, quality, has_data, np.zeros(N_HOUSES, bool), np.array([3.0, -4.0]))
     with store.connect(layout) as db:
         alignment.save(layout, found, contents.scenes(db))
 

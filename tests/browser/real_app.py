@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 import shapely
 
-from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import FootprintTable, Grid, RunFacts, Scene
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.records import FootprintTable, Grid, Role, Scene
 from pu_geo.ui.build import FRONTEND
-from tests.small_parts import WKT_UTM15
+from tests.small_parts import WKT_UTM15, add_chips, add_run, click
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
@@ -100,12 +99,13 @@ def add_hooks(pages: Any) -> None:
     pages.route("**/assets/src/*.js", lambda route: route.fulfill(path=sources / Path(route.request.url).name, **script))
 
 
-def made_up_project(folder: Path, ids: Sequence[str], *, pictures: Path | None = None) -> Layout:
+def made_up_project(folder: Path, ids: Sequence[str], *, pictures: Path | None = None, **chip_facts: object) -> Layout:
     """Make a project that Annotate can work on, as `prepare` leaves one: a scene, footprints, chips with made-up features.
 
     Args:
         folder: ends in ".pugeo" and does not exist.
-        pictures: a folder that `make_project` drew for as many buildings; without it there is no picture to be seen.
+        pictures: a folder that `make_project` drew for as many buildings; without it there is no picture to be looked at.
+        chip_facts: more facts of the chip set, such as `cloud_share`.
     """
     layout = store.create(folder, "Made up")
     n = len(ids)
@@ -113,31 +113,30 @@ def made_up_project(folder: Path, ids: Sequence[str], *, pictures: Path | None =
     rings = _boxes(n, per_row) if pictures is None else _drawn(pictures)
     side = 32 * per_row if pictures is None else json.loads((pictures / "facts.json").read_text())["grid"][0]
     grid = Grid("EPSG:32615", WKT_UTM15, (GSD_M, 0.0, 500_000.0, 0.0, -GSD_M, 4_000_000.0), side, side, GSD_M)
-    scenes = [
-        Scene(f"{role}-1", role, f"/nowhere/{role}.tif", grid.crs, grid.transform, side, side, 3, "uint8", GSD_M)
-        for role in ("pre", "post")
-    ]
+    facts = (grid.crs, grid.transform, side, side, 3, "uint8", GSD_M)
+    roles: tuple[Role, Role] = ("pre", "post")
     with store.connect(layout) as db:
-        contents.add_scenes(db, scenes, grid)
+        contents.add_scenes(db, [Scene(f"{role}-1", role, f"/nowhere/{role}.tif", *facts) for role in roles], grid)
         contents.add_footprints(db, _table(ids, rings))
-    _chips(layout, ids)
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(2, n, DIM))
+    features[:, ::6, :8] += 1.0  # every sixth one is another kind
+    add_chips(
+        layout, ids, "main", bands="pre+post", size_px=CHIP_PX, features=features.astype(np.float16),
+        chips=rng.integers(0, 255, (n, 6, CHIP_PX, CHIP_PX), dtype=np.uint8),
+        sheets={**SHEETS, "n": n, "n_sheets": -(-n // SHEETS["per_sheet"])}, **chip_facts,
+    )  # fmt: skip
+    click(layout, *ids[: min(n, 60) : 6], analyst="before")
     if pictures is not None:
         layout.quicklooks.parent.mkdir(exist_ok=True)
         (pictures / "quicklooks").rename(layout.quicklooks)
         (pictures / "chips" / "main.sheets").rename(layout.sheets("main"))
-    for role in ("pre", "post"):
+    zoom = int(np.ceil(np.log2(max(side, 256) / 256)))
+    pyramid = {"tile_px": 256, "max_zoom": zoom, "width": side, "height": side}
+    for role in roles:
         (layout.quicklooks / role).mkdir(parents=True, exist_ok=True)
-        zoom = int(np.ceil(np.log2(max(side, 256) / 256)))
-        write_json(
-            layout.quicklooks / role / "pyramid.json",
-            {
-                "tile_px": 256,
-                "max_zoom": zoom,
-                "width": side,
-                "height": side,
-                "resolutions": [2**z for z in range(zoom, -1, -1)],
-            },
-        )
+        resolutions = [2**z for z in range(zoom, -1, -1)]
+        write_json(layout.quicklooks / role / "pyramid.json", {**pyramid, "resolutions": resolutions})
     write_json(layout.geometry, {"ids": list(ids), "rings": [[ring.round(1).ravel().tolist()] for ring in rings]})
     return layout
 
@@ -155,49 +154,23 @@ def _drawn(pictures: Path) -> np.ndarray:
 
 
 def _table(ids: Sequence[str], rings: np.ndarray) -> FootprintTable:
-    on_map = rings * [GSD_M, -GSD_M] + [500_000.0, 4_000_000.0]
-    polygons = [shapely.Polygon(ring) for ring in on_map]
-    areas = np.array([polygon.area for polygon in polygons])
-    wkb = [shapely.to_wkb(polygon) for polygon in polygons]
+    polygons = shapely.polygons(rings * [GSD_M, -GSD_M] + [500_000.0, 4_000_000.0])
+    wkb, areas = shapely.to_wkb(polygons).tolist(), shapely.area(polygons)
     return FootprintTable(list(ids), wkb, areas, [{}] * len(ids), "user", len(ids), 0, 0)
 
 
-def _chips(layout: Layout, ids: Sequence[str]) -> None:
-    rng = np.random.default_rng(0)
-    n = len(ids)
-    values = rng.normal(size=(2, n, DIM))
-    values[:, ::6, :8] += 1.0  # every sixth one is another kind
-    write_array(layout.features("main"), values.astype(np.float16))
-    write_array(layout.chips("main"), rng.integers(0, 255, (n, 6, CHIP_PX, CHIP_PX), dtype=np.uint8))
-    sheets = {**SHEETS, "n": n, "n_sheets": -(-n // SHEETS["per_sheet"])}
-    write_json(
-        layout.chip_facts("main"),
-        {"building_ids": list(ids), "nodata_share": [0.0] * n, "bands": "pre+post", "size_px": CHIP_PX, "sheets": sheets},
-    )
-    with store.connect(layout) as db:
-        contents.add_chip_set(db, "main", "pre+post", CHIP_PX, n)
-        first = [LabelOp(f"first-{i}", ids[i], "positive") for i in range(0, min(n, 60), 6)]
-        labels.append(db, first, analyst="before", screen="map")
-
-
 def islands_of(n: int) -> np.ndarray:
-    """Which island each of n buildings lies on, int64 [n]; they alternate, so that all are everywhere on the map."""
+    """Return on which island each of n buildings lies, int64 [n]; they alternate, so that all are everywhere on the map."""
     return np.searchsorted(np.cumsum(SHARES), (np.arange(n) * 0.6180339887) % 1.0)
 
 
-def add_island_run(layout: Layout, ids: Sequence[str], run_id: str = "islands-1") -> np.ndarray:
-    """Store a run; buildings of an island lie together, the damaged ones have high scores. Returns `islands_of`."""
+def add_island_run(layout: Layout, ids: Sequence[str]) -> None:
+    """Store the run "islands-1"; buildings of an island lie together, the damaged ones have high scores."""
     rng, n = np.random.default_rng(1), len(ids)
     islands = islands_of(n)
-    middles = np.eye(len(SHARES), DIM)
-    embeddings = middles[islands] + rng.normal(scale=0.06, size=(n, DIM))
+    embeddings = np.eye(len(SHARES), DIM)[islands] + rng.normal(scale=0.06, size=(n, DIM))
     embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
     is_last = islands == len(SHARES) - 1
-    scores = np.clip(0.15 + 0.6 * is_last + rng.normal(scale=0.08, size=n), 0, 1).astype(np.float32)
-    facts = RunFacts(
-        run_id, "ranker", "instant", 0, {}, "main", 0, 10, n - 10, store.now(), 0.1, "cpu", "linear", 0.5, 0.12
-    )  # fmt: skip
+    scores = np.clip(0.15 + 0.6 * is_last + rng.normal(scale=0.08, size=n), 0, 1)
     arrays = {"embeddings": embeddings.astype(np.float32), "clusters": is_last.astype(np.int64)}
-    with store.connect(layout) as db:
-        runs.finish(db, layout, facts, ids=ids, scores=scores, arrays=arrays)
-    return islands
+    add_run(layout, "islands-1", ids=ids, scores=scores, arrays=arrays, chip_set="main", n_positive=10)

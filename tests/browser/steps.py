@@ -96,3 +96,9 @@ def lasso(page, places: list, margin: float = 14, key: str = "Shift") -> None:
     reach = np.abs(places - middle).max(axis=0) + margin
     angles = np.linspace(0, 2 * np.pi, 40)
     drag(page, middle + 1.3 * reach * np.stack([np.cos(angles), np.sin(angles)], axis=1), key, steps=1)
+
+
+def go(page, screen: str) -> None:
+    """Follow the link in the sidebar: the session stays the same."""
+    page.get_by_test_id("stSidebarNav").get_by_role("link", name=screen).click()
+    page.get_by_role("heading", name=screen).wait_for(timeout=30_000)

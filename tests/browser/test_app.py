@@ -11,7 +11,7 @@ from pu_geo import jobs
 from pu_geo.project import labels, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout
 from tests.browser.real_app import AppServer
-from tests.browser.steps import ask, drag, on_page, settle, spots, wait_for_view
+from tests.browser.steps import ask, drag, go, on_page, settle, spots, wait_for_view
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.long]
 PREPARE_SECONDS = 900
@@ -21,12 +21,6 @@ TRAIN_SECONDS = 600
 def stored(layout: Layout) -> dict[str, str]:
     with store.connect(layout) as db:
         return dict(labels.current_labels(db))
-
-
-def go(page, screen: str) -> None:
-    """Follow the link in the sidebar: the session stays the same."""
-    page.get_by_test_id("stSidebarNav").get_by_text(screen, exact=True).click()
-    page.get_by_role("heading", name=screen).wait_for(timeout=30_000)
 
 
 def wait_for_job(layout: Layout, task: str, seconds: float) -> jobs.JobView:

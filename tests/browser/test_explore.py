@@ -9,7 +9,7 @@ import pytest
 
 from pu_geo.project import decisions, store
 from pu_geo.services.explore import selections
-from tests.browser.steps import ask, chip, drag, lasso, open_view, press, settle, spot, wait_for_view, wall
+from tests.browser.steps import ask, chip, drag, go, lasso, open_view, press, settle, spot, wait_for_view, wall
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NAME = "the <b>far</b> island"
@@ -28,10 +28,6 @@ def wait_for_chosen(page, n: int) -> None:
     page.wait_for_function("(n) => window.__pugeo.chosen().length === n", arg=n, timeout=30_000)
     words = {"name": f"Save {n} buildings"} if n else {"name": "Save", "exact": True}
     page.get_by_role("button", **words).wait_for(timeout=30_000)
-
-
-def go(page, screen: str) -> None:
-    page.get_by_test_id("stSidebarNav").get_by_role("link", name=screen).click()
 
 
 def test_an_island_is_lassoed_labeled_undone_saved_and_loaded_again(page, village, screenshots: Path) -> None:

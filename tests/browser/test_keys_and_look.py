@@ -11,6 +11,7 @@ import pytest
 from tests.browser.steps import (
     ask,
     chip,
+    go,
     go_to,
     on_page,
     open_view,
@@ -219,9 +220,9 @@ def test_what_the_imagery_hides_and_how_the_dates_fit(page, village) -> None:
         along = [head - tail for head, tail in zip(arrow["head"], arrow["tail"], strict=True)]
         expected = [metres * drawn["times"] / 0.5 / 0.5 * (arrow["quality"] > 0) for metres in (3, 4)]
         assert along == pytest.approx(expected, abs=0.5), "to the east and, as screens count, down to the south"
-    page.get_by_test_id("stSidebarNav").get_by_role("link", name="Train").click()
+    go(page, "Train")
     page.locator(".pugeo").wait_for(state="detached", timeout=30_000)
-    page.get_by_test_id("stSidebarNav").get_by_role("link", name="Annotate").click()
+    go(page, "Annotate")
     wait_for_view(page)
     page.wait_for_function("window.__pugeo.arrows().arrows.length > 0")
     button = page.locator(".pugeo button[aria-label*='Arrows']")

@@ -10,7 +10,7 @@ import pytest
 from pu_geo.project.layout import Layout
 from tests.browser.conftest import Village
 from tests.browser.real_app import AppServer
-from tests.browser.steps import ask, on_page, open_view, press, queue, see_all, settle, spots, wait_for_view
+from tests.browser.steps import ask, go, on_page, open_view, press, queue, see_all, settle, spots, wait_for_view
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 OPERATIONS = "**/operations"
@@ -45,10 +45,6 @@ def assert_stored(page, village, expected: dict[str, str]) -> None:
     assert village.labels() == on_page(page) == expected
     operations = village.operations()
     assert len(operations) == len(set(operations)), "each one once"
-
-
-def go(page, screen: str) -> None:
-    page.get_by_test_id("stSidebarNav").get_by_role("link", name=screen).click()
 
 
 def test_a_server_that_refuses(page, village) -> None:

@@ -88,27 +88,19 @@ class Tab:
     def __init__(self, address: str, *, analyst: str, retry_s: tuple[float, ...] = RETRY_S) -> None:
         self.clicks: list[Click] = []
         self.pending: list[Click] = []
-        self.runs = 0
-        self.run_seconds: list[float] = []
-        self.troubles: list[str] = []
-        self.problems: list[str] = []
+        self.runs, self.run_seconds = 0, list[float]()
+        self.troubles, self.problems = list[str](), list[str]()
         self._address, self._analyst, self._retry_s = address, analyst, retry_s
         self._session = str(uuid.uuid4())
         self._posts, self._scores = _Line(address), _Line(address)
-        self._posting: asyncio.Task[None] | None = None
-        self._retry: asyncio.TimerHandle | None = None
-        self._rerun: asyncio.TimerHandle | None = None  # the next run of the page, or when the one under way counts as lost
-        self._asked_at: float | None = None
-        self._came_at, self._wants_run = 0.0, False
-        self._failures = self._asked = 0
-        self._route = self._name = self._server = ""
         self._link: ClientConnection | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._asked = self._answered = 0  # runs of the page
+        self._is_stale = False  # something is stored that the page's data do not hold
+        self._route = self._name = self._server = self._score_id = ""
         self._page = self._query = self._streamlit_session = ""
         self._name_box = self._component = ""  # ids of widgets
-        self._value: dict[str, Any] = {}
-        self._score_id: str | None = None
-        self._changed = asyncio.Event()
 
     @property
     def is_connected(self) -> bool:
@@ -123,25 +115,24 @@ class Tab:
         before = self.runs
         self._send_widgets()
         await self.until(lambda: self.runs > before)
+        self._start(self._keep_posting())
+        self._start(self._keep_fresh())
 
     def click(self, building_id: str, label: str) -> None:
-        """Log a click and send it as soon as nothing is under way."""
+        """Log a click; it is sent as soon as nothing is under way."""
         n = len(self.clicks) + 1
         self.clicks.append(Click(n, f"{self._session}-{n}", building_id, label, time.perf_counter()))
         self.pending.append(self.clicks[-1])
-        self._post()
+        self._changed.set()
 
-    async def until(self, is_so: Callable[[], bool], seconds: float = LONGEST_RUN_S) -> None:
-        """Wait for something that messages of the server bring about."""
+    async def until(self, is_so: Callable[[], bool], seconds: float | None = LONGEST_RUN_S) -> None:
+        """Wait for something that clicks or messages of the server bring about."""
         async with asyncio.timeout(seconds):
             while not is_so():
                 self._changed.clear()
                 await self._changed.wait()
 
     async def close(self) -> None:
-        for timer in (self._rerun, self._retry):
-            if timer:
-                timer.cancel()
         for task in list(self._tasks):
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -151,93 +142,66 @@ class Tab:
 
     # ---- by HTTP, as in posts.js ----
 
-    def _post(self) -> None:
-        """Send all that waits, unless a request is under way or one failed a moment ago."""
-        if self._route and self.pending and self._posting is None and self._retry is None:
-            self._posting = self._start(self._exchange())
-
-    async def _exchange(self) -> None:
-        for each in self.pending if self._link else ():
-            each.messages += 1
-        ops = [
-            {"n": each.n, "op": each.op, "building_id": each.building_id, "label": each.label, "screen": "map"}
-            for each in self.pending
-        ]
-        message = {"session": self._session, "attempt": self._failures, "analyst": self._name, "ops": ops}
-        status, body = await self._posts.request("POST", self._route, json.dumps(message).encode())
-        self._posting = None
-        if status == 200:
-            self._acknowledge(json.loads(body))
-            return
-        if status not in (0, 503):
-            self.troubles.append(f"{self._route}: {status}")
-        pause = self._retry_s[min(self._failures, len(self._retry_s) - 1)]
-        self._failures += 1
-        self._retry = asyncio.get_running_loop().call_later(pause, self._try_again)
-
-    def _try_again(self) -> None:
-        if self._retry:
-            self._retry.cancel()
-        self._retry = None
-        self._post()
+    async def _keep_posting(self) -> None:
+        """Send all that waits, one request at a time; after a failure wait, but not once the server is another one."""
+        failures = 0
+        while True:
+            await self.until(lambda: bool(self.pending), None)
+            for each in self.pending if self._link else ():
+                each.messages += 1
+            ops = [
+                {"n": each.n, "op": each.op, "building_id": each.building_id, "label": each.label, "screen": "map"}
+                for each in self.pending
+            ]
+            message = {"session": self._session, "attempt": failures, "analyst": self._name, "ops": ops}
+            status, body = await self._posts.request("POST", self._route, json.dumps(message).encode())
+            if status == 200:
+                self._acknowledge(json.loads(body))
+                failures = 0
+                continue
+            if status not in (0, 503):
+                self.troubles.append(f"{self._route}: {status}")
+            server, pause = self._server, self._retry_s[min(failures, len(self._retry_s) - 1)]
+            with suppress(TimeoutError):
+                await self.until(lambda server=server: self._server != server, pause)
+            failures += 1
 
     def _acknowledge(self, answer: dict[str, Any]) -> None:
         assert answer["session"] == self._session
         if answer["refused"]:
             self.problems.append(answer["refused"]["problem"])
-        stored = [each for each in self.pending if each.n <= answer["n"]]
+        for each in self.pending:
+            if each.n <= answer["n"]:
+                each.acknowledged_at = time.perf_counter()
         self.pending = [each for each in self.pending if each.n > answer["n"]]
-        for each in stored:
-            each.acknowledged_at = time.perf_counter()
-        was_away, self._failures = self._failures > 0, 0
+        self._is_stale = True
         self._changed.set()
-        self._post()
-        if stored and was_away:
-            self._asked_at = None  # a run that was under way is gone with the server
-        if stored:
-            self._want_run()
 
-    # ---- runs of the page: one at a time, with pauses that grow with its time ----
+    # ---- runs of the page, as in reruns.js ----
 
-    def _want_run(self) -> None:
-        self._wants_run = True
-        if self._asked_at is None:
-            pause = max(SHORTEST_PAUSE_S, PAUSE_PER_RUN * (self.run_seconds[-1] if self.run_seconds else 0.0))
-            self._plan_run(self._came_at + pause - time.perf_counter())
-
-    def _plan_run(self, seconds: float) -> None:
-        if self._rerun:
-            self._rerun.cancel()
-        self._rerun = asyncio.get_running_loop().call_later(max(0.0, seconds), self._ask_for_run)
-
-    def _ask_for_run(self) -> None:
-        self._wants_run, self._asked_at = False, time.perf_counter()
-        self._asked += 1  # makes the value differ, so that Streamlit runs again
-        self._value = {"operations": {"session": self._session, "attempt": self._asked, "ops": []}}
-        self._send_widgets()
-        self._plan_run(max(LOST_S, 4 * self.run_seconds[-1] if self.run_seconds else 0.0))
-
-    def _run_came(self) -> None:
-        if self._asked_at is None:
-            return
-        self._came_at = time.perf_counter()
-        self.run_seconds.append(self._came_at - self._asked_at)
-        self._asked_at = None
-        if self._rerun:
-            self._rerun.cancel()
-        if self._wants_run:
-            self._want_run()
+    async def _keep_fresh(self) -> None:
+        """Ask for runs, one at a time, with pauses that grow with the time they take."""
+        while True:
+            await self.until(lambda: self._is_stale, None)
+            self._is_stale = False
+            self._asked += 1  # makes the value differ, so that Streamlit runs again
+            asked_at, server, took = time.perf_counter(), self._server, self.run_seconds[-1] if self.run_seconds else 0.0
+            self._send_widgets()
+            with suppress(TimeoutError):
+                is_over = lambda server=server: self._answered >= self._asked or self._server != server  # noqa: E731
+                await self.until(is_over, max(LOST_S, 4 * took))
+            if self._answered >= self._asked:
+                self.run_seconds.append(time.perf_counter() - asked_at)
+                await asyncio.sleep(max(SHORTEST_PAUSE_S, PAUSE_PER_RUN * self.run_seconds[-1]))
+            else:
+                self._is_stale = True
 
     def _take_data(self, data: dict[str, Any]) -> None:
         """Take the page's data; "server" names the session at the server, and a new one knows nothing of what was sent."""
-        is_new, self._server = self._server not in ("", data["server"]), data["server"]
-        ack = data["ack"]
+        self._server, ack = data["server"], data["ack"]
         self._route, self._name = f"{data['base']}/{data['token']}/operations", data["here"]["analyst"]
-        if is_new:
-            self._asked_at = None
-            self._try_again()
-        elif ack and ack["session"] == self._session and ack["attempt"] >= self._asked:
-            self._run_came()
+        if ack and ack["session"] == self._session:
+            self._answered = max(self._answered, ack["attempt"])
 
     # ---- the wire, as Streamlit's own page does it ----
 
@@ -262,8 +226,9 @@ class Tab:
         state.page_name = "" if self._page else "annotate"
         if self._name_box:
             state.widget_states.widgets.add(id=self._name_box, string_value=self._analyst)
-        if self._component and self._value:
-            state.widget_states.widgets.add(id=self._component, json_value=json.dumps(self._value))
+        if self._component and self._asked:
+            value = {"operations": {"session": self._session, "attempt": self._asked, "ops": []}}
+            state.widget_states.widgets.add(id=self._component, json_value=json.dumps(value))
         if self._link is not None:
             self._start(self._send(self._link, message.SerializeToString()))
 
