@@ -24,7 +24,7 @@ from pu_geo.project.locks import is_held, one_at_a_time
 
 TASKS = ("train", "discover", "apply_model")
 """Tasks that use the device for long."""
-SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_READS = 0.2
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 _TICKET = re.compile(r"(\d{9})-[0-9a-f]{8}\.ticket")
 
@@ -74,7 +74,7 @@ def acquire_device(folder: Path, tell: Callable[[Sequence[QueueEntry]], None]) -
     try:
         while before := [other for other in line() if other.number < ticket.number]:
             tell(before)
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_READS)
         yield
     finally:
         ticket.path.unlink(missing_ok=True)
@@ -102,14 +102,14 @@ def _write(folder: Path, place: Path) -> tuple[int, QueueEntry]:
             path.unlink(missing_ok=True)
     number = max((ticket.number for ticket in _all_tickets(place)), default=0) + 1
     path = place / f"{number:09d}-{secrets.token_hex(4)}.ticket"
-    unseen = path.with_suffix(".new")  # it counts once it is locked, and is locked before it can be seen
-    descriptor = os.open(unseen, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    unlocked = path.with_suffix(".new")  # it counts once it is locked, and is locked before it can be seen
+    descriptor = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         os.write(descriptor, json.dumps({"folder": str(folder)}).encode())
-        unseen.rename(path)
+        unlocked.rename(path)
     except OSError:
-        unseen.unlink(missing_ok=True)
+        unlocked.unlink(missing_ok=True)
         os.close(descriptor)
         raise
     return descriptor, QueueEntry(number, folder, path)

@@ -31,7 +31,7 @@ class JobView:
     """What is known about a job right now.
 
     Attributes:
-        state: "waiting" is for its turn at the device; "interrupted" means that its worker is gone without having said why.
+        state: "waiting" is for its turn at the device; "interrupted" means that its worker is gone and left no reason.
         progress: share done, 0..1, or None before the first report.
         curve: the reports of a training, oldest first: {"epoch", "loss", ...}.
         result: what the task returned, once done.
@@ -107,8 +107,8 @@ def _state(alive: bool, current: Sequence[Mapping[str, Any]], end: Mapping[str, 
         return _ENDS[end["event"]]
     if not alive:
         return "cancelled" if is_cancelled else "interrupted"
-    turns = [event["event"] for event in current if event["event"] in ("waiting", "turn")]
-    return "waiting" if turns and turns[-1] == "waiting" else "running"
+    queued = [event["event"] for event in current if event["event"] in ("waiting", "turn")]
+    return "waiting" if queued and queued[-1] == "waiting" else "running"
 
 
 def _times(

@@ -152,7 +152,7 @@ def log_negative_weights(anchors: Tensor, mapped_anchors: Tensor, others: Tensor
 def total_loss(
     classification: Tensor, unsupervised: Tensor, supervised: Tensor, *, unsupervised_weight: float, supervised_weight: float
 ) -> Tensor:
-    """Put the scalars L_c, L_u and L_s together, weighed by 1, alpha and beta.
+    """Return the sum of the scalars L_c, L_u and L_s, weighed by 1, alpha and beta.
 
     Source: HeroCon, Eq. 1.
     """

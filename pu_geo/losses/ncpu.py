@@ -160,7 +160,7 @@ def predicted_damaged(logits: Tensor) -> Tensor:
 def total_loss(
     classification: Tensor, representation: Tensor, entropy_term: Tensor, *, rep_weight: float, entropy_weight: float
 ) -> Tensor:
-    """Put the scalar terms together, weighed by 1, w_r and w_ent (already ramped).
+    """Return the sum of the scalar terms, weighed by 1, w_r and w_ent (already ramped).
 
     Source: NcPU, Eq. 14, and the entropy term of the text below it.
     """

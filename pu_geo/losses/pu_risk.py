@@ -128,7 +128,7 @@ def _surrogate(margins: Tensor, surrogate: str) -> Tensor:
     if surrogate == "sigmoid":
         return torch.sigmoid(-margins)
     if surrogate == "logistic":
-        return -functional.logsigmoid(margins)  # softplus turns linear at 20, which costs 2e-9
+        return -functional.logsigmoid(margins)  # softplus is linear from 20 on, which costs 2e-9
     raise ValueError(f'surrogate must be "sigmoid" or "logistic"; got "{surrogate}".')
 
 

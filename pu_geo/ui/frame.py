@@ -64,6 +64,13 @@ def show_errors() -> Iterator[None]:
         st.error(f"**{plain(error.problem)}**\n\n{plain(error.hint)}", icon=":material/error:")
 
 
+def act_and_rerun(act: Callable[[], object]) -> None:
+    """Do what a button asks for, then draw the page anew; show a user's mistake instead."""
+    with show_errors():
+        act()
+        st.rerun()
+
+
 def does(act: Callable[[], object]) -> Callable[[], None]:
     """Return what a button's `on_click` takes. It acts before anything is drawn: a rerun amid the drawing would lose a click."""
 

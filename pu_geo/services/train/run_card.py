@@ -100,7 +100,12 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         ids = runs.building_ids_of(layout, facts.run_id)
         pu = labels.pu_set(db, at=facts.at_event, ids=ids)
         people = {event.analyst for event in labels.current(db, at=facts.at_event).values()}
-        data = _data(layout, facts, store.project_name(db), [_scene(asdict(scene)) for scene in contents.scenes(db)])
+        names = ("scene_id", "role", "date", "gsd_m", "width", "height", "sha256")
+        scenes = [
+            {**{name: getattr(scene, name) for name in names}, "file": Path(scene.path).name}
+            for scene in contents.scenes(db)
+        ]
+        data = _data(layout, facts, store.project_name(db), scenes)
     counts = _labels(layout, facts, pu, len(people))
     chosen = choices.threshold(layout, facts.run_id)
     audit = auditing.facts(layout, facts.run_id, chosen.value)
@@ -163,11 +168,6 @@ def _data(layout: Layout, facts: RunFacts, project: str, scenes: Sequence[Mappin
         "not_assessed": why,
         "scenes": list(scenes),
     }
-
-
-def _scene(facts: Mapping[str, Any]) -> dict[str, Any]:
-    known = {name: facts[name] for name in ("scene_id", "role", "date", "gsd_m", "width", "height", "sha256")}
-    return {**known, "file": Path(facts["path"]).name}
 
 
 def _labels(layout: Layout, facts: RunFacts, pu: PUSet, n_people: int) -> dict[str, Any]:

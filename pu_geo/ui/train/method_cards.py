@@ -56,9 +56,9 @@ def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
         st.caption(f":orange[{reason}]")
     label = f"Train {training.name_within(card.name).split(' + PUPL')[0]}"
     if st.button(label, type="primary", disabled=reason is not None, key=f"start-{card.name}"):
-        with frame.show_errors():
-            training.start(layout, TrainingRequest(card.name, preset, int(seed), changed, types_from, hold_out))
-            st.rerun()
+        frame.act_and_rerun(
+            lambda: training.start(layout, TrainingRequest(card.name, preset, int(seed), changed, types_from, hold_out))
+        )
 
 
 def _expected_time(method: str, preset: str, n_chips: int) -> None:

@@ -153,9 +153,7 @@ def _average(layout: Layout, found: Sequence[RunFacts]) -> None:
         help="Each building gets the mean of its ranks. Runs of methods that err in different ways help each other most.",
     )  # fmt: skip
     if button.button("Average their ranks", key="average", disabled=len(wanted) < 2):
-        with frame.show_errors():
-            training.start_average(layout, wanted)
-            st.rerun()
+        frame.act_and_rerun(lambda: training.start_average(layout, wanted))
 
 
 # Figures
