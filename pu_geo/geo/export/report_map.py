@@ -165,11 +165,7 @@ def _north_deg(frame: _Frame) -> float:
 
 
 def _draw_buildings(
-    picture: Picture,
-    shapes: NDArray[np.object_],
-    triage: NDArray[np.object_],
-    frame: _Frame,
-    edges: Mapping[str, str],
+    picture: Picture, shapes: NDArray[np.object_], triage: NDArray[np.object_], frame: _Frame, edges: Mapping[str, str]
 ) -> tuple[LegendRow, ...]:
     """Draw each building; what matters most comes last, so that nothing hides it.
 

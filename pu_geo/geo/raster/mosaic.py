@@ -24,14 +24,7 @@ from rasterio.windows import Window
 from pu_geo.errors import ImageryError
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.fill import Fill, fill_of, warped
-from pu_geo.geo.raster.guard import (
-    GDAL_ERRORS,
-    allow_files,
-    gdal_env,
-    quiet_open,
-    state_of,
-    unreadable,
-)
+from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, gdal_env, quiet_open, state_of, unreadable
 from pu_geo.geo.raster.placement import ALIGNED_PX, border_in
 from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
 from pu_geo.records import Grid, Scene

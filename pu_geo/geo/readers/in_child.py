@@ -40,11 +40,7 @@ def describe(
 
 
 def describe_each(
-    paths: Sequence[Path | str],
-    *,
-    bands: BandTriple | None = None,
-    crs: str | None = None,
-    pixel_m: float | None = None,
+    paths: Sequence[Path | str], *, bands: BandTriple | None = None, crs: str | None = None, pixel_m: float | None = None
 ) -> Iterator[Scene]:
     """Describe files in turn, small ones by one child together; their `role` is "post" and their `scene_id` "" for now.
 

@@ -129,12 +129,7 @@ def _polygons(raw: RawFootprints, name: str) -> tuple[NDArray[np.object_], list[
     bounds = shapely.bounds(geometries)
     is_infinite = is_polygon & ~np.isfinite(_extremes(geometries, is_polygon))
     keep = is_polygon & ~is_infinite
-    found = {
-        "empty": is_empty,
-        "unreadable": raw.is_unreadable,
-        "not a polygon": is_other,
-        "not finite": is_infinite,
-    }
+    found = {"empty": is_empty, "unreadable": raw.is_unreadable, "not a polygon": is_other, "not finite": is_infinite}
     dropped = {reason: int(rows.sum()) for reason, rows in found.items() if rows.any()}
     if not keep.any():
         raise _nothing_usable(name, dropped)
