@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.metrics import normalized_mutual_info_score
 
 from pu_geo.analysis import clustering_metrics
 from pu_geo.datasets import binary_files
@@ -53,7 +54,7 @@ class Found:
     """One way of grouping in one draw of clicks; figures are of the unlabeled.
 
     Attributes:
-        accuracy: see `partitions.clustering_accuracy`.
+        accuracy: share in the right group, once groups are matched with classes one to one (Han et al. 2019, and NCL).
         nmi: normalized mutual information with the classes.
         hidden_f1: mean over the hidden classes of the F1 of the group matched with each.
         agreement: adjusted Rand between trainings, or seedings; None where there is one sorting.
@@ -118,13 +119,18 @@ def groupings(setting: Setting, data: PUData, draw: int) -> Iterator[tuple[str, 
     """Group all chips in every way; a way that hangs on a seed comes three times."""
     k, seeds = setting.n_classes, [N_SEEDS * draw + i for i in range(N_SEEDS)]
     assert isinstance(data.inputs, FeatureViews)
-    seen = consensus_clusters.as_seen(data.inputs)
-    yield "k-means", [consensus_clusters.sort(seen, k, torch.Generator().manual_seed(seed)) for seed in seeds]
+    seen = consensus_clusters.principal_axes(data.inputs)
+    yield "k-means", [consensus_clusters.sort_into_groups(seen, k, torch.Generator().manual_seed(seed)) for seed in seeds]
     settings = catalog.settings_for("ncl", "quick", {"n_new": k})
-    found = consensus_clusters.find(data, settings, [Run(torch.device("cpu"), seed) for seed in seeds])
+    found = consensus_clusters.find_consensus(data, settings, [Run(torch.device("cpu"), seed) for seed in seeds])
     for way, sortings in found.alone.items():
         yield f"ncl, {way}", list(sortings)
     yield "ncl, three", [found.groups]
+
+
+def _accuracy(groups: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
+    n = int(max(groups.max(), truth.max())) + 1
+    return float((clustering_metrics.matching(truth, groups, n)[groups] == truth).mean())
 
 
 def judged(
@@ -137,8 +143,8 @@ def judged(
     pairs = [clustering_metrics.adjusted_rand(one, other) for i, one in enumerate(own) for other in own[:i]]
     return Found(
         setting.name, reading, draw, int(is_open.sum()),
-        round(float(np.mean([clustering_metrics.clustering_accuracy(each, right) for each in own])), 4),
-        round(float(np.mean([clustering_metrics.normalized_mutual_information(each, right) for each in own])), 4),
+        round(float(np.mean([_accuracy(each, right) for each in own])), 4),
+        round(float(np.mean([normalized_mutual_info_score(right, each) for each in own])), 4),
         round(float(np.mean(f1)), 4), round(float(np.mean(pairs)), 4) if pairs else None,
     )  # fmt: skip
 

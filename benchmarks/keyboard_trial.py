@@ -24,7 +24,7 @@ from pu_geo.analysis import metrics
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.services.annotate import labeling, ranking
-from tests.browser.real_app import AppServer
+from tests.browser.real_app import AppServer, add_hooks
 
 SHARED = Path(os.environ.get("PU_GEO_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 N_ANSWERS, N_UNDONE = 100, 10
@@ -78,6 +78,7 @@ def trial(folder: Path) -> dict[str, Any]:
     with AppServer(folder / "home", project=layout, analyst="stranger") as app, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1440, "height": 950})
+        add_hooks(page)
         page.goto(f"{app.address}/annotate")
         page.wait_for_function("window.__pugeo && window.__pugeo.ready", timeout=60_000)
         seconds, curve = _label(page, layout, truth, pace, folder)

@@ -17,10 +17,8 @@ Reason = Literal["", "cloud", "outside_image", "nodata", "misaligned", "no_build
 REASONS: tuple[Reason, ...] = ("", "cloud", "outside_image", "nodata", "misaligned", "no_building", "unclear")
 Shown = Literal["", "exploit", "explore", "audit"]
 SHOWN: tuple[Shown, ...] = ("", "exploit", "explore", "audit")
-MAX_NAME = 200
-"""Characters of an analyst's name, and of an operation's id, act and screen."""
-MAX_COMMENT, MAX_TYPES, MAX_TYPE = 500, 20, 60
-"""Characters of a comment, damage types of an answer, and characters of each."""
+MAX_NAME = 200  # characters of an analyst's name, and of an operation's id, act and screen
+MAX_COMMENT, MAX_TYPES, MAX_TYPE = 500, 20, 60  # characters of a comment, damage types of an answer, and characters of each
 Affine6 = tuple[float, float, float, float, float, float]
 BandTriple = tuple[int, int, int]
 
@@ -341,8 +339,8 @@ class LabelEvent:
         analyst: who made it; for an imported event, whose answer it is.
         at: when it was made, RFC 3339 UTC; for an imported event, when it was made where it comes from.
         undoes: the event that an undo took back, or a redo put back.
-        reason: why a building is not assessable; "" where nobody gave one, and with every other label.
-        damage_types: what kinds of damage there are, in the analyst's words.
+        reason: why a building is not assessable; "" where not known, and with every other label.
+        damage_types: kinds of damage, in the analyst's words.
         comment: at most 500 characters.
         shown: why the building was put before the analyst; "" if the analyst picked it.
         inclusion: probability, (0, 1], with which an audit drew the building; None outside audits.
@@ -394,7 +392,7 @@ class PUSet:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What never changes about a finished run. Its arrays lie in `runs/<run_id>/`.
+    """What never changes about a finished run. Its arrays are in `runs/<run_id>/`.
 
     Attributes:
         score_type: enum of the export schema: "pu_probability" or "linear".
@@ -429,9 +427,7 @@ class RunFacts:
     judgement: Mapping[str, object] | None = None
     n_accepted: int = 0  # of accepted clusters, learned from as positives; not among `n_positive`
     n_hidden: int = 0  # whose chips show nothing to learn from; not among `n_unlabeled`
-    without_answers: tuple[
-        int, ...
-    ] = ()  # look groups that no answer speaks for, see `assessability.groups_without_answers`
+    without_answers: tuple[int, ...] = ()  # look groups without evidence, see `assessability.groups_without_answers`
 
 
 @dataclass(frozen=True)

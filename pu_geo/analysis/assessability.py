@@ -44,8 +44,10 @@ def hidden_parts(facts: Mapping[str, Any], role: str) -> NDArray[np.float64]:
     outline = facts.get(f"{role}_outline")
     if outline is not None:
         return np.stack([np.asarray(outline[part], np.float64) for part in _PARTS], axis=1).reshape(n, 3)
-    found = [np.zeros(n) if facts.get(key) is None else np.asarray(facts[key], np.float64) for key in _WINDOW_PARTS[role]]
-    outside, nodata, cloud = found
+    keys = _WINDOW_PARTS[role]
+    outside, nodata, cloud = (
+        np.asarray(facts[key] if facts.get(key) is not None else np.zeros(n), np.float64) for key in keys
+    )
     outside = np.minimum(outside, nodata)
     return np.stack([outside, nodata - outside, cloud], axis=1)
 

@@ -37,7 +37,7 @@ def table(one: Ints, other: Ints, n_one: int = 0, n_other: int = 0) -> NDArray[n
 
 
 def adjusted_rand(one: Ints, other: Ints) -> float:
-    """Say how often two sortings agree on a pair of buildings, beyond chance.
+    """Compute how often two sortings agree on a pair of buildings, beyond chance.
 
     Source: Hubert and Arabie 1985, Comparing partitions.
 
@@ -48,42 +48,15 @@ def adjusted_rand(one: Ints, other: Ints) -> float:
         1 for the same sorting under other names, about 0 by chance; 1 where both leave nothing to disagree on.
     """
     counts = table(one, other).astype(np.float64)
-    n = counts.sum()
-    both, rows, columns, all_pairs = (_pairs(each) for each in (counts, counts.sum(1), counts.sum(0), n))
+    numbers = (counts, counts.sum(1), counts.sum(0), counts.sum())
+    both, rows, columns, all_pairs = (float(np.sum(each * (each - 1) / 2)) for each in numbers)
     expected = rows * columns / all_pairs if all_pairs else 0.0
     most = (rows + columns) / 2
     return 1.0 if most == expected else float((both - expected) / (most - expected))
 
 
-def _pairs(counts: NDArray[np.float64] | np.float64) -> float:
-    return float(np.sum(counts * (counts - 1) / 2))
-
-
-def normalized_mutual_information(one: Ints, other: Ints) -> float:
-    """Say how much one sorting tells of the other: mutual information over the mean of both entropies.
-
-    Source: Strehl and Ghosh 2002, Cluster ensembles; with the arithmetic mean, as published tables of category discovery.
-
-    Args:
-        one, other: as in `table`.
-
-    Returns:
-        In [0, 1]; 1 where both put all buildings into one group.
-    """
-    shares = table(one, other) / max(len(one), 1)
-    row, column = _entropy(shares.sum(1)), _entropy(shares.sum(0))
-    if row + column == 0:
-        return 1.0
-    return float(np.clip(2 * (row + column - _entropy(shares.ravel())) / (row + column), 0.0, 1.0))
-
-
-def _entropy(shares: NDArray[np.float64]) -> float:
-    there = shares[shares > 0]
-    return float(-(there * np.log(there)).sum())
-
-
 def matching(reference: Ints, other: Ints, n_groups: int) -> NDArray[np.int64]:
-    """Give the groups of one sorting the numbers of those of another, so that as many buildings as possible agree.
+    """Match the groups of one sorting with those of another, so that as many buildings as possible agree.
 
     Source: Kuhn 1955, the Hungarian method.
 
@@ -101,23 +74,6 @@ def matching(reference: Ints, other: Ints, n_groups: int) -> NDArray[np.int64]:
     renamed = np.empty(len(counts), np.int64)
     renamed[columns] = rows
     return renamed
-
-
-def clustering_accuracy(groups: Ints, truth: Ints) -> float:
-    """Share of buildings in the right group, once groups are matched with classes one to one.
-
-    Source: as reported for novel category discovery (Han et al. 2019, and NCL).
-
-    Args:
-        groups, truth: as in `table`. Where there are more groups than classes, the buildings of those left over are wrong.
-
-    Returns:
-        In [0, 1]; nan where there is no building.
-    """
-    if not len(groups):
-        return float("nan")
-    n = int(max(groups.max(), truth.max())) + 1
-    return float((matching(truth, groups, n)[groups] == truth).mean())
 
 
 @dataclass(frozen=True)
@@ -155,14 +111,10 @@ def stability(groups: Ints, sortings: Sequence[Ints], n_groups: int) -> Stabilit
     for other in sortings:
         n = max(n_groups, int(other.max()) + 1)
         agrees.append(matching(groups, other, n)[other] == groups)
-        overlaps.append(_jaccard(groups, other, n_groups))
+        counts = table(groups, other, n_groups).astype(np.float64)
+        sizes = counts.sum(1)
+        either = sizes[:, None] + counts.sum(0)[None] - counts
+        overlaps.append(np.where(sizes > 0, (counts / np.maximum(either, 1)).max(1), np.nan))
     pairs = [adjusted_rand(one, other) for i, one in enumerate(sortings) for other in sortings[:i]]
     mean = float(np.mean(pairs)) if pairs else None
     return Stability(np.mean(agrees, axis=0).astype(np.float32), mean, np.mean(overlaps, axis=0))
-
-
-def _jaccard(reference: Ints, other: Ints, n_groups: int) -> NDArray[np.float64]:
-    counts = table(reference, other, n_groups).astype(np.float64)
-    either = counts.sum(1)[:, None] + counts.sum(0)[None] - counts
-    best: NDArray[np.float64] = (counts / np.maximum(either, 1)).max(1)
-    return np.where(counts.sum(1) > 0, best, np.nan)

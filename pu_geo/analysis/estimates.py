@@ -36,7 +36,7 @@ def elkan_noto_share(
     Args:
         features: float [N, D], or what `ranker.prepare` made of it.
         is_positive: bool [N].
-        is_excluded: bool [N]; not looked at.
+        is_excluded: bool [N]; left out.
         n_folds: held-out parts; at most the number of positives.
         l2: penalty of the fits; hardly matters, since their margins are calibrated afterwards.
         seed: of the split into parts.
@@ -111,9 +111,9 @@ def _cross_fitted(
     is_click = np.arange(len(rows)) < len(positive)
     margin = np.empty(len(rows))
     for part in range(n_folds):
-        seen = fold != part
-        slope, offset = fit_logistic(values[rows[seen]], is_click[seen], l2)
-        margin[~seen] = values[rows[~seen]] @ slope + offset
+        learned = fold != part
+        slope, offset = fit_logistic(values[rows[learned]], is_click[learned], l2)
+        margin[~learned] = values[rows[~learned]] @ slope + offset
     return margin
 
 

@@ -33,7 +33,7 @@ def places_held_out(
         features: what `ranker.prepare` made of features [N, D].
         is_positive: bool [N].
         l2: penalty, see `ranker.l2_for_share`.
-        is_excluded: bool [N]; not looked at.
+        is_excluded: bool [N]; left out.
         n_folds: held-out parts; at most the number of positives.
         seed: of the parts, and of the draw of unlabeled chips where there are many.
 
@@ -61,9 +61,9 @@ def places_held_out(
     fold = draw.permutation(len(positive)) % min(n_folds, len(positive))
     place = np.empty(len(positive))
     for part in range(int(fold.max()) + 1):
-        seen = positive[fold != part]
-        rows = np.concatenate([seen, unlabeled])
-        slope, _ = fit_logistic(values[rows], np.arange(len(rows)) < len(seen), l2)
+        learned = positive[fold != part]
+        rows = np.concatenate([learned, unlabeled])
+        slope, _ = fit_logistic(values[rows], np.arange(len(rows)) < len(learned), l2)
         others = np.sort(values[unlabeled] @ slope)
         place[fold == part] = np.searchsorted(others, values[positive[fold == part]] @ slope) / len(others)
     return positive, place
@@ -81,7 +81,7 @@ def doubtful_below(share: float) -> float:
 
 
 def loneliness(distances: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Say how far each chip is from its neighbors, in robust standard deviations of what is usual, float64 [N].
+    """Compute how far each chip is from its neighbors, in robust standard deviations of what is usual, float64 [N].
 
     Args:
         distances: to the nearest other chips, float [N, k], k >= 1.
@@ -90,6 +90,6 @@ def loneliness(distances: NDArray[np.floating]) -> NDArray[np.float64]:
         (mean distance - median of these) / (1.48 median absolute deviation); all 0 where half of them or more are equal.
     """
     mean = distances.astype(np.float64).mean(axis=1)
-    apart = mean - np.median(mean)
-    usual = _STEADY * float(np.median(np.abs(apart)))
-    return apart / usual if usual > 1e-12 else np.zeros(len(mean))
+    excess = mean - np.median(mean)
+    usual = _STEADY * float(np.median(np.abs(excess)))
+    return excess / usual if usual > 1e-12 else np.zeros(len(mean))

@@ -204,7 +204,7 @@ def _are_oriented(direction: NDArray[np.float64], ends: Lloyd) -> NDArray[np.boo
 
 
 def _best(ends: Lloyd, positive: NDArray[np.bool_], oriented: NDArray[np.bool_]) -> PuplResult:
-    """Take the lowest potential, from the oriented ends where there are any; the first one where they are equal."""
+    """Return the result of lowest potential, from the oriented ends where there are any; the first one where they are equal."""
     best = int(np.argmin(np.where(oriented | ~oriented.any(), ends.potentials, np.inf)))
     labels, k = ends.labels[:, best], ends.centroids.shape[1]
     sizes, counts = np.bincount(labels, minlength=k), np.bincount(labels[positive], minlength=k)
@@ -247,12 +247,12 @@ def _checked(embeddings: Floats, is_positive: NDArray[np.bool_], *, spherical: b
 
 
 def measure(rows: Floats, *, spherical: bool) -> Points:
-    """Look at all rows [N, D] once; with `spherical` they count as unit length, and a zero row stays zero."""
+    """Read all rows [N, D] once; with `spherical` they count as unit length, and a zero row stays zero."""
     factors, squares, dtype = np.ones(len(rows)), np.empty(len(rows)), np.promote_types(rows.dtype, np.float32)
 
     def look(part: slice) -> NDArray[np.float64]:
         chunk = rows[part].astype(dtype, copy=False)
-        with np.errstate(over="ignore", invalid="ignore"):  # whoever asked looks for squares that are not finite
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller checks for squares that are not finite
             squares[part] = np.vecdot(chunk, chunk)
             if spherical:
                 factors[part] = 1 / np.sqrt(np.where(squares[part] > 0, squares[part], 1))
@@ -306,7 +306,7 @@ class ClusterLabels:
 def cluster_labels(
     embeddings: Floats, is_positive: NDArray[np.bool_], *, seed: int, n_clusterings: int = N_CLUSTERINGS
 ) -> ClusterLabels:
-    """Give each row the chance of damage of the small cluster it lies in, averaged over clusterings.
+    """Return for each row the chance of damage of the small cluster it lies in, averaged over clusterings.
 
     Source: ours, after Elkan and Noto (KDD 2008): where clicks are an even draw of the damage, the share of clicked rows in
     a cluster is its chance of damage times c, and c is the share that a clicked row meets around itself on average.
@@ -344,7 +344,7 @@ def usual_k(n: int) -> int:
 
 
 def two_means_miss(embeddings: Floats, is_positive: NDArray[np.bool_], many: ClusterLabels, *, seed: int) -> bool:
-    """Say whether two means follow something else than the positives, which small clusters follow.
+    """Return whether two means follow something else than the positives, which small clusters follow.
 
     Source of the criterion: Lee and Liu (ICML 2003), recall squared by the share called damaged, which ranks classifiers as
     F1 would and needs no undamaged building. The rule is ours, see `DOUBT`.

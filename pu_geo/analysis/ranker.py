@@ -1,4 +1,4 @@
-"""The instant linear ranker: who looks like the clicked positives? Answers while the analyst clicks, without a job."""
+"""The instant linear ranker: who is like the clicked positives? Answers while the analyst clicks, without a job."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def audit(
 ) -> None:
     """Begin the audit of a run's map, or print its figures."""
     layout = projects.find(project)
-    facts = mapping.run(layout, run)
+    facts = choices.run(layout, run)
     run_id = facts.run_id
     if action == "begin":
         n = checks or auditing.suggested_size(layout, run_id)
@@ -90,18 +90,8 @@ def audit(
         "threshold": args["threshold"], "threshold_origin": args["threshold_origin"],
     }  # fmt: skip
     names = (
-        "check_id",
-        "n",
-        "n_drawn",
-        "n_answered",
-        "n_counted",
-        "n_damaged",
-        "state",
-        "words",
-        "total",
-        "at_threshold",
-        "bands",
-    )
+        "check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "bands",
+    )  # fmt: skip
     result = {**which, **{name: judged[name] for name in names}, "how_many": damaged.as_mapping()}
     waiting = f"; {found.done.n_open} wait on the Annotate page" if found.done.n_open else ""
     lines = [mapping.which_words(which), f"{judged['n_answered']} of {judged['n_drawn']} checks answered{waiting}."]
@@ -171,9 +161,8 @@ def publish(
     args = mapping.publish_arguments(layout, run, threshold, formats, profile, local=local_coordinates)
     result = run_job(layout, "publish", args, as_json)
     changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
-    words = (
-        f"Wrote {result['version']} with {result['n']} {result['units']} into {result['out']}: {_counts(result)}{changed}"
-    )
+    written = f"{result['version']} with {result['n']} {result['units']} into {result['out']}"
+    words = f"Wrote {written}: {_counts(result)}{changed}"
     show(result, "\n".join([words, *_origin(layout, result)]), as_json)
 
 

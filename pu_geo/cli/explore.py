@@ -14,7 +14,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
 from pu_geo.services.explore import discovering, neighbors, outliers
 from pu_geo.services.explore.discovering import Group
-from pu_geo.services.project import projects
+from pu_geo.services.project import choices, projects
 
 screen = Screen("Explore")
 
@@ -47,7 +47,7 @@ def label_errors(
 ) -> None:
     """List what is odd: clicks that may be wrong, buildings that are there twice, chips unlike any other."""
     layout = projects.find(project)
-    run_id = outliers.run_id_of(layout, run)
+    run_id = choices.run(layout, run).run_id
     if search or not outliers.is_looked_through(layout, run_id):
         run_job(layout, "outliers", {"run_id": run_id}, as_json)
     found = outliers.queue(layout, run_id, again=reviewed)

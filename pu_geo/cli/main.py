@@ -15,7 +15,7 @@ from pu_geo.errors import JobCancelled, PuGeoError
 
 
 class Root(TyperGroup):
-    """`pu-geo` itself: lists the verbs by screen, and turns errors into exit codes."""
+    """`pu-geo` itself: lists the verbs by screen, and ends with an exit code for each kind of error."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}

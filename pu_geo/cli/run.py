@@ -67,12 +67,7 @@ class Screen(typer.Typer):
         self.title, self.group = title, group
 
     def verb(self, name: str, *examples: str, was: str = "") -> Callable[[Function], Function]:
-        """Declare a verb; its docstring is its help.
-
-        Args:
-            examples: what stands behind the name in each example of the help.
-            was: its old name, which still works and is not listed.
-        """
+        """Declare a verb; its docstring is its help. `examples` follow its name there; `was` is its hidden old name."""
         lines = [f"  pu-geo {self.group}{name} {example}".rstrip() for example in examples]
 
         def add(function: Function) -> Function:
@@ -117,7 +112,7 @@ def run_job(layout: Layout, task: str, args: Mapping[str, Any], as_json: bool) -
 
 
 def _percent(report: str) -> int | None:
-    """Return the share in a report such as " 45%  cutting chips"; None for one without."""
+    """Read the share in a report such as " 45%  cutting chips"; None for one without."""
     share = report.partition("%")[0].strip()
     return int(share) if share.isdigit() else None
 
@@ -144,16 +139,11 @@ def _lines() -> Callable[[str], None]:
 
 
 def absolute(path: str) -> str:
-    """Return a path as it is understood from any folder."""
     return str(Path(path).expanduser().resolve())
 
 
 def overrides_of(pairs: list[str]) -> dict[str, str]:
-    """Read settings that were written as key=value.
-
-    Raises:
-        PuGeoError: if one is not.
-    """
+    """Read settings that were written as key=value; raise `PuGeoError` if one is not."""
     for pair in pairs:
         if "=" not in pair:
             raise PuGeoError(f"--set {pair!r} is not of the form key=value.", "Write, for example, --set epochs=80.")

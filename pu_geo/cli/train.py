@@ -31,7 +31,7 @@ from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
 from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
-from pu_geo.services.project import projects
+from pu_geo.services.project import choices, projects
 from pu_geo.services.train import (
     comparing,
     models,
@@ -60,7 +60,7 @@ def rank(project: Project, *, as_json: Json = False) -> None:
 def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
     """Return what a finished run learned from, and in which scenes its result is doubtful."""
     words = f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s."
-    limit = mapping.run(layout, result["run_id"]).threshold
+    limit = choices.run(layout, result["run_id"]).threshold
     return "\n".join([words, *mapping.doubts(layout, result["run_id"], limit)])
 
 

@@ -41,7 +41,7 @@ def read_chips(path: Path, size_px: int = 64) -> ClassifiedChips:
         chips [N, 3, size_px, size_px].
 
     Raises:
-        DatasetError: kind "missing", "corrupt" or "size".
+        DatasetError: kind "missing" or "corrupt", or "link" where a path leads outside.
     """
     with _Source(path) as source:
         index = source.index()
@@ -118,7 +118,7 @@ class _Source:
             self._pack.close()
 
     def index(self) -> Sequence[dict[str, str]]:
-        """Return a row for each chip: what index.csv says, or its path and the folder it lies in."""
+        """Return a row for each chip: as in index.csv, or its path and the name of its folder."""
         names = self._names()
         if "index.csv" in names:
             rows = _read_index(self.read("index.csv").decode("utf-8-sig", errors="replace"))

@@ -74,7 +74,7 @@ class RcfBank:
         return 2 * len(self.filters)
 
     def state(self) -> dict[str, NDArray[np.float32]]:
-        """Give all that the bank is made of as plain arrays, for a file that cannot run code."""
+        """Return all that the bank is made of as plain arrays, for a file that cannot run code."""
         arrays = {name: getattr(self, name).cpu().numpy() for name in ("filters", "bias", "band_mean", "band_std")}
         return arrays | {"step": np.array([self.stride_px, self.threshold], np.float32)}
 
@@ -210,7 +210,7 @@ def _whitening(centred: Tensor, added: float) -> Tensor:
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """Name the number type in which convolutions are fastest there: bfloat16 where the hardware knows it."""
+    """Return the number type in which convolutions are fastest there: bfloat16 where the hardware knows it."""
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     if device.type == "cpu" and torch.cpu.get_capabilities().get("avx512_bf16", False):

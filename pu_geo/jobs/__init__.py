@@ -3,16 +3,7 @@
 `start` starts them, `control` stops, pauses and dismisses them, `status` works out how they stand.
 """
 
-from pu_geo.jobs.control import (
-    CAN_PAUSE,
-    PATIENCE_S,
-    cancel,
-    dismiss,
-    end_overdue,
-    kill_orphans,
-    pause,
-    wait_for_end,
-)
+from pu_geo.jobs.control import CAN_PAUSE, PATIENCE_S, cancel, dismiss, end_overdue, kill_orphans, pause, wait_for_end
 from pu_geo.jobs.start import (
     LOCK_FD_VARIABLE,
     ONE_AT_A_TIME,

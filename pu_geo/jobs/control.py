@@ -1,4 +1,4 @@
-"""What people ask of a job, as files in its folder: to stop, to pause, to be shown no more. Who does not answer is ended."""
+"""What people ask of a job, as files in its folder: to stop, to pause, to be shown no more. One that hangs is ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE_S = 1.5
 
 @contextmanager
 def report_io_errors() -> Iterator[None]:
-    """Say in words why a job cannot be started: a full disk, or a folder that may not be written to."""
+    """Raise `JobError` for a full disk, or a folder that may not be written to."""
     try:
         yield
     except OSError as error:
@@ -33,10 +33,10 @@ def report_io_errors() -> Iterator[None]:
 
 
 def cancel(layout: Layout, job_id: str, *, wait: bool = False) -> None:
-    """Ask a job to stop. Its worker looks once a batch; one that does not answer is ended by force.
+    """Ask a job to stop. Its worker checks once a batch; one that does not answer is ended by force.
 
     Args:
-        wait: return once it has stopped; by default somebody sees to it in the background.
+        wait: return once it has stopped; by default a thread waits for its end.
 
     Raises:
         JobError: if it is not active.
@@ -69,7 +69,7 @@ def _active(layout: Layout, job_id: str, verb: str) -> Path:
 
 
 def _end_if_hung(folder: Path) -> None:
-    """Give a job that was cancelled some time to end; then kill it and all that it started, and wait for its end."""
+    """Wait some time for the end of a cancelled job; then kill it and all that it started."""
     if not wait_for_end(folder, PATIENCE_S):
         end_overdue(folder)
         wait_for_end(folder, PATIENCE_S)
@@ -85,24 +85,21 @@ def wait_for_end(folder: Path, seconds: float) -> bool:
 
 
 def end_overdue(folder: Path) -> None:
-    """Kill a job that was cancelled some time ago and does not end; whoever looks at it may do so.
-
-    It needs nobody who remembers: the server that was asked to cancel it may be gone.
-    """
+    """Kill a job that was cancelled some time ago and does not end; the server that was asked to cancel it may be gone."""
     with suppress(FileNotFoundError):  # not after it was started anew
         if time.time() - (folder / CANCEL).stat().st_mtime >= PATIENCE_S and is_alive(folder):
             kill_orphans(folder)
 
 
 def clear_requests(folder: Path) -> None:
-    """Forget what people asked of a job before it is started again."""
+    """Remove what people asked of a job before it is started again."""
     with report_io_errors():
         for asked in (CANCEL, PAUSE, DISMISSED):
             (folder / asked).unlink(missing_ok=True)
 
 
 def dismiss(layout: Layout, job_id: str) -> None:
-    """Show an ended job no more. Nothing of it is removed: it is listed on request, and can still be resumed.
+    """Hide an ended job. Nothing of it is removed: it is listed on request, and can still be resumed.
 
     Raises:
         JobError: if it is active.

@@ -24,20 +24,14 @@ from pu_geo.project.locks import is_held, one_at_a_time
 
 TASKS = ("train", "discover", "apply_model")
 """Tasks that use the device for long."""
-SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_READS = 0.2
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 _TICKET = re.compile(r"(\d{9})-[0-9a-f]{8}\.ticket")
 
 
 @dataclass(frozen=True)
 class QueueEntry:
-    """A place in the line.
-
-    Attributes:
-        number: lower numbers came first.
-        folder: of the job that holds it.
-        path: of the ticket.
-    """
+    """A place in the line: lower numbers came first. `folder` is that of the job that holds the ticket `path`."""
 
     number: int
     folder: Path
@@ -45,19 +39,17 @@ class QueueEntry:
 
     @property
     def project(self) -> Path:
-        """Folder of the project that the job belongs to."""
         return self.folder.parent.parent
 
     @property
     def words(self) -> str:
-        """Name the job for people."""
         spec = json.loads((self.folder / "spec.json").read_text(encoding="utf-8"))
         what = " ".join(str(word) for word in (spec["task"], spec["args"].get("method")) if word)
         return f"{what} (job {self.folder.name} of {self.project.name})"
 
 
 def device_folder() -> Path:
-    """Return where the tickets for this machine's device lie; machines that share a home, and GPUs chosen by hand, differ."""
+    """Return the folder of this machine's tickets; machines that share a home, and GPUs chosen by hand, differ."""
     device = f"{socket.gethostname()}-{os.environ.get(_GPUS_VARIABLE, '')}"
     return home() / ".devices" / re.sub(r"[^A-Za-z0-9.-]", "_", device).strip("-")
 
@@ -82,7 +74,7 @@ def acquire_device(folder: Path, tell: Callable[[Sequence[QueueEntry]], None]) -
     try:
         while before := [other for other in line() if other.number < ticket.number]:
             tell(before)
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_READS)
         yield
     finally:
         ticket.path.unlink(missing_ok=True)
@@ -110,14 +102,14 @@ def _write(folder: Path, place: Path) -> tuple[int, QueueEntry]:
             path.unlink(missing_ok=True)
     number = max((ticket.number for ticket in _all_tickets(place)), default=0) + 1
     path = place / f"{number:09d}-{secrets.token_hex(4)}.ticket"
-    unseen = path.with_suffix(".new")  # it counts once it is locked, and is locked before it can be seen
-    descriptor = os.open(unseen, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    unlocked = path.with_suffix(".new")  # it counts once it is locked, and is locked before it can be seen
+    descriptor = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         os.write(descriptor, json.dumps({"folder": str(folder)}).encode())
-        unseen.rename(path)
+        unlocked.rename(path)
     except OSError:
-        unseen.unlink(missing_ok=True)
+        unlocked.unlink(missing_ok=True)
         os.close(descriptor)
         raise
     return descriptor, QueueEntry(number, folder, path)

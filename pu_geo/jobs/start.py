@@ -1,7 +1,4 @@
-"""Background jobs: a folder each, under `jobs/` of the project, and a worker process that outlives tab and server.
-
-How a job stands is worked out by `job_views`, what is asked of it stands in `job_requests`; this module starts jobs.
-"""
+"""The start of jobs: a folder each under `jobs/` of the project, its lock, and its worker process."""
 
 from __future__ import annotations
 
@@ -17,21 +14,8 @@ from typing import Any
 
 from pu_geo.errors import JobError
 from pu_geo.jobs import processes
-from pu_geo.jobs.control import (
-    PATIENCE_S,
-    clear_requests,
-    kill_orphans,
-    report_io_errors,
-    wait_for_end,
-)
-from pu_geo.jobs.status import (
-    DISMISSED,
-    LOCK,
-    JobView,
-    all_jobs,
-    folder_of,
-    view,
-)
+from pu_geo.jobs.control import PATIENCE_S, clear_requests, kill_orphans, report_io_errors, wait_for_end
+from pu_geo.jobs.status import DISMISSED, LOCK, JobView, all_jobs, folder_of, view
 from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
@@ -57,7 +41,7 @@ def create(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
 
 @report_io_errors()
 def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Path, int]:
-    """Do what `create` does, and take the job's lock; whoever else starts one now sees it as active, or is seen.
+    """Write a new job's folder and take its lock; of two that start at once, one sees the other as active.
 
     Returns:
         Its folder, and the file descriptor of its lock.
@@ -81,7 +65,7 @@ def _new_folder(layout: Layout, task: str) -> Path:
 
 
 def _write_spec(folder: Path, layout: Layout, task: str, args: Mapping[str, Any]) -> None:
-    """Write what the worker shall do. The project is where the job's folder lies, also after both were moved."""
+    # The worker finds the project by the job's folder, also after both were moved; its name is for people.
     write_json(folder / "spec.json", {"task": task, "args": dict(args), "project": layout.folder.name})
 
 
@@ -169,20 +153,16 @@ def resume(layout: Layout, job_id: str) -> None:
 
 
 def _that_can_start(layout: Layout, job_id: str) -> Path:
-    """Return the folder of a job that may be started again, after its worker, if that is on its way out, is gone.
-
-    Raises:
-        JobError: if there is no such job, or this version has no such task.
-    """
+    """Return the folder of a job that may be started again, once its worker is gone."""
     folder = folder_of(layout, job_id)
-    seen = view(folder)
-    if seen.task in GONE:
+    job = view(folder)
+    if job.task in GONE:
         raise JobError(
-            f"Job {job_id} ({seen.task}) is of an older PU-Geo; this version has no such task.",
+            f"Job {job_id} ({job.task}) is of an older PU-Geo; this version has no such task.",
             "Train in a copy of the project (`pu-geo project copy`), and take the run from there with `pu-geo runs import`.",
             kind="gone",
         )
-    if not seen.is_active:
+    if not job.is_active:
         wait_for_end(folder, PATIENCE_S)
     return folder
 
@@ -202,10 +182,10 @@ def retry(layout: Layout, job_id: str) -> str:
     lock = take_lock(folder)  # nobody resumes it meanwhile
     try:
         kill_orphans(folder)
-        seen = view(folder)
+        job = view(folder)
         (folder / DISMISSED).touch()  # before the start: its lock is held here, so it would count as active there
         try:
-            return start(layout, seen.task, seen.args)
+            return start(layout, job.task, job.args)
         except JobError:
             (folder / DISMISSED).unlink(missing_ok=True)
             raise
@@ -225,6 +205,6 @@ def wait(layout: Layout, job_id: str, *, seconds: float) -> JobView:
     """Wait until a job has ended, at most `seconds`; return its last view."""
     folder = folder_of(layout, job_id)
     until = time.monotonic() + seconds
-    while (seen := view(folder)).is_active and time.monotonic() < until:
+    while (job := view(folder)).is_active and time.monotonic() < until:
         time.sleep(0.1)
-    return seen
+    return job

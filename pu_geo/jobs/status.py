@@ -31,13 +31,11 @@ class JobView:
     """What is known about a job right now.
 
     Attributes:
-        state: "waiting" is for its turn at the device; "interrupted" means that its worker is gone without having said why.
+        state: "waiting" is for its turn at the device; "interrupted" means that its worker is gone and left no reason.
         progress: share done, 0..1, or None before the first report.
-        message: what it is doing, in words.
         curve: the reports of a training, oldest first: {"epoch", "loss", ...}.
         result: what the task returned, once done.
         problem, hint: why it failed.
-        started_at, ended_at: RFC 3339; `ended_at` is None while it is active and for an interrupted one.
         seconds, seconds_left: that it has worked since it was started, and will by its pace; None where nobody can know.
         is_asked_to: what a person asked of it that it has not done yet.
     """
@@ -48,8 +46,6 @@ class JobView:
     state: State
     progress: float | None
     message: str
-    started_at: str
-    ended_at: str | None
     curve: tuple[Mapping[str, Any], ...] = ()
     result: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
@@ -65,7 +61,7 @@ class JobView:
 
 
 def is_alive(folder: Path) -> bool:
-    """Tell whether a worker holds the lock of a job."""
+    """Return whether a worker holds the lock of a job."""
     return is_held(folder / LOCK)
 
 
@@ -77,8 +73,10 @@ def view(folder: Path) -> JobView:
     first = max((i for i, event in enumerate(log) if event["event"] == "launched"), default=0)
     current: list[dict[str, Any]] = log[first:]
     end: Mapping[str, Any] = next((event for event in current if event["event"] in _ENDS), {})
-    state = _state(alive, current, end, (folder / CANCEL).exists())
+    is_cancelled = (folder / CANCEL).exists()
+    state = _state(alive, current, end, is_cancelled)
     last = _last_report(log, current, state)
+    asked: Literal["pause"] | None = "pause" if (folder / PAUSE).exists() else None
     seconds, seconds_left = _times(log, current, state)
     return JobView(
         job_id=folder.name,
@@ -87,20 +85,18 @@ def view(folder: Path) -> JobView:
         state=state,
         progress=1.0 if state == "done" else last.get("share"),
         message=str(last.get("message", "starting" if alive else "")),
-        started_at=str(current[0]["at"]) if current else "",
-        ended_at=str(end["at"]) if end else None,
-        curve=_curve(log),
+        curve=tuple(events.curve(log)),  # over all launches: one that goes on does not report what is done
         result=end.get("result", {}),
         problem=str(end.get("problem", "")),
         hint=str(end.get("hint", "")),
         seconds=seconds,
         seconds_left=seconds_left,
-        is_asked_to=_asked(folder) if state in ACTIVE else None,
+        is_asked_to=None if state not in ACTIVE else "cancel" if is_cancelled else asked,
     )
 
 
 def _last_report(log: Sequence[dict[str, Any]], current: Sequence[dict[str, Any]], state: State) -> Mapping[str, Any]:
-    """Return what was told last of how far it is: while it works, since its turn; once it has ended, whenever that was."""
+    """Return the last report of how far it is: while it works, since its turn; once it has ended, whenever that was."""
     kinds = ("progress", "waiting", "turn") if state in ACTIVE else ("progress",)
     reports = [event for event in (current if state in ACTIVE else log) if event["event"] in kinds]
     return reports[-1] if reports and reports[-1]["event"] != "turn" else {}
@@ -111,14 +107,8 @@ def _state(alive: bool, current: Sequence[Mapping[str, Any]], end: Mapping[str, 
         return _ENDS[end["event"]]
     if not alive:
         return "cancelled" if is_cancelled else "interrupted"
-    turns = [event["event"] for event in current if event["event"] in ("waiting", "turn")]
-    return "waiting" if turns and turns[-1] == "waiting" else "running"
-
-
-def _asked(folder: Path) -> Literal["cancel", "pause"] | None:
-    if (folder / CANCEL).exists():
-        return "cancel"
-    return "pause" if (folder / PAUSE).exists() else None
+    queued = [event["event"] for event in current if event["event"] in ("waiting", "turn")]
+    return "waiting" if queued and queued[-1] == "waiting" else "running"
 
 
 def _times(
@@ -153,11 +143,6 @@ def _epochs(log: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any
     return [(current[places[0] - 1]["at"], done), *((current[place]["at"], current[place]["progress"]) for place in places)]
 
 
-def _curve(log: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Return every epoch's report, over all launches: one that goes on after a checkpoint does not report what is done."""
-    return tuple(events.curve(log))
-
-
 def folder_of(layout: Layout, job_id: str) -> Path:
     """Return a job's folder.
 
@@ -179,18 +164,16 @@ def all_jobs(layout: Layout, *, with_dismissed: bool = False) -> list[JobView]:
 
 
 def event_lines(folder: Path) -> list[str]:
-    """Return the last events of a job, a line each, oldest first: for people who want to know what it does."""
-    return [_line(event) for event in events.read(folder)[-_LOG_LINES:]]
-
-
-def _line(event: Mapping[str, Any]) -> str:
-    values = {
-        name: value for name, value in event.items() if name not in ("at", "event") and value not in (None, "", [], {})
-    }
-    told = ", ".join(
-        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items()
-    )
-    return f"{str(event.get('at', ''))[11:19]}  {event.get('event')}{': ' if told else ''}{told}"
+    """Return the last events of a job in words, a line each, oldest first."""
+    lines = []
+    for event in events.read(folder)[-_LOG_LINES:]:
+        facts = [
+            f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in event.items()
+            if name not in ("at", "event") and value not in (None, "", [], {})
+        ]
+        lines.append(f"{str(event.get('at', ''))[11:19]}  {event.get('event')}{': ' if facts else ''}{', '.join(facts)}")
+    return lines
 
 
 def worker_log(folder: Path) -> str:

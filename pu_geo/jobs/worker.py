@@ -79,9 +79,9 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
         _record(folder, error)
         raise
     except Exception as error:
-        told = _disk_full(folder) if _is_disk_full(error) else _fault(folder, error)
-        _record(folder, told)
-        raise told from error
+        words = _disk_full(folder) if _is_disk_full(error) else _fault(folder, error)
+        _record(folder, words)
+        raise words from error
     finally:
         (folder / _ROOM).unlink(missing_ok=True)
     events.append(folder, "done", {"result": dict(result), "seconds": round(time.monotonic() - began, 3)})
@@ -89,11 +89,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
 
 
 def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Do a task, once it is its turn; what it needs is imported then, so that who waits holds little memory.
-
-    Raises:
-        JobError: if this version does not know the task.
-    """
+    """Do a task, once it is its turn; what it needs is imported then, so that who waits holds little memory."""
     if task not in TASKS:
         raise JobError(
             f"This version of PU-Geo has no task {task!r}; another one wrote this job.", "Dismiss the job.", kind="task"
@@ -110,7 +106,7 @@ def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _tell_waiting(job: Job, before: Sequence[device_queue.QueueEntry]) -> None:
-    """Say for whom a job waits where that has changed.
+    """Note for whom a job waits where that has changed.
 
     Raises:
         JobCancelled, JobPaused: if it was asked to stop meanwhile.
@@ -119,30 +115,28 @@ def _tell_waiting(job: Job, before: Sequence[device_queue.QueueEntry]) -> None:
         raise JobCancelled
     if job.is_paused():
         raise JobPaused
-    told = {"place": len(before), "for": str(before[0].folder)}
-    if told != job.waits:
-        job.waits = told
+    facts = {"place": len(before), "for": str(before[0].folder)}
+    if facts != job.waits:
+        job.waits = facts
         others = f", and {len(before) - 1} more" if len(before) > 1 else ""
         words = f"{WAITING} for {before[0].words}{others}"
-        events.append(job.folder, "waiting", {"message": words, **told})
+        events.append(job.folder, "waiting", {"message": words, **facts})
         if job.echo:
             job.echo(words)
 
 
 def _record(folder: Path, error: PuGeoError) -> None:
-    """Note how a job failed."""
     (folder / _ROOM).unlink(missing_ok=True)
     events.append(folder, "failed", {"problem": error.problem, "hint": error.hint})
 
 
 def _is_disk_full(error: BaseException) -> bool:
-    """Tell a full disk, or a used-up share of it; libraries in other languages say it in words alone."""
+    """Return whether a disk, or one's share of it, is full; libraries in other languages name it in words alone."""
     full = (errno.ENOSPC, errno.EDQUOT)
     return (isinstance(error, OSError) and error.errno in full) or os.strerror(errno.ENOSPC) in str(error)
 
 
 def _disk_full(folder: Path) -> JobError:
-    """Say that a disk is full, and that nothing is lost."""
     left = shutil.disk_usage(folder).free / 1e6
     return JobError(
         f"The disk that holds {folder.parent.parent} is full ({left:.1f} MB are free), so the job had to stop.",
@@ -153,7 +147,7 @@ def _disk_full(folder: Path) -> JobError:
 
 
 def _fault(folder: Path, error: Exception) -> JobError:
-    """Write a fault of ours, with its traceback, into the job's log; return it as people are told of it."""
+    """Write a fault of ours, with its traceback, into the job's log; return it in words for people."""
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)
     return JobError(

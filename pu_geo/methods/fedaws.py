@@ -231,7 +231,7 @@ def server_round(
 
 
 def largest_cosine(class_vectors: Tensor) -> float:
-    """Tell how near the two nearest of several unit rows are; -1 for a single one."""
+    """Compute how near the two nearest of several unit rows are; -1 for a single one."""
     return float((class_vectors @ class_vectors.T).fill_diagonal_(-1).max())
 
 
@@ -248,7 +248,7 @@ def _start(data: PUData, rest: NDArray[np.int64], n: int, settings: FedawsSettin
 
 @torch.no_grad()
 def _settle_statistics(trunk: FeatureExtractor, data: PUData, rest: NDArray[np.int64], run: Run) -> None:
-    """Give BatchNorm the mean statistics of up to 64 batches of rest, since training will not change them."""
+    """Set BatchNorm to the mean statistics of up to 64 batches of rest, since training will not change them."""
     for norm in (module for module in trunk.modules() if isinstance(module, nn.BatchNorm2d)):
         norm.reset_running_stats()
         norm.momentum = None  # running statistics become plain means

@@ -262,7 +262,7 @@ def _move_pseudo_targets(memory: Memory, batch: Batch, online: Tensor, before: T
 
 
 def _variant(settings: NcpuSettings) -> formulas.Variant:
-    """Name the variant in the words of `losses`; `settings` has checked it."""
+    """Return the variant in the words of `losses`; `settings` has checked it."""
     return cast(formulas.Variant, settings.variant)
 
 

@@ -63,7 +63,7 @@ def empty_trunk(state: Mapping[str, Tensor], settings: NetworkSettings) -> Featu
 
 
 def training_span(settings: NetworkSettings) -> tuple[float, float]:
-    """Say which part of the progress bar is left for the training proper."""
+    """Return which part of the progress bar is left for the training proper."""
     return (PRETRAINING_SPAN[1], 1.0) if settings.pretrain_epochs else (0.0, 1.0)
 
 
@@ -195,7 +195,7 @@ class PairFeatureExtractor(FeatureExtractor):
 
 
 def is_pair(shape: tuple[int, ...]) -> bool:
-    """Tell chips with pre and post bands by the shape of one chip."""
+    """Return whether chips of this shape have pre and post bands."""
     return len(shape) == 3 and shape[0] == N_DATES * N_BANDS
 
 

@@ -100,7 +100,7 @@ def _classified(
 
 
 def _as_it_is(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], settings: PuclSettings, run: Run) -> TrainedModel:
-    """Give the model that a training under way would end with, its classifier taught by some of the chips alone."""
+    """Return the model that a training under way would end with, its classifier taught by some of the chips alone."""
     shown = PuclNetwork(network.trunk, settings, torch.Generator())
     shown.out = network.out
     shown.to(run.device)

@@ -69,9 +69,8 @@ def own_answers(db: sqlite3.Connection) -> dict[tuple[str, str], LabelEvent]:
 def by_analyst(db: sqlite3.Connection) -> dict[str, AnalystFacts]:
     """Return what each analyst did, in the order in which they began, also those without a standing answer."""
     standing = Counter(analyst for _, analyst in _own_rows(db))
-    rows = db.execute(
-        "SELECT analyst, max(ifnull(origin_at, at)) FROM label_event GROUP BY analyst ORDER BY min(event)"
-    ).fetchall()
+    last = "SELECT analyst, max(ifnull(origin_at, at)) FROM label_event GROUP BY analyst ORDER BY min(event)"
+    rows = db.execute(last).fetchall()
     return {analyst: AnalystFacts(standing[analyst], at) for analyst, at in rows}
 
 

@@ -1,6 +1,6 @@
 """Random checks on disk: one folder entry each, `checks/<id>.json` for facts and `checks/<id>.npz` for the drawing order.
 
-The order never changes; facts that do (how far the sample goes, who looks at what, whether it has ended) are rewritten whole,
+The order never changes; facts that do (how far the sample goes, who answers what, whether it has ended) are rewritten whole,
 under the lock of the project's queues.
 
 Which random checks are a check's own: those on buildings that it handed to whoever answered, while it was open. The queues of

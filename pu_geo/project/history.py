@@ -11,14 +11,7 @@ from pu_geo.project.store import now, transaction
 from pu_geo.records import MAX_NAME, LabelOp, utc
 
 COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
-    "event": "event",
-    "op": "op",
-    "building_id": "building_id",
-    "label": "label",
-    "reason": "reason",
-    "damage_types": "damage_types",
-    "comment": "comment",
-    "shown": "shown",
+    **{name: name for name in ("event", "op", "building_id", "label", "reason", "damage_types", "comment", "shown")},
     "inclusion": "inclusion",
     "analyst": "analyst",
     "at": "ifnull(origin_at, at)",
@@ -54,8 +47,7 @@ class PastEvent:
 
 def rows(db: sqlite3.Connection, *, at: int) -> Iterator[tuple[object, ...]]:
     """Yield every event up to number `at`, oldest first, as a row of `COLUMNS`."""
-    wanted = ", ".join(COLUMNS.values())
-    yield from db.execute(f"SELECT {wanted} FROM label_event WHERE event <= ? ORDER BY event", (at,))
+    yield from db.execute(f"SELECT {', '.join(COLUMNS.values())} FROM label_event WHERE event <= ? ORDER BY event", (at,))
 
 
 def of_building(db: sqlite3.Connection, building_id: str) -> list[dict[str, object]]:
@@ -117,22 +109,9 @@ def _is_of_this_building(db: sqlite3.Connection, number: int | None, one: PastEv
 
 
 def _insert(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int], importer: str, act: str) -> int:
-    op = one.op
-    return insert(
-        db,
-        {
-            "op": op.op,
-            "building_id": op.building_id,
-            **details(op),
-            "analyst": op.analyst,
-            "imported_by": importer,
-            "at": now(),
-            "origin_at": utc(op.at),
-            "origin_kind": one.kind,
-            "screen": op.screen,
-            "kind": "import",
-            "undoes": None if one.undoes is None else numbers[one.undoes],
-            "answer": None if one.answer is None else numbers[one.answer],
-            "act": act,
-        },
-    )
+    op, undoes, answer = one.op, *(None if number is None else numbers[number] for number in (one.undoes, one.answer))
+    return insert(db, {
+        "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst, "imported_by": importer, "at": now(),
+        "origin_at": utc(op.at), "origin_kind": one.kind, "screen": op.screen, "kind": "import", "undoes": undoes,
+        "answer": answer, "act": act,
+    })  # fmt: skip

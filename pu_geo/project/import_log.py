@@ -55,9 +55,8 @@ def import_footprints(db: sqlite3.Connection, table: FootprintTable, file: str) 
     """
     with transaction(db):
         new = contents.insert_footprints(db, table)
-        feature, is_mended = table.feature_of, np.zeros(len(table.wkb), dtype=bool)
-        if table.is_repaired is not None:
-            is_mended = table.is_repaired
+        feature = table.feature_of
+        is_mended = np.zeros(len(table.wkb), np.bool_) if table.is_repaired is None else table.is_repaired
         taken, repaired = (len(np.unique(feature[rows])) for rows in (new, [i for i in new if is_mended[i]]))
         twice = len(np.unique(feature)) - taken
         dropped = {**table.dropped, **({DUPLICATE: twice} if twice else {})}

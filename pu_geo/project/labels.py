@@ -71,18 +71,10 @@ def _store(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str, kind:
         events = _step(db, op.op, analyst=analyst, screen=screen, kind=op.step)
         return Ack(op.op, events[-1].event if events else last_event(db))
     values = {
-        "op": op.op,
-        "building_id": op.building_id,
-        **details(op),
-        "analyst": op.analyst or analyst,
-        "imported_by": analyst if op.analyst else None,
-        "at": now(),
-        "origin_at": utc(op.at),
-        "origin_kind": "simulated" if op.is_simulated else None,
-        "screen": screen,
-        "kind": kind,
-        "act": op.act or op.op,
-    }
+        "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst or analyst,
+        "imported_by": analyst if op.analyst else None, "at": now(), "origin_at": utc(op.at),
+        "origin_kind": "simulated" if op.is_simulated else None, "screen": screen, "kind": kind, "act": op.act or op.op,
+    }  # fmt: skip
     return Ack(op.op, insert(db, values))
 
 
@@ -168,14 +160,8 @@ def _stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]
 
 def details(answer: LabelOp | LabelEvent) -> dict[str, object]:
     """Return the columns that make up an answer."""
-    return {
-        "label": answer.label,
-        "reason": answer.reason,
-        "damage_types": json.dumps(list(answer.damage_types), ensure_ascii=False),
-        "comment": answer.comment,
-        "shown": answer.shown,
-        "inclusion": answer.inclusion,
-    }
+    columns = {name: getattr(answer, name) for name in ("label", "reason", "comment", "shown", "inclusion")}
+    return {**columns, "damage_types": json.dumps(list(answer.damage_types), ensure_ascii=False)}
 
 
 def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
@@ -217,11 +203,8 @@ def undone(steps: Iterable[tuple[int, int, str]]) -> set[int]:
 
 def all_undone(db: sqlite3.Connection) -> set[int]:
     """Return every answer of the project that was undone and not redone since."""
-    return undone(
-        db.execute(
-            "SELECT event, undoes, ifnull(origin_kind, kind) FROM label_event WHERE undoes IS NOT NULL ORDER BY event"
-        ).fetchall()
-    )
+    steps = "SELECT event, undoes, ifnull(origin_kind, kind) FROM label_event WHERE undoes IS NOT NULL ORDER BY event"
+    return undone(db.execute(steps).fetchall())
 
 
 def last_standing(
@@ -273,9 +256,8 @@ def stands(db: sqlite3.Connection, acts: Collection[str]) -> set[str]:
 
 
 def _events_of_act(db: sqlite3.Connection, act: str) -> list[LabelEvent]:
-    return [
-        event_of(row) for row in db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.act = ? ORDER BY event", (act,))
-    ]
+    rows = db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.act = ? ORDER BY event", (act,))
+    return [event_of(row) for row in rows]
 
 
 def last_event(db: sqlite3.Connection) -> int:
@@ -401,11 +383,7 @@ def given_since(db: sqlite3.Connection, after: int) -> list[Given]:
 
 
 def refuse_rejected(acks: Sequence[Ack], source: str) -> None:
-    """Raise for the first rejected operation of a file, after everything else in it was stored.
-
-    Raises:
-        LabelError: says how many were stored and how many were not.
-    """
+    """Raise `LabelError` for the first rejected operation of a file, after everything else in it was stored."""
     rejected = [ack for ack in acks if ack.error]
     if rejected:
         raise LabelError(

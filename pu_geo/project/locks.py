@@ -13,7 +13,7 @@ _PATIENCE_S = 0.2  # who asks whether a lock is held holds it a moment; that is 
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether a process holds the lock. Asks for a shared one, so that two who ask do not see each other."""
+    """Return whether a process holds the lock. Asks for a shared one, so that two who ask do not see each other."""
     try:
         descriptor = os.open(path, os.O_RDONLY)  # who may not write may still ask
     except FileNotFoundError:
@@ -28,7 +28,7 @@ def is_held(path: Path) -> bool:
 
 
 def take(path: Path) -> int | None:
-    """Take a lock and return its file descriptor, which frees it when it is closed; None if somebody holds it.
+    """Acquire a lock and return its file descriptor, which frees it when it is closed; None if somebody holds it.
 
     Raises:
         OSError: if the file cannot be opened.

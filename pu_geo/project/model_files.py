@@ -64,7 +64,7 @@ def refusal(name: str, problem: str, hint: str = _NEXT, *, kind: str = "model") 
 
 
 def is_there(layout: Layout, run_id: str) -> bool:
-    """Say whether a run has a model with a card."""
+    """Return whether a run has a model with a card."""
     return all((layout.run(run_id) / name).is_file() for name in (CARD, WEIGHTS))
 
 
@@ -195,7 +195,7 @@ def _foreign(name: str) -> str:
 
 
 def _what_else(content: bytes, suffix: str) -> str:
-    """Say what a file is that is no model file of ours."""
+    """Return what a file is that is no model file of ours."""
     if not content:
         return "is empty"
     if b"/data.pkl" in content[:4096] and content.startswith(b"PK"):

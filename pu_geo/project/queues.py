@@ -59,7 +59,7 @@ def load_queues(layout: Layout, analyst: str) -> list[dict[str, Any]]:
 
 
 def save_queue(layout: Layout, analyst: str, queue: Mapping[str, Any]) -> None:
-    """Put a queue before those that an analyst had."""
+    """Store a queue before those that an analyst had."""
     write_json(_path_of(layout, analyst), [dict(queue), *load_queues(layout, analyst)][:KEPT])
 
 

@@ -115,5 +115,5 @@ def _place(name: str, told: object) -> _Place:
 
 
 def _are_whole(values: object, least: int) -> bool:
-    """Say whether this is a list of whole numbers; True and False are none."""
+    """Return whether this is a list of whole numbers; True and False are none."""
     return isinstance(values, list) and all(type(value) is int and least <= value <= MAX_SIZE for value in values)

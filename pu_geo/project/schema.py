@@ -57,10 +57,10 @@ def _document(renderer: str) -> str:
 
 
 def _symbol(name: int, options: dict[str, str]) -> str:
-    told = "".join(f'<Option name="{key}" type="QString" value="{value}"/>' for key, value in options.items())
+    listed = "".join(f'<Option name="{key}" type="QString" value="{value}"/>' for key, value in options.items())
     return (
         f'<symbol name="{name}" type="fill" alpha="1" clip_to_extent="1" force_rhr="0"><layer class="SimpleFill" enabled="1" '
-        f'locked="0" pass="0"><Option type="Map">{told}</Option></layer></symbol>'
+        f'locked="0" pass="0"><Option type="Map">{listed}</Option></layer></symbol>'
     )
 
 

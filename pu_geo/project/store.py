@@ -51,9 +51,15 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
                 kept[layout.folder] = db
         yield db
     except sqlite3.OperationalError as error:
-        raise ProjectError(
-            f"{layout.gpkg.name} could not be read or written: {error}.", _what_to_do(layout), kind="busy"
-        ) from error
+        advice = (
+            "Another program may hold it, or the disk may be full. Close what has it open and try again; nothing is lost."
+        )
+        if not os.access(layout.folder, os.W_OK) or not os.access(layout.gpkg, os.W_OK):
+            advice = (
+                f"You may not write to {layout.folder}, and a project cannot be opened without: copy it to where you may, or ask "
+                "whoever owns it."
+            )
+        raise ProjectError(f"{layout.gpkg.name} could not be read or written: {error}.", advice, kind="busy") from error
     finally:
         if kept is None or kept.get(layout.folder) is not db:
             db.close()
@@ -76,20 +82,18 @@ def one_connection() -> Iterator[None]:
             db.close()
 
 
-def _what_to_do(layout: Layout) -> str:
-    if not os.access(layout.folder, os.W_OK) or not os.access(layout.gpkg, os.W_OK):
-        return (
-            f"You may not write to {layout.folder}, and a project cannot be opened without: copy it to where you may, or ask "
-            "whoever owns it."
-        )
-    return "Another program may hold it, or the disk may be full. Close what has it open and try again; nothing is lost."
-
-
 def _set_up(db: sqlite3.Connection, layout: Layout) -> None:
     try:
         db.execute("PRAGMA journal_mode=WAL")  # at each open: another program may have switched it back
         db.execute("PRAGMA synchronous=FULL")
-        _check_schema(db, layout)
+        found = _schema_of(db)
+        if found > schema.SCHEMA:
+            raise ProjectError(
+                f"{layout.folder.name} was written by a newer PU-Geo: its schema is {found}, this one knows {schema.SCHEMA}.",
+                "Update PU-Geo, then open the project again.",
+            )
+        if found < schema.SCHEMA:
+            _migrate(db, layout)
     except sqlite3.OperationalError as error:
         if "no such table" not in str(error):
             raise
@@ -110,19 +114,8 @@ def _schema_of(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()[0])
 
 
-def _check_schema(db: sqlite3.Connection, layout: Layout) -> None:
-    found = _schema_of(db)
-    if found > schema.SCHEMA:
-        raise ProjectError(
-            f"{layout.folder.name} was written by a newer PU-Geo: its schema is {found}, this one knows {schema.SCHEMA}.",
-            "Update PU-Geo, then open the project again.",
-        )
-    if found < schema.SCHEMA:
-        _migrate(db, layout)
-
-
 def _migrate(db: sqlite3.Connection, layout: Layout) -> None:
-    """Bring the file up to this schema in one transaction, after a backup; whoever comes second finds it done."""
+    """Migrate the file to this schema in one transaction, after a backup; whoever comes second finds it done."""
     with transaction(db):
         found = _schema_of(db)
         if found < schema.SCHEMA:
@@ -238,7 +231,7 @@ def _write_schema(path: Path, name: str) -> None:
 
 
 def open_project(path: str | Path) -> Layout:
-    """Find a project and make sure that its GeoPackage can be read."""
+    """Return the layout of a project whose GeoPackage can be read."""
     layout = find_project(path)
     with connect(layout):
         return layout

@@ -64,7 +64,7 @@ class FeatureViews:
     def draw(
         self, rows: NDArray[np.int64], strengths: Sequence[Strength], generator: torch.Generator, device: torch.device
     ) -> list[Tensor]:
-        """Give each chip one view per strength; "weak" is any view, "strong" ones of a chip differ while views last.
+        """Draw one view of each chip per strength; "weak" is any view, "strong" ones of a chip differ while views last.
 
         Args:
             rows: row numbers, int64 [B].
@@ -130,7 +130,7 @@ class ChipImages:
     def draw(
         self, rows: NDArray[np.int64], strengths: Sequence[Strength], generator: torch.Generator, device: torch.device
     ) -> list[Tensor]:
-        """Give each chip one view per strength; see `FeatureViews.draw`. Returns float32 [B, C, H, W] in 0..255, channels last."""
+        """Draw one view of each chip per strength; see `FeatureViews.draw`. Returns float32 [B, C, H, W] in 0..255, channels last."""
         images = self._images(rows, device)
         views = (
             images

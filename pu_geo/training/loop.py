@@ -76,7 +76,7 @@ def _returned(held: Any, value: Any) -> Any:
 
 
 def model_of(learner: Any) -> Callable[[], TrainedModel]:
-    """Say how to get the model as it is now from a learner with a `network` that has a `trunk`."""
+    """Return what gives the model as it is now, of a learner with a `network` that has a `trunk`."""
     return lambda: TrainedModel(learner.network, learner.network.trunk)
 
 
@@ -152,7 +152,7 @@ class Training:
         self._good: dict[str, Any] | None = None
 
     def epochs(self) -> Iterator[Epoch]:
-        """Give one epoch after the other, numbered from 1; ends early where a loss was no number.
+        """Yield one epoch after the other, numbered from 1; ends early where a loss was no number.
 
         Where the run has checkpoints of this stage, begins after the newest one: its state is the learner's from then on.
         """
@@ -273,5 +273,5 @@ class MicroBatcher:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Tell a device or a host that ran out of memory (torch knows an error of its own for the device alone)."""
+    """Return whether a device or a host ran out of memory (torch knows an error of its own for the device alone)."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

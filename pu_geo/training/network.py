@@ -66,7 +66,7 @@ class FeatureExtractor(nn.Module):
             return cast(Tensor, self.backbone(self.standardize(inputs))).float()
 
     def linear_features(self, inputs: Tensor) -> Tensor:
-        """Give what a linear method looks at, float32 [B, out_dim]: cached features as they are, or what is made of chips.
+        """Return what a linear method is fitted to, float32 [B, out_dim]: cached features as they are, or what is made of chips.
 
         Without a layer, `forward` would still draw far outliers in, which the instant ranker does not.
         """
@@ -124,7 +124,7 @@ class TrainedModel:
         return self._apply(inputs, cast(Network, self.network).margin, torch.sigmoid)
 
     def state(self) -> dict[str, Tensor]:
-        """Give all that the model is made of, standardisation included, as tensors on the CPU."""
+        """Return all that the model is made of, standardisation included, as tensors on the CPU."""
         return {name: tensor.detach().cpu().contiguous() for name, tensor in self.network.state_dict().items()}
 
     @torch.inference_mode()

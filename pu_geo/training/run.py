@@ -20,7 +20,7 @@ def _never() -> bool:
 
 
 def best_device() -> torch.device:
-    """Name the fastest device of this machine: a CUDA GPU, Apple's MPS, else the CPU."""
+    """Return the fastest device of this machine: a CUDA GPU, Apple's MPS, else the CPU."""
     if torch.cuda.is_available():
         return torch.device("cuda")
     if torch.backends.mps.is_available():
@@ -66,7 +66,7 @@ _GIB = 2**30
 
 
 def name_of(device: torch.device) -> str:
-    """Name a device: "NVIDIA H200, 139 GiB", "Apple GPU", or "CPU, 2 threads" as many as torch uses now."""
+    """Return the name of a device: "NVIDIA H200, 139 GiB", "Apple GPU", or "CPU, 2 threads" as many as torch uses now."""
     if device.type == "cuda":
         found = torch.cuda.get_device_properties(device)
         return f"{found.name}, {found.total_memory / _GIB:.0f} GiB"

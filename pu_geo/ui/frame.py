@@ -28,41 +28,22 @@ _ADDRESS_KEY = "project"
 _SCREENS = {"imagery": "Imagery", "annotate": "Annotate", "train": "Train", "damage_map": "Damage map"}
 
 
-def resolve(token: str) -> Path | None:
-    """Return the folder of an opened project; for the HTTP routes."""
-    layout = projects.resolve(token)
-    return None if layout is None else layout.folder
+def _of_project(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function for the HTTP routes: a token in the place of the project; None for one that nobody handed out."""
+
+    def respond(token: str, *asked: object) -> Any:
+        layout = projects.resolve(token)
+        return None if layout is None else answer(layout, *asked)
+
+    return respond
 
 
-def scores(token: str, score_id: str) -> bytes | None:
-    """Return scores of an opened project as the map wants them; for the HTTP routes."""
-    layout = projects.resolve(token)
-    return None if layout is None else ranking.scores_for_browser(layout, score_id)
-
-
-def building_history(token: str, place: int) -> Mapping[str, object] | None:
-    """Return what is known of a building of an opened project; for the HTTP routes."""
-    layout = projects.resolve(token)
-    with one_connection():
-        return None if layout is None else histories.building_history(layout, place)
-
-
-def store_operations(token: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Store a browser's labels, undo and redo, and acknowledge them; for the HTTP routes."""
-    layout = projects.resolve(token)
-    return None if layout is None else labeling.store_operations(layout, message)
-
-
-def others_here(token: str, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Note where a browser is; return who else is here and what they answered; for the HTTP routes."""
-    layout = projects.resolve(token)
-    return None if layout is None else presence.exchange(layout, message)
-
-
-def shifts(token: str) -> bytes | None:
-    """Return the shift between pre and post at each building of an opened project; for the HTTP routes."""
-    layout = projects.resolve(token)
-    return None if layout is None else image_quality.shifts_for_browser(layout)
+resolve = _of_project(lambda layout: layout.folder)
+scores = _of_project(ranking.scores_for_browser)
+building_history = _of_project(histories.building_history)
+store_operations = _of_project(labeling.store_operations)
+others_here = _of_project(presence.exchange)
+shifts = _of_project(image_quality.shifts_for_browser)
 
 
 def plain(text: str) -> str:
@@ -83,9 +64,15 @@ def show_errors() -> Iterator[None]:
         st.error(f"**{plain(error.problem)}**\n\n{plain(error.hint)}", icon=":material/error:")
 
 
+def act_and_rerun(act: Callable[[], object]) -> None:
+    """Do what a button asks for, then draw the page anew; show a user's mistake instead."""
+    with show_errors():
+        act()
+        st.rerun()
+
+
 def does(act: Callable[[], object]) -> Callable[[], None]:
-    """Make what a button's `on_click` takes. It acts before anything is drawn: a page that is drawn anew just then, because
-    something was selected on it, would lose a click that is asked for amid the drawing."""
+    """Return what a button's `on_click` takes. It acts before anything is drawn: a rerun amid the drawing would lose a click."""
 
     def on_click() -> None:
         with show_errors():
@@ -94,14 +81,10 @@ def does(act: Callable[[], object]) -> Callable[[], None]:
     return on_click
 
 
+@one_connection()
 def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     """Draw the sidebar, then the page."""
     st.session_state["pages"] = dict(pages)
-    with one_connection():
-        _draw(page)
-
-
-def _draw(page: StreamlitPage) -> None:
     with show_errors():
         _restore()
         _open_first()
@@ -155,12 +138,8 @@ def _draw_status(summary: projects.Summary) -> None:
         f"{summary.n_runs} run{'' if summary.n_runs == 1 else 's'}"
         + (f", last: {summary.last_run.method}" if summary.last_run else "")
     )
-    if summary.next_step in st.session_state["pages"]:
-        st.page_link(
-            st.session_state["pages"][summary.next_step],
-            label=f"Next: {_SCREENS[summary.next_step]}",
-            icon=":material/arrow_forward:",
-        )
+    if summary.next_step in _SCREENS:
+        link(summary.next_step, f"Next: {_SCREENS[summary.next_step]}")
 
 
 def analyst() -> str:

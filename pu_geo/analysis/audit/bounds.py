@@ -23,8 +23,8 @@ DAMAGED, UNDAMAGED, NOT_ASSESSABLE, OPEN = 1, 0, 2, -1  # codes of answers; `par
 PRIOR = 0.5
 """Damaged answers put in for an upper bound, undamaged ones for a lower bound, over all strata together. With 1/3 coverage
 of the total fell to 91 %; with 1, at an AUC of 0.75, intervals were as wide as without strata."""
-FEWEST_ABOVE = 10  # answered checks above a threshold below which nothing is said about precision
-FEWEST_DAMAGED = 5  # damaged buildings, known or checked, below which nothing is said about recall
+FEWEST_ABOVE = 10  # answered checks above a threshold below which there is no estimate of precision
+FEWEST_DAMAGED = 5  # damaged buildings, known or checked, below which there is no estimate of recall
 N_NODES = 100  # quantiles of each side of a threshold from which recall is composed
 
 
@@ -150,12 +150,12 @@ def parts(sample: Audit, answers: Answers, side: NDArray[np.int64], n_sides: int
 def _part(
     everything: NDArray[np.int64], counted: NDArray[np.int64], at: int, checks: NDArray[np.int64], known: NDArray[np.int64]
 ) -> Part:
-    """Put one side together from counts int64 [S, 4] by stratum and answer + 1 (`counted`: of all sides)."""
+    """Return one side from counts int64 [S, 4] by stratum and answer + 1 (`counted`: of all sides)."""
     of_side, of_stratum = counted[at], counted.sum(axis=0)
     is_seen = of_side[:, 1:].sum(axis=1) > 0
     judged = np.where(is_seen[:, None], of_side, of_stratum).astype(np.float64)
-    seen = judged[:, 1:].sum(axis=1)
-    assessable = np.divide(judged[:, 1] + judged[:, 2], seen, out=np.ones(len(seen)), where=seen > 0)
+    n_judged = judged[:, 1:].sum(axis=1)
+    assessable = np.divide(judged[:, 1] + judged[:, 2], n_judged, out=np.ones(len(n_judged)), where=n_judged > 0)
     answered = (of_side[:, 1] + of_side[:, 2]).astype(np.float64)
     rest = np.maximum(everything.sum(axis=1) * assessable - answered, 0)
     rest[everything[:, 0] == 0] = 0  # a census stays one in spite of rounding
@@ -237,7 +237,7 @@ def tails(confidence: float) -> tuple[float, float]:
 
 
 def why_not_enough(*sides: Part) -> str:
-    """Say why nothing can be said about the number damaged on these sides together; empty if something can."""
+    """Return why the number damaged on these sides together cannot be estimated; "" if it can."""
     n_checks = sum(side.n_checks for side in sides)
     if n_checks < FEWEST_CHECKS and not all(side.is_certain for side in sides):
         return f"{n_checks} answered random checks; at least {FEWEST_CHECKS} are needed"

@@ -87,7 +87,14 @@ def calibrate(
     drawn = sample.rows[: sample.n_drawn]
     code, stratum = answers[drawn], sample.stratum[: sample.n_drawn]
     is_check = np.isin(code, (DAMAGED, UNDAMAGED))
-    _refuse_few(int((code == DAMAGED).sum()), int((code == UNDAMAGED).sum()))
+    n_damaged, n_undamaged = int((code == DAMAGED).sum()), int((code == UNDAMAGED).sum())
+    if min(n_damaged, n_undamaged) < FEWEST_EACH:
+        raise ProjectError(
+            f"Chances of damage need at least {FEWEST_EACH} damaged and {FEWEST_EACH} undamaged buildings among the checks "
+            f"of the audit; it has {n_damaged} and {n_undamaged}.",
+            "Answer more checks of the audit on the Damage map page.",
+            kind="audit",
+        )
     knots, at_knots = _normal_ranks(of_sample)
     x = np.interp(of_sample[: sample.n_drawn][is_check], knots, at_knots)
     n_answers = np.bincount(stratum[code != OPEN], minlength=len(sample.low))
@@ -136,16 +143,6 @@ def _factor(p: Floats, wanted: float) -> float:
 def _with_odds(p: Floats, factor: float) -> Floats:
     parts = 1 - p + p * factor
     return np.divide(p * factor, parts, out=np.zeros_like(p), where=parts > 0)
-
-
-def _refuse_few(n_damaged: int, n_undamaged: int) -> None:
-    if min(n_damaged, n_undamaged) < FEWEST_EACH:
-        raise ProjectError(
-            f"Chances of damage need at least {FEWEST_EACH} damaged and {FEWEST_EACH} undamaged buildings among the checks "
-            f"of the audit; it has {n_damaged} and {n_undamaged}.",
-            "Answer more checks of the audit on the Damage map page.",
-            kind="audit",
-        )
 
 
 def _normal_ranks(scores: Floats) -> tuple[Floats, Floats]:

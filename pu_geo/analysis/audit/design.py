@@ -115,7 +115,7 @@ def size_for(
     relative_half_width: float | None = None,
     confidence: float = 0.95,
 ) -> int:
-    """Say how many checks give a wanted interval of the number damaged.
+    """Compute how many checks give a wanted interval of the number damaged.
 
     Assumes that each stratum shows exactly as many damaged buildings as the guess expects, and that every check gets an
     answer; about half of such audits will be wider. A guess of one number spreads the damage evenly over all scores,
@@ -212,7 +212,7 @@ def precision_at_k(
 def threshold_for(rows: Sequence[AtThreshold], *, precision: float | None = None, recall: float | None = None) -> Choice:
     """Choose the lowest threshold with a wanted precision, or the highest with a wanted recall, among those estimated.
 
-    A threshold that was chosen by its estimate looks a little better than it is; the assured one errs less.
+    The estimate of a threshold chosen by it is a little too good; the assured threshold errs less.
 
     Raises:
         ValueError: if not exactly one wish in (0, 1] is given.
@@ -221,13 +221,13 @@ def threshold_for(rows: Sequence[AtThreshold], *, precision: float | None = None
     if wish is None or (precision is not None and recall is not None) or not 0 < wish <= 1:
         raise ValueError(f"one wish in (0, 1] is needed; got precision {precision} and recall {recall}.")
     name, choose = ("precision", min) if precision is not None else ("recall", max)
-    told: list[tuple[float, Estimate]] = [(row.threshold, getattr(row, name)) for row in rows]
-    told = [(at, figure) for at, figure in told if figure.is_enough]
-    estimated = choose((at for at, figure in told if (figure.value or 0) >= wish), default=None)
-    assured = choose((at for at, figure in told if (figure.low or 0) >= wish), default=None)
-    if not told:
+    known: list[tuple[float, Estimate]] = [(row.threshold, getattr(row, name)) for row in rows]
+    known = [(at, figure) for at, figure in known if figure.is_enough]
+    estimated = choose((at for at, figure in known if (figure.value or 0) >= wish), default=None)
+    assured = choose((at for at, figure in known if (figure.low or 0) >= wish), default=None)
+    if not known:
         return Choice(None, None, f"not enough: {name} could be estimated at none of {len(rows)} thresholds. Check more.")
-    best = max(figure.value or 0 for _, figure in told)
+    best = max(figure.value or 0 for _, figure in known)
     if estimated is None:
         return Choice(None, None, f"No threshold reaches a {name} of {wish:.0%}; the best estimate is {best:.1%}.")
     if assured is None:

@@ -1,7 +1,7 @@
 """How far the search is: which random checks count, and when to stop.
 
 How the random checks stay a fair sample. An `Audit` cuts the buildings that nobody had answered when it began into strata
-by score, and puts all of them into one drawing order that is fixed from then on: strata take turns as their shares say, and
+by score, and puts all of them into one drawing order that is fixed from then on: strata alternate by their shares, and
 within a stratum the order is a random permutation. A sample is always the first rows of that order, nothing else, so what was
 drawn of a stratum is a simple random sample of it without replacement, in which each building was included with
 probability drawn / size, as Horvitz-Thompson needs. Scores that change later make the strata less useful, never wrong.
@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 STRATA_FROM_TOP = (0.01, 0.05, 0.20)  # where an audit cuts the buildings, as shares from the highest score down
 SMALLEST_STRATUM = 20
-FEWEST_CHECKS = 30  # answered random checks below which nothing is said about the total
+FEWEST_CHECKS = 30  # answered random checks below which there is no estimate of the total
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def start_audit(
     draw = np.random.default_rng(seed)
     rows = np.concatenate([ranked[:0], *(draw.permutation(part) for part in strata)])
     stratum = np.repeat(np.arange(len(strata)), [len(part) for part in strata])
-    # The j-th draw from a stratum is due at (j - 1/2) / weight: Sainte-Laguë's way to take turns.
+    # The j-th draw from a stratum is due at (j - 1/2) / weight: Sainte-Laguë's way to alternate.
     due = np.concatenate([np.empty(0), *((np.arange(len(part)) + 0.5) / np.sqrt(len(part)) for part in strata)])
     order = np.argsort(due, kind="stable")
     low, high = (np.array([scores[part[at]] for part in strata], np.float64) for at in (-1, 0))
@@ -114,29 +114,15 @@ def n_counted(is_known: Bools, checked_at: Rows, known_at: Rows) -> int:
         n = int(is_late.argmax())
 
 
-def exact_bounds(size: int, n_checked: int, n_damaged: int, risk: float) -> tuple[int, int]:
-    """Bound the damaged buildings of a population after a simple random sample without replacement.
-
-    Returns:
-        The lowest number under which at least so many would be found with a chance above `risk`, and the highest under
-        which at most so many would. Never of no width before all were checked.
-    """
-    most = size - (n_checked - n_damaged)
-    low = _first(n_damaged, most, lambda damaged: 1 - at_most(n_damaged - 1, size, damaged, n_checked) > risk)
-    above = _first(n_damaged, most + 1, lambda damaged: at_most(n_damaged, size, damaged, n_checked) <= risk)
-    is_point = low == above - 1
-    return max(low - is_point, n_damaged), min(above - 1 + is_point, most)
-
-
 def at_most(n_found: int, size: int, damaged: int, n_checked: int) -> float:
     """Chance to find at most `n_found` of `damaged` among `n_checked` drawn from `size` without replacement."""
     found = np.arange(max(n_checked - (size - damaged), 0), min(n_found, damaged, n_checked) + 1)
-    ways = _log_choose(damaged, found) + _log_choose(size - damaged, n_checked - found)
-    return min(float(np.exp(ways - _log_choose(size, n_checked)).sum()), 1.0)
 
+    def log_choose(n: int, k: NDArray[np.int64] | int) -> NDArray[np.float64]:
+        return np.asarray(gammaln(n + 1) - gammaln(np.add(k, 1)) - gammaln(n - np.asarray(k) + 1))
 
-def _log_choose(n: int, k: NDArray[np.int64] | int) -> NDArray[np.float64]:
-    return np.asarray(gammaln(n + 1) - gammaln(np.add(k, 1)) - gammaln(n - np.asarray(k) + 1))
+    ways = log_choose(damaged, found) + log_choose(size - damaged, n_checked - found)
+    return min(float(np.exp(ways - log_choose(size, n_checked)).sum()), 1.0)
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
@@ -158,7 +144,7 @@ class StopAdvice:
 def stop_rule(
     n_remaining: int, n_checked: int, n_damaged: int, *, at_most_left: int, confidence: float = 0.95
 ) -> StopAdvice:
-    """Say how many more random checks, if none finds damage, prove that hardly any damaged building is left.
+    """Compute how many more random checks, if none finds damage, prove that hardly any damaged building is left.
 
     The checks must be drawn evenly from all that were unanswered when they began (`start_audit` with `cuts=()`), and no
     search may go on between them. With x found so far, the number of checks is the smallest n for which more than

@@ -31,7 +31,7 @@ _DRAW, _SORT = 21, 22  # streams of random numbers
 
 
 @dataclass(frozen=True)
-class Kinds:
+class ConsensusClusters:
     """What several trainings make of the M rows that may be trained on.
 
     Attributes:
@@ -54,7 +54,7 @@ class Kinds:
         return self.alone[self.reading]
 
 
-def find(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> Kinds:
+def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> ConsensusClusters:
     """Train once a run, and sort all chips by what the trainings say together into `n_new` groups.
 
     Source: NCL for the trainings; that the stable one of several sortings is to be preferred is Lange et al. 2004,
@@ -74,11 +74,11 @@ def find(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> Kinds:
         model = ncl.fit(_without(data, part == number), settings, run)
         said[MEMBERSHIPS].append(np.sqrt(soft_memberships(model, data)[rows]))
         said[EMBEDDINGS].append(model.embed(data.inputs.array)[rows])
-    alone = {way: [sort(each, settings.n_new, generator) for each in found] for way, found in said.items()}
+    alone = {way: [sort_into_groups(each, settings.n_new, generator) for each in found] for way, found in said.items()}
     agreement = {way: _agreement(found) for way, found in alone.items()} if len(runs) > 1 else {}
     reading = max(agreement, key=lambda way: agreement[way]) if agreement else MEMBERSHIPS
-    points = side_by_side(said[reading])
-    return Kinds(sort(points, settings.n_new, generator), points, alone, reading, agreement)
+    points = concatenated(said[reading])
+    return ConsensusClusters(sort_into_groups(points, settings.n_new, generator), points, alone, reading, agreement)
 
 
 def held_out_parts(classes: NDArray[np.int64], n_parts: int, generator: torch.Generator) -> NDArray[np.int64]:
@@ -125,7 +125,7 @@ def soft_memberships(model: TrainedModel, data: PUData) -> NDArray[np.float32]:
     return torch.softmax(torch.from_numpy(logits) / network.softness, dim=1).numpy()
 
 
-def side_by_side(points: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+def concatenated(points: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     """Describe chips by what several trainings say of them, which needs no matching of their groups.
 
     Args:
@@ -138,7 +138,7 @@ def side_by_side(points: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     return found
 
 
-def sort(points: NDArray[np.floating], n_groups: int, generator: torch.Generator) -> NDArray[np.int64]:
+def sort_into_groups(points: NDArray[np.floating], n_groups: int, generator: torch.Generator) -> NDArray[np.int64]:
     """Sort chips into groups with k-means, the best of several seedings; large ones come first.
 
     Args:
@@ -160,7 +160,7 @@ def sort(points: NDArray[np.floating], n_groups: int, generator: torch.Generator
     return place[nearest]
 
 
-def as_seen(features: FeatureViews) -> NDArray[np.float32]:
+def principal_axes(features: FeatureViews) -> NDArray[np.float32]:
     """Describe chips without any training: the first 64 principal axes of their standardised features, unit length.
 
     Args:

@@ -23,7 +23,7 @@ _N_SEEDINGS, _N_ITERATIONS = 4, 30
 def cluster_shares(
     memberships: NDArray[np.floating], is_positive: NDArray[np.bool_], smoothing: float
 ) -> NDArray[np.float64]:
-    """Say how much of each cluster is positive; clusters hold hidden damage too, so only the order of shares counts.
+    """Compute how much of each cluster is positive; clusters hold hidden damage too, so only the order of shares counts.
 
     Source: ours.
 

@@ -56,7 +56,7 @@ class MemoryQueue:
         return cls(torch.zeros(size, dim, device=device), torch.full((size,), -1, device=device))
 
     def filled(self) -> tuple[Tensor, Tensor]:
-        """Give what has been written: rows, float [F, E], and classes, int64 [F]; views, valid until the next `push`."""
+        """Return what has been written: rows, float [F, E], and classes, int64 [F]; views, valid until the next `push`."""
         return self.rows[: self.n_filled], self.classes[: self.n_filled]
 
     @torch.no_grad()
@@ -410,7 +410,7 @@ def _suggested(embeddings: NDArray[np.float32], settings: NclSettings, run: Run)
 
 
 def _warn_of_pairs(share_pairs: float, settings: NclSettings, run: Run) -> None:
-    """Say so where the cosine was hardly ever reached."""
+    """Warn where the cosine was hardly ever reached."""
     if share_pairs < FEWEST_PAIRS and settings.pair_rule == "cosine":
         run.warnings.append(
             f"Of the pairs of buildings {share_pairs:.2%} reached a cosine of {settings.threshold}, so pairs taught next to "

@@ -117,7 +117,7 @@ def links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) ->
 
 
 def sum_over_ties(weights: Tensor, degree: Tensor, values: Tensor) -> Tensor:
-    """Give chips what their ties bring them: row of D^-1/2 W D^-1/2 times the anchors' scores, float32 [B]."""
+    """Sum over the ties of chips: row of D^-1/2 W D^-1/2 times the anchors' scores, float32 [B]."""
     own = weights.sum(1).clamp_min(LEAST_WEIGHT)
     return weights @ (values / degree.sqrt()) / own.sqrt()
 

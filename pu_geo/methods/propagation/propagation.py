@@ -325,7 +325,7 @@ def linear_features(network: PropagationNetwork, data: PUData, rows: NDArray[np.
 
 
 def _views(data: PUData, rows: NDArray[np.int64], most: int | None = None) -> NDArray[Any]:
-    """Give views of some chips, at most so many, [V, B, ...]; of chips themselves there is one."""
+    """Return views of some chips, at most so many, [V, B, ...]; of chips themselves there is one."""
     array = data.inputs.array
     return np.asarray(array[:most, rows] if len(data.inputs.shape) == 1 else array[rows][None])
 
@@ -478,7 +478,7 @@ def _set_anchors(network: PropagationNetwork, features: SplitFeatures, run: Run)
 def _difference_held_out(
     network: PropagationNetwork, features: SplitFeatures, chosen: Tensor, links: Tensor, l2: float, run: Run
 ) -> float:
-    """Say how much better held-out clicks stand in the propagated than in the whitened scores, in -1..1.
+    """Compute how much better held-out clicks stand in the propagated than in the whitened scores, in -1..1.
 
     In each of 5 parts of the clicks and of some of the unlabeled, both readings are fitted to the other parts, and to all that
     were called not damaged; a click's place is the share of the part's unlabeled that come before it. Compared are the means of

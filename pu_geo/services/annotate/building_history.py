@@ -14,6 +14,7 @@ from pu_geo.services.imagery.image_quality import imagery_of
 N_RUNS, N_ALIKE, N_EVENTS, N_ATTRIBUTES = 8, 6, 40, 12
 
 
+@store.one_connection()
 def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
     """Return all that is known of a building.
 

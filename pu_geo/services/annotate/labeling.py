@@ -30,9 +30,8 @@ class Team:
 
     Attributes:
         rows: one an analyst: name, labels standing, time of the last one.
-        conflicts: building id -> "ann: positive, bob: not_damaged".
-        n_shared: buildings that two or more have answered.
-        agreement: share of these on which all agree, 0..1; None where there are none.
+        conflicts: building id -> "ann: positive, bob: not damaged".
+        agreement: share of the `n_shared` buildings with two or more answers on which all agree, 0..1; None of none.
     """
 
     rows: Sequence[Mapping[str, object]]
@@ -86,7 +85,7 @@ def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, An
 
 
 def _from_browser(layout: Layout, analyst: str, entry: Mapping[str, Any]) -> LabelOp:
-    """Read an operation. With what probability an audit drew the building is known here alone; what none drew is a plain answer."""
+    """Read an operation. Only the server knows how probably an audit drew the building; what none drew is a plain answer."""
     op = LabelOp.from_json(entry)
     if op.label == "not_assessable" and not op.reason:
         op = replace(op, reason="unclear")
@@ -97,7 +96,7 @@ def _from_browser(layout: Layout, analyst: str, entry: Mapping[str, Any]) -> Lab
 
 
 def apply_operations(layout: Layout, operations: Sequence[LabelOp], *, analyst: str, screen: str) -> list[Ack]:
-    """Store labels, undo and redo of a stream or a page, in their order; see `labels.append`."""
+    """Store labels, undo and redo in their order; see `labels.append`."""
     with store.connect(layout) as db:
         return labels.append(db, operations, analyst=analyst, screen=screen)
 

@@ -23,13 +23,7 @@ _MOST_SESSIONS = 500  # of one project; more are no people
 
 @dataclass(frozen=True)
 class Other:
-    """Another browser on the project.
-
-    Attributes:
-        name, color: of its analyst.
-        building: place in the footprint file of the building it is on, or None.
-        seconds: since it last sent something.
-    """
+    """Another browser on the project: its analyst, the building's place in the footprint file, seconds since it sent something."""
 
     name: str
     color: str
@@ -96,7 +90,6 @@ class Presence:
 
 @cache
 def _presence() -> Presence:
-    """The one register of this server."""
     return Presence()
 
 
@@ -110,13 +103,10 @@ def exchange(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | Non
         PuGeoError: if somebody else holds the file for too long; the browser asks again soon.
     """
     session, analyst, building, since = (message.get(key) for key in ("session", "analyst", "building", "since"))
-    if not (_is_name(session) and _is_name(analyst) and _is_count(since) and (building is None or _is_count(building))):
+    names_fit = is_text(session, 1, MAX_NAME) and is_text(analyst, 1, MAX_NAME)
+    if not (names_fit and _is_count(since) and (building is None or _is_count(building))):
         return None
     return asdict(_presence().exchange(layout, str(session), str(analyst), building, since or 0))
-
-
-def _is_name(value: object) -> bool:
-    return is_text(value, 1, MAX_NAME)
 
 
 def _is_count(value: object) -> bool:

@@ -113,7 +113,7 @@ def inclusion_of(layout: Layout, analyst: str, building_id: str) -> float | None
 
 
 def standing(layout: Layout) -> LabelState | None:
-    """Return what is known of all buildings now; None before there are chips."""
+    """Return what is known of all buildings; None before there are chips."""
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
         answers = labels.current_labels(db)
@@ -126,13 +126,8 @@ def standing(layout: Layout) -> LabelState | None:
     given = [answers.get(building) for building in ids]
     is_hidden = assessability.hidden_after(facts) != ""
     is_labeled = np.array([label is not None for label in given], np.bool_)
-    return LabelState(
-        ids,
-        is_labeled | is_hidden,
-        np.array([label == "positive" for label in given], np.bool_),
-        ranking.scores_now(layout),
-        teaches,
-    )
+    is_positive = np.array([label == "positive" for label in given], np.bool_)
+    return LabelState(ids, is_labeled | is_hidden, is_positive, ranking.scores_now(layout), teaches)
 
 
 def checks_of_search(layout: Layout, chip_set: str) -> progress.Audit | None:
@@ -153,23 +148,22 @@ def _next(layout: Layout, chip_set: str, now: LabelState, mix: Mix) -> dict[str,
     state = _state(queues.load_state(layout, chip_set), now)
     again = _to_confirm(layout, now, state)
     state = replace(state, is_shown=state.is_shown | np.isin(np.arange(len(now.ids)), list(again)))
-    items: list[dict[str, Any]] = [
-        {"building_id": now.ids[row], "kind": "exploit", "why": why, "inclusion": None} for row, why in again.items()
-    ]
+    items = [_item(now, row, "exploit", why) for row, why in again.items()]
     silent = _of_silent_scenes(chip_facts(layout, chip_set), now, state, min(MOST_OF_SILENT_SCENES, LENGTH - len(items)))
     state = replace(state, is_shown=state.is_shown | np.isin(np.arange(len(now.ids)), list(silent)))
-    items += [{"building_id": now.ids[row], "kind": "explore", "why": why, "inclusion": None} for row, why in silent.items()]
+    items += [_item(now, row, "explore", why) for row, why in silent.items()]
     if len(items) < LENGTH:
         features = ranking.plain_features(layout, chip_set)
-        places, n = _centres_m(layout, chip_set), LENGTH - len(items)
+        places, n = _centers_m(layout, chip_set), LENGTH - len(items)
         chosen = next_queue(now.scores, features, places, state, mix=mix, n=n, seed=0)
         state = chosen.state
-        items += [
-            {"building_id": now.ids[item.row], "kind": item.reason, "why": item.words, "inclusion": item.inclusion}
-            for item in chosen.items
-        ]
+        items += [_item(now, item.row, item.reason, item.words, item.inclusion) for item in chosen.items]
     queues.save_state(layout, chip_set, _arrays(state))
     return {"id": secrets.token_hex(6), "chip_set": chip_set, "items": items}
+
+
+def _item(now: LabelState, row: int, kind: str, why: str, inclusion: float | None = None) -> dict[str, Any]:
+    return {"building_id": now.ids[row], "kind": kind, "why": why, "inclusion": inclusion}
 
 
 def _of_silent_scenes(facts: Mapping[str, Any], now: LabelState, state: QueueState, n: int) -> dict[int, str]:
@@ -211,7 +205,7 @@ def _to_confirm(layout: Layout, now: LabelState, state: QueueState) -> dict[int,
 
 
 def stored_queue(stored: dict[str, Any]) -> StoredQueue:
-    """Return a queue as it lies on disk."""
+    """Return a queue as it stands on disk."""
     return StoredQueue(stored["id"], tuple(StoredItem(**item) for item in stored["items"]))
 
 
@@ -219,7 +213,7 @@ _AUDIT = [item.name for item in fields(progress.Audit)]
 
 
 def _state(arrays: dict[str, NDArray[Any]], now: LabelState) -> QueueState:
-    """Put the state together: what was shown, from disk, and what is answered by now."""
+    """Return the state: what was shown, from disk, and what is answered by now."""
     if not arrays:
         return QueueState(now.is_answered, np.zeros(len(now.ids), np.bool_))
     return QueueState(now.is_answered, arrays["is_shown"], tuple(arrays["recent"].tolist()), _sample(arrays))
@@ -238,13 +232,13 @@ def _arrays(state: QueueState) -> dict[str, NDArray[Any]]:
     return found
 
 
-def _centres_m(layout: Layout, chip_set: str) -> NDArray[np.float64]:
-    """Where buildings lie, metres, float64 [N, 2], in the order of the chips."""
-    return _centres(layout, chip_set, layout.geometry.stat().st_mtime_ns if layout.geometry.exists() else 0)
+def _centers_m(layout: Layout, chip_set: str) -> NDArray[np.float64]:
+    """Return the centers of buildings, metres, float64 [N, 2], in the order of the chips."""
+    return _centers(layout, chip_set, layout.geometry.stat().st_mtime_ns if layout.geometry.exists() else 0)
 
 
 @lru_cache(maxsize=2)
-def _centres(layout: Layout, chip_set: str, stamp: int) -> NDArray[np.float64]:
+def _centers(layout: Layout, chip_set: str, stamp: int) -> NDArray[np.float64]:
     with store.connect(layout) as db:
         grid, table = contents.grid(db), contents.footprints(db)
     row = {building: i for i, building in enumerate(table.building_ids)}

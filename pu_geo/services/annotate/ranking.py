@@ -22,7 +22,7 @@ LIKE_PREFIX = "like-"
 
 @dataclass(frozen=True)
 class LiveRanking:
-    """The instant ranker's answer to the labels so far. `score_id` names it for the browser."""
+    """The instant ranker's answer to the labels so far; `score_id` names it for the browser."""
 
     score_id: str
     seconds: float

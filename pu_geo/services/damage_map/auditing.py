@@ -1,6 +1,6 @@
 """What the audit of a run's map says: number damaged, precision and recall, thresholds, and chances of damage.
 
-The map that is judged is the one that leaves the house: what people confirmed before the audit counts as flagged, what they
+The map that is judged is the exported one: what people confirmed before the audit counts as flagged, what they
 called not damaged as not flagged, and only the rest by its score.
 """
 
@@ -35,7 +35,7 @@ BAND = 0.9
 
 @dataclass(frozen=True)
 class AuditView:
-    """An audit as it stands.
+    """An audit as it is now.
 
     Attributes:
         done: its sample as far as it was answered.
@@ -56,12 +56,6 @@ class AuditView:
     agreement: analysts.Agreement | None
 
 
-@dataclass(frozen=True)
-class _Judged:
-    done: Answered
-    scores: NDArray[np.float64]
-
-
 def view(layout: Layout, run_id: str) -> AuditView | None:
     """Judge a run by its newest audit; None where there was none."""
     check = random_audits.newest_audit(layout, run_id)
@@ -76,8 +70,7 @@ def view(layout: Layout, run_id: str) -> AuditView | None:
 def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, is_open: bool, newest_event: int) -> AuditView:
     """Judge anew where the sample or the labels changed."""
     check = random_audits.load(layout, check_id)
-    judged = _judged(layout, run_id, check)
-    done = judged.done
+    done, scores = _judged(layout, run_id, check)
     total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
     fitted, reason = None, ""
     try:
@@ -86,7 +79,7 @@ def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, is_open: boo
         reason = error.problem
     if fitted is not None and done.is_outside.any():
         fitted = _left_by_the_search(fitted, _raw_scores(layout, run_id), done.answers, total)
-    spread = np.quantile(judged.scores[check.sample.rows], 1 - np.geomspace(0.0005, 1, N_THRESHOLDS))
+    spread = np.quantile(scores[check.sample.rows], 1 - np.geomspace(0.0005, 1, N_THRESHOLDS))
     thresholds = np.unique(spread.round(4))
     with store.connect(layout) as db:
         ids = runs.building_ids_of(layout, run_id)
@@ -96,7 +89,7 @@ def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, is_open: boo
         done=done,
         n=int((done.answers != audit.NOT_ASSESSABLE).sum()),
         total=total,
-        rows=tuple(audit.at_thresholds(done.sample, done.answers, judged.scores, thresholds, confidence=CONFIDENCE)),
+        rows=tuple(audit.at_thresholds(done.sample, done.answers, scores, thresholds, confidence=CONFIDENCE)),
         calibration=fitted,
         no_calibration=reason,
         agreement=agreed if agreed.n else None,
@@ -178,7 +171,7 @@ class HowMany:
 
 
 def how_many(layout: Layout) -> HowMany:
-    """Say how many buildings are damaged, by the newest audit that is enough, else by the random checks of the search.
+    """Estimate how many buildings are damaged, by the newest audit that is enough, else by the random checks of the search.
 
     Without enough random checks there is no number beside the confirmed ones: clicks are no even draw of the damage, so what
     they speak for may be a quarter of it or twice as much.
@@ -198,7 +191,7 @@ def _how_many(
     """Estimate anew where labels, footprints, chips or samples changed."""
     with store.connect(layout) as db:
         ids = contents.building_ids(db)
-        said = labels.current_labels(db)
+        known = labels.current_labels(db)
     newest_audit: Answered | None = None
     for check_id, _, _ in reversed(audits):
         check = random_audits.load(layout, check_id)
@@ -206,10 +199,10 @@ def _how_many(
         newest_audit = newest_audit or done
         total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
         if total.is_enough:
-            return _told("audit", layout, check.chip_set, done, total, newest_audit, ids, said, check_id)
+            return _described("audit", layout, check.chip_set, done, total, newest_audit, ids, known, check_id)
     if chip_set is None:
         nothing = Estimate(None, None, None, "not enough: no chips were cut yet. Cut chips on the Imagery page.")
-        return _told("none", layout, None, None, nothing, None, ids, said, None)
+        return _described("none", layout, None, None, nothing, None, ids, known, None)
     drawn = queueing.checks_of_search(layout, chip_set)
     answers = random_audits.answers_of(layout, chip_set)
     if drawn is None:
@@ -217,40 +210,42 @@ def _how_many(
         drawn = audit.design(np.zeros(len(answers)), is_known, n=0, seed=0, cuts=())
     done = random_audits.answered_in_search(layout, chip_set, drawn, answers)
     total = audit.estimate_total(done.sample, answers, confidence=CONFIDENCE)
-    return _told("queue" if total.is_enough else "none", layout, chip_set, done, total, newest_audit, ids, said, None)
+    return _described("queue" if total.is_enough else "none", layout, chip_set, done, total, newest_audit, ids, known, None)
 
 
-def _told(
+def _described(
     basis: Literal["audit", "queue", "none"], layout: Layout, chip_set: str | None, done: Answered | None, total: Estimate,
-    newest_audit: Answered | None, ids: Sequence[str], said: Mapping[str, str], check_id: str | None,
+    newest_audit: Answered | None, ids: Sequence[str], known: Mapping[str, str], check_id: str | None,
 ) -> HowMany:  # fmt: skip
     """Add the footprints that the sample's chip set does not know, and put it into words."""
     covered = set(chip_facts(layout, chip_set)["building_ids"]) if chip_set else set()
-    others = [said.get(building) for building in ids if building not in covered]
+    others = [known.get(building) for building in ids if building not in covered]
     n_known = sum(label in ("positive", "not_damaged") for label in others)
     n = n_known + (int((done.answers != audit.NOT_ASSESSABLE).sum()) if done else 0)
     n_not_assessed = 0
     if chip_set and done:
         names = chip_facts(layout, chip_set)["building_ids"]
-        n_not_assessed = sum(names[row] not in said for row in np.flatnonzero(done.answers == audit.NOT_ASSESSABLE).tolist())
-    n_not_covered, confirmed = others.count(None), sum(said.get(building) == "positive" for building in ids)
+        n_not_assessed = sum(
+            names[row] not in known for row in np.flatnonzero(done.answers == audit.NOT_ASSESSABLE).tolist()
+        )
+    n_not_covered, confirmed = others.count(None), sum(known.get(building) == "positive" for building in ids)
     if total.value is not None and total.low is not None and total.high is not None:
         more = others.count("positive")
         total = Estimate(total.value + more, total.low + more, total.high + more, total.words)
     is_all = done is not None and not (done.answers == audit.OPEN).any() and not n_not_covered
     n_checks = done.n_counted if done and basis != "none" else 0
-    told: Literal["all", "audit", "queue", "none"] = "all" if is_all else basis
-    words = [_headline(told, total, confirmed, n, n_not_assessed, n_checks, has_audit=newest_audit is not None)]
-    if n_not_assessed and told in ("audit", "queue"):
+    by: Literal["all", "audit", "queue", "none"] = "all" if is_all else basis
+    words = [_headline(by, total, confirmed, n, n_not_assessed, n_checks, has_audit=newest_audit is not None)]
+    if n_not_assessed and by in ("audit", "queue"):
         others_are = "1 more is" if n_not_assessed == 1 else f"{n_not_assessed:,} more are"
         words.append(f"{others_are} not assessed and not in this number.")
     if newest_audit and newest_audit.state != "finished":
         words.append(newest_audit.words)
-    if n_not_covered and told in ("audit", "queue"):
+    if n_not_covered and by in ("audit", "queue"):
         words.append(f"{n_not_covered:,} footprints without an answer are not in it: no random check could draw them.")
     return HowMany(
-        confirmed, n, n_not_covered, n_not_assessed, told, total, n_checks, done.n_damaged if done and n_checks else 0, check_id,
-        random_audits.load(layout, check_id).run_id if check_id and told == "audit" else None,
+        confirmed, n, n_not_covered, n_not_assessed, by, total, n_checks, done.n_damaged if done and n_checks else 0, check_id,
+        random_audits.load(layout, check_id).run_id if check_id and by == "audit" else None,
         newest_audit.state if newest_audit else "", newest_audit.words if newest_audit else "", " ".join(words),
     )  # fmt: skip
 
@@ -287,8 +282,8 @@ def at(layout: Layout, run_id: str, threshold: float) -> AtThreshold | None:
 
 def at_by(layout: Layout, run_id: str, check: Check, threshold: float) -> AtThreshold:
     """Estimate precision and recall of a run by any audit of the same chips, also one that another run's scores drew."""
-    judged = _judged(layout, run_id, check)
-    return audit.at_thresholds(judged.done.sample, judged.done.answers, judged.scores, [threshold], confidence=CONFIDENCE)[0]
+    done, scores = _judged(layout, run_id, check)
+    return audit.at_thresholds(done.sample, done.answers, scores, [threshold], confidence=CONFIDENCE)[0]
 
 
 def at_top(layout: Layout, run_id: str, k: int) -> AtThreshold | None:
@@ -296,8 +291,8 @@ def at_top(layout: Layout, run_id: str, k: int) -> AtThreshold | None:
     check = random_audits.newest_audit(layout, run_id)
     if check is None:
         return None
-    judged = _judged(layout, run_id, check)
-    return audit.precision_at_k(judged.done.sample, judged.done.answers, judged.scores, k, confidence=CONFIDENCE)
+    done, scores = _judged(layout, run_id, check)
+    return audit.precision_at_k(done.sample, done.answers, scores, k, confidence=CONFIDENCE)
 
 
 def choose(found: AuditView, *, precision: float | None = None, recall: float | None = None) -> Choice:
@@ -306,7 +301,7 @@ def choose(found: AuditView, *, precision: float | None = None, recall: float | 
 
 
 def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | None:
-    """Write an audit in plain values, for exports and the report; None without an audit.
+    """Return an audit in plain values, for exports and the report; None without an audit.
 
     Returns:
         {"check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "curve",
@@ -318,7 +313,9 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
     if found is None:
         return None
     scores = _raw_scores(layout, run_id).round(4)
-    wishes = {"high_precision": choose(found, precision=BAND), "high_recall": choose(found, recall=BAND)}
+    bands = {
+        "high_precision": choose(found, precision=BAND).estimated, "high_recall": choose(found, recall=BAND).estimated,
+    }  # fmt: skip
     here = at(layout, run_id, threshold)
     curve = found.calibration
     return {
@@ -335,17 +332,12 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
         "curve": [asdict(row) for row in found.rows],
         "agreement": None if found.agreement is None else asdict(found.agreement),
         "calibration": None if curve is None else {key: values.tolist() for key, values in curve.state().items()},
-        "bands": {name: _useful(wish.estimated, scores) for name, wish in wishes.items()},
+        "bands": {name: None if limit is None or (scores >= limit).mean() > 0.5 else limit for name, limit in bands.items()},
     }
 
 
-def _useful(threshold: float | None, scores: NDArray[np.float64]) -> float | None:
-    """Return a band's threshold unless most buildings are above it; such a band tells nobody where to look."""
-    return None if threshold is None or (scores >= threshold).mean() > 0.5 else threshold
-
-
 def suggested_size(layout: Layout, run_id: str, relative_half_width: float = USUAL_HALF_WIDTH) -> int:
-    """Say how many checks tell the number damaged to about so much of itself, by what the ranker guesses of it now."""
+    """Return how many checks estimate the number damaged to about this share of it, by the ranker's guess of it now."""
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
     is_known = random_audits.answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
@@ -373,12 +365,12 @@ def _raw_scores(layout: Layout, run_id: str) -> NDArray[np.float64]:
     return np.asarray(runs.array(layout, run_id, "scores"), np.float64)
 
 
-def _judged(layout: Layout, run_id: str, check: Check) -> _Judged:
-    """Put answers and scores together; what was known before the audit stands above or below every threshold."""
+def _judged(layout: Layout, run_id: str, check: Check) -> tuple[Answered, NDArray[np.float64]]:
+    """Return answers and scores; those of buildings known before the audit are above or below every threshold."""
     done = random_audits.answered(layout, check)
     answers, scores = done.answers, _raw_scores(layout, run_id).round(4)
     is_census = np.ones(len(scores), np.bool_)
     is_census[check.sample.rows] = False
     scores[is_census & (answers == audit.DAMAGED)] = 2.0
     scores[is_census & (answers == audit.UNDAMAGED)] = -1.0
-    return _Judged(done, scores)
+    return done, scores

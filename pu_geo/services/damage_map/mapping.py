@@ -16,7 +16,6 @@ from pu_geo.errors import PuGeoError
 from pu_geo.jobs import JobView
 from pu_geo.project import areas, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout, checked_id
-from pu_geo.records import RunFacts
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices
 from pu_geo.services.train import training
@@ -50,26 +49,21 @@ class ThresholdView:
     units: str = "buildings"
 
 
-def run(layout: Layout, run_id: str) -> RunFacts:
-    """Return one run; "chosen" is the one that is shown, "latest" the newest."""
-    return choices.run(layout, run_id)
-
-
 def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView:
     """Count what a threshold flags, with the labels of this moment."""
     scores = runs.written(runs.array(layout, run_id, "scores"))
     with store.connect(layout) as db:
         answers, units, n_now = labels.current_labels(db), contents.units(db), contents.count_footprints(db)
-    ids, hidden = runs.building_ids_of(layout, run_id), choices.reasons_of(layout, run(layout, run_id)) or {}
-    said = [answers.get(building) for building in ids]
+    ids, hidden = runs.building_ids_of(layout, run_id), choices.reasons_of(layout, choices.run(layout, run_id)) or {}
+    known = [answers.get(building) for building in ids]
     above = scores >= round(threshold, 4)
-    is_hidden = np.array([label is None and building in hidden for building, label in zip(ids, said, strict=True)])
-    is_open = np.array([label is None for label in said]) & ~is_hidden
+    is_hidden = np.array([label is None and building in hidden for building, label in zip(ids, known, strict=True)])
+    is_open = np.array([label is None for label in known]) & ~is_hidden
     return ThresholdView(
         n=len(scores),
         n_flagged=int((above & is_open).sum()),
-        n_confirmed=said.count("positive"),
-        n_not_assessed=said.count("not_assessable") + int(is_hidden.sum()),
+        n_confirmed=known.count("positive"),
+        n_not_assessed=known.count("not_assessable") + int(is_hidden.sum()),
         n_later=max(n_now - len(scores), 0),
         units=units.full,
     )
@@ -77,7 +71,7 @@ def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView
 
 def scene_rows(layout: Layout, run_id: str, threshold: float) -> list[SceneRow]:
     """Return what a run says in each post-event scene, with the labels of this moment; see `analysis.scenes`."""
-    facts = run(layout, run_id)
+    facts = choices.run(layout, run_id)
     if not layout.chip_facts(facts.chip_set).is_file():
         return []
     chips = chip_facts(layout, facts.chip_set)
@@ -107,13 +101,13 @@ def start_publish(
     """Start the job that writes the next version of the damage map into `exports/`; return its id.
 
     Args:
-        local: a person said that the map of a project without a place on the Earth shall be written in local meters.
+        local: whether to write the map of a project without a place on the Earth in local meters.
     """
     return jobs.start(layout, "publish", publish_arguments(layout, run_id, threshold, formats, profiles, local=local))
 
 
 def has_place(layout: Layout) -> bool:
-    """Say whether a project lies on the Earth; one of pictures without a georeference has local coordinates."""
+    """Return whether a project has a place on the Earth; pictures without a georeference have local coordinates."""
     with store.connect(layout) as db:
         return contents.grid(db).has_place
 
@@ -129,7 +123,7 @@ def publish_arguments(
 
 def map_arguments(layout: Layout, run_id: str, threshold: float | None) -> dict[str, object]:
     """Return what every job on a run's map takes; the threshold is the one chosen for the run if None."""
-    facts = run(layout, run_id)
+    facts = choices.run(layout, run_id)
     limit = choices.threshold(layout, facts.run_id)
     if threshold is not None and round(threshold, 4) != limit.value:
         limit = choices.Threshold(round(threshold, 4), choices.PERSON)
@@ -137,7 +131,7 @@ def map_arguments(layout: Layout, run_id: str, threshold: float | None) -> dict[
 
 
 def which_words(facts: Mapping[str, Any]) -> str:
-    """Say of which run a map is, at which threshold, who or what set that, and whether it was audited.
+    """Return of which run a map is, at which threshold, who or what set that, and whether it was audited.
 
     Args:
         facts: "run_id" and "threshold"; "method", "threshold_origin" and "audit_id" where they are known: versions that an
@@ -145,9 +139,8 @@ def which_words(facts: Mapping[str, Any]) -> str:
     """
     method = f" ({training.method_title(str(facts['method']))})" if "method" in facts else ""
     origin = f" ({choices.origin_words(str(facts['threshold_origin']))})" if "threshold_origin" in facts else ""
-    audit = (
-        "" if "audit_id" not in facts else f", {'' if facts['audit_id'] == 'not audited' else 'audit '}{facts['audit_id']}"
-    )
+    kind = "" if facts.get("audit_id") == "not audited" else "audit "
+    audit = f", {kind}{facts['audit_id']}" if "audit_id" in facts else ""
     return f"Run {facts['run_id']}{method}, threshold {float(facts['threshold']):.4g}{origin}{audit}."
 
 

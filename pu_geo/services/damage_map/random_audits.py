@@ -59,7 +59,7 @@ class Check:
 
 @dataclass(frozen=True)
 class StopView:
-    """How a stop check stands: what to do in words, and whether it is worth nothing any more because a search went on."""
+    """The state of a stop check: what to do in words, and whether a search that went on has made it void."""
 
     n_checked: int
     n_damaged: int
@@ -82,8 +82,7 @@ def begin_stop_check(layout: Layout, analyst: str) -> Check:
         )
     with store.connect(layout) as db:
         chip_set = str(contents.latest_chip_set(db))
-    level = np.zeros(len(now.ids))
-    sample = progress.start_audit(level, now.is_answered, seed=_seed(), cuts=())
+    sample = progress.start_audit(np.zeros(len(now.ids)), now.is_answered, seed=_seed(), cuts=())
     return _begin(layout, "stop", None, analyst, sample, chip_set)
 
 
@@ -189,12 +188,11 @@ def answers_of(layout: Layout, chip_set: str, run_id: str | None = None) -> NDAr
     facts = chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
     with store.connect(layout) as db:
-        said = {building: _CODES[label] for building, label in labels.current_labels(db).items()}
+        known = {building: _CODES[label] for building, label in labels.current_labels(db).items()}
         run = None if run_id is None else runs.find(db, run_id)
-    answers = np.fromiter((said.get(building, audit.OPEN) for building in ids), np.int8, len(ids))
+    answers = np.fromiter((known.get(building, audit.OPEN) for building in ids), np.int8, len(ids))
     why = assessability.hidden_after(facts) if run is None else assessability.reasons(facts, run.without_answers)
-    is_hidden = why != ""
-    answers[(answers == audit.OPEN) & is_hidden] = audit.NOT_ASSESSABLE
+    answers[(answers == audit.OPEN) & (why != "")] = audit.NOT_ASSESSABLE
     return answers
 
 
@@ -311,7 +309,7 @@ def _state_words(state: State, n_drawn: int, n_counted: int, n_answered: int, n_
 
 
 def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float = 0.95) -> StopView:
-    """Say how many more checks prove that at most so many damaged buildings are left.
+    """Return how many more checks prove that at most so many damaged buildings are left.
 
     Only checks count, without a gap in their order; answers of a search since the check began make it void.
     """

@@ -68,7 +68,7 @@ class Inspected:
         part: cluster of each building of the run, int64 [N].
         gaps: cosine distance of each building to the center of each cluster, float32 [N, K]; 2 to one without members.
         ids: its buildings.
-        n_kept, n_later: positives that two means were told of and so kept in their cluster, and those that came later.
+        n_kept, n_later: positives that two means knew and so kept in their cluster, and those that came later.
         n_near: of `n_kept`, those that lie nearer to their own of two means than to the other; None for many clusters.
         is_oriented: whether the positives lean to their cluster more than the unlabeled do; None for many clusters.
         potential: sum of squared distances to the centers; None where no job has worked it out.
@@ -106,7 +106,7 @@ def start(layout: Layout, run_id: str, *, k: int = 0) -> str:
 
 
 def is_clustered(layout: Layout, run_id: str) -> bool:
-    """Say whether the job has split a run into many clusters."""
+    """Return whether the job has split a run into many clusters."""
     return (layout.run(run_id) / "inspected.json").is_file()
 
 
@@ -135,39 +135,31 @@ def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, ...]) 
     with store.connect(layout) as db:
         facts, pu = runs.find(db, run_id), labels.pu_set(db, ids=ids)
         acts, taken = pseudo_positives.acts(db, run_id), pseudo_positives.accepted_ids(db)
-    told = _noted(layout, run_id)
-    clustering = f"{kind}-{told.get('made_by', 'run')}"
-    names, part = _base(layout, run_id, kind, bool(told))
+        path = layout.run(run_id) / "inspected.json"
+        note: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        is_kept = labels.pu_set(db, at=note.get("at_event", facts.at_event), ids=ids).is_positive
+    if not note:  # no job has run: the run's own two means
+        is_kept = is_kept & ~runs.held_out(layout, run_id)
+    clustering = f"{kind}-{note.get('made_by', 'run')}"
+    names, part = _base(layout, run_id, kind, bool(note))
     first_names = list(names)
     names, part = _replayed(names, part, acts, clustering, ids)
     rejected = _rejected(acts)
     gaps = _gaps(layout, run_id, part.tobytes(), len(names))
-    own = told.get(kind, {})
+    own = note.get(kind, {})
     again = dict(zip(first_names, own.get("stability", ()), strict=False))
-    lies, is_kept = part.copy(), _kept(layout, facts, told, ids)
+    lies = part.copy()
     if kind == "two":  # PUPL keeps the positives in their cluster wherever they lie, which says nothing of the others in it
         lies[is_kept] = gaps[is_kept].argmin(axis=1)
     chance = _chance(layout, pu, lies, len(names))
     found = _clusters(layout, facts, pu, names, part, gaps, again, (taken, rejected), ids, chance)
-    seeds = own.get("seeds", ())
     oriented = _orientation(layout, run_id, part, names, pu) if kind == "two" else None
     near = None if oriented is None else int((lies[is_kept] == 1).sum())
     n_kept, n_later = int(is_kept.sum()), int((pu.is_positive & ~is_kept).sum())
-    potential = own.get("potential")
-    return Inspected(kind, clustering, found, names, part, gaps, ids, near, n_kept, n_later, oriented, potential, seeds)
-
-
-def _kept(layout: Layout, facts: RunFacts, told: Mapping[str, Any], ids: Sequence[str]) -> NDArray[np.bool_]:
-    """Return the positives that two means were told of, bool [N]: by the job if it ran, else by the run."""
-    with store.connect(layout) as db:
-        was_positive = labels.pu_set(db, at=told.get("at_event", facts.at_event), ids=ids).is_positive
-    return was_positive if told else was_positive & ~runs.held_out(layout, facts.run_id)
-
-
-def _noted(layout: Layout, run_id: str) -> dict[str, Any]:
-    path = layout.run(run_id) / "inspected.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return found
+    counts = (near, n_kept, n_later)
+    return Inspected(
+        kind, clustering, found, names, part, gaps, ids, *counts, oriented, own.get("potential"), own.get("seeds", ())
+    )
 
 
 def _base(layout: Layout, run_id: str, kind: Kind, has_job: bool) -> tuple[list[str], NDArray[np.int64]]:
@@ -268,12 +260,8 @@ def _clusters(
         rows = np.flatnonzero(part == at)
         if not len(rows):
             continue
-        quarter, middle, three = (float(q) for q in np.quantile(gaps[rows, at], (0.25, 0.5, 0.75)))
-        share, low, high = (
-            (None, None, None)
-            if chance is None
-            else (float(chance.share[at]), float(chance.low[at]), float(chance.high[at]))
-        )
+        quarter, middle, three = np.quantile(gaps[rows, at], (0.25, 0.5, 0.75)).tolist()
+        share, low, high = (float(each[at]) for each in (chance.share, chance.low, chance.high)) if chance else [None] * 3
         found.append(
             Cluster(
                 names[at], len(rows), int(positive[at]), int(pu.is_not_damaged[rows].sum()), int(is_open[rows].sum()),
@@ -294,9 +282,8 @@ def _state(is_open: NDArray[np.bool_], is_taken: NDArray[np.bool_], is_rejected:
 def examples(layout: Layout, run_id: str, inspected: Inspected, name: str, n: int) -> inspecting.Examples:
     """Return rows that stand for a cluster, n of each kind."""
     inspected.rows_of(name)
-    which = list(inspected.names).index(name)
     scores = np.asarray(runs.array(layout, run_id, "scores"), np.float32)
-    return inspecting.examples(inspected.gaps, inspected.part, which, scores, n)
+    return inspecting.examples(inspected.gaps, inspected.part, list(inspected.names).index(name), scores, n)
 
 
 MOST_OTHERS = 8000
@@ -361,14 +348,14 @@ class Effect:
 
 @dataclass(frozen=True)
 class Past:
-    """A decision on clusters that stands: its number, and in words what it is, whose, and of which run."""
+    """A decision on clusters that counts: its number, and in words what it is, whose, and of which run."""
 
     decision: int
     words: str
 
 
 def accept(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analyst: str) -> int:
-    """Let the unlabeled buildings of a cluster count as positives in the next run; return how many.
+    """Accept the unlabeled buildings of a cluster as positives of the next run; return how many.
 
     Raises:
         ProjectError: if there is no such cluster, or nothing unlabeled is in it.
@@ -384,9 +371,9 @@ def accept(layout: Layout, run_id: str, inspected: Inspected, name: str, *, anal
 
 
 def reject(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analyst: str) -> int:
-    """Say that a cluster is not damage: what was accepted of its buildings counts no more; return how many these are.
+    """Store that a cluster is not damage: what was accepted of its buildings counts no more; return how many these are.
 
-    They are not called undamaged: nobody looked at each.
+    They are not called undamaged: nobody saw each.
 
     Raises:
         ProjectError: if there is no such cluster.
@@ -427,7 +414,7 @@ def merge(layout: Layout, run_id: str, inspected: Inspected, first: str, second:
 
 
 def undo(layout: Layout, decision: int, *, analyst: str) -> str:
-    """Take back a decision on clusters, and no other; return it in words.
+    """Undo a decision on clusters, and no other; return it in words.
 
     Raises:
         ProjectError: if there is no such decision, or somebody took it back already.
@@ -451,11 +438,11 @@ def history(layout: Layout, run_id: str | None = None) -> list[Past]:
 
 
 def words_of(facts: Mapping[str, Any]) -> str:
-    """Say a decision in words."""
+    """Return a decision in words."""
     names = " and ".join(facts["of"])
-    told = f" into {' and '.join(facts['into'])}" if facts.get("into") else ""
+    into = f" into {' and '.join(facts['into'])}" if facts.get("into") else ""
     n = f", {len(facts['building_ids']):,} buildings" if facts["decision"] == pseudo_positives.ACCEPT else ""
-    return f"cluster {names} {WORDS[facts['decision']]}{told}{n}"
+    return f"cluster {names} {WORDS[facts['decision']]}{into}{n}"
 
 
 def next_run(layout: Layout) -> NextRun:
@@ -531,6 +518,5 @@ def _decide(
         "how": how, **more,
     }  # fmt: skip
     with store.connect(layout) as db:
-        decisions.decide(
-            db, op, pseudo_positives.KIND, f"{decision} {'+'.join(of)}"[:50] + f" {op[:8]}", facts, analyst=analyst
-        )
+        name = f"{decision} {'+'.join(of)}"[:50] + f" {op[:8]}"
+        decisions.decide(db, op, pseudo_positives.KIND, name, facts, analyst=analyst)

@@ -23,7 +23,7 @@ MOST_CATEGORIES = 12
 OTHER = "other"
 _MOST_ATTRIBUTES = 60
 _AREA, _ATTRIBUTE = "area:", "attribute:"
-_ENDS = (1, 99)  # percentiles between which numbers are drawn apart; one huge building shall not gray all others
+_ENDS = (1, 99)  # percentiles between which colors change; one huge building shall not gray all others
 Color = Literal["labels", "scores", "categories", "numbers"]
 
 
@@ -121,8 +121,8 @@ def _groups(layout: Layout, db: sqlite3.Connection) -> list[str | None]:
     """Return the group of each building in the newest discovery, by the number that people see; of merged ones the first."""
     found = discoveries.load(layout, "latest")
     review = discoveries.review_of(db, found.id)
-    seen = {number: joined[0] + 1 for joined in review.joined(found.facts["n_groups"]) for number in joined}
-    words = {number: f"Group {first}" for number, first in seen.items() if number not in review.dropped}
+    first_of = {number: joined[0] + 1 for joined in review.joined(found.facts["n_groups"]) for number in joined}
+    words = {number: f"Group {first}" for number, first in first_of.items() if number not in review.dropped}
     groups = dict(zip(found.building_ids, found.groups.tolist(), strict=True))
     return [words.get(groups.get(building, -1)) for building in contents.building_ids(db)]
 
@@ -179,7 +179,7 @@ def _numbers(by: str, title: str, values: NDArray[np.float64], v: str, write: An
 
 
 def _categories(by: str, title: str, values: Sequence[str | None], v: str) -> Coloring:
-    """Give the most frequent values a code each, in the order of the alphabet; all others share one."""
+    """Return a code for each of the most frequent values, in the order of the alphabet; all others share one."""
     counts = Counter(value for value in values if value is not None)
     most = MOST_CATEGORIES if len(counts) > MOST_CATEGORIES else len(counts)
     names = sorted(name for name, _ in counts.most_common(most))

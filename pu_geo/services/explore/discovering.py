@@ -9,7 +9,6 @@ from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
@@ -18,7 +17,6 @@ from pu_geo.project import discoveries, labels, runs, store
 from pu_geo.project.decisions import Decision, checked_name
 from pu_geo.project.discoveries import Discovery, Review
 from pu_geo.project.layout import Layout
-from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.train.training import data_summary
 
 DISCOVER_TASKS = ("discover",)
@@ -36,7 +34,7 @@ class Group:
         numbers: which groups of the discovery it is made of.
         name: of the type that it was named as, "" without one.
         building_ids: all of its buildings.
-        n_positive, n_not_damaged: of them, as people said.
+        n_positive, n_not_damaged: of them, by people's answers.
         types: kinds of damage that people saw in it, with how often, the most frequent first.
         stability: mean overlap with the group most like it in each training, 0..1; None where nothing tells.
         score: mean score of a run; None without one.
@@ -77,7 +75,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Proposal:
-    """The groups of a discovery, large ones first, as they stand.
+    """The groups of a discovery, large ones first, as they are now.
 
     Attributes:
         facts: see `tasks.discover`.
@@ -106,7 +104,7 @@ class Proposal:
 
 
 def number_words(found: Proposal) -> str:
-    """Say how the number of groups was chosen, and how far the trainings agree."""
+    """Return how the number of groups was chosen, and how far the trainings agree."""
     facts, curve = found.facts, found.curve
     number, suggested = facts["n_groups"], facts["suggested"]
     if number == suggested:
@@ -116,23 +114,25 @@ def number_words(found: Proposal) -> str:
     close = [k for k, value in curve.items() if k != suggested and value > curve[suggested] - _CLOSE]
     words += f", yet {_or(close)} would part them as clearly" if close else ""
     agree = facts["adjusted_rand"]
-    told = "" if agree is None else f" Two trainings agree {agree:.0%} beyond chance on which buildings belong together."
-    return f"{words}.{told}"
+    agreement = (
+        "" if agree is None else f" Two trainings agree {agree:.0%} beyond chance on which buildings belong together."
+    )
+    return f"{words}.{agreement}"
 
 
 def reading_words(found: Proposal) -> str:
-    """Say how the trainings were read, and why so."""
+    """Return how the trainings were read, and why so."""
     reading, agree = str(found.facts["reading"]), found.facts["agreement"]
     words = f"Groups are read from {_READINGS[reading]}"
     other = next(each for each in _READINGS if each != reading)
     if not agree:
         return f"{words}; one training alone cannot tell whether {_READINGS[other]} would be steadier."
-    told = f"{agree[reading]:.2f} against {agree[other]:.2f}, where 1 is the same groups and 0 is chance"
-    return f"{words}: they change less from training to training than those from {_READINGS[other]} ({told})."
+    values = f"{agree[reading]:.2f} against {agree[other]:.2f}, where 1 is the same groups and 0 is chance"
+    return f"{words}: they change less from training to training than those from {_READINGS[other]} ({values})."
 
 
 def counted(n: int, noun: str) -> str:
-    """Say "1 building", "1,200 buildings"."""
+    """Return "1 building", "1,200 buildings"."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
@@ -141,7 +141,7 @@ def _or(numbers: Sequence[int]) -> str:
 
 
 def why_not(layout: Layout) -> str | None:
-    """Return why nothing can be looked for yet, in words, or None."""
+    """Return why no discovery can start yet, in words, or None."""
     data, fewest = data_summary(layout), catalog.card("ncl").min_positives
     if not data.n_chips:
         return "There are no chips yet: cut them on the Imagery page."
@@ -168,10 +168,10 @@ def all_ids(layout: Layout) -> list[str]:
 
 
 def proposal(layout: Layout, discovery_id: str = "latest", run_id: str | None = None) -> Proposal:
-    """Return the groups of a discovery with what people said of their buildings until now.
+    """Return the groups of a discovery with the answers of people on their buildings until now.
 
     Args:
-        run_id: of a run whose mean score is told of each group.
+        run_id: of the run whose mean score each group gets.
 
     Raises:
         ProjectError: if there is no such discovery.
@@ -180,7 +180,10 @@ def proposal(layout: Layout, discovery_id: str = "latest", run_id: str | None = 
     with store.connect(layout) as db:
         answers, review, named = labels.current(db), discoveries.review_of(db, found.id), discoveries.types(db)
         newest = labels.last_event(db)
-    scores = _scores(layout, run_id)
+    scores: dict[str, float] = {}
+    if run_id is not None:
+        values = runs.array(layout, run_id, "scores").tolist()
+        scores = dict(zip(runs.building_ids_of(layout, run_id), values, strict=True))
     names = names_of(found, named)
     groups = [_group(found, numbers, answers, review, names, scores) for numbers in review.joined(found.facts["n_groups"])]
     return Proposal(found.id, found.facts, groups, newest - int(found.facts["at_event"]))
@@ -192,50 +195,31 @@ def names_of(found: Discovery, named: Mapping[str, Decision]) -> dict[int, str]:
     return {group: name for name, facts in own for group in facts["groups"]}
 
 
-def _scores(layout: Layout, run_id: str | None) -> dict[str, float]:
-    if run_id is None:
-        return {}
-    return dict(zip(runs.building_ids_of(layout, run_id), runs.array(layout, run_id, "scores").tolist(), strict=True))
-
-
 def _group(
     found: Discovery, numbers: tuple[int, ...], answers: Mapping[str, Any], review: Review, names: Mapping[int, str],
     scores: Mapping[str, float],
 ) -> Group:  # fmt: skip
     parts = [found.facts["groups"][number] for number in numbers]
     ids = found.members(numbers)
-    said = [answers[building] for building in ids if building in answers]
-    types = Counter(kind for event in said if event.label == "positive" for kind in event.damage_types)
+    events = [answers[building] for building in ids if building in answers]
+    types = Counter(kind for event in events if event.label == "positive" for kind in event.damage_types)
     known = [(part["jaccard"], part["size"]) for part in parts if part["jaccard"] is not None]
+    is_known = known and len(found.facts["seeds"]) > 1
+    stability = sum(j * n for j, n in known) / sum(n for _, n in known) if is_known else None
     own = [scores[building] for building in ids if building in scores]
     in_turn = chain.from_iterable(zip_longest(*(part["central"] for part in parts)))
     return Group(
-        numbers=numbers,
-        name=next((names[number] for number in numbers if number in names), ""),
-        building_ids=ids,
-        n_positive=sum(event.label == "positive" for event in said),
-        n_not_damaged=sum(event.label == "not_damaged" for event in said),
+        numbers,
+        next((names[number] for number in numbers if number in names), ""),
+        ids,
+        n_positive=sum(event.label == "positive" for event in events),
+        n_not_damaged=sum(event.label == "not_damaged" for event in events),
         types=dict(types.most_common()),
-        stability=sum(j * n for j, n in known) / sum(n for _, n in known)
-        if known and len(found.facts["seeds"]) > 1
-        else None,
+        stability=stability,
         score=float(np.mean(own)) if own else None,
         central=[building for building in in_turn if building is not None],
         is_dropped=set(numbers) <= set(review.dropped),
     )
-
-
-def pictures(layout: Layout, discovery_id: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:
-    """Return RGB pictures of chips, uint8 [H, W, 3], pre above post where there is a pre image."""
-    chip_set = discoveries.load(layout, discovery_id).facts["chip_set"]
-    rows = {building: i for i, building in enumerate(chip_facts(layout, chip_set)["building_ids"])}
-    chips = np.load(layout.chips(chip_set), mmap_mode="r", allow_pickle=False)
-    found = []
-    for building in building_ids:
-        chip = np.asarray(chips[rows[building]])
-        stacked = np.concatenate([chip[band : band + 3] for band in range(0, len(chip), 3)], axis=1)
-        found.append(np.ascontiguousarray(stacked.transpose(1, 2, 0)))
-    return found
 
 
 def types(layout: Layout) -> dict[str, Decision]:
@@ -275,7 +259,7 @@ def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, ana
 
 
 def unname_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
-    """Take a group's name away."""
+    """Remove a group's name."""
     found = discoveries.load(layout, discovery_id)
     with store.connect(layout) as db, store.transaction(db):
         numbers = _whole(found, discoveries.review_of(db, found.id), number)
@@ -285,7 +269,7 @@ def unname_group(layout: Layout, discovery_id: str, number: int, *, analyst: str
 
 
 def merge_groups(layout: Layout, discovery_id: str, numbers: Sequence[int], *, analyst: str) -> None:
-    """Let groups count as one. A name that one of them has is for all; of several the first one's is.
+    """Merge groups into one. A name that one of them has is for all; of several the first one's is.
 
     Raises:
         ProjectError: if they are not two or more groups of the discovery.
@@ -308,7 +292,7 @@ def merge_groups(layout: Layout, discovery_id: str, numbers: Sequence[int], *, a
 
 
 def split_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
-    """Take a merged group apart again; its parts keep its name.
+    """Separate the groups of a merged one; they keep its name.
 
     Raises:
         ProjectError: if there is no such group, or it is not merged.
@@ -323,7 +307,7 @@ def split_group(layout: Layout, discovery_id: str, number: int, *, analyst: str)
 
 
 def drop_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
-    """Put a group aside; a name that it has is taken away."""
+    """Drop a group and its name."""
     found = discoveries.load(layout, discovery_id)
     with store.connect(layout) as db, store.transaction(db):
         review = discoveries.review_of(db, found.id)
@@ -343,13 +327,13 @@ def put_back(layout: Layout, discovery_id: str, number: int, *, analyst: str) ->
 
 
 def last_act(layout: Layout, discovery_id: str) -> int | None:
-    """Return the number of the last act about a discovery that stands; None if there is none."""
+    """Return the number of the last act about a discovery that counts; None if there is none."""
     with store.connect(layout) as db:
         return discoveries.last_act(db, discovery_id)
 
 
 def undo(layout: Layout, discovery_id: str, *, analyst: str, decision: int | None = None) -> bool:
-    """Take back the last act about a discovery; say whether there was one.
+    """Undo the last act about a discovery; return whether there was one.
 
     Args:
         decision: its number, as `last_act` gave it; None for whichever is the last one by now.

@@ -32,8 +32,7 @@ def projection_of(layout: Layout, run_id: str) -> tuple[Kind, str]:
 
 @lru_cache(maxsize=4)
 def _pca(layout: Layout, run_id: str) -> NDArray[np.float32]:
-    embeddings = np.asarray(runs.array(layout, run_id, "embeddings"), dtype=np.float32)
-    return projection.pca_2d(embeddings)
+    return projection.pca_2d(np.asarray(runs.array(layout, run_id, "embeddings"), dtype=np.float32))
 
 
 def positions(layout: Layout, run_id: str, kind: Kind) -> NDArray[np.float32]:
@@ -66,7 +65,7 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
 
 
 def is_run(layout: Layout, run_id: str) -> bool:
-    """Say whether a project has a run of this id."""
+    """Return whether a project has a run of this id."""
     with store.connect(layout) as db:
         return run_id in {facts.run_id for facts in runs.all_runs(db)}
 
@@ -81,8 +80,7 @@ def rows_on_map(layout: Layout, run_id: str) -> NDArray[np.int64]:
 
 def umap_job(layout: Layout, run_id: str) -> jobs.JobView | None:
     """Return the newest UMAP job of a run, or None."""
-    found = (job for job in jobs.all_jobs(layout) if job.task == "embed" and job.args.get("run_id") == run_id)
-    return next(found, None)
+    return next((job for job in jobs.all_jobs(layout) if job.task == "embed" and job.args.get("run_id") == run_id), None)
 
 
 def start_umap(layout: Layout, run_id: str) -> str:
@@ -91,9 +89,13 @@ def start_umap(layout: Layout, run_id: str) -> str:
 
 
 def chip_pictures(layout: Layout, run_id: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:
-    """Return RGB pictures of chips, uint8 [H, W, 3], pre above post where there is a pre image."""
+    """Return `pictures_of` buildings from the chips of a run."""
     with store.connect(layout) as db:
-        chip_set = runs.find(db, run_id).chip_set
+        return pictures_of(layout, runs.find(db, run_id).chip_set, building_ids)
+
+
+def pictures_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:
+    """Return RGB pictures of chips, uint8 [H, W, 3], pre above post where there is a pre image."""
     rows = {building: i for i, building in enumerate(chip_facts(layout, chip_set)["building_ids"])}
     chips = np.load(layout.chips(chip_set), mmap_mode="r", allow_pickle=False)
     pictures = []
@@ -125,8 +127,8 @@ def placed(layout: Layout, run_id: str) -> Placed:
     note, array = folder / "umap.json", folder / "umap_new.npy"
     if not (note.is_file() and array.is_file()):
         return Placed([], np.zeros((0, 2), np.float32), "")
-    told = json.loads(note.read_text(encoding="utf-8"))
-    return Placed(told["new_ids"], np.load(array, allow_pickle=False), str(told["note"]))
+    facts = json.loads(note.read_text(encoding="utf-8"))
+    return Placed(facts["new_ids"], np.load(array, allow_pickle=False), str(facts["note"]))
 
 
 def n_unplaced(layout: Layout, run_id: str) -> int:
@@ -139,9 +141,8 @@ def n_unplaced(layout: Layout, run_id: str) -> int:
     if newest is None or newest == facts.chip_set:
         return 0
     note = layout.run(run_id) / "umap.json"
-    told = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
-    if told.get("note") and told["chip_set"] == newest:
+    placing = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    if placing.get("note") and placing["chip_set"] == newest:
         return 0
-    path = layout.chip_facts(newest)
-    ids = json.loads(path.read_text(encoding="utf-8"))["building_ids"]
+    ids = json.loads(layout.chip_facts(newest).read_text(encoding="utf-8"))["building_ids"]
     return len(set(ids) - set(runs.building_ids_of(layout, run_id)) - set(placed(layout, run_id).building_ids))

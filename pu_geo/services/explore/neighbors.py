@@ -38,14 +38,14 @@ def _rows(layout: Layout, run_id: str) -> tuple[NDArray[np.float32], dict[str, i
 
 
 @lru_cache(maxsize=2)
-def _said(layout: Layout, run_id: str, event: int) -> tuple[dict[str, Label], NDArray[np.bool_]]:
+def _labels_at(layout: Layout, run_id: str, event: int) -> tuple[dict[str, Label], NDArray[np.bool_]]:
     """Return the labels as they stood after an event, and which rows of a run carry one, bool [N]."""
     with store.connect(layout) as db:
-        said = labels.current_labels(db, at=event)
+        known = labels.current_labels(db, at=event)
     row = _rows(layout, run_id)[1]
     has_label = np.zeros(len(row), np.bool_)
-    has_label[[row[building] for building in said if building in row]] = True
-    return said, has_label
+    has_label[[row[building] for building in known if building in row]] = True
+    return known, has_label
 
 
 def like(
@@ -73,17 +73,17 @@ def like(
         raise ProjectError(
             f"Run {found_run} knows none of these buildings ({named}).", "Name one that has a chip.", kind="building"
         )
-    said, has_label = _said(layout, found_run, event)
+    known, has_label = _labels_at(layout, found_run, event)
     rows, cosines = neighbors.nearest(unit, chosen, count, is_hidden=has_label if only_unlabeled else None)
     scores = np.asarray(runs.array(layout, found_run, "scores"), np.float32)
     return [
-        Alike(ids[at], float(cosine), float(scores[at]), str(said.get(ids[at], "")))
+        Alike(ids[at], float(cosine), float(scores[at]), str(known.get(ids[at], "")))
         for at, cosine in zip(rows.tolist(), cosines.tolist(), strict=True)
     ]
 
 
 def label_all(layout: Layout, building_ids: Sequence[str], label: Label, *, analyst: str) -> int:
-    """Give buildings a label in one act, which one undo on the Annotate screen takes back; return how many.
+    """Label buildings in one act, which one undo on the Annotate screen takes back; return how many.
 
     Raises:
         ProjectError: if one of them could not be labeled; the others are.
@@ -98,7 +98,7 @@ def label_all(layout: Layout, building_ids: Sequence[str], label: Label, *, anal
 
 
 def undo(layout: Layout, *, analyst: str) -> bool:
-    """Take back the analyst's last act of labeling; return whether there was one."""
+    """Undo the analyst's last act of labeling; return whether there was one."""
     before = labeling.newest_event(layout)
     labeling.apply_operations(layout, [LabelOp(secrets.token_hex(16), step="undo")], analyst=analyst, screen="explore")
     return labeling.newest_event(layout) > before

@@ -22,13 +22,11 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import Label
 from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.preparation import chip_facts
-from pu_geo.services.project import choices
 
 OUTLIER_TASKS = ("outliers",)
 KIND = "reviewed"
 Why = Literal["wrong click", "isolated", "duplicate"]
-FEWEST, SHARE_OF_CLICKS = 6, 0.2
-"""So many positives are asked about again at most, or this share of them, those that look least like damage first."""
+FEWEST, SHARE_OF_CLICKS = 6, 0.2  # so many positives are asked about again at most, or this share of them
 
 
 @dataclass(frozen=True)
@@ -50,27 +48,18 @@ class Suspect:
 
     @property
     def key(self) -> str:
-        """The name under which it is remembered that somebody looked at it."""
+        """The name under which its review is stored."""
         digest = hashlib.sha256("\n".join((self.why, *sorted(self.building_ids))).encode()).hexdigest()
         return f"{self.why} {digest[:24]}"
 
 
-def run_id_of(layout: Layout, run_id: str) -> str:
-    """Return the id of a run; "chosen" is the one that is shown, "latest" the newest.
-
-    Raises:
-        ProjectError: if there is no such run.
-    """
-    return choices.run(layout, run_id).run_id
-
-
 def start(layout: Layout, run_id: str) -> str:
-    """Start the job that looks for isolated chips and duplicates; return its id."""
+    """Start the job that finds isolated chips and duplicates; return its id."""
     return jobs.start(layout, "outliers", {"run_id": run_id})
 
 
 def is_looked_through(layout: Layout, run_id: str) -> bool:
-    """Say whether that job has run."""
+    """Return whether that job has run."""
     return (layout.run(run_id) / "outliers.json").is_file()
 
 
@@ -121,10 +110,10 @@ def _noted(layout: Layout, run_id: str) -> list[Suspect]:
     path = layout.run(run_id) / "outliers.json"
     if not path.is_file():
         return []
-    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     twice = [
         Suspect("duplicate", tuple(one["building_ids"]), _duplicate_words(one), float(one["overlap"] or 0))
-        for one in told["duplicates"]
+        for one in facts["duplicates"]
     ]
     lonely = [
         Suspect(
@@ -132,22 +121,22 @@ def _noted(layout: Layout, run_id: str) -> list[Suspect]:
             f"Unlike any other chip: {one['loneliness']:.1f} standard deviations farther from its neighbors than usual.",
             float(one["loneliness"]),
         )
-        for one in told["isolated"]
+        for one in facts["isolated"]
     ]  # fmt: skip
     return [*twice, *lonely]
 
 
 def _duplicate_words(one: dict[str, Any]) -> str:
-    told = []
+    reasons = []
     if one["overlap"] is not None:
-        told.append(f"their outlines share {one['overlap']:.0%} of the smaller one")
+        reasons.append(f"their outlines share {one['overlap']:.0%} of the smaller one")
     if one["difference"] is not None:
-        told.append(f"their chips differ by {one['difference']:.1f} gray levels")
-    return f"Perhaps one building twice: {', and '.join(told)}."
+        reasons.append(f"their chips differ by {one['difference']:.1f} gray levels")
+    return f"Perhaps one building twice: {', and '.join(reasons)}."
 
 
 def review(layout: Layout, suspect: Suspect, label: Label | None, *, analyst: str) -> None:
-    """Note that somebody looked at it, so that it does not come back, and change the label of its buildings if asked to.
+    """Store that somebody reviewed it, so that it does not come back, and change the label of its buildings if asked to.
 
     Args:
         label: what the buildings are; None where their labels are right as they are.
@@ -168,7 +157,7 @@ def review(layout: Layout, suspect: Suspect, label: Label | None, *, analyst: st
 
 
 def undo(layout: Layout, *, analyst: str) -> Sequence[str]:
-    """Take back the last review of this analyst that stands, with the labels that it gave: what stood before stands again.
+    """Undo the last review of this analyst with the labels that it gave; the labels before count again.
 
     Returns:
         Its buildings; none if there is no such review.

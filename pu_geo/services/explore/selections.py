@@ -66,14 +66,14 @@ def save(layout: Layout, name: str, building_ids: Sequence[str], *, run_id: str,
 
 
 def remove(layout: Layout, name: str, *, analyst: str) -> int:
-    """Take a selection away; return the number of this decision, by which `put_back` brings it back."""
+    """Remove a selection; return the number of this decision, by which `put_back` restores it."""
     with store.connect(layout) as db, store.transaction(db):
         _standing(db, name)
         return decisions.decide(db, uuid.uuid4().hex, KIND, name, None, analyst=analyst)
 
 
 def put_back(layout: Layout, name: str, *, decision: int, analyst: str) -> int:
-    """Bring back what stood under a name before a decision; return how many buildings that is, 0 for none.
+    """Restore what a name meant before a decision; return how many buildings that is, 0 for none.
 
     Args:
         decision: its number, the newest under this name.

@@ -14,7 +14,6 @@ from pu_geo.analysis import assessability
 from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.layout import Layout
-from pu_geo.records import RunFacts
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices
 
@@ -24,7 +23,7 @@ LARGEST_CM = np.iinfo(np.int16).max
 
 @dataclass(frozen=True)
 class ImageQuality:
-    """What the imagery says of a chip set's buildings.
+    """What the imagery shows of a chip set's buildings.
 
     Attributes:
         reasons: building id -> why it is not assessed, see `assessability.reasons`; the others can be.
@@ -38,7 +37,7 @@ class ImageQuality:
 
 
 def image_quality(layout: Layout, run_id: str | None = None) -> ImageQuality:
-    """Return what the imagery says; nothing before there are footprints.
+    """Return what the imagery shows; nothing before there are footprints.
 
     Args:
         run_id: whose chips and evidence count; those of the newest chip set, without regard to evidence, if None.
@@ -47,8 +46,10 @@ def image_quality(layout: Layout, run_id: str | None = None) -> ImageQuality:
         run = None if run_id is None else runs.find(db, run_id)
         chip_set = contents.latest_chip_set(db) if run is None else run.chip_set
         stamp = contents.count_footprints(db)
-    changed = [_changed_at(path) for path in _files(layout, chip_set)]
-    return _image_quality(layout, chip_set, f"{stamp}-" + "-".join(str(one) for one in changed), run)
+    files = [alignment.path_of(layout), layout.quicklooks / "post" / "pyramid.json", layout.geometry]
+    files += [layout.chip_facts(chip_set)] if chip_set else []
+    found = _of_chips(layout, chip_set, f"{stamp}-" + "-".join(str(_changed_at(path)) for path in files))
+    return found if run is None else replace(found, reasons=choices.reasons_of(layout, run) or {})
 
 
 def _changed_at(path: Path) -> int:
@@ -58,34 +59,21 @@ def _changed_at(path: Path) -> int:
         return 0
 
 
-def _files(layout: Layout, chip_set: str | None) -> list[Any]:
-    """Return the files whose change makes the answer out of date: of the alignment, the scenes, the chips."""
-    facts = [layout.chip_facts(chip_set)] if chip_set else []
-    return [alignment.path_of(layout), layout.quicklooks / "post" / "pyramid.json", layout.geometry, *facts]
-
-
-def _image_quality(layout: Layout, chip_set: str | None, stamp: str, run: RunFacts | None) -> ImageQuality:
-    found = _of_chips(layout, chip_set, stamp)
-    return found if run is None else replace(found, reasons=choices.reasons_of(layout, run) or {})
-
-
 @lru_cache(maxsize=4)
 def _of_chips(layout: Layout, chip_set: str | None, stamp: str) -> ImageQuality:
     shifts = _alignment(layout)
     name = None if shifts is None else stamp.replace("-", "")
-    failed = set() if shifts is None else _failed(shifts)
-    if chip_set is None:
-        return ImageQuality(candidates=dict.fromkeys(failed, "misaligned"), shifts=name)
-    if not layout.chip_facts(chip_set).is_file():
+    failed = set()
+    if shifts is not None:
+        failed = {shifts.building_ids[row] for row in np.flatnonzero(shifts.is_misaligned).tolist()}
+    if chip_set is None or not layout.chip_facts(chip_set).is_file():
         return ImageQuality(candidates=dict.fromkeys(failed, "misaligned"), shifts=name)
     facts = chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
     is_misaligned = np.array([building in failed for building in ids], dtype=np.bool_)
     likeliest = assessability.candidates(facts, is_misaligned)
     return ImageQuality(
-        assessability.by_building(ids, assessability.reasons(facts)),
-        assessability.by_building(ids, likeliest),
-        name,
+        assessability.by_building(ids, assessability.reasons(facts)), assessability.by_building(ids, likeliest), name
     )
 
 
@@ -93,10 +81,6 @@ def _alignment(layout: Layout) -> Alignment | None:
     with store.connect(layout) as db:
         ids, scenes = contents.building_ids(db), contents.scenes(db)
     return alignment.load(layout, ids, scenes) if ids else None
-
-
-def _failed(found: Alignment) -> set[str]:
-    return {found.building_ids[row] for row in np.flatnonzero(found.is_misaligned).tolist()}
 
 
 def shifts_for_browser(layout: Layout) -> bytes | None:
@@ -115,7 +99,7 @@ def shifts_for_browser(layout: Layout) -> bytes | None:
 
 
 def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
-    """Return what the imagery says of one building.
+    """Return what the imagery shows of one building.
 
     Returns:
         {"reason", "candidate": as in `ImageQuality`, "" if there is none; "post_hidden_share" and "pre_hidden_share" of the outline,

@@ -135,13 +135,9 @@ def start_aligning(layout: Layout) -> str:
 
 @dataclass(frozen=True)
 class Outlines:
-    """The accounts of footprint files, the area of interest and the districts of a project.
+    """The accounts of footprint files, newest first, the area of interest, and the number of areas of each layer of districts.
 
-    Attributes:
-        imports: the accounts of files, newest first.
-        aoi: the area of interest, or None.
-        aoi_before: the one that can be put back, or None.
-        areas: how many areas each layer of districts has.
+    `aoi_before` can be put back.
     """
 
     imports: Sequence[ImportRecord]

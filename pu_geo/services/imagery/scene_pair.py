@@ -28,13 +28,7 @@ _MOVED_M = 0.05
 
 @dataclass(frozen=True)
 class PairIssue:
-    """One thing to know about a pair.
-
-    Attributes:
-        name, value: heading and figure, short.
-        worry: what to do about it, "" if it is fine.
-        words: what it means.
-    """
+    """One thing to know about a pair: heading, figure, what to do about it ("" if it is fine), and what it means."""
 
     name: str
     value: str
@@ -43,10 +37,9 @@ class PairIssue:
 
 
 _NO_PLACE = PairIssue(
-    "Place on the Earth",
-    "none",
+    "Place on the Earth", "none",
     "Distances and areas rest on the pixel size that was stated, and the map cannot be laid over others.",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -139,11 +132,8 @@ def _exchanged(pre: Sequence[Scene], post: Sequence[Scene]) -> list[PairIssue]:
     """Return a worry where the files' own names hint that before and after were exchanged."""
     odd = [Path(scene.path).name for scenes, other in ((pre, "post"), (post, "pre")) for scene in scenes
            if _names_role(scene, other) and not _names_role(scene, scene.role)]  # fmt: skip
-    if not odd:
-        return []
-    return [
-        PairIssue("Names of files", odd[0], "Were pre and post exchanged? Then begin a new project with them the other way.")
-    ]
+    worry = "Were pre and post exchanged? Then begin a new project with them the other way."
+    return [PairIssue("Names of files", odd[0], worry)] if odd else []
 
 
 def _names_role(scene: Scene, role: str) -> bool:
@@ -196,9 +186,8 @@ def _repair(scene: Scene, grid: Grid | None) -> list[str]:
     elif e > 0:
         done.append("turned over (it was south-up)")
     if scene.stretch is not None:
-        done.append(
-            f"{scene.dtype} stretched to 0–255 from " + " · ".join(f"{low:g}–{high:g}" for low, high in scene.stretch)
-        )
+        ranges = " · ".join(f"{low:g}–{high:g}" for low, high in scene.stretch)
+        done.append(f"{scene.dtype} stretched to 0–255 from {ranges}")
     if scene.place:
         done.append(scene.place if scene.crs.startswith("ENGCRS[") else f"placed by {scene.place.partition(' (')[0]}")
     return done

@@ -48,7 +48,7 @@ def chosen_run(layout: Layout) -> RunFacts | None:
     See `runs.to_show` for which it is.
     """
     with store.connect(layout) as db:
-        return runs.settle(db, layout, lambda facts: reasons_of(layout, facts))
+        return runs.settle(db, layout, lambda facts: reasons_by_chips(layout, facts))
 
 
 def why_chosen(layout: Layout) -> runs.Why | None:
@@ -78,8 +78,13 @@ def reasons_of(layout: Layout, facts: RunFacts) -> Mapping[str, str] | None:
     """
     with store.connect(layout) as db:
         known = runs.reasons(db, facts.run_id)
-    if known is not None or not layout.chip_facts(facts.chip_set).is_file():
-        return known
+    return reasons_by_chips(layout, facts) if known is None else known
+
+
+def reasons_by_chips(layout: Layout, facts: RunFacts) -> Mapping[str, str] | None:
+    """Return the same by the facts of the chips alone, for a run that was stored without; None where those are gone."""
+    if not layout.chip_facts(facts.chip_set).is_file():
+        return None
     chips = chip_facts(layout, facts.chip_set)
     return assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers))
 

@@ -12,8 +12,7 @@ from pu_geo.errors import ProjectError, writing
 from pu_geo.project import labels, store
 from pu_geo.project.layout import SUFFIX, Layout
 
-_NOT_COPIED = ("-wal", "-shm", ".lock", ".part")
-"""Ends of names: what belongs to whoever works in the project now."""
+_NOT_COPIED = ("-wal", "-shm", ".lock", ".part")  # ends of names: what belongs to whoever works in the project now
 
 
 def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> dict[str, object]:

@@ -99,29 +99,31 @@ class Clicks:
 
     @property
     def n(self) -> int:
-        return int((self.is_held_out | self.is_later).sum())
+        return self.n_held_out + self.n_later
+
+    @property
+    def n_held_out(self) -> int:
+        return int(self.is_held_out.sum())
+
+    @property
+    def n_later(self) -> int:
+        return int(self.is_later.sum())
 
     @property
     def words(self) -> str:
         """How many these are, what they are worth, and what to do where they are too few."""
-        n_held_out, n_later = int(self.is_held_out.sum()), int(self.is_later.sum())
         if self.n < FEWEST_HELD_OUT:
             return (
                 f"Not enough to judge: {self.n} clicks that neither run learned from; {FEWEST_HELD_OUT} are needed. "
                 "Train both with held-out clicks and the same seed, or go on clicking."
             )
-        words = f"Judged on the same {self.n} clicks, which neither run learned from: {n_held_out} held out by both"
-        if not n_later:
+        words = f"Judged on the same {self.n} clicks, which neither run learned from: {self.n_held_out} held out by both"
+        if not self.n_later:
             return f"{words}."
         return (
-            f"{words}, {n_later} clicked after one or both began. Later clicks are a choice of whoever clicked, not an even "
+            f"{words}, {self.n_later} clicked after one or both began. Later clicks are a choice of whoever clicked, not an even "
             "draw of the damage, and a run that had begun took them for unlabeled."
         )
-
-    def as_mapping(self) -> dict[str, object]:
-        """Return {"n", "n_held_out", "n_later", "words"}."""
-        n_held_out, n_later = int(self.is_held_out.sum()), int(self.is_later.sum())
-        return {"n": self.n, "n_held_out": n_held_out, "n_later": n_later, "words": self.words}
 
 
 @dataclass(frozen=True)
@@ -135,10 +137,7 @@ class Comparison:
 
 
 def compare(layout: Layout, one: str, other: str) -> Comparison:
-    """Compare two runs on the buildings that both scored.
-
-    Args:
-        one, other: ids of runs; "latest" is the newest.
+    """Compare two runs, given by id or as "latest", on the buildings that both scored.
 
     Raises:
         ProjectError: if there is no such run.
@@ -162,14 +161,10 @@ def _compare(layout: Layout, one: str, other: str, newest: int, check_id: str | 
     ranked, scores = _ranked(layout, *pair)
     clicks = unused_clicks(layout, pair, ranked.ids, ranked.rows)
     check = random_audits.load(layout, check_id) if check_id else None
-    sides = [
-        Side(
-            facts,
-            judge(values, clicks, facts.threshold),
-            auditing.at_by(layout, facts.run_id, check, facts.threshold) if check else None,
-        )
-        for facts, values in zip(pair, scores, strict=True)
-    ]
+    sides = []
+    for facts, values in zip(pair, scores, strict=True):
+        audited = auditing.at_by(layout, facts.run_id, check, facts.threshold) if check else None
+        sides.append(Side(facts, judge(values, clicks, facts.threshold), audited))
     return Comparison((sides[0], sides[1]), ranked, clicks, check)
 
 
@@ -187,10 +182,8 @@ def _ranked(layout: Layout, one: RunFacts, other: RunFacts) -> tuple[Ranked, lis
             "Compare runs of the same chips.",
             kind="nothing_common",
         )
-    scores = [
-        np.asarray(runs.array(layout, facts.run_id, "scores"), np.float64)[own]
-        for facts, own in ((one, rows), (other, theirs))
-    ]
+    pairs = ((one, rows), (other, theirs))
+    scores = [np.asarray(runs.array(layout, facts.run_id, "scores"), np.float64)[own] for facts, own in pairs]
     sizes = sorted({min(max(SMALLEST_TOP, round(share * n)), n) for share in TOP_SHARES})
     ranked = Ranked(
         ids=[ids[row] for row in rows.tolist()],
@@ -250,10 +243,9 @@ def curve(layout: Layout, run_id: str) -> list[Mapping[str, Any]]:
 def unused_clicks(
     layout: Layout, found: Sequence[RunFacts], ids: Sequence[str], rows: Sequence[NDArray[np.int64]]
 ) -> Clicks:
-    """Find the clicks that none of some runs learned from.
+    """Return the clicks that none of some runs learned from.
 
     Args:
-        found: the runs.
         ids: the buildings that count, [n]; without those that cannot be assessed.
         rows: of each run, the rows of these buildings in its arrays, int64 [n].
     """
@@ -282,11 +274,10 @@ def _learned(db: sqlite3.Connection, layout: Layout, facts: RunFacts, ids: Seque
 
 
 def judge(scores: NDArray[np.floating], clicks: Clicks, threshold: float) -> Judgement | None:
-    """Judge a run by clicks that it did not learn from; None where nothing is unlabeled. Too few give no criterion.
+    """Judge a run's scores, float [n], by clicks that it did not learn from; too few give no criterion.
 
-    Args:
-        scores: float [n], of the buildings of `clicks`.
-        threshold: score from which on a building is called damaged.
+    Returns:
+        None where nothing is unlabeled. From `threshold` on a building is called damaged.
     """
     if not clicks.is_unlabeled.any():
         return None
@@ -328,14 +319,12 @@ def most_disagreeing(layout: Layout, found: Comparison, n: int = N_SHOWN) -> tup
     ranked = found.ranked
     higher, lower = agreement.most_apart(ranked.difference, n)
     first, second = ranked.places
-    first_higher, second_higher = (
-        [
-            Disagreement(ranked.ids[row], (int(first[row]), int(second[row])), answers.get(ranked.ids[row], ""))
-            for row in rows.tolist()
-        ]
-        for rows in (higher, lower)
-    )
-    return first_higher, second_higher
+
+    def described(rows: NDArray[np.int64]) -> list[Disagreement]:
+        ids = [(ranked.ids[row], row) for row in rows.tolist()]
+        return [Disagreement(one, (int(first[row]), int(second[row])), answers.get(one, "")) for one, row in ids]
+
+    return described(higher), described(lower)
 
 
 def map_points(layout: Layout, found: Comparison) -> MapPoints:
@@ -355,26 +344,21 @@ def agreement_words(found: Comparison) -> list[str]:
     """Return in plain sentences how far two runs, called A and B, agree."""
     ranked = found.ranked
     left_out = f"; {ranked.n_left_out:,} that cannot be assessed are left out" if ranked.n_left_out else ""
-    lines = [
-        f"Rank correlation (Spearman) {_rho_words(ranked.spearman)}, over {len(ranked.ids):,} common buildings{left_out}."
+    common = f"{len(ranked.ids):,} common buildings{left_out}"
+    return [
+        f"Rank correlation (Spearman) {_rho_words(ranked.spearman)}, over {common}.",
+        *(
+            f"Of the {top.k:,} highest of A, {top.overlap:.0%} are among the {top.k:,} highest of B (by chance {top.chance:.0%})."
+            for top in ranked.tops
+        ),
     ]
-    for top in ranked.tops:
-        lines.append(
-            f"Of the {top.k:,} highest of A, {top.overlap:.0%} are among the {top.k:,} highest of B "
-            f"(by chance {top.chance:.0%})."
-        )
-    return lines
 
 
 def _rho_words(rho: float) -> str:
     if np.isnan(rho):
         return "unknown, since one run gives all buildings the same score"
-    kinds = (
-        (0.9, "nearly the same order"),
-        (0.7, "much the same order"),
-        (0.4, "partly the same order"),
-        (0.1, "little in common"),
-    )
+    same = ((0.9, "nearly"), (0.7, "much"), (0.4, "partly"))
+    kinds = (*((low, f"{how} the same order") for low, how in same), (0.1, "little in common"))
     kind = next((words for low, words in kinds if rho >= low), "nothing in common" if rho > -0.1 else "opposite orders")
     return f"{rho:.2f}: {kind}"
 
@@ -418,7 +402,7 @@ def as_json(layout: Layout, found: Comparison, n_disagreeing: int = 20) -> dict[
         "n_left_out": ranked.n_left_out,
         "spearman": None if np.isnan(ranked.spearman) else round(ranked.spearman, 4),
         "tops": [asdict(top) for top in ranked.tops],
-        "clicks": found.clicks.as_mapping(),
+        "clicks": {name: getattr(found.clicks, name) for name in ("n", "n_held_out", "n_later", "words")},
         "check_id": None if found.check is None else found.check.id,
         "apart": [[asdict(one) for one in rows] for rows in most_disagreeing(layout, found, n_disagreeing)],
     }

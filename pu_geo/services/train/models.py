@@ -42,8 +42,8 @@ def export(layout: Layout, run_id: str, out: str) -> dict[str, object]:
     """Write the model of a run into one file.
 
     Args:
-        run_id: of the run; "latest" is the newest that has a model.
-        out: path; in a folder that is there the file gets the run's name.
+        run_id: "latest" is the newest that has a model.
+        out: path; in a folder that exists the file gets the run's name.
 
     Returns:
         {"run_id", "out": path written, "bytes"}
@@ -64,13 +64,7 @@ def export(layout: Layout, run_id: str, out: str) -> dict[str, object]:
 
 
 def start_apply(layout: Layout, path: str) -> str:
-    """Check what can be checked of a model file at once, then start the job that scores all buildings by it.
-
-    Args:
-        path: of a model file.
-
-    Returns:
-        The job's id.
+    """Check a model file, and start the job that scores all buildings by it; return the job's id.
 
     Raises:
         ModelError: if the file is none, or damaged.

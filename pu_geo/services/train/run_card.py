@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +94,18 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
     """
     facts = choices.run(layout, run_id)
     with store.connect(layout) as db:
-        _require_whole(layout, facts.run_id)
+        for name in ("building_ids.json", "scores.npy"):
+            if not (layout.run(facts.run_id) / name).is_file():
+                raise ProjectError(f"Run {facts.run_id} has lost its file {name}.", "Choose another run, or make it anew.")
         ids = runs.building_ids_of(layout, facts.run_id)
         pu = labels.pu_set(db, at=facts.at_event, ids=ids)
         people = {event.analyst for event in labels.current(db, at=facts.at_event).values()}
-        data = _data(layout, facts, store.project_name(db), [_scene(asdict(scene)) for scene in contents.scenes(db)])
+        names = ("scene_id", "role", "date", "gsd_m", "width", "height", "sha256")
+        scenes = [
+            {**{name: getattr(scene, name) for name in names}, "file": Path(scene.path).name}
+            for scene in contents.scenes(db)
+        ]
+        data = _data(layout, facts, store.project_name(db), scenes)
     counts = _labels(layout, facts, pu, len(people))
     chosen = choices.threshold(layout, facts.run_id)
     audit = auditing.facts(layout, facts.run_id, chosen.value)
@@ -123,18 +130,16 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
     return dict(_finite(found))
 
 
-def _require_whole(layout: Layout, run_id: str) -> None:
-    for name in ("building_ids.json", "scores.npy"):
-        if not (layout.run(run_id) / name).is_file():
-            raise ProjectError(f"Run {run_id} has lost its file {name}.", "Choose another run, or make it anew.")
-
-
 def _run(facts: RunFacts) -> dict[str, Any]:
-    """Return what made the scores; a weights file that it began with is named without its folder."""
+    """Return what made the scores; "changed" has the preset's values of settings that differ from it."""
     settings = dict(facts.settings)
     if settings.get("weights_file"):
         settings["weights_file"] = Path(str(settings["weights_file"])).name
     method = catalog.METHODS.get(facts.method)
+    try:
+        usual = asdict(catalog.settings_for(facts.method, facts.preset))
+    except TrainingError:  # a method or preset that this version does not know
+        usual = None
     names = ("run_id", "method", "preset", "seed", "created_at", "seconds", "device", "score_type", "threshold")
     return {
         **{name: getattr(facts, name) for name in names},
@@ -142,18 +147,11 @@ def _run(facts: RunFacts) -> dict[str, Any]:
         "paper": None if method is None else method.paper,
         "summary": None if method is None else method.summary,
         "settings": settings,
-        "changed": _changed(facts, settings),
+        "changed": {}
+        if usual is None
+        else {name: usual.get(name) for name in settings if usual.get(name) != settings[name]},
         "from_model": None if facts.from_model is None else dict(facts.from_model),
     }
-
-
-def _changed(facts: RunFacts, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that differ from the preset, as this version knows it: name -> its value there."""
-    try:
-        usual = asdict(catalog.settings_for(facts.method, facts.preset))
-    except TrainingError:
-        return {}
-    return {name: usual.get(name) for name, value in settings.items() if usual.get(name) != value}
 
 
 def _data(layout: Layout, facts: RunFacts, project: str, scenes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -172,13 +170,8 @@ def _data(layout: Layout, facts: RunFacts, project: str, scenes: Sequence[Mappin
     }
 
 
-def _scene(facts: Mapping[str, Any]) -> dict[str, Any]:
-    known = {name: facts[name] for name in ("scene_id", "role", "date", "gsd_m", "width", "height", "sha256")}
-    return {**known, "file": Path(facts["path"]).name}
-
-
 def _labels(layout: Layout, facts: RunFacts, pu: PUSet, n_people: int) -> dict[str, Any]:
-    """Count what the labels said when the run was made. Positives are those it learned from."""
+    """Count the labels as they were when the run was made. Positives are those it learned from."""
     held_out = layout.run(facts.run_id) / "held_out.npy"
     n_held_out = len(np.load(held_out, mmap_mode="r", allow_pickle=False)) if held_out.is_file() else 0
     return {
@@ -196,9 +189,7 @@ def _labels(layout: Layout, facts: RunFacts, pu: PUSet, n_people: int) -> dict[s
 def _sums(layout: Layout, run_id: str) -> dict[str, str]:
     """Return the sha256 of the run's files, by name; none for a run whose manifest is gone."""
     manifest = layout.run(run_id) / "manifest.json"
-    if not manifest.is_file():
-        return {}
-    return dict(json.loads(manifest.read_text(encoding="utf-8"))["sha256"])
+    return dict(json.loads(manifest.read_text(encoding="utf-8"))["sha256"]) if manifest.is_file() else {}
 
 
 def _finite(value: Any) -> Any:
@@ -231,27 +222,20 @@ def judgement_words(judged: Mapping[str, Any] | None) -> str:
 
 
 def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:
-    """Return what a run cannot tell, one sentence or two each.
-
-    Args:
-        n_positive: clicks it learned from.
-        has_audit: whether random checks judged its map.
-    """
+    """Return what a run cannot tell, one sentence or two each; `n_positive` clicks were learned from."""
     method = catalog.METHODS.get(facts.method)
     cannot = _CANNOT.get(facts.method, "") if method is None else f"{method.title}: {method.cannot}"
-    few = (
-        f"It learned from {n_positive} positives; with fewer than {FEW_POSITIVES}, other clicks may give another map."
-        if facts.from_model is None and n_positive < FEW_POSITIVES
-        else ""
-    )
-    elsewhere = (
-        "The model was trained elsewhere and learned nothing from the answers in this project." if facts.from_model else ""
-    )
+    learned = ""
+    if facts.from_model:
+        learned = "The model was trained elsewhere and learned nothing from the answers in this project."
+    elif n_positive < FEW_POSITIVES:
+        learned = (
+            f"It learned from {n_positive} positives; with fewer than {FEW_POSITIVES}, other clicks may give another map."
+        )
     sentences = [
         cannot,
         _SCORES.get(facts.score_type, "A score is a rank, not a probability."),
-        few,
-        elsewhere,
+        learned,
         "It knows damage as it was clicked: a kind of damage that nobody clicked may be missed as a whole.",
         "It sees these scenes alone: what the pictures do not show, or a cloud hides, it does not know.",
         "" if has_audit else "No random checks judged this map: how many damaged buildings it misses is not known.",
@@ -265,29 +249,18 @@ def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the card.
-
-    Attributes:
-        rows: (name, value) pairs.
-        lines: sentences.
-        header, table: a table, where there is one.
-        look: class of the tables on the page.
-    """
+    """A part of the card: (name, value) pairs, sentences, and a table, `look` being its class on the page."""
 
     title: str
     rows: Sequence[tuple[str, object]] = ()
     lines: Sequence[str] = ()
     header: Sequence[str] = ()
-    table: Sequence[Sequence[object]] = field(default_factory=tuple)
+    table: Sequence[Sequence[object]] = ()
     look: str = ""
 
 
 def as_markdown(card: Mapping[str, Any], *, level: int = 1) -> str:
-    """Write a card as Markdown; names out of files are escaped and show as they are.
-
-    Args:
-        level: of its title, from 1; sections are one below.
-    """
+    """Write a card as Markdown, its title at `level` 1 or more; names out of files are escaped and show as they are."""
     parts = [f"{'#' * level} {_title(card, _markdown)}", f"*{_markdown(_lead(card))}*"]
     for section in _sections(card):
         parts.append(f"{'#' * level}# {section.title}")
@@ -374,12 +347,12 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         _curves_section(card["curve"]),
         _settings_section(card["run"]),
     ]
-    sums = sorted(card["sha256"].items())
-    return [*found, Section("Files of the run", header=("file", "sha256"), table=sums, look="sums")] if sums else found
+    if sums := sorted(card["sha256"].items()):
+        found.append(Section("Files of the run", header=("file", "sha256"), table=sums, look="sums"))
+    return found
 
 
 def _run_rows(run: Mapping[str, Any], versions: Mapping[str, Any]) -> list[tuple[str, object]]:
-    from_model = run["from_model"]
     rows: list[tuple[str, object]] = [
         ("Method", run["title"]),
         ("Source", run["paper"]),
@@ -388,9 +361,8 @@ def _run_rows(run: Mapping[str, Any], versions: Mapping[str, Any]) -> list[tuple
         ("Versions", ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))),
         ("Threshold to start from", run["threshold"]),
     ]
-    if from_model:
-        named = ", ".join(f"{name} {plain(value)}" for name, value in from_model.items())
-        rows.append(("Model from elsewhere", named))
+    if from_model := run["from_model"]:
+        rows.append(("Model from elsewhere", ", ".join(f"{name} {plain(value)}" for name, value in from_model.items())))
     return rows
 
 
@@ -437,16 +409,10 @@ def _curves_section(curve: Sequence[Mapping[str, Any]]) -> Section:
     found = figures(curve)
     if not found:
         return Section(CURVES, lines=["None were kept."])
-    rows = [
-        (
-            f"{name.replace('_', ' ')} ({stage})",
-            points[0][1],
-            min(y for _, y in points),
-            max(y for _, y in points),
-            points[-1][1],
-        )
-        for (stage, name), points in found.items()
-    ]
+    rows = []
+    for (stage, name), points in found.items():
+        values = [value for _, value in points]
+        rows.append((f"{name.replace('_', ' ')} ({stage})", values[0], min(values), max(values), values[-1]))
     return Section(CURVES, header=("figure", "first", "lowest", "highest", "last"), table=rows)
 
 
@@ -454,20 +420,16 @@ def _audit_lines(card: Mapping[str, Any]) -> list[str]:
     audit, total = card["audit"], f"Number damaged in the project: {card['how_many']['words']}"
     if audit is None:
         return ["There was no audit of its map.", total]
-    words = [
-        f"Audit: {audit['n_answered']} of {audit['n_drawn']} random checks answered, {audit['n_damaged']} damaged. {audit['words']}"
-    ]
-    here = audit["at_threshold"] or {}
-    known = {name.capitalize(): here[name] for name in ("precision", "recall") if here.get(name)}
-    return [*words, total, *(f"{name}: {_estimate(one)}" for name, one in known.items())]
-
-
-def _estimate(found: Mapping[str, Any]) -> str:
-    values = [found.get(name) for name in ("value", "low", "high")]
-    if None in values:
-        return str(found.get("words") or "not enough checks")
-    value, low, high = (f"{float(str(one)):.0%}" for one in values)
-    return f"{value} (95 % interval {low} to {high})"
+    counted = f"{audit['n_answered']} of {audit['n_drawn']} random checks answered, {audit['n_damaged']} damaged"
+    lines = [f"Audit: {counted}. {audit['words']}", total]
+    for name in ("precision", "recall"):
+        if found := (audit["at_threshold"] or {}).get(name):
+            values = [found.get(key) for key in ("value", "low", "high")]
+            words = found.get("words") or "not enough checks"
+            if None not in values:
+                words = "{:.0%} (95 % interval {:.0%} to {:.0%})".format(*values)
+            lines.append(f"{name.capitalize()}: {words}")
+    return lines
 
 
 # Curves as small drawings (SVG)
@@ -493,9 +455,7 @@ def figures(curve: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[tu
                 found.setdefault((str(report.get("stage", "training")), name), []).append((float(str(epoch)), float(value)))
     whole = {key: sorted(points) for key, points in found.items() if len(points) > 1}
     first = {name: place for place, name in enumerate(_TITLES)}
-    ordered = sorted(
-        whole, key=lambda key: (key[0] != "training", first.get(key[1], _OTHERS_AT))
-    )  # the training proper first
+    ordered = sorted(whole, key=lambda key: (key[0] != "training", first.get(key[1], _OTHERS_AT)))  # the training first
     return {key: whole[key] for key in ordered[:MOST_FIGURES]}
 
 
@@ -504,7 +464,7 @@ def _is_number(value: object) -> bool:
 
 
 def drawings(curve: Sequence[Mapping[str, Any]]) -> str:
-    """Draw all curves side by side, as HTML with SVG inside; "" where there are none."""
+    """Return all curves side by side, as HTML with SVG inside; "" where there are none."""
     drawn = [_drawing(stage, name, points) for (stage, name), points in figures(curve).items()]
     return f"<div class='curves'>{''.join(drawn)}</div>" if drawn else ""
 
@@ -514,9 +474,13 @@ def _drawing(stage: str, name: str, points: Sequence[tuple[float, float]]) -> st
     shown = [*points[::step], points[-1]]
     first, last = points[0][0], points[-1][0]
     low, high = min(value for _, value in points), max(value for _, value in points)
-    places = " ".join(f"{_across(x, first, last):.1f},{_down(y, low, high):.1f}" for x, y in shown)
-    words = html.escape(f"{_TITLES.get(name, name.replace('_', ' '))}{'' if stage == 'training' else f' ({stage})'}"[:40])
     base = HEIGHT - _BOTTOM
+    across = [_LEFT + (WIDTH - _LEFT - _RIGHT) * (epoch - first) / max(last - first, 1e-12) for epoch, _ in shown]
+    shares = [(value - low) / (high - low) if high > low else 0.5 for _, value in shown]
+    places = " ".join(
+        f"{x:.1f},{_TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - share):.1f}" for x, share in zip(across, shares, strict=True)
+    )
+    words = html.escape(f"{_TITLES.get(name, name.replace('_', ' '))}{'' if stage == 'training' else f' ({stage})'}"[:40])
     return (
         f"<svg viewBox='0 0 {WIDTH:g} {HEIGHT:g}' role='img' aria-label='{words}'>"
         f"<text x='{_LEFT:g}' y='12' class='name'>{words}</text>"
@@ -531,12 +495,3 @@ def _drawing(stage: str, name: str, points: Sequence[tuple[float, float]]) -> st
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if 100 <= abs(value) < 1e7 else f"{value:.3g}"
-
-
-def _across(epoch: float, first: float, last: float) -> float:
-    return _LEFT + (WIDTH - _LEFT - _RIGHT) * (epoch - first) / max(last - first, 1e-12)
-
-
-def _down(value: float, low: float, high: float) -> float:
-    share = (value - low) / (high - low) if high > low else 0.5
-    return _TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - share)

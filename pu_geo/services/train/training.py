@@ -25,13 +25,7 @@ OTHER_MAKERS = {"ranker": "Instant ranker", "ensemble": "Average of ranks"}
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What a training would see right now.
-
-    Attributes:
-        n_positive: positives, those included that would be held out.
-        n_chips: of the newest chip set; 0 before there is one.
-        n_held_out: of these, how many `proposed_hold_out` proposes not to learn from.
-    """
+    """What a training would learn from right now; `n_chips` are 0 before there is a chip set, `n_held_out` is proposed."""
 
     n_positive: int
     n_unlabeled: int
@@ -102,11 +96,7 @@ def proposed_hold_out(n_positive: int) -> int:
 
 
 def why_not(layout: Layout, method: str, hold_out: int = 0) -> str | None:
-    """Return why a method cannot start, in words, or None if it can.
-
-    Args:
-        hold_out: positives that shall not be learned from.
-    """
+    """Return in words why a method cannot start with `hold_out` positives not learned from, or None if it can."""
     data, card = data_summary(layout), catalog.card(method)
     if not data.n_chips:
         return "There are no chips yet: cut them on the Imagery page."
@@ -181,12 +171,7 @@ def recommendation() -> str:
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """One job in this machine's device queue.
-
-    Attributes:
-        project: name of its project's folder; of its own one for a training without a project.
-        is_here: whether that is the project asked for.
-    """
+    """One job in this machine's device queue; `is_here`: it is of the project asked for."""
 
     project: str
     is_here: bool
@@ -199,17 +184,12 @@ def queued_jobs(layout: Layout) -> list[QueuedJob]:
     for entry in device_queue.line():
         job = jobs.of_folder(entry.folder)
         if job is not None:
-            project = entry.project or entry.folder
-            found.append(QueuedJob(project.name.removesuffix(SUFFIX), project == layout.folder, job))
+            found.append(QueuedJob(entry.project.name.removesuffix(SUFFIX), entry.project == layout.folder, job))
     return found
 
 
 def start_average(layout: Layout, run_ids: Sequence[str]) -> str:
-    """Start the job that averages the ranks of runs; return its id.
-
-    Raises:
-        ProjectError: if they cannot be averaged.
-    """
+    """Start the job that averages the ranks of runs; return its id. Raises as `average_arguments`."""
     return jobs.start(layout, ENSEMBLE_TASKS[0], average_arguments(layout, run_ids))
 
 

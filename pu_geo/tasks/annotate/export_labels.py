@@ -31,7 +31,7 @@ ROWS_PER_WRITE = 5000
 def export_labels(layout: Layout, path: str) -> dict[str, object]:
     """Write the current label of each labelled building, and the complete history as `<stem>.events.csv` beside it.
 
-    Both files can be imported again: the first one as labels, the second one with who said what, when, and what was undone.
+    Both files can be imported again: the first one as labels, the second one with who answered what, when, and what was undone.
     Both say where each building lies, so that an import knows it again where another project calls it something else.
 
     Args:

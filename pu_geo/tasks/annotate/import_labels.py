@@ -49,9 +49,9 @@ def import_labels(
         path: one of
             - CSV with a column building_id, and label, reason, damage_types (a JSON list, or texts with ";" between them),
               comment, shown, inclusion, analyst, at where it has them. A row without a label is skipped; without a column
-              label all are positive. What stands already is not stored again: for a row with an analyst, as the answer of
+              label all are positive. What is known already is not stored again: for a row with an analyst, as the answer of
               that analyst, otherwise as the building's label.
-            - a damage map as `export` and `publish` write it, GeoJSON or CSV: what people said, not what was scored.
+            - a damage map as `export` and `publish` write it, GeoJSON or CSV: what people answered, not what was scored.
             - GeoJSON points (EPSG:4326) with the same properties; a point without a label is positive.
             - CSV with a column event, as `export_labels` writes it: the history of a project, replayed in its order; an
               event whose op is here already is not stored again, not even if it was undone here: redo it.
@@ -84,14 +84,14 @@ def import_labels(
         xy, properties = read_points(source, grid.crs)
     given, is_open = _csv_rows(table, columns) if columns else _point_rows(properties)
     placed, account = _placed(layout, source.name, [one for one, _ in given], xy[is_open], same_footprints)
-    rows = [(building, said) for building, (_, said) in zip(placed, given, strict=True) if building is not None]
+    rows = [(building, details) for building, (_, details) in zip(placed, given, strict=True) if building is not None]
     skipped = len(xy) - len(rows)
     with store.connect(layout) as db:
         current, own = labels.current(db), analysts.own_answers(db)
         ops = [
-            LabelOp(f"{act}-{i}", building, act=act, **said)
-            for i, (building, said) in enumerate(rows)
-            if _is_news(said, own.get((building, said["analyst"])) if "analyst" in said else current.get(building))
+            LabelOp(f"{act}-{i}", building, act=act, **details)
+            for i, (building, details) in enumerate(rows)
+            if _is_news(details, own.get((building, details["analyst"])) if "analyst" in details else current.get(building))
         ]
         acks = labels.append(db, ops, analyst=analyst, screen="cli", kind="import")
     labels.refuse_rejected(acks, source.name)
@@ -117,10 +117,10 @@ def _placed(
         grid, table = contents.grid(db), contents.footprints(db)
     is_made_up = contents.has_made_up_id(table)
     found = Finder.build(table, is_made_up & (not same_footprints), grid).find(ids, xy)
-    untold = [building for building, (_, how) in zip(ids, found, strict=True) if how == "not known"]
-    if untold:
+    unplaced = [building for building, (_, how) in zip(ids, found, strict=True) if how == "not known"]
+    if unplaced:
         raise LabelError(
-            f"{name} names {len(untold):,} building(s) by ids that PU-Geo made up, such as {untold[0]}, and does not say where they "
+            f"{name} names {len(unplaced):,} building(s) by ids that PU-Geo made up, such as {unplaced[0]}, and does not say where they "
             "lie; in another project they may be other houses. Nothing was stored.",
             "Export the labels again: the file then has columns lon and lat, by which the buildings are known. If it was made of "
             "these very footprints, import it with --same-footprints.",
@@ -177,23 +177,23 @@ def _checked_source(path: str) -> Path:
     return source
 
 
-def _is_news(said: Mapping[str, Any], known: LabelEvent | None) -> bool:
-    """Say whether a row differs, in what it speaks of, from the answer that stands; no answer is one that was cleared."""
+def _is_news(details: Mapping[str, Any], known: LabelEvent | None) -> bool:
+    """Return whether a row differs, in what it names, from the current answer; no answer is one that was cleared."""
     standing = known or _NO_ANSWER
-    return any(value != getattr(standing, name) for name, value in said.items() if name not in (*_ORIGIN, "is_simulated"))
+    return any(value != getattr(standing, name) for name, value in details.items() if name not in (*_ORIGIN, "is_simulated"))
 
 
 def _details(given: Mapping[str, Any]) -> dict[str, Any]:
     """Read a row's label and details, as far as it has them. Whether they make sense is checked where they are stored."""
-    said: dict[str, Any] = {name: given[name] for name in ("reason", "comment", "shown") if name in given}
-    said["label"] = _ALIASES.get(given["label"], given["label"])
+    details: dict[str, Any] = {name: given[name] for name in ("reason", "comment", "shown") if name in given}
+    details["label"] = _ALIASES.get(given["label"], given["label"])
     if "damage_types" in given:
-        said["damage_types"] = _types(given["damage_types"])
+        details["damage_types"] = _types(given["damage_types"])
     if "inclusion" in given:
-        said["inclusion"] = _number(given["inclusion"])
+        details["inclusion"] = _number(given["inclusion"])
     if any(given.get(name) == "simulated" for name in _SOURCES):
-        said["is_simulated"] = True
-    return {**said, **{name: str(given[name]) for name in _ORIGIN if given.get(name)}}
+        details["is_simulated"] = True
+    return {**details, **{name: str(given[name]) for name in _ORIGIN if given.get(name)}}
 
 
 def _types(value: Any) -> Any:

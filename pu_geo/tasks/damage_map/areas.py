@@ -31,7 +31,7 @@ from pu_geo.tasks.job import Job
 
 
 class AreaTable(NamedTuple):
-    """A map summed up by one layer of areas: a row an area, the areas, and how many buildings lie in none of them."""
+    """A map summed up by one layer of areas: a row an area, the areas, and how many buildings are in none of them."""
 
     layer: str
     rows: list[dict[str, object]]

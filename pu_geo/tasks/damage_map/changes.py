@@ -24,7 +24,7 @@ _STATE = "state.json.gz"
 
 
 def write_state(folder: Path, damage_map: DamageMap) -> None:
-    """Keep what the next version is compared with."""
+    """Write what the next version is compared with."""
     state = {name: list(damage_map.columns[name]) for name in _COMPARED}
     with gzip.open(folder / _STATE, "wt", encoding="utf-8", compresslevel=3) as stream:
         json.dump({"building_id": list(damage_map.building_ids), **state}, stream, ensure_ascii=False)

@@ -1,8 +1,7 @@
-"""The damage map of a run: every building with its score, what people said, the audit's figures, and where it all comes from."""
+"""The damage map of a run: every building with its score, label, audit figures and provenance."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,9 +41,9 @@ from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.services.damage_map import auditing
+from pu_geo.services.project.choices import reasons_of
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
 from pu_geo.tasks.damage_map.report_parts import limits
-from pu_geo.tasks.imagery.chip import why_not_assessed
 
 SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
@@ -73,7 +72,6 @@ def build_damage_map(
         events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
         outlines, answers = contents.footprint_sources(db), analysts.own_answers(db)
         guessed = discoveries.type_of(db)
-        hidden = reasons_of(db, layout, facts)
         chosen = choices.threshold_of(db, facts)
     limit = chosen if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
     audit = auditing.facts(layout, facts.run_id, limit.value)
@@ -83,15 +81,20 @@ def build_damage_map(
         raise ProjectError(
             f"The facts of the chips {facts.chip_set} that run {facts.run_id} scored are gone.", "Cut chips and train again."
         )
-    chips = chip_facts(layout, facts.chip_set)
+    chips, hidden = chip_facts(layout, facts.chip_set), reasons_of(layout, facts) or {}
+    (x_name, y_name), (x, y) = place_names(grid.crs), centroid_places(table.wkb, grid.crs)
     results = _results(table.building_ids, rows, scores, hidden, events, limit.value, facts)
     human = _human(table.building_ids, events, answers)
     columns: dict[str, Sequence[object]] = {
-        **_identity(table, outlines, grid.crs),
+        "building_id": list(table.building_ids),
+        "source_footprint": list(outlines),
+        "area_m2": [round(float(area), 1) for area in table.area_m2],
+        x_name: x.tolist(),
+        y_name: y.tolist(),
         **results,
         **_audited(table.building_ids, results, events, audit),
         **human,
-        "discovered_type": _guesses(table.building_ids, results["triage"], human["label"], guessed=guessed),
+        "discovered_type": _guesses(table.building_ids, results["triage"], human["label"], guessed),
         **districts(layout, table),
         **shifts(layout, table, scenes),
         "audit_weight": _weights(layout, table.building_ids, rows, audit),
@@ -101,9 +104,9 @@ def build_damage_map(
     }
     metadata = {**_metadata(name, columns, _scenes_used(chips, scenes), facts, limit, audit), "labels_up_to_event": newest}
     metadata["estimate"] = auditing.how_many(layout).as_mapping()
-    said = [event.label if (event := events.get(building)) else None for building in chips["building_ids"]]
+    answered = [event.label if (event := events.get(building)) else None for building in chips["building_ids"]]
     why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
-    rows_of_scenes = scene_rows(chips, runs.written(scores), limit.value, why, said)
+    rows_of_scenes = scene_rows(chips, runs.written(scores), limit.value, why, answered)
     metadata |= {
         "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": facts.n_hidden,
         "scenes": [row.as_mapping() for row in rows_of_scenes],
@@ -115,23 +118,6 @@ def build_damage_map(
         metadata["product_version"] = version
     found = DamageMap(table.building_ids, table.wkb, columns, grid.crs, metadata)
     return replace(found, metadata={**metadata, "cannot_say": limits(found, audit)})
-
-
-def reasons_of(db: sqlite3.Connection, layout: Layout, facts: RunFacts) -> Mapping[str, str]:
-    """Return why the picture keeps buildings of a run from being assessed: as stored with the run, else by its chips."""
-    known = runs.reasons(db, facts.run_id)
-    return why_not_assessed(layout, facts.chip_set, facts.without_answers) if known is None else known
-
-
-def _identity(table: FootprintTable, sources: Sequence[str], crs: str) -> dict[str, Sequence[object]]:
-    (x_name, y_name), (x, y) = place_names(crs), centroid_places(table.wkb, crs)
-    return {
-        "building_id": list(table.building_ids),
-        "source_footprint": list(sources),
-        "area_m2": [round(float(area), 1) for area in table.area_m2],
-        x_name: x.tolist(),
-        y_name: y.tolist(),
-    }
 
 
 def _results(
@@ -171,7 +157,7 @@ def _why_not_assessed(
 
 
 def _binary(score: float | None, limit: float, event: LabelEvent | None) -> str:
-    """Compare score and threshold as they are written into the file, so that nobody who compares them there is puzzled."""
+    """Compare score and threshold with the decimals that the file has."""
     if event is not None:
         return "damaged" if event.label == "positive" else "not_flagged"
     return "damaged" if score is not None and round(float(score), 4) >= round(limit, 4) else "not_flagged"
@@ -208,7 +194,7 @@ def _audited(
 
 
 def _band(triage: str, score: float | None, bands: Mapping[str, float | None]) -> str:
-    """Refine the triage of a building that only the model spoke of."""
+    """Refine the triage of a building that nobody answered."""
     surely, perhaps = bands["high_precision"], bands["high_recall"]
     if score is None:
         return triage
@@ -223,14 +209,15 @@ def _human(
     ids: Sequence[str], events: Mapping[str, LabelEvent], answers: Mapping[tuple[str, str], LabelEvent]
 ) -> dict[str, Sequence[object]]:
     found = [events.get(building) for building in ids]
-    said: dict[str, list[str]] = {}
+    given: dict[str, list[str]] = {}
     for (building, _), event in answers.items():
-        said.setdefault(building, []).append(event.label)
+        given.setdefault(building, []).append(event.label)
+    of_each = [given.get(building, []) for building in ids]
+    counts = list(map(len, of_each))
     agree = [
-        None if event is None or building not in said else round(said[building].count(event.label) / len(said[building]), 4)
-        for building, event in zip(ids, found, strict=True)
+        None if event is None or not own else round(own.count(event.label) / len(own), 4)
+        for event, own in zip(found, of_each, strict=True)
     ]
-    counts = [len(said.get(building, ())) for building in ids]
     return {
         "damage_class": [None if event is None else _grade(event) for event in found],
         "label": [None if event is None else LABEL_NAMES[event.label] for event in found],
@@ -247,10 +234,13 @@ def _human(
     }
 
 
-def _guesses(ids: Sequence[str], *told: Sequence[object], guessed: Mapping[str, str]) -> list[object]:
-    """Return the named group that a machine put each building into; None where a person saw no damage, or nothing was seen."""
-    is_none = {"not_assessed", LABEL_NAMES["not_damaged"]}
-    return [None if is_none & set(row) else guessed.get(building) for building, *row in zip(ids, *told, strict=True)]
+def _guesses(
+    ids: Sequence[str], triage: Sequence[object], label: Sequence[object], guessed: Mapping[str, str]
+) -> list[object]:
+    """Return the named group that a machine put each building into; None where it was not assessed or not damaged."""
+    rows = zip(ids, triage, label, strict=True)
+    none = LABEL_NAMES["not_damaged"]
+    return [None if how == "not_assessed" or name == none else guessed.get(building) for building, how, name in rows]
 
 
 def _grade(event: LabelEvent) -> str:
@@ -262,14 +252,13 @@ def _grade(event: LabelEvent) -> str:
 
 
 def _weights(layout: Layout, ids: Sequence[str], rows: Mapping[str, int], audit: Mapping[str, Any] | None) -> list[object]:
-    """Return how many buildings each building of the audit's sample stands for; None for those that do not count."""
+    """Return how many buildings each building of the audit's sample represents; None for those that do not count."""
     if audit is None:
         return [None] * len(ids)
     facts, arrays = checks.load(layout, audit["check_id"])
     n, stratum = int(audit.get("n_counted", facts["n_drawn"])), arrays["stratum"]
-    weight: NDArray[np.float64] = np.bincount(stratum) / np.maximum(
-        np.bincount(stratum[:n], minlength=int(stratum.max()) + 1), 1
-    )
+    n_drawn = np.bincount(stratum[:n], minlength=int(stratum.max()) + 1)
+    weight: NDArray[np.float64] = np.bincount(stratum) / np.maximum(n_drawn, 1)
     of_row = dict(zip(arrays["rows"][:n].tolist(), weight[stratum[:n]].round(4).tolist(), strict=True))
     return [of_row.get(rows.get(building, -1)) for building in ids]
 
@@ -313,13 +302,9 @@ def _imagery(ids: Sequence[str], chips: Mapping[str, Any], scenes: Sequence[Scen
 
 def _provenance(n: int, facts: RunFacts, version: str | None, number: int) -> dict[str, Sequence[object]]:
     same: dict[str, object] = {
-        "method": facts.method,
-        "run_id": facts.run_id,
-        "run_at": facts.created_at,
-        "round": number,
-        "product_version": version,
-        "schema_version": SCHEMA_VERSION,
-    }
+        "method": facts.method, "run_id": facts.run_id, "run_at": facts.created_at, "round": number,
+        "product_version": version, "schema_version": SCHEMA_VERSION,
+    }  # fmt: skip
     return {key: [value] * n for key, value in same.items()}
 
 
@@ -332,6 +317,7 @@ def _metadata(
     audit: Mapping[str, Any] | None,
 ) -> dict[str, object]:
     binary = list(columns["damage_binary"])
+    learned_here = not facts.from_model and facts.method != "ensemble"
     return {
         "title": f"Damage map: {name}",
         "disclaimer": DISCLAIMER,
@@ -345,7 +331,7 @@ def _metadata(
         **({"from_model": dict(facts.from_model)} if facts.from_model else {}),
         **({"average_of": facts.settings["run_ids"]} if facts.method == "ensemble" else {}),
         "n_positive_clicks": facts.n_positive,
-        **_accepted(facts),
+        **({"n_accepted_from_clusters": facts.n_accepted} if learned_here else {}),
         "threshold": limit.value,
         "threshold_origin": limit.origin,
         "audit_id": audit["check_id"] if audit is not None and audit["total"]["value"] is not None else "not audited",
@@ -356,13 +342,8 @@ def _metadata(
     }
 
 
-def _accepted(facts: RunFacts) -> dict[str, int]:
-    """Say how many buildings of accepted clusters the run learned from; nothing where other runs or a model did the learning."""
-    return {} if facts.from_model or facts.method == "ensemble" else {"n_accepted_from_clusters": facts.n_accepted}
-
-
 def districts(layout: Layout, table: FootprintTable) -> dict[str, Sequence[object]]:
-    """Return codes and names of the administrative areas that buildings lie in, where layers adm1 and adm2 were added."""
+    """Return codes and names of the administrative areas of buildings, where layers adm1 and adm2 were added."""
     columns: dict[str, Sequence[object]] = {}
     nothing: list[object] = [None] * len(table.wkb)
     for level in ("adm1", "adm2"):
@@ -420,17 +401,15 @@ def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> di
 
 def sources(scenes: Sequence[Scene]) -> dict[str, object]:
     """Return {"sources_changed", "sources_missing"}: scenes whose file is not the one that was added, or is not there."""
-    states = {scene.scene_id: state_of(scene) for scene in scenes}
-    return {
-        f"sources_{state}": [name for name, one in states.items() if one == state] for state in ("changed", "missing")
-    }  # fmt: skip
+    states = [(scene.scene_id, state_of(scene)) for scene in scenes]
+    return {f"sources_{state}": [name for name, one in states if one == state] for state in ("changed", "missing")}
 
 
 def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:
-    """Return {"n_duplicates": buildings that stand further up in the map already, by their outlines}.
+    """Return {"n_duplicates": buildings that the map has further up already, by their outlines}.
 
     Footprints that were added by an older PU-Geo may be there twice; whoever adds up the map counts them twice.
     """
-    is_house = np.array(sources, dtype=np.str_) != "grid"
-    outlines = shapely.from_wkb(np.array(list(table.wkb), dtype=object)[is_house])
+    is_building = np.array(sources, dtype=np.str_) != "grid"
+    outlines = shapely.from_wkb(np.array(list(table.wkb), dtype=object)[is_building])
     return {"n_duplicates": int(twins(outlines).sum())}

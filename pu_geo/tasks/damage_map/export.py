@@ -127,10 +127,11 @@ def export_selection(
     part = replace(part, metadata=_metadata_of(part, found.name) | {"selection_saved_at": found.at})
     folder = job.layout.exports / "selections"
     folder.mkdir(parents=True, exist_ok=True)
+    stem = re.sub(r"[\W_]+", "-", found.name).strip("-").lower()[:40] or "selection"
     written = []
     for k, name in enumerate(formats):
         job.report(0.3 + 0.7 * k / len(formats), f"writing {len(part.building_ids)} buildings as {name}")
-        target = folder / f"{decision}-{_file_name(found.name)}.{name}"
+        target = folder / f"{decision}-{stem}.{name}"
         EXPORTERS[name](part, target)
         write_side_files(part, target)
         written.append(str(target))
@@ -147,18 +148,13 @@ def rows_of(damage_map: DamageMap, building_ids: Collection[str]) -> DamageMap:
 
 def _metadata_of(part: DamageMap, name: str) -> dict[str, object]:
     """Count the buildings of the part; counts, estimate and audit of all the map say so."""
-    told: dict[str, Any] = dict(part.metadata)
-    whole = {key: told.pop(key) for key in ("counts", "estimate", "audit")}
+    facts: dict[str, Any] = dict(part.metadata)
+    whole = {key: facts.pop(key) for key in ("counts", "estimate", "audit")}
     binary = list(part.columns["damage_binary"])
-    title = told["title"]
-    return told | {
+    title = facts["title"]
+    return facts | {
         "title": f"Selection {name} of the {title[:1].lower()}{title[1:]}",
         "counts": {kind: binary.count(kind) for kind in whole["counts"]},
         "of_whole_map": whole,
         "selection": name,
     }
-
-
-def _file_name(name: str) -> str:
-    """Return a name with letters, digits and - alone."""
-    return re.sub(r"[\W_]+", "-", name).strip("-").lower()[:40] or "selection"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_space import check_coordinates
 from pu_geo.project import choices, contents, rounds, runs, store, versions
 from pu_geo.records import DamageMap
+from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.damage_map import changes
 from pu_geo.tasks.damage_map.areas import area_tables, write_area_files
-from pu_geo.tasks.damage_map.damage_map import build_damage_map, reasons_of
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.damage_map.export import check_threshold, counts_of
 from pu_geo.tasks.damage_map.report import write_report
 from pu_geo.tasks.job import Job
@@ -52,7 +53,8 @@ def publish(
     """
     _check(formats, profiles, threshold)
     with store.connect(job.layout) as db:
-        check_coordinates(contents.grid(db).crs, formats, local=local)
+        grid = contents.grid(db)
+    check_coordinates(grid.crs, formats, local=local)
     with versions.new_version(job.layout) as (number, folder):
         job.report(0.05, "collecting scores and labels")
         damage_map = build_damage_map(job.layout, run_id, threshold, version=f"v{number}", threshold_origin=threshold_origin)
@@ -66,7 +68,10 @@ def publish(
         tables = list(area_tables(job.layout, damage_map))
         write_area_files(damage_map, tables, folder)
         job.report(0.88, "writing the report")
-        _report(job, folder, damage_map, tables[0].rows)
+        tiles = job.layout.quicklooks / "post"
+        background = tiles if (tiles / "pyramid.json").is_file() else None
+        audit: Any = damage_map.metadata["audit"]
+        write_report(folder / "report.html", damage_map, audit, tables[0].rows, background, grid=grid)
         past = rounds.read(job.layout)
         if past.number > 1:
             changes.write_history(folder, past, damage_map)
@@ -77,7 +82,7 @@ def publish(
         files = sorted(path.name for path in folder.iterdir())
     with store.connect(job.layout) as db, store.transaction(db):
         choices.set_threshold(db, str(facts["run_id"]), threshold, threshold_origin)
-        runs.settle(db, job.layout, lambda found: reasons_of(db, job.layout, found))
+        runs.settle(db, job.layout, lambda found: reasons_by_chips(job.layout, found))
     return {**facts, "out": str(job.layout.exports / f"v{number}"), "files": files}
 
 
@@ -89,16 +94,6 @@ def _check(formats: Sequence[str], profiles: Sequence[str], threshold: float) ->
     if not formats:
         raise PuGeoError("No format was chosen.", f"Choose at least one of: {', '.join(EXPORTERS)}.")
     check_threshold(threshold)
-
-
-def _report(job: Job, folder: Path, damage_map: DamageMap, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write the report; its areas are those of the first layer that people added, otherwise the square cells."""
-    with store.connect(job.layout) as db:
-        grid = contents.grid(db)
-    tiles = job.layout.quicklooks / "post"
-    background = tiles if (tiles / "pyramid.json").is_file() else None
-    audit: Any = damage_map.metadata["audit"]
-    write_report(folder / "report.html", damage_map, audit, rows, background, grid=grid)
 
 
 def _compare(job: Job, folder: Path, number: int, damage_map: DamageMap) -> int | None:

@@ -83,7 +83,7 @@ def write_report(
     Args:
         out: file to write; replaced if it exists.
         damage_map: as `build_damage_map` made it.
-        audit: what `services.auditing.facts` said of its run; None without an audit.
+        audit: what `services.auditing.facts` returned for its run; None without an audit.
         areas: rows as `analysis.area_table.area_rows` makes them; none leaves the section out.
         background: tile pyramid of the scenes after the event; the map is on white without it.
         grid: of the project.
@@ -97,30 +97,18 @@ def write_report(
     """
     picture = draw_map(damage_map, grid, background)
     title = text(damage_map.metadata.get("title") or "Damage map", 110)
-    before = (
-        _header(damage_map, title),
-        _headline(damage_map),
-        _numbers(damage_map),
-        _map_figure(picture, damage_map.units),
-    )
-    limits, method = parts.limits_section(damage_map, audit), _method(damage_map)
-    after = (parts.codebook_section(damage_map), parts.license_section(damage_map))
-    body = "".join(
-        (
-            *before,
-            parts.audit_section(audit, damage_map.units),
-            parts.area_section(areas, damage_map.units),
-            limits,
-            method,
-            *after,
-        )
-    )
-    write_export(out, [_page(title, body, _footer(damage_map)).encode("utf-8")])
+    units = damage_map.units
+    sections = (
+        _header(damage_map, title), _headline(damage_map), _numbers(damage_map), _map_figure(picture, units),
+        parts.audit_section(audit, units), parts.area_section(areas, units), parts.limits_section(damage_map, audit),
+        _method(damage_map), parts.codebook_section(damage_map), parts.license_section(damage_map),
+    )  # fmt: skip
+    write_export(out, [_page(title, "".join(sections), _footer(damage_map)).encode("utf-8")])
     return out
 
 
 def _page(title: str, body: str, footer: str) -> str:
-    """Put the page together. A table's foot keeps room on every printed page for the footer, which is fixed there."""
+    """Return the page. A table's foot keeps room on every printed page for the footer, which is fixed there."""
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -131,18 +119,18 @@ def _page(title: str, body: str, footer: str) -> str:
 
 
 def _footer(damage_map: DamageMap) -> str:
-    told = damage_map.metadata
-    version = text(told.get("product_version") or "no version", 20)
-    named = " \u00b7 ".join((version, f"run {text(told.get('run_id'), 48)}", text(told.get("title") or "Damage map", 70)))
+    facts = damage_map.metadata
+    version = text(facts.get("product_version") or "no version", 20)
+    named = " \u00b7 ".join((version, f"run {text(facts.get('run_id'), 48)}", text(facts.get("title") or "Damage map", 70)))
     return f"<b>Preliminary, not field-validated.</b> {named}"
 
 
 def _header(damage_map: DamageMap, title: str) -> str:
-    told, columns = damage_map.metadata, damage_map.columns
-    version = f"Version {text(told['product_version'], 20)}. " if told.get("product_version") else ""
-    event = f"Event: {text(told['event'], 100)}. " if told.get("event") else ""
+    facts, columns = damage_map.metadata, damage_map.columns
+    version = f"Version {text(facts['product_version'], 20)}. " if facts.get("product_version") else ""
+    event = f"Event: {text(facts['event'], 100)}. " if facts.get("event") else ""
     before, after = _images(columns, "pre"), _images(columns, "post")
-    before = "not used" if told.get("bands_why") else before
+    before = "not used" if facts.get("bands_why") else before
     gsd = next((value for value in columns.get("post_gsd_m", ()) if value is not None), None)
     size = f", {float(str(gsd)):.2g} m per pixel" if gsd is not None else ""
     answered = max((str(value) for value in columns.get("labelled_at", ()) if value), default="")
@@ -150,7 +138,7 @@ def _header(damage_map: DamageMap, title: str) -> str:
     return (
         f"<h1>{title}</h1><p class='lead'>{version}{event}Pictures before the event: {before}. After: {after}{size}. "
         f"Scores of {text(str(next(iter(columns.get('run_at', ())), '') or 'unknown date')[:10])}.{last} "
-        f"<b>{text(told.get('disclaimer') or 'Preliminary, not field-validated.')}</b></p>"
+        f"<b>{text(facts.get('disclaimer') or 'Preliminary, not field-validated.')}</b></p>"
     )
 
 
@@ -163,7 +151,7 @@ def _images(columns: Mapping[str, Sequence[object]], role: str) -> str:
 
 
 def _headline(damage_map: DamageMap) -> str:
-    """Say how many buildings are damaged: with an interval, or that it is not known."""
+    """Return how many buildings are damaged: with an interval, or that it is not known."""
     estimate: Mapping[str, Any] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
     words, units = text(estimate.get("words") or "", 800), damage_map.units
     if all(estimate.get(key) is not None for key in ("estimate", "low", "high")):
@@ -181,12 +169,12 @@ def _headline(damage_map: DamageMap) -> str:
 def _numbers(damage_map: DamageMap) -> str:
     triage, n = parts.count(damage_map.columns["triage"]), len(damage_map.building_ids)
     flagged = sum(triage[value] for value in MARKED if value != "confirmed")
-    unseen = triage["not_assessed"]
+    unknown = triage["not_assessed"]
     cells = (
         (triage["confirmed"], "confirmed damaged by a person"),
         (flagged, "flagged by score, not looked at"),
-        (n - unseen - flagged - triage["confirmed"], f"not flagged: no proof of an intact {damage_map.units.one}"),
-        (unseen, f"not assessed ({percent(unseen / max(n, 1))}): nothing is known"),
+        (n - unknown - flagged - triage["confirmed"], f"not flagged: no proof of an intact {damage_map.units.one}"),
+        (unknown, f"not assessed ({percent(unknown / max(n, 1))}): nothing is known"),
     )
     return "<div class='numbers'>" + "".join(f"<div><b>{number(k)}</b>{words}</div>" for k, words in cells) + "</div>"
 
@@ -258,18 +246,18 @@ def _swatch(row: LegendRow) -> str:
 
 
 def _method(damage_map: DamageMap) -> str:
-    told, columns = damage_map.metadata, damage_map.columns
-    name = str(told.get("method"))
+    facts, columns = damage_map.metadata, damage_map.columns
+    name = str(facts.get("method"))
     card = METHODS.get(name)
     title = _NO_CARD.get(name, name)
     answers = parts.count(columns.get("label", ()))
-    preset, seed, run_id, made_with = (text(told.get(key), 60) for key in ("preset", "seed", "run_id", "made_with"))
-    learned = parts.learned_from(told)
+    preset, seed, run_id, made_with = (text(facts.get(key), 60) for key in ("preset", "seed", "run_id", "made_with"))
+    learned = parts.learned_from(facts)
     positives, trained, newest = (
-        text(value, 20) for value in (learned.get("n_positive"), learned.get("at_event"), told.get("labels_up_to_event"))
+        text(value, 20) for value in (learned.get("n_positive"), learned.get("at_event"), facts.get("labels_up_to_event"))
     )
-    where = ", in another project: a model from there gave the scores" if "from_model" in told else ""
-    origin = f" ({origin_words(str(told['threshold_origin']))}; {told['audit_id']})" if "threshold_origin" in told else ""
+    where = ", in another project: a model from there gave the scores" if "from_model" in facts else ""
+    origin = f" ({origin_words(str(facts['threshold_origin']))}; {facts['audit_id']})" if "threshold_origin" in facts else ""
     kind = str(next((value for value in columns.get("score_type", ()) if value is not None), ""))
     calibrated = any(value is not None for value in columns.get("p_damaged", ()))
     scores = "chances of damage were calibrated on the audit" if calibrated else "a rank, not a probability"
@@ -283,7 +271,7 @@ def _method(damage_map: DamageMap) -> str:
             f"{number(answers['not_assessable'])} not assessable; answers up to number {newest}",
         ),
         ("Score", text(f"{_SCORE_TYPES.get(kind, kind)}; {scores}")),
-        ("Threshold", text(f"flagged from {told.get('threshold')} on{origin}; a person's answer overrules the score")),
+        ("Threshold", text(f"flagged from {facts.get('threshold')} on{origin}; a person's answer overrules the score")),
     )  # fmt: skip
     body = "".join(f'<tr><th scope="row">{name}</th><td>{value}</td></tr>' for name, value in rows)
     return section("Method", f"<table class='facts'>{body}</table>")

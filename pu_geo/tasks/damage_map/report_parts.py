@@ -98,9 +98,8 @@ def audit_section(audit: Mapping[str, Any] | None, units: Units = BUILDINGS) -> 
             f"the scores are <b>a rank, not a probability</b>. An audit answers a few hundred {units.several} drawn at random.</p>",
         )
     here, agreement = audit.get("at_threshold"), audit.get("agreement")
-    counted = (
-        f"; {number(audit['n_counted'])} count" if audit.get("n_counted", audit["n_answered"]) < audit["n_drawn"] else ""
-    )
+    is_cut = audit.get("n_counted", audit["n_answered"]) < audit["n_drawn"]
+    counted = f"; {number(audit['n_counted'])} count" if is_cut else ""
     rows = [("Random checks", f"{number(audit['n_answered'])} answered of {number(audit['n_drawn'])} drawn{counted}")]
     if here:
         above = f"{number(here['flagged'])} {units.several}, {number(here['n_checks'])} checks among them"
@@ -110,7 +109,7 @@ def audit_section(audit: Mapping[str, Any] | None, units: Units = BUILDINGS) -> 
             ("Recall: share of the damaged that are among these", shares(here["recall"])),
         ]
     rows.append(("Second reading", _agreement(agreement, units)))
-    table = "".join(f'<tr><th scope="row">{text(name)}</th><td>{told}</td></tr>' for name, told in rows)
+    table = "".join(f'<tr><th scope="row">{text(name)}</th><td>{value}</td></tr>' for name, value in rows)
     note = "In parentheses: 95 % intervals. The audit judges the map as it was before its own answers were entered."
     return section("Audit", f"<table class='facts'>{table}</table>{curve_svg(audit)}<p class='note'>{note}</p>")
 
@@ -206,52 +205,50 @@ def _limits_of_scenes(damage_map: DamageMap) -> list[str]:
 def _limits_of_coverage(damage_map: DamageMap) -> list[str]:
     columns, n = damage_map.columns, max(len(damage_map.building_ids), 1)
     unseen = sum(value == "not_assessed" for value in columns["damage_binary"])
-    told = [
+    found = [
         "Preliminary, not field-validated. Pictures from above show roofs: damage to walls and inside stays unseen.",
         f"A {damage_map.units.one} that is not flagged is not proven to be intact.",
     ]
     if unseen:
-        why = ", ".join(
-            f"{_WHY.get(why, why)} {k:,}" for why, k in count(columns.get("not_assessed_reason", ())).most_common()
-        )
-        told.append(
+        reasons = count(columns.get("not_assessed_reason", ())).most_common()
+        why = ", ".join(f"{_WHY.get(name, name)} {k:,}" for name, k in reasons)
+        found.append(
             f"{unseen:,} of {n:,} {damage_map.units.several} ({percent(unseen / n)}) were not assessed: {why or 'no reason given'}."
         )
     if not count(columns.get("pre_image_id", ())) and not damage_map.metadata.get("bands_why"):
-        told.append(
+        found.append(
             "There is no picture from before the event: what was damaged or under construction before may be flagged."
         )
     if not count(columns.get("post_date", ())):
-        told.append("The date of the pictures after the event is not known.")
-    return told
+        found.append("The date of the pictures after the event is not known.")
+    return found
 
 
 def _limits_of_outlines(damage_map: DamageMap) -> list[str]:
-    """Say what of the outlines a reader could take for something else: cells, duplicates, an area that chose nothing."""
-    told, metadata, n = [], damage_map.metadata, len(damage_map.building_ids)
-    units = damage_map.units
+    """Return what of the outlines a reader could mistake: cells, duplicates, an area that chose nothing."""
+    found, metadata, n, units = [], damage_map.metadata, len(damage_map.building_ids), damage_map.units
     if units.n_cells:
         which = "Mapped are" if not units.n_buildings else f"{units.n_cells:,} of {n:,} rows are"
         cells = Units(0, units.n_cells, units.sizes_m).full
-        told.append(
+        found.append(
             f"{which} {cells} of a regular grid, not buildings: a cell may hold several houses, a part of one, or none."
         )
     changed = metadata.get("sources_changed")
     if isinstance(changed, Sequence) and changed:
         names = ", ".join(map(str, changed[:5]))
-        told.append(
+        found.append(
             f"Another file lies now where {names} was: the map shows the picture that was there when chips were cut."
         )
     missing = metadata.get("sources_missing")
     if isinstance(missing, Sequence) and missing:
-        told.append(f"The files of {', '.join(map(str, missing[:5]))} are gone: nobody can look at them again.")
+        found.append(f"The files of {', '.join(map(str, missing[:5]))} are gone: nobody can look at them again.")
     doubles = metadata.get("n_duplicates")
     if isinstance(doubles, int) and doubles:
-        told.append(f"{doubles:,} outlines are the same building as another one, which every number here counts twice.")
+        found.append(f"{doubles:,} outlines are the same building as another one, which every number here counts twice.")
     area = metadata.get("aoi")
     if isinstance(area, Mapping) and "selected_buildings" in area:
-        told += _limits_of_area(area, n, units)
-    return told
+        found += _limits_of_area(area, n, units)
+    return found
 
 
 def _limits_of_area(area: Mapping[str, object], n: int, units: Units) -> list[str]:
@@ -275,36 +272,36 @@ def learned_from(metadata: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _limits_of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> list[str]:
-    columns, told = damage_map.columns, []
+    columns, found = damage_map.columns, []
     positives = learned_from(damage_map.metadata).get("n_positive")
     if isinstance(positives, int) and positives < FEW_POSITIVES:
-        told.append(
+        found.append(
             f"The method learned from {positives} positives only; kinds of damage that are not among them may be missed."
         )
     made = count(columns.get("label_source", ()))
     if made["simulated"]:
-        told.append(f"{made['simulated']:,} answers are simulated from known labels: this is a trial, not an assessment.")
+        found.append(f"{made['simulated']:,} answers are simulated from known labels: this is a trial, not an assessment.")
     if disputed := count(columns.get("review_status", ()))["disputed"]:
-        told.append(f"On {disputed:,} {damage_map.units.several} people disagree; the last answer stands.")
+        found.append(f"On {disputed:,} {damage_map.units.several} people disagree; the last answer stands.")
     if ungraded := count(columns.get("damage_class", ()))[NOT_GRADED]:
-        told.append(
+        found.append(
             f"{ungraded:,} {damage_map.units.several} that people marked damaged have no grade: they may be anything up to "
             "destroyed."
         )
     binary = count(columns["damage_binary"])
     n_assessed = binary["damaged"] + binary["not_flagged"]
     if binary["damaged"] > MOST_FLAGGED * n_assessed:
-        told.append(
+        found.append(
             f"{binary['damaged']:,} of {n_assessed:,} assessed {damage_map.units.several} are flagged or confirmed: the threshold "
             "hardly tells damaged from undamaged ones. Choose it by an audit."
         )
     if audit is None or audit["total"].get("value") is None:
         estimate: Mapping[str, object] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
         unknown = ", and no number of damaged buildings is estimated" if estimate.get("estimate") is None else ""
-        told.append(f"Without an audit the scores are a rank, not a probability{unknown}.")
+        found.append(f"Without an audit the scores are a rank, not a probability{unknown}.")
     if audit is not None and audit["state"] != "finished":
-        told.append(str(audit["words"]))
-    return told
+        found.append(str(audit["words"]))
+    return found
 
 
 def codebook_section(damage_map: DamageMap) -> str:
@@ -353,7 +350,11 @@ def curve_svg(audit: Mapping[str, Any]) -> str:
     if not drawn:
         return ""
     here = audit.get("at_threshold")
-    mark = "" if not here else _threshold_mark(float(here["threshold"]))
+    mark = ""
+    if here:
+        x = float(_place(float(here["threshold"]), 0).split(",")[0])
+        line = f"<path d='M{x:.1f} {_PLOT_Y}v{_PLOT_H}' stroke='#222' stroke-dasharray='2 3'>"
+        mark = f"{line}<title>threshold of this map</title></path>"
     words = "Precision (solid) and recall (dashed) at each threshold, 95 % bands; no line where checks are too few."
     return (
         f"<figure><svg class='curve' viewBox='0 0 700 240' role='img' aria-label='{words}'>{_axes()}{drawn}{mark}</svg>"
@@ -370,11 +371,11 @@ def _curve(rows: Sequence[Mapping[str, Any]], key: str, name: str, color: str, d
     """Return one curve in as many pieces as there are rows in sequence that could be estimated."""
     pieces: list[list[tuple[float, float, float, float]]] = [[]]
     for row in rows:
-        told = [row[key].get(part) for part in ("value", "low", "high")]
-        if None in told:
+        figures = [row[key].get(part) for part in ("value", "low", "high")]
+        if None in figures:
             pieces.append([])
         else:
-            pieces[-1].append((float(row["threshold"]), *(float(value) for value in told)))  # type: ignore[arg-type]
+            pieces[-1].append((float(row["threshold"]), *(float(value) for value in figures)))  # type: ignore[arg-type]
     out, last = [], None
     for piece in filter(None, pieces):
         band = [_place(at, low) for at, _, low, _ in piece] + [_place(at, high) for at, _, _, high in reversed(piece)]
@@ -401,9 +402,3 @@ def _axes() -> str:
         parts.append(f"<text x='{x:.1f}' y='{_PLOT_Y + _PLOT_H + 16}' text-anchor='middle'>{i / 4:g}</text>")
     middle = _PLOT_X + _PLOT_W / 2
     return "".join(parts) + f"<text x='{middle}' y='{_PLOT_Y + _PLOT_H + 34}' text-anchor='middle'>threshold (score)</text>"
-
-
-def _threshold_mark(threshold: float) -> str:
-    x = float(_place(threshold, 0).split(",")[0])
-    words = "<title>threshold of this map</title>"
-    return f"<path d='M{x:.1f} {_PLOT_Y}v{_PLOT_H}' stroke='#222' stroke-dasharray='2 3'>{words}</path>"

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import inspecting, pupl
-from pu_geo.errors import JobCancelled, TrainingError
+from pu_geo.errors import TrainingError
 from pu_geo.project import labels, runs, store
 from pu_geo.project.layout import write_array, write_json
 from pu_geo.tasks.job import Job
@@ -47,14 +47,14 @@ def cluster(job: Job, *, run_id: str, k: int = 0, seed: int = 0) -> dict[str, ob
     folder = job.layout.run(facts.run_id)
     write_array(folder / f"{TWO}.npy", two.labels.astype(np.int32))
     write_array(folder / f"{MANY}.npy", many.labels.astype(np.int32))
-    told = {
+    note = {
         "run_id": facts.run_id, "k": n_clusters, "seed": seed, "at_event": pu.at_event, "made_by": job.folder.name,
         "two": {"potential": two.potential, "oriented": two.oriented, "seeds": seeds},
         "many": {"potential": many.potential,
                  "stability": inspecting.stability(many.labels, [each.labels for each in again], n_clusters).tolist(),
                  "potentials": [each.potential for each in (many, *again)]},
     }  # fmt: skip
-    write_json(folder / NOTE, told)
+    write_json(folder / NOTE, note)
     return {"run_id": facts.run_id, "k": n_clusters, "n": len(rows)}
 
 
@@ -64,11 +64,11 @@ def _two_means(
     """Split in two from several single seedings; return the one that PUPL chooses, and what is known of each."""
     tried = []
     for number in range(N_SEEDS):
-        _stop_if_asked(job)
+        job.stop_if_cancelled()
         tried.append(pupl.pupl(rows, is_positive, seed=seed + number, n_seedings=1))
         job.report(0.02 + 0.28 * (number + 1) / N_SEEDS, f"two means, seeding {number + 1} of {N_SEEDS}")
     best = min(tried, key=lambda each: (not each.oriented, each.potential))
-    told: list[dict[str, object]] = [
+    seeds: list[dict[str, object]] = [
         {
             "seed": seed + number, "potential": each.potential, "oriented": each.oriented, "iterations": each.iterations,
             "share": float((each.labels == 1).mean()), "agrees": float((each.labels == best.labels).mean()),
@@ -76,7 +76,7 @@ def _two_means(
         }
         for number, each in enumerate(tried)
     ]  # fmt: skip
-    return best, told
+    return best, seeds
 
 
 def _many(
@@ -85,12 +85,7 @@ def _many(
     """Return the small clusters, and others from further seeds, to see which of them come again."""
     found = []
     for number in range(1 + N_AGAIN):
-        _stop_if_asked(job)
+        job.stop_if_cancelled()
         job.report(0.3 + 0.65 * number / (1 + N_AGAIN), f"{k} clusters, time {number + 1} of {1 + N_AGAIN}")
         found.append(pupl.over_cluster(rows, is_positive, k=k, seed=seed + 100 * number, n_seedings=1 if number else 3))
     return found[0], found[1:]
-
-
-def _stop_if_asked(job: Job) -> None:
-    if job.is_cancelled():
-        raise JobCancelled

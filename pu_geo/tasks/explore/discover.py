@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import clustering_metrics
-from pu_geo.errors import JobCancelled, TrainingError
+from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.ncl import consensus_clusters
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, suggested_number
@@ -40,7 +40,7 @@ def discover(
 
     The known kinds are the damage types that people named, of at least 5 buildings each, and "not damaged"; where no type
     was named often enough, "damaged" and "not damaged". A positive without such a type counts as unlabeled then. Groups that
-    were named in an earlier discovery teach nothing: only what a person said of a building does.
+    were named in an earlier discovery teach nothing: only a person's answer does.
 
     Args:
         seed: of the first training; the others follow.
@@ -61,7 +61,7 @@ def discover(
     known, rows = _known_kinds(job, inputs.pu), np.flatnonzero(~inputs.pu.is_excluded)
     job.report(0.02, "estimating how many groups there may be")
     suggested = _suggested(inputs, rows, len(known.counts()), seed)
-    _go_on(job)
+    job.stop_if_cancelled()
     number = n_groups or suggested.number
     settings = catalog.settings_for(METHOD, preset, {"n_new": number})
     torch.set_num_threads(1)  # as in `tasks.train`: room to click
@@ -69,7 +69,9 @@ def discover(
         Run(seed=seed + i, device=best_device(), report=_reporter(job, i, n_seeds), is_cancelled=job.is_cancelled)
         for i in range(n_seeds)
     ]
-    found = consensus_clusters.find(_data(job, inputs, settings, known), settings, trainings)
+    features = inputs.data(job.layout, settings, None).inputs
+    data = PUData(features, known.classes > NOT_DAMAGED, inputs.pu.is_excluded, known.classes, known.names)
+    found = consensus_clusters.find_consensus(data, settings, trainings)
     job.report(TRAINED[1], "comparing the trainings")
     facts: dict[str, Any] = {
         "discovery": discoveries.new_id(), "made_at": now(), "chip_set": inputs.chip_set, "at_event": inputs.pu.at_event,
@@ -82,9 +84,9 @@ def discover(
 
 
 def _finish(
-    job: Job, inputs: RunInputs, known: Known, found: consensus_clusters.Kinds, facts: dict[str, Any], began: float
+    job: Job, inputs: RunInputs, known: Known, found: consensus_clusters.ConsensusClusters, facts: dict[str, Any], began: float
 ) -> dict[str, object]:  # fmt: skip
-    """Say of each group how stable it is and who stands for it, and store all of it; return what the job tells."""
+    """Store the groups with their stability and central buildings; return the result of the job."""
     pu, rows = inputs.pu, np.flatnonzero(~inputs.pu.is_excluded)
     number, stable = facts["n_groups"], clustering_metrics.stability(found.groups, found.sortings, facts["n_groups"])
     central = central_chips(found.points, np.where(known.classes[rows] == UNKNOWN, found.groups, NO_GROUP), number)
@@ -97,15 +99,17 @@ def _finish(
     }
     groups, membership = np.full(len(pu.building_ids), NO_GROUP, np.int16), np.zeros(len(pu.building_ids), np.float32)
     groups[rows], membership[rows] = found.groups, stable.membership
-    _go_on(job)
+    job.stop_if_cancelled()
     discoveries.keep(job.layout, job.folder / "discovery", facts, pu.building_ids, groups, membership)
-    told = {name: facts[name] for name in ("discovery", "n_groups", "adjusted_rand", "seconds")}
-    return {**told, "n_buildings": len(rows)}
+    return {
+        "n_buildings": len(rows),
+        **{name: facts[name] for name in ("discovery", "n_groups", "adjusted_rand", "seconds")},
+    }
 
 
 @dataclass(frozen=True)
 class Known:
-    """What was said of each building as classes, int64 [N], -1 where nothing was; and the names of classes 0, 1, ..."""
+    """The class that people gave each building, int64 [N], -1 for none, and the names of classes 0, 1, ..."""
 
     classes: NDArray[np.int64]
     names: tuple[str, ...]
@@ -116,13 +120,8 @@ class Known:
         return {self.names[number]: n for number, n in sorted(numbers.items())}
 
 
-def _go_on(job: Job) -> None:
-    if job.is_cancelled():
-        raise JobCancelled
-
-
 def _known_kinds(job: Job, pu: PUSet) -> Known:
-    """Read what people said of each building; of several types of one building the first counts.
+    """Read what people answered of each building; of several types of one building the first counts.
 
     Raises:
         TrainingError: if there are fewer positives than NCL needs.
@@ -135,8 +134,8 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
             kind="few_labels",
         )
     with store.connect(job.layout) as db:
-        said = {building: event.damage_types for building, event in labels.current(db).items()}
-    types = [next(iter(said.get(building, ())), "") for building in pu.building_ids]
+        answers = labels.current(db)
+    types = [next(iter(answers[one].damage_types), "") if one in answers else "" for one in pu.building_ids]
     counts = Counter(each for each, is_positive in zip(types, pu.is_positive, strict=True) if is_positive and each)
     often = [name for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if n >= FEWEST_OF_A_KIND]
     number = {name: i for i, name in enumerate(often, 1)}
@@ -160,13 +159,8 @@ def _suggested(inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: i
             "Add footprints of the whole area on the Imagery page.",
             kind="unlabeled",
         )
-    seen = consensus_clusters.as_seen(FeatureViews(inputs.views))[rows]
-    return suggested_number(seen, candidates, torch.Generator().manual_seed(seed))
-
-
-def _data(job: Job, inputs: RunInputs, settings: Any, known: Known) -> PUData:
-    plain = inputs.data(job.layout, settings, None)
-    return PUData(plain.inputs, known.classes > NOT_DAMAGED, inputs.pu.is_excluded, known.classes, known.names)
+    features = consensus_clusters.principal_axes(FeatureViews(inputs.views))[rows]
+    return suggested_number(features, candidates, torch.Generator().manual_seed(seed))
 
 
 def _reporter(job: Job, number: int, n_seeds: int) -> Any:
@@ -182,16 +176,15 @@ def _reporter(job: Job, number: int, n_seeds: int) -> Any:
 def _groups(
     found: NDArray[np.int64], stable: clustering_metrics.Stability, central: Sequence[NDArray[np.int64]], ids: Sequence[str]
 ) -> list[dict[str, object]]:
-    """Say of each group its size, how stable it is, and which unlabeled buildings stand for it, the nearest to its middle first."""
+    """Return size, stability and central unlabeled buildings, nearest to its middle first, of each group."""
     rows: list[dict[str, object]] = []
     for group, middle in enumerate(central):
         own = found == group
-        jaccard = float(stable.jaccard[group])
         rows.append(
             {
                 "group": group,
                 "size": int(own.sum()),
-                "jaccard": round(jaccard, 4) if own.any() else None,
+                "jaccard": round(float(stable.jaccard[group]), 4) if own.any() else None,
                 "membership": round(float(stable.membership[own].mean()), 4) if own.any() else None,
                 "central": [ids[row] for row in middle],
             }

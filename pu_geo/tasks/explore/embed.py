@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.analysis import projection, ranker
-from pu_geo.errors import JobCancelled, ModelError
+from pu_geo.analysis import neighbors, projection, ranker
+from pu_geo.errors import ModelError
 from pu_geo.features import rcf
 from pu_geo.project import contents, model_files, runs, store
 from pu_geo.project.chip_sets import chip_facts
@@ -50,13 +50,17 @@ def embed(job: Job, *, run_id: str, seed: int = 0) -> dict[str, object]:
         newest = contents.latest_chip_set(db)
     known = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), dtype=np.float32)
     folder = job.layout.run(facts.run_id)
+
+    def report(values: Mapping[str, object]) -> None:
+        job.stop_if_cancelled()
+        job.report(0.02 + 0.88 * float(str(values["share"])), _STAGES[str(values["stage"])])
+
     if noted(job.layout, facts.run_id).get("seed") != seed:
-        write_array(folder / f"{UMAP_FILE}.npy", projection.umap_2d(known, seed=seed, report=_reporter(job)))
+        write_array(folder / f"{UMAP_FILE}.npy", projection.umap_2d(known, seed=seed, report=report))
     job.report(0.9, "placing new buildings")
     positions = np.load(folder / f"{UMAP_FILE}.npy", allow_pickle=False)
     ids, placed, words = _place(job, facts, newest, known, positions)
-    if job.is_cancelled():
-        raise JobCancelled
+    job.stop_if_cancelled()
     write_array(folder / f"{NEW_FILE}.npy", placed)
     write_json(folder / NOTE_FILE, {"seed": seed, "chip_set": newest, "new_ids": ids, "note": words})
     return {"run_id": facts.run_id, "n": len(positions), "n_new": len(placed), "note": words}
@@ -69,15 +73,6 @@ def noted(layout: Layout, run_id: str) -> dict[str, object]:
         return {}
     found: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
     return found
-
-
-def _reporter(job: Job) -> Callable[[Mapping[str, object]], None]:
-    def report(told: Mapping[str, object]) -> None:
-        if job.is_cancelled():
-            raise JobCancelled
-        job.report(0.02 + 0.88 * float(str(told["share"])), _STAGES[str(told["stage"])])
-
-    return report
 
 
 def _place(
@@ -128,7 +123,7 @@ def embed_again(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]
     embed = _of_ranker(job, facts) if facts.method == RANKER_NAME else _of_model(job, facts)
     rows = np.unique(np.linspace(0, len(own) - 1, ROWS_TRIED).astype(np.int64))
     stored = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), np.float32)[rows]
-    cosine = (_unit(embed(np.asarray(own[rows]))) * _unit(stored)).sum(axis=1)
+    cosine = (neighbors.unit_rows(embed(np.asarray(own[rows]))) * neighbors.unit_rows(stored)).sum(axis=1)
     if not float(np.median(cosine)) >= LEAST_COSINE:
         raise ModelError(
             f"The model of run {facts.run_id} gives its own buildings other embeddings than it stored (cosine "
@@ -139,11 +134,9 @@ def embed_again(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]
 
 
 def _of_model(job: Job, facts: RunFacts) -> _Embedder:
-    device = best_device()
-    restored = restore(model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id), device)
-    if restored.bank is None:
+    restored = restore(model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id), best_device())
+    if (bank := restored.bank) is None:
         return restored.model.embed
-    bank = restored.bank
 
     def embed(chips: _Chips) -> NDArray[np.float32]:
         torch.set_num_threads(1)
@@ -154,10 +147,13 @@ def _of_model(job: Job, facts: RunFacts) -> _Embedder:
 
 def _of_ranker(job: Job, facts: RunFacts) -> _Embedder:
     """Embed as the instant ranker did: filters, mean and axes are those of the chips that it knew."""
-    known = _known_features(job.layout, facts.chip_set)
+    features, filters = job.layout.features(facts.chip_set), job.layout.filters(facts.chip_set)
+    if not (features.is_file() and filters.is_file()):
+        raise ModelError(f"The features of the chips {facts.chip_set} are gone.", "Rank again to see all buildings.")
+    known = np.asarray(np.load(features, mmap_mode="r", allow_pickle=False)[0], np.float32)
     mean, spread = known.mean(0), known.std(0)
     axes = _ranker_axes(ranker.prepare(known).values)
-    with np.load(job.layout.filters(facts.chip_set), allow_pickle=False) as arrays:
+    with np.load(filters, allow_pickle=False) as arrays:
         bank = rcf.RcfBank.from_state(dict(arrays))
 
     def embed(chips: _Chips) -> NDArray[np.float32]:
@@ -167,17 +163,5 @@ def _of_ranker(job: Job, facts: RunFacts) -> _Embedder:
     return embed
 
 
-def _known_features(layout: Layout, chip_set: str) -> NDArray[np.float32]:
-    if not (layout.features(chip_set).is_file() and layout.filters(chip_set).is_file()):
-        raise ModelError(f"The features of the chips {chip_set} are gone.", "Rank again to see all buildings.")
-    return np.asarray(np.load(layout.features(chip_set), mmap_mode="r", allow_pickle=False)[0], np.float32)
-
-
 def _plain(job: Job, bank: rcf.RcfBank, chips: _Chips) -> NDArray[np.float16]:
-    views = bank.transform(chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled)
-    return views[0]
-
-
-def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
-    return found
+    return bank.transform(chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled)[0]

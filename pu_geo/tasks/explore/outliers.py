@@ -1,4 +1,4 @@
-"""Look through all chips of a run for those unlike any other, and for buildings that are there twice."""
+"""Find the chips of a run that are unlike any other, and buildings that are there twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.analysis import neighbors, outliers, projection
-from pu_geo.errors import JobCancelled
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.tasks.imagery.chip import why_not_assessed
@@ -44,7 +43,7 @@ def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
     unit = neighbors.unit_rows(np.asarray(runs.array(job.layout, facts.run_id, "embeddings"))[rows])
     n_near = min(N_NEIGHBORS, len(unit))
     near, distances = projection.nearest(unit, n_near) if n_near > 1 else _NONE
-    _stop_if_asked(job)
+    job.stop_if_cancelled()
     lonely = outliers.loneliness(distances[:, 1:]) if n_near > 1 else np.zeros(len(unit))
     order = np.argsort(-lonely, kind="stable")[:MOST]
     isolated = [
@@ -54,7 +53,7 @@ def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
     ]
     job.report(0.5, "outlines that overlap")
     pairs = _overlapping(job.layout, ids)
-    _stop_if_asked(job)
+    job.stop_if_cancelled()
     job.report(0.7, "chips that look the same")
     pairs = _with_same_chips(job, facts.chip_set, ids, _close(rows, near, distances), pairs)
     found = sorted(pairs.items(), key=lambda item: (-(item[1][0] or 0), item[1][1] or 0, item[0]))[:MOST]
@@ -66,12 +65,10 @@ def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
 def _with_a_picture(layout: Layout, chip_set: str, ids: Sequence[str]) -> NDArray[np.int64]:
     """Return the rows of buildings that can be judged: all blank chips look the same, and unlike the others."""
     with store.connect(layout) as db:
-        said = labels.current_labels(db)
+        answers = labels.current_labels(db)
     hidden = why_not_assessed(layout, chip_set)
-    return np.array(
-        [row for row, building in enumerate(ids) if building not in hidden and said.get(building) != "not_assessable"],
-        np.int64,
-    )
+    is_shown = [building not in hidden and answers.get(building) != "not_assessable" for building in ids]
+    return np.flatnonzero(is_shown).astype(np.int64)
 
 
 def _close(rows: NDArray[np.int64], near: NDArray[np.int64], distances: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -109,15 +106,10 @@ def _with_same_chips(job: Job, chip_set: str, ids: Sequence[str], close: NDArray
     found = dict(pairs)
     for number, (row, other) in enumerate(close.tolist()):
         if number % 256 == 0:
-            _stop_if_asked(job)
+            job.stop_if_cancelled()
         gap = float(np.abs(np.asarray(chips[row], np.int16) - chips[other]).mean())
         if gap <= SAME_GRAY:
             both = ids[row], ids[other]
             both = both if both in found or both[::-1] not in found else both[::-1]
             found[both] = (found.get(both, (None, None))[0], round(gap, 2))
     return found
-
-
-def _stop_if_asked(job: Job) -> None:
-    if job.is_cancelled():
-        raise JobCancelled

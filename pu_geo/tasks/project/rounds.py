@@ -10,8 +10,9 @@ from pu_geo.geo.raster.placement import moved_to
 from pu_geo.project import aoi, contents, labels, rounds, runs, store, versions
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.project.rounds import PastAnswer, Round
+from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.damage_map import changes
-from pu_geo.tasks.damage_map.damage_map import build_damage_map, reasons_of
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.footprints import write_geometry
 from pu_geo.tasks.imagery.scenes import add_scenes
@@ -33,8 +34,8 @@ def next_round(
         size_px: side of a chip, pixels.
 
     Returns:
-        {"round", "n", "carried": answers to be confirmed, "compared_with": the map of the round before that changes will be told
-        from, such as "v2" or "run ranker-1", "scenes", "chips"}
+        {"round", "n", "carried": answers to be confirmed, "compared_with": the map of the round before that changes are
+        counted from, such as "v2" or "run ranker-1", "scenes", "chips"}
 
     Raises:
         ProjectError: if the project is not empty, or the previous one has no footprints or no place on the Earth.
@@ -78,9 +79,11 @@ def _past(before: Layout) -> Round:
         date = next((scene.date for scene in contents.scenes(db) if scene.role == "post" and scene.date), None)
         ids = contents.building_ids(db)
     map_name, binary, scores = _last_map(before)
+    by_label = {"positive": "damaged", "not_damaged": "not_flagged"}  # of a building that no map of its round knew
     newest = [
         PastAnswer(
-            found.number, building, binary.get(building) or _binary(event.label if event else None), event.label if event else None,
+            found.number, building, binary.get(building) or by_label.get(event.label if event else "", "not_assessed"),
+            event.label if event else None,
             event.analyst if event else None, event.at if event else None, scores.get(building), date,
         )
         for building, event in ((building, events.get(building)) for building in ids)
@@ -101,7 +104,7 @@ def _last_map(before: Layout) -> tuple[str, dict[str, str], dict[str, float | No
         known = {building: None if why else scores.get(building) for building, why in rows}
         return published[0]["version"], dict(zip(state["building_id"], state["damage_binary"], strict=True)), known
     with store.connect(before) as db:
-        chosen = runs.settle(db, before, lambda facts: reasons_of(db, before, facts))
+        chosen = runs.settle(db, before, lambda facts: reasons_by_chips(before, facts))
     if chosen is None:
         return "", {}, {}
     shown = build_damage_map(before, chosen.run_id, None)
@@ -116,8 +119,3 @@ def _scores(layout: Layout, run_id: str) -> dict[str, float]:
             return {}
     ids, scores = runs.building_ids_of(layout, run_id), runs.written(runs.array(layout, run_id, "scores"))
     return dict(zip(ids, scores.tolist(), strict=True))
-
-
-def _binary(label: str | None) -> str:
-    """Return what an answer alone says of a building that no map of its round knew."""
-    return {"positive": "damaged", "not_damaged": "not_flagged"}.get(label or "", "not_assessed")

@@ -177,7 +177,7 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
 
 
 def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs) -> list[str]:
-    """Say where the scores come from, and what is other here than where the model learned."""
+    """Return, in words, where the scores come from, and what is other here than where the model learned."""
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
     is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(chips)
     where = "these same buildings" if is_same else "another set of buildings"

@@ -119,7 +119,7 @@ def _key(outcome: Outcome) -> tuple[str, str, str, int, str]:
 
 
 def _require_known(overrides: Mapping[str, str | float], methods: Sequence[str]) -> None:
-    """Refuse a setting that no method has: it would stand in the command of a table that knows nothing of it."""
+    """Raise for a setting that no method has: it would stand in the command of a table that knows nothing of it."""
     known = {item.name for method in methods if method != RANKER for item in fields(catalog.card(method).settings)}
     for name in overrides:
         if name not in known:
@@ -128,7 +128,7 @@ def _require_known(overrides: Mapping[str, str | float], methods: Sequence[str])
 
 
 def _digest_of(data: ClassifiedChips) -> str:
-    """Name the data; of the chips some are looked at."""
+    """Name the data, by some of the chips."""
     digest = hashlib.sha256(f"{data.chips.shape} {data.class_names}".encode())
     digest.update(data.classes.tobytes() + data.is_test.tobytes())
     digest.update(b"" if data.place is None else data.place.tobytes())
@@ -176,12 +176,12 @@ def _one_draw(
     data: ClassifiedChips, setting: Setting, methods: Sequence[str], preset: str, seed: int,
     overrides: Mapping[str, str | float],
 ) -> Iterator[Outcome]:  # fmt: skip
-    """Do methods on one draw, on the same features."""
+    """Compute outcomes of methods on one draw, on the same features."""
     if not methods:
         return
     drawn = split(data, setting, seed)
     if np.isin(drawn.test, drawn.unlabeled).any():
-        methods = [m for m in methods if m != ORACLE]  # it would be told the answers that it is asked for
+        methods = [m for m in methods if m != ORACLE]  # it would learn the answers that it is asked for
     scene = _Draw(data, drawn, is_positive(data, setting), setting.augmentation, seed)
     for method in methods:
         began = time.process_time()
@@ -208,7 +208,7 @@ class _Draw:
         self._bank: RcfBank | None = None
 
     def features(self) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
-        """Frozen features of 17 views of the chips learned from, and of the test chips as they are; made once."""
+        """Return frozen features of 17 views of the chips learned from, and of the test chips as they are; made once."""
         if self._features is None:
             learned = np.ascontiguousarray(self.data.chips[self.rows])
             bank = rcf.RcfBank.fit(learned, torch.Generator().manual_seed(self.seed), rcf.RcfSettings(n_filters=N_FILTERS))
@@ -221,7 +221,7 @@ class _Draw:
         return bank.transform(chips, n_views, seed=self.seed, device=self.device, augmentation=kind)
 
     def ranked(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Scores of the test chips by the instant ranker, and the ones called positive: as many as are estimated."""
+        """Return scores of the test chips by the instant ranker, and the ones called positive: as many as are estimated."""
         views, test = self.features()
         n = len(self.rows)
         mask = np.concatenate([self.is_labeled, np.zeros(test.shape[1], np.bool_)])
@@ -234,7 +234,7 @@ class _Draw:
     def trained(
         self, method: str, preset: str, overrides: Mapping[str, str | float]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Scores of the test chips by a method of the catalog, and the ones it calls positive."""
+        """Return scores of the test chips by a method of the catalog, and the ones it calls positive."""
         settings = _settings_of(method, preset, overrides)
         inputs: FeatureViews | ChipImages
         if settings.backbone == "features":
@@ -252,7 +252,7 @@ class _Draw:
         return scores, scores >= 0.5
 
     def _pu_data(self, inputs: FeatureViews | ChipImages, method: str) -> PUData:
-        """Positives and unlabeled; the supervised yardstick alone is told the class of every chip."""
+        """Return positives and unlabeled; the supervised baseline alone knows the class of every chip."""
         nobody = np.zeros(len(self.rows), np.bool_)
         if method != ORACLE:
             return PUData(inputs, self.is_labeled, nobody)
@@ -264,12 +264,9 @@ class _Draw:
 
 
 def as_markdown(table: Table, outcomes: Sequence[Outcome], command: str, published: bool = True, made: str = "") -> str:
-    """Write outcomes as a table: mean ± standard deviation over seeds, with what papers report beside.
+    """Write outcomes of a command as a table: mean ± standard deviation over seeds; with papers' figures, if `published`.
 
-    Args:
-        command: what gives these outcomes.
-        published: whether the papers' figures are of such a training.
-        made: date and hardware; of this moment if empty.
+    `made` is date and hardware, of this moment if empty.
     """
     lines = [f"### {table.title}", "", f"`{command}`", "", made or f"{dt.date.today().isoformat()}; {hardware()}.", ""]
     lines += ["| setting | method | preset | seeds | AUC | AP | OA | F1 | CPU s | published |", "|" + "---|" * 10]
@@ -279,9 +276,9 @@ def as_markdown(table: Table, outcomes: Sequence[Outcome], command: str, publish
             same = [each for each in own if (each.method, each.preset) == (method, preset)]
             cells = [_spread([getattr(each, figure) for each in same]) for figure in ("auc", "ap", "oa", "f1")]
             seconds = f"{np.mean([each.seconds for each in same]):.0f}"
-            said = setting.published.get(method, "") if published else ""
+            beside = setting.published.get(method, "") if published else ""
             lines.append(
-                f"| {setting.name} | {method} | {preset} | {len(same)} | {' | '.join(cells)} | {seconds} | {said} |"
+                f"| {setting.name} | {method} | {preset} | {len(same)} | {' | '.join(cells)} | {seconds} | {beside} |"
             )
     sizes = dict.fromkeys((each.setting, each.n_positive, each.n_unlabeled, each.n_test, each.n_test_positive)
                           for each in outcomes)  # fmt: skip

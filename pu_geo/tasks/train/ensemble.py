@@ -22,13 +22,10 @@ ENSEMBLE_NAME = "ensemble"
 
 
 def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
-    """Average the ranks of two or more runs of the same chips, and store the result as a run.
+    """Store the mean of the ranks of two or more runs of the same chips as a run.
 
     Its score is a rank: the mean share of the other buildings that a run places lower. A cosine of its embeddings is the
     mean of the runs' cosines. It knows the labels that the newest of them knew; held out is what all of them held out.
-
-    Args:
-        run_ids: of the runs.
 
     Returns:
         {"run_id", "n_positive", "n_unlabeled", "seconds"}
@@ -71,18 +68,15 @@ def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: N
 
 
 def _without_held_out(layout: Layout, members: Sequence[RunFacts], known: PUSet) -> tuple[PUSet, NDArray[np.int64]]:
-    """Leave out the positives that no run learned from, as a training does; return their rows, int64, too."""
+    """Return the labels without positives that no run learned from, as a training has them, and their rows, int64."""
     is_held_out = known.is_positive & np.all([runs.held_out(layout, facts.run_id) for facts in members], axis=0)
     return known.without(is_held_out), np.flatnonzero(is_held_out)
 
 
 def _side_by_side(layout: Layout, members: Sequence[RunFacts]) -> NDArray[np.float32]:
     """Return unit embeddings whose cosine is the mean of the runs' cosines, float32 [N, the sum of their sizes]."""
-    parts = []
-    for facts in members:
-        own = np.asarray(runs.array(layout, facts.run_id, "embeddings"), np.float32)
-        length = np.linalg.norm(own, axis=1, keepdims=True)
-        parts.append(own / np.maximum(length, 1e-12))
+    each = [np.asarray(runs.array(layout, facts.run_id, "embeddings"), np.float32) for facts in members]
+    parts = [own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12) for own in each]
     found: NDArray[np.float32] = (np.concatenate(parts, axis=1) / np.sqrt(len(parts))).astype(np.float32)
     return found
 
@@ -94,7 +88,7 @@ def _threshold(
     pu: PUSet,
     share: float | None,
 ) -> float:
-    """Return where to start looking: by the estimated share; without one, as many as the runs call damaged on average.
+    """Return the first threshold: by the estimated share; without one, as many as the runs call damaged on average.
 
     A rank of 0.5 says nothing, whatever the share.
     """

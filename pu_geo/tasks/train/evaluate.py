@@ -25,7 +25,8 @@ def evaluate(
         exclude: values that are left out (not known).
 
     Returns:
-        {"run_id", "method", "n", "n_not_assessed" of them on the map although they have a score, "n_positive", "auc", "ap", "precision_at_k" (k = n_positive), "threshold", "oa", "f1"}
+        {"run_id", "method", "n", "n_not_assessed" of them on the map although they have a score, "n_positive", "auc", "ap",
+        "precision_at_k" (k = n_positive), "threshold", "oa", "f1"}
 
     Raises:
         PuGeoError: if the field is not there, or one of the two classes is empty.

@@ -141,7 +141,7 @@ def sha256_of_labels(pu: PUSet, data: PUData) -> str:
 
 
 def _states(pu: PUSet, data: PUData) -> Iterator[str]:
-    """Say of each building what a method was told: "left out", the name of its class, or "unlabeled"."""
+    """Yield what a method learned of each building: "left out", the name of its class, or "unlabeled"."""
     for is_excluded, known in zip(pu.is_excluded, data.classes, strict=True):
         yield "left out" if is_excluded else "unlabeled" if known < 0 else data.class_names[known]
 

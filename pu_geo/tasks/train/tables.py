@@ -27,9 +27,8 @@ class Setting:
     """One data set made positive-unlabeled in one way.
 
     Attributes:
-        name: as the row is headed.
         positive: names of the classes that count as positive.
-        is_case_control: unlabeled chips are drawn apart from positives; otherwise all chips are one set.
+        is_case_control: unlabeled chips are drawn separately from positives; otherwise all chips are one set.
         n_positive: labeled positives, n_P.
         n_unlabeled: n_U; 0 takes all there are.
         prior: share of positives among the unlabeled (case-control) or in the whole set; the data's own if None.
@@ -49,12 +48,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Table:
-    """Settings on the same files.
-
-    Attributes:
-        read: reads a folder or file.
-        wants: what to name on the command line, in words.
-    """
+    """Settings on the same files, of a folder or a file; `wants` are words for what to name on the command line."""
 
     title: str
     read: Callable[[Path], ClassifiedChips]

@@ -63,11 +63,8 @@ def _takes_part(layout: Layout, check: Check) -> bool:
     takes_part = out.toggle(
         "Take part", value=True, key=f"in-{check.id}", help="Off: search on. That ends a stop check's worth."
     )
-    if out.button(
-        "End the check",
-        icon=":material/undo:",
-        help="Back to the search. Checks answered so far count, the first of their order.",
-    ):
+    words = "Back to the search. Checks answered so far count, the first of their order."
+    if out.button("End the check", icon=":material/undo:", help=words):
         random_audits.end(layout, check.id)
         st.rerun()
     if check.purpose == "audit":
@@ -93,9 +90,7 @@ def _settings(layout: Layout, analyst: str, *, has_check: bool) -> queueing.Mix:
     with st.popover("Next 20", icon=":material/tune:", help="What the queue is mixed of, and when to stop."):
         default = queueing.DEFAULT_MIX
         shares = {
-            kind: st.slider(
-                title, 0, 100, round(100 * getattr(default, kind)), 5, key=f"mix-{kind}", help=words, format="%d %%"
-            )
+            kind: st.slider(title, 0, 100, round(100 * getattr(default, kind)), 5, "%d %%", key=f"mix-{kind}", help=words)
             for kind, title, words in _KINDS
         }
         if not any(shares.values()):
@@ -107,7 +102,5 @@ def _settings(layout: Layout, analyst: str, *, has_check: bool) -> queueing.Mix:
             "May we stop? Begin random checks", icon=":material/fact_check:",
             help="Draws unanswered buildings evenly, without scores, until at most a few damaged ones can be left.",
         ):  # fmt: skip
-            with frame.show_errors():
-                random_audits.begin_stop_check(layout, analyst)
-                st.rerun()
+            frame.act_and_rerun(lambda: random_audits.begin_stop_check(layout, analyst))
     return queueing.Mix(**shares) if any(shares.values()) else default

@@ -13,12 +13,7 @@ from pu_geo.ui import frame
 
 
 def run_box(layout: Layout, found: Sequence[RunFacts], key: str) -> RunFacts:
-    """Draw the choice of the run that all screens, the live map and exports show; return that run.
-
-    Args:
-        found: the project's runs, newest first; at least one.
-        key: of the widget.
-    """
+    """Draw the choice of the run that all screens, the live map and exports show, among one or more, newest first; return it."""
     shown = choices.chosen_run(layout) or found[0]
     st.session_state[key] = shown.run_id
     st.selectbox(
@@ -52,21 +47,15 @@ def threshold_slider(layout: Layout, run: RunFacts) -> float:
 def kept(
     layout: Layout, name: choices.Name, key: str, offered: Collection[object] | None = None
 ) -> Callable[[], None]:  # fmt: skip
-    """Give a widget what is stored; return what it takes as `on_change`, which stores what it holds then.
+    """Set the widget `key`, which is drawn next, to what is stored; return its `on_change`, which stores what it holds then.
 
     Args:
-        key: of the widget, which is drawn next.
         offered: what can be chosen; what is stored and not among it is left out, or the first one stands for it.
     """
     value = choices.setting(layout, name)
-    if offered is not None:
-        options = list(offered)
-        value = (
-            [one for one in value if one in options]
-            if isinstance(value, list)
-            else value
-            if value in options
-            else options[0]
-        )
+    if offered is not None and isinstance(value, list):
+        value = [one for one in value if one in offered]
+    elif offered is not None and value not in offered:
+        value = next(iter(offered))
     st.session_state[key] = value
     return frame.does(lambda: choices.choose_setting(layout, name, st.session_state[key]))

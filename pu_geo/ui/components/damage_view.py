@@ -90,7 +90,7 @@ class QueueItem:
 
 @dataclass(frozen=True)
 class Queue:
-    """What to look at next, in this order. A new `id` for new items; the browser keeps its place until then."""
+    """What to answer next, in this order. A new `id` for new items; the browser keeps its place until then."""
 
     id: str
     items: Sequence[QueueItem]
@@ -177,11 +177,14 @@ def damage_view(
             selected. `{key}:selected` of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
         here: who labels; shows who else is here, where they are and what they answer, without a run of the page.
     """
+    places = None if conflicts is None else encode_places(positions[each] for each in conflicts if each in positions)
     _renderer()(
         key=key,
         data={
             **_answer(key),
-            **_addresses(token),
+            "module": bundle_url(),
+            "base": PREFIX,
+            "token": token,
             "panes": list(panes),
             "mode": mode if here else "view",
             "grid": list(grid_px),
@@ -197,9 +200,7 @@ def damage_view(
             "queue": encode_queue(queue) if queue else None,
             "types": list(types),
             "details": encode_details(details or {}, positions),
-            "conflicts": None
-            if conflicts is None
-            else encode_places(positions[each] for each in conflicts if each in positions),
+            "conflicts": places,
             "seen": seen,
             "scatter": encode_scatter(scatter, positions) if scatter else None,
             **({"here": asdict(here)} if here else {}),
@@ -207,10 +208,6 @@ def damage_view(
         on_operations_change=lambda: _take_message(key, on_queue),
         on_selection_change=lambda: store_selection(key, positions),
     )
-
-
-def _addresses(token: str) -> dict[str, str]:
-    return {"module": bundle_url(), "base": PREFIX, "token": token}
 
 
 def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> dict[str, str]:
@@ -277,7 +274,8 @@ def _take_message(key: str, on_queue: Callable[[str], object] | None) -> None:
     if not isinstance(message, Mapping):
         return
     ops = message.get("ops")
-    asked = list(takewhile(_is_for_queue, ops if isinstance(ops, list) else []))
+    found = ops if isinstance(ops, list) else []
+    asked = list(takewhile(lambda op: isinstance(op, Mapping) and op.get("next") is True, found))
     try:
         for op in asked:
             if on_queue is not None:
@@ -288,11 +286,5 @@ def _take_message(key: str, on_queue: Callable[[str], object] | None) -> None:
         _LOG.exception("The next queue was not written")
         st.session_state[f"{key}:ack"] = {"problem": f"The project folder could not be written ({error})."}
     else:
-        n = asked[-1].get("n") if asked else 0
-        st.session_state[f"{key}:ack"] = {
-            "ack": {"session": message.get("session"), "n": n, "attempt": message.get("attempt")}
-        }
-
-
-def _is_for_queue(op: object) -> bool:
-    return isinstance(op, Mapping) and op.get("next") is True
+        ack = {**{name: message.get(name) for name in ("session", "attempt")}, "n": asked[-1].get("n") if asked else 0}
+        st.session_state[f"{key}:ack"] = {"ack": ack}

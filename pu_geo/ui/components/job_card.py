@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
 
 import streamlit as st
 
@@ -44,7 +42,7 @@ COLORS = {
     "waiting": "violet", "running": "blue", "done": "green", "failed": "red", "cancelled": "gray", "paused": "violet",
     "interrupted": "orange",
 }  # fmt: skip
-_SECONDS_BETWEEN_LOOKS = 1.0
+_SECONDS_BETWEEN_READS = 1.0
 _MOST_TO_GO_ON = 10
 
 
@@ -70,7 +68,7 @@ def watch(
     active = [job for job in found if job.is_active]
     shown = sorted(active, key=lambda job: (job.state == "waiting", job.job_id)) + _ended(found, most, len(active))
 
-    @st.fragment(run_every=_SECONDS_BETWEEN_LOOKS if active else None)
+    @st.fragment(run_every=_SECONDS_BETWEEN_READS if active else None)
     def cards() -> None:
         n_active = 0
         for known in shown:
@@ -182,17 +180,19 @@ def _draw_log(layout: Layout, job: JobView) -> None:
         st.code("\n".join(jobs.event_lines(folder)[::-1]) or "nothing yet", language=None, height=220)
         st.caption(f"Newest first. Job {job.job_id}.")
         st.download_button(
-            "Whole log", partial(_whole_log, folder), f"{job.job_id}.log", "text/plain", key=f"log-{job.job_id}",
-            icon=":material/download:", on_click="ignore",
+            "Whole log", lambda: "\n".join([*jobs.event_lines(folder), jobs.worker_log(folder)]), f"{job.job_id}.log",
+            "text/plain", key=f"log-{job.job_id}", icon=":material/download:", on_click="ignore",
         )  # fmt: skip
-
-
-def _whole_log(folder: Path) -> str:
-    return "\n".join([*jobs.event_lines(folder), jobs.worker_log(folder)])
 
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def run_caption(job: JobView) -> None:
+    """Draw which run a job made, in its card."""
+    if job.state == "done":
+        st.caption(f"Run {job.result['run_id']} · {job.result['seconds']} s")
 
 
 def watch_unless_done(layout: Layout, tasks: Sequence[str]) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
 import streamlit as st
 
@@ -54,14 +55,17 @@ def project_view(
     token = projects.token_of(layout)
     if projects.resolve(token) is None:  # many others were opened since, and the routes know only the newest
         projects.open_project(str(layout.folder))
-    stamp = str(layout.geometry.stat().st_mtime_ns)
+    stamp, pyramids, chips = _stamp(layout.geometry), layout.quicklooks, overview.chips
     positions = _positions(str(layout.folder), stamp)
     damage_view(
         key=key,
         token=token,
         grid_px=(overview.grid.width, overview.grid.height),
         gsd_m=overview.grid.gsd_m,
-        layers=[MapLayer(layer["id"], layer["max_zoom"], v=_tile_stamp(layout, layer["id"])) for layer in overview.layers],
+        layers=[
+            MapLayer(each["id"], each["max_zoom"], v=_stamp(pyramids / each["id"] / "pyramid.json"))
+            for each in overview.layers
+        ],
         geometry_v=stamp,
         labels=labels,
         positions=positions,
@@ -71,7 +75,7 @@ def project_view(
         score_id=score_id,
         threshold=threshold,
         color_by=color_by,
-        wall=_wall(overview.chips),
+        wall=Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"]) if chips else None,
         height=height,
         queue=queue,
         types=types,
@@ -83,17 +87,11 @@ def project_view(
     )
 
 
-def _tile_stamp(layout: Layout, role: str) -> str:
-    return str((layout.quicklooks / role / "pyramid.json").stat().st_mtime_ns)
+def _stamp(path: Path) -> str:
+    return str(path.stat().st_mtime_ns)
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def _positions(folder: str, stamp: str) -> dict[str, int]:
     """Return building id -> its place in the footprint file; `stamp` changes with that file."""
     return ranking.positions(projects.find(folder))
-
-
-def _wall(chips: Mapping[str, Any] | None) -> Wall | None:
-    if chips is None:
-        return None
-    return Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"])

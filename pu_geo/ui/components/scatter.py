@@ -62,11 +62,7 @@ def encode_scatter(scatter: Scatter, positions: Mapping[str, int]) -> dict[str, 
 
 
 def read_selection(message: object, positions: Mapping[str, int]) -> tuple[list[str], str | None] | None:
-    """Check what a browser says of its selection.
-
-    Returns:
-        (ids of the selected buildings, id of the one that was clicked last or None); None if it makes no sense.
-    """
+    """Return the ids of the selected buildings, and that of the one clicked last or None; None if it makes no sense."""
     if not isinstance(message, Mapping) or not isinstance(message.get("places"), str):
         return None
     ids = list(positions)
@@ -78,19 +74,14 @@ def read_selection(message: object, positions: Mapping[str, int]) -> tuple[list[
 
 
 def store_selection(key: str, positions: Mapping[str, int]) -> None:
-    """Keep what the browser of component `key` selected; for a Streamlit callback."""
+    """Store what the browser of component `key` selected; for a Streamlit callback."""
     found = read_selection((st.session_state.get(key) or {}).get("selection"), positions)
     if found is not None:
         st.session_state[f"{key}:selected"], st.session_state[f"{key}:focus"] = found
 
 
 def dots(token: str, run_id: str, what: str, by: str) -> bytes | None:
-    """Return numbers of all dots of an opened project, for the HTTP routes; None if there are no such.
-
-    Args:
-        what: "pca" or "umap" for positions, "color" for the values of a coloring.
-        by: the coloring's key.
-    """
+    """Return the numbers of all dots for the HTTP routes: positions ("pca", "umap"), or the values ("color") of coloring `by`."""
     layout = projects.resolve(token)
     if layout is None or len(by) > _LONGEST_NAME:
         return None

@@ -72,10 +72,13 @@ def _figure(found: Mapping[str, Any]) -> go.Figure:
     shares = [_share(row) for row in found["rows"]]
     most = max((share for share in shares if share is not None), default=0.0) or 1.0
     for row, ring, share in zip(found["rows"], found["outlines"], shares, strict=True):
-        said = "nothing assessed" if share is None else f"{share:.1%}"
+        words = "nothing assessed" if share is None else f"{share:.1%}"
+        color = _NOTHING
+        if share is not None:
+            color = next(color for at, color in reversed(_SCALE) if share / most >= at - 1e-9)
         figure.add_scatter(
             x=[x for x, _ in ring], y=[y for _, y in ring], fill="toself", mode="lines", line={"width": 0.5, "color": "#777"},
-            fillcolor=_NOTHING if share is None else _shade(share / most), text=f"{row['name']}: {said}", hoverinfo="text",
+            fillcolor=color, text=f"{row['name']}: {words}", hoverinfo="text",
             hoveron="fills", showlegend=False,
         )  # fmt: skip
     figure.update_layout(
@@ -93,11 +96,6 @@ def _share(row: Mapping[str, Any]) -> float | None:
     return float(counted / row["assessed"])
 
 
-def _shade(share: float) -> str:
-    """Return the color of a share, 0 to 1, of the scale."""
-    return next(color for at, color in reversed(_SCALE) if share >= at - 1e-9)
-
-
 MOST_SHOWN = 3
 
 
@@ -113,16 +111,12 @@ def draw_scenes(rows: Sequence[SceneRow]) -> None:
         st.dataframe(
             [
                 {
-                    "Scene": row.scene_id or "no scene",
-                    "Buildings": row.n,
-                    "Assessed": row.n_assessed,
-                    "Damaged, answered": row.n_damaged,
-                    "Not damaged, answered": row.n_not_damaged,
-                    "Flagged": row.n_flagged,
-                    "Flag rate": None if row.flag_rate is None else f"{row.flag_rate:.1%}",
+                    "Scene": row.scene_id or "no scene", "Buildings": row.n, "Assessed": row.n_assessed,
+                    "Damaged, answered": row.n_damaged, "Not damaged, answered": row.n_not_damaged,
+                    "Flagged": row.n_flagged, "Flag rate": None if row.flag_rate is None else f"{row.flag_rate:.1%}",
                     "Doubt": row.doubt or "none",
                 }
                 for row in rows
             ],
             hide_index=True,
-        )
+        )  # fmt: skip

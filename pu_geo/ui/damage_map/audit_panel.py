@@ -30,11 +30,11 @@ def draw(layout: Layout, run_id: str, threshold: float) -> AuditView | None:
     _status(layout, found)
     total, precision, recall = st.columns(3, gap="medium")
     damaged = auditing.how_many(layout)
-    total.markdown(f"**Damaged buildings**  \n{told(replace(damaged.total, words=damaged.words_beside(run_id)))}")
+    total.markdown(f"**Damaged buildings**  \n{estimate_words(replace(damaged.total, words=damaged.words_beside(run_id)))}")
     here = auditing.at(layout, run_id, threshold)
     if here is not None:
-        precision.markdown(f"**Precision at {threshold:.3f}**  \n{told(here.precision, share=True)}")
-        recall.markdown(f"**Recall at {threshold:.3f}**  \n{told(here.recall, share=True)}")
+        precision.markdown(f"**Precision at {threshold:.3f}**  \n{estimate_words(here.precision, share=True)}")
+        recall.markdown(f"**Recall at {threshold:.3f}**  \n{estimate_words(here.recall, share=True)}")
     if any(row.precision.is_enough for row in found.rows):
         curve, wish = st.columns([3, 2], gap="medium")
         with curve:
@@ -44,12 +44,12 @@ def draw(layout: Layout, run_id: str, threshold: float) -> AuditView | None:
             k = st.number_input("Precision of the first", 1, found.n, min(100, found.n), 10, key="top-k", width=160)
             top = auditing.at_top(layout, run_id, int(k))
             if top is not None:
-                st.caption(f"Of the {int(k):,} highest scores: {told(top.precision, share=True)}")
+                st.caption(f"Of the {int(k):,} highest scores: {estimate_words(top.precision, share=True)}")
     _notes(found)
     return found
 
 
-def told(figure: Estimate, *, share: bool = False) -> str:
+def estimate_words(figure: Estimate, *, share: bool = False) -> str:
     """Write an estimate as "72, between 51 and 107 (13 of 200 random checks found damage)", escaped for Markdown."""
     if figure.value is None or figure.low is None or figure.high is None:
         return frame.plain(figure.words)
@@ -75,12 +75,9 @@ def _invite(layout: Layout, run_id: str) -> None:
 
 def _status(layout: Layout, found: AuditView) -> None:
     done, more = st.columns([4, 3], vertical_alignment="bottom", gap="medium")
-    left = found.done.n_open
+    left, n_answered, n_drawn = found.done.n_open, found.done.n_answered, found.done.n_drawn
     with done:
-        st.progress(
-            found.done.n_answered / max(found.done.n_drawn, 1),
-            f"{found.done.n_answered} of {found.done.n_drawn} checks answered",
-        )
+        st.progress(n_answered / max(n_drawn, 1), f"{n_answered} of {n_drawn} checks answered")
         if found.done.state != "finished":
             st.caption(frame.plain(found.done.words))
         if left and found.check.is_open:
@@ -103,26 +100,22 @@ def _wish(layout: Layout, run_id: str, found: AuditView) -> None:
     st.caption(frame.plain(choice.words))
     for value, words in ((choice.assured, "with 95 % confidence"), (choice.estimated, "by the estimate alone")):
         if value is not None:
-            st.button(
-                f"Use {value:.3f}, {words}",
-                key=f"use-{words}",
-                on_click=frame.does(
-                    partial(choices.choose_threshold, layout, run_id, min(max(value, 0.0), 1.0), f"audit:{found.check.id}")
-                ),
-            )
+            limit, origin = min(max(value, 0.0), 1.0), f"audit:{found.check.id}"
+            use = frame.does(partial(choices.choose_threshold, layout, run_id, limit, origin))
+            st.button(f"Use {value:.3f}, {words}", key=f"use-{words}", on_click=use)
 
 
 def _figure(found: AuditView, threshold: float) -> go.Figure:
     """Precision and recall by threshold, each with its interval."""
     figure = go.Figure()
     for name, color in _COLORS.items():
-        told = [(row.threshold, getattr(row, name)) for row in found.rows if getattr(row, name).is_enough]
-        x = [at for at, _ in told]
-        band = {"x": x + x[::-1], "y": [one.high for _, one in told] + [one.low for _, one in told][::-1]}
+        known = [(row.threshold, getattr(row, name)) for row in found.rows if getattr(row, name).is_enough]
+        x = [at for at, _ in known]
+        band = {"x": x + x[::-1], "y": [one.high for _, one in known] + [one.low for _, one in known][::-1]}
         figure.add_scatter(
             **band, fill="toself", fillcolor=color, opacity=0.15, line_width=0, hoverinfo="skip", showlegend=False
         )
-        figure.add_scatter(x=x, y=[one.value for _, one in told], line_color=color, name=name)
+        figure.add_scatter(x=x, y=[one.value for _, one in known], line_color=color, name=name)
     figure.add_vline(threshold, line_dash="dot", line_color="#444")
     figure.update_layout(
         height=240, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis={"title": "threshold", "range": [0, 1]},

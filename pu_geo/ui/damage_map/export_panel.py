@@ -25,7 +25,10 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
             on_change=chosen.kept(layout, "profiles", "profiles", mapping.PROFILES),
             help="Filled from what people said, never from a score: a model gives no grades.",
         )  # fmt: skip
-        local = not has_place and _asked_for_local()
+        local = False
+        if not has_place:
+            st.caption("The pictures of this project came without a georeference: its map cannot be laid over any other.")
+            local = st.checkbox("Local coordinates: export in meters from the picture's corner", key="local_coordinates")
         is_ready = bool(formats) and (has_place or local)
         if st.button("Export the next version", type="primary", icon=":material/download:", disabled=not is_ready):
             with frame.show_errors():
@@ -43,14 +46,7 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
             st.caption(frame.plain(mapping.which_words(facts)))
 
 
-def _asked_for_local() -> bool:
-    """Ask whether a map without a place on the Earth shall leave the house."""
-    st.caption("The pictures of this project came without a georeference: its map cannot be laid over any other.")
-    return st.checkbox("Local coordinates: export in meters from the picture's corner", key="local_coordinates")
-
-
 def _result(job: job_card.JobView) -> None:
-    """Say where a version lies and what is in it."""
     if job.state == "done":
         facts = job.result
         st.caption(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -37,14 +37,14 @@ def draw(layout: Layout, run_id: str) -> None:
 
 
 def _next_run(layout: Layout) -> None:
-    """Say what the next run learns from, and let people take the last decision back."""
+    """Draw what the next run learns from, and the button that takes the last decision back."""
     found = clusters.next_run(layout)
     words, button = st.columns([4, 1], vertical_alignment="center")
     overruled = f" ({found.n_overruled:,} more were answered by people, whose answers count)" if found.n_overruled else ""
     words.markdown(f"**{found.words.capitalize()}**{overruled}")
-    told = clusters.effect(layout) if found.n_accepted else None
-    if told is not None:
-        words.caption(f"With them the instant ranker keeps {told.n_kept} of its {told.n} highest unanswered buildings.")
+    effect = clusters.effect(layout) if found.n_accepted else None
+    if effect is not None:
+        words.caption(f"With them the instant ranker keeps {effect.n_kept} of its {effect.n} highest unanswered buildings.")
     past = clusters.history(layout)
     help_words = f"Takes back: {past[0].words}" if past else "Nothing was decided about clusters."
     button.button(
@@ -74,13 +74,16 @@ def _inspected(layout: Layout, run_id: str, found: Inspected) -> None:
     with table:
         chosen = _table(found)
     with figure:
-        where = map_of(clusters.on_map(layout, found, chosen.name))
-        st.plotly_chart(where, key="cluster-map", config={"displaylogo": False, "scrollZoom": True})
+        st.plotly_chart(
+            map_of(clusters.on_map(layout, found, chosen.name)),
+            key="cluster-map",
+            config={"displaylogo": False, "scrollZoom": True},
+        )
     _one(layout, run_id, found, chosen)
 
 
 def _two_means(found: Inspected) -> None:
-    """Tell what can be known of two means: the orientation check, the potential, and how single seeds ended."""
+    """Draw what is known of two means: the orientation check, the potential, and how single seeds ended."""
     if found.is_oriented is False:
         st.error("Orientation check failed: the positives do not lean to their cluster. Do not trust these two clusters.")
     elif found.is_oriented:
@@ -114,7 +117,7 @@ def _table(found: Inspected) -> Cluster:
     rows = [
         {
             "cluster": one.name, "decided": _MARKS[one.state], "buildings": one.size, "positives": one.n_positive,
-            "clicked": 100 * one.n_positive / one.size, "damaged": None if one.damaged is None else 100 * one.damaged, "interval": _interval(one),
+            "clicked": 100 * one.n_positive / one.size, "damaged": None if one.damaged is None else 100 * one.damaged, "interval": _NONE if one.low is None or one.high is None else f"{100 * one.low:.0f} to {100 * one.high:.0f} %",
             "spread": one.spread[1], "score": one.mean_score, "comes again": one.stability,
         }
         for one in found.clusters
@@ -140,15 +143,11 @@ def _table(found: Inspected) -> Cluster:
     return found.clusters[chosen[0] if chosen and chosen[0] < len(found.clusters) else 0]
 
 
-def _interval(one: Cluster) -> str:
-    return _NONE if one.low is None or one.high is None else f"{100 * one.low:.0f} to {100 * one.high:.0f} %"
-
-
 def _one(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> None:
     state = f" · :violet-badge[{_MARKS[chosen.state]}]" if chosen.state else ""
     low, middle, high = chosen.spread
-    told = f"{chosen.size:,} buildings, {chosen.n_positive} positive, {chosen.n_not_damaged} not damaged"
-    st.markdown(f"**Cluster {frame.plain(chosen.name)}**{state} · {told} · distances {low:.2f}, {middle:.2f}, {high:.2f}")
+    counts = f"{chosen.size:,} buildings, {chosen.n_positive} positive, {chosen.n_not_damaged} not damaged"
+    st.markdown(f"**Cluster {frame.plain(chosen.name)}**{state} · {counts} · distances {low:.2f}, {middle:.2f}, {high:.2f}")
     _buttons(layout, run_id, found, chosen)
     if chosen.low is not None and chosen.low < _SURE and chosen.state == "":
         st.caption(
@@ -179,18 +178,14 @@ def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> 
             "Split", "split", ":material/call_split:", chosen.size < 2, "In two, by two means within it.",
             lambda: clusters.split(layout, run_id, found, chosen.name, analyst=who),
         )  # fmt: skip
-        _merge(layout, run_id, found, chosen, who)
-
-
-def _merge(layout: Layout, run_id: str, found: Inspected, chosen: Cluster, who: str) -> None:
-    others: Sequence[str] = [one.name for one in found.clusters if one.name != chosen.name]
-    other = st.selectbox(
-        "Merge with", others, index=None, key=f"merge-with-{chosen.name}", placeholder="another cluster", width=180
-    )
-    _button(
-        "Merge", "merge", ":material/call_merge:", other is None, "Makes one cluster of both.",
-        lambda: clusters.merge(layout, run_id, found, chosen.name, str(other), analyst=who),
-    )  # fmt: skip
+        others = [one.name for one in found.clusters if one.name != chosen.name]
+        other = st.selectbox(
+            "Merge with", others, index=None, key=f"merge-with-{chosen.name}", placeholder="another cluster", width=180
+        )
+        _button(
+            "Merge", "merge", ":material/call_merge:", other is None, "Makes one cluster of both.",
+            lambda: clusters.merge(layout, run_id, found, chosen.name, str(other), analyst=who),
+        )  # fmt: skip
 
 
 def _button(label: str, key: str, icon: str, is_off: bool, words: str, act: Callable[[], object]) -> None:
@@ -206,11 +201,8 @@ def map_of(found: OnMap) -> go.Figure:
     figure = go.Figure()
     size = 3 if len(found.own) + len(found.others) > _MANY else 6
     for name, xy, color in (("other buildings", found.others, OTHERS), ("this cluster", found.own, COLOR)):
-        figure.add_trace(
-            go.Scattergl(
-                x=xy[:, 0], y=xy[:, 1], mode="markers", name=name, hoverinfo="skip", marker={"size": size, "color": color}
-            )
-        )
+        marker = {"size": size, "color": color}
+        figure.add_scattergl(x=xy[:, 0], y=xy[:, 1], mode="markers", name=name, hoverinfo="skip", marker=marker)
     figure.update_layout(
         height=300, margin={"l": 0, "r": 0, "t": 8, "b": 0}, dragmode="pan", xaxis={"visible": False},
         yaxis={"visible": False, "autorange": "reversed", "scaleanchor": "x"}, legend={"orientation": "h"},

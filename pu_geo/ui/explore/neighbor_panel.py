@@ -44,7 +44,8 @@ def draw(layout: Layout, run_id: str, selected_ids: Sequence[str]) -> None:
         _buttons(layout, found)
         if found:
             pictures = exploring.chip_pictures(layout, run_id, [each.building_id for each in found])
-            st.image(pictures, width=_CHIP_PX, caption=[_caption(each) for each in found])
+            words = [f"{each.cosine:.2f} | {each.score:.2f} {_SIGNS.get(each.label, '')}".rstrip() for each in found]
+            st.image(pictures, width=_CHIP_PX, caption=words)
             st.caption("Below each chip how like it is (cosine, 1 is the same) and its score; + positive, o not damaged.")
 
 
@@ -65,8 +66,3 @@ def _buttons(layout: Layout, found: Sequence[Alike]) -> None:
 def _label(layout: Layout, ids: Sequence[str], label: Label) -> None:
     n = neighbors.label_all(layout, ids, label, analyst=frame.analyst())
     st.toast(f"Labeled {n} buildings. Undo takes all of them back.")
-
-
-def _caption(each: Alike) -> str:
-    sign = _SIGNS.get(each.label, "")
-    return f"{each.cosine:.2f} | {each.score:.2f}{' ' + sign if sign else ''}"

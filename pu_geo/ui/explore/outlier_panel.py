@@ -23,7 +23,7 @@ _ANSWERS: tuple[tuple[str, Label, str], ...] = (
 
 
 def draw(layout: Layout, run_id: str) -> None:
-    """Draw the queue of a run, and the job that looks for isolated chips and duplicates."""
+    """Draw the queue of a run, and the job that finds isolated chips and duplicates."""
     is_busy = job_card.watch_unless_done(layout, outliers.OUTLIER_TASKS)
     with frame.show_errors():
         found = outliers.queue(layout, run_id)
@@ -52,12 +52,12 @@ def draw(layout: Layout, run_id: str) -> None:
 
 def _one(layout: Layout, run_id: str, found: list[Suspect]) -> None:
     place = int(st.session_state.get("outliers-place", 0)) % len(found)
-    suspect, said = found[place], labeling.current_labels(layout)
+    suspect, answers = found[place], labeling.current_labels(layout)
     with st.container(border=True):
         st.markdown(f"**{_TITLES[suspect.why]}** · {place + 1} of {len(found)}")
         st.caption(frame.plain(suspect.words))
         pictures = exploring.chip_pictures(layout, run_id, suspect.building_ids)
-        labels = [str(said.get(building, "no label")).replace("_", " ") for building in suspect.building_ids]
+        labels = [str(answers.get(building, "no label")).replace("_", " ") for building in suspect.building_ids]
         st.image(
             pictures, width=_CHIP_PX,
             caption=[f"{frame.plain(one)}: {label}" for one, label in zip(suspect.building_ids, labels, strict=True)],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import streamlit as st
@@ -47,7 +48,9 @@ def draw(layout: Layout, run_id: str, key: str) -> None:
         key: of the view, as given to `project_view`.
     """
     ids, saved = selected(key), selections.saved(layout)
-    _tell_problem(key)
+    with frame.show_errors():
+        if f"{key}:problem" in st.session_state:
+            raise st.session_state.pop(f"{key}:problem")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with (
             st.form(f"{key}:saving", border=False, width="content"),
@@ -68,13 +71,8 @@ def draw(layout: Layout, run_id: str, key: str) -> None:
         name, decision = st.session_state.get(f"{key}:changed") or ("", 0)
         if name:
             words = f"Put back {name[:24]}{'…' if len(name) > 24 else ''}"
-            st.button(
-                frame.plain(words),
-                icon=":material/undo:",
-                on_click=_put_back,
-                args=(layout, key, name, decision),
-                key=f"{key}:put-back",
-            )
+            st.button(frame.plain(words), icon=":material/undo:", key=f"{key}:put-back",
+                      on_click=_put_back, args=(layout, key, name, decision))  # fmt: skip
     job_card.watch(layout, (selections.TASK,), body=_exported)
 
 
@@ -95,53 +93,42 @@ def _list(layout: Layout, run_id: str, key: str, saved: list[selections.Selectio
         st.caption(f"The newest {_MOST_SHOWN} of {len(saved)} are shown.")
 
 
-def _save(layout: Layout, run_id: str, key: str, ids: list[str]) -> None:
-    name = str(st.session_state[f"{key}:name"])
+@contextmanager
+def _problems_kept(key: str) -> Iterator[None]:
+    """Store an error of a callback until the page is drawn."""
     try:
-        replaced = selections.save(layout, name, ids, run_id=run_id, analyst=frame.analyst())
+        yield
     except PuGeoError as error:
         st.session_state[f"{key}:problem"] = error
-        return
-    st.session_state[f"{key}:name"] = ""
-    st.session_state[f"{key}:changed"] = (name.strip(), replaced) if replaced else None
+
+
+def _save(layout: Layout, run_id: str, key: str, ids: list[str]) -> None:
+    name = str(st.session_state[f"{key}:name"])
+    with _problems_kept(key):
+        replaced = selections.save(layout, name, ids, run_id=run_id, analyst=frame.analyst())
+        st.session_state[f"{key}:name"] = ""
+        st.session_state[f"{key}:changed"] = (name.strip(), replaced) if replaced else None
 
 
 def _load(layout: Layout, key: str, name: str) -> None:
-    try:
+    with _problems_kept(key):
         select(key, selections.buildings(layout, name))
-    except PuGeoError as error:
-        st.session_state[f"{key}:problem"] = error
 
 
 def _remove(layout: Layout, key: str, name: str) -> None:
-    try:
-        removed = selections.remove(layout, name, analyst=frame.analyst())
-    except PuGeoError as error:
-        st.session_state[f"{key}:problem"] = error
-        return
-    st.session_state[f"{key}:changed"] = name, removed
+    with _problems_kept(key):
+        st.session_state[f"{key}:changed"] = name, selections.remove(layout, name, analyst=frame.analyst())
 
 
 def _put_back(layout: Layout, key: str, name: str, decision: int) -> None:
-    try:
+    with _problems_kept(key):
         selections.put_back(layout, name, decision=decision, analyst=frame.analyst())
-    except PuGeoError as error:
-        st.session_state[f"{key}:problem"] = error
-        return
-    st.session_state[f"{key}:changed"] = None
+        st.session_state[f"{key}:changed"] = None
 
 
 def _export(layout: Layout, run_id: str, key: str, name: str) -> None:
-    try:
+    with _problems_kept(key):
         selections.start_export(layout, run_id, name)
-    except PuGeoError as error:
-        st.session_state[f"{key}:problem"] = error
-
-
-def _tell_problem(key: str) -> None:
-    with frame.show_errors():
-        if f"{key}:problem" in st.session_state:
-            raise st.session_state.pop(f"{key}:problem")
 
 
 def _exported(job: job_card.JobView) -> None:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.project.layout import Layout
-from pu_geo.services.explore import discovering
+from pu_geo.services.explore import discovering, exploring
 from pu_geo.services.explore.discovering import Group, Proposal
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
@@ -22,7 +22,7 @@ def draw(layout: Layout, run_id: str | None = None) -> None:
     """Draw the job, and the groups of a discovery with what can be done with them.
 
     Args:
-        run_id: of the run whose mean score is told of each group; None tells none.
+        run_id: of the run whose mean score each group shows; None shows none.
     """
     st.markdown("#### Further kinds of damage")
     st.caption(
@@ -56,15 +56,12 @@ def _draw_start(layout: Layout) -> None:
     )
     start.button(
         "Look for further kinds", icon=":material/category:", key="types-start", disabled=n_groups == 1,
-        on_click=frame.does(lambda: _start(layout)),
+        on_click=frame.does(lambda: discovering.start(
+            layout, n_groups=int(st.session_state["types-groups"]) or None, n_seeds=int(st.session_state["types-seeds"])
+        )),
     )  # fmt: skip
     if n_groups == 1:
         st.caption(":orange[One group would hold everything; ask for 2 or more.]")
-
-
-def _start(layout: Layout) -> None:
-    asked = st.session_state
-    discovering.start(layout, n_groups=int(asked["types-groups"]) or None, n_seeds=int(asked["types-seeds"]))
 
 
 def _draw_proposal(layout: Layout, found: Proposal) -> None:
@@ -134,7 +131,8 @@ def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
                 _act(lambda: discovering.drop_group(layout, found.id, number, analyst=frame.analyst()))
         st.caption(_facts_words(group))
         if group.central:
-            st.image(discovering.pictures(layout, found.id, group.central[:N_CHIPS]), width=CHIP_PX)
+            pictures = exploring.pictures_of(layout, found.facts["chip_set"], group.central[:N_CHIPS])
+            st.image(pictures, width=CHIP_PX)
         else:
             st.caption("All of its buildings are answered already.")
 
@@ -155,17 +153,17 @@ def _draw_name(layout: Layout, found: Proposal, group: Group) -> None:
 
 
 def _facts_words(group: Group) -> str:
-    told = [discovering.counted(group.n_positive, "positive")]
+    facts = [discovering.counted(group.n_positive, "positive")]
     if group.n_not_damaged:
-        told.append(f"{group.n_not_damaged} not damaged")
-    told += [f"{frame.plain(name)} {n}" for name, n in group.types.items()]
+        facts.append(f"{group.n_not_damaged} not damaged")
+    facts += [f"{frame.plain(name)} {n}" for name, n in group.types.items()]
     if group.score is not None:
-        told.append(f"mean score {group.score:.2f}")
-    return " · ".join([*told, frame.plain(group.stability_words)])
+        facts.append(f"mean score {group.score:.2f}")
+    return " · ".join([*facts, frame.plain(group.stability_words)])
 
 
 def _act(act: Callable[[], object]) -> None:
-    """Do what a person decided, and draw the page anew; what is refused is told instead."""
+    """Do what a person decided, and draw the page anew; show what is refused instead."""
     with frame.show_errors():
         act()
         st.rerun()

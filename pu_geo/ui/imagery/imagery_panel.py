@@ -62,13 +62,10 @@ def scenes(layout: Layout, overview: Overview, is_running: bool) -> None:
         if overview.scenes:
             _scene_table(layout, overview)
         with st.expander("Add scenes", expanded=not overview.scenes, icon=":material/add_photo_alternate:"):
-            paths, upload, xbd = st.tabs(["By path", "Upload small files", "xBD folder"])
-            with paths:
-                _scene_paths(layout, is_running)
-            with upload:
-                _scene_uploads(layout, is_running)
-            with xbd:
-                _xbd(layout, is_running)
+            draws = (_scene_paths, _scene_uploads, _xbd)
+            for tab, draw in zip(st.tabs(["By path", "Upload small files", "xBD folder"]), draws, strict=True):
+                with tab:
+                    draw(layout, is_running)
 
 
 def _scene_paths(layout: Layout, is_running: bool) -> None:
@@ -142,9 +139,7 @@ def _xbd(layout: Layout, is_running: bool) -> None:
     chosen = right.text_input("Only names that begin with", key="xbd_chosen", placeholder="joplin-tornado")
     st.caption("Its pictures become scenes, placed by their labels; the outlines in the labels become footprints.")
     if st.button("Add the folder", type="primary", disabled=is_running or not folder.strip()):
-        with frame.show_errors():
-            preparation.start_adding_xbd(layout, folder, chosen=chosen)
-            st.rerun()
+        frame.act_and_rerun(lambda: preparation.start_adding_xbd(layout, folder, chosen=chosen))
 
 
 def buildings(layout: Layout, overview: Overview, here: Outlines, is_running: bool) -> None:
@@ -159,13 +154,11 @@ def buildings(layout: Layout, overview: Overview, here: Outlines, is_running: bo
             known = preparation.last_aoi_words(layout) or f"Limited to the area of interest {here.aoi.source}."
             st.caption(f":material/crop_free: {frame.plain(known)}")
         with st.expander("Add footprints", expanded=not overview.n_buildings, icon=":material/add_home:"):
-            paths, upload, grid = st.tabs(["By path", "Upload a small file", "No outlines? Lay a grid"])
-            with paths:
-                _footprint_path(layout, is_running)
-            with upload:
-                _footprint_upload(layout, is_running)
-            with grid:
-                _lay_grid(layout, is_running)
+            draws = (_footprint_path, _footprint_upload, _lay_grid)
+            names = ["By path", "Upload a small file", "No outlines? Lay a grid"]
+            for tab, draw in zip(st.tabs(names), draws, strict=True):
+                with tab:
+                    draw(layout, is_running)
         with st.expander("Area of interest, districts", icon=":material/crop_free:"):
             _aoi(layout, here, is_running)
             layers = ", ".join(f"{frame.plain(name)} ({n:,})" for name, n in here.areas.items())
@@ -178,23 +171,16 @@ def _accounts(here: Outlines) -> None:
     """Draw what became of each file: features in it = kept + repaired + dropped."""
     if not here.imports:
         return
-    st.dataframe(
-        [
-            {
-                "File": one.file,
-                "Added": one.at[:16].replace("T", " "),
-                "In the file": one.n_in,
-                "= kept": one.kept,
-                "+ repaired": one.repaired,
-                "+ dropped": one.n_dropped,
-                "Why dropped": ", ".join(f"{n:,} {reason}" for reason, n in one.dropped.items()),
-            }
-            for one in here.imports[:_MOST_ACCOUNTS]
-        ],
-        hide_index=True,
-        key="accounts",
-        column_config={"Added": st.column_config.TextColumn("Added (UTC)")},
-    )
+    rows = [
+        {
+            "File": one.file, "Added": one.at[:16].replace("T", " "), "In the file": one.n_in, "= kept": one.kept,
+            "+ repaired": one.repaired, "+ dropped": one.n_dropped,
+            "Why dropped": ", ".join(f"{n:,} {reason}" for reason, n in one.dropped.items()),
+        }
+        for one in here.imports[:_MOST_ACCOUNTS]
+    ]  # fmt: skip
+    added = st.column_config.TextColumn("Added (UTC)")
+    st.dataframe(rows, hide_index=True, key="accounts", column_config={"Added": added})
     if here.imports[0].notes:
         st.caption(f"{frame.plain(here.imports[0].file)}: {frame.plain(' '.join(here.imports[0].notes))}")
 
@@ -217,17 +203,13 @@ def _footprint_upload(layout: Layout, is_running: bool) -> None:
 
 
 def _start_footprints(layout: Layout, path: str, crs: str) -> None:
-    with frame.show_errors():
-        preparation.start_adding_footprints(layout, path, crs=crs)
-        st.rerun()
+    frame.act_and_rerun(lambda: preparation.start_adding_footprints(layout, path, crs=crs))
 
 
 def _lay_grid(layout: Layout, is_running: bool) -> None:
     side = st.number_input("Side of a cell, m", 5, 1000, 30, 5, key="grid_side", width=200)
     if st.button("Lay the grid", type="primary", disabled=is_running):
-        with frame.show_errors():
-            preparation.start_laying_grid(layout, float(side))
-            st.rerun()
+        frame.act_and_rerun(lambda: preparation.start_laying_grid(layout, float(side)))
 
 
 def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
@@ -237,17 +219,13 @@ def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
     text = right.text_input("or a box or WKT, in degrees", key="aoi_text", placeholder="west, south, east, north")
     with st.container(horizontal=True):
         if st.button("Replace the area" if here.aoi else "Set the area", disabled=is_running or not (path or text)):
-            with frame.show_errors():
-                preparation.start_adding_aoi(layout, path="".join(preparation.paths_in(path)[:1]), text=text)
-                st.rerun()
+            frame.act_and_rerun(
+                lambda: preparation.start_adding_aoi(layout, path="".join(preparation.paths_in(path)[:1]), text=text)
+            )
         if here.aoi is not None and st.button("Take it away", disabled=is_running):
-            with frame.show_errors():
-                preparation.remove_aoi(layout)
-                st.rerun()
+            frame.act_and_rerun(lambda: preparation.remove_aoi(layout))
         if here.aoi_before is not None and st.button(f"Put back {here.aoi_before.source[:40]}", disabled=is_running):
-            with frame.show_errors():
-                preparation.put_back_aoi(layout)
-                st.rerun()
+            frame.act_and_rerun(lambda: preparation.put_back_aoi(layout))
 
 
 def chips(layout: Layout, overview: Overview, pair: Pair, is_running: bool) -> None:
@@ -263,17 +241,12 @@ def chips(layout: Layout, overview: Overview, pair: Pair, is_running: bool) -> N
             _alignment(layout, pair.shift, is_running)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             bands = st.radio(
-                "Bands",
-                ["auto", "pre+post", "post"] if has_pre else ["post"],
-                horizontal=True,
-                key="chip_bands",
+                "Bands", ["auto", "pre+post", "post"] if has_pre else ["post"], horizontal=True, key="chip_bands",
                 help="Auto uses both dates, or the post-event scenes alone where pre-event scenes leave buildings out.",
-            )
+            )  # fmt: skip
             size_px = st.select_slider("Chip size (px)", [32, 48, 64, 96, 128], value=64, key="chip_size", width=280)
             if st.button("Cut chips", type="primary", disabled=is_running):
-                with frame.show_errors():
-                    preparation.start_chipping(layout, size_px=size_px, bands=bands)
-                    st.rerun()
+                frame.act_and_rerun(lambda: preparation.start_chipping(layout, size_px=size_px, bands=bands))
         st.caption("Each chip covers the footprint and half its size around it.")
 
 
@@ -283,9 +256,7 @@ def _alignment(layout: Layout, known: str, is_running: bool) -> None:
             "Align again" if known else "Align pre and post", disabled=is_running,
             help="Found anew for each building; chips have to be cut again.",
         ):  # fmt: skip
-            with frame.show_errors():
-                preparation.start_aligning(layout)
-                st.rerun()
+            frame.act_and_rerun(lambda: preparation.start_aligning(layout))
         st.caption(f"Aligned: {known}." if known else "Pre and post may be meters apart; align them before chips are cut.")
 
 
@@ -329,21 +300,16 @@ def _scene_table(layout: Layout, overview: Overview) -> None:
     ]
     if any(scene.place for scene in overview.scenes):
         rows = [{**row, "Placed by": scene.place} for row, scene in zip(rows, overview.scenes, strict=True)]
+    dates = st.column_config.DateColumn("Date ✎", help="Double-click to change it; exports carry it.")
     edited = st.data_editor(
-        rows,
-        key=f"scenes-{hash(tuple(days.items()))}",
-        hide_index=True,
-        placeholder="not known",
-        disabled=[name for name in rows[0] if name != "Date"],
-        column_config={"Date": st.column_config.DateColumn("Date ✎", help="Double-click to change it; exports carry it.")},
-    )
+        rows, key=f"scenes-{hash(tuple(days.items()))}", hide_index=True, placeholder="not known",
+        disabled=[name for name in rows[0] if name != "Date"], column_config={"Date": dates},
+    )  # fmt: skip
     now = {row["Scene"]: _day(row["Date"]) for row in edited}  # comes back as text where no scene had a date
     _repairs(overview)
     changed = {name: day for name, day in now.items() if day != days[name]}
     if changed:
-        with frame.show_errors():
-            scene_pair.set_dates(layout, changed)
-            st.rerun()
+        frame.act_and_rerun(lambda: scene_pair.set_dates(layout, changed))
 
 
 def _repairs(overview: Overview) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from pu_geo.ui.frame import plain
 
 Point = Mapping[str, Any]
 _BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _GRAY = "#0B6E99", "#D55E00", "#009E73", "#8F4A86", "#B97A00", "#6B6B6B"
-_COLORS = (_BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _GRAY)
-_DASHES = ("solid", "dot", "dash", "dashdot", "longdash", "longdashdot")
+_STYLES = (  # lines differ by more than color
+    (_BLUE, "solid"), (_RED, "dot"), (_GREEN, "dash"), (_PURPLE, "dashdot"), (_ORANGE, "longdash"), (_GRAY, "longdashdot"),
+)  # fmt: skip
 _SHARES = {
     "threshold": "threshold", "share_positive": "called, in batches", "share_called": "called, all",
     "share_pairs": "pairs taken for one kind", "class_cosine": "nearest two classes (cosine)",
@@ -30,12 +31,7 @@ _SECONDS_BETWEEN_READS = 2.0
 
 
 def body(layout: Layout, job: JobView) -> None:
-    """Draw the live part of a training's card; nothing of what was not reported.
-
-    Args:
-        layout: the project's.
-        job: of the task "train"; others have no epochs, and nothing is drawn.
-    """
+    """Draw the live part of a training's card; nothing of what was not reported."""
     if not job.curve:
         return
     evaluated = [point for point in job.curve if point.get("look")]
@@ -77,12 +73,9 @@ def _queue_words(each: QueuedJob) -> str:
 def _stage(job: JobView) -> list[Point]:
     """Return the reports of one stage: the newest one, unless a person chose another."""
     stages = list(dict.fromkeys(str(point.get("stage", "training")) for point in job.curve))
-    chosen = stages[-1]
+    chosen, key = stages[-1], f"stage-{job.job_id}-{len(stages)}"
     if len(stages) > 1:
-        picked = st.segmented_control(
-            "Stage", stages, default=chosen, key=f"stage-{job.job_id}-{len(stages)}", label_visibility="collapsed"
-        )
-        chosen = picked or chosen
+        chosen = st.segmented_control("Stage", stages, default=chosen, key=key, label_visibility="collapsed") or chosen
     return [point for point in job.curve if point.get("stage", "training") == chosen]
 
 
@@ -97,13 +90,12 @@ def _draw_figures(job: JobView, points: Sequence[Point], panels: Sequence[Callab
 
 
 def _losses(points: Sequence[Point]) -> go.Figure | None:
-    """Draw the loss and its parts."""
     names = [name for name in _numbers(points) if name.startswith("loss") or name in ("risk", "entropy")]
     names = [name for name in names if name != "risk" or "loss_rep" in names]  # else it is the loss
     if "loss" not in names:
         return None
     figure = _figure("Loss and its parts" if len(names) > 1 else "Loss", points)
-    for style, name in zip(_line_styles(), names, strict=False):
+    for style, name in zip(_STYLES, names, strict=False):
         _line(figure, points, name, name.removeprefix("loss_").replace("_", " "), style)
     return figure
 
@@ -114,7 +106,7 @@ def _shares(points: Sequence[Point]) -> go.Figure | None:
     if not there:
         return None
     figure = _figure("Threshold and share called damaged" if "threshold" in there else "Shares", points)
-    for style, name in zip(_line_styles(), there, strict=False):
+    for style, name in zip(_STYLES, there, strict=False):
         _line(figure, points, name, _SHARES[name], style)
     return figure.update_layout(yaxis=_SHARE_AXIS)
 
@@ -140,7 +132,6 @@ def _held_out(points: Sequence[Point]) -> go.Figure | None:
 
 
 def _machine(points: Sequence[Point]) -> go.Figure | None:
-    """Draw how many chips a second are trained on, and the memory that takes."""
     if not {"chips_per_s", "memory_mb"} <= set(_numbers(points)):
         return None
     figure = _figure("Speed and memory", points)
@@ -153,11 +144,6 @@ def _machine(points: Sequence[Point]) -> go.Figure | None:
 
 _SHARE_AXIS = {"range": [0, 1.02], "dtick": 0.25, "tickmode": "linear", "tickformat": ".0%"}
 _RIGHT = {"overlaying": "y", "side": "right", "showgrid": False, "zeroline": False}
-
-
-def _line_styles() -> Iterator[tuple[str, str]]:
-    """Yield color and dashes of one line after the other; they differ by more than color."""
-    return zip(_COLORS, _DASHES, strict=True)
 
 
 def _numbers(points: Sequence[Point]) -> list[str]:
@@ -194,7 +180,6 @@ def _line(
 
 
 def _alarms(newest: Point) -> None:
-    """Draw the alarms of the newest evaluation."""
     lines = []
     for alarm in newest.get("alarms", ()):
         what, meaning, advice = (plain(str(alarm.get(name, ""))) for name in ("seen", "meaning", "advice"))
@@ -224,7 +209,6 @@ def _sheet(folder: Path, job_id: str, evaluated: Sequence[Point]) -> None:
 
 
 def _result_words(job: JobView) -> str:
-    """Return what came of a finished training."""
     result = job.result
     words = [f"Run {result.get('run_id')}", f"{result.get('n_positive')} positives", f"{result.get('seconds')} s"]
     if job.args.get("hold_out"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields
 
 import streamlit as st
@@ -15,6 +14,10 @@ from pu_geo.ui import frame
 
 _CARDS_A_ROW = 3
 _LONG_S = 3600.0
+_FIGURES_HELP = (
+    "AUC: chance that a damaged building scores above an undamaged one. AP: how pure the top of the list is. Methods "
+    "were tuned while looking at these events, so expect less on yours. All figures: docs/tables.md."
+)
 
 
 def draw(layout: Layout, data: DataSummary) -> None:
@@ -28,13 +31,14 @@ def draw(layout: Layout, data: DataSummary) -> None:
 
 
 def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
-    """Draw what a method is and needs, its form, and the button that starts it."""
     badge = " :blue-badge[Recommended]" if card.name == training.DEFAULT_METHOD else ""
     st.markdown(f"**{card.title}**{badge}")
     st.caption(card.summary)
     with st.expander("Details and settings"):
         st.caption(f"Source: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}")
-        _figures(training.figures_of(card.name))
+        if lines := training.figures_of(card.name):
+            heading = "Reached with quick, AUC / AP, the instant ranker's in brackets:\n\n"
+            st.caption(heading + "\n".join(f"- {line}" for line in lines), help=_FIGURES_HELP)
         preset = st.selectbox("Preset", list(card.presets), key=f"preset-{card.name}")
         seed = st.number_input("Seed", 0, 10_000, 0, key=f"seed-{card.name}")
         hold_out = _hold_out_field(card, data.n_positive)
@@ -52,9 +56,9 @@ def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
         st.caption(f":orange[{reason}]")
     label = f"Train {training.name_within(card.name).split(' + PUPL')[0]}"
     if st.button(label, type="primary", disabled=reason is not None, key=f"start-{card.name}"):
-        with frame.show_errors():
-            training.start(layout, TrainingRequest(card.name, preset, int(seed), changed, types_from, hold_out))
-            st.rerun()
+        frame.act_and_rerun(
+            lambda: training.start(layout, TrainingRequest(card.name, preset, int(seed), changed, types_from, hold_out))
+        )
 
 
 def _expected_time(method: str, preset: str, n_chips: int) -> None:
@@ -65,18 +69,6 @@ def _expected_time(method: str, preset: str, n_chips: int) -> None:
         st.warning(words, icon=":material/hourglass_top:")
     else:
         st.caption(f":material/schedule: {words}")
-
-
-def _figures(lines: Sequence[str]) -> None:
-    """Draw what a method reached where the truth is known, a line an event."""
-    if lines:
-        st.caption(
-            "\n".join(
-                ["Reached with quick, AUC / AP, the instant ranker's in brackets:", "", *(f"- {line}" for line in lines)]
-            ),
-            help="AUC: chance that a damaged building scores above an undamaged one. AP: how pure the top of the list is. Methods "
-            "were tuned while looking at these events, so expect less on yours. All figures: docs/tables.md.",
-        )
 
 
 def _hold_out_field(card: training.MethodCard, n_positive: int) -> int:

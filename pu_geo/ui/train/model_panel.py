@@ -27,7 +27,7 @@ def draw(layout: Layout) -> None:
         with theirs:
             st.markdown("**Use a model from elsewhere**")
             _use(layout)
-    job_card.watch(layout, models.APPLY_TASKS, body=_result)
+    job_card.watch(layout, models.APPLY_TASKS, body=job_card.run_caption)
 
 
 def export_button(layout: Layout) -> None:
@@ -58,8 +58,3 @@ def _use(layout: Layout) -> None:
             models.start_apply(layout, kept[0])
             st.rerun()
     st.caption("Makes a run. It needs chips of the model's bands and size, and learns nothing from your answers.")
-
-
-def _result(job: job_card.JobView) -> None:
-    if job.state == "done":
-        st.caption(f"Run {job.result['run_id']} · {job.result['seconds']} s")

@@ -34,21 +34,16 @@ _FILES: dict[str, tuple[str, str, Callable[[dict[str, object]], str]]] = {
 
 
 def draw_comparison(layout: Layout, found: Sequence[RunFacts]) -> None:
-    """Draw the comparison of two runs, once it is opened, and the job that averages runs.
-
-    Args:
-        found: all runs of the project, newest first; nothing is drawn for fewer than two.
-    """
+    """Draw the comparison of two runs, once it is opened, and the job that averages runs; nothing for fewer than two runs."""
     if len(found) < 2:
         return
     if st.toggle("Compare runs", key="compare-runs"):
         _opened(layout, found)
-    job_card.watch(layout, training.ENSEMBLE_TASKS, body=_result)
+    job_card.watch(layout, training.ENSEMBLE_TASKS, body=job_card.run_caption)
 
 
-@st.fragment
+@st.fragment  # another choice does not draw the rest of the page anew
 def _opened(layout: Layout, found: Sequence[RunFacts]) -> None:
-    """Draw it in a part of its own: another choice does not draw the rest of the page anew."""
     with st.container(border=True):
         _choose_and_compare(layout, found)
         _average(layout, found)
@@ -73,22 +68,28 @@ def _choose_and_compare(layout: Layout, found: Sequence[RunFacts]) -> None:
         with figures:
             _table(compared)
         with words:
-            _agreement(compared)
+            lines = [f"- {frame.plain(one)}" for one in comparing.agreement_words(compared)]
+            st.markdown("**How far they agree**\n\n" + "\n".join(lines))
             _pins(layout, chosen, pinned)
-        _draw_curves(layout, compared)
+        figure = curves([comparing.curve(layout, side.facts.run_id) for side in compared.sides])
+        if figure is None:
+            st.caption("Neither run has a training curve: the instant ranker and averages are made in one step.")
+        else:
+            st.plotly_chart(figure, key="compare-curves", config={"displaylogo": False})
         _draw_disagreement(layout, compared)
 
 
 _ROWS: tuple[tuple[str, Callable[[Side], str]], ...] = (
     ("Method", lambda side: training.method_title(side.facts.method)),
     ("Preset, seed", lambda side: f"{side.facts.preset}, {side.facts.seed}"),
-    ("Learned from", lambda side: _learned_from(side.facts)),
+    ("Learned from", lambda side: "a model from elsewhere" if side.facts.from_model else
+     f"{side.facts.n_positive} positives, answers up to {side.facts.at_event}"),
     ("Seconds, device", lambda side: f"{side.facts.seconds:,.1f}, {side.facts.device}"),
     ("Threshold", lambda side: f"{side.facts.threshold:.3f}"),
     ("PU criterion", comparing.criterion_words),
     ("Audit: precision", lambda side: _audited(side, "precision")),
     ("Audit: recall", lambda side: _audited(side, "recall")),
-)
+)  # fmt: skip
 
 
 def _table(found: Comparison) -> None:
@@ -108,19 +109,8 @@ _AUDIT_WORDS = {
 }
 
 
-def _learned_from(run: RunFacts) -> str:
-    if run.from_model:
-        return "a model from elsewhere"
-    return f"{run.n_positive} positives, answers up to {run.at_event}"
-
-
 def _audited(side: Side, name: str) -> str:
     return _NONE if side.audited is None else comparing.share_words(getattr(side.audited, name))
-
-
-def _agreement(found: Comparison) -> None:
-    lines = [f"- {frame.plain(one)}" for one in comparing.agreement_words(found)]
-    st.markdown("**How far they agree**\n\n" + "\n".join(lines))
 
 
 def _pins(layout: Layout, chosen: Sequence[str], pinned: str | None) -> None:
@@ -131,14 +121,6 @@ def _pins(layout: Layout, chosen: Sequence[str], pinned: str | None) -> None:
         if column.button(label, key=f"pin-{name}", disabled=is_shown, icon=":material/push_pin:", help="Here and in QGIS."):
             training.pin(layout, run_id)
             st.rerun()
-
-
-def _draw_curves(layout: Layout, found: Comparison) -> None:
-    figure = curves([comparing.curve(layout, side.facts.run_id) for side in found.sides])
-    if figure is None:
-        st.caption("Neither run has a training curve: the instant ranker and averages are made in one step.")
-    else:
-        st.plotly_chart(figure, key="compare-curves", config={"displaylogo": False})
 
 
 def _draw_disagreement(layout: Layout, found: Comparison) -> None:
@@ -171,14 +153,7 @@ def _average(layout: Layout, found: Sequence[RunFacts]) -> None:
         help="Each building gets the mean of its ranks. Runs of methods that err in different ways help each other most.",
     )  # fmt: skip
     if button.button("Average their ranks", key="average", disabled=len(wanted) < 2):
-        with frame.show_errors():
-            training.start_average(layout, wanted)
-            st.rerun()
-
-
-def _result(job: job_card.JobView) -> None:
-    if job.state == "done":
-        st.caption(f"Run {job.result['run_id']} · {job.result['seconds']} s")
+        frame.act_and_rerun(lambda: training.start_average(layout, wanted))
 
 
 # Figures
@@ -252,11 +227,7 @@ def map_of(points: MapPoints) -> go.Figure:
 
 
 def draw_card(layout: Layout, found: Sequence[RunFacts]) -> None:
-    """Draw the choice of a run, its card, and three buttons that download it; nothing before there are runs.
-
-    Args:
-        found: the project's runs, newest first.
-    """
+    """Draw the choice of a run, its card, and three buttons that download it; nothing before there are runs."""
     if not found:
         return
     with st.expander("Card of a run: data, labels, settings, judgement, limits", icon=":material/badge:"):

@@ -80,19 +80,6 @@ def test_chance_to_find_at_most_so_many_equals_scipy_for_a_city() -> None:
         assert progress.at_most(n_found, 112_687, damaged, n_checked) == pytest.approx(expected, rel=1e-7)
 
 
-def test_bounds_equal_a_search_over_all_numbers() -> None:
-    for size, risk in ((12, 0.0251), (25, 0.0501)):  # no chance equals these
-        for n_checked in range(1, size + 1):
-            for x in range(n_checked + 1):
-                possible = range(x, size - (n_checked - x) + 1)
-                low = min(d for d in possible if hypergeom.sf(x - 1, size, d, n_checked) > risk)
-                high = max(d for d in possible if hypergeom.cdf(x, size, d, n_checked) > risk)
-                if low == high:
-                    low, high = max(low - 1, possible[0]), min(high + 1, possible[-1])
-                assert progress.exact_bounds(size, n_checked, x, risk) == (low, high)
-                assert high > low or n_checked == size
-
-
 # Which checks count
 
 

@@ -28,7 +28,7 @@ def said(truth: np.ndarray, seed: int, sure: float = 3.0) -> np.ndarray:
 
 def test_side_by_side_has_unit_rows_and_hellinger_distances() -> None:
     one, other = said(np.arange(12) % 3, 0), said(np.arange(12) % 3, 1)
-    found = consensus_clusters.side_by_side([np.sqrt(one), np.sqrt(other)])
+    found = consensus_clusters.concatenated([np.sqrt(one), np.sqrt(other)])
     assert found.shape == (12, 6)
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
     # The squared distance is the mean over trainings of 2 - 2 sum sqrt(p q), by hand for chips 0 and 1.
@@ -40,8 +40,8 @@ def test_side_by_side_has_unit_rows_and_hellinger_distances() -> None:
 def test_five_trainings_find_what_one_alone_blurs(seed: int) -> None:
     truth = np.random.default_rng(seed).permutation(np.repeat(np.arange(3), [60, 40, 20]))
     trainings = [said(truth, 10 * seed + i, sure=2.0) for i in range(5)]
-    groups = consensus_clusters.sort(
-        consensus_clusters.side_by_side([np.sqrt(each) for each in trainings]), 3, generator(seed)
+    groups = consensus_clusters.sort_into_groups(
+        consensus_clusters.concatenated([np.sqrt(each) for each in trainings]), 3, generator(seed)
     )
     right = [(np.bincount(truth[groups == group], minlength=3).max()) for group in range(3)]
     alone = [max(np.bincount(truth[each.argmax(1) == c], minlength=3)) for each in trainings[:1] for c in range(3)]
@@ -52,20 +52,20 @@ def test_groups_come_by_size_and_the_draw_is_repeatable() -> None:
     draw = np.random.default_rng(0)
     points = np.concatenate([draw.normal(at, 0.1, (n, 2)) for at, n in ((0, 5), (5, 30), (9, 12))])
     before = torch.get_rng_state()
-    groups = consensus_clusters.sort(points, 3, generator())
+    groups = consensus_clusters.sort_into_groups(points, 3, generator())
     assert np.bincount(groups).tolist() == [30, 12, 5]
-    np.testing.assert_array_equal(groups, consensus_clusters.sort(points, 3, generator()))
+    np.testing.assert_array_equal(groups, consensus_clusters.sort_into_groups(points, 3, generator()))
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_many_rows_are_sorted_by_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consensus_clusters, "MOST_ROWS", 40)
     points = np.concatenate([np.full((60, 2), 0.0), np.full((40, 2), 4.0)])
-    assert consensus_clusters.sort(points, 2, generator()).tolist() == [0] * 60 + [1] * 40
+    assert consensus_clusters.sort_into_groups(points, 2, generator()).tolist() == [0] * 60 + [1] * 40
 
 
 def test_coinciding_points_leave_groups_empty() -> None:
-    assert set(consensus_clusters.sort(np.ones((6, 2)), 3, generator()).tolist()) == {0}
+    assert set(consensus_clusters.sort_into_groups(np.ones((6, 2)), 3, generator()).tolist()) == {0}
 
 
 def test_reads_a_trained_model_of_ncl() -> None:
@@ -80,10 +80,10 @@ def test_reads_a_trained_model_of_ncl() -> None:
     np.testing.assert_array_equal(found.argmax(1), model.findings["clusters"])
 
 
-def test_as_seen_has_unit_rows_and_stands_constant_features() -> None:
+def test_principal_axes_have_unit_rows_and_stands_constant_features() -> None:
     views = np.random.default_rng(0).normal(size=(2, 30, 5)).astype(np.float16)
     views[:, :, 0] = 1
-    found = consensus_clusters.as_seen(FeatureViews(views))
+    found = consensus_clusters.principal_axes(FeatureViews(views))
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-4)
     assert np.isfinite(found).all()
 
@@ -130,12 +130,12 @@ def test_the_steadier_reading_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(ncl, "fit", fit)
         monkeypatch.setattr(consensus_clusters, "soft_memberships", lambda model, _: model.said)
-        found = consensus_clusters.find(data, SHORT, [Run(device=CPU, seed=seed) for seed in range(2)])
+        found = consensus_clusters.find_consensus(data, SHORT, [Run(device=CPU, seed=seed) for seed in range(2)])
         assert found.reading == better
         assert found.agreement[better] == 1.0 > min(found.agreement.values())
         assert found.groups.shape == (39,)
         assert len(np.unique(truth[:39][found.groups == 0])) == 1
         models.extend(made(better)[:1])
-        assert consensus_clusters.find(data, SHORT, [Run(device=CPU)]).reading == consensus_clusters.MEMBERSHIPS
+        assert consensus_clusters.find_consensus(data, SHORT, [Run(device=CPU)]).reading == consensus_clusters.MEMBERSHIPS
     assert sorted(held_out[:2]) == [4, 5]
     assert held_out[2] == 0

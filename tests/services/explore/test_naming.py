@@ -13,11 +13,11 @@ from model_parts import job_of
 from type_parts import IDS, KEPT, discovered
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import decisions, labels, store
+from pu_geo.project import decisions, discoveries, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import discovering
+from pu_geo.services.explore import discovering, exploring
 from pu_geo.services.explore.discovering import Group
 from pu_geo.tasks.damage_map.export import export
 from pu_geo.tasks.train.train import rank
@@ -72,7 +72,8 @@ def test_one_training_tells_nothing_of_stability(project: Layout) -> None:
 
 
 def test_pictures_are_pre_above_post(layout: Layout) -> None:
-    (picture,) = discovering.pictures(layout, KEPT, ["b3"])
+    chip_set = discoveries.load(layout, KEPT).facts["chip_set"]
+    (picture,) = exploring.pictures_of(layout, chip_set, ["b3"])
     assert picture.shape == (32, 16, 3)
     assert picture[16:].max() > picture[:16].max()  # the mark of b3 is in the post bands
 

@@ -120,7 +120,7 @@ def test_clicks_made_after_both_began_judge_both(made: tuple[Layout, NDArray[np.
         say(layout, building, "positive")
     add_run(layout, "later-1", scores_of(layout)[::-1].copy(), at_event=3)
     found = comparing.compare(layout, RUN, "later-1")
-    assert found.clicks.as_mapping()["n_later"] == 6  # the first three were known to the second run
+    assert found.clicks.n_later == 6  # the first three were known to the second run
     assert not any(side.judgement.is_enough for side in found.sides if side.judgement)
     assert comparing.criterion_words(found.sides[0]) == "not enough to judge"
     assert "Not enough to judge: 6 clicks" in found.clicks.words
@@ -145,7 +145,7 @@ def test_clicks_held_out_by_one_run_alone_do_not_judge(made: tuple[Layout, NDArr
     add_run(layout, "one-1", scores_of(layout), at_event=20, held_out=rows[:12])
     add_run(layout, "two-1", scores_of(layout), at_event=20, held_out=rows[2:14])
     found = comparing.compare(layout, "one-1", "two-1")
-    assert found.clicks.as_mapping() == {
+    assert comparing.as_json(layout, found)["clicks"] == {
         "n": 10, "n_held_out": 10, "n_later": 0,
         "words": "Judged on the same 10 clicks, which neither run learned from: 10 held out by both.",
     }  # fmt: skip

@@ -156,7 +156,7 @@ def test_a_score_that_is_the_threshold_after_rounding_is_flagged_everywhere(mapp
 
 
 def test_a_project_of_an_older_pu_geo_says_what_an_export_says_once_it_is_opened(mapped: Layout, qgis: Qgis) -> None:
-    old = (Path(__file__).parents[1] / "project" / "schema_5.sql").read_text()
+    old = (Path(__file__).parents[2] / "project" / "schema_5.sql").read_text()
     view = old[old.index("CREATE VIEW damage_map") :].split(";", 1)[0]
     with closing(sqlite3.connect(mapped.gpkg)) as db, db:
         for statement in (

@@ -151,7 +151,7 @@ def test_the_hidden_are_neither_offered_nor_counted_as_open(
     hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout, made = hidden
-    monkeypatch.setattr(queueing.labeling, "scores_now", lambda _: None)
+    monkeypatch.setattr(queueing.ranking, "scores_now", lambda _: None)
     now = queueing.standing(layout)
     assert [building for building, done in zip(now.ids, now.is_answered, strict=True) if not done] == ["clear", "thin"]
     answers = random_audits.answers_of(layout, str(made["chip_set"]))

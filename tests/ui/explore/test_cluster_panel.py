@@ -16,7 +16,7 @@ SCRIPT = """
 from pathlib import Path
 import streamlit as st
 from pu_geo.project.layout import Layout
-from pu_geo.ui import cluster_panel
+from pu_geo.ui.explore import cluster_panel
 st.session_state.setdefault("cluster-kind", "Two means (PUPL)")
 cluster_panel.draw(Layout(Path({folder!r})), {run!r})
 """

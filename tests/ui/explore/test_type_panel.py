@@ -14,7 +14,7 @@ from pu_geo.services.explore import discovering
 SCRIPT = """
 from pathlib import Path
 from pu_geo.project.layout import Layout
-from pu_geo.ui import type_panel
+from pu_geo.ui.explore import type_panel
 type_panel.draw(Layout(Path({folder!r})))
 """
 

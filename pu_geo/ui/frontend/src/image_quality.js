@@ -5,7 +5,7 @@ import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
 import { shiftText } from "./shifts.js";
 
-export function seenLines(store, i) {
+export function qualityLines(store, i) {
   const lines = [];
   const why = store.hidden.get(i);
   if (store.isHidden(i)) lines.push(h("div.soft", {}, store.mode === "label" ? "an answer of yours overrides it" : "an answer on Annotate overrides it"));

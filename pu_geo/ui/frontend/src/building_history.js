@@ -1,4 +1,4 @@
-// The story of the selected building, asked for over HTTP: who said what and when, how each run scored it, what looks like it.
+// The history of the selected building, asked for over HTTP: who answered what and when, how each run scored it, what resembles it.
 // Only where nothing is labeled: an answer must not hang on what the machine thinks.
 
 import { h } from "./dom.js";
@@ -8,10 +8,10 @@ const SHARES = [["post_hidden_share", "after the event"], ["pre_hidden_share", "
 const PICTURE_PX = 64;
 const WAIT_MS = 150; // walking along with the arrows asks for none of those in between
 
-export class Story {
+export class BuildingHistory {
   constructor(store, pictures) {
     Object.assign(this, { store, pictures, i: -1, url: null });
-    this.root = h("div.story", { hidden: true });
+    this.root = h("div.history", { hidden: true });
   }
 
   configure({ base, token }) {
@@ -33,8 +33,8 @@ export class Story {
     try {
       const answer = await fetch(`${this.url}${i}.json`);
       if (!answer.ok) throw new Error(String(answer.status));
-      const told = await answer.json();
-      if (this.i === i) this.root.replaceChildren(...this.#draw(told));
+      const history = await answer.json();
+      if (this.i === i) this.root.replaceChildren(...this.#draw(history));
     } catch {
       if (this.i === i) this.root.replaceChildren(h("span.soft", {}, "Its story cannot be read right now."));
     }
@@ -42,13 +42,13 @@ export class Story {
 
   #draw({ events, runs, alike, before, attributes, imagery }) {
     const list = (title, rows) => (rows.length ? [h("b", {}, title), h("ul", {}, ...rows.map((row) => h("li", {}, row)))] : []);
-    const said = events.map((one) => `${when(one.at)} ${one.analyst}: ${WORDS[one.label] ?? one.label}${one.kind === "set" ? "" : ` (${one.kind})`}${one.reason ? `, ${one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
+    const answers = events.map((one) => `${when(one.at)} ${one.analyst}: ${WORDS[one.label] ?? one.label}${one.kind === "set" ? "" : ` (${one.kind})`}${one.reason ? `, ${one.reason}` : ""}${one.comment ? `, “${one.comment}”` : ""}`);
     const scored = runs.map((run) => `${run.run_id}: ${run.score.toFixed(2)}, rank ${run.rank.toLocaleString("en")} of ${run.n.toLocaleString("en")}`);
     const earlier = before.map((one) => `round ${one.round}: ${WORDS[one.label] ?? one.damage_binary.replace("_", " ")}`);
     const known = Object.entries(attributes).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
     return [
       ...this.#pictures([this.i], "Pre and post", this.pictures.wall ? this.pictures.parts : []),
-      ...list("Imagery", imageryRows(imagery)), ...list("People said", said), ...list("Earlier rounds", earlier), ...list("Scores", scored),
+      ...list("Imagery", imageryRows(imagery)), ...list("People said", answers), ...list("Earlier rounds", earlier), ...list("Scores", scored),
       ...this.#pictures(alike, "Looks like", ["post"]), ...list("From the footprint file", known),
     ];
   }
@@ -62,8 +62,8 @@ export class Story {
 }
 
 // The shift stands above, among the facts.
-function imageryRows(said = {}) {
-  const hidden = SHARES.filter(([key]) => said[key] > 0).map(([key, text]) => `${text} ${Math.max(1, Math.round(said[key] * 100))} %`);
+function imageryRows(imagery = {}) {
+  const hidden = SHARES.filter(([key]) => imagery[key] > 0).map(([key, text]) => `${text} ${Math.max(1, Math.round(imagery[key] * 100))} %`);
   return hidden.length ? [`hidden of its outline: ${hidden.join(", ")}`] : [];
 }
 
