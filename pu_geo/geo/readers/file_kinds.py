@@ -22,7 +22,6 @@ def regular_file(path: Path | str, error: type[PuGeoError], max_bytes: int | Non
 
     Args:
         error: the error to raise, ImageryError or FootprintError.
-        max_bytes: largest size accepted.
     """
     text = os.fspath(path)
     if text.startswith("/vsi") or "://" in text or "\0" in text:
