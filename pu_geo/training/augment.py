@@ -50,11 +50,8 @@ def draw_colors(n: int, n_bands: int, settings: ColorSettings, generator: torch.
     Source: PUCL, Appendix A.7.3 (ColorJitter and RandomGrayscale).
 
     Args:
-        n: how many chips.
         n_bands: C. A multiple of three means groups of red, green and blue, as in pre + post; all groups of a chip
             share one draw. Any other number has no colour: brightness and contrast only.
-        settings: bounds of the draws.
-        generator: CPU generator.
 
     Returns:
         Matrices float32 [n, C, C] and weights of the band means float32 [n, C], as `recolor` takes them.
@@ -162,11 +159,6 @@ WEAK_NATURAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0.125, has_tur
 def draw_affines(n: int, settings: AugmentSettings, generator: torch.Generator) -> Tensor:
     """Draw one affine map per chip: flip, quarter turns, a small rotation, and zoom and shift or a crop.
 
-    Args:
-        n: how many chips.
-        settings: bounds of the draws.
-        generator: CPU generator.
-
     Returns:
         float32 [n, 2, 3], as `torch.nn.functional.affine_grid` takes them.
 
@@ -242,7 +234,6 @@ def augment(images: Tensor, settings: AugmentSettings, generator: torch.Generato
     Args:
         images: float [B, C, H, W], any device, 0..1 or 0..255. Brightness is a factor, so 0 must be black: standardise
             afterwards. Always computed in float32 or float64, also under autocast.
-        settings: bounds of the draws.
         generator: CPU generator, so that every device sees the same views.
 
     Returns:

@@ -31,8 +31,6 @@ class Backbone(nn.Sequential):
     """Layers applied one after the other, under the names that weights files use (`conv1.weight`, `layer1.0...`).
 
     Attributes:
-        n_bands: bands of the chips.
-        out_dim: length of the vectors that come out.
         weights_note: what was taken from a weights file, in words; empty where all weights were drawn.
     """
 

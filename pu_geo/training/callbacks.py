@@ -51,7 +51,8 @@ class Evaluator:
         The model is in evaluation mode meanwhile. What follows is the same to the bit whether there was a look or not, as
         long as the look itself draws no random number from what torch shares.
         """
-        if self._look is None or self._model is None or not self._is_due(epoch):
+        is_due = epoch % self._every == 0 and self._taken <= MOST_TIME * (time.monotonic() - self._began)
+        if self._look is None or self._model is None or not (is_due or epoch == self._n_epochs):  # the last one always is
             return {}
         began, found = time.monotonic(), {}
         with suppress(TrainingError):  # such as embeddings that cannot be clustered yet: no reason to end a training
@@ -61,15 +62,10 @@ class Evaluator:
         self._taken += time.monotonic() - began
         return found
 
-    def _is_due(self, epoch: int) -> bool:
-        if epoch == self._n_epochs:  # what comes of a stage is always seen
-            return True
-        return epoch % self._every == 0 and self._taken <= MOST_TIME * (time.monotonic() - self._began)
-
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Put a network and all its parts into evaluation mode for a while; each part returns to the mode it was in."""
+    """Hold a network and all its parts in evaluation mode for a while; each part returns to the mode it was in."""
     modes = [(part, part.training) for part in network.modules()]
     network.eval()
     try:

@@ -40,7 +40,6 @@ def ties(rows: Tensor, anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Te
     Args:
         rows: unit rows, float32 [B, d].
         anchors: unit rows, float32 [M, d].
-        reaches: of the anchors, see `reach`.
         n_neighbors: k.
 
     Returns:
@@ -67,7 +66,6 @@ def label_propagation(own: Tensor, graph: Tensor, alpha: float, is_cancelled: Ca
         own: scores that travel, float32 [M].
         graph: D^-1/2 W D^-1/2, see `links`.
         alpha: in [0, 1).
-        is_cancelled: asked at every step.
 
     Returns:
         f, float32 [M].
