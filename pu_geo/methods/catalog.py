@@ -24,11 +24,7 @@ GROUPS = {"pu": "Positive-unlabeled learning", "types": "Kinds of damage and age
 
 
 def card(method: str) -> MethodCard:
-    """Return a method by its short name.
-
-    Raises:
-        TrainingError: if there is no such method.
-    """
+    """Return a method by its short name. Raises TrainingError if there is no such method."""
     if method not in METHODS:
         raise TrainingError(
             f"There is no method {method!r}; there are {', '.join(METHODS)}.", "Choose one of these.", kind="settings"

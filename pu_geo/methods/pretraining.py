@@ -24,8 +24,7 @@ PairLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Loss of two views' projections, float [B, p] each, and is_positive, bool [B]."""
 VIEWS: tuple[Strength, ...] = ("strong", "strong")
 N_DATES, N_BANDS = 2, 3
-PRETRAINING_SPAN = (0.0, 0.5)
-"""Part of the progress bar that pretraining takes where there is one."""
+PRETRAINING_SPAN = (0.0, 0.5)  # part of the progress bar that pretraining takes where there is one
 _LR, _WEIGHT_DECAY, _TEMPERATURE, _HIDDEN, _DIM = 1e-3, 1e-4, 0.5, 512, 128
 
 

@@ -13,8 +13,7 @@ from typing import Any
 from pu_geo.errors import TrainingError
 
 NO_LIMIT = 10**7
-PRETRAINING_BATCH = 256
-"""Chips a step of self-supervised training, each in two views."""
+PRETRAINING_BATCH = 256  # chips a step of self-supervised training, each in two views
 STANDARD: Mapping[str, object] = {"backbone": "resnet18", "precision": "bf16", "pretrain_epochs": 100}
 """What presets `standard` share: a network trained from the chips, after self-supervised training on all of them."""
 

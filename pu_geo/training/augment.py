@@ -15,8 +15,7 @@ from torch import Tensor
 
 from pu_geo.errors import ShapeError
 
-LUMA = (0.299, 0.587, 0.114)
-"""Shares of red, green and blue in brightness (ITU-R BT.601)."""
+LUMA = (0.299, 0.587, 0.114)  # shares of red, green and blue in brightness (ITU-R BT.601)
 
 
 @dataclass(frozen=True)
@@ -146,10 +145,8 @@ class AugmentSettings:
         return self.rotation_deg == 0 and self.zoom == (1, 1) and self.crop_area is None
 
 
-AERIAL = AugmentSettings()
-"""What suits chips seen from above."""
-WEAK_AERIAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0)
-"""The eight ways to lay down a chip seen from above."""
+AERIAL = AugmentSettings()  # what suits chips seen from above
+WEAK_AERIAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0)  # the eight ways to lay down a chip seen from above
 NATURAL = AugmentSettings(rotation_deg=0, has_turns=False, crop_area=(0.08, 1), color=ColorSettings())
 """What suits photographs; with `blur=0.5` it is PUCL's list for CIFAR."""
 WEAK_NATURAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0.125, has_turns=False)

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.project import model_files
 
-MAX_BYTES = 2**30
-"""Larger files are not read: ResNet-18 needs 45 MB, and 135 MB with the state of its optimizer."""
+MAX_BYTES = 2**30  # larger files are not read: ResNet-18 needs 45 MB, and 135 MB with the state of its optimizer
 
 SUFFIXES = (".safetensors", ".pt", ".pth", ".zip")
 UNREADABLE = (

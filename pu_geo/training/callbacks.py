@@ -22,13 +22,10 @@ from pu_geo.training.network import TrainedModel
 
 Look = Callable[[TrainedModel, Mapping[str, object]], Mapping[str, object]]
 """Gets a model as it is now, and the report of the epoch; returns what belongs into that report besides."""
-MOST_LOOKS = 12
-"""Looks at one stage of a training."""
-MOST_TIME = 0.05
-"""Share of the time of a stage that looks may have taken before there is another."""
+MOST_LOOKS = 12  # looks at one stage of a training
+MOST_TIME = 0.05  # share of the time of a stage that looks may have taken before there is another
 
-MOST_ROWS = 4000
-"""Unlabeled chips that a look is at."""
+MOST_ROWS = 4000  # unlabeled chips that a look is at
 
 
 class Evaluator:

@@ -23,8 +23,7 @@ _AUGMENTATIONS = {
     ("natural", "weak"): augment.WEAK_NATURAL,
     ("natural", "strong"): augment.NATURAL,
 }
-RESIDENT_SHARE = 0.25
-"""Chips are kept on a GPU as a whole where they take less than this share of its free memory."""
+RESIDENT_SHARE = 0.25  # chips are kept on a GPU as a whole where they take less than this share of its free memory
 
 
 @dataclass(frozen=True)

@@ -94,11 +94,7 @@ class Epoch:
         return self._training.run.generator(stream, self.number)
 
     def add(self, values: Mapping[str, float]) -> None:
-        """Collect what one batch reports, "loss" among it.
-
-        Raises:
-            JobCancelled: if the user cancelled.
-        """
+        """Collect what one batch reports, "loss" among it. Raises JobCancelled if the user cancelled."""
         self._values.append(values)
         if self._training.run.is_cancelled():
             raise JobCancelled
@@ -195,11 +191,7 @@ class Training:
             raise JobPaused
 
     def stop(self, number: int, where: str) -> None:
-        """Go back to the last good epoch and say so.
-
-        Raises:
-            TrainingError: if there is none.
-        """
+        """Go back to the last good epoch and say so. Raises TrainingError if there is none."""
         if self._good is None:
             raise TrainingError(
                 f"Training stopped at {where}.",

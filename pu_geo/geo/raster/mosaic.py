@@ -29,13 +29,11 @@ from pu_geo.geo.raster.placement import ALIGNED_PX, border_in
 from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
 from pu_geo.records import Grid, Scene
 
-Box = tuple[int, int, int, int]
-"""First column and row, and one past the last column and row, in grid pixels."""
+Box = tuple[int, int, int, int]  # first column and row, and one past the last column and row, in grid pixels
 Shown = int | NDArray[np.uint8 | np.uint32]
 Report = Callable[[Mapping[str, object]], None]
 """1 + the number of the scene that each pixel shows, 0 without data; a single number where it is the same everywhere."""
-FILLS = "fill"
-"""Folder beside the quicklooks that keeps what is known of scenes' fill."""
+FILLS = "fill"  # folder beside the quicklooks that keeps what is known of scenes' fill
 WARP_MEMORY_MB = 64
 DEFAULT_ROWS, MAX_ROWS = 256, 2048
 PIECE_COLUMNS = 2048

@@ -253,8 +253,7 @@ def _hard_negatives(
 
 VIEWS: tuple[Strength, ...] = ("strong", "strong")
 CANDIDATES = range(2, 13)
-FEWEST_PAIRS = 0.001
-"""Where fewer pairs are taken for one category, the pairs teach next to nothing."""
+FEWEST_PAIRS = 0.001  # where fewer pairs are taken for one category, the pairs teach next to nothing
 
 
 def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:

@@ -29,11 +29,9 @@ from pu_geo.training.loop import Training
 from pu_geo.training.network import IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
 
-FLOOR = 0.01
-"""Added to every direction's variance before whitening, in mean variances."""
+FLOOR = 0.01  # added to every direction's variance before whitening, in mean variances
 
-_NO_SPREAD = 1e-9
-"""Largest variance below which all chips are taken for the same."""
+_NO_SPREAD = 1e-9  # largest variance below which all chips are taken for the same
 _OF_ANCHORS = ("anchors", "reach", "degree", "values")
 
 
@@ -198,12 +196,9 @@ def plain_and_roots(network: PropagationNetwork, views: NDArray[Any]) -> tuple[T
     return features[0], total / len(features)
 
 
-MOST_FOR_SHARE = 3000
-"""Clicks, and unlabeled chips, that the share and held-out clicks are judged by."""
-MIN_FOR_SHARE = 4
-"""Fewer clicks cannot be held out in turn."""
-SHARE_L2 = 1.0
-"""Penalty of the fits that the share is estimated from; hardly matters, as their margins are calibrated."""
+MOST_FOR_SHARE = 3000  # clicks, and unlabeled chips, that the share and held-out clicks are judged by
+MIN_FOR_SHARE = 4  # fewer clicks cannot be held out in turn
+SHARE_L2 = 1.0  # penalty of the fits that the share is estimated from; hardly matters, as their margins are calibrated
 
 
 @dataclass(frozen=True)
