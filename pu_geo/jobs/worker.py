@@ -66,7 +66,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
     began = time.monotonic()
     try:
-        events.append(folder, "started", processes.identity())
+        events.append(folder, "started", processes.identity(folder))
         (folder / _ROOM).write_bytes(bytes(1 << 14))
         result = _do(Job(open_project(folder.parent.parent), folder, echo), spec["task"], spec["args"])
     except (JobCancelled, KeyboardInterrupt) as stopped:

@@ -44,7 +44,7 @@ class Model:
     """A model as it was read: checked by itself, not yet against the method that it says it is of.
 
     Attributes:
-        card: what `tasks.model_card` wrote.
+        card: what `tasks.train.model_card` wrote.
         tensors: name -> array, read-only.
         name: of the file it came from, for messages.
         card_bytes, weights: both parts as they came.

@@ -36,7 +36,7 @@ class Checkpoints:
         """Write the state after an epoch where it is due.
 
         Args:
-            state: made of tensors, numbers, texts, lists and dicts alone; see `training.snapshot`.
+            state: made of tensors, numbers, texts, lists and dicts alone; see `training.loop.snapshot`.
 
         Raises:
             OSError: if the folder cannot be written; what was there before is still good.

@@ -91,7 +91,7 @@ def quick_backbone(trunk: nn.Module) -> Iterator[None]:
     Only where its training ran in bfloat16, too, and not where `torch.compile` works on it.
 
     Args:
-        trunk: a `network.Trunk` in evaluation mode.
+        trunk: a `network.FeatureExtractor` in evaluation mode.
     """
     held = trunk.backbone
     is_wanted = getattr(trunk, "is_bf16", False) and not trunk.training
