@@ -39,7 +39,7 @@ Analyst = Annotated[str | None, typer.Option("--analyst", help="who does this (a
 def repeated(metavar: str, help: str, *flags: str, default: Sequence[str] = ()) -> Any:
     """Return an option that may be given several times; with dots in `metavar` it also takes all words up to the next option."""
     return typer.Option(
-        *flags, metavar=metavar, help=help, default_factory=lambda: list(default), show_default=" ".join(default)
+        *flags, metavar=metavar, help=help, default_factory=lambda: list(default), show_default=" ".join(default) or False
     )
 
 

@@ -213,7 +213,7 @@ export class MapPane {
     if (i < 0) return;
     this.#fillTooltip();
     const [wide, high] = [this.tooltip.offsetWidth, this.tooltip.offsetHeight];
-    this.tooltip.style.left = `${left + 16 + wide > box.width ? left - wide - 12 : left + 16}px`;
+    this.tooltip.style.left = `${left + 16 + wide > box.width ? Math.max(0, left - wide - 12) : left + 16}px`;
     this.tooltip.style.top = `${top + 16 + high > box.height ? top - high - 12 : top + 16}px`;
   }
 
