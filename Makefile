@@ -10,14 +10,17 @@ app: setup
 	$(BIN)/python -m pu_geo.ui.build
 	$(BIN)/pu-geo app --sample
 
+# One process a core and one thread each; a file of tests stays in one process, so that what it builds is built once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(or $(WORKERS),2) --dist loadfile
+
 test: setup
 	$(BIN)/python -m pu_geo.ui.build
-	$(BIN)/python -m pytest -m "not long" $(PYTEST_ARGS)
+	$(PYTEST) -m "not long" $(PYTEST_ARGS)
 
 # Every test, those marked `long` too: it contains `make test`. A `-m` in PYTEST_ARGS replaces the choice of either.
 test-all: setup
 	$(BIN)/python -m pu_geo.ui.build
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 demo: setup
 	rm -rf build/demo

@@ -12,10 +12,8 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import pu_geo.ui
 from pu_geo.ui import frame
-from pu_geo.ui.clicks import store_clicks
-from pu_geo.ui.news import news
+from pu_geo.ui.components.scatter import dots
 from pu_geo.ui.routes import routes
-from pu_geo.ui.scatter import dots
 
 LOOPBACK = "127.0.0.1"
 HOSTS = [LOOPBACK, "localhost"]
@@ -41,7 +39,9 @@ CONFIG = {
 # `server.allowedHosts` guards Streamlit's websocket alone; the middleware guards our routes too.
 app = st.App(
     Path(pu_geo.ui.__file__).with_name("shell.py"),
-    routes=routes(frame.resolve, frame.scores, news, store_clicks, frame.story, frame.shifts, dots),
+    routes=routes(
+        frame.resolve, frame.scores, frame.others_here, frame.store_operations, frame.building_history, frame.shifts, dots
+    ),
     middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)],
 )
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from benchmarks.scenes import decode, made_up_patch, write_scene
 from benchmarks.timing import best_of
-from pu_geo.geo import alignment, raster
+from pu_geo.geo.alignment import measure
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
 
 SIDE_PX = 8192
 N_BUILDINGS = 20_000
@@ -24,13 +26,13 @@ def bench_alignment(folder: Path) -> dict[str, float]:
     before = write_scene(folder / "pre.tif", "pre", patch, SIDE_PX)
     paler = patch // 2 + rng.integers(20, 30, patch.shape, dtype=np.uint8)
     post = write_scene(folder / "post.tif", "post", paler, SIDE_PX, SHIFT_PX)
-    grid = raster.project_grid([post])
+    grid = project_grid([post])
     windows = np.concatenate([rng.uniform(0, SIDE_PX - 30, (N_BUILDINGS, 2)), np.full((N_BUILDINGS, 2), 24.0)], axis=1)
-    found: list[alignment.Shifts] = []
+    found: list[measure.Shifts] = []
 
     def align() -> None:
-        with raster.Mosaic([before], grid) as first, raster.Mosaic([post], grid) as second:
-            found.append(alignment.estimate_shifts(first, second, windows))
+        with Mosaic([before], grid) as first, Mosaic([post], grid) as second:
+            found.append(measure.estimate_shifts(first, second, windows))
 
     floor = best_of(3, lambda: decode((before, post)))
     ours = best_of(2, align)

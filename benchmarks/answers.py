@@ -13,7 +13,7 @@ from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable
-from pu_geo.services import labeling
+from pu_geo.services.annotate import ranking
 
 N, N_FEATURES, N_ANSWERS = 100_000, 512, 30
 
@@ -27,12 +27,12 @@ def bench_answer(folder: Path) -> dict[str, float]:
     """
     layout = made_up_project(folder)
     answer(layout, 0)
-    first = timed(lambda: labeling.rank_now(layout))
+    first = timed(lambda: ranking.rank_now(layout))
     times = []
     for number in range(1, N_ANSWERS):
         answer(layout, number)
-        times.append(timed(lambda: labeling.rank_now(layout)))
-    values = labeling.plain_features(layout, "set")
+        times.append(timed(lambda: ranking.rank_now(layout)))
+    values = ranking.plain_features(layout, "set")
     vector = np.ones(N_FEATURES, np.float32)
     product = float(np.median([timed(lambda: values @ vector) for _ in range(5)]))
     return {"ours_s": float(np.median(times)), "product_s": product, "first_s": first, "slowest_s": max(times)}

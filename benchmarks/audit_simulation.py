@@ -1,6 +1,6 @@
 """How often the intervals of an audit hold the truth, and how wide they are beside those of uniform random checks.
 
-20,000 buildings with normal scores; audits are drawn, answered rightly and estimated by `pu_geo.analysis.audit` itself.
+20,000 buildings with normal scores; audits are drawn, answered rightly and estimated by `pu_geo.analysis.audit.design` itself.
 "hidden" is a score of AUC 0.93 that knows nothing of half of the damage: the case in which a model-based interval fails.
 `python -m benchmarks.audit_simulation [repetitions]` prints a table in about three minutes on one core.
 """
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis import audit
-from pu_geo.analysis.progress import exact_bounds
+from pu_geo.analysis.audit import design as audit
+from pu_geo.analysis.audit import progress
 
 N = 20_000
 SHARES = (0.001, 0.0057, 0.01, 0.05, 0.40)
@@ -57,6 +57,24 @@ def made_up(share: float, quality: str, rng: np.random.Generator) -> tuple[NDArr
     scores[: n_damaged // 2] += first
     scores[n_damaged // 2 : n_damaged] += second
     return scores, (np.arange(N) < n_damaged).astype(np.int8)
+
+
+def exact_bounds(size: int, n_checked: int, n_damaged: int, risk: float) -> tuple[int, int]:
+    """Bound the damaged buildings of a population after a simple random sample without replacement.
+
+    Returns:
+        The lowest number under which at least so many would be found with a chance above `risk`, and the highest under
+        which at most so many would. Never of no width before all were checked.
+    """
+    most = size - (n_checked - n_damaged)
+    low = progress._first(
+        n_damaged, most, lambda damaged: 1 - progress.at_most(n_damaged - 1, size, damaged, n_checked) > risk
+    )
+    above = progress._first(
+        n_damaged, most + 1, lambda damaged: progress.at_most(n_damaged, size, damaged, n_checked) <= risk
+    )
+    is_point = low == above - 1
+    return max(low - is_point, n_damaged), min(above - 1 + is_point, most)
 
 
 @functools.cache

@@ -11,9 +11,19 @@ import torch
 from torch import Tensor, nn
 from torchvision.models import resnet18
 
-from pu_geo.engine.augment import AERIAL, NATURAL, WEAK_AERIAL, WEAK_NATURAL, AugmentSettings, augment, draw_affines, warp
-from pu_geo.engine.color import draw_colors, recolor
-from pu_geo.engine.optim import new_optimizer
+from pu_geo.training.augment import (
+    AERIAL,
+    NATURAL,
+    WEAK_AERIAL,
+    WEAK_NATURAL,
+    AugmentSettings,
+    augment,
+    draw_affines,
+    draw_colors,
+    recolor,
+    warp,
+)
+from pu_geo.training.optim import new_optimizer
 
 BATCH, BANDS, SIZE_PX = 64, 6, 64
 N_ROUNDS = 5

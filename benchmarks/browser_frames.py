@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tests.browser.make_project import make_project
+from tests.browser.real_app import AppServer, add_hooks, add_island_run, made_up_project
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -23,8 +17,7 @@ if TYPE_CHECKING:
 SIDE_PX = 4096
 CLICKS = 12
 NEAR_PX = 1.0  # grid pixels per screen pixel, where outlines are drawn
-START_SECONDS = 60
-HARNESS = Path(__file__).parents[1] / "tests" / "browser" / "harness_app.py"
+START_SECONDS = 120
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PAN = "(shown) => window.__pugeo.measurePan(60, 6, shown)"
 ZOOM = "() => window.__pugeo.measureZoom(60, 6)"
@@ -53,21 +46,21 @@ def _bench(folder: Path, n: int) -> dict[str, float]:
     from playwright.sync_api import sync_playwright
 
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    app, address = _start(make_project(folder / "project", n=n, side=SIDE_PX))
-    try:
-        with sync_playwright() as driver:
-            browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-            page = browser.new_page(viewport={"width": 1400, "height": 900})
-            page.goto(f"{address}/?panes=map&color=scores")
-            page.wait_for_function(READY, timeout=START_SECONDS * 1000)
-            found = {"load_s": page.evaluate("window.__pugeo.loadTime()")["ready"], **_moving(page)}
-            page.goto(f"{address}/?panes=map&color=labels")
-            page.wait_for_function(READY, timeout=START_SECONDS * 1000)
-            found |= _clicking(page)
-            browser.close()
-    finally:
-        os.killpg(app.pid, signal.SIGTERM)
-        app.wait()
+    pictures = make_project(folder / "pictures", n=n, side=SIDE_PX)
+    ids = [f"b{i:06d}" for i in range(n)]
+    layout = made_up_project(folder / "town.pugeo", ids, pictures=pictures)
+    add_island_run(layout, ids)
+    with AppServer(folder / "home", project=layout) as app, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        add_hooks(page)
+        page.goto(f"{app.address}/damage_map")
+        page.wait_for_function(READY, timeout=START_SECONDS * 1000)
+        found = {"load_s": page.evaluate("window.__pugeo.loadTime()")["ready"], **_moving(page)}
+        page.goto(f"{app.address}/annotate")
+        page.wait_for_function(READY, timeout=START_SECONDS * 1000)
+        found |= _clicking(page)
+        browser.close()
     names = ("ours_s", "without_footprints_s", *sorted(found))
     return {name: found[name] / 1000 for name in dict.fromkeys(names)}
 
@@ -86,7 +79,9 @@ def _moving(page: Page) -> dict[str, float]:
 
 
 def _clicking(page: Page) -> dict[str, float]:
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(1500)  # until the map rests at the queue's building
+    page.get_by_title("Show everything").click()
+    page.wait_for_timeout(1000)
     times = _clicks(page)
     _go_near(page)
     times += _clicks(page)
@@ -110,23 +105,3 @@ def _clicks(page: Page) -> list[float]:
 def _go_near(page: Page) -> None:
     page.evaluate("([center, near]) => window.__pugeo.setView([center, center], near)", [SIDE_PX / 2, NEAR_PX])
     page.wait_for_timeout(1000)
-
-
-def _start(project: Path) -> tuple[subprocess.Popen[bytes], str]:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    command = [sys.executable, str(HARNESS), str(project), str(port)]
-    known = {**os.environ, "PYTHONPATH": str(HARNESS.parents[2])}
-    silent = subprocess.DEVNULL
-    app = subprocess.Popen(command, env=known, stdout=silent, stderr=silent, start_new_session=True)
-    address = f"http://127.0.0.1:{port}"
-    for _ in range(START_SECONDS * 5):
-        try:
-            urllib.request.urlopen(f"{address}/_stcore/health", timeout=2).close()
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return app, address
-    os.killpg(app.pid, signal.SIGKILL)
-    raise RuntimeError(f"{' '.join(command)} did not answer within {START_SECONDS} s.")

@@ -15,14 +15,17 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.metrics import normalized_mutual_info_score
 
-from pu_geo.analysis import partitions
+from pu_geo.analysis import clustering_metrics
 from pu_geo.datasets import binary_files
-from pu_geo.engine import augment, features
-from pu_geo.engine.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData
-from pu_geo.engine.run import Run
-from pu_geo.methods import catalog, kinds
+from pu_geo.features import rcf
+from pu_geo.methods import catalog
+from pu_geo.methods.ncl import consensus_clusters
 from pu_geo.project import contents, store
+from pu_geo.training import augment
+from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData
+from pu_geo.training.run import Run
 
 KEPT = Path(__file__).resolve().parent / "outcomes" / "discovery.jsonl"
 N_DRAWS, N_SEEDS = 3, 3
@@ -51,7 +54,7 @@ class Found:
     """One way of grouping in one draw of clicks; figures are of the unlabeled.
 
     Attributes:
-        accuracy: see `partitions.clustering_accuracy`.
+        accuracy: share in the right group, once groups are matched with classes one to one (Han et al. 2019, and NCL).
         nmi: normalized mutual information with the classes.
         hidden_f1: mean over the hidden classes of the F1 of the group matched with each.
         agreement: adjusted Rand between trainings, or seedings; None where there is one sorting.
@@ -96,9 +99,9 @@ def read_fmnist(folder: Path) -> tuple[NDArray[np.float16], NDArray[np.int64]]:
     data = binary_files.read_fmnist(folder)
     rows = np.sort(np.random.default_rng(0).choice(np.flatnonzero(~data.is_test), N_FMNIST, replace=False))
     chips = np.ascontiguousarray(data.chips[rows])
-    bank = features.fit_rcf(chips, 256, torch.Generator().manual_seed(0))
+    bank = rcf.RcfBank.fit(chips, torch.Generator().manual_seed(0))
     device = torch.device("cpu")
-    views = features.extract_views(chips, bank, 17, seed=0, device=device, augmentation=augment.NATURAL)
+    views = bank.transform(chips, 17, seed=0, device=device, augmentation=augment.NATURAL)
     return views, data.classes[rows]
 
 
@@ -116,13 +119,18 @@ def groupings(setting: Setting, data: PUData, draw: int) -> Iterator[tuple[str, 
     """Group all chips in every way; a way that hangs on a seed comes three times."""
     k, seeds = setting.n_classes, [N_SEEDS * draw + i for i in range(N_SEEDS)]
     assert isinstance(data.inputs, FeatureViews)
-    seen = kinds.as_seen(data.inputs)
-    yield "k-means", [kinds.sort(seen, k, torch.Generator().manual_seed(seed)) for seed in seeds]
+    seen = consensus_clusters.principal_axes(data.inputs)
+    yield "k-means", [consensus_clusters.sort_into_groups(seen, k, torch.Generator().manual_seed(seed)) for seed in seeds]
     settings = catalog.settings_for("ncl", "quick", {"n_new": k})
-    found = kinds.find(data, settings, [Run(torch.device("cpu"), seed) for seed in seeds])
+    found = consensus_clusters.find_consensus(data, settings, [Run(torch.device("cpu"), seed) for seed in seeds])
     for way, sortings in found.alone.items():
         yield f"ncl, {way}", list(sortings)
     yield "ncl, three", [found.groups]
+
+
+def _accuracy(groups: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
+    n = int(max(groups.max(), truth.max())) + 1
+    return float((clustering_metrics.matching(truth, groups, n)[groups] == truth).mean())
 
 
 def judged(
@@ -132,18 +140,18 @@ def judged(
     is_open = data.classes == UNKNOWN
     own, right = [each[is_open] for each in groups], truth[is_open]
     f1 = [_hidden_f1(each, right, sorted(set(range(setting.n_classes)) - set(setting.clicks))) for each in own]
-    pairs = [partitions.adjusted_rand(one, other) for i, one in enumerate(own) for other in own[:i]]
+    pairs = [clustering_metrics.adjusted_rand(one, other) for i, one in enumerate(own) for other in own[:i]]
     return Found(
         setting.name, reading, draw, int(is_open.sum()),
-        round(float(np.mean([partitions.clustering_accuracy(each, right) for each in own])), 4),
-        round(float(np.mean([partitions.normalized_mutual_information(each, right) for each in own])), 4),
+        round(float(np.mean([_accuracy(each, right) for each in own])), 4),
+        round(float(np.mean([normalized_mutual_info_score(right, each) for each in own])), 4),
         round(float(np.mean(f1)), 4), round(float(np.mean(pairs)), 4) if pairs else None,
     )  # fmt: skip
 
 
 def _hidden_f1(groups: NDArray[np.int64], truth: NDArray[np.int64], hidden: Sequence[int]) -> float:
     n = int(max(groups.max(), truth.max())) + 1
-    called = partitions.matching(truth, groups, n)[groups]
+    called = clustering_metrics.matching(truth, groups, n)[groups]
     found = [2 * ((called == one) & (truth == one)).sum() / ((called == one).sum() + (truth == one).sum()) for one in hidden]
     return float(np.mean(found))
 

@@ -14,7 +14,7 @@ import geopandas
 import numpy as np
 import shapely
 
-from pu_geo.geo.exporters import EXPORTERS
+from pu_geo.geo.export.exporters import EXPORTERS
 from pu_geo.records import DamageMap
 
 N_BUILDINGS = 150_000

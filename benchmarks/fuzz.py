@@ -24,9 +24,11 @@ from rasterio.errors import NotGeoreferencedWarning
 from rasterio.transform import Affine
 
 from pu_geo.errors import PuGeoError
-from pu_geo.geo import in_child
-from pu_geo.geo.footprints import describe_footprints
-from pu_geo.geo.raster import Mosaic, describe, project_grid
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
+from pu_geo.geo.readers import in_child
+from pu_geo.geo.vector.footprints import describe_footprints
 
 SIDE_PX = 48
 IN_PROCESS = (".tif", ".png", ".jpg", ".geojson", ".json", ".gpkg")

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import shapely
 
-from pu_geo.geo import footprints, in_child
-from pu_geo.geo.crs import load_crs
+from pu_geo.geo.readers import in_child
+from pu_geo.geo.vector import footprints
+from pu_geo.geo.vector.crs import load_crs
 from pu_geo.records import Grid
 
 SHARED = Path(os.environ.get("PU_GEO_SHARED", Path(__file__).resolve().parents[2] / "shared"))

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from benchmarks.scenes import Compression, decode, made_up_patch, write_scene
 from benchmarks.timing import best_times
-from pu_geo.geo import chips, raster
+from pu_geo.geo import chips
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
 from pu_geo.records import Scene
 
 N_CHIPS, SIZE_PX = 20_000, 64
@@ -54,10 +56,10 @@ def write_pair(folder: Path, side_px: int, compression: Compression) -> list[Sce
 
 def cut(scenes: list[Scene], windows: NDArray[np.float64], out: NDArray[np.uint8]) -> None:
     """Cut chips as the chip job does."""
-    grid = raster.project_grid(scenes[1:])
+    grid = project_grid(scenes[1:])
     with (
-        raster.Mosaic(scenes[:1], grid, decode_threads=1) as pre,
-        raster.Mosaic(scenes[1:], grid, decode_threads=1) as post,
+        Mosaic(scenes[:1], grid, decode_threads=1) as pre,
+        Mosaic(scenes[1:], grid, decode_threads=1) as post,
     ):
         chips.cut_chips(pre, post, windows, SIZE_PX, out)
 

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.queue_simulation import Event, harvey, joplin, kept, thinned
-from pu_geo.analysis import balance, estimates, inspecting, outliers, ranker
-from pu_geo.analysis.cluster_labels import usual_k
+from pu_geo.analysis import estimates, inspecting, outliers, ranker
 from pu_geo.analysis.metrics import average_precision
-from pu_geo.analysis.pupl import over_cluster, pupl
+from pu_geo.analysis.pupl import over_cluster, pupl, usual_k
 
 N_SEEDS, N_WRONG, N_FIRST = 6, 3, 6
 ACCEPT_FROM = 0.5
@@ -75,7 +74,7 @@ def doubted(event: Event, n_clicks: int, seed: int) -> dict[str, float]:
         for n, mask in ((n_clicks - n_wrong, truth), (n_wrong, ~truth)):
             is_positive[rng.choice(np.flatnonzero(mask), n, replace=False)] = True
         share = estimates.elkan_noto_share(prepared, is_positive, n_folds=3)
-        rows, places = outliers.places_held_out(prepared, is_positive, l2=balance.l2_for_share(share))
+        rows, places = outliers.places_held_out(prepared, is_positive, l2=estimates.l2_for_share(share))
         is_asked = places < outliers.doubtful_below(share)
         if n_wrong:
             found["wrong_found"] = float((~truth[rows[np.argsort(places, kind="stable")[:N_FIRST]]]).sum())

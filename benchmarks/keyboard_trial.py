@@ -23,8 +23,8 @@ from pu_geo import cli
 from pu_geo.analysis import metrics
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout, find_project
-from pu_geo.services import labeling
-from tests.browser.real_app import AppServer
+from pu_geo.services.annotate import labeling, ranking
+from tests.browser.real_app import AppServer, add_hooks
 
 SHARED = Path(os.environ.get("PU_GEO_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 N_ANSWERS, N_UNDONE = 100, 10
@@ -57,11 +57,11 @@ def truth_of(layout: Layout) -> dict[str, str]:
 
 def auc_now(layout: Layout, truth: dict[str, str]) -> float | None:
     """AUC of the instant ranker on the buildings that nobody has answered and whose grade is known."""
-    scores = labeling.scores_now(layout)
+    scores = ranking.scores_now(layout)
     if scores is None:
         return None
     answered = labeling.current_labels(layout)
-    order = list(labeling.positions(layout))
+    order = list(ranking.positions(layout))
     is_used = np.array([building not in answered and truth[building] != "un-classified" for building in order])
     damaged = np.array([KEYS.get(truth[building]) == "1" for building in order])
     return round(float(metrics.auc(scores[is_used], damaged[is_used])), 3)
@@ -78,6 +78,7 @@ def trial(folder: Path) -> dict[str, Any]:
     with AppServer(folder / "home", project=layout, analyst="stranger") as app, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1440, "height": 950})
+        add_hooks(page)
         page.goto(f"{app.address}/annotate")
         page.wait_for_function("window.__pugeo && window.__pugeo.ready", timeout=60_000)
         seconds, curve = _label(page, layout, truth, pace, folder)

@@ -23,11 +23,11 @@ from benchmarks.prevalence_sets import CLICKS, SETS, Event, EventSet, Source
 from benchmarks.prevalence_table import KEPT, RANKER, Outcome, keep, read_kept, section
 from benchmarks.prevalence_variants import OF, VARIANTS, Variant, varied
 from pu_geo.analysis import estimates, metrics, ranker
-from pu_geo.engine import features
-from pu_geo.engine.data import FeatureViews, PUData
-from pu_geo.engine.run import Run
 from pu_geo.errors import PuGeoError
+from pu_geo.features import rcf
 from pu_geo.methods import catalog
+from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.training.run import Run
 
 METHODS = (RANKER, "propagation", "ncpu", "pucl", "ncl")
 PRESET = "quick"
@@ -42,15 +42,15 @@ def made_with(method: str) -> str:
     """
     variant = VARIANTS.get(method, Variant())
     settings = {} if method == RANKER else asdict(catalog.settings_for(_name(method), PRESET, variant.settings))
-    text = json.dumps([settings, asdict(features.RcfSettings())], sort_keys=True)
+    text = json.dumps([settings, asdict(rcf.RcfSettings())], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def views_of(chips: NDArray[np.uint8], one: EventSet, seed: int) -> NDArray[np.float16]:
     """Make features as a project does, float16 [V, N, D]."""
-    settings = features.RcfSettings()
-    bank = features.fit_rcf(chips, settings.n_filters, torch.Generator().manual_seed(seed))
-    return features.extract_views(chips, bank, settings.n_views, seed=seed, device=_CPU, augmentation=one.augmentation)
+    settings = rcf.RcfSettings()
+    bank = rcf.RcfBank.fit(chips, torch.Generator().manual_seed(seed))
+    return bank.transform(chips, settings.n_views, seed=seed, device=_CPU, augmentation=one.augmentation)
 
 
 def scored(

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from pu_geo.datasets import binary_files, chip_files
 from pu_geo.datasets.classified import ClassifiedChips
-from pu_geo.engine import augment
 from pu_geo.errors import DatasetError
 from pu_geo.project import contents, store
-from pu_geo.services import projects
-from pu_geo.tasks.chip import load_chip_set
+from pu_geo.project.chip_sets import chip_facts
+from pu_geo.services.project import projects
+from pu_geo.tasks.imagery.prepare import prepare
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.prepare import prepare
+from pu_geo.training import augment
 
 CHOSEN, REPORTED = "chosen on", "reported on"
 CLICKS = (10, 30)
@@ -223,7 +223,7 @@ def _cut(arguments: dict[str, object]) -> tuple[NDArray[np.uint8], NDArray[np.st
         with store.connect(layout) as db:
             chip_set, table = contents.latest_chip_set(db), contents.footprints(db)
         assert chip_set is not None
-        buildings = load_chip_set(layout, chip_set).building_ids
+        buildings = chip_facts(layout, chip_set)["building_ids"]
         damage, uids = table.values("damage"), table.values("uid")
         chips = np.load(layout.chips(chip_set), allow_pickle=False)
     return chips, np.array([str(damage[one]) for one in buildings]), [str(uids[one]) for one in buildings]

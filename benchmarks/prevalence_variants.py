@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from pu_geo.methods import propagation
+from pu_geo.methods.propagation import propagation
 
 OF = "propagation"
 

@@ -25,8 +25,12 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import estimates, ranker
 from pu_geo.analysis.queue import Mix, QueueState, next_queue
-from pu_geo.engine import features
-from pu_geo.geo import chips, footprints, raster
+from pu_geo.features import rcf
+from pu_geo.geo import chips
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
+from pu_geo.geo.vector import footprints
 
 SHARED = Path(os.environ.get("PU_GEO_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 SIZE_PX, N_FILTERS = 64, 256
@@ -61,15 +65,15 @@ def joplin() -> Event:
     """Both scenes, pre and post; major damage and destroyed count, un-classified buildings are dropped."""
     folders = [SHARED / "data" / "joplin_xbd" / f"joplin-tornado_0000000{i}" for i in (0, 1)]
     pre, post = (
-        [raster.describe(folder / f"{role}.tif", role, f"{role}-{i}") for i, folder in enumerate(folders)]
+        [describe(folder / f"{role}.tif", role, f"{role}-{i}") for i, folder in enumerate(folders)]
         for role in ("pre", "post")
     )
-    grid = raster.project_grid(post)
+    grid = project_grid(post)
     tables = [footprints.read_footprints(folder / "buildings.geojson", grid) for folder in folders]
     damage = np.array([row["damage"] for table in tables for row in table.attributes])
     windows = chips.chip_windows([wkb for table in tables for wkb in table.wkb], grid)[damage != "un-classified"]
     pictures = np.empty((len(windows), 6, SIZE_PX, SIZE_PX), np.uint8)
-    with raster.Mosaic(pre, grid) as before, raster.Mosaic(post, grid) as after:
+    with Mosaic(pre, grid) as before, Mosaic(post, grid) as after:
         chips.cut_chips(before, after, windows, SIZE_PX, pictures)
     xy_m = (windows[:, :2] + windows[:, 2:] / 2) * grid.gsd_m
     return Event(described(pictures), xy_m, np.isin(damage[damage != "un-classified"], ["major-damage", "destroyed"]))
@@ -97,13 +101,13 @@ def small(jpeg: bytes) -> NDArray[np.uint8]:
 
 def described(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Features of the chips as cut, float32 [N, 512]."""
-    bank = features.fit_rcf(pictures, N_FILTERS, torch.Generator().manual_seed(0))
-    return features.extract_views(pictures, bank, 1, seed=0, device=torch.device("cpu"))[0].astype(np.float32)
+    bank = rcf.RcfBank.fit(pictures, torch.Generator().manual_seed(0), rcf.RcfSettings(n_filters=N_FILTERS))
+    return bank.transform(pictures, 1, seed=0, device=torch.device("cpu"))[0].astype(np.float32)
 
 
 def kept(make: Callable[[], Event]) -> Event:
     """Make an event, or take it from the temporary folder of an earlier call."""
-    version = zlib.crc32(Path(features.__file__).read_bytes())
+    version = zlib.crc32(Path(rcf.__file__).read_bytes())
     path = Path(tempfile.gettempdir()) / "pu_geo_queue_simulation" / f"{make.__name__}-{version:08x}.npz"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)

@@ -28,7 +28,7 @@ from benchmarks.sessions import bench_sessions
 from benchmarks.timing import best_of
 from benchmarks.training import bench_bf16_step, bench_embedding, bench_ncpu_step
 from pu_geo.analysis import estimates, ranker
-from pu_geo.engine import features
+from pu_geo.features import rcf
 from pu_geo.project import contents, labels, store
 from pu_geo.records import FootprintTable
 
@@ -56,7 +56,7 @@ def bench_features(_: Path) -> dict[str, float]:
     """Features of 100 chips in 17 views, against a plain convolution at every position."""
     rng = np.random.default_rng(5)
     pictures = rng.integers(0, 255, (100, 6, 64, 64)).astype(np.uint8)
-    bank = features.fit_rcf(pictures, 256, torch.Generator().manual_seed(0))
+    bank = rcf.RcfBank.fit(pictures, torch.Generator().manual_seed(0))
     cpu = torch.device("cpu")
 
     def plain() -> None:
@@ -65,7 +65,7 @@ def bench_features(_: Path) -> dict[str, float]:
             for _ in range(17):
                 torch.conv2d(images, bank.filters).relu().mean((2, 3))
 
-    ours = best_of(2, lambda: features.extract_views(pictures, bank, 17, seed=0, device=cpu))
+    ours = best_of(2, lambda: bank.transform(pictures, 17, seed=0, device=cpu))
     return {"ours_s": ours, "plain_convolution_s": best_of(1, plain)}
 
 

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.browser.explore_parts import add_island_run
-from tests.browser.real_app import AppServer, made_up_project
+from tests.browser.real_app import AppServer, add_hooks, add_island_run, made_up_project
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -72,6 +71,7 @@ def _shown(folder: Path, n: int) -> Iterator[Page]:
     with AppServer(folder / "home", project=layout) as app, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1400, "height": 900})
+        add_hooks(page)
         page.goto(f"{app.address}/explore")
         page.wait_for_function(READY, timeout=120_000)
         page.wait_for_timeout(3000)

@@ -12,7 +12,7 @@ import rasterio
 from numpy.typing import NDArray
 from rasterio.windows import Window
 
-from pu_geo.geo import raster
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.records import Role, Scene
 
 PATCH_PX, BLOCK_PX, GSD_M = 4096, 256, 0.5
@@ -61,7 +61,7 @@ def write_scene(
             n = min(BLOCK_PX, side_px - row)
             strip = patch[(np.arange(row, row + n) - shift_px[1]) % len(patch)][:, columns]
             target.write(strip.transpose(2, 0, 1), window=Window(0, row, side_px, n))
-    return raster.describe(path, role, f"{role}-1")
+    return describe(path, role, f"{role}-1")
 
 
 def decode(scenes: Iterable[Scene]) -> None:

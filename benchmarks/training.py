@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pu_geo.engine.data import ChipImages, PUData
-from pu_geo.engine.inference import quick_backbone
-from pu_geo.engine.network import Trunk
-from pu_geo.engine.run import Run, best_device
-from pu_geo.engine.training import Pieces
 from pu_geo.methods import ncpu
 from pu_geo.methods.catalog import settings_for
+from pu_geo.training.data import ChipImages, PUData
+from pu_geo.training.inference import quick_backbone
+from pu_geo.training.loop import MicroBatcher
+from pu_geo.training.network import FeatureExtractor
+from pu_geo.training.run import Run, best_device
 
 BATCH, BANDS, SIDE_PX = 64, 6, 64
 STEPS = 2
@@ -73,7 +73,7 @@ def bench_ncpu_step(_: Path) -> dict[str, float]:
     device = best_device()
     learner, batch, settings = _learner("float32", device)
     other, _, _ = _learner("float32", device)
-    pieces, supervised = Pieces(Run(device)), _supervised(other, batch.views[0])
+    pieces, supervised = MicroBatcher(Run(device)), _supervised(other, batch.views[0])
 
     def floor() -> None:
         supervised()
@@ -90,7 +90,7 @@ def bench_bf16_step(_: Path) -> dict[str, float]:
     device = best_device()
     exact, batch, settings = _learner("float32", device)
     fast, _, fast_settings = _learner("bf16", device)
-    pieces = Pieces(Run(device))
+    pieces = MicroBatcher(Run(device))
     with torch.no_grad():
         apart = (exact.network.margin(batch.views[0]) - fast.network.margin(batch.views[0])).abs().max()
     assert apart < 0.25, f"bfloat16 moved a margin by {apart}"
@@ -124,8 +124,8 @@ def bench_embedding(_: Path) -> dict[str, float]:
 def _embedding_times(backbone: str, n_chips: int) -> tuple[float, float, float]:
     """Seconds in float32, seconds in the fused form, and the largest cosine distance of the two."""
     device, shape = best_device(), (BANDS, SIDE_PX, SIDE_PX)
-    trunk = Trunk(shape, backbone, 0, torch.Generator().manual_seed(0), precision="bf16").to(device).eval()
-    exact = Trunk(shape, backbone, 0, torch.Generator().manual_seed(0)).to(device).eval()
+    trunk = FeatureExtractor(shape, backbone, 0, torch.Generator().manual_seed(0), precision="bf16").to(device).eval()
+    exact = FeatureExtractor(shape, backbone, 0, torch.Generator().manual_seed(0)).to(device).eval()
     chips = torch.randint(0, 256, (n_chips, *shape), generator=torch.Generator().manual_seed(1)).float().to(device)
     with torch.inference_mode(), quick_backbone(trunk):
         drift = float((1 - torch.cosine_similarity(trunk(chips), exact(chips))).max())

@@ -5,10 +5,15 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import streamlit as st
 
-from pu_geo.services import auditing, imagery, labeling, projects, queueing, teamwork
-from pu_geo.ui import frame, job_card, queue_panel
-from pu_geo.ui.damage_view import Queue, QueueItem
-from pu_geo.ui.project_view import project_view
+from pu_geo.services.annotate import labeling, queueing, ranking
+from pu_geo.services.damage_map import auditing
+from pu_geo.services.imagery import preparation
+from pu_geo.services.project import projects
+from pu_geo.ui import frame
+from pu_geo.ui.annotate import queue_panel
+from pu_geo.ui.components import job_card
+from pu_geo.ui.components.damage_view import Queue, QueueItem
+from pu_geo.ui.components.project_view import project_view
 
 layout = frame.needs_project()
 frame.header(
@@ -16,13 +21,10 @@ frame.header(
     "Click the buildings that are damaged. Click again to clear. Right click or 2: not damaged. 3: not assessable. "
     "Ctrl+Z undoes. Nobody has to mark undamaged ones.",
 )
-with frame.telling_errors():
-    if "refused_labels" in st.session_state:
-        raise st.session_state.pop("refused_labels")
 
 summary = projects.summary(layout)
 if not summary.n_chips:
-    job_card.watch(layout, imagery.IMAGERY_TASKS)
+    job_card.watch(layout, preparation.IMAGERY_TASKS)
 if not (summary.n_post and summary.n_buildings):
     st.info("There is nothing to click yet: this project needs a post-event scene and footprints.")
     frame.link("imagery", "Add imagery")
@@ -30,11 +32,13 @@ if not (summary.n_post and summary.n_buildings):
 
 event = labeling.newest_event(layout)
 labels = labeling.current_labels(layout)
-ranking = labeling.rank_now(layout) if summary.n_chips else None
+ranked_now = ranking.rank_now(layout) if summary.n_chips else None
 
 facts, tools, others, onward = st.columns([9, 3, 2.6, 2.2], vertical_alignment="center")
-ranked = f"ranked in {ranking.seconds:.2f} s" if ranking else "not ranked yet" if summary.n_chips else "chips not cut yet"
-facts.markdown(  # one line whatever is said: a second one would move the map under the analyst's pointer
+ranked = (
+    f"ranked in {ranked_now.seconds:.2f} s" if ranked_now else "not ranked yet" if summary.n_chips else "chips not cut yet"
+)
+facts.markdown(  # one line in any case: a second one would move the map under the analyst's pointer
     f"**{summary.n_positive}** positives · **{summary.n_not_damaged}** not damaged · "
     f"**{summary.n_not_assessable}** not assessable · {ranked}"
 )
@@ -42,10 +46,10 @@ with onward:
     frame.link("train", "Next: Train")
 
 analyst = frame.analyst()
-ahead = queue_panel.draw(layout, analyst, tools) if summary.n_chips else None
-places = labeling.positions(layout) if ahead else {}
+view = queue_panel.draw(layout, analyst, tools) if summary.n_chips else None
+places = ranking.positions(layout) if view else {}
 shows_team = others.toggle("Analysts", key="shows-team", help="Who labeled how much, and where two answers differ.")
-team = teamwork.team(layout) if shows_team else None
+team = labeling.team(layout) if shows_team else None
 
 project_view(
     layout,
@@ -53,31 +57,30 @@ project_view(
     labels=labels,
     mode="label",
     panes=("map", "wall") if summary.n_chips else ("map",),
-    score_id=ranking.score_id if ranking and ahead and not ahead.is_blind else None,
+    score_id=ranked_now.score_id if ranked_now and view and not view.is_blind else None,
     height=660,
-    queue=ahead
-    and ahead.queue
-    and Queue(ahead.queue.id, [QueueItem(places[item.building_id], item.kind, item.why) for item in ahead.queue.items]),
-    types=teamwork.damage_types(layout),
-    details=teamwork.details(layout),
+    queue=view
+    and view.queue
+    and Queue(view.queue.id, [QueueItem(places[item.building_id], item.kind, item.why) for item in view.queue.items]),
+    types=labeling.damage_types(layout),
+    details=labeling.label_details(layout),
     conflicts=list(team.conflicts) if team else None,
-    on_queue=lambda wish: ahead and ahead.advance(wish.queue),
-    inclusion=lambda answer: ahead and ahead.inclusion(answer.building_id),
+    on_queue=view and view.advance,
     event=event,
 )
 
 
 def progress() -> None:
-    """Say how many are damaged by what is known, and draw how the search went."""
+    """Draw how many are damaged by what is known, and how the search went."""
     if not summary.n_chips:
         return
     estimate = auditing.how_many(layout)
-    said, more = st.columns([6, 1], vertical_alignment="center")
-    said.caption(f"**How far?** {frame.plain(estimate.words)}")
+    words, more = st.columns([6, 1], vertical_alignment="center")
+    words.caption(f"**How far?** {frame.plain(estimate.words)}")
     if not more.toggle("Curve", key="shows-curve", help="Damaged buildings found, by answers."):
         return
-    seen, found = queueing.found_so_far(layout)
-    figure = go.Figure(go.Scatter(x=seen, y=found, line_color="#D55E00", name="damaged"))
+    answers, found = queueing.found_so_far(layout)
+    figure = go.Figure(go.Scatter(x=answers, y=found, line_color="#D55E00", name="damaged"))
     if estimate.total.low is not None and estimate.total.high is not None:
         figure.add_hrect(y0=estimate.total.low, y1=estimate.total.high, fillcolor="#0B6E99", opacity=0.12, line_width=0)
     figure.update_layout(

@@ -5,9 +5,13 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import streamlit as st
 
-from pu_geo.services import auditing, labeling, mapping, training
-from pu_geo.ui import area_panel, audit_panel, chosen, export_panel, frame, scene_panel
-from pu_geo.ui.project_view import project_view
+from pu_geo.services.annotate import labeling
+from pu_geo.services.damage_map import auditing, mapping
+from pu_geo.services.train import training
+from pu_geo.ui import frame
+from pu_geo.ui.components import chosen
+from pu_geo.ui.components.project_view import project_view
+from pu_geo.ui.damage_map import area_panel, audit_panel, export_panel
 
 layout = frame.needs_project()
 frame.header(
@@ -50,7 +54,7 @@ with summed:
 with exported:
     export_panel.draw(layout, run_id, threshold)
 with on_map:
-    scene_panel.draw(mapping.scene_rows(layout, run_id, threshold))
+    area_panel.draw_scenes(mapping.scene_rows(layout, run_id, threshold))
     damaged = auditing.how_many(layout).words_beside(run_id)
     st.caption(f"{'' if audit else 'Scores are a rank, not a probability. '}{frame.plain(damaged)}")
     project_view(

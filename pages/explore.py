@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services import coloring, exploring, labeling, placing, teamwork, training
-from pu_geo.ui import chosen, cluster_panel, frame, job_card, neighbor_panel, outlier_panel, selection_panel, type_panel
-from pu_geo.ui.project_view import project_view
-from pu_geo.ui.scatter import Scatter
+from pu_geo.services.annotate import labeling
+from pu_geo.services.explore import coloring, exploring
+from pu_geo.services.train import training
+from pu_geo.ui import frame
+from pu_geo.ui.components import chosen, job_card
+from pu_geo.ui.components.project_view import project_view
+from pu_geo.ui.components.scatter import Scatter
+from pu_geo.ui.explore import cluster_panel, neighbor_panel, outlier_panel, selection_panel, type_panel
 
 PANELS = ("PUPL clusters", "Discovered types", "Neighbors", "Outliers")
 
@@ -17,9 +21,6 @@ frame.header(
     "Each dot is a building; dots that lie together look alike to the model. Shift + drag selects some, on the map and among "
     "the chips too; 1, 2, 3 label them.",
 )
-with frame.telling_errors():
-    if "refused_labels" in st.session_state:
-        raise st.session_state.pop("refused_labels")
 runs = training.all_runs(layout)
 if not runs:
     st.info("There is no run to explore yet.")
@@ -36,14 +37,14 @@ by = how.selectbox(
 )
 kind, v = exploring.projection_of(layout, run_id)
 job = exploring.umap_job(layout, run_id)
-n_new = placing.n_unplaced(layout, run_id) if kind == "UMAP" else 0
+n_new = exploring.n_unplaced(layout, run_id) if kind == "UMAP" else 0
 words = f"Place {n_new:,} new buildings" if n_new else "Compute UMAP"
 hint = "Buildings whose chips came after this run." if n_new else "Until then you see PCA, the two widest directions."
 if (kind == "PCA" or n_new) and not (job and job.is_active) and way.button(words, icon=":material/scatter_plot:", help=hint):
-    with frame.telling_errors():
+    with frame.show_errors():
         exploring.start_umap(layout, run_id)
         st.rerun()
-if kind == "UMAP" and not n_new and (note := placing.placed(layout, run_id).note):
+if kind == "UMAP" and not n_new and (note := exploring.placed(layout, run_id).note):
     st.caption(frame.plain(note))
 if job is not None and (kind == "PCA" or n_new):
     job_card.watch(layout, ("embed",))
@@ -59,8 +60,8 @@ project_view(
     run_id=run_id,
     color_by="scores" if by == "score" else "labels",
     height=700,
-    types=teamwork.damage_types(layout),
-    details=teamwork.details(layout),
+    types=labeling.damage_types(layout),
+    details=labeling.label_details(layout),
     event=event,
     scatter=Scatter(
         run_id,

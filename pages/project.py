@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services import imagery, projects
-from pu_geo.ui import frame, job_card
+from pu_geo.services.imagery import preparation
+from pu_geo.services.project import projects
+from pu_geo.ui import frame
+from pu_geo.ui.components import job_card
 
 frame.header("Project", "Open a project, start one, or try the sample event. Everything stays on this machine.")
 
@@ -15,7 +17,7 @@ with sample.container(border=True):
     st.markdown("**Try the sample event**")
     st.caption("A made-up town after a tornado: 1,600 buildings, about 5 % damaged. Ready in one or two minutes.")
     if st.button("Open the sample event", type="primary", icon=":material/tornado:"):
-        with frame.telling_errors():
+        with frame.show_errors():
             frame.use(projects.open_sample()[0])
             st.rerun()
 
@@ -25,7 +27,7 @@ with recent.container(border=True):
     chosen = st.selectbox("Recent projects", known, index=0 if known else None, placeholder="none yet", key="recent_project")
     path = st.text_input("or the path of a .pugeo folder", key="open_path")
     if st.button("Open", disabled=not (path or chosen)):
-        with frame.telling_errors():
+        with frame.show_errors():
             frame.use(projects.open_project(path.strip().strip("\"'") or str(chosen)))
             st.rerun()
 
@@ -36,7 +38,7 @@ with new.container(border=True):
         "Folder", placeholder="joplin-2011", help=f"A bare name goes into {projects.home()}.", key="new_path"
     )
     if st.button("Create", disabled=not (name and folder)):
-        with frame.telling_errors():
+        with frame.show_errors():
             frame.use(projects.create(folder, name))
             st.rerun()
 
@@ -67,6 +69,6 @@ if layout is not None:
             post = st.text_area("Post-event scenes, one path a line", key="round_post", height=68)
             beside = st.text_input("Folder of the new project", projects.next_folder(layout), key="round_path")
             if st.button("Begin the next round", disabled=not (post.strip() and beside)):
-                with frame.telling_errors():
-                    frame.use(projects.begin_round(layout, beside, imagery.paths_in(post)))
+                with frame.show_errors():
+                    frame.use(projects.begin_round(layout, beside, preparation.paths_in(post)))
                     st.rerun()

@@ -6,18 +6,10 @@ from functools import partial
 
 import streamlit as st
 
-from pu_geo.services import training
-from pu_geo.ui import (
-    compare_panel,
-    frame,
-    job_card,
-    line_panel,
-    live_panel,
-    method_cards,
-    model_panel,
-    run_card_panel,
-    time_panel,
-)  # fmt: skip
+from pu_geo.services.train import training
+from pu_geo.ui import frame
+from pu_geo.ui.components import job_card
+from pu_geo.ui.train import live_panel, method_cards, model_panel, runs_panel
 
 layout = frame.needs_project()
 frame.header(
@@ -39,9 +31,8 @@ for column, (label, value) in zip(
     column.metric(label, f"{value:,}")
 st.info(training.recommendation(), icon=":material/lightbulb:")
 
-method_cards.draw(layout, data.n_positive)
-time_panel.machine(layout)
-line_panel.draw(layout)
+method_cards.draw(layout, data)
+live_panel.draw_device_queue(layout)
 job_card.watch(layout, training.TRAINING_TASKS, body=partial(live_panel.body, layout), most=3, with_log=True)
 
 if found:
@@ -65,8 +56,8 @@ if found:
     for run in found[:3]:
         for warning in run.warnings:
             st.warning(f"{run.run_id}: {warning}", icon=":material/warning:")
-    compare_panel.draw(layout, found)
-    run_card_panel.draw(layout, found)
+    runs_panel.draw_comparison(layout, found)
+    runs_panel.draw_card(layout, found)
 model_panel.draw(layout)
 if found:
     frame.link("explore", "Explore the embeddings")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class PuGeoError(Exception):
-    """A mistake of the user's, told in three parts.
+    """A mistake of the user's, in three parts.
 
     Args:
         problem: what is wrong, with its value, and what would be right. Whole sentences.
@@ -69,7 +69,7 @@ class JobPaused(JobCancelled):
 
 @contextmanager
 def writing(path: Path, kind: type[PuGeoError] = PuGeoError) -> Iterator[None]:
-    """Tell of a file or folder that a person named and that cannot be written, in words.
+    """Raise a PuGeoError where a file or folder that a person named cannot be written.
 
     Raises:
         PuGeoError: of that kind, in place of an OSError.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,12 @@ Reason = Literal["", "cloud", "outside_image", "nodata", "misaligned", "no_build
 REASONS: tuple[Reason, ...] = ("", "cloud", "outside_image", "nodata", "misaligned", "no_building", "unclear")
 Shown = Literal["", "exploit", "explore", "audit"]
 SHOWN: tuple[Shown, ...] = ("", "exploit", "explore", "audit")
+MAX_NAME = 200  # characters of an analyst's name, and of an operation's id, act and screen
+MAX_COMMENT, MAX_TYPES, MAX_TYPE = 500, 20, 60  # characters of a comment, damage types of an answer, and characters of each
 Affine6 = tuple[float, float, float, float, float, float]
 BandTriple = tuple[int, int, int]
 
-NOT_IN_RUN = "not_in_run"
-"""Why a building that was added after a run is not assessed in its map, and in the view for QGIS."""
+NOT_IN_RUN = "not_in_run"  # why a building that was added after a run is not assessed in its map, and in the view for QGIS
 DEFAULT_METHOD = "propagation"
 """What is trained where nobody chooses, and whose map is shown where nobody chose, published or audited one: ahead of the
 instant ranker on both real events that were measured (docs/tables.md)."""
@@ -44,7 +46,7 @@ class Scene:
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
         rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
-        size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `geo.fingerprints` notices another one in its
+        size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `geo.raster.guard` notices another one in its
             place without reading all of it; None, None and "" for a scene that an older PU-Geo added.
     """
 
@@ -203,22 +205,127 @@ class Units:
 
 
 @dataclass(frozen=True)
-class ChipSet:
-    """One chip per footprint, cut from the scene pair; row i belongs to `building_ids[i]`.
+class LabelOp:
+    """One operation of an analyst, on its way from a browser, a stream or a file to the label log.
 
     Attributes:
-        chip_set: id, also the stem of the files under `chips/`.
-        bands: "pre+post" (6 bands, pre first) or "post" (3 bands).
-        size_px: side of the square chips.
-        building_ids: [N].
-        nodata_share: float32 [N], 0..1, share of a chip that no post scene covers.
+        op: unique for ever: a replayed operation is acknowledged again, never stored twice.
+        label: what the building is labeled; it comes with all the details below, which replace earlier ones.
+        act: id shared by operations that are undone together; by default each is an act of its own.
+        reason: for not assessable buildings alone, one of `REASONS`.
+        damage_types: at most `MAX_TYPES` texts of 1 to `MAX_TYPE` characters.
+        comment: at most `MAX_COMMENT` characters.
+        shown: why the building was put before the analyst, one of `SHOWN`.
+        inclusion: probability, (0, 1], with which an audit drew the building; given for "audit" and for nothing else.
+        analyst: whose answer it is, where that is not who stores it (imports).
+        at: when it was given, ISO 8601 with a time zone, where that is not now (imports).
+        is_simulated: taken from known labels for a trial, where it was made (imports); nobody looked.
+        screen: where it was made: "map", "wall", "keys", "queue", "card", "cli", ...
+        step: "undo" takes back the analyst's last act and "redo" makes it stand again; these use `op` and `screen` alone.
     """
 
-    chip_set: str
-    bands: Literal["pre+post", "post"]
-    size_px: int
-    building_ids: Sequence[str]
-    nodata_share: NDArray[np.float32]
+    op: str
+    building_id: str = ""
+    label: Label = "cleared"
+    act: str | None = None
+    reason: Reason = ""
+    damage_types: Sequence[str] = ()
+    comment: str = ""
+    shown: Shown = ""
+    inclusion: float | None = None
+    analyst: str | None = None
+    at: str | None = None
+    is_simulated: bool = False
+    screen: str = ""
+    step: Literal["", "undo", "redo"] = ""
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> LabelOp:
+        """Read an operation that a browser or a stream sent; `problem` checks its values.
+
+        Nobody answers for another analyst or at another time: `analyst` and `at` are not read.
+
+        >>> LabelOp.from_json({"op": "s-1", "undo": True}).step
+        'undo'
+        """
+        texts: dict[str, Any] = {name: entry.get(name) or "" for name in ("op", "building_id", "reason", "comment", "shown")}
+        return cls(
+            **texts,
+            label=entry.get("label"),  # type: ignore[arg-type]  # `problem` checks it
+            act=entry.get("act") or None,
+            damage_types=entry["damage_types"] if entry.get("damage_types") is not None else (),
+            inclusion=entry.get("inclusion"),
+            screen=entry.get("screen") or "",
+            step="undo" if entry.get("undo") else "redo" if entry.get("redo") else "",
+        )
+
+    def problem(self, *, max_op: int = MAX_NAME) -> str | None:
+        """Return what is wrong with the values, in words; None if nothing is. They may be anything: they come from outside."""
+        if not is_text(self.op, 1, max_op):
+            return f"op must be a text of 1 to {max_op} characters that you never use twice."
+        if not is_text(self.screen, 0, MAX_NAME):
+            return f"screen must be a text of at most {MAX_NAME} characters."
+        if self.step:
+            return None
+        if self.label not in LABELS:
+            return f"label {self.label!r} is not one of {', '.join(LABELS)}."
+        if self.act is not None and not is_text(self.act, 1, MAX_NAME):
+            return f"act must be a text of 1 to {MAX_NAME} characters."
+        return self._problem_of_details() or self._problem_of_audit() or self._problem_of_origin()
+
+    def _problem_of_details(self) -> str | None:
+        if self.reason not in REASONS:
+            return f"reason {self.reason!r} is not one of {', '.join(REASONS[1:])}."
+        if self.reason and self.label != "not_assessable":
+            return f"reason {self.reason!r} says why a building is not assessable; the label is {self.label}."
+        types = self.damage_types
+        if not isinstance(types, list | tuple) or not all(is_text(text, 1, MAX_TYPE) for text in types):
+            return f"damage_types must be a list of texts of 1 to {MAX_TYPE} characters; got {types!r}."
+        if len(types) > MAX_TYPES:
+            return f"damage_types has {len(types)} entries; {MAX_TYPES} at most."
+        if not is_text(self.comment, 0, MAX_COMMENT):
+            return f"comment must be a text of at most {MAX_COMMENT} characters."
+        return None
+
+    def _problem_of_audit(self) -> str | None:
+        chance = self.inclusion
+        if self.shown not in SHOWN:
+            return f"shown {self.shown!r} is not one of {', '.join(SHOWN[1:])}."
+        if self.shown != "audit":
+            return None if chance is None else f"inclusion goes with shown = audit alone; shown is {self.shown!r}."
+        if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0 < chance <= 1:
+            return f"inclusion of an audit answer must be a probability above 0, up to 1; got {chance!r}."
+        return None
+
+    def _problem_of_origin(self) -> str | None:
+        if self.analyst is not None and not is_text(self.analyst, 1, MAX_NAME):
+            return f"analyst must be a text of 1 to {MAX_NAME} characters."
+        try:
+            utc(self.at)
+        except (ValueError, OverflowError):
+            return f"at {self.at!r} is not a time with its zone, such as 2026-01-31T12:00:00Z."
+        return None
+
+
+def is_text(value: object, least: int, most: int) -> bool:
+    """Return whether a value is a text of that many characters that SQLite and UTF-8 can hold: no NUL, no half characters."""
+    if not isinstance(value, str) or not least <= len(value) <= most:
+        return False
+    return not any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in value)
+
+
+def utc(text: str | None) -> str | None:
+    """Return a time as RFC 3339 in UTC, to the millisecond; None stays None.
+
+    Raises:
+        ValueError, OverflowError: if it is not ISO 8601, has no time zone, or is in no year of UTC.
+    """
+    if text is None:
+        return None
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        raise ValueError("no time zone")
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True)
@@ -232,8 +339,8 @@ class LabelEvent:
         analyst: who made it; for an imported event, whose answer it is.
         at: when it was made, RFC 3339 UTC; for an imported event, when it was made where it comes from.
         undoes: the event that an undo took back, or a redo put back.
-        reason: why a building is not assessable; "" where nobody said, and with every other label.
-        damage_types: what kinds of damage were seen, in the analyst's words.
+        reason: why a building is not assessable; "" where not known, and with every other label.
+        damage_types: kinds of damage, in the analyst's words.
         comment: at most 500 characters.
         shown: why the building was put before the analyst; "" if the analyst picked it.
         inclusion: probability, (0, 1], with which an audit drew the building; None outside audits.
@@ -263,14 +370,14 @@ class PUSet:
         building_ids: [N], in the order of the chip set.
         is_positive: bool [N]. Everything else is unlabeled.
         is_not_damaged: bool [N]; buildings an analyst called not damaged (unlabeled for PU methods).
-        is_left_out: bool [N]; not assessable, or answered in an audit alone: not trained on.
+        is_excluded: bool [N]; not assessable, or answered in an audit alone: not trained on.
         at_event: number of the last label event that was taken into account.
     """
 
     building_ids: Sequence[str]
     is_positive: NDArray[np.bool_]
     is_not_damaged: NDArray[np.bool_]
-    is_left_out: NDArray[np.bool_]
+    is_excluded: NDArray[np.bool_]
     at_event: int
 
     def without(self, is_hidden: NDArray[np.bool_]) -> PUSet:
@@ -279,13 +386,13 @@ class PUSet:
             self,
             is_positive=self.is_positive & ~is_hidden,
             is_not_damaged=self.is_not_damaged & ~is_hidden,
-            is_left_out=self.is_left_out | is_hidden,
+            is_excluded=self.is_excluded | is_hidden,
         )
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What never changes about a finished run. Its arrays lie in `runs/<run_id>/`.
+    """What never changes about a finished run. Its arrays are in `runs/<run_id>/`.
 
     Attributes:
         score_type: enum of the export schema: "pu_probability" or "linear".
@@ -320,9 +427,7 @@ class RunFacts:
     judgement: Mapping[str, object] | None = None
     n_accepted: int = 0  # of accepted clusters, learned from as positives; not among `n_positive`
     n_hidden: int = 0  # whose chips show nothing to learn from; not among `n_unlabeled`
-    without_answers: tuple[
-        int, ...
-    ] = ()  # look groups that no answer speaks for, see `assessability.groups_without_answers`
+    without_answers: tuple[int, ...] = ()  # look groups without evidence, see `assessability.groups_without_answers`
 
 
 @dataclass(frozen=True)

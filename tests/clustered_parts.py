@@ -7,12 +7,9 @@ from pathlib import Path
 import numpy as np
 from model_parts import with_chips
 from numpy.typing import NDArray
-from small_parts import small_grid, small_project, small_scene, square_table
+from small_parts import add_chips, add_run, click, small_project
 
-from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import RunFacts
+from pu_geo.project.layout import Layout
 
 RUN, N, N_GROUPS, DIM = "ranker-1", 80, 4, 12
 
@@ -29,28 +26,17 @@ def embeddings(seed: int = 0) -> NDArray[np.float32]:
 
 def explored_project(folder: Path, *, n_positive: int = 8) -> Layout:
     """80 buildings, all clicked ones in group 0; clusters of the run: group 0, and the rest."""
-    layout = store.create(folder / "event.pugeo", "Event")
+    layout = small_project(folder / "event.pugeo", N)
     ids = [f"b{i}" for i in range(N)]
     rows, rng = embeddings(), np.random.default_rng(1)
-    write_json(layout.chip_facts("set"), {"building_ids": ids, "nodata_share": [0.0] * N, "bands": "post", "size_px": 16,
-                                          "sheets": {}})  # fmt: skip
-    write_array(layout.chips("set"), rng.integers(0, 255, (N, 3, 16, 16)).astype(np.uint8))
-    write_array(layout.features("set"), np.stack([rows, rows]).astype(np.float16))
+    chips = rng.integers(0, 255, (N, 3, 16, 16)).astype(np.uint8)
+    add_chips(layout, ids, chips=chips, features=np.stack([rows, rows]).astype(np.float16))
     clicked = [ids[row] for row in np.flatnonzero(groups() == 0)[:n_positive]]
-    facts = RunFacts(
-        run_id=RUN, method="ranker", preset="instant", seed=0, created_at="2026-01-01T00:00:00.000Z", chip_set="set",
-        at_event=n_positive, n_positive=n_positive, n_unlabeled=N - n_positive, score_type="linear", threshold=0.5,
-        seconds=1.0, settings={}, device="cpu", warnings=(), estimated_share=0.15,
-    )  # fmt: skip
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, square_table(N))
-        contents.add_chip_set(db, "set", "post", 16, N)
-        ops = [LabelOp(f"op-{building}", building, "positive") for building in clicked]
-        labels.append(db, ops, analyst="ann", screen="map")
-        arrays = {"embeddings": rows, "clusters": (groups() == 0).astype(np.int8)}
-        scores = np.linspace(1, 0, N).astype(np.float32)
-        runs.finish(db, layout, facts, ids=ids, scores=scores, arrays=arrays)
+    click(layout, *clicked)
+    arrays = {"embeddings": rows, "clusters": (groups() == 0).astype(np.int8)}
+    facts = {"n_positive": n_positive, "n_unlabeled": N - n_positive, "at_event": n_positive, "estimated_share": 0.15}
+    scores, at = np.linspace(1, 0, N), "2026-01-01T00:00:00.000Z"
+    add_run(layout, RUN, scores=scores, arrays=arrays, preset="instant", created_at=at, **facts)
     return layout
 
 

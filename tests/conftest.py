@@ -1,12 +1,14 @@
-"""Fixtures for every room: the shared data folder, a fresh project, a small table of footprints."""
+"""Fixtures for every room: the shared data folder, a fresh project, and a small town that is made once a test run."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from small_parts import REPOSITORY, small_project
 
 from pu_geo.project.layout import HOME_VARIABLE, Layout
@@ -23,9 +25,9 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of reference numbers and real imagery; a user's clone has none."""
+    """The folder of real imagery and damaged files; a user's clone has none."""
     folder = Path(os.environ.get("PU_GEO_SHARED", REPOSITORY.parent / "shared"))
-    if not (folder / "golden").is_dir():
+    if not (folder / "data").is_dir():
         pytest.skip(f"no shared folder at {folder}; set PU_GEO_SHARED")
     return folder
 
@@ -40,3 +42,30 @@ def joplin(shared: Path) -> Path:
 def project(tmp_path: Path) -> Layout:
     """A project with a grid and twenty footprints, b0 to b19."""
     return small_project(tmp_path / "event.pugeo")
+
+
+@pytest.fixture(scope="session")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `pre.tif`, `post.tif`, `footprints.geojson` of a small town, 160 x 128 m with about 40 buildings, and two
+    projects of it: `chipped.pugeo` has chips and features, `ranked.pugeo` six clicks and a ranking as well.
+
+    Built once for all processes of a test run; tests take `chipped_town` or `ranked_town`, copies of their own.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "town"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "ranked.pugeo").exists():
+            from town_parts import build_town  # loads torch and rasterio, which few tests need
+
+            build_town(folder)
+    return folder
+
+
+@pytest.fixture
+def chipped_town(town: Path, tmp_path: Path) -> Layout:
+    return Layout(Path(shutil.copytree(town / "chipped.pugeo", tmp_path / "town.pugeo")))
+
+
+@pytest.fixture
+def ranked_town(town: Path, tmp_path: Path) -> Layout:
+    return Layout(Path(shutil.copytree(town / "ranked.pugeo", tmp_path / "town.pugeo")))

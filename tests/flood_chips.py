@@ -12,7 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.engine import features
+from pu_geo.features import rcf
 
 
 def harvey(shared: Path, *, n_undamaged: int, n_damaged: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -27,8 +27,8 @@ def harvey(shared: Path, *, n_undamaged: int, n_damaged: int) -> tuple[NDArray[n
         damaged = [row["path"] for row in rows if row["label"] == "damage"][:n_damaged]
         others = [row["path"] for row in rows if row["label"] != "damage"][:n_undamaged]
         pictures = np.stack([small(pack.read(name)) for name in (*damaged, *others)])
-    bank = features.fit_rcf(pictures, 128, torch.Generator().manual_seed(0))
-    views = features.extract_views(pictures, bank, 1, seed=0, device=torch.device("cpu"))
+    bank = rcf.RcfBank.fit(pictures, torch.Generator().manual_seed(0), rcf.RcfSettings(n_filters=128))
+    views = bank.transform(pictures, 1, seed=0, device=torch.device("cpu"))
     return views[0].astype(np.float32), np.arange(len(pictures)) < len(damaged)
 
 

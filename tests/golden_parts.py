@@ -1,21 +1,19 @@
-"""Golden numbers of NcPU as tensors, and vectors to try its formulas on."""
+"""Golden numbers as tensors, and vectors to try formulas on."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
+GOLDEN = Path(__file__).parent / "golden"
 
-def load_golden(shared: Path, name: str) -> dict[str, Tensor]:
-    """Read the arrays of one file of golden numbers; the test is skipped where it is absent."""
-    path = shared / "golden" / name
-    if not path.exists():
-        pytest.skip(f"{path} is absent")
-    with np.load(path) as arrays:
+
+def load_golden(name: str) -> dict[str, Tensor]:
+    """Read the arrays of one file of golden numbers."""
+    with np.load(GOLDEN / name) as arrays:
         return {key: torch.from_numpy(np.asarray(arrays[key])) for key in arrays}
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from small_parts import small_grid, small_scene, square_table
+from small_parts import add_chips, add_run, small_project
 
-from pu_geo.project import checks, contents, labels, runs, store
+from pu_geo.project import checks, labels, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_json
-from pu_geo.records import RunFacts
-from pu_geo.services import checking
+from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map import random_audits
 
 N = 400
 RUN = "ranker-1"
@@ -23,29 +22,22 @@ _NUMBERS = itertools.count()
 
 def mapped_project(folder: Path, n: int = N) -> tuple[Layout, NDArray[np.bool_]]:
     """400 buildings, a tenth damaged and mostly scored high; b0 and b1 have no data. Returns the truth, too."""
-    layout = store.create(folder / "event.pugeo", "Event")
+    layout = small_project(folder / "event.pugeo", n)
     draw = np.random.default_rng(1)
     truth = draw.random(n) < 0.1
     scores = (1 / (1 + np.exp(-(draw.normal(size=n) + 3.0 * truth - 2)))).astype(np.float32)
     ids = [f"b{i}" for i in range(n)]
-    facts = {"building_ids": ids, "nodata_share": [0.9, 0.9] + [0.0] * (n - 2), "bands": "post", "size_px": 16, "sheets": {}}
-    write_json(layout.chip_facts("set"), facts)
-    run = RunFacts(
-        run_id=RUN, method="ranker", preset="quick", seed=0, created_at="2026-01-01T00:00:00.000Z", chip_set="set",
-        at_event=0, n_positive=5, n_unlabeled=n - 5, score_type="linear", threshold=0.5, seconds=1.0, settings={}, device="cpu",
-        warnings=(), estimated_share=0.1,
-    )  # fmt: skip
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, square_table(n))
-        contents.add_chip_set(db, "set", "post", 16, n)
-        runs.finish(db, layout, run, ids=ids, scores=scores, arrays={})
+    add_chips(layout, ids, nodata_share=[0.9, 0.9] + [0.0] * (n - 2))
+    facts = {"n_positive": 5, "n_unlabeled": n - 5, "estimated_share": 0.1}
+    add_run(layout, RUN, scores=scores, created_at="2026-01-01T00:00:00.000Z", **facts)
     return layout, truth
 
 
-def say(layout: Layout, building: str, label: str, *, analyst: str = "ann", check: checking.Check | None = None) -> None:
+def say(
+    layout: Layout, building: str, label: str, *, analyst: str = "ann", check: random_audits.Check | None = None
+) -> None:
     """Store one answer, of a check if one is named."""
-    chance = checking.inclusion_of_building(layout, check, building) if check else None
+    chance = random_audits.inclusion_of_building(layout, check, building) if check else None
     if check:
         hand_out(layout, check, [building], analyst)
     op = LabelOp(f"said-{next(_NUMBERS)}", building, label, shown="audit" if check else "", inclusion=chance)  # type: ignore[arg-type]
@@ -54,7 +46,7 @@ def say(layout: Layout, building: str, label: str, *, analyst: str = "ann", chec
     assert ack.error is None
 
 
-def hand_out(layout: Layout, check: checking.Check, buildings: Iterable[str], analyst: str = "ann") -> None:
+def hand_out(layout: Layout, check: random_audits.Check, buildings: Iterable[str], analyst: str = "ann") -> None:
     """Note in a check that its queue showed some buildings, as `check_queue` does."""
     facts, _ = checks.load(layout, check.id)
     checks.save_facts(layout, checks.handed_out(facts, buildings, analyst))
@@ -67,14 +59,14 @@ def say_all(layout: Layout, rows: Iterable[int], truth: NDArray[np.bool_]) -> No
         labels.append(db, ops, analyst="ann", screen="map")
 
 
-def answer_audit(layout: Layout, truth: NDArray[np.bool_], n: int, *, run_id: str = RUN) -> checking.Check:
+def answer_audit(layout: Layout, truth: NDArray[np.bool_], n: int, *, run_id: str = RUN) -> random_audits.Check:
     """Begin an audit and answer all of it by the truth."""
-    check = checking.begin_audit(layout, run_id, n, "ann")
+    check = random_audits.begin_audit(layout, run_id, n, "ann")
     say_checks(layout, truth, check, n)
     return check
 
 
-def say_checks(layout: Layout, truth: NDArray[np.bool_], check: checking.Check, n: int) -> None:
+def say_checks(layout: Layout, truth: NDArray[np.bool_], check: random_audits.Check, n: int) -> None:
     """Answer the first n checks of the random order by the truth, in one transaction."""
     hand_out(layout, check, [f"b{row}" for row in check.sample.rows[:n].tolist()])
     chance = check.sample.inclusion()[check.sample.stratum[:n]].tolist()

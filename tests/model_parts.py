@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from small_parts import add_chips, click
 
-from pu_geo.engine import features
+from pu_geo.features import rcf
 from pu_geo.methods import catalog
-from pu_geo.project import contents, labels, store
-from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.tasks import train as train_task
+from pu_geo.project.layout import Layout
 from pu_geo.tasks.job import Job
+from pu_geo.tasks.train import train as train_task
 
 N, SIDE_PX, N_VIEWS = 20, 16, 3
 SHORT = {"epochs": "2", "batch_size": "10", "rounds": "3", "max_steps": "4"}
@@ -25,19 +24,14 @@ def with_chips(layout: Layout, *, seed: int = 0, n_bands: int = 6, n_filters: in
     rng = np.random.default_rng(seed)
     chips = rng.integers(60, 120, (N, n_bands, SIDE_PX, SIDE_PX)).astype(np.uint8)
     chips[:8, -3:, 3:9, 3:9] = 220
-    bank = features.fit_rcf(chips, n_filters, torch.Generator().manual_seed(0))
-    views = features.extract_views(chips, bank, N_VIEWS, seed=0, device=torch.device("cpu"))
-    write_array(layout.chips("set"), chips)
-    write_array(layout.features("set"), views)
-    np.savez(layout.filters("set"), allow_pickle=False, **bank.to_arrays())
-    ids, bands = [f"b{i}" for i in range(N)], "pre+post" if n_bands == 6 else "post"
-    facts = {"building_ids": ids, "nodata_share": [0.0] * N, "bands": bands, "size_px": SIDE_PX, "sheets": {}}
-    write_json(layout.chip_facts("set"), facts)
-    said = {**dict.fromkeys(ids[:6], "positive"), **dict.fromkeys(ids[-6:], "not_damaged")}
-    with store.connect(layout) as db:
-        contents.add_chip_set(db, "set", bands, SIDE_PX, N)
-        if is_clicked:
-            labels.append(db, [LabelOp(f"op-{b}", b, said[b]) for b in said], analyst="ann", screen="map")  # type: ignore[arg-type]
+    bank = rcf.RcfBank.fit(chips, torch.Generator().manual_seed(0), rcf.RcfSettings(n_filters=n_filters))
+    views = bank.transform(chips, N_VIEWS, seed=0, device=torch.device("cpu"))
+    ids = [f"b{i}" for i in range(N)]
+    add_chips(layout, ids, bands="pre+post" if n_bands == 6 else "post", size_px=SIDE_PX, chips=chips, features=views)
+    np.savez(layout.filters("set"), allow_pickle=False, **bank.state())
+    if is_clicked:
+        click(layout, *ids[:6])
+        click(layout, *ids[-6:], label="not_damaged")
     return layout
 
 

@@ -1,15 +1,21 @@
-"""Small made-up records that many tests start from."""
+"""Small made-up records and projects that many tests start from."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 import shapely
+from numpy.typing import NDArray
 
-from pu_geo.project import contents, store
-from pu_geo.project.layout import Layout
-from pu_geo.records import FootprintTable, Grid, Role, Scene
+from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.records import FootprintTable, Grid, Role, RunFacts, Scene
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 WKT_UTM15 = (
@@ -18,6 +24,15 @@ WKT_UTM15 = (
     'PARAMETER["latitude_of_origin",0],PARAMETER["central_meridian",-93],PARAMETER["scale_factor",0.9996],'
     'PARAMETER["false_easting",500000],PARAMETER["false_northing",0],UNIT["metre",1],AUTHORITY["EPSG","32615"]]'
 )
+
+
+def mostly_long(cases: Iterable[Any], *quick: Any) -> list[Any]:
+    """Return cases for `parametrize`, of which all but the quick ones are of the long tier."""
+    return [case if case in quick else pytest.param(*_parts(case), marks=pytest.mark.long) for case in cases]
+
+
+def _parts(case: Any) -> tuple[Any, ...]:
+    return case if isinstance(case, tuple) else (case,)
 
 
 def square_table(n: int, *, prefix: str = "b") -> FootprintTable:
@@ -42,6 +57,45 @@ def small_project(folder: Path, n: int = 20, name: str = "Event") -> Layout:
         contents.add_scenes(db, [small_scene()], small_grid())
         contents.add_footprints(db, square_table(n))
     return layout
+
+
+def add_chips(
+    layout: Layout, ids: Sequence[str], name: str = "set", *, bands: str = "post", size_px: int = 16,
+    chips: NDArray[Any] | None = None, features: NDArray[Any] | None = None, **facts: object,
+) -> None:  # fmt: skip
+    """Give a project a chip set, its facts, and the arrays that are given."""
+    for path, array in ((layout.chips(name), chips), (layout.features(name), features)):
+        if array is not None:
+            write_array(path, array)
+    usual = {"building_ids": list(ids), "nodata_share": [0.0] * len(ids), "bands": bands, "size_px": size_px, "sheets": {}}
+    write_json(layout.chip_facts(name), {**usual, **facts})
+    with store.connect(layout) as db:
+        contents.add_chip_set(db, name, bands, size_px, len(ids))
+
+
+def add_run(
+    layout: Layout, run_id: str = "ranker-1", *, scores: NDArray[Any] | None = None, ids: Sequence[str] | None = None,
+    arrays: Mapping[str, NDArray[Any]] | None = None, reasons: Any = None, like: str = "", **facts: Any,
+) -> None:  # fmt: skip
+    """Store a finished run of the chip set "set", of b0, b1, ... where no ids are given; `like` names one to take facts from."""
+    n = len(ids) if ids is not None else 20
+    scores = np.linspace(0, 1, n) if scores is None else scores
+    ids = [f"b{i}" for i in range(len(scores))] if ids is None else ids
+    usual = RunFacts(
+        run_id=run_id, method="ranker", preset="quick", seed=0, settings={}, chip_set="set", at_event=0, n_positive=2,
+        n_unlabeled=len(ids) - 2, created_at=store.now(), seconds=1.0, device="cpu", score_type="linear", threshold=0.5,
+    )  # fmt: skip
+    with store.connect(layout) as db:
+        run = replace(runs.find(db, like) if like else usual, run_id=run_id, **facts)
+        runs.finish(db, layout, run, ids=list(ids), scores=scores.astype(np.float32), arrays=arrays or {}, reasons=reasons)
+
+
+def click(layout: Layout, *buildings: str, label: str = "positive", analyst: str = "ann") -> None:
+    """Store one answer of each building."""
+    ops = [LabelOp(f"op-{building}", building, label) for building in buildings]  # type: ignore[arg-type]
+    with store.connect(layout) as db:
+        acks = labels.append(db, ops, analyst=analyst, screen="map")
+    assert not any(ack.error for ack in acks)
 
 
 def small_grid() -> Grid:

@@ -1,181 +1,183 @@
-"""Which room may import which: ARCHITECTURE's table, read off the code with ast, and proved in fresh interpreters."""
+"""Which room may import which: the table of the architecture, read off the code with ast, and proved in one interpreter a layer."""
 
 from __future__ import annotations
 
 import ast
+import functools
+import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from small_parts import REPOSITORY
 
-ALWAYS = {"errors", "records"}
-BELOW_TASKS = {"datasets", "engine", "methods", "losses", "analysis", "geo", "project", "jobs", "tasks"}
-OURS = {
+PACKAGE = REPOSITORY / "pu_geo"
+ALWAYS = {"errors", "records", "atomic_write"}
+NUMERICAL = {"features", "training", "methods", "losses", "analysis", *ALWAYS}
+EVERYTHING_BELOW = {*NUMERICAL, "geo", "datasets", "project", "jobs", "services", "tasks"}
+# A room, or a part of one by its dotted name, and what of ours it may import; the longest name that fits decides.
+OURS: dict[str, set[str]] = {
     "errors": set(),
-    "records": set(),
+    "records": {"errors"},
+    "atomic_write": {"errors"},
     "losses": {"errors"},
     "analysis": {"errors"},
+    "features": NUMERICAL,
+    "training": {*NUMERICAL, "project"},
+    "training.__main__": {*NUMERICAL, "project", "tasks"},  # trains in a copy of a project, by the task that `train` is
+    "methods": NUMERICAL,
     "geo": ALWAYS,
     "datasets": {"geo", *ALWAYS},
     "project": ALWAYS,
-    "jobs": {"job_requests", "job_views", "processes", "project", *ALWAYS},
-    "job_requests": {"job_views", "processes", "project", *ALWAYS},
-    "processes": set(),
-    "job_views": {"project", *ALWAYS},
-    "turns": {"project", *ALWAYS},
-    "engine": {"losses", "project", *ALWAYS},
-    "methods": {"engine", "losses", "analysis", *ALWAYS},
-    "tasks": {*BELOW_TASKS, "services", *ALWAYS},
-    "services": {"project", "jobs", "turns", "analysis", "methods", *ALWAYS},
-    "ui": {"services", "project", "jobs", "launch", *ALWAYS},
+    "jobs": {"project", *ALWAYS},
+    "jobs.worker": {"project", "tasks", *ALWAYS},
+    "services": {"jobs", "project", "analysis", "methods", "geo.vector", *ALWAYS},
+    "tasks": EVERYTHING_BELOW,
+    "federation": EVERYTHING_BELOW,
+    "scale": EVERYTHING_BELOW,
+    "api": EVERYTHING_BELOW,
+    "ui": {"services", "project", "jobs", *ALWAYS},
     "pages": {"services", "ui", *ALWAYS},
     "app": {"ui"},
-    "cli": {
-        "services",
-        "tasks",
-        "jobs",
-        "project",
-        "worker",
-        "demo",
-        "launch",
-        "cli_parser",
-        "cli_apart",
-        "cli_benchmark",
-        "cli_compare",
-        "cli_jobs",
-        "cli_map",
-        "cli_models",
-        "cli_outlines",
-        "cli_run",
-        "cli_explore",
-        "cli_types",
-        "geo",
-        *ALWAYS,
-    },
-    "cli_apart": {"cli_run", "services", "tasks", *ALWAYS},
-    "cli_benchmark": {"cli_run", "tasks", *ALWAYS},
-    "cli_compare": {"cli_run", "services", *ALWAYS},
-    "cli_jobs": {"cli_run", "services", "jobs", "project", *ALWAYS},
-    "cli_map": {"cli_run", "services", "tasks", "project", *ALWAYS},
-    "cli_models": {"cli_run", "services", "tasks", *ALWAYS},
-    "cli_outlines": {"cli_run", "services", *ALWAYS},
-    "cli_run": {"errors", "jobs", "processes", "project", "worker"},
-    "cli_parser": {"cli_parser_apart", "cli_parser_explore", "cli_parser_types", "cli_words", "methods"},
-    "cli_parser_explore": {"cli_words"},
-    "cli_explore": {"cli_run", "services", *ALWAYS},
-    "cli_parser_apart": {"cli_words", "methods"},
-    "cli_parser_types": {"cli_words"},
-    "cli_words": set(),
-    "cli_types": {"cli_run", "services", "project", *ALWAYS},
-    "demo": {"cli_run", "services", "tasks", "project", *ALWAYS},
-    "launch": {"project", *ALWAYS},
-    "worker": {"tasks", "jobs", "processes", "turns", "project", *ALWAYS},
+    "cli": {"services", "tasks", "jobs", "project", "geo", "methods", "api", *ALWAYS},
 }
-THIRD_PARTY = {
+# What it may import of others; a room that is not named here may import everything.
+THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(),
     "records": {"numpy"},
+    "atomic_write": set(),
     "losses": {"torch"},
-    "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "numba"},
-    "geo": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio"},
+    "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap"},
+    "features": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
+    "training": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
+    "methods": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "faiss"},
+    "geo": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "jinja2"},
+    "geo.readers": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio", "geopandas", "pandas"},
+    "geo.export": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio", "geopandas", "pandas",
+                   "jinja2", "markupsafe"},
     "datasets": {"numpy", "cv2", "shapely", "orjson"},
     "project": {"numpy", "shapely"},
-    "jobs": set(),
-    "job_requests": set(),
-    "processes": set(),
-    "job_views": set(),
-    "turns": set(),
-    "engine": {"torch", "torchvision", "numpy", "safetensors"},  # the last one late, for weights files alone
-    "methods": {"torch", "torchvision", "numpy", "faiss"},
+    "jobs": {"psutil", "filelock"},
     "services": {"numpy", "scipy", "shapely"},
     "ui": {"streamlit", "plotly", "starlette"},
     "pages": {"streamlit", "plotly", "numpy"},
     "app": {"streamlit", "starlette"},
-    "cli_apart": set(),
-    "cli_benchmark": set(),
-    "cli_compare": set(),
-    "cli_jobs": set(),
-    "cli_map": set(),
-    "cli_models": set(),
-    "cli_outlines": set(),
-    "cli_parser": set(),
-    "cli_words": set(),
-    "cli_parser_apart": set(),
-    "cli_parser_types": set(),
-    "cli_run": set(),
-    "cli_explore": set(),
-    "cli_parser_explore": set(),
-    "cli_types": set(),
-    "launch": set(),
-    "worker": set(),
-}
-HEAVY = ("torch", "rasterio", "faiss", "numba", "sklearn", "geopandas", "streamlit")
-SERVICES = sorted(path.stem for path in (REPOSITORY / "pu_geo" / "services").glob("[a-z]*.py"))
+    "cli": {"typer", "click", "rich"},
+}  # fmt: skip
+HEAVY = ("torch", "rasterio", "faiss", "umap", "numba", "sklearn", "geopandas", "pandas", "pyogrio", "streamlit")
+NOT_ON_A_GPU_MACHINE = (
+    "rasterio", "geopandas", "pandas", "shapely", "pyproj", "pyogrio", "pyarrow", "faiss", "umap", "numba", "streamlit", "plotly",
+)  # fmt: skip
 
 
-def sources() -> list[tuple[str, Path]]:
-    """Every module of ours with the room it is in; `ui/build.py` runs at install time and belongs to no room."""
-    found = [("app", REPOSITORY / "app.py")]
-    found += [("pages", path) for path in sorted((REPOSITORY / "pages").glob("*.py"))]
-    for path in sorted((REPOSITORY / "pu_geo").rglob("*.py")):
-        parts = path.relative_to(REPOSITORY / "pu_geo").parts
-        if "node_modules" not in parts and path.name != "__init__.py" and parts != ("ui", "build.py"):
-            found.append((parts[0].removesuffix(".py"), path))
+@functools.cache
+def sources() -> dict[str, Path]:
+    """Return every module of ours by its dotted name; `ui/build.py` runs at install time and belongs to no room."""
+    found = {"app": REPOSITORY / "app.py"} | {f"pages.{path.stem}": path for path in (REPOSITORY / "pages").glob("*.py")}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        if "node_modules" not in parts and parts not in (("__init__",), ("ui", "build")):
+            found[".".join(parts).removesuffix(".__init__")] = path
     return found
 
 
-def imported(path: Path) -> set[str]:
-    """Every module a file imports, anywhere in it, as dotted names."""
+@functools.cache
+def imported(path: Path) -> frozenset[str]:
+    """Return every module that a file imports, anywhere in it, as dotted names."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return frozenset(names - {"pu_geo.__version__"})
 
 
-@pytest.mark.parametrize(("room", "path"), sources(), ids=lambda value: getattr(value, "name", value))
-def test_imports_go_downward_only(room: str, path: Path) -> None:
-    ours = {name.split(".")[1] for name in imported(path) if name.startswith("pu_geo.")} - {"__version__"}
-    assert ours <= OURS[room] | {room}, f"{path.name} of {room} may not import {ours - OURS[room] - {room}}"
-    if room in THIRD_PARTY:
-        others = {name.split(".")[0] for name in imported(path)} - {"pu_geo", "__future__"} - sys.stdlib_module_names
-        assert others <= THIRD_PARTY[room], f"{path.name} of {room} may not import {others - THIRD_PARTY[room]}"
+def is_in(name: str, rooms: Iterable[str]) -> bool:
+    return any(f"{name}.".startswith(f"{room}.") for room in rooms)
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_service_loads_nothing_heavy(service: str) -> None:
-    code = f"import sys, pu_geo.services.{service}; print(sorted(set({HEAVY!r}) & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
-    assert done.stdout.strip() == "[]"
+def rule(name: str, rules: dict[str, set[str]]) -> set[str] | None:
+    """Return the entry of a table whose name fits a module best, or None."""
+    return rules.get(max((room for room in rules if is_in(name, [room])), key=len, default=""))
 
 
-def test_settings_and_catalog_load_without_torch() -> None:
-    code = "import sys, pu_geo.methods.catalog, pu_geo.methods.settings; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
-    assert done.stdout.strip() == "False"
+def modules(rooms: Iterable[str]) -> list[str]:
+    return [f"pu_geo.{name}" for name in sources() if is_in(name, rooms)]
 
 
-def test_methods_run_with_torch_and_numpy_alone() -> None:
-    blocked = (
-        "safetensors", "rasterio", "geopandas", "sklearn", "scipy", "faiss", "numba", "streamlit", "shapely", "cv2", "pandas",
-    )  # fmt: skip
-    code = (
-        f"import sys\nfor name in {blocked!r}: sys.modules[name] = None\n"
-        "import pu_geo.engine.features\nfrom pu_geo.methods import catalog\n"
-        "for name in catalog.METHODS: catalog.load_fit(name)\n"
-    )
+def in_fresh_interpreter(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr
+    return done.stdout.strip().splitlines()[-1]
+
+
+ROOMS = sorted({name.split(".")[0] for name in sources()})
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_imports_go_downward_only(room: str) -> None:
+    """A module may import its own room, and what the tables name for it."""
+    wrong = []
+    for name, path in sources().items():
+        if not is_in(name, [room]):
+            continue
+        allowed, others = rule(name, OURS), rule(name, THIRD_PARTY)
+        assert allowed is not None, f"{name} is in a room that the table does not know"
+        for what in imported(path):
+            top = what.split(".")[0]
+            if top == "pu_geo":
+                ours = what.removeprefix("pu_geo").removeprefix(".")
+                wrong += [] if is_in(ours, {*allowed, room}) or not ours else [f"{name} imports {what}"]
+            elif others is not None and top not in {*others, "__future__"} | sys.stdlib_module_names:
+                wrong.append(f"{name} imports {what}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("rooms", "forbidden"),
+    [
+        pytest.param(["errors", "records", "project", "jobs"], (*HEAVY, "scipy", "pu_geo.tasks"), id="jobs"),
+        pytest.param(["services"], (*HEAVY, "pu_geo.tasks"), id="services"),
+        pytest.param(["methods.catalog", "methods.cards", "methods.settings"], HEAVY, id="cards"),
+        pytest.param(["analysis"], (*HEAVY, "pu_geo.project"), id="analysis"),
+    ],
+)
+def test_a_layer_loads_nothing_heavy(rooms: list[str], forbidden: tuple[str, ...]) -> None:
+    wanted = [name for name in modules(rooms) if name != "pu_geo.jobs.worker"]
+    code = f"import sys, {', '.join(wanted)}; print(sorted(set({forbidden!r}) & set(sys.modules)))"
+    assert len(wanted) > 1
+    assert in_fresh_interpreter(code) == "[]"
+
+
+def test_trainings_need_nothing_that_a_gpu_machine_lacks() -> None:
+    rooms = ["losses", "training", "features", "methods", "analysis"]
+    code = (
+        f"import sys\nfor name in {NOT_ON_A_GPU_MACHINE!r}: sys.modules[name] = None\n"
+        f"import {', '.join(modules(rooms))}\nfrom pu_geo.methods import catalog\n"
+        "print(len([catalog.load_fit(name) for name in catalog.METHODS]))"
+    )
+    assert int(in_fresh_interpreter(code)) > 5
+
+
+def test_help_of_the_command_line_loads_nothing_heavy() -> None:
+    """The entry point is the one that `pyproject.toml` names."""
+    entry = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]["pu-geo"]
+    module, function = entry.split(":")
+    code = (
+        f"import sys\nfrom {module} import {function} as run\nsys.argv = ['pu-geo', '--help']\n"
+        f"try: run()\nexcept SystemExit as end: assert not end.code\nprint(sorted(set({HEAVY!r}) & set(sys.modules)))"
+    )
+    assert in_fresh_interpreter(code) == "[]"
 
 
 def test_nothing_of_ours_hands_the_project_file_to_another_sqlite_library() -> None:
-    """`project.gpkg` is opened by sqlite3 alone: outside `project/` nobody even names it."""
+    """`project.gpkg` is opened by sqlite3 alone: outside `project/` and services nothing even names it."""
+    others = {name: path for name, path in sources().items() if not is_in(name, ("project", "services"))}
     naming = [
-        path.name
-        for room, path in sources()
-        if room not in ("project", "services") and ("layout.gpkg" in path.read_text() or ".gpkg)" in path.read_text())
+        name for name, path in others.items() if re.search(r"layout\.gpkg|\.gpkg\)|/ \"project\.gpkg\"", path.read_text())
     ]
     assert naming == []

@@ -32,7 +32,6 @@ def event_set(**changes: object) -> EventSet:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_place_gives_both_damaged_and_undamaged_chips(seed: int) -> None:
     chips = source()
-    assert chips.place is not None
     event = event_set(share=0.5, undamaged_places=0.5).draw(chips, seed)
     places = chips.place[event.rows]
     assert not np.intersect1d(places[event.is_damaged], places[~event.is_damaged]).size

@@ -11,7 +11,7 @@ from pu_geo.errors import ShapeError
 
 
 def rank_share(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Place each building between the lowest and the highest: the share of the others that score lower, ties count half.
+    """Compute where each building is between the lowest and the highest: the share of the others that score lower, ties count half.
 
     Args:
         scores: float [N], finite.
@@ -103,14 +103,12 @@ def most_apart(difference: NDArray[np.floating], n: int) -> tuple[NDArray[np.int
         Rows that one ranks higher, and rows that the other does, int64 [<= n] each, largest difference first; of equal
         ones the first row. Rows on which they agree are in neither.
     """
-    order = np.argsort(-difference, kind="stable")
-    reverse = np.argsort(difference, kind="stable")
-    higher, lower = order[:n], reverse[:n]
+    higher, lower = (np.argsort(sign * difference, kind="stable")[:n] for sign in (-1, 1))
     return higher[difference[higher] > 0], lower[difference[lower] < 0]
 
 
 def rank_average(scores: Sequence[NDArray[np.floating]]) -> NDArray[np.float64]:
-    """Put several rankings together: the mean of their rank shares.
+    """Combine several rankings: the mean of their rank shares.
 
     Args:
         scores: of each ranking, float [N], finite; their scales do not matter.

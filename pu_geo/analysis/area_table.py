@@ -9,23 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from pu_geo.analysis.audit_bounds import Bools, Floats
+from pu_geo.analysis.audit.bounds import Bools, Floats
 from pu_geo.errors import ShapeError
 
-TAILS = (0.025, 0.975)
-"""Quantiles that the bounds are: 95 %, as those of `p_low` and `p_high`."""
+TAILS = (0.025, 0.975)  # quantiles that the bounds are: 95 %, as those of `p_low` and `p_high`
 N_CURVES = 20
 """Equally likely curves from `p_low` to `p_high`. With 20 the outermost ones stand for 5 % each, so that they lie exactly at
 the two bounds."""
-NARROW = 25.0
-"""Variance of a count below which its distribution is worked out exactly."""
+NARROW = 25.0  # variance of a count below which its distribution is worked out exactly
 
 
 def area_rows(
-    index: NDArray[np.int64],
-    names: Sequence[str],
-    pcodes: Sequence[str | None],
-    columns: Mapping[str, Sequence[object]],
+    index: NDArray[np.int64], names: Sequence[str], pcodes: Sequence[str | None], columns: Mapping[str, Sequence[object]]
 ) -> list[dict[str, object]]:
     """Sum a damage map up by area.
 
@@ -72,38 +67,22 @@ def area_rows(
 
     counts = [count(rows) for rows in (is_inside, is_assessed, is_flagged, is_confirmed)]
     estimates = _estimates(index, n_areas, is_open, columns, counts[3])
-    figures = map(_figures, *counts, estimates)
-    dates = _dates(index, n_areas, columns.get("post_date", ()))
-    return [
-        {"name": name, "pcode": pcode, **row, "post_date": date}
-        for name, pcode, row, date in zip(names, pcodes, figures, dates, strict=True)
-    ]
-
-
-def _dates(index: NDArray[np.int64], n_areas: int, dates: Sequence[object]) -> list[str | None]:
-    """Return the date of each area's imagery, [A]: None where it is not known, "first/last" where there are several."""
-    found: list[set[str]] = [set() for _ in range(n_areas)]
-    for area, date in zip(index.tolist(), dates, strict=False):
+    dates: list[set[str]] = [set() for _ in names]
+    for area, date in zip(index.tolist(), columns.get("post_date", ()), strict=False):
         if area >= 0 and date is not None:
-            found[area].add(str(date))
-    return ["/".join(sorted({min(one), max(one)})) if one else None for one in found]
-
-
-def _figures(
-    total: int, assessed: int, flagged: int, confirmed: int, estimate: tuple[float, int, int] | None
-) -> dict[str, float | None]:
-    value, low, high = estimate if estimate and assessed else (None, None, None)
-    return {
-        "buildings_total": total,
-        "assessed": assessed,
-        "not_assessed": total - assessed,
-        "flagged": flagged if assessed else None,
-        "confirmed": confirmed if assessed else None,
-        "est_damaged": None if value is None else round(value, 1),
-        "low": low,
-        "high": high,
-        "pct": None if value is None else round(100 * value / assessed, 1),
-    }
+            dates[area].add(str(date))
+    found: list[dict[str, object]] = []
+    for at, (total, assessed, flagged, confirmed) in enumerate(zip(*counts, strict=True)):
+        estimate = estimates[at] if assessed else None
+        value, low, high = estimate or (None, None, None)
+        found.append({
+            "name": names[at], "pcode": pcodes[at], "buildings_total": total, "assessed": assessed,
+            "not_assessed": total - assessed, "flagged": flagged if assessed else None,
+            "confirmed": confirmed if assessed else None, "est_damaged": None if value is None else round(value, 1),
+            "low": low, "high": high, "pct": None if value is None else round(100 * value / assessed, 1),
+            "post_date": "/".join(sorted({min(dates[at]), max(dates[at])})) if dates[at] else None,
+        })  # fmt: skip
+    return found
 
 
 def _is(column: Sequence[object], value: object) -> Bools:
@@ -111,11 +90,7 @@ def _is(column: Sequence[object], value: object) -> Bools:
 
 
 def _estimates(
-    index: NDArray[np.int64],
-    n_areas: int,
-    is_open: Bools,
-    columns: Mapping[str, Sequence[object]],
-    confirmed: Sequence[int],
+    index: NDArray[np.int64], n_areas: int, is_open: Bools, columns: Mapping[str, Sequence[object]], confirmed: Sequence[int]
 ) -> list[tuple[float, int, int] | None]:
     """Return value, lower and upper bound of each area; None without chances."""
     known = [columns.get(name) for name in ("p_damaged", "p_low", "p_high")]
@@ -123,7 +98,7 @@ def _estimates(
         return [None] * n_areas
     rows = np.flatnonzero(is_open)
     rows = rows[np.argsort(index[rows], kind="stable")]
-    chances = np.array([_numbers(column)[rows] for column in known if column is not None])
+    chances = np.array([np.array(column, np.float64)[rows] for column in known if column is not None])  # None becomes nan
     ends = np.cumsum(np.bincount(index[rows], minlength=n_areas))
     found: list[tuple[float, int, int] | None] = []
     for area in range(n_areas):
@@ -134,10 +109,6 @@ def _estimates(
         low, high = count_bounds(p, p_low, p_high)
         found.append((confirmed[area] + float(p.sum()), confirmed[area] + low, confirmed[area] + high))
     return found
-
-
-def _numbers(column: Sequence[object]) -> Floats:
-    return np.array([np.nan if value is None else value for value in column], np.float64)
 
 
 def count_bounds(p: Floats, p_low: Floats, p_high: Floats) -> tuple[int, int]:
@@ -163,9 +134,8 @@ def count_bounds(p: Floats, p_low: Floats, p_high: Floats) -> tuple[int, int]:
     variance = (curves * (1 - curves)).sum(axis=1)
     is_narrow = variance < NARROW
     at_most = np.zeros(len(p) + 1)  # chance that at most k are damaged, summed over curves
-    for curve, narrow in zip(curves, is_narrow, strict=True):
-        if not narrow:
-            at_most += _refined_normal(curve)
+    for curve in curves[~is_narrow]:
+        at_most += _refined_normal(curve)
     if is_narrow.any():
         at_most += _exact(curves[is_narrow]).sum(axis=0)
     at_most = np.maximum.accumulate(at_most / N_CURVES)

@@ -13,14 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_HIDDEN = 0.4
-"""Share of a building's outline that may be hidden; beyond it nobody can judge what happened to it."""
-SOME_HIDDEN = 0.2
-"""From here on, a building called not assessable probably is so because of what hides it."""
+MOST_HIDDEN = 0.4  # share of a building's outline that may be hidden; beyond it nobody can judge what happened to it
+SOME_HIDDEN = 0.2  # from here on, a building called not assessable probably is so because of what hides it
 LEAST_ANSWERS = 5
 """Answers without a damaged building that make the ranking of a sensor group worth something; one damaged building does."""
-HARDLY = 0.25
-"""Share of the usual share flagged, below which hardly anything is flagged."""
+HARDLY = 0.25  # share of the usual share flagged, below which hardly anything is flagged
 Why = Literal["outside_image", "nodata", "cloud", "no_pre_image", "scene_without_answers"]
 KINDS: tuple[Why, ...] = ("outside_image", "nodata", "cloud")
 _PARTS = ("outside", "nodata", "cloud")
@@ -47,8 +44,10 @@ def hidden_parts(facts: Mapping[str, Any], role: str) -> NDArray[np.float64]:
     outline = facts.get(f"{role}_outline")
     if outline is not None:
         return np.stack([np.asarray(outline[part], np.float64) for part in _PARTS], axis=1).reshape(n, 3)
-    found = [np.zeros(n) if facts.get(key) is None else np.asarray(facts[key], np.float64) for key in _WINDOW_PARTS[role]]
-    outside, nodata, cloud = found
+    keys = _WINDOW_PARTS[role]
+    outside, nodata, cloud = (
+        np.asarray(facts[key] if facts.get(key) is not None else np.zeros(n), np.float64) for key in keys
+    )
     outside = np.minimum(outside, nodata)
     return np.stack([outside, nodata - outside, cloud], axis=1)
 

@@ -1,4 +1,4 @@
-"""The class prior from held-out scores: what uPU and nnPU must be told before they can train. NumPy alone.
+"""The class prior from held-out scores: what uPU and nnPU need before they can train. NumPy alone.
 
 How far to trust `best_bin_share`. Scores normal with standard deviation 1, mean 0 for undamaged and s for damaged, 5,000 unlabeled
 chips, P held-out positives; mean +- standard deviation of 200 draws, by true class prior:
@@ -28,11 +28,7 @@ _NEWTON_STEPS = 50
 
 
 def best_bin_share(
-    positive_scores: NDArray[np.floating],
-    unlabeled_scores: NDArray[np.floating],
-    *,
-    delta: float = 0.1,
-    gamma: float = 0.01,
+    positive_scores: NDArray[np.floating], unlabeled_scores: NDArray[np.floating], *, delta: float = 0.1, gamma: float = 0.01
 ) -> float:
     """Estimate the class prior from the top of the scores, where hardly anything but damage should lie (BBE).
 

@@ -15,22 +15,19 @@ from numpy.typing import NDArray
 from pu_geo.analysis.metrics import auc
 from pu_geo.analysis.pu_criterion import Judgement, pu_criterion
 
-WITHOUT_BOUNDARY = ("linear", "rank")
-"""Types of score of which 0.5 means nothing."""
+WITHOUT_BOUNDARY = ("linear", "rank")  # types of score of which 0.5 means nothing
 MOST_CALLED, FEWEST_CALLED = 0.5, 0.001
-"""Shares of the unlabeled beyond which a model looks collapsed where little is damaged."""
-FAR_ABOVE = 3.0
-"""Times the estimated share, from which the share called damaged looks wrong."""
+"""Shares of the unlabeled beyond which a model seems collapsed where little is damaged."""
+FAR_ABOVE = 3.0  # times the estimated share, from which the share called damaged seems wrong
 LOWEST_CRITERION = 2.0
-LEAST_SPREAD = 0.001
-"""Mean of 1 - cosine between chips below which all look the same to a model."""
+LEAST_SPREAD = 0.001  # mean of 1 - cosine between chips below which all look the same to a model
 _FAIR_AUC, _SURE = 0.75, 1.64
 _COMPARE = "compare the top of this ranking with the instant ranker's before you use it"
 
 
 @dataclass(frozen=True)
-class Signs:
-    """What can be seen of a model without negatives.
+class CollapseIndicators:
+    """What is known of a model without negatives.
 
     Attributes:
         share_called: share of the unlabeled that score 0.5 or more; None where 0.5 is no boundary.
@@ -51,7 +48,7 @@ class Signs:
 
 @dataclass(frozen=True)
 class Alarm:
-    """Something that looks wrong.
+    """Something that seems wrong.
 
     Attributes:
         name: a word for programs.
@@ -71,39 +68,34 @@ class Alarm:
         return f"{self.seen}: {self.meaning}. {self.advice}"
 
     def as_mapping(self) -> dict[str, str]:
-        """Give the fields by name, for a report."""
+        """Return the fields by name, for a report."""
         return asdict(self)
 
 
 def signs(
     held_out_scores: NDArray[np.floating], unlabeled_scores: NDArray[np.floating], embeddings: NDArray[np.floating] | None,
     *, share: float | None, threshold: float, score_type: str, is_oriented: bool | None = None, is_sampled: bool = False,
-) -> Signs:  # fmt: skip
-    """Look at scores and embeddings.
+) -> CollapseIndicators:  # fmt: skip
+    """Compute the indicators from scores and embeddings.
 
     Args:
         held_out_scores: of positives that the model did not learn from, float [P]; may be none.
         unlabeled_scores: of the unlabeled without them, see `pu_criterion.is_unlabeled`, float [U], U >= 1.
         embeddings: of some chips, float [M, E] of unit length; None where there are none.
-        share: see `Signs`.
+        share: see `CollapseIndicators`.
         threshold: where the held-out clicks are judged.
         score_type: of the run, see `RunFacts`.
-        is_oriented: see `Signs`.
+        is_oriented: see `CollapseIndicators`.
         is_sampled: whether the unlabeled are an even draw of all, see `pu_criterion`.
     """
-    has_held_out = len(held_out_scores) > 0
-    judgement = None
-    if has_held_out:
+    judgement, area = None, None
+    if len(held_out_scores):
         judgement = pu_criterion(held_out_scores, unlabeled_scores, threshold, is_sampled=is_sampled)
-    is_held_out = np.arange(len(held_out_scores) + len(unlabeled_scores)) < len(held_out_scores)
-    return Signs(
-        share_called=None if score_type in WITHOUT_BOUNDARY else float((unlabeled_scores >= 0.5).mean()),
-        share=share,
-        judgement=judgement,
-        auc=auc(np.concatenate([held_out_scores, unlabeled_scores]), is_held_out) if has_held_out else None,
-        spread=spread_of(embeddings) if embeddings is not None and len(embeddings) > 1 else None,
-        is_oriented=is_oriented,
-    )
+        both = np.concatenate([held_out_scores, unlabeled_scores])
+        area = auc(both, np.arange(len(both)) < len(held_out_scores))
+    called = None if score_type in WITHOUT_BOUNDARY else float((unlabeled_scores >= 0.5).mean())
+    spread = spread_of(embeddings) if embeddings is not None and len(embeddings) > 1 else None
+    return CollapseIndicators(called, share, judgement, area, spread, is_oriented)
 
 
 def spread_of(embeddings: NDArray[np.floating]) -> float:
@@ -113,12 +105,12 @@ def spread_of(embeddings: NDArray[np.floating]) -> float:
 
 
 def most_called(share: float | None) -> float:
-    """Share of the unlabeled from which a model looks as if it calls everything: a half, more where more is damaged."""
+    """Share of the unlabeled from which a model seems to call everything: a half, more where more is damaged."""
     return MOST_CALLED if share is None else max(MOST_CALLED, min(4 * share / 3, (1 + share) / 2))
 
 
 def fewest_called(share: float | None) -> float:
-    """Share of the unlabeled below which a model looks as if it calls nothing; a twentieth of the damage where that is much.
+    """Share of the unlabeled below which a model seems to call nothing; a twentieth of the damage where that is much.
 
     "Much" starts at a share of .15 and is reached at .30: a step would let a few more footprints raise an alarm.
     """
@@ -130,13 +122,13 @@ def lowest_criterion(share: float | None) -> float:
     return LOWEST_CRITERION if share is None else min(LOWEST_CRITERION, 1 + 0.2 * (1 / max(share, 0.01) - 1))
 
 
-def alarms(seen: Signs) -> tuple[Alarm, ...]:
-    """Say what looks wrong; nothing for a model that looks sound."""
-    return tuple(alarm for check in (_called, _held_out, _embeddings) for alarm in check(seen))
+def alarms(found: CollapseIndicators) -> tuple[Alarm, ...]:
+    """Return what seems wrong; nothing for a model that seems sound."""
+    return tuple(alarm for check in (_called, _held_out, _embeddings) for alarm in check(found))
 
 
-def _called(seen: Signs) -> Iterator[Alarm]:
-    called, share = seen.share_called, seen.share
+def _called(found: CollapseIndicators) -> Iterator[Alarm]:
+    called, share = found.share_called, found.share
     if called is None:
         return
     words = f"{called:.1%} of the unlabeled score 0.5 or more"
@@ -158,15 +150,15 @@ def _called(seen: Signs) -> Iterator[Alarm]:
         )  # fmt: skip
 
 
-def _held_out(seen: Signs) -> Iterator[Alarm]:
-    judged, share = seen.judgement, seen.share
-    if judged is None or seen.auc is None or not judged.is_enough:
+def _held_out(found: CollapseIndicators) -> Iterator[Alarm]:
+    judged, share = found.judgement, found.share
+    if judged is None or found.auc is None or not judged.is_enough:
         return
     sd_chance = (1 / (12 * judged.n_held_out)) ** 0.5  # of the AUC of a guess against many unlabeled
     fair = 0.5 + (1 - (share or 0.0)) * (_FAIR_AUC - 0.5)  # the damaged among the unlabeled rank as high as the clicks
-    if seen.auc < 0.5 + _SURE * sd_chance and seen.auc + sd_chance < fair:
+    if found.auc < 0.5 + _SURE * sd_chance and found.auc + sd_chance < fair:
         yield Alarm(
-            "at_chance", f"A held-out click scores above an unlabeled building in {seen.auc:.0%} of cases (50 % is chance)",
+            "at_chance", f"A held-out click scores above an unlabeled building in {found.auc:.0%} of cases (50 % is chance)",
             "the model does not know damage that it was not shown",
             "Mark damage of more kinds and places, or train another method or seed.",
         )  # fmt: skip
@@ -179,14 +171,14 @@ def _held_out(seen: Signs) -> Iterator[Alarm]:
         )  # fmt: skip
 
 
-def _embeddings(seen: Signs) -> Iterator[Alarm]:
-    if seen.spread is not None and seen.spread < LEAST_SPREAD:
+def _embeddings(found: CollapseIndicators) -> Iterator[Alarm]:
+    if found.spread is not None and found.spread < LEAST_SPREAD:
         yield Alarm(
-            "embeddings", f"The embeddings of all buildings are nearly the same (spread {seen.spread:.2g})",
+            "embeddings", f"The embeddings of all buildings are nearly the same (spread {found.spread:.2g})",
             "the network has collapsed, and its scores tell little apart",
             "Train again with a smaller learning rate (lr) or another seed.",
         )  # fmt: skip
-    if seen.is_oriented is False:
+    if found.is_oriented is False:
         yield Alarm(
             "clusters", "The two PUPL clusters do not follow your positives", "damage is no group of its own to this model",
             "Do not trust the clusters on the Explore page.",

@@ -1,28 +1,24 @@
-"""How much is damaged? An estimate from positives alone, good enough to recommend a method."""
+"""How much is damaged? An estimate from positives alone, and the weights of both sides in a linear ranking."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis.balance import L2, l2_for_share
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
-from pu_geo.analysis.ranker import MAX_UNLABELED, PreparedFeatures, fit_logistic, prepare, rank_positives
+from pu_geo.analysis.ranker import L2, MAX_UNLABELED, PreparedFeatures, fit_logistic, l2_for_share, prepare, rank_positives
 from pu_geo.errors import TrainingError
 
-N_SPLITS = 5
-"""Splits into held-out parts over which a share to start from is averaged."""
-N_FOLDS_LIVE = 3
-"""Held-out parts where an analyst waits for the answer."""
-MIN_POSITIVES = 4
-"""Fewer positives cannot be held out in turn."""
+N_SPLITS = 5  # splits into held-out parts over which a share to start from is averaged
+N_FOLDS_LIVE = 3  # held-out parts where an analyst waits for the answer
+MIN_POSITIVES = 4  # fewer positives cannot be held out in turn
 
 
 def elkan_noto_share(
     features: NDArray[np.floating] | PreparedFeatures,
     is_positive: NDArray[np.bool_],
     *,
-    is_left_out: NDArray[np.bool_] | None = None,
+    is_excluded: NDArray[np.bool_] | None = None,
     n_folds: int = 5,
     l2: float = 1.0,
     seed: int = 0,
@@ -40,7 +36,7 @@ def elkan_noto_share(
     Args:
         features: float [N, D], or what `ranker.prepare` made of it.
         is_positive: bool [N].
-        is_left_out: bool [N]; not looked at.
+        is_excluded: bool [N]; left out.
         n_folds: held-out parts; at most the number of positives.
         l2: penalty of the fits; hardly matters, since their margins are calibrated afterwards.
         seed: of the split into parts.
@@ -52,7 +48,7 @@ def elkan_noto_share(
         TrainingError: if there are fewer than 4 positives, or no unlabeled chip.
     """
     prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
-    used = ~is_left_out if is_left_out is not None else np.ones(len(is_positive), np.bool_)
+    used = ~is_excluded if is_excluded is not None else np.ones(len(is_positive), np.bool_)
     positive, unlabeled = np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
     if len(positive) < MIN_POSITIVES or not len(unlabeled):
         raise TrainingError(
@@ -75,7 +71,7 @@ def share_to_start_from(
     features: NDArray[np.floating] | PreparedFeatures,
     is_positive: NDArray[np.bool_],
     *,
-    is_left_out: NDArray[np.bool_] | None = None,
+    is_excluded: NDArray[np.bool_] | None = None,
     n_folds: int = 5,
     l2: float = 1.0,
 ) -> float | None:
@@ -87,7 +83,7 @@ def share_to_start_from(
     damage it is as wrong as any estimate from clicks alone.
     """
     prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
-    used = ~is_left_out if is_left_out is not None else np.ones(len(is_positive), np.bool_)
+    used = ~is_excluded if is_excluded is not None else np.ones(len(is_positive), np.bool_)
     positive, unlabeled = np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
     if len(positive) < MIN_POSITIVES or not len(unlabeled):
         return None
@@ -115,9 +111,9 @@ def _cross_fitted(
     is_click = np.arange(len(rows)) < len(positive)
     margin = np.empty(len(rows))
     for part in range(n_folds):
-        seen = fold != part
-        slope, offset = fit_logistic(values[rows[seen]], is_click[seen], l2)
-        margin[~seen] = values[rows[~seen]] @ slope + offset
+        learned = fold != part
+        slope, offset = fit_logistic(values[rows[learned]], is_click[learned], l2)
+        margin[~learned] = values[rows[~learned]] @ slope + offset
     return margin
 
 
@@ -125,7 +121,7 @@ def rank_with_estimate(
     features: PreparedFeatures,
     is_positive: NDArray[np.bool_],
     *,
-    is_left_out: NDArray[np.bool_] | None = None,
+    is_excluded: NDArray[np.bool_] | None = None,
     is_not_damaged: NDArray[np.bool_] | None = None,
     is_accepted: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.float32], float | None]:
@@ -134,7 +130,7 @@ def rank_with_estimate(
     Args:
         features: what `ranker.prepare` made of features [N, D].
         is_positive: bool [N].
-        is_left_out: bool [N]; scored, but not learned from.
+        is_excluded: bool [N]; scored, but not learned from.
         is_not_damaged: bool [N]; called not damaged by a person.
         is_accepted: bool [N]; of accepted clusters: ranked by as if they were positives, but nothing is estimated from them.
 
@@ -144,12 +140,12 @@ def rank_with_estimate(
     Raises:
         TrainingError: if there is no positive or no unlabeled chip.
     """
-    used = is_positive if is_left_out is None else is_positive & ~is_left_out
+    used = is_positive if is_excluded is None else is_positive & ~is_excluded
     share, l2 = None, L2
     if used.sum() >= MIN_POSITIVES:
-        share = elkan_noto_share(features, is_positive, is_left_out=is_left_out, n_folds=N_FOLDS_LIVE)
+        share = elkan_noto_share(features, is_positive, is_excluded=is_excluded, n_folds=N_FOLDS_LIVE)
         l2 = l2_for_share(share)
     scores = rank_positives(
-        features, is_positive, is_left_out=is_left_out, is_not_damaged=is_not_damaged, is_accepted=is_accepted, l2=l2
+        features, is_positive, is_excluded=is_excluded, is_not_damaged=is_not_damaged, is_accepted=is_accepted, l2=l2
     )
     return scores, share

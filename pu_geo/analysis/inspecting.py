@@ -1,4 +1,4 @@
-"""What an analyst looks at in a cluster: its spread, how much of it may be damaged, and which chips stand for it."""
+"""What an analyst sees of a cluster: its spread, how much of it may be damaged, and which chips stand for it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pu_geo.errors import ShapeError
 
 N_DRAWS = 400
 INTERVAL = 0.95
-MOST_ROWS = 20_000
-"""Rows of a cluster that its split is worked out from; the others follow."""
+MOST_ROWS = 20_000  # rows of a cluster that its split is worked out from; the others follow
 _BLOCK, _PASSES = 16_384, 50
 
 
@@ -119,7 +118,7 @@ def examples(
 
 
 def split_in_two(rows: Floats, *, seed: int = 0) -> NDArray[np.int64]:
-    """Split rows [N, D] by two spherical means, each started at one of two rows that lie far apart; int64 [N], 0 and 1.
+    """Split rows [N, D] by two spherical means, each started at one of two rows far from each other; int64 [N], 0 and 1.
 
     Of more than 20,000 rows, an even draw settles the means, and each row joins the nearer one. All zeros where the rows
     coincide.

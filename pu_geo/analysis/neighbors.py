@@ -11,7 +11,7 @@ _BLOCK = 64  # chosen chips that are multiplied at once
 
 
 def unit_rows(embeddings: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Bring embeddings [N, D] to unit length, float32 [N, D]; a zero row stays zero.
+    """Scale embeddings [N, D] to unit length, float32 [N, D]; a zero row stays zero.
 
     Raises:
         ShapeError(ValueError): if they are not [N, D].

@@ -9,8 +9,7 @@ from pu_geo.analysis.ranker import MAX_UNLABELED, PreparedFeatures, fit_logistic
 from pu_geo.errors import ShapeError, TrainingError
 
 N_FOLDS = 10
-LEAST_POSITIVES = 6
-"""With fewer, what is left of them tells nothing of the one held out."""
+LEAST_POSITIVES = 6  # with fewer, what is left of them tells nothing of the one held out
 LOWEST_BOUND, HIGHEST_BOUND = 0.5, 0.8
 """Places from which no click is doubted; measured, see "Wrong clicks" in docs/methods.md."""
 _STEADY = 1.4826  # times the median absolute deviation: the standard deviation, for bell curves
@@ -21,7 +20,7 @@ def places_held_out(
     is_positive: NDArray[np.bool_],
     *,
     l2: float,
-    is_left_out: NDArray[np.bool_] | None = None,
+    is_excluded: NDArray[np.bool_] | None = None,
     n_folds: int = N_FOLDS,
     seed: int = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -33,8 +32,8 @@ def places_held_out(
     Args:
         features: what `ranker.prepare` made of features [N, D].
         is_positive: bool [N].
-        l2: penalty, see `balance.l2_for_share`.
-        is_left_out: bool [N]; not looked at.
+        l2: penalty, see `ranker.l2_for_share`.
+        is_excluded: bool [N]; left out.
         n_folds: held-out parts; at most the number of positives.
         seed: of the parts, and of the draw of unlabeled chips where there are many.
 
@@ -46,7 +45,7 @@ def places_held_out(
         TrainingError: if there are fewer than 6 positives, or nothing is unlabeled. ShapeError: if a mask is not [N].
     """
     values = features.values
-    used = np.ones(len(values), np.bool_) if is_left_out is None else ~is_left_out
+    used = np.ones(len(values), np.bool_) if is_excluded is None else ~is_excluded
     if is_positive.shape != (len(values),) or used.shape != is_positive.shape:
         raise ShapeError(f"masks must be [{len(values)}]; got {is_positive.shape} and {used.shape}.")
     positive, unlabeled = np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
@@ -62,9 +61,9 @@ def places_held_out(
     fold = draw.permutation(len(positive)) % min(n_folds, len(positive))
     place = np.empty(len(positive))
     for part in range(int(fold.max()) + 1):
-        seen = positive[fold != part]
-        rows = np.concatenate([seen, unlabeled])
-        slope, _ = fit_logistic(values[rows], np.arange(len(rows)) < len(seen), l2)
+        learned = positive[fold != part]
+        rows = np.concatenate([learned, unlabeled])
+        slope, _ = fit_logistic(values[rows], np.arange(len(rows)) < len(learned), l2)
         others = np.sort(values[unlabeled] @ slope)
         place[fold == part] = np.searchsorted(others, values[positive[fold == part]] @ slope) / len(others)
     return positive, place
@@ -82,7 +81,7 @@ def doubtful_below(share: float) -> float:
 
 
 def loneliness(distances: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Say how far each chip is from its neighbors, in robust standard deviations of what is usual, float64 [N].
+    """Compute how far each chip is from its neighbors, in robust standard deviations of what is usual, float64 [N].
 
     Args:
         distances: to the nearest other chips, float [N, k], k >= 1.
@@ -91,6 +90,6 @@ def loneliness(distances: NDArray[np.floating]) -> NDArray[np.float64]:
         (mean distance - median of these) / (1.48 median absolute deviation); all 0 where half of them or more are equal.
     """
     mean = distances.astype(np.float64).mean(axis=1)
-    apart = mean - np.median(mean)
-    usual = _STEADY * float(np.median(np.abs(apart)))
-    return apart / usual if usual > 1e-12 else np.zeros(len(mean))
+    excess = mean - np.median(mean)
+    usual = _STEADY * float(np.median(np.abs(excess)))
+    return excess / usual if usual > 1e-12 else np.zeros(len(mean))

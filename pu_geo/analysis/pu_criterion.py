@@ -10,8 +10,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST_HELD_OUT = 10
-"""Held-out clicks below which nothing is judged: the criterion then follows the truth too loosely."""
+FEWEST_HELD_OUT = 10  # held-out clicks below which nothing is judged
 
 
 @dataclass(frozen=True)
@@ -44,16 +43,16 @@ class Judgement:
 
     @property
     def words(self) -> str:
-        """Say it in a sentence."""
+        """The same in a sentence."""
         return words_of(self.as_mapping())
 
     def as_mapping(self) -> dict[str, object]:
-        """Give the fields by name, as `RunFacts.judgement` keeps them."""
+        """Return the fields by name, as `RunFacts.judgement` keeps them."""
         return asdict(self)
 
 
 def words_of(judgement: Mapping[str, object]) -> str:
-    """Say what a judgement, as `Judgement.as_mapping` gives it, means to an analyst."""
+    """Return what a judgement, as `Judgement.as_mapping` has it, means to an analyst."""
     n = judgement["n_held_out"]
     if judgement["criterion"] is None:
         return f"Not enough to judge: {n} held-out clicks, and it takes {FEWEST_HELD_OUT}."
@@ -73,7 +72,7 @@ def pu_criterion(
 
     Source: Lee and Liu, Learning with Positive and Unlabeled Examples Using Weighted Logistic Regression (ICML 2003),
     section 4: r^2 / Pr(f = 1), which behaves as F1 does: it is large where recall and precision both are. Where all
-    unlabeled are looked at, Pr is known, and the interval is that of r (`wilson`), squared. Where they are a sample, Pr has an
+    unlabeled are used, Pr is known, and the interval is that of r (`wilson`), squared. Where they are a sample, Pr has an
     interval too, and the bounds are those of r squared over the opposite ones of Pr: at least as wide as `confidence` asks.
 
     Args:
@@ -121,7 +120,7 @@ def is_unlabeled(is_clicked: NDArray[np.bool_], is_hidden: NDArray[np.bool_]) ->
 
 
 def wilson(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Bound a share of which `n_hits` of `n` draws were seen.
+    """Bound a share of which `n_hits` of `n` draws are hits.
 
     Source: Wilson, Probable Inference, the Law of Succession, and Statistical Inference (JASA 1927).
 

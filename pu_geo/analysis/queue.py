@@ -1,4 +1,4 @@
-"""What to look at next: likely damage, chips unlike any seen so far, and random checks, mixed into one queue."""
+"""What to answer next: likely damage, chips unlike all known ones, and random checks, mixed into one queue."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from pu_geo.analysis.progress import Audit, start_audit
+from pu_geo.analysis.audit.progress import Audit, start_audit
+from pu_geo.analysis.neighbors import unit_rows
 from pu_geo.errors import ShapeError
 
 Reason = Literal["exploit", "explore", "audit"]
 Rows = NDArray[np.int64]
-APART_M = 80.0
+LEAST_GAP_M = 80.0
 """Explored buildings lie at least so far from each other and from the queue before: neighbors tell little that is new."""
-N_CANDIDATES = 800
-"""Unanswered chips that are looked at for exploring, half of them those with the highest scores."""
-N_SEEN = 600
-"""Chips seen before, drawn at random, that candidates are compared with."""
+N_CANDIDATES = 800  # unanswered chips that exploring compares, half of them those with the highest scores
+N_KNOWN = 600  # known chips, drawn at random, that candidates are compared with
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Shares of a queue, in any unit: top scores, chips unlike those seen, random checks."""
+    """Shares of a queue, in any unit: top scores, chips unlike the known ones, random checks."""
 
     exploit: float
     explore: float
@@ -108,8 +107,8 @@ def next_queue(
 ) -> Queue:
     """Choose the next buildings to look at. The same input gives the same queue.
 
-    exploit: the highest scores that nobody answered. explore: farthest first by cosine from all that was seen, the
-    distance times the score so that undamaged oddities do not fill the queue, at least 80 m apart. audit: the next of the
+    exploit: the highest scores that nobody answered. explore: farthest first by cosine from all known chips, the
+    distance times the score so that undamaged oddities do not fill the queue, at least 80 m from each other. audit: the next of the
     drawing order. Places that random checks leave, because those were answered already, and those for which nothing to
     explore is left, go to exploit where it has a share.
 
@@ -122,7 +121,7 @@ def next_queue(
         state: see `QueueState`.
         mix: shares of the three kinds.
         n: how many; fewer come back where fewer are left.
-        seed: of the audit, if it begins here, and of which chips are looked at for exploring.
+        seed: of the audit, if it begins here, and of which chips exploring compares.
         again: also show what was skipped; drawn checks that are still open come first among the checks.
 
     Raises:
@@ -141,9 +140,12 @@ def next_queue(
     ranked = _highest(scores, is_free, n + N_CANDIDATES // 2) if scores is not None else checks[:0]
     best, rest = ranked[:n_exploit], ranked[n_exploit:]
     is_free[best] = False
-    seen = np.concatenate([_some(np.flatnonzero(state.is_answered | state.is_shown), N_SEEN, draw), best, checks])
-    near = _candidates(rest, is_free, draw)
-    others = _explore(scores, features, xy_m, near, seen, state.recent, n_explore)
+    known = np.concatenate([_some(np.flatnonzero(state.is_answered | state.is_shown), N_KNOWN, draw), best, checks])
+    near = rest[: N_CANDIDATES // 2]  # the highest scores, and as many others at random
+    is_other = is_free.copy()
+    is_other[near] = False
+    near = np.concatenate([near, _some(np.flatnonzero(is_other), N_CANDIDATES - len(near), draw)])
+    others = _explore(scores, features, xy_m, near, known, state.recent, n_explore)
     if n_exploit:
         rest = rest[~np.isin(rest, others)]
         best = np.concatenate([best, rest[: n - len(best) - len(others) - len(checks)]])
@@ -203,77 +205,54 @@ def _some(rows: Rows, n: int, draw: np.random.Generator) -> Rows:
     return rows if len(rows) <= n else draw.choice(rows, n, replace=False)
 
 
-def _candidates(ranked: Rows, is_free: NDArray[np.bool_], draw: np.random.Generator) -> Rows:
-    """Free rows to explore among: the highest scores and as many others at random."""
-    best = ranked[: N_CANDIDATES // 2]
-    is_other = is_free.copy()
-    is_other[best] = False
-    return np.concatenate([best, _some(np.flatnonzero(is_other), N_CANDIDATES - len(best), draw)])
-
-
 @threadpool_limits.wrap(limits=1, user_api="blas")  # as in `ranker`: small matrices, where threads only wait for each other
 def _explore(
     scores: NDArray[np.floating] | None,
     features: NDArray[np.floating],
     xy_m: NDArray[np.floating],
     rows: Rows,
-    seen: Rows,
+    known: Rows,
     recent: tuple[int, ...],
     n: int,
 ) -> Rows:
-    """Pick up to n of the rows, one after the other, each the best by distance to all that was seen times score."""
+    """Pick up to n of the rows, one after the other, each the best by distance to all known chips times score."""
     if n == 0 or not len(rows):
         return rows[:0]
-    points = _unit(features[rows])
-    gap = 1 - (points @ _unit(features[seen]).T).max(axis=1, initial=-1.0)
+    points = unit_rows(features[rows])
+    gap = 1 - (points @ unit_rows(features[known]).T).max(axis=1, initial=-1.0)
     worth = scores[rows] if scores is not None else np.ones(len(rows))
     is_far = np.ones(len(rows), np.bool_)
     for row in recent:
-        is_far &= _is_apart(xy_m[rows], xy_m[row])
+        is_far &= _is_far_from(xy_m[rows], xy_m[row])
     picked: list[int] = []
     while len(picked) < n and is_far.any():
         at = int(np.where(is_far, np.maximum(gap, 0) * worth, -1.0).argmax())
         picked.append(at)
         gap = np.minimum(gap, 1 - points @ points[at])
-        is_far &= _is_apart(xy_m[rows], xy_m[rows[at]])
+        is_far &= _is_far_from(xy_m[rows], xy_m[rows[at]])
     return rows[picked]
 
 
-def _unit(rows: NDArray[np.floating]) -> NDArray[np.float32]:
-    values = rows.astype(np.float32)
-    return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), np.float32(1e-12))
-
-
-def _is_apart(xy_m: NDArray[np.floating], place: NDArray[np.floating]) -> NDArray[np.bool_]:
-    return np.hypot(xy_m[:, 0] - place[0], xy_m[:, 1] - place[1]) >= APART_M
+def _is_far_from(xy_m: NDArray[np.floating], place: NDArray[np.floating]) -> NDArray[np.bool_]:
+    return np.hypot(xy_m[:, 0] - place[0], xy_m[:, 1] - place[1]) >= LEAST_GAP_M
 
 
 def _items(scores: NDArray[np.floating] | None, audit: Audit | None, best: Rows, others: Rows, checks: Rows) -> list[Item]:
-    """Say of each row why it was chosen, and put the kinds one into another: evenly, one of each in front."""
-    kinds = (_exploit_items(scores, best), _explore_items(scores, others), _audit_items(audit, checks))
+    """Return the chosen rows with the reason of each; the kinds alternate evenly, one of each in front."""
+    kinds: list[list[Item]] = [[], [], []]
+    if scores is not None:
+        ranks = [int((scores > scores[row]).sum()) + 1 for row in best]
+        kinds[0] = [
+            Item(int(row), "exploit", f"score {scores[row]:.2f}, rank {at:,}") for row, at in zip(best, ranks, strict=True)
+        ]
+    for row in others:
+        score = "" if scores is None else f", score {scores[row]:.2f}"
+        kinds[1].append(Item(int(row), "explore", f"unlike anything seen so far{score}"))
+    if audit is not None and len(checks):
+        drawn, inclusion = audit.rows[: audit.n_drawn], audit.inclusion()
+        for row in checks:
+            part = int(audit.stratum[np.flatnonzero(drawn == row)[0]])
+            words = f"random check of scores {audit.low[part]:.2f} to {audit.high[part]:.2f}"
+            kinds[2].append(Item(int(row), "audit", words, float(inclusion[part])))
     placed = [(at / len(items), kind, item) for kind, items in enumerate(kinds) for at, item in enumerate(items)]
     return [item for _, _, item in sorted(placed, key=lambda entry: entry[:2])]
-
-
-def _exploit_items(scores: NDArray[np.floating] | None, rows: Rows) -> list[Item]:
-    if scores is None:
-        return []
-    ranks = [int((scores > scores[row]).sum()) + 1 for row in rows]
-    told = [f"score {scores[row]:.2f}, rank {rank:,}" for row, rank in zip(rows, ranks, strict=True)]
-    return [Item(int(row), "exploit", words) for row, words in zip(rows, told, strict=True)]
-
-
-def _explore_items(scores: NDArray[np.floating] | None, rows: Rows) -> list[Item]:
-    words = "unlike anything seen so far"
-    return [Item(int(row), "explore", words if scores is None else f"{words}, score {scores[row]:.2f}") for row in rows]
-
-
-def _audit_items(audit: Audit | None, rows: Rows) -> list[Item]:
-    if audit is None or not len(rows):
-        return []
-    drawn, inclusion = audit.rows[: audit.n_drawn], audit.inclusion()
-    strata = [int(audit.stratum[np.flatnonzero(drawn == row)[0]]) for row in rows]
-    told = [f"random check of scores {audit.low[part]:.2f} to {audit.high[part]:.2f}" for part in strata]
-    return [
-        Item(int(row), "audit", words, float(inclusion[part])) for row, words, part in zip(rows, told, strata, strict=True)
-    ]

@@ -1,4 +1,4 @@
-"""The instant linear ranker: who looks like the clicked positives? Answers while the analyst clicks, without a job."""
+"""The instant linear ranker: who is like the clicked positives? Answers while the analyst clicks, without a job."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
-from pu_geo.analysis.balance import L2, side_weights
+from pu_geo.analysis.pupl import one_blas_thread
 from pu_geo.errors import ShapeError, TrainingError
 
-MAX_UNLABELED = 3000
-"""Unlabeled chips that are learned from; more would only take longer."""
+L2 = 0.5  # penalty where no estimate of the damaged share is at hand; see `l2_for_share`
+KNOWN_WEIGHT = 30.0
+"""What one chip that a person called not damaged weighs, in unlabeled ones.
+
+Chosen on real chips: in `benchmarks.queue_simulation`, where an analyst answers queue after queue, 10 to 200 find the
+last damaged buildings in half the answers that it takes without, or less; above 50 a few easy ones begin to do harm.
+"""
+ACCEPTED_SHARE = 0.25
+"""Most of the positives' weight that buildings of accepted clusters get together: a large cluster of one kind of damage would
+outvote the clicks. Measured with `benchmarks.inspector`; the table is in docs/methods.md."""
+
+MAX_UNLABELED = 3000  # unlabeled chips that are learned from; more would only take longer
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ def rank_positives(
     features: NDArray[np.floating] | PreparedFeatures,
     is_positive: NDArray[np.bool_],
     *,
-    is_left_out: NDArray[np.bool_] | None = None,
+    is_excluded: NDArray[np.bool_] | None = None,
     is_not_damaged: NDArray[np.bool_] | None = None,
     is_accepted: NDArray[np.bool_] | None = None,
     l2: float = L2,
@@ -63,18 +72,18 @@ def rank_positives(
 ) -> NDArray[np.float32]:
     """Score every chip by a logistic regression of positives against all others, both sides weighing the same.
 
-    A chip that a person called not damaged weighs as much as `balance.KNOWN_WEIGHT` unlabeled ones.
+    A chip that a person called not damaged weighs as much as `KNOWN_WEIGHT` unlabeled ones.
 
     Source: ours; the yardstick that every PU method is held against.
 
     Args:
         features: float [N, D], or what `prepare` made of it, which saves half of the time.
         is_positive: bool [N].
-        is_left_out: bool [N]; scored, but not learned from.
+        is_excluded: bool [N]; scored, but not learned from.
         is_not_damaged: bool [N]; called not damaged by a person. None where nobody was asked.
         is_accepted: bool [N]; of accepted clusters: positives too, of which all together weigh a quarter of the positives' side
             at most.
-        l2: weight of half the squared length of the coefficients, against a mean loss; see `balance.l2_for_share`.
+        l2: weight of half the squared length of the coefficients, against a mean loss; see `ranker.l2_for_share`.
         seed: of the draw of unlabeled chips where there are more than `MAX_UNLABELED`.
 
     Returns:
@@ -84,7 +93,7 @@ def rank_positives(
         TrainingError: if there is no positive or no unlabeled chip to learn from.
     """
     prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
-    used = ~is_left_out if is_left_out is not None else np.ones(len(is_positive), np.bool_)
+    used = ~is_excluded if is_excluded is not None else np.ones(len(is_positive), np.bool_)
     if is_positive.shape != (len(prepared.values),) or used.shape != is_positive.shape:
         raise ShapeError(f"masks must be [{len(prepared.values)}]; got {is_positive.shape} and {used.shape}.")
     is_known = is_not_damaged & used & ~is_positive if is_not_damaged is not None else np.zeros_like(used)
@@ -101,12 +110,9 @@ def rank_positives(
     return (0.5 * (1 + np.tanh(margin / 2))).astype(np.float32)
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # these matrices are small: two threads took ten times as long as one
+@one_blas_thread()  # these matrices are small: two threads took ten times as long as one
 def fit_logistic(
-    values: NDArray[np.float32],
-    is_positive: NDArray[np.bool_],
-    l2: float,
-    weight: NDArray[np.float32] | None = None,
+    values: NDArray[np.float32], is_positive: NDArray[np.bool_], l2: float, weight: NDArray[np.float32] | None = None
 ) -> tuple[NDArray[np.float32], float]:
     """Fit a logistic regression with L-BFGS, in float32 where it is costly.
 
@@ -149,3 +155,32 @@ def _require_both(n_positive: int, n_unlabeled: int) -> None:
             "Add footprints of the whole area on the Imagery page.",
             kind="unlabeled",
         )
+
+
+def l2_for_share(share: float) -> float:
+    """Choose the penalty from the estimated share of damaged buildings among the unlabeled ones.
+
+    The more damage hides in the unlabeled, the less single ones of them may be trusted. Ours; a straight line between
+    logarithms through what was best on real chips: 3 for half damaged (Joplin), 0.1 for one in a hundred (Harvey).
+
+    Args:
+        share: in [0, 1], such as `estimates.elkan_noto_share` gives.
+
+    Returns:
+        Penalty in [0.1, 3].
+    """
+    slope = np.log(30) / np.log(50)
+    return float(np.clip(0.1 * (max(share, 1e-6) / 0.01) ** slope, 0.1, 3.0))
+
+
+def side_weights(n_positive: int, n_unlabeled: int, n_known: int, n_accepted: int = 0) -> NDArray[np.float32]:
+    """Weigh positives, accepted, unlabeled and not damaged chips, in this order, float32 of sum 1: one half a side."""
+    share = KNOWN_WEIGHT * n_known / max(KNOWN_WEIGHT * n_known + n_unlabeled, 1)
+    more = min(ACCEPTED_SHARE, n_accepted / max(n_accepted + n_positive, 1))
+    parts = (
+        (n_positive, 0.5 * (1 - more)),
+        (n_accepted, 0.5 * more),
+        (n_unlabeled, 0.5 * (1 - share)),
+        (n_known, 0.5 * share),
+    )
+    return np.concatenate([np.full(n, total / max(n, 1), np.float32) for n, total in parts])

@@ -12,14 +12,10 @@ from numpy.typing import NDArray
 from pu_geo.analysis.assessability import LEAST_ANSWERS
 from pu_geo.analysis.metrics import auc
 
-CLEAR_ANSWERS = 10
-"""Answers "not damaged" that take a doubt away where no damaged building is marked."""
-LEAST_BUILDINGS = 10
-"""Fewer assessed buildings in a scene are no ground for a doubt."""
-DOUBTFUL = 0.5
-"""Share of the usual share flagged, below which a scene without a damaged answer is doubtful."""
-LEAST_EXPECTED = 3.0
-"""Flagged buildings that the usual share promises, below which their absence is no surprise."""
+CLEAR_ANSWERS = 10  # answers "not damaged" that take a doubt away where no damaged building is marked
+LEAST_BUILDINGS = 10  # fewer assessed buildings in a scene are no ground for a doubt
+DOUBTFUL = 0.5  # share of the usual share flagged, below which a scene without a damaged answer is doubtful
+LEAST_EXPECTED = 3.0  # flagged buildings that the usual share promises, below which their absence is no surprise
 STANDS_APART = 0.95
 """Chance that a score of a scene without damaged answers lies above, or below, one of the scenes that have some."""
 
@@ -75,20 +71,20 @@ def scene_rows(
     if shown is None:
         return []
     scene = np.array([one or "" for one in shown], np.str_)
-    said = np.array([one or "" for one in labels], np.str_)
-    is_answered = said != ""
-    is_assessed = np.where(is_answered, said != "not_assessable", why == "")
+    answer = np.array([one or "" for one in labels], np.str_)
+    is_answered = answer != ""
+    is_assessed = np.where(is_answered, answer != "not_assessable", why == "")
     is_open = is_assessed & ~is_answered
     is_above = np.asarray(scores, np.float64).round(4) >= round(threshold, 4)
     is_flagged = is_open & is_above
     is_other = np.asarray(facts.get("sensor_group", np.zeros(len(scene))), np.int64) > 0
-    known = np.isin(scene, np.unique(scene[said == "positive"])) & is_open
+    known = np.isin(scene, np.unique(scene[answer == "positive"])) & is_open
     usual = float(is_flagged[known].mean()) if known.any() else None
     rows = []
     for name in np.unique(scene).tolist():
         here = scene == name
         n_open, n_flagged = int((here & is_open).sum()), int((here & is_flagged).sum())
-        n_damaged, n_clear = int((here & (said == "positive")).sum()), int((here & (said == "not_damaged")).sum())
+        n_damaged, n_clear = int((here & (answer == "positive")).sum()), int((here & (answer == "not_damaged")).sum())
         row = SceneRow(
             name, int(here.sum()), int((here & is_assessed).sum()), n_damaged, n_clear, n_flagged,
             n_flagged / n_open if n_open else None, "",
@@ -97,7 +93,7 @@ def scene_rows(
         doubt = _doubt(row, n_open, n_silent, usual, scores[here & is_open], scores[known]) if name else ""
         if name and not doubt and usual is None and n_open and is_other[here].any():
             doubt = _OTHER_SENSOR.format(scene=name)
-        n_below = int((here & (said == "positive") & ~is_above).sum())
+        n_below = int((here & (answer == "positive") & ~is_above).sum())
         if name and not doubt and n_damaged and n_below * 2 >= n_damaged and n_open >= LEAST_BUILDINGS:
             doubt = (
                 f"Scene {name}: {n_below:,} of {n_damaged:,} buildings marked damaged there score below the threshold, so the run "

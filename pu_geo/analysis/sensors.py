@@ -2,7 +2,7 @@
 
 A score learned in one scene means little in another that is hazy, stretched otherwise or blurred: the ranking follows the
 scene. Metadata decides first (sample type, pixel size), then what the chips themselves show. Content does not: a scene of
-water and one of houses from the same sensor stay together.
+water and one of buildings from the same sensor stay together.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST_CHIPS = 20
-"""Fewer chips say nothing about a sensor: their scene is judged by its metadata alone."""
+LEAST_CHIPS = 20  # fewer chips say nothing about a sensor: their scene is judged by its metadata alone
 MOST_CHIPS = 300
-OTHER_PIXEL = 1.5
-"""Ratio of pixel sizes from which on two scenes are of different sensors."""
+OTHER_PIXEL = 1.5  # ratio of pixel sizes from which on two scenes are of different sensors
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,9 @@ def sensor_groups(
         bounds: `SENSOR`, or `LOOK` for groups that look alike.
     """
     parts = np.zeros((len(chips), len(scenes_of)), np.int64)
-    for place, (_, shown) in enumerate(scenes_of.items()):
-        bands = slice(3 * place, 3 * place + 3)
-        parts[:, place] = _groups_of_role(
-            chips, bands, np.array([one or "" for one in shown], np.str_), scenes, is_visible, bounds
-        )
+    for place, shown in enumerate(scenes_of.values()):
+        bands, names = slice(3 * place, 3 * place + 3), np.array([one or "" for one in shown], np.str_)
+        parts[:, place] = _groups_of_role(chips, bands, names, scenes, is_visible, bounds)
     _, group = np.unique(parts, axis=0, return_inverse=True)
     sizes = np.bincount(group.ravel(), weights=is_visible.astype(np.float64))
     place_of = np.empty(len(sizes), np.int64)
@@ -88,15 +84,15 @@ def _groups_of_role(
     names, counts = np.unique(shown[is_visible & (shown != "")], return_counts=True)
     by_size = names[np.argsort(-counts, kind="stable")].tolist()
     rest = [name for name in np.unique(shown[shown != ""]).tolist() if name not in by_size]
-    looks = {name: _look(chips, bands, np.flatnonzero((shown == name) & is_visible)) for name in by_size}
+    look_of = {name: _look(chips, bands, np.flatnonzero((shown == name) & is_visible)) for name in by_size}
     leaders: list[str] = []  # the largest scene of each group: alike means like it, so that chains of scenes do not join
     group: dict[str, int] = {}
     for name in sorted(
-        [*by_size, *rest], key=lambda one: looks.get(one) is None
+        [*by_size, *rest], key=lambda one: look_of.get(one) is None
     ):  # small scenes last: they join no two groups
         like = next(
-            (k for k, one in enumerate(leaders) if _are_alike(scenes.get(one, {}), scenes.get(name, {}), looks.get(one),
-                                                                looks.get(name), bounds)), None,
+            (k for k, one in enumerate(leaders) if _are_alike(scenes.get(one, {}), scenes.get(name, {}), look_of.get(one),
+                                                                look_of.get(name), bounds)), None,
         )  # fmt: skip
         if like is None:
             like = len(leaders)
@@ -139,7 +135,7 @@ def _ratio(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
 
 
 def match_groups(views: NDArray[np.float16], group: NDArray[np.int64], is_visible: NDArray[np.bool_]) -> tuple[int, ...]:
-    """Give the features of every sensor group the mean and spread of group 0, in place.
+    """Scale the features of every sensor group to the mean and spread of group 0, in place.
 
     Square roots of the features are shifted and scaled column by column. Only groups that differ by their sensor are matched,
     never scenes of one sensor: that would erase that one of them is damaged more than another.

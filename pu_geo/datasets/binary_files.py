@@ -1,6 +1,7 @@
 """Fashion-MNIST, CIFAR-10, CIFAR-100 and STL-10 from the raw files that their makers publish. Nothing is unpickled.
 
 Sources: Xiao et al. 2017 (IDX files of LeCun et al.); Krizhevsky 2009, "binary version"; Coates et al. 2011, binary files.
+A folder without one of its files raises `DatasetError` of kind "missing", a damaged file one of kind "corrupt".
 """
 
 from __future__ import annotations
@@ -33,9 +34,6 @@ def read_fmnist(folder: Path) -> ClassifiedChips:
 
     Args:
         folder: holds train-images-idx3-ubyte and the three other files, packed with gzip or not.
-
-    Raises:
-        DatasetError: kind "missing" or "corrupt".
     """
     parts = [(_idx(folder, f"{name}-images-idx3-ubyte", 3), _idx(folder, f"{name}-labels-idx1-ubyte", 1)) for name in
              ("train", "t10k")]  # fmt: skip
@@ -48,27 +46,13 @@ def read_fmnist(folder: Path) -> ClassifiedChips:
 
 
 def read_cifar10(folder: Path) -> ClassifiedChips:
-    """Read CIFAR-10, binary version: 32 x 32, three bands, ten classes.
-
-    Args:
-        folder: holds data_batch_1.bin to data_batch_5.bin and test_batch.bin.
-
-    Raises:
-        DatasetError: kind "missing" or "corrupt".
-    """
+    """Read CIFAR-10, binary version: 32 x 32, three bands, ten classes; data_batch_1.bin to _5.bin and test_batch.bin."""
     names = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
     return _cifar(folder, names, 1, CIFAR_10)
 
 
 def read_cifar100(folder: Path) -> ClassifiedChips:
-    """Read CIFAR-100, binary version, with its 20 superclasses: 32 x 32, three bands.
-
-    Args:
-        folder: holds train.bin and test.bin.
-
-    Raises:
-        DatasetError: kind "missing" or "corrupt".
-    """
+    """Read CIFAR-100, binary version, with its 20 superclasses: 32 x 32, three bands. From train.bin and test.bin."""
     return _cifar(folder, ["train.bin", "test.bin"], 2, CIFAR_100_COARSE)
 
 
@@ -77,9 +61,6 @@ def read_stl10(folder: Path) -> ClassifiedChips:
 
     Args:
         folder: holds train_X.bin, train_y.bin, test_X.bin, test_y.bin and unlabeled_X.bin.
-
-    Raises:
-        DatasetError: kind "missing" or "corrupt".
     """
     chips, classes, is_test = [], [], []
     for part in ("train", "test", "unlabeled"):

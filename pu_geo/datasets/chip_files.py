@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from pu_geo.datasets.classified import ClassifiedChips, as_chip
 from pu_geo.errors import DatasetError, ImageryError, PuGeoError
-from pu_geo.geo.guard import GDAL_ERRORS, gdal_env, quiet_open, regular_file, scene_driver
+from pu_geo.geo.raster.guard import GDAL_ERRORS, gdal_env, quiet_open
+from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
 
 _UNREADABLE = (KeyError, ValueError, OSError, RuntimeError, zlib.error, zipfile.BadZipFile)  # RuntimeError: a password
 PICTURES = (".jpeg", ".jpg", ".png")
@@ -29,7 +30,7 @@ N_ABCD_TEST_FOLDS = 2  # of five: 3,377 chips, as NcPU, Table 4, tests on
 def read_chips(path: Path, size_px: int = 64) -> ClassifiedChips:
     """Read a folder, or a zip file of one, that holds chips as PNG or JPEG pictures.
 
-    Either index.csv tells of each chip its `path` and `label`, and if it likes its `lon` and `lat` in degrees, from which
+    Either index.csv gives each chip's `path` and `label`, and optionally its `lon` and `lat` in degrees, from which
     places are made, and `split` ("test" or else); or the name of the folder that a chip lies in is its class, and there is
     neither place nor test set.
 
@@ -40,7 +41,7 @@ def read_chips(path: Path, size_px: int = 64) -> ClassifiedChips:
         chips [N, 3, size_px, size_px].
 
     Raises:
-        DatasetError: kind "missing", "corrupt" or "size".
+        DatasetError: kind "missing" or "corrupt", or "link" where a path leads outside.
     """
     with _Source(path) as source:
         index = source.index()
@@ -90,8 +91,8 @@ def _pair(path: Path) -> NDArray[np.uint8]:
                                    kind="corrupt")  # fmt: skip
             return np.asarray(source.read())
     except (ImageryError, *GDAL_ERRORS) as cause:
-        said = cause.problem if isinstance(cause, PuGeoError) else str(cause)
-        raise DatasetError(f"{path.name} cannot be read: {said}", "Download the data set again.", kind="corrupt") from cause
+        words = cause.problem if isinstance(cause, PuGeoError) else str(cause)
+        raise DatasetError(f"{path.name} cannot be read: {words}", "Download the data set again.", kind="corrupt") from cause
 
 
 class _Source:
@@ -117,7 +118,7 @@ class _Source:
             self._pack.close()
 
     def index(self) -> Sequence[dict[str, str]]:
-        """Return a row for each chip: what index.csv says, or its path and the folder it lies in."""
+        """Return a row for each chip: as in index.csv, or its path and the name of its folder."""
         names = self._names()
         if "index.csv" in names:
             rows = _read_index(self.read("index.csv").decode("utf-8-sig", errors="replace"))

@@ -15,7 +15,7 @@ UNKNOWN_CLASS = -1
 
 
 def as_chip(picture: NDArray[np.uint8], size_px: int) -> NDArray[np.uint8]:
-    """Bring a picture as OpenCV reads it, uint8 [H, W, 3], blue first, to size: uint8 [3, size_px, size_px], red first."""
+    """Resize a picture as OpenCV reads it, uint8 [H, W, 3], blue first, to size: uint8 [3, size_px, size_px], red first."""
     how = cv2.INTER_AREA if max(picture.shape[:2]) > size_px else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(picture, (size_px, size_px), interpolation=how)[:, :, ::-1].transpose(2, 0, 1), np.uint8)
 
@@ -26,7 +26,7 @@ class ClassifiedChips:
 
     Attributes:
         chips: uint8 [N, C, H, W], may be a memory map.
-        classes: int64 [N], numbers into `class_names`; -1 where the makers tell none.
+        classes: int64 [N], numbers into `class_names`; -1 where the makers give none.
         class_names: of classes 0, 1, ...
         is_test: bool [N], set aside for testing by the makers; all False where they set nothing aside.
         place: int64 [N], the same number for chips that lie near each other or in one picture; None where that is no matter.

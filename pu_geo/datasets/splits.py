@@ -31,7 +31,7 @@ def case_control(
     is_positive: NDArray[np.bool_], pool: Rows, test: Rows, n_positive: int, n_unlabeled: int, prior: float | None,
     generator: np.random.Generator,
 ) -> PUSplit:  # fmt: skip
-    """Draw positives and unlabeled apart: unlabeled chips are an even draw from a population with a share `prior` damaged.
+    """Draw positives and unlabeled separately: unlabeled chips are an even draw from a population with a share `prior` damaged.
 
     Source: PUCL, Section 2 and Appendix A.1 (case-control setting).
 
@@ -97,7 +97,7 @@ def thinned(is_positive: NDArray[np.bool_], rows: Rows, prior: float, generator:
 
 
 def _with_share(good: Rows, other: Rows, prior: float) -> tuple[Rows, Rows]:
-    """Cut the longer of two lists so that a share `prior` of both together is from the first."""
+    """Return two lists, the longer one cut so that a share `prior` of both together is from the first."""
     n_good = min(len(good), round(len(other) * prior / (1 - prior)))
     return good[:n_good], other[: min(len(other), round(n_good * (1 - prior) / prior))]
 

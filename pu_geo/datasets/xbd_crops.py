@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pu_geo.datasets.classified import ClassifiedChips, as_chip
 from pu_geo.errors import DatasetError, ImageryError
-from pu_geo.geo import xbd
 from pu_geo.geo.chips import chip_windows, whole_pixels
+from pu_geo.geo.readers import xbd
 from pu_geo.records import Grid
 
 SUBTYPES = ("no-damage", "minor-damage", "major-damage", "destroyed")

@@ -18,8 +18,7 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled, ShapeError
-from pu_geo.geo.mosaic import Mosaic, Shown
-from pu_geo.geo.strips import Ring, panels, passes
+from pu_geo.geo.raster.mosaic import Mosaic, Ring, Shown, panels, passes
 from pu_geo.records import Grid
 
 Report = Callable[[Mapping[str, object]], None]
@@ -72,8 +71,8 @@ class Outlines:
         n = len(shapes), n_mosaics
         return cls(shapes, np.ones(n, dtype=np.float32), np.full(n, -1, dtype=np.int64))
 
-    def look(self, row: int, mosaic: int, shown: Shown, corner: NDArray[np.int64], side: int = 1) -> None:
-        """Write down what is shown of one outline.
+    def record(self, row: int, mosaic: int, shown: Shown, corner: NDArray[np.int64], side: int = 1) -> None:
+        """Store what is shown of one outline.
 
         Args:
             shown: of each pixel of the window, as `Mosaic.read_into` returns it.
@@ -169,7 +168,7 @@ def cut_chips(
         size_px: side of the chips.
         out: uint8 [N, 6 or 3, size_px, size_px], written to; pre bands first. May be a memory map.
         pre_shift_px: float64 [N, 2], (columns, rows) by which the pre content of each chip is moved, as in
-            `alignment.Shifts`; rounded to whole pixels, since windows are. None moves nothing.
+            `measure.Shifts`; rounded to whole pixels, since windows are. None moves nothing.
         outlines: of the same buildings, filled in where given; pre is judged where its chip is cut.
         report: called with {"stage": "chips", "done", "total"} after each strip.
         is_cancelled: asked after each strip.
@@ -199,7 +198,7 @@ def cut_chips(
         for k, mosaic in enumerate(mosaics):
             chips.nodata_share[i, k], shown, side = _cut_huge(mosaic, boxes[i, k].tolist(), out[i, 3 * k : 3 * k + 3])
             if outlines is not None:
-                outlines.look(i, k, shown, boxes[i, -1, :2], side)
+                outlines.record(i, k, shown, boxes[i, -1, :2], side)
         done += 1
         _tell(report, is_cancelled, done, len(boxes))
     return chips.nodata_share
@@ -230,7 +229,7 @@ class _Chips:
                 picture, shown = ring.cut(inside, offset)
                 n_valid[j] = np.count_nonzero(shown) if isinstance(shown, np.ndarray) else (shown > 0) * picture[..., 0].size
                 if self.outlines is not None:
-                    self.outlines.look(i, k, _in_box(shown, box, inside), self.boxes[i, -1, :2])
+                    self.outlines.record(i, k, _in_box(shown, box, inside), self.boxes[i, -1, :2])
                 _resize(picture if inside == box else _mirror(picture, box, inside, 1), out)
             self.nodata_share[rows, k] = 1.0 - n_valid / (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
 
@@ -267,7 +266,7 @@ def _tell(report: Report | None, is_cancelled: Callable[[], bool] | None, done: 
 
 
 def _resize(picture: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
-    """Bring a picture [H, W, 3] to the size of `out`, uint8 [3, size, size], whose bands OpenCV writes to in place."""
+    """Resize a picture [H, W, 3] to the size of `out`, uint8 [3, size, size], whose bands OpenCV writes to in place."""
     height, width, _ = picture.shape
     size = out.shape[-1]
     if height == width == size:

@@ -1,7 +1,8 @@
-"""Projects without a place on the Earth: pictures whose pixel size a person states, laid over one another.
+"""Projects without a place on the Earth: everything in geo that differs for them.
 
-Coordinates are local meters: 0, 0 is the upper left corner of the picture, x runs to the right, y upwards, so that all of
-the picture lies at y <= 0. Outlines: see `local_outlines`.
+A person states the size of a pixel, and pictures of two dates are laid over one another. Coordinates are local meters in the
+system `crs.LOCAL`: 0, 0 is the upper left corner of the picture, x runs to the right, y upwards, so that all of the picture
+lies at y <= 0. Outlines come in pixels of the post picture; maps leave in local meters, in formats that can say so.
 """
 
 from __future__ import annotations
@@ -11,37 +12,54 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import rasterio
+import numpy as np
+import shapely
+from numpy.typing import NDArray
 
-from pu_geo.errors import ImageryError
-from pu_geo.geo import crs as systems
-from pu_geo.geo.checks import MAX_GSD_M, MIN_GSD_M
-from pu_geo.geo.places import Place, has_world_file
-from pu_geo.records import Scene
+from pu_geo.errors import FootprintError, ImageryError
+from pu_geo.geo.export.geometry import DECIMALS, lonlat, to_crs84
+from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector.crs import is_local
+from pu_geo.records import Affine6, Grid, Scene
 
 PLACE = "no place: local coordinates"
 MAX_EXTENT_MISFIT = 0.01  # by how much two pictures of the same ground may differ in the width that was stated
+CONVENTION = "in pixels of the post picture: x to the right, y down, 0, 0 its upper left corner"
+LOCAL_FORMATS = ("gpkg", "csv")
+COORDINATES = (
+    "Local coordinates in meters from the upper left corner of the post picture, x to the right, y up. "
+    "Not WGS 84: this map has no place on the Earth."
+)
 
 
-def local_place(source: rasterio.DatasetReader, path: Path, pixel_m: float) -> Place:
-    """Return the place of a picture that has none: local meters by the size of a pixel that a person stated.
+# Pictures
+
+
+def local_transform(name: str, pixel_m: float, allowed_m: tuple[float, float], *, is_placed: bool) -> Affine6:
+    """Return the transform of a picture without a place, by the size of a pixel that a person stated, meters.
+
+    Args:
+        name: of the picture, for messages.
+        allowed_m: the smallest and the largest pixel that can be used.
+        is_placed: whether the picture has a georeference of its own.
 
     Raises:
         ImageryError: kind "local" if the picture has a place, "geotransform" if pixels cannot be of that size.
     """
-    if not MIN_GSD_M <= pixel_m <= MAX_GSD_M:  # False for NaN too
+    least, most = allowed_m
+    if not least <= pixel_m <= most:  # False for NaN too
         raise ImageryError(
-            f"Pixels of {pixel_m:g} m cannot be used; from {MIN_GSD_M} to {MAX_GSD_M:.0f} m can.",
+            f"Pixels of {pixel_m:g} m cannot be used; from {least} to {most:.0f} m can.",
             "State the size of one pixel on the ground in meters, such as 0.5.",
             kind="geotransform",
         )
-    if source.crs or source.gcps[0] or not source.transform.is_identity or has_world_file(path):
+    if is_placed:
         raise ImageryError(
-            f"{path.name} has a georeference of its own; a pixel size is stated for pictures without one.",
+            f"{name} has a georeference of its own; a pixel size is stated for pictures without one.",
             "Leave the pixel size away, and add it with its coordinate system.",
             kind="local",
         )
-    return Place(systems.LOCAL, (pixel_m, 0.0, 0.0, 0.0, -pixel_m, 0.0), PLACE)
+    return (pixel_m, 0.0, 0.0, 0.0, -pixel_m, 0.0)
 
 
 def laid_over(known: Sequence[Scene], new: Sequence[Scene]) -> list[Scene]:
@@ -55,10 +73,10 @@ def laid_over(known: Sequence[Scene], new: Sequence[Scene]) -> list[Scene]:
             two pictures cannot show the same ground.
     """
     everything = [*known, *new]
-    local = [scene for scene in everything if systems.is_local(scene.crs)]
+    local = [scene for scene in everything if is_local(scene.crs)]
     if not local:
         return list(new)
-    placed = next((scene for scene in everything if not systems.is_local(scene.crs)), None)
+    placed = next((scene for scene in everything if not is_local(scene.crs)), None)
     if placed is not None:
         raise _refusal(
             f"{_name(placed)} has a place on the Earth and {_name(local[0])} has none; they cannot be laid over one another.",
@@ -101,3 +119,121 @@ def _name(scene: Scene) -> str:
 
 def _refusal(problem: str, hint: str) -> ImageryError:
     return ImageryError(problem, hint, kind="local")
+
+
+# Outlines
+
+
+def from_pixels(shapes: NDArray[np.object_], crs: str, name: str, grid: Grid) -> NDArray[np.object_]:
+    """Convert outlines in pixels of the post picture into local meters; None stays None.
+
+    Args:
+        shapes: shapely [N], x to the right and y down.
+        crs: what the file says they are in; anything but `systems.LOCAL` is refused.
+        name: of the file, for messages.
+
+    Raises:
+        FootprintError: kind "local" if they are in a system on the Earth, or look like degrees; "outside" if all of them lie
+            beside the picture.
+    """
+    if not is_local(crs):
+        raise FootprintError(
+            f"{name} is in {crs[:40]}, and this project has no place on the Earth.",
+            f"Give outlines {CONVENTION}; or lay a grid of cells.",
+            kind="local",
+        )
+    x0, y0, x1, y1 = shapely.bounds(shapes[~shapely.is_missing(shapes)]).T
+    if len(x0) and np.median(np.maximum(x1 - x0, y1 - y0)) < 1:
+        raise FootprintError(
+            f"Most outlines in {name} are smaller than a pixel; they look like degrees of longitude and latitude.",
+            f"This project has no place on the Earth. Give outlines {CONVENTION}; or lay a grid of cells.",
+            kind="local",
+        )
+    if len(x0) and not ((x1 > 0) & (x0 < grid.width) & (y1 > 0) & (y0 < grid.height)).any():
+        raise FootprintError(
+            f"None of the outlines in {name} lies on the post picture of {grid.width} x {grid.height} pixels. They are at "
+            f"x {x0.min():.6g} to {x1.max():.6g}, y {y0.min():.6g} to {y1.max():.6g}.",
+            f"This project has no place on the Earth. Give outlines {CONVENTION}; or lay a grid of cells.",
+            kind="outside",
+        )
+    a, _, c, _, e, f = grid.transform
+    return np.asarray(shapely.transform(shapes, lambda xy: np.stack([c + a * xy[:, 0], f + e * xy[:, 1]], axis=-1)))
+
+
+# Exports
+
+
+def check_coordinates(crs: str, formats: Sequence[str], *, local: bool) -> None:
+    """Refuse an export that would be taken for a map of some place on the Earth.
+
+    Args:
+        crs: of the project.
+        local: whether a person asked that the map shall be written in local coordinates.
+
+    Raises:
+        ImageryError: kind "local" in a project without a place, unless `local` and a format that can say so; and where `local`
+            is asked of a project that has a place.
+    """
+    if not is_local(crs):
+        if local:
+            raise ImageryError(
+                "This project has a place on the Earth; its maps are written in longitude and latitude.",
+                "Leave local coordinates away.",
+                kind="local",
+            )
+        return
+    check_format(crs, *formats)
+    if not local:
+        raise ImageryError(
+            "This project has no place on the Earth, so its map cannot be laid over others.",
+            "Say that you want it nevertheless, in local meters: tick Local coordinates, or add --local-coordinates.",
+            kind="local",
+        )
+
+
+def check_format(crs: str, *formats: str) -> None:
+    """Refuse formats that readers take for longitude and latitude, whatever is written beside."""
+    wrong = [name for name in formats if name not in LOCAL_FORMATS]
+    if is_local(crs) and wrong:
+        raise ImageryError(
+            f"A map without a place on the Earth cannot be written as {', '.join(wrong)}: its readers expect longitude and "
+            "latitude, and would put it somewhere else.",
+            f"Choose {' or '.join(LOCAL_FORMATS)}.",
+            kind="local",
+        )
+
+
+def place_names(crs: str) -> tuple[str, str]:
+    """Return the names of the two columns that hold a place: "lon" and "lat", or "x_m" and "y_m"."""
+    return ("x_m", "y_m") if is_local(crs) else ("lon", "lat")
+
+
+def centroid_places(wkb: Sequence[bytes], crs: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the centroids of footprints, float64 [N] each: longitude and latitude, or x and y rounded to centimeters."""
+    if not is_local(crs):
+        return lonlat(wkb, crs)
+    found = shapely.centroid(shapely.from_wkb(np.array(list(wkb), dtype=object)))
+    return np.round(shapely.get_x(found), 2), np.round(shapely.get_y(found), 2)
+
+
+def points_inside(wkb: Sequence[bytes], crs: str) -> NDArray[np.float64]:
+    """Return a point inside each footprint, float64 [N, 2]: longitude and latitude of WGS 84, rounded to 7 decimals.
+
+    In a project without a place on the Earth, x and y in local meters.
+
+    Args:
+        wkb: footprints in `crs`, "EPSG:n" or WKT.
+    """
+    inside = shapely.get_coordinates(shapely.point_on_surface(shapely.from_wkb(np.array(list(wkb), dtype=object))))
+    if is_local(crs):
+        return np.round(inside, 2)
+    points = systems.to_lonlat(inside, crs)
+    points[:, 0] = systems.near_longitude(points[:, 0], 0.0)
+    return np.round(points, DECIMALS)
+
+
+def export_shapes(wkb: Sequence[bytes], crs: str) -> NDArray[np.object_]:
+    """Return footprints as exports carry them, shapely [N]: as `to_crs84` does, or in local meters as they are."""
+    if not is_local(crs):
+        return to_crs84(wkb, crs)
+    return np.asarray(shapely.force_2d(shapely.from_wkb(np.array(list(wkb), dtype=object))))

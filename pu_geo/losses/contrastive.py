@@ -5,7 +5,10 @@ own view. A similarity is the cosine of two rows over the temperature. log Z of 
 exp(similarity) over all other rows, its own view included.
 
 How they are computed. All but DCL are ssCL plus what it costs to pull an anchor to other rows besides its own view. That
-cost needs sums over classes only, [b, D]. ssCL alone looks at all [2b, 2b] similarities, and holds a block at a time.
+cost needs sums over classes only, [b, D]. ssCL alone needs all [2b, 2b] similarities, and holds a block at a time.
+
+Views that are empty, not [b, D] or not of one shape, and classes that are not [b] raise `ShapeError`; a temperature that is
+not above 0, or a share out of its range, raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -35,10 +38,6 @@ def sscl_loss(z1: Tensor, z2: Tensor, *, temperature: float = 0.5) -> Tensor:
 
     Returns:
         Scalar, 0 or more; exactly 0 for a batch of one. It has a gradient, but no second one.
-
-    Raises:
-        ShapeError(ValueError): if the views differ in shape, are not [b, D], or are empty.
-        ValueError: if the temperature is not above 0.
     """
     return _sscl(_unit_rows(z1, z2, temperature), temperature)
 
@@ -54,10 +53,6 @@ def scl_loss(z1: Tensor, z2: Tensor, classes: Tensor, *, temperature: float = 0.
 
     Returns:
         Scalar, 0 or more.
-
-    Raises:
-        ShapeError(ValueError): as in `sscl_loss`, or if `classes` is not [b].
-        ValueError: if the temperature is not above 0.
     """
     rows = _unit_rows(z1, z2, temperature)
     return _sscl(rows, temperature) + _own_above_peers(rows, classes).mean() / temperature
@@ -74,10 +69,6 @@ def scl_pu_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, temperature: flo
 
     Returns:
         Scalar, 0 or more.
-
-    Raises:
-        ShapeError(ValueError): as in `sscl_loss`, or if `is_positive` is not [b].
-        ValueError: if the temperature is not above 0.
     """
     return scl_loss(z1, z2, is_positive.bool(), temperature=temperature)
 
@@ -92,11 +83,7 @@ def pucl_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, temperature: float
         is_positive: bool or 0/1 [b]; 1 = positive, 0 = unlabeled.
 
     Returns:
-        Scalar, 0 or more. The mean runs over all 2b anchors, not over positives and unlabeled apart.
-
-    Raises:
-        ShapeError(ValueError): as in `sscl_loss`, or if `is_positive` is not [b].
-        ValueError: if the temperature is not above 0.
+        Scalar, 0 or more. The mean runs over all 2b anchors, not over positives and unlabeled separately.
     """
     rows, positive = _unit_rows(z1, z2, temperature), is_positive.bool()
     return _sscl(rows, temperature) + (_own_above_peers(rows, positive) * positive).mean() / temperature
@@ -113,10 +100,6 @@ def mcl_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, supervised_share: f
 
     Returns:
         Scalar, 0 or more.
-
-    Raises:
-        ShapeError(ValueError): as in `pucl_loss`.
-        ValueError: if the temperature is not above 0 or the share is not in 0..1.
     """
     if not 0 <= supervised_share <= 1:
         raise ValueError(f"supervised_share must lie in 0..1; got {supervised_share}.")
@@ -136,10 +119,6 @@ def dcl_loss(z1: Tensor, z2: Tensor, *, same_class_share: float, temperature: fl
 
     Returns:
         Scalar, 0 or more; exactly 0 for a batch of one.
-
-    Raises:
-        ShapeError(ValueError): as in `sscl_loss`.
-        ValueError: if the temperature is not above 0 or the share is not in [0, 1).
 
     Departs from the source: the paper prints R_n without N and without the lower bound. Both are needed: R_p is one
     term and R_u a sum of N, and the difference can be negative, which has no logarithm.
@@ -165,7 +144,7 @@ def dcl_loss(z1: Tensor, z2: Tensor, *, same_class_share: float, temperature: fl
 
 
 def _unit_rows(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:
-    """The 2b rows at length 1, at least float32, [2b, D]."""
+    """Return the 2b rows at length 1, at least float32, [2b, D]."""
     if z1.ndim != 2 or z1.shape != z2.shape or len(z1) == 0:
         raise ShapeError(f"z1 and z2 must both be [b, D] with b >= 1; got {tuple(z1.shape)} and {tuple(z2.shape)}.")
     if not temperature > 0:
@@ -175,7 +154,7 @@ def _unit_rows(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:
 
 
 def _own_above_peers(rows: Tensor, classes: Tensor) -> Tensor:
-    """How far the cosine to the own view lies above the mean cosine to all other rows of the class, [b].
+    """Compute how far the cosine to the own view is above the mean cosine to all other rows of the class, [b].
 
     The mean over a chip's two anchors. With c chips in the class, the sum over an anchor's 2c - 1 peers is the cosine to
     its own view plus its product with the sum of the other chips' rows. Exactly 0 for a chip alone in its class.
@@ -192,7 +171,7 @@ def _own_above_peers(rows: Tensor, classes: Tensor) -> Tensor:
 
 
 def _sscl(rows: Tensor, temperature: float) -> Tensor:
-    """Mean of log Z less the similarity to the own view, over unit rows [2b, D]."""
+    """Compute the mean of log Z less the similarity to the own view, over unit rows [2b, D]."""
     loss: Tensor = _BlockwiseSscl.apply(rows, temperature)
     return loss
 

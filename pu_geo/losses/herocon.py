@@ -1,4 +1,4 @@
-"""Losses of HeroCon: chips that are seen in several views and carry several labels at once.
+"""Losses of HeroCon: chips that have several views and carry several labels at once.
 
 Equation numbers are the paper's (Zheng et al., KDD 2022). Shared terms:
 - `views` [V, B, D] holds the hidden representation Z of every view (before, after, radar, ...) of every chip.
@@ -9,6 +9,8 @@ Equation numbers are the paper's (Zheng et al., KDD 2022). Shared terms:
   part of S. What its row holds is never used, and the row gets no gradient; nothing stands in for it.
 
 A vector of zeros has no direction: its cosines are 0, and it gets no gradient. float16 and bfloat16 become float32.
+Arrays that are empty or do not fit together raise `ShapeError`; a temperature that is not above 0, and a label that is
+neither 0 nor 1, raise `ValueError`.
 """
 
 from __future__ import annotations
@@ -38,10 +40,6 @@ def single_view_loss(inputs: Tensor, hidden: Tensor, mapped: Tensor, *, temperat
 
     Returns:
         Scalar, 0 or more; exactly 0 for a batch of one.
-
-    Raises:
-        ShapeError(ValueError): if the three are not of one shape [B, D] with B >= 1.
-        ValueError: if the temperature is not above 0.
     """
     if inputs.ndim != 2 or len(inputs) == 0 or not inputs.shape == hidden.shape == mapped.shape:
         shapes = ", ".join(str(tuple(each.shape)) for each in (inputs, hidden, mapped))
@@ -68,10 +66,6 @@ def multi_view_loss(views: Tensor, mapped: Tensor, *, is_missing: Tensor | None 
     Returns:
         Scalar, 0 or more; exactly 0 for a batch of one, and when no chip has two views.
 
-    Raises:
-        ShapeError(ValueError): if `views` is not [V, B, D] with V, B >= 1, or another argument does not fit it.
-        ValueError: if the temperature is not above 0.
-
     Departs from the source: the paper has two views and none missing. Here the anchor is the first view that the chip
     has, paired with each later one; the loss is the mean over a chip's pairs, then over the chips that have a pair, so
     that every such chip counts alike. A chip with one view has no pair, but is still a negative of the others.
@@ -95,12 +89,7 @@ def multi_view_loss(views: Tensor, mapped: Tensor, *, is_missing: Tensor | None 
 
 
 def supervised_loss(
-    views: Tensor,
-    labels: Tensor,
-    *,
-    is_missing: Tensor | None = None,
-    temperature: float = 1.0,
-    with_itself: bool = True,
+    views: Tensor, labels: Tensor, *, is_missing: Tensor | None = None, temperature: float = 1.0, with_itself: bool = True
 ) -> Tensor:
     """Pull chips that share a label together and push those without it away, weighing pairs by all their labels.
 
@@ -121,10 +110,6 @@ def supervised_loss(
     Returns:
         Scalar, 0 or more: the mean over all c labels. A label without a pair counts as 0, and so does a pair whose
         anchor has no negative.
-
-    Raises:
-        ShapeError(ValueError): if `views` is not [V, n, D] with V, n >= 1, or another argument does not fit it.
-        ValueError: if the temperature is not above 0 or a label is neither 0 nor 1.
 
     Departs from the source: the paper has no missing views. Here two chips are compared over the views that both have,
     and chips that have none in common are no pair of any kind.
@@ -147,16 +132,14 @@ def supervised_loss(
 
 
 def log_negative_weights(anchors: Tensor, mapped_anchors: Tensor, others: Tensor, mapped_others: Tensor) -> Tensor:
-    """Logarithm of g, which says how hard two chips are pushed apart: the less, the more alike they are.
+    """Compute the logarithm of g, by which two chips push each other away: the less, the more alike they are.
 
     Source: HeroCon, g of Eq. 4: the mean of exp(1 - cos(Z_i, H(Z_k))) and exp(1 - cos(Z_k, H(Z_i))). It has a gradient,
     which is how H learns.
 
     Args:
-        anchors: float [A, D]. Normalized here, as all four.
-        mapped_anchors: H(anchors), float [A, D].
-        others: float [N, D].
-        mapped_others: H(others), float [N, D].
+        anchors, mapped_anchors: Z and H(Z), float [A, D]. Normalized here, as all four.
+        others, mapped_others: Z and H(Z), float [N, D].
 
     Returns:
         float [A, N] in [0, 2].
@@ -167,27 +150,17 @@ def log_negative_weights(anchors: Tensor, mapped_anchors: Tensor, others: Tensor
 
 
 def total_loss(
-    classification: Tensor,
-    unsupervised: Tensor,
-    supervised: Tensor,
-    *,
-    unsupervised_weight: float,
-    supervised_weight: float,
+    classification: Tensor, unsupervised: Tensor, supervised: Tensor, *, unsupervised_weight: float, supervised_weight: float
 ) -> Tensor:
-    """Put the terms together.
+    """Return the sum of the scalars L_c, L_u and L_s, weighed by 1, alpha and beta.
 
     Source: HeroCon, Eq. 1.
-
-    Args:
-        classification, unsupervised, supervised: L_c, L_u and L_s, scalars.
-        unsupervised_weight: alpha.
-        supervised_weight: beta.
     """
     return classification + unsupervised_weight * unsupervised + supervised_weight * supervised
 
 
 def _cosines(first: Tensor, second: Tensor) -> Tensor:
-    """All cosines of the rows of two arrays, at least float32 (also under autocast), [A, N]."""
+    """Compute all cosines of the rows of two arrays, at least float32 (also under autocast), [A, N]."""
     with torch.autocast(first.device.type, enabled=False):
         return _unit(first) @ _unit(second).T
 
@@ -199,7 +172,7 @@ def _unit(rows: Tensor) -> Tensor:
 
 
 def _cosines_over_shared_views(views: Tensor, missing: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine of the concatenated views of two chips, over the views that both have, and whether there is any, [n, n]."""
+    """Compute the cosine of the concatenated views of two chips, over the views that both have, and whether there is any, [n, n]."""
     with torch.autocast(views.device.type, enabled=False):
         rows = _at_least_float32(views).masked_fill(missing[..., None], 0)
         there = (~missing).to(rows.dtype)
@@ -212,19 +185,19 @@ def _cosines_over_shared_views(views: Tensor, missing: Tensor) -> tuple[Tensor, 
 
 
 def _log_sum(logits: Tensor, is_in: Tensor) -> Tensor:
-    """Log of the sum of exp over dimension 1 where marked; for an empty sum the lowest number, whose gradient is 0."""
+    """Compute the log of the sum of exp over dimension 1 where marked; for an empty sum the lowest number, whose gradient is 0."""
     # Finite, unlike -inf, so that an empty sum never meets inf - inf on the way back.
     return logits.masked_fill(~is_in, torch.finfo(logits.dtype).min).logsumexp(dim=1)
 
 
 def _pair_loss(pulled: Tensor, pushed: Tensor) -> Tensor:
-    """-log(exp(pulled) / (exp(pulled) + exp(pushed)))."""
+    """Compute -log(exp(pulled) / (exp(pulled) + exp(pushed)))."""
     # Not softplus: it drops the smaller term above 20, an error of 2e-9.
     return -functional.logsigmoid(pulled - pushed)
 
 
 def _mean_where(values: Tensor, is_in: Tensor) -> Tensor:
-    """Mean over dimension 0 where marked; 0 where nothing is."""
+    """Compute the mean over dimension 0 where marked; 0 where nothing is."""
     return values.where(is_in, 0.0).sum(dim=0) / is_in.sum(dim=0).clamp(min=1)
 
 
@@ -233,7 +206,7 @@ def _at_least_float32(values: Tensor) -> Tensor:
 
 
 def _checked_missing(views: Tensor, is_missing: Tensor | None, temperature: float) -> Tensor:
-    """The missing views as bool [V, B], once the views and the temperature are found fit."""
+    """Return the missing views, bool [V, B]."""
     if views.ndim != 3 or 0 in views.shape:
         raise ShapeError(f"views must be [V, B, D] with V, B, D >= 1; got {tuple(views.shape)}.")
     _check_temperature(temperature)

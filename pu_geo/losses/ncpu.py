@@ -54,7 +54,7 @@ def classification_loss(logits: Tensor, pseudo_targets: Tensor, is_positive: Ten
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """Mean entropy of the predictions of a batch, in nats; added to the loss it makes them decided.
+    """Compute the mean entropy of the predictions of a batch, in nats; added to the loss it makes them decided.
 
     Source: NcPU, text after Eq. 14 and Appendix F (w_ent); the sign is that of the published recipe.
 
@@ -106,8 +106,7 @@ def noisy_pair_loss(
     Source: NcPU, Eq. 7; mean over each row's pairs, then over rows, as in Eq. 14. A row without a pair adds 0 and counts.
 
     Args:
-        online: embeddings from the online network, float [B, D]. Normalised here.
-        target: embeddings from the EMA target, float [B, D]. Normalised here; gets no gradient.
+        online, target: as in `self_alignment`.
         same_class: pair mask, bool [B, B]; row i marks the chips that share chip i's pseudo class, i itself included.
         variant: "released" bounds the elements of the unit vectors to [1e-4, 1 - 1e-4], and uses Eq. 4 on the diagonal.
         floor: smallest 1 - cosine under the root. Without it the gradient is infinite at cosine 1.
@@ -125,8 +124,8 @@ def noisy_pair_loss(
     else:
         cosines = _cosines(online, target)
     gap = 1 - cosines
-    is_apart = ~(gap <= floor)  # a gap that is no number stays one
-    pull = torch.where(is_apart, 2 * torch.sqrt(torch.where(is_apart, gap, torch.ones_like(gap))), 0.0)
+    has_gap = ~(gap <= floor)  # a gap that is no number stays one
+    pull = torch.where(has_gap, 2 * torch.sqrt(torch.where(has_gap, gap, torch.ones_like(gap))), 0.0)
     if variant == "released":
         diagonal = torch.eye(len(gap), dtype=torch.bool, device=gap.device)
         pull = torch.where(diagonal, 2 * gap, pull)
@@ -141,7 +140,6 @@ def same_class_pairs(logits: Tensor, *, variant: Variant = "paper", agreement: f
     Args:
         logits: float [B, 2].
         variant: "paper" compares the predicted classes; "released" asks for p_i . p_j >= `agreement`, i with itself always.
-        agreement: see above.
 
     Returns:
         bool [B, B], symmetric, true on the diagonal.
@@ -155,33 +153,28 @@ def same_class_pairs(logits: Tensor, *, variant: Variant = "paper", agreement: f
 
 
 def predicted_damaged(logits: Tensor) -> Tensor:
-    """Class that the classifier gives each chip, bool [B]; a tie counts as damaged, as in the paper's argmax."""
+    """Return the class that the classifier gives each chip, bool [B]; a tie counts as damaged, as in the paper's argmax."""
     return logits[:, 1] >= logits[:, 0]
 
 
 def total_loss(
     classification: Tensor, representation: Tensor, entropy_term: Tensor, *, rep_weight: float, entropy_weight: float
 ) -> Tensor:
-    """Put the terms together.
+    """Return the sum of the scalar terms, weighed by 1, w_r and w_ent (already ramped).
 
     Source: NcPU, Eq. 14, and the entropy term of the text below it.
-
-    Args:
-        classification, representation, entropy_term: scalars.
-        rep_weight: w_r.
-        entropy_weight: w_ent, already ramped.
     """
     return classification + rep_weight * representation + entropy_weight * entropy_term
 
 
 def _cosines(online: Tensor, target: Tensor) -> Tensor:
-    """All cosines [B, B], at least float32; only `online` gets a gradient."""
+    """Compute all cosines [B, B], at least float32; only `online` gets a gradient."""
     _require(online.shape == target.shape and online.ndim == 2, "online and target", online, target)
     return _products(_unit(online), _unit(target.detach()))
 
 
 def _products(first: Tensor, second: Tensor) -> Tensor:
-    """All products of rows [B, B] in the dtype they come in, also under autocast.
+    """Compute all products of rows [B, B] in the dtype they come in, also under autocast.
 
     Two views of a chip have a cosine of about .97. In bfloat16, whose steps there are .004, the gap to 1 is mostly rounding,
     and NoiSNCL takes its root.
@@ -191,12 +184,12 @@ def _products(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    """Unit vectors, at least float32."""
+    """Return unit vectors, at least float32."""
     return F.normalize(vectors.to(torch.promote_types(vectors.dtype, torch.float32)), dim=1)
 
 
 def _bounded_unit(vectors: Tensor) -> Tensor:
-    """Unit vectors with elements bounded as in the released code; this changes their angles, on purpose."""
+    """Return unit vectors with elements bounded as in the released code; this changes their angles, on purpose."""
     return _unit(vectors).clamp(1e-4, 1 - 1e-4)
 
 

@@ -23,7 +23,7 @@ from pu_geo.errors import ShapeError
 class HardNegatives:
     """Made-up embeddings to push each anchor away from.
 
-    Args:
+    Attributes:
         vectors: unit length, float [B, N, D], hardest first.
         is_used: bool [B, N]; false where an anchor had too few labeled items to mix with.
     """
@@ -54,7 +54,7 @@ def pair_targets(features: Tensor, *, threshold: float = 0.95) -> Tensor:
 
 
 def pair_cross_entropy(logits1: Tensor, logits2: Tensor, same_category: Tensor) -> Tensor:
-    """Ask the head of new categories to put similar chips in one category and the others apart.
+    """Ask the head of new categories to put similar chips in one category and the others in different ones.
 
     Source: NCL notes, pairwise binary cross entropy with p_ij = phi(z_i) . phi(z_j), mean over all ordered pairs, (i, i)
     included. Row i is read from the first view and row j from the second; give the same logits twice for one view.
@@ -75,8 +75,8 @@ def pair_cross_entropy(logits1: Tensor, logits2: Tensor, same_category: Tensor) 
     shares1, shares2 = _shares(logits1), _shares(logits2)
     # The share of all other categories is a sum of positive numbers; 1 - share would be 0 for a sure head in float32.
     others = 1 - torch.eye(shares2.shape[1], dtype=shares2.dtype, device=shares2.device)
-    together, apart = _dots(shares1, shares2), _dots(shares1, _dots(shares2, others))
-    return -torch.where(same_category.bool(), together, apart).clamp_min(1e-30).log().mean()
+    same, different = _dots(shares1, shares2), _dots(shares1, _dots(shares2, others))
+    return -torch.where(same_category.bool(), same, different).clamp_min(1e-30).log().mean()
 
 
 def consistency_loss(logits1: Tensor, logits2: Tensor) -> Tensor:
@@ -196,7 +196,7 @@ def draw_mixing(may_mix: Tensor, n_easy: int, *, generator: torch.Generator) -> 
 def hard_negatives(
     anchors: Tensor, queue: Tensor, labeled: Tensor, may_mix: Tensor, *, partners: Tensor, easy_share: Tensor, n_hard: int
 ) -> HardNegatives:
-    """Mix queue items that lie far from an anchor with labeled items of other classes, and keep those nearest to it.
+    """Mix queue items far from an anchor with labeled items of other classes, and keep those nearest to it.
 
     Source: NCL notes, hard negative generation: e_k, zeta = mu easy + (1 - mu) labeled, n_k.
 
@@ -236,7 +236,7 @@ def hard_negatives(
 
 
 def _similarities(view1: Tensor, view2: Tensor, queue: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Unit anchors [B, D], their similarity to their own other view, [B], and to every item of the queue, [B, Q]."""
+    """Return unit anchors [B, D], their similarity to their own other view, [B], and to every item of the queue, [B, Q]."""
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0; got {temperature}.")
     _require_batch(view1, view2)
@@ -246,7 +246,7 @@ def _similarities(view1: Tensor, view2: Tensor, queue: Tensor, temperature: floa
 
 
 def _unit_rows(*rows: Tensor) -> tuple[Tensor, ...]:
-    """Bring all rows to unit length in one dtype, float32 or float64; a row without direction stays 0, with gradient 0."""
+    """Return all rows at unit length in one dtype, float32 or float64; a row without direction stays 0, with gradient 0."""
     dtype = torch.float64 if any(each.dtype == torch.float64 for each in rows) else torch.float32
     units = []
     for each in rows:
@@ -257,13 +257,13 @@ def _unit_rows(*rows: Tensor) -> tuple[Tensor, ...]:
 
 
 def _dots(first: Tensor, second: Tensor) -> Tensor:
-    """All dot products [N, D] x [M, D] -> [N, M], in the dtype they come in, also under autocast."""
+    """Compute all dot products [N, D] x [M, D] -> [N, M], in the dtype they come in, also under autocast."""
     with torch.autocast(first.device.type, enabled=False):
         return first @ second.T
 
 
 def _dots_of_each(anchors: Tensor, vectors: Tensor) -> Tensor:
-    """Dot products of each anchor with its own vectors, [B, D] x [B, N, D] -> [B, N]; the vectors get no gradient."""
+    """Compute the dot products of each anchor with its own vectors, [B, D] x [B, N, D] -> [B, N]; the vectors get no gradient."""
     if vectors.ndim != 3 or vectors[:, 0:0].shape != (len(anchors), 0, anchors.shape[1]):
         raise ShapeError(f"vectors must be [{len(anchors)}, N, {anchors.shape[1]}]; got shape {tuple(vectors.shape)}.")
     with torch.autocast(anchors.device.type, enabled=False):
@@ -271,7 +271,7 @@ def _dots_of_each(anchors: Tensor, vectors: Tensor) -> Tensor:
 
 
 def _shares(logits: Tensor) -> Tensor:
-    """Softmax over categories in float32 or better."""
+    """Compute the softmax over categories in float32 or better."""
     return torch.softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=1)
 
 

@@ -56,12 +56,12 @@ def updated_prototypes(
 
 
 def _decay(n: int, momentum: float) -> list[float]:
-    """Weights of the old row and of n members after row = momentum * row + (1 - momentum) * member for each in turn."""
+    """Return the weights of the old row and of n members after row = momentum * row + (1 - momentum) * member for each in turn."""
     return [momentum**n] + [(1 - momentum) * momentum ** (n - 1 - i) for i in range(n)]
 
 
 def _chain_weights(row: Tensor, members: Tensor, momentum: float) -> list[float]:
-    """Weights of the old row and of the members after normalising at every step.
+    """Return the weights of the old row and of the members after normalising at every step.
 
     The chain needs only inner products, so it runs on plain numbers: one transfer a batch instead of one a chip.
     """
@@ -155,7 +155,7 @@ class ThresholdState:
 
     @property
     def threshold(self) -> Tensor:
-        """tau of Eq. 13: confidence asked of "undamaged", scalar in [0, 1]."""
+        """Return tau of Eq. 13: confidence asked of "undamaged", scalar in [0, 1]."""
         return self.shares[0] / self.shares.max() * self.level
 
 
@@ -188,11 +188,11 @@ def updated_threshold(
 
 
 def _product(first: Tensor, second: Tensor) -> Tensor:
-    """Matrix product in the dtype that the two come in, also under autocast: nearest and second are often a hair apart."""
+    """Compute the matrix product in the dtype of the two, also under autocast: nearest and second often differ by a hair."""
     with torch.autocast(first.device.type, enabled=False):
         return first @ second
 
 
 def _one_hot(label: int, like: Tensor) -> Tensor:
-    """Row [1, 0] or [0, 1] in the type and on the device of `like`."""
+    """Return the row [1, 0] or [0, 1] in the type and on the device of `like`."""
     return like.new_tensor([1.0 - label, float(label)])

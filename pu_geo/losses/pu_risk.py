@@ -9,6 +9,9 @@ and with the logistic surrogate a chip then costs its cross entropy. With the su
 
 The undamaged part estimates a risk, which cannot be negative; on a finite batch the estimate can, and once a network
 overfits it does. The three risks differ in what they do then. A group without a chip in the batch has mean 0.
+
+Arrays that are not both [B] raise `ShapeError`, an `is_positive` that is not bool `TypeError`; a class prior, beta or gamma out
+of its range, and a surrogate that is neither of the two, raise `ValueError`.
 """
 
 from __future__ import annotations
@@ -46,11 +49,6 @@ def upu_risk(margins: Tensor, is_positive: Tensor, *, class_prior: float, surrog
 
     Returns:
         Scalar, float32 or float64; at least -class_prior with "sigmoid", without bound with "logistic".
-
-    Raises:
-        ShapeError(ValueError): if the two arrays are not both [B].
-        TypeError: if `is_positive` is not bool.
-        ValueError: if the class prior is not in 0..1, or the surrogate is neither of the two.
     """
     damaged, undamaged = _parts(margins, is_positive, class_prior, surrogate)
     return damaged + undamaged
@@ -68,9 +66,6 @@ def nnpu_risk_clipped(
 
     Returns:
         Scalar, float32 or float64, at least 0.
-
-    Raises:
-        ShapeError(ValueError), TypeError, ValueError: as in `upu_risk`.
     """
     damaged, undamaged = _parts(margins, is_positive, class_prior, surrogate)
     return damaged + undamaged.clamp_min(0)
@@ -98,10 +93,6 @@ def nnpu_risk(
     Returns:
         Two scalars, float32 or float64. Where the undamaged part is -beta or more, both are `upu_risk`; elsewhere
         `reported` is the damaged part - beta, and `differentiated` is -gamma times the undamaged part.
-
-    Raises:
-        ShapeError(ValueError), TypeError: as in `upu_risk`.
-        ValueError: as in `upu_risk`, or if beta is negative or gamma is not in 0..1.
     """
     if not beta >= 0:
         raise ValueError(f"beta must be 0 or more; got {beta}.")
@@ -116,12 +107,12 @@ def nnpu_risk(
 
 
 def _parts(margins: Tensor, is_positive: Tensor, class_prior: float, surrogate: str) -> tuple[Tensor, Tensor]:
-    """Damaged and undamaged part of the risk, scalars in at least float32."""
+    """Compute the damaged and undamaged part of the risk, scalars in at least float32."""
     if margins.ndim != 1 or margins.shape != is_positive.shape:
         raise ShapeError(
             f"margins and is_positive must both be [B]; got {tuple(margins.shape)} and {tuple(is_positive.shape)}."
         )
-    if is_positive.dtype != torch.bool:  # labels counted as 1 and -1 would all turn into positives
+    if is_positive.dtype != torch.bool:  # labels counted as 1 and -1 would all become positives
         raise TypeError(f"is_positive must be bool; got {is_positive.dtype}. Compare the labels with the positive one.")
     if not 0 <= class_prior <= 1:
         raise ValueError(f"class_prior must lie in 0..1; got {class_prior}.")
@@ -133,14 +124,14 @@ def _parts(margins: Tensor, is_positive: Tensor, class_prior: float, surrogate: 
 
 
 def _surrogate(margins: Tensor, surrogate: str) -> Tensor:
-    """Cost of each margin, falling, float [B]."""
+    """Compute the cost of each margin, falling, float [B]."""
     if surrogate == "sigmoid":
         return torch.sigmoid(-margins)
     if surrogate == "logistic":
-        return -functional.logsigmoid(margins)  # softplus turns linear at 20, which costs 2e-9
+        return -functional.logsigmoid(margins)  # softplus is linear from 20 on, which costs 2e-9
     raise ValueError(f'surrogate must be "sigmoid" or "logistic"; got "{surrogate}".')
 
 
 def _mean_where(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the marked values; 0, with gradient 0, where none is marked."""
+    """Compute the mean over the marked values; 0, with gradient 0, where none is marked."""
     return torch.where(mask, values, 0).sum() / mask.sum().clamp_min(1)

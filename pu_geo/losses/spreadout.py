@@ -7,6 +7,8 @@ computed in float32 at least, also under autocast. Equation numbers are the pape
   it is at distance 1 from everything and gets no gradient, where a plain division would give it one of 1e12.
 - "dot": 1 - u . v of the rows as they are; the same value for unit rows, yet another gradient.
 - "euclid": the length of u - v; at length 0 it gets no gradient.
+
+Arrays whose shapes do not fit together raise `ShapeError`; a margin that is not above 0, or k below 1, raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -35,10 +37,6 @@ def spreadout(class_vectors: Tensor, *, margin: float, distance: Distance = "cos
 
     Returns:
         Scalar, 0 or more; exactly 0 for one class and for none.
-
-    Raises:
-        ShapeError(ValueError): if the class vectors are not [C, D].
-        ValueError: if the margin is not above 0.
     """
     return _crowding(class_vectors, margin, distance).sum()
 
@@ -61,10 +59,6 @@ def nearest_spreadout(
 
     Returns:
         Scalar, 0 or less: minus the sum of squared distances. Exactly 0 for one class and for none.
-
-    Raises:
-        ShapeError(ValueError): if the class vectors are not [C, D] or `is_candidate` is not [C].
-        ValueError: if k is below 1.
 
     Departs from the source: the outer sum runs over all classes, not over those of the clients that took part.
     """
@@ -96,10 +90,6 @@ def class_contrastive_loss(
 
     Returns:
         float [B], 0 or more.
-
-    Raises:
-        ShapeError(ValueError): if shapes do not fit together.
-        ValueError: if the margin is not above 0.
     """
     away = _distances(embeddings, class_vectors, distance)
     is_own = _own_class(away, classes)
@@ -109,7 +99,7 @@ def class_contrastive_loss(
 def spreadout_contrastive_loss(
     embeddings: Tensor, class_vectors: Tensor, classes: Tensor, *, margin: float, distance: Distance = "cosine"
 ) -> Tensor:
-    """Say in one loss what clients and server do apart: the others are pushed from the chip's class, not from the chip.
+    """Compute in one loss what clients and server do separately: the others are pushed from the chip's class, not from the chip.
 
     Source: FedAwS, Eq. 17. By Proposition 2 its mean equals the mean of `positive_contrastive_loss` plus `spreadout` / C,
     where all classes have equally many chips. For checks and comparison; no client can compute it.
@@ -119,9 +109,6 @@ def spreadout_contrastive_loss(
 
     Returns:
         float [B], 0 or more.
-
-    Raises:
-        ShapeError(ValueError), ValueError: as in `class_contrastive_loss`.
     """
     away = _distances(embeddings, class_vectors, distance)
     is_own = _own_class(away, classes)
@@ -141,9 +128,6 @@ def positive_contrastive_loss(embeddings: Tensor, own_vector: Tensor, *, distanc
 
     Returns:
         float [B], 0 or more.
-
-    Raises:
-        ShapeError(ValueError): if shapes do not fit together.
     """
     return _to_own(embeddings, own_vector, distance).square()
 
@@ -161,23 +145,15 @@ def positive_hinge_loss(
 
     Returns:
         float [B], 0 or more; at most (1 + enough)^2 with "cosine".
-
-    Raises:
-        ShapeError(ValueError): if shapes do not fit together.
     """
     similarity = 1 - _to_own(embeddings, own_vector, distance)
     return (enough - similarity).relu().square()
 
 
 def spreadout_step(
-    class_vectors: Tensor,
-    regularizer: Callable[[Tensor], Tensor],
-    *,
-    weight: float,
-    lr: float,
-    unit_rows: bool = True,
+    class_vectors: Tensor, regularizer: Callable[[Tensor], Tensor], *, weight: float, lr: float, unit_rows: bool = True
 ) -> Tensor:
-    """Move the class vectors apart, as the server does once a round.
+    """Return class vectors farther from each other, as the server does once a round.
 
     Source: FedAwS, Algorithm 1, line 14; unit rows as in section 6.
 
@@ -191,10 +167,7 @@ def spreadout_step(
     Returns:
         float [C, D] in the type of `class_vectors`, without gradient.
 
-    Raises:
-        ShapeError(ValueError): if the class vectors are not [C, D].
-
-    Departs from the source: rows that point the same way are turned apart first, see `parted_rows`.
+    Departs from the source: rows that point the same way are parted first, see `parted_rows`.
     """
     # Autocast would also reach the backward pass of the regularizer, which runs here.
     with torch.enable_grad(), torch.autocast(class_vectors.device.type, enabled=False):
@@ -205,7 +178,7 @@ def spreadout_step(
 
 
 def parted_rows(class_vectors: Tensor, *, turn: float = 0.1) -> Tensor:
-    """Turn rows apart that point the same way, as no gradient ever would: it is the same for both, or zero.
+    """Return rows of which none point the same way; no gradient would part them: it is the same for both, or zero.
 
     Source: ours. No random numbers: of rows that point the same way (cosine 1 within 1e-6) the first one stays. The r-th
     after it has r * `turn` added, in unit length, to one of its smallest elements, another one for each r until all but
@@ -218,9 +191,6 @@ def parted_rows(class_vectors: Tensor, *, turn: float = 0.1) -> Tensor:
 
     Returns:
         float [C, D], without gradient; turned rows keep their length, all others their values.
-
-    Raises:
-        ShapeError(ValueError): if the class vectors are not [C, D].
     """
     _require(class_vectors.ndim == 2, "class_vectors", "[C, D]", class_vectors)
     rows = _at_least_float32(class_vectors.detach())
@@ -236,7 +206,7 @@ def parted_rows(class_vectors: Tensor, *, turn: float = 0.1) -> Tensor:
 
 
 def _distances(first: Tensor, second: Tensor, kind: Distance) -> Tensor:
-    """Distance of each row of `first` to each row of `second`, float32 or float64 [N, M]."""
+    """Compute the distance of each row of `first` to each row of `second`, float32 or float64 [N, M]."""
     if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
         raise ShapeError(f"both must be [rows, D] with one D; got {tuple(first.shape)} and {tuple(second.shape)}.")
     with torch.autocast(first.device.type, enabled=False):
@@ -250,25 +220,25 @@ def _distances(first: Tensor, second: Tensor, kind: Distance) -> Tensor:
 
 
 def _between_classes(class_vectors: Tensor, kind: Distance) -> Tensor:
-    """Distance of each class to each other one, [C, C]; infinite on the diagonal, so that no class is its own neighbor."""
+    """Compute the distance of each class to each other one, [C, C]; infinite on the diagonal, so that no class is its own neighbor."""
     away = _distances(class_vectors, class_vectors, kind)
     return away.masked_fill(torch.eye(len(away), dtype=torch.bool, device=away.device), math.inf)
 
 
 def _crowding(class_vectors: Tensor, margin: float, kind: Distance) -> Tensor:
-    """The terms of Eq. 7, [C, C]."""
+    """Compute the terms of Eq. 7, [C, C]."""
     return _shortfall(_between_classes(class_vectors, kind), margin)
 
 
 def _shortfall(away: Tensor, margin: float) -> Tensor:
-    """How far distances are short of the margin, squared."""
+    """Compute how far distances are short of the margin, squared."""
     if not margin > 0:
         raise ValueError(f"margin must be above 0; got {margin}.")
     return (margin - away).relu().square()
 
 
 def _to_own(embeddings: Tensor, own_vector: Tensor, kind: Distance) -> Tensor:
-    """Distance of each chip to the one class vector, [B]."""
+    """Compute the distance of each chip to the one class vector, [B]."""
     _require(own_vector.ndim == 1, "own_vector", "[D]", own_vector)
     return _distances(embeddings, own_vector[None], kind)[:, 0]
 
@@ -280,7 +250,7 @@ def _own_class(away: Tensor, classes: Tensor) -> Tensor:
 
 
 def _unit(rows: Tensor) -> Tensor:
-    """Rows at unit length; those shorter than 1e-12 become zero and get no gradient."""
+    """Return rows at unit length; those shorter than 1e-12 become zero and get no gradient."""
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     has_direction = ~(length <= 1e-12)  # a length that is no number stays one
     return torch.where(has_direction, rows / torch.where(has_direction, length, 1.0), 0.0)

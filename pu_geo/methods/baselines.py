@@ -15,18 +15,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.engine.batching import epochs_within, n_batches
-from pu_geo.engine.data import NOT_DAMAGED, PUData, Strength, batches
-from pu_geo.engine.heads import linear, move_slow_copy, projection_head, slow_copy
-from pu_geo.engine.network import TrainedModel, Trunk, require_positives
-from pu_geo.engine.optim import new_optimizer, warmup_cosine
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, Training, model_of
 from pu_geo.errors import TrainingError
 from pu_geo.losses import ncpu, pu_risk
 from pu_geo.methods.cards import baselines as cards
 from pu_geo.methods.linear import estimated_class_prior
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.training.data import NOT_DAMAGED, PUData, Strength, batches, epochs_within, n_batches
+from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
+from pu_geo.training.loop import MicroBatcher, Training, model_of
+from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
+from pu_geo.training.optim import new_optimizer, warmup_cosine
+from pu_geo.training.run import Run
 
 PRIOR_RANGE = (0.05, 0.9)
 """At 0 a risk has no use for positives, at 1 none for undamaged chips, and near either end it orders chips badly: with one
@@ -36,7 +35,7 @@ Harvey chip in a hundred damaged, AP was .34, .46 and .54 for a class prior of .
 class BaselineNetwork(nn.Module):
     """Trunk and linear classifier."""
 
-    def __init__(self, trunk: Trunk, generator: torch.Generator) -> None:
+    def __init__(self, trunk: FeatureExtractor, generator: torch.Generator) -> None:
         super().__init__()
         self.trunk = trunk
         self.classifier = linear(trunk.out_dim, 1, generator)
@@ -54,7 +53,7 @@ class BaselineNetwork(nn.Module):
 class PairNetwork(BaselineNetwork):
     """With NcPU's two heads beside the classifier; the EMA target is a copy of trunk and projection head."""
 
-    def __init__(self, trunk: Trunk, settings: cards.PairSettings, generator: torch.Generator) -> None:
+    def __init__(self, trunk: FeatureExtractor, settings: cards.PairSettings, generator: torch.Generator) -> None:
         super().__init__(trunk, generator)
         dim = settings.embedding_dim
         self.project = projection_head(trunk.out_dim, settings.projection_hidden, dim, generator)
@@ -152,20 +151,20 @@ def fit_supervised(data: PUData, settings: cards.BatchSettings, run: Run) -> Tra
     return _train(data, groups, new_trunk(data, seen, settings, run), settings, run)
 
 
-def restored(state: Mapping[str, Tensor], settings: cards.BatchSettings, device: torch.device) -> TrainedModel:
+def from_state(state: Mapping[str, Tensor], settings: cards.BatchSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     network = _new_network(empty_trunk(state, settings), settings, torch.Generator())
     network.load_state_dict(dict(state))
     return TrainedModel(network.to(device).eval(), network.trunk)
 
 
-def _train(data: PUData, groups: Groups, trunk: Trunk, settings: cards.BatchSettings, run: Run) -> TrainedModel:
+def _train(data: PUData, groups: Groups, trunk: FeatureExtractor, settings: cards.BatchSettings, run: Run) -> TrainedModel:
     """Minimise the risk that the settings tell."""
     n_positive = max(1, round(settings.positive_share * settings.batch_size))
     n_others = max(2, settings.batch_size - n_positive)
     n_steps = n_batches(len(groups.others), n_others)
     n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
-    learner, pieces = _new_learner(data, groups, trunk, settings, run, n_epochs * n_steps), Pieces(run)
+    learner, pieces = _new_learner(data, groups, trunk, settings, run, n_epochs * n_steps), MicroBatcher(run)
     strengths: tuple[Strength, ...] = ("weak", "strong", "strong") if isinstance(settings, cards.PairSettings) else ("weak",)
     for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=model_of(learner)).epochs():
         drawing = epoch.generator(4)
@@ -199,7 +198,7 @@ def mixed_batches(groups: Groups, n_positive: int, n_others: int, generator: tor
         yield np.concatenate([chosen, groups.others[numbers]])[places.argsort(kind="stable")]
 
 
-def _new_network(trunk: Trunk, settings: cards.BatchSettings, generator: torch.Generator) -> BaselineNetwork:
+def _new_network(trunk: FeatureExtractor, settings: cards.BatchSettings, generator: torch.Generator) -> BaselineNetwork:
     """Build what the settings ask for around a trunk."""
     if isinstance(settings, cards.PairSettings):
         return PairNetwork(trunk, settings, generator)
@@ -207,7 +206,7 @@ def _new_network(trunk: Trunk, settings: cards.BatchSettings, generator: torch.G
 
 
 def _new_learner(
-    data: PUData, groups: Groups, trunk: Trunk, settings: cards.BatchSettings, run: Run, n_steps: int
+    data: PUData, groups: Groups, trunk: FeatureExtractor, settings: cards.BatchSettings, run: Run, n_steps: int
 ) -> Learner:
     """Set up all that a training begins with."""
     network = _new_network(trunk, settings, run.generator(1)).to(run.device)
@@ -219,13 +218,13 @@ def _new_learner(
     elif isinstance(settings, cards.CrossEntropySettings) and not settings.balanced:
         weight = len(groups.positive) / (len(groups.positive) + len(groups.others))
     if isinstance(network, PairNetwork):
-        target = slow_copy(network.encoder)
+        target = ema_copy(network.encoder)
         if not any(True for _ in trunk.parameters()):
             run.warnings.append("There is no layer for the noisy-pair loss to teach: set width above 0.")
     return Learner(network, target, optimizer, schedule, weight)
 
 
-def _class_prior(data: PUData, groups: Groups, trunk: Trunk, settings: cards.UpuSettings, run: Run) -> float:
+def _class_prior(data: PUData, groups: Groups, trunk: FeatureExtractor, settings: cards.UpuSettings, run: Run) -> float:
     """Take the class prior from the settings, or estimate it; keep it within `PRIOR_RANGE`, and say what was done."""
     prior = settings.class_prior
     if not prior:
@@ -241,11 +240,11 @@ def _class_prior(data: PUData, groups: Groups, trunk: Trunk, settings: cards.Upu
 
 
 def _step(
-    learner: Learner, pieces: Pieces, views: list[Tensor], positive: Tensor, settings: cards.BatchSettings
+    learner: Learner, pieces: MicroBatcher, views: list[Tensor], positive: Tensor, settings: cards.BatchSettings
 ) -> dict[str, float]:
     """Move the weights once, for one view or three [B, ...] of B chips."""
     if isinstance(learner.network, PairNetwork) and isinstance(settings, cards.PairSettings):
-        move_slow_copy(learner.target, learner.network.encoder, settings.ema_momentum)
+        ema_update(learner.target, learner.network.encoder, settings.ema_momentum)
 
     def work(part: slice, share: float) -> dict[str, float]:
         values = _losses(learner, [view[part] for view in views], positive[part], settings)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from pu_geo.errors import TrainingError
@@ -90,11 +91,59 @@ def _read(name: str, value: str | float, wanted: type) -> object:
     )
 
 
-def load_restored(method: str) -> Callable[..., Any]:
-    """Import a method and return its `restored(state, settings, device)`. This loads torch."""
+@dataclass(frozen=True)
+class TrainingRequest:
+    """What a person asks of a training: one thing from the form and the options to job, task and run.
+
+    A job keeps it as plain values, `as_args`, and `TrainingRequest(**args)` reads them back.
+
+    Attributes:
+        method: a name in `METHODS`.
+        preset: one of the method's presets.
+        seed: of all that is drawn at random, from 0 on.
+        overrides: settings that differ from the preset: field name -> value, as text or number.
+        types_from: attribute of the footprints that names the kind of damage of the positives; one kind for all if None.
+        hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
+
+    Raises:
+        TrainingError: see `settings_for`; also for a seed or a hold-out below 0.
+    """
+
+    method: str
+    preset: str
+    seed: int = 0
+    overrides: Mapping[str, str | float] = field(default_factory=dict)
+    types_from: str | None = None
+    hold_out: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "overrides", dict(self.overrides or {}))  # jobs of earlier versions may have null
+        for name in ("seed", "hold_out"):
+            if getattr(self, name) < 0:
+                raise TrainingError(
+                    f"{name} is {getattr(self, name)}; it must be at least 0.", f"Correct {name}.", kind="settings"
+                )
+        _ = self.settings
+
+    @property
+    def card(self) -> MethodCard:
+        return METHODS[self.method]
+
+    @cached_property
+    def settings(self) -> Any:
+        """The method's settings: the preset's, with the overrides."""
+        return settings_for(self.method, self.preset, self.overrides)
+
+    def as_args(self) -> dict[str, Any]:
+        """Return plain values, as a job keeps them."""
+        return asdict(self)
+
+
+def load_from_state(method: str) -> Callable[..., Any]:
+    """Import a method and return its `from_state(state, settings, device)`. This loads torch."""
     module = card(method).entry.partition(":")[0]
-    restored: Callable[..., Any] = getattr(importlib.import_module(module), "restored")  # noqa: B009
-    return restored
+    from_state: Callable[..., Any] = getattr(importlib.import_module(module), "from_state")  # noqa: B009
+    return from_state
 
 
 def load_fit(method: str) -> Callable[..., Any]:

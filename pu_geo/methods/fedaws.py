@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.engine.data import ChipImages, FeatureViews, PUData, Strength, batches
-from pu_geo.engine.heads import linear
-from pu_geo.engine.network import TrainedModel, Trunk, require_positives
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Epoch, Pieces, Training
 from pu_geo.losses import spreadout as formulas
 from pu_geo.methods.cards.fedaws import SETTLING_BATCH, SETTLING_BATCHES, FedawsSettings
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.training.data import ChipImages, FeatureViews, PUData, Strength, batches
+from pu_geo.training.heads import linear
+from pu_geo.training.loop import Epoch, MicroBatcher, Training
+from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
+from pu_geo.training.run import Run
 
 Theta = dict[str, Tensor]  # weights and buffers of an `Embedder`, by name
 REST = 0  # row of W, and number of the client, of the buildings that are no known damage
@@ -39,7 +39,7 @@ _CLIENT_STREAM = 20  # client number n draws from this stream + n
 class Embedder(nn.Module):
     """The paper's g_theta: all of the model that a client gets, besides its own class vector."""
 
-    def __init__(self, trunk: Trunk, head: nn.Module) -> None:
+    def __init__(self, trunk: FeatureExtractor, head: nn.Module) -> None:
         super().__init__()
         self.trunk, self.head = trunk, head
 
@@ -81,7 +81,7 @@ class Client:
     inputs: FeatureViews | ChipImages
     rows: NDArray[np.int64]
     embedder: Embedder
-    pieces: Pieces
+    pieces: MicroBatcher
 
 
 class ClientUpdate(NamedTuple):
@@ -134,7 +134,7 @@ def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
     rows = data.trained_rows
     require_positives(data, rows, "FedAwS")
     kinds = np.maximum(data.classes[rows], REST)
-    there, pieces = np.unique(kinds), Pieces(run)
+    there, pieces = np.unique(kinds), MicroBatcher(run)
     embedder, class_vectors = _start(data, rows[kinds == REST], len(there), settings, run)
     clients = [Client(data.inputs, rows[kinds == kind], embedder, pieces) for kind in there]
     learner = Learner(theta_of(embedder), class_vectors)
@@ -153,7 +153,7 @@ def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
     return model()
 
 
-def restored(state: Mapping[str, Tensor], settings: FedawsSettings, device: torch.device) -> TrainedModel:
+def from_state(state: Mapping[str, Tensor], settings: FedawsSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     network = FedawsNetwork(empty_embedder(state, settings), torch.zeros_like(state["class_vectors"]), settings.temperature)
     network.load_state_dict(dict(state))
@@ -231,7 +231,7 @@ def server_round(
 
 
 def largest_cosine(class_vectors: Tensor) -> float:
-    """Tell how near the two nearest of several unit rows are; -1 for a single one."""
+    """Compute how near the two nearest of several unit rows are; -1 for a single one."""
     return float((class_vectors @ class_vectors.T).fill_diagonal_(-1).max())
 
 
@@ -247,8 +247,8 @@ def _start(data: PUData, rest: NDArray[np.int64], n: int, settings: FedawsSettin
 
 
 @torch.no_grad()
-def _settle_statistics(trunk: Trunk, data: PUData, rest: NDArray[np.int64], run: Run) -> None:
-    """Give BatchNorm the mean statistics of up to 64 batches of rest, since training will not change them."""
+def _settle_statistics(trunk: FeatureExtractor, data: PUData, rest: NDArray[np.int64], run: Run) -> None:
+    """Set BatchNorm to the mean statistics of up to 64 batches of rest, since training will not change them."""
     for norm in (module for module in trunk.modules() if isinstance(module, nn.BatchNorm2d)):
         norm.reset_running_stats()
         norm.momentum = None  # running statistics become plain means

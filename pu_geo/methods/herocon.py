@@ -16,19 +16,28 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.engine.batching import epochs_within, n_batches
-from pu_geo.engine.data import UNKNOWN, FeatureViews, PUData, batches
-from pu_geo.engine.heads import linear
-from pu_geo.engine.network import TrainedModel, Trunk, require_positives
-from pu_geo.engine.optim import new_optimizer, warmup_cosine
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, Training, model_of
 from pu_geo.errors import TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.linear import estimated_class_prior
-from pu_geo.methods.pair_trunk import N_DATES, PairTrunk, is_pair, mean_of_present, missing_dates, new_pair_trunk
-from pu_geo.methods.pretraining import WARMUP_SHARE, empty_trunk, new_trunk, training_span
+from pu_geo.methods.pretraining import (
+    N_DATES,
+    WARMUP_SHARE,
+    PairFeatureExtractor,
+    empty_trunk,
+    is_pair,
+    mean_of_present,
+    missing_dates,
+    new_pair_trunk,
+    new_trunk,
+    training_span,
+)
+from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, batches, epochs_within, n_batches
+from pu_geo.training.heads import linear
+from pu_geo.training.loop import MicroBatcher, Training, model_of
+from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
+from pu_geo.training.optim import new_optimizer, warmup_cosine
+from pu_geo.training.run import Run
 
 
 class HeroconNetwork(nn.Module):
@@ -40,13 +49,15 @@ class HeroconNetwork(nn.Module):
 
     kinds: Tensor
 
-    def __init__(self, trunk: Trunk, kinds: Tensor, settings: HeroconSettings, generator: torch.Generator) -> None:
+    def __init__(
+        self, trunk: FeatureExtractor, kinds: Tensor, settings: HeroconSettings, generator: torch.Generator
+    ) -> None:
         super().__init__()
         dim = settings.embedding_dim or trunk.out_dim
         self.trunk = trunk
         self.out = linear(trunk.out_dim, dim, generator) if settings.embedding_dim else nn.Identity()
         self.mapping = nn.Sequential(linear(dim, dim, generator), nn.Sigmoid())
-        n_classifiers = N_DATES if isinstance(trunk, PairTrunk) else 1
+        n_classifiers = N_DATES if isinstance(trunk, PairFeatureExtractor) else 1
         self.classifiers = nn.ModuleList([linear(dim, len(kinds), generator) for _ in range(n_classifiers)])
         self.register_buffer("kinds", kinds.clone())
 
@@ -55,7 +66,7 @@ class HeroconNetwork(nn.Module):
 
         Rows of missing views hold nothing of use.
         """
-        if isinstance(self.trunk, PairTrunk):
+        if isinstance(self.trunk, PairFeatureExtractor):
             return cast(Tensor, self.out(self.trunk.each(inputs[0], is_missing)))
         return torch.stack([cast(Tensor, self.out(self.trunk(view))) for view in inputs])
 
@@ -82,7 +93,7 @@ class HeroconNetwork(nn.Module):
         return with_union(self.kind_margins(inputs))[:, -1]
 
     def _missing(self, inputs: Tensor) -> Tensor:
-        if isinstance(self.trunk, PairTrunk):
+        if isinstance(self.trunk, PairFeatureExtractor):
             return missing_dates(inputs)
         return torch.zeros(1, len(inputs), dtype=torch.bool, device=inputs.device)
 
@@ -149,7 +160,7 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
     _check(data, known, settings, run)
     n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
     n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
-    learner, pieces = _new_learner(data, rows, kinds, settings, run, n_epochs * n_steps), Pieces(run)
+    learner, pieces = _new_learner(data, rows, kinds, settings, run, n_epochs * n_steps), MicroBatcher(run)
     for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=model_of(learner)).epochs():
         drawing = epoch.generator(4)
         with epoch:
@@ -159,10 +170,10 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
     return TrainedModel(learner.network.eval(), learner.network.trunk, {"kinds": tuple(data.class_names[k] for k in kinds)})
 
 
-def restored(state: Mapping[str, Tensor], settings: HeroconSettings, device: torch.device) -> TrainedModel:
+def from_state(state: Mapping[str, Tensor], settings: HeroconSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     shape = tuple(int(size) for size in state["trunk.input_shape"])
-    trunk = PairTrunk(shape, settings, torch.Generator()) if is_pair(shape) else empty_trunk(state, settings)
+    trunk = PairFeatureExtractor(shape, settings, torch.Generator()) if is_pair(shape) else empty_trunk(state, settings)
     network = HeroconNetwork(trunk, state["kinds"], settings, torch.Generator())
     network.load_state_dict(dict(state))
     return TrainedModel(network.to(device).eval(), network.trunk)
@@ -230,7 +241,7 @@ def _new_learner(
     return Learner(network, optimizer, schedule)
 
 
-def _weight_decay(data: PUData, rows: NDArray[np.int64], trunk: Trunk, run: Run) -> float:
+def _weight_decay(data: PUData, rows: NDArray[np.int64], trunk: FeatureExtractor, run: Run) -> float:
     """Choose the weight decay: the more damage hides in the unlabeled, the less may single ones of them be trusted.
 
     Ours: 0.8 of the estimated share, as was best for SGD on cached features of real chips, from 0.03 (Harvey, up to 5 % of
@@ -259,7 +270,7 @@ def _draw(
 ) -> Batch:  # fmt: skip
     """Make a batch of chips in two views. Which dates are missing is read off the chips as they were cut."""
     device = network.kinds.device
-    if isinstance(network.trunk, PairTrunk):
+    if isinstance(network.trunk, PairFeatureExtractor):
         plain, *inputs = data.inputs.draw(rows, ("plain", "strong"), generator, device)
         is_missing = missing_dates(plain)
     else:
@@ -271,7 +282,7 @@ def _draw(
     return Batch(inputs, is_missing, labels, is_labeled, balanced_weights(labels, is_labeled, settings.unlabeled_weight))
 
 
-def _step(learner: Learner, pieces: Pieces, batch: Batch, settings: HeroconSettings) -> dict[str, float]:
+def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: HeroconSettings) -> dict[str, float]:
     """Move the weights once."""
 
     def work(part: slice, share: float) -> dict[str, float]:

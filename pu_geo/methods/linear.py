@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pu_geo.analysis.class_prior import best_bin_share
-from pu_geo.engine.data import PUData
-from pu_geo.engine.heads import linear
-from pu_geo.engine.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, TrainedModel, Trunk, require_positives
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Training
 from pu_geo.errors import JobCancelled, TrainingError
 from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.training.data import PUData
+from pu_geo.training.heads import linear
+from pu_geo.training.loop import Training
+from pu_geo.training.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
+from pu_geo.training.run import Run
 
 Look = Callable[[Tensor], Tensor]
 MAX_ITERATIONS = 200
@@ -37,7 +37,7 @@ class LinearNetwork(nn.Module):
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, trunk: Trunk) -> None:
+    def __init__(self, trunk: FeatureExtractor) -> None:
         super().__init__()
         self.trunk = trunk
         self.register_buffer("mean", torch.zeros(trunk.out_dim))
@@ -50,7 +50,7 @@ class LinearNetwork(nn.Module):
 
     def margin(self, inputs: Tensor) -> Tensor:
         """Log odds of being a positive, both classes weighing the same, float [B]."""
-        return cast(Tensor, self.classifier((self.trunk.looked_at(inputs) - self.mean) / self.scale))[:, 0]
+        return cast(Tensor, self.classifier((self.trunk.linear_features(inputs) - self.mean) / self.scale))[:, 0]
 
 
 class PlainModel(TrainedModel):
@@ -92,7 +92,7 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
     training = Training(run, Learner(network), 1, stage=stage, span=span, model=lambda: model)
     for epoch in training.epochs():
         with epoch:
-            values = plain_columns(network.trunk.looked_at, data, rows, run.device)
+            values = plain_columns(network.trunk.linear_features, data, rows, run.device)
             network.mean, network.scale = statistics(values)
             slope, offset, loss = fit_logistic((values - network.mean) / network.scale, positive, settings.l2, run)
             epoch.add({"loss": loss})
@@ -103,7 +103,7 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
     return model
 
 
-def restored(state: Mapping[str, Tensor], settings: LinearSettings, device: torch.device) -> PlainModel:
+def from_state(state: Mapping[str, Tensor], settings: LinearSettings, device: torch.device) -> PlainModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     network = LinearNetwork(empty_trunk(state, settings))
     network.load_state_dict(dict(state))
@@ -193,7 +193,7 @@ def fit_logistic(
 
 
 def estimated_class_prior(
-    data: PUData, positive: NDArray[np.int64], unlabeled: NDArray[np.int64], trunk: Trunk, run: Run
+    data: PUData, positive: NDArray[np.int64], unlabeled: NDArray[np.int64], trunk: FeatureExtractor, run: Run
 ) -> float:
     """Estimate the share of damaged among the unlabeled from scores by regressions that did not see the chip.
 

@@ -14,16 +14,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pu_geo.engine.batching import n_batches
-from pu_geo.engine.data import PUData, Strength, batches
-from pu_geo.engine.heads import linear, move_slow_copy, projection_head, slow_copy
-from pu_geo.engine.network import TrainedModel, Trunk, require_positives
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, Training, model_of
 from pu_geo.losses import ncpu as formulas
 from pu_geo.losses import phantom
 from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
 from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.training.data import PUData, Strength, batches, n_batches
+from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
+from pu_geo.training.loop import MicroBatcher, Training, model_of
+from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
+from pu_geo.training.run import Run
 
 VIEWS: tuple[Strength, ...] = ("weak", "strong", "strong")
 MOMENTUM = 0.9
@@ -32,7 +31,7 @@ MOMENTUM = 0.9
 class NcpuNetwork(nn.Module):
     """Trunk with three heads; the EMA target is a copy of trunk and projection head."""
 
-    def __init__(self, trunk: Trunk, settings: NcpuSettings, generator: torch.Generator) -> None:
+    def __init__(self, trunk: FeatureExtractor, settings: NcpuSettings, generator: torch.Generator) -> None:
         super().__init__()
         dim = settings.embedding_dim
         self.trunk = trunk
@@ -139,7 +138,7 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
     require_positives(data, rows, "NcPU")
     positive = torch.from_numpy(data.is_positive[rows]).to(run.device)
     n_epochs, n_warmup = _lengths(len(rows), settings)
-    learner, pieces = _new_learner(data, rows, positive, settings, run, n_epochs), Pieces(run)
+    learner, pieces = _new_learner(data, rows, positive, settings, run, n_epochs), MicroBatcher(run)
     for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=model_of(learner)).epochs():
         ramp = min(1.0, (epoch.number - 1) / n_warmup) if n_warmup else 1.0
         drawing = epoch.generator(4)
@@ -152,7 +151,7 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
     return TrainedModel(learner.network.eval(), learner.network.trunk)
 
 
-def restored(state: Mapping[str, Tensor], settings: NcpuSettings, device: torch.device) -> TrainedModel:
+def from_state(state: Mapping[str, Tensor], settings: NcpuSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     network = NcpuNetwork(empty_trunk(state, settings), settings, torch.Generator())
     network.load_state_dict(dict(state))
@@ -169,7 +168,7 @@ def _new_learner(
     like = torch.zeros((), device=run.device)
     return Learner(
         network,
-        slow_copy(network.encoder),
+        ema_copy(network.encoder),
         optimizer,
         torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, n_epochs),
         Memory(
@@ -191,9 +190,9 @@ def _lengths(n_chips: int, settings: NcpuSettings) -> tuple[int, int]:
     return n_epochs, min(settings.warmup_epochs, n_epochs // 4) if is_cut else settings.warmup_epochs
 
 
-def _step(learner: Learner, pieces: Pieces, batch: Batch, settings: NcpuSettings) -> dict[str, float]:
+def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NcpuSettings) -> dict[str, float]:
     """Do lines 3 to 17 of Algorithm 1 for a batch."""
-    move_slow_copy(learner.target, learner.network.encoder, settings.ema_momentum)  # line 9
+    ema_update(learner.target, learner.network.encoder, settings.ema_momentum)  # line 9
     memory = learner.memory
 
     def begin() -> None:
@@ -263,7 +262,7 @@ def _move_pseudo_targets(memory: Memory, batch: Batch, online: Tensor, before: T
 
 
 def _variant(settings: NcpuSettings) -> formulas.Variant:
-    """Name the variant in the words of `losses`; `settings` has checked it."""
+    """Return the variant in the words of `losses`; `settings` has checked it."""
     return cast(formulas.Variant, settings.variant)
 
 

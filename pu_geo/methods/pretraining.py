@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pu_geo.engine.batching import n_batches
-from pu_geo.engine.data import PUData, Strength, batches
-from pu_geo.engine.heads import projection_head
-from pu_geo.engine.network import Trunk
-from pu_geo.engine.optim import new_optimizer, warmup_cosine
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, Training
 from pu_geo.losses.contrastive import sscl_loss
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
+from pu_geo.training.data import PUData, Strength, batches, n_batches
+from pu_geo.training.heads import Standardize, projection_head
+from pu_geo.training.loop import MicroBatcher, Training
+from pu_geo.training.network import ROWS_FOR_STATISTICS, FeatureExtractor
+from pu_geo.training.optim import new_optimizer, warmup_cosine
+from pu_geo.training.run import Run
 
 PairLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Loss of two views' projections, float [B, p] each, and is_positive, bool [B]."""
 VIEWS: tuple[Strength, ...] = ("strong", "strong")
 WARMUP_SHARE = 0.1
+N_DATES, N_BANDS = 2, 3
 PRETRAINING_SPAN = (0.0, 0.5)
 """Part of the progress bar that pretraining takes where there is one."""
 _LR, _WEIGHT_DECAY, _TEMPERATURE, _HIDDEN, _DIM = 1e-3, 1e-4, 0.5, 512, 128
@@ -45,35 +46,36 @@ class ContrastiveLearner:
     schedule: torch.optim.lr_scheduler.LRScheduler
 
 
-def new_trunk(data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run) -> Trunk:
+def new_trunk(data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run) -> FeatureExtractor:
     """Build a trunk as the settings say, standardised to these chips and pretrained where that was asked for."""
-    trunk = Trunk(
+    trunk = FeatureExtractor(
         data.inputs.shape, settings.backbone, settings.width, run.generator(5), weights_file=settings.weights_file,
         precision=settings.precision, is_compiled=settings.compiled,
     ).to(run.device)  # fmt: skip
-    trunk.fit_statistics(data, rows, run.generator(2))
-    if settings.pretrain_epochs:
-        _pretrain(trunk, data, rows, settings.pretrain_epochs, run)
+    _prepare(trunk, data, rows, settings, run)
     return trunk
 
 
-def empty_trunk(state: Mapping[str, Tensor], settings: NetworkSettings) -> Trunk:
+def empty_trunk(state: Mapping[str, Tensor], settings: NetworkSettings) -> FeatureExtractor:
     """Build a trunk for weights that are loaded afterwards, of the shape written in them."""
     shape = tuple(int(size) for size in state["trunk.input_shape"])
-    return Trunk(shape, settings.backbone, settings.width, torch.Generator(), precision=settings.precision)
+    return FeatureExtractor(shape, settings.backbone, settings.width, torch.Generator(), precision=settings.precision)
 
 
 def training_span(settings: NetworkSettings) -> tuple[float, float]:
-    """Say which part of the progress bar is left for the training proper."""
+    """Return which part of the progress bar is left for the training proper."""
     return (PRETRAINING_SPAN[1], 1.0) if settings.pretrain_epochs else (0.0, 1.0)
 
 
-def _pretrain(trunk: Trunk, data: PUData, rows: NDArray[np.int64], n_epochs: int, run: Run) -> None:
-    """Train the trunk by ssCL (PUCL, Eq. 4) on all chips, no label used; its projection head is thrown away.
+def _prepare(trunk: FeatureExtractor, data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run) -> None:
+    """Standardise a trunk to chips, and train it by ssCL (PUCL, Eq. 4) on all of them where that was asked for.
 
-    Where a hidden layer is missing (cached features, width 0) there is nothing to train, and nothing is done.
+    No label is used, and the projection head is thrown away. Where a hidden layer is missing (cached features, width 0) there
+    is nothing to train.
     """
-    if not any(True for _ in trunk.parameters()):
+    trunk.fit_statistics(data, rows, run.generator(2))
+    n_epochs = settings.pretrain_epochs
+    if not n_epochs or not any(True for _ in trunk.parameters()):
         return
     head = projection_head(trunk.out_dim, _HIDDEN, _DIM, run.generator(6)).to(run.device)
     learner = contrastive_learner(
@@ -114,7 +116,7 @@ def contrast(
         batch_size: chips a step, in two views each.
         stream: of the random numbers; this and the next one are used.
     """
-    device, pieces = training.run.device, Pieces(training.run)
+    device, pieces = training.run.device, MicroBatcher(training.run)
     positive = torch.from_numpy(data.is_positive[rows]).to(device)
     for epoch in training.epochs():
         drawing = epoch.generator(stream + 1)
@@ -125,7 +127,7 @@ def contrast(
 
 
 def _step(
-    learner: ContrastiveLearner, pieces: Pieces, views: list[Tensor], positive: Tensor, loss_of: PairLoss
+    learner: ContrastiveLearner, pieces: MicroBatcher, views: list[Tensor], positive: Tensor, loss_of: PairLoss
 ) -> dict[str, float]:
     """Move the weights once, for two views [B, ...] of B chips."""
 
@@ -139,3 +141,90 @@ def _step(
     learner.optimizer.step()
     learner.schedule.step()
     return {"loss": sum(found)}
+
+
+class PairFeatureExtractor(FeatureExtractor):
+    """One backbone of three bands that looks at the dates of a 6-band chip in turn; every band is standardised by itself.
+
+    One backbone for both, since HeroCon's Eq. 5 compares the dates by cosine, which asks for one space; few chips teach it
+    twice as often; and a weights file of three bands fits as it is. What the sensors of the two dates make of the same
+    ground differs in brightness and contrast first, which the standardisation takes out.
+
+    Args:
+        shape: of one chip, (6, H, W), pre bands first.
+        settings: say what the backbone is.
+        generator: CPU generator of the weights.
+        weights_file: see `backbones.new_backbone`.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], settings: NetworkSettings, generator: torch.Generator, *, weights_file: str = ""
+    ) -> None:
+        super().__init__(
+            (N_BANDS, *shape[1:]), settings.backbone, settings.width, generator, weights_file=weights_file,
+            precision=settings.precision, is_compiled=settings.compiled,
+        )  # fmt: skip
+        self.input_shape = torch.tensor(shape)
+        self.standardize = Standardize(shape)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Turn images [B, 6, H, W] in 0..255 into float32 [B, out_dim]: the mean over the dates that are there."""
+        is_missing = missing_dates(inputs)
+        return mean_of_present(self.each(inputs, is_missing), is_missing)
+
+    def each(self, inputs: Tensor, is_missing: Tensor) -> Tensor:
+        """Look at each date, float32 [2, B, out_dim]. A missing one never enters the backbone; its row is zero."""
+        dates = self.standardize(inputs).unflatten(1, (N_DATES, N_BANDS)).transpose(0, 1)
+        present = dates[~is_missing].contiguous(memory_format=torch.channels_last)
+        with torch.autocast(inputs.device.type, dtype=torch.bfloat16, enabled=self.is_bf16):
+            seen = cast(Tensor, self.backbone(present)).float()
+        return seen.new_zeros(*is_missing.shape, self.out_dim).index_put((~is_missing,), seen)
+
+    def fit_statistics(self, data: PUData, rows: NDArray[np.int64], generator: torch.Generator) -> None:
+        """Standardise each date by up to 4,096 of these chips, without those that lack it."""
+        chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
+        (images,) = data.inputs.draw(chosen, ("plain",), generator, self.standardize.mean.device)
+        for date, is_missing in enumerate(missing_dates(images)):
+            if is_missing.all():
+                continue
+            bands = slice(N_BANDS * date, N_BANDS * (date + 1))
+            present = images[~is_missing, bands]
+            own = Standardize(tuple(present.shape[1:])).to(images.device)
+            own.fit(present)
+            self.standardize.mean[bands], self.standardize.scale[bands] = own.mean, own.scale
+
+
+def is_pair(shape: tuple[int, ...]) -> bool:
+    """Return whether chips of this shape have pre and post bands."""
+    return len(shape) == 3 and shape[0] == N_DATES * N_BANDS
+
+
+def missing_dates(images: Tensor) -> Tensor:
+    """Mark the dates without data: zero in all bands all over. A chip with no date at all counts as having the second.
+
+    Args:
+        images: as they were cut, [B, 6, H, W]; an augmentation may turn zeros into something else.
+
+    Returns:
+        bool [2, B].
+    """
+    gone = (images == 0).unflatten(1, (N_DATES, N_BANDS)).flatten(2).all(dim=2).T
+    return torch.stack([gone[0], gone[1] & ~gone[0]])
+
+
+def mean_of_present(views: Tensor, is_missing: Tensor) -> Tensor:
+    """Average float [V, B, D] over the views that are not missing, bool [V, B]: float [B, D]."""
+    present = ~is_missing[..., None]
+    return views.where(present, 0.0).sum(dim=0) / present.sum(dim=0)
+
+
+def new_pair_trunk(data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run) -> PairFeatureExtractor:
+    """Do for two dates what `new_trunk` does for one.
+
+    Pretraining contrasts the means over a chip's dates: a contrast of date against date would teach the backbone to overlook
+    what the event changed.
+    """
+    weights_file = settings.weights_file
+    trunk = PairFeatureExtractor(data.inputs.shape, settings, run.generator(5), weights_file=weights_file).to(run.device)
+    _prepare(trunk, data, rows, settings, run)
+    return trunk

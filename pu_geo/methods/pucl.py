@@ -13,19 +13,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pu_geo.analysis.cluster_labels import cluster_labels, two_means_miss
-from pu_geo.analysis.pupl import PuplResult, pupl
-from pu_geo.engine.batching import epochs_within, n_batches
-from pu_geo.engine.data import FeatureViews, PUData
-from pu_geo.engine.heads import linear, projection_head
-from pu_geo.engine.looking import chosen, evaluating, rows_to_judge
-from pu_geo.engine.network import TrainedModel, Trunk, require_positives
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Training
+from pu_geo.analysis.pupl import PuplResult, cluster_labels, pupl, two_means_miss
 from pu_geo.errors import TrainingError
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.pretraining import PairLoss, contrast, contrastive_learner, empty_trunk, new_trunk, training_span
+from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
+from pu_geo.training.data import FeatureViews, PUData, epochs_within, n_batches
+from pu_geo.training.heads import linear, projection_head
+from pu_geo.training.loop import Training
+from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
+from pu_geo.training.run import Run
 
 _LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor, float], Tensor]] = {
     "pucl": lambda z1, z2, positive, temperature: pucl_loss(z1, z2, positive, temperature=temperature),
@@ -37,7 +35,7 @@ _LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor, float], Tensor]] = {
 class PuclNetwork(nn.Module):
     """Encoder (g of the paper) and linear classifier; the projection head is not part of it."""
 
-    def __init__(self, trunk: Trunk, settings: PuclSettings, generator: torch.Generator) -> None:
+    def __init__(self, trunk: FeatureExtractor, settings: PuclSettings, generator: torch.Generator) -> None:
         super().__init__()
         dim = settings.embedding_dim
         self.trunk = trunk
@@ -102,7 +100,7 @@ def _classified(
 
 
 def _as_it_is(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], settings: PuclSettings, run: Run) -> TrainedModel:
-    """Give the model that a training under way would end with, its classifier taught by some of the chips alone."""
+    """Return the model that a training under way would end with, its classifier taught by some of the chips alone."""
     shown = PuclNetwork(network.trunk, settings, torch.Generator())
     shown.out = network.out
     shown.to(run.device)
@@ -129,7 +127,7 @@ def _pseudo_labels(
     return many.labels
 
 
-def restored(state: Mapping[str, Tensor], settings: PuclSettings, device: torch.device) -> TrainedModel:
+def from_state(state: Mapping[str, Tensor], settings: PuclSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     network = PuclNetwork(empty_trunk(state, settings), settings, torch.Generator())
     network.load_state_dict(dict(state))

@@ -113,7 +113,7 @@ class MethodCard:
         min_positives: fewer are refused.
         settings: its dataclass in `methods.settings`.
         presets: name of a preset -> values that differ from the dataclass's defaults.
-        entry: "module:function" of its `fit`; `restored` lies beside it.
+        entry: "module:function" of its `fit`; `from_state` lies beside it.
         min_not_damaged: fewer buildings that a person called not damaged are refused.
         score_type: enum of the export schema.
         group: where it is shown: "pu", "types" (works with kinds of damage) or "yardstick".

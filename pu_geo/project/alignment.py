@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.project.layout import Layout, replacing
+from pu_geo.atomic_write import atomic_write
+from pu_geo.project.layout import Layout
 from pu_geo.records import Scene
 
 
@@ -47,19 +48,9 @@ def path_of(layout: Layout) -> Path:
 
 def save(layout: Layout, alignment: Alignment, scenes: Sequence[Scene]) -> None:
     """Write the alignment of these scenes; it takes the place of the one before."""
-    with replacing(path_of(layout)) as temporary, temporary.open("wb") as stream:
-        np.savez(
-            stream,
-            allow_pickle=False,
-            made_from=np.array(_name_of(scenes)),
-            building_ids=np.array(alignment.building_ids, dtype=np.str_),
-            dx_m=alignment.dx_m,
-            dy_m=alignment.dy_m,
-            quality=alignment.quality,
-            has_data=alignment.has_data,
-            is_mended=alignment.is_mended,
-            scene_m=alignment.scene_m,
-        )
+    with atomic_write(path_of(layout)) as temporary, temporary.open("wb") as stream:
+        arrays = {**vars(alignment), "building_ids": np.array(alignment.building_ids, dtype=np.str_)}
+        np.savez(stream, allow_pickle=False, made_from=np.array(_name_of(scenes)), **arrays)
 
 
 def load(layout: Layout, building_ids: Sequence[str], scenes: Sequence[Scene]) -> Alignment | None:

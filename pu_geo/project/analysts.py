@@ -1,7 +1,7 @@
-"""Several analysts on one project: what each of them says, where they differ, and how far they agree.
+"""Several analysts on one project: each one's answers, where they differ, and how far they agree.
 
 An analyst's own answer on a building is the last one of theirs that stands, whoever decided the building's label since.
-Cleared is the absence of an answer: who cleared a building last says nothing about it. Answers of audits count.
+Cleared is the absence of an answer: who cleared a building last has none. Answers of audits count.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pu_geo.project.label_log import COLUMNS, all_undone, event_of
+from pu_geo.project.labels import COLUMNS, all_undone, event_of
 from pu_geo.records import Label, LabelEvent
 
 _EVENT, _BUILDING, _LABEL, _ANALYST, _AT = 0, 2, 3, 4, 5  # places in a row of `COLUMNS`
@@ -27,7 +27,7 @@ class AnalystFacts:
 
 
 class OwnAnswer(NamedTuple):
-    """What one analyst says about a building, and since when (RFC 3339 UTC)."""
+    """One analyst's answer on a building, and since when (RFC 3339 UTC)."""
 
     analyst: str
     label: Label
@@ -67,11 +67,10 @@ def own_answers(db: sqlite3.Connection) -> dict[tuple[str, str], LabelEvent]:
 
 
 def by_analyst(db: sqlite3.Connection) -> dict[str, AnalystFacts]:
-    """Return what each analyst did, in the order in which they began; also those of whom nothing stands."""
+    """Return what each analyst did, in the order in which they began, also those without a standing answer."""
     standing = Counter(analyst for _, analyst in _own_rows(db))
-    rows = db.execute(
-        "SELECT analyst, max(ifnull(origin_at, at)) FROM label_event GROUP BY analyst ORDER BY min(event)"
-    ).fetchall()
+    last = "SELECT analyst, max(ifnull(origin_at, at)) FROM label_event GROUP BY analyst ORDER BY min(event)"
+    rows = db.execute(last).fetchall()
     return {analyst: AnalystFacts(standing[analyst], at) for analyst, at in rows}
 
 

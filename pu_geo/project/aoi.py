@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import shapely
 
-from pu_geo.project.contents import blob_from_wkb, wkb_from_blob
+from pu_geo.project.contents import blob_from_wkb, register_layer, wkb_from_blob
 from pu_geo.project.store import now, transaction
 
 
@@ -50,7 +50,7 @@ def put(db: sqlite3.Connection, wkb: bytes, source: str) -> bool:
 
 
 def remove(db: sqlite3.Connection) -> bool:
-    """Take the area of interest away, and nothing else; returns whether there was one."""
+    """Remove the area of interest, and nothing else; returns whether there was one."""
     with transaction(db):
         if current(db) is None:
             return False
@@ -68,7 +68,7 @@ def before(db: sqlite3.Connection) -> Aoi | None:
 
 
 def put_back(db: sqlite3.Connection) -> Aoi | None:
-    """Undo the last change that took an area away or replaced it; returns the area that stands again, None if none does."""
+    """Undo the last change that took an area away or replaced it; returns the area that counts again, None if none does."""
     with transaction(db):
         found = before(db)
         if found is not None:
@@ -82,9 +82,4 @@ def _append(db: sqlite3.Connection, wkb: bytes | None, source: str) -> None:
     box = None if wkb is None else shapely.bounds(shapely.from_wkb(wkb))
     blob = None if wkb is None or box is None else blob_from_wkb(wkb, box, srs_id)
     db.execute("INSERT INTO aoi_log (geom, source, at) VALUES (?, ?, ?)", (blob, source, now()))
-    db.execute("UPDATE gpkg_geometry_columns SET srs_id = ? WHERE table_name = 'aoi'", (srs_id,))
-    db.execute(
-        "UPDATE gpkg_contents SET srs_id = ?, min_x = ?, min_y = ?, max_x = ?, max_y = ?, "
-        "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name = 'aoi'",
-        (srs_id, *([None] * 4 if box is None else box.tolist())),
-    )
+    register_layer(db, "aoi", srs_id, [None] * 4 if box is None else box.tolist())

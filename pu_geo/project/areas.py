@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import shapely
 
 from pu_geo.errors import ProjectError
-from pu_geo.project.contents import blob_from_wkb, wkb_from_blob
+from pu_geo.project.contents import blob_from_wkb, register_layer, wkb_from_blob
 from pu_geo.project.store import transaction
 
-_LAYER = re.compile(r"[^\W_][\w-]{0,39}")  # letters of every script; it stands in names of files
+_LAYER = re.compile(r"[^\W_][\w-]{0,39}")  # letters of every script; it is part of file names
 _OURS = re.compile(r"grid\d.*", re.IGNORECASE)
 
 
@@ -64,29 +64,10 @@ def put_areas(db: sqlite3.Connection, areas: AreaLayer) -> int:
         blobs = [blob_from_wkb(wkb, box, srs_id) for wkb, box in zip(areas.wkb, bounds, strict=True)]
         rows = zip(blobs, [layer] * len(blobs), areas.names, areas.pcodes, strict=True)
         db.executemany("INSERT INTO areas (geom, layer, name, pcode) VALUES (?, ?, ?, ?)", rows)
-        _describe(db, srs_id)
+        stored = [wkb_from_blob(row[0]) for row in db.execute("SELECT geom FROM areas")]
+        box = shapely.total_bounds(shapely.from_wkb(stored)).tolist() if stored else [None] * 4
+        register_layer(db, "areas", srs_id, box)
     return replaced
-
-
-def remove_areas(db: sqlite3.Connection, layer: str) -> int:
-    """Remove a layer and return how many areas it had."""
-    with transaction(db):
-        (srs_id,) = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'areas'").fetchone()
-        removed = db.execute("DELETE FROM areas WHERE layer = ?", (layer,)).rowcount
-        _describe(db, srs_id)
-    return removed
-
-
-def _describe(db: sqlite3.Connection, srs_id: int) -> None:
-    """Keep the GeoPackage's own registry true: coordinate system and extent of all areas."""
-    blobs = [wkb_from_blob(row[0]) for row in db.execute("SELECT geom FROM areas")]
-    box = shapely.total_bounds(shapely.from_wkb(blobs)).tolist() if blobs else [None] * 4
-    db.execute("UPDATE gpkg_geometry_columns SET srs_id = ? WHERE table_name = 'areas'", (srs_id,))
-    db.execute(
-        "UPDATE gpkg_contents SET srs_id = ?, min_x = ?, min_y = ?, max_x = ?, max_y = ?, "
-        "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name = 'areas'",
-        (srs_id, *box),
-    )
 
 
 def layers(db: sqlite3.Connection) -> dict[str, int]:
@@ -95,11 +76,7 @@ def layers(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def load_areas(db: sqlite3.Connection, layer: str) -> AreaLayer:
-    """Return a layer.
-
-    Raises:
-        ProjectError: if there is none of that name.
-    """
+    """Return a layer. Raises ProjectError if there is none of that name."""
     rows = db.execute("SELECT name, pcode, geom FROM areas WHERE layer = ? ORDER BY fid", (layer,)).fetchall()
     if not rows:
         known = ", ".join(layers(db)) or "none yet"

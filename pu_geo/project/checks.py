@@ -1,6 +1,6 @@
 """Random checks on disk: one folder entry each, `checks/<id>.json` for facts and `checks/<id>.npz` for the drawing order.
 
-The order never changes; facts that do (how far the sample goes, who looks at what, whether it has ended) are rewritten whole,
+The order never changes; facts that do (how far the sample goes, who answers what, whether it has ended) are rewritten whole,
 under the lock of the project's queues.
 
 Which random checks are a check's own: those on buildings that it handed to whoever answered, while it was open. The queues of
@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
-from pu_geo.project.layout import Layout, checked_id, replacing, write_json
+from pu_geo.project.layout import Layout, checked_id, write_json
 
 
 def _folder(layout: Layout) -> Path:
@@ -33,11 +34,7 @@ def all_checks(layout: Layout) -> list[dict[str, Any]]:
 
 
 def load(layout: Layout, check_id: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return facts and arrays of a check.
-
-    Raises:
-        ProjectError: if there is none of that id.
-    """
+    """Return facts and arrays of a check. Raises ProjectError if there is none of that id."""
     path = _folder(layout) / f"{checked_id(check_id)}.json"
     if not path.is_file():
         raise ProjectError(f"There is no check {check_id!r} in this project.", "Begin one on the Damage map page.")
@@ -48,7 +45,7 @@ def load(layout: Layout, check_id: str) -> tuple[dict[str, Any], dict[str, NDArr
 def add(layout: Layout, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a new check; `facts` has its "id" and "begun_at". It is there once its facts are."""
     path = _folder(layout) / f"{checked_id(str(facts['id']))}.npz"
-    with replacing(path) as temporary, temporary.open("wb") as stream:
+    with atomic_write(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **arrays)
     save_facts(layout, facts)
 

@@ -1,6 +1,6 @@
 """What people chose, in append-only logs of `project.gpkg`: the threshold of each run, and settings of the screens.
 
-The newest entry counts. Which run is shown stands in `runs`: its log is the table `pinned_run`.
+The newest entry counts. Which run is shown is in `runs`: its log is the table `pinned_run`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project.store import now, transaction
 from pu_geo.records import RunFacts
 
-OWN, PERSON = "run", "person"
-"""Origins of a threshold: the run itself, a person; "audit:<id of the check>" is the third."""
+OWN, PERSON = "run", "person"  # origins of a threshold: the run itself, a person; "audit:<id of the check>" is the third
 
 
 class Threshold(NamedTuple):
@@ -55,9 +54,8 @@ def set_threshold(db: sqlite3.Connection, run_id: str, value: float, origin: str
         raise ProjectError(f"The threshold is {value}; scores lie between 0 and 1.", "Choose a value in between.")
     found = Threshold(round(float(value), 4), origin)
     with transaction(db):
-        last = db.execute(
-            "SELECT threshold, origin FROM threshold WHERE run_id = ? ORDER BY step DESC LIMIT 1", (run_id,)
-        ).fetchone()
+        newest = "SELECT threshold, origin FROM threshold WHERE run_id = ? ORDER BY step DESC LIMIT 1"
+        last = db.execute(newest, (run_id,)).fetchone()
         if last is None or Threshold(*last) != found:
             db.execute("INSERT INTO threshold (run_id, threshold, origin, at) VALUES (?, ?, ?, ?)", (run_id, *found, now()))
     return found

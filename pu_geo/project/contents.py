@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sqlite3
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import shapely
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import schema
+from pu_geo.project.layout import Layout
 from pu_geo.project.store import now, transaction
 from pu_geo.records import FootprintTable, Grid, Scene, Units
 
@@ -41,11 +44,8 @@ def _register_srs(db: sqlite3.Connection, grid: Grid) -> int:
     if not grid.has_place:
         return schema.UNDEFINED_CARTESIAN
     code = int(grid.crs.removeprefix("EPSG:")) if grid.crs.startswith("EPSG:") else schema.CUSTOM_SRS
-    organization = "EPSG" if code != schema.CUSTOM_SRS else "PU-GEO"
-    db.execute(
-        "INSERT OR IGNORE INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, NULL)",
-        (grid.crs[:60], code, organization, code, grid.crs_wkt),
-    )
+    row = (grid.crs[:60], code, "EPSG" if code != schema.CUSTOM_SRS else "PU-GEO", code, grid.crs_wkt)
+    db.execute("INSERT OR IGNORE INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, NULL)", row)
     return code
 
 
@@ -65,10 +65,8 @@ def set_dates(db: sqlite3.Connection, dates: Mapping[str, str | None]) -> None:
     """Change the dates of acquisition of scenes, given by id: ISO 8601, or None where it is not known."""
     with transaction(db):
         for scene_id, date in dates.items():
-            changed = db.execute(
-                "UPDATE scene SET facts = json_set(facts, '$.date', ?) WHERE scene_id = ?", (date, scene_id)
-            ).rowcount
-            if not changed:
+            change = "UPDATE scene SET facts = json_set(facts, '$.date', ?) WHERE scene_id = ?"
+            if not db.execute(change, (date, scene_id)).rowcount:
                 raise ProjectError(f"This project has no scene {scene_id!r}.", "Load the page anew.")
 
 
@@ -81,11 +79,7 @@ def _scene(facts: dict[str, Any]) -> Scene:
 
 
 def grid(db: sqlite3.Connection) -> Grid:
-    """Return the project grid.
-
-    Raises:
-        ProjectError: if there is no post scene yet.
-    """
+    """Return the project grid. Raises ProjectError if there is no post scene yet."""
     row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'grid'").fetchone()
     if row is None:
         raise ProjectError(
@@ -111,6 +105,16 @@ def wkb_from_blob(blob: bytes) -> bytes:
     return blob[8 + 32 :]
 
 
+def register_layer(db: sqlite3.Connection, table: str, srs_id: int, box: Sequence[float | None]) -> None:
+    """Write coordinate system and extent (west, south, east, north) of a layer into the GeoPackage's own registry."""
+    db.execute("UPDATE gpkg_geometry_columns SET srs_id = ? WHERE table_name = ?", (srs_id, table))
+    db.execute(
+        "UPDATE gpkg_contents SET srs_id = ?, min_x = ?, min_y = ?, max_x = ?, max_y = ?, "
+        "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name = ?",
+        (srs_id, *box, table),
+    )
+
+
 def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
     """Add footprints, give ids to those without, and return how many were new.
 
@@ -125,6 +129,8 @@ def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
 
 def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int]:
     """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new."""
+    import shapely  # not where a training alone runs
+
     srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
     bounds = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object)))
     known = dict(db.execute("SELECT building_id, geom FROM footprints"))
@@ -141,7 +147,12 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
             while (building_id := f"b{number:06d}") in taken:
                 number += 1
         elif building_id in known:
-            _refuse_other_outline(building_id, known[building_id], blob)
+            if known[building_id] != blob:
+                raise FootprintError(
+                    f"Building {building_id} is in this project already, with another outline.",
+                    "Give the buildings of the new file other ids, or leave out the ones you have added before.",
+                    kind="dup",
+                )
             continue
         known[building_id] = blob
         outlines.add(blob)
@@ -151,7 +162,13 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable) -> list[int
     db.executemany(
         "INSERT INTO footprints (geom, building_id, area_m2, source_footprint, attributes) VALUES (?, ?, ?, ?, ?)", rows
     )
-    _widen_extent(db, bounds)
+    if len(bounds):
+        db.execute(
+            "UPDATE gpkg_contents SET min_x = min(ifnull(min_x, ?1), ?1), min_y = min(ifnull(min_y, ?2), ?2), "
+            "max_x = max(ifnull(max_x, ?3), ?3), max_y = max(ifnull(max_y, ?4), ?4), "
+            "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name IN ('footprints', 'damage_map')",
+            (*bounds[:, :2].min(axis=0).tolist(), *bounds[:, 2:].max(axis=0).tolist()),
+        )
     return new
 
 
@@ -159,35 +176,10 @@ _MADE_UP = re.compile(r"b\d{6,}")  # as `insert_footprints` numbers footprints w
 
 
 def has_made_up_id(table: FootprintTable) -> NDArray[np.bool_]:
-    """Return which footprints have an id that was given here, bool [N]: in another project it may be that of another house."""
-    return np.array(
-        [
-            _MADE_UP.fullmatch(building) is not None and building not in map(str, attributes.values())
-            for building, attributes in zip(table.building_ids, table.attributes, strict=True)
-        ],
-        dtype=np.bool_,
-    )
-
-
-def _refuse_other_outline(building_id: str, known: bytes, new: bytes) -> None:
-    if known != new:
-        raise FootprintError(
-            f"Building {building_id} is in this project already, with another outline.",
-            "Give the buildings of the new file other ids, or leave out the ones you have added before.",
-            kind="dup",
-        )
-
-
-def _widen_extent(db: sqlite3.Connection, bounds: NDArray[np.float64]) -> None:
-    if not len(bounds):
-        return
-    low, high = bounds[:, :2].min(axis=0), bounds[:, 2:].max(axis=0)
-    db.execute(
-        "UPDATE gpkg_contents SET min_x = min(ifnull(min_x, ?1), ?1), min_y = min(ifnull(min_y, ?2), ?2), "
-        "max_x = max(ifnull(max_x, ?3), ?3), max_y = max(ifnull(max_y, ?4), ?4), "
-        "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name IN ('footprints', 'damage_map')",
-        (float(low[0]), float(low[1]), float(high[0]), float(high[1])),
-    )
+    """Return which footprints have an id that was given here, bool [N]: another project may give it to another building."""
+    pairs = zip(table.building_ids, table.attributes, strict=True)
+    made_up = (_MADE_UP.fullmatch(one) is not None and one not in map(str, own.values()) for one, own in pairs)
+    return np.fromiter(made_up, np.bool_, len(table.building_ids))
 
 
 def count_footprints(db: sqlite3.Connection) -> int:
@@ -201,19 +193,11 @@ def building_ids(db: sqlite3.Connection) -> list[str]:
 
 def footprints(db: sqlite3.Connection) -> FootprintTable:
     """Return all footprints in the order of `building_ids`; `source` is that of the first one."""
-    rows = db.execute(
-        "SELECT building_id, geom, area_m2, attributes, source_footprint FROM footprints ORDER BY fid"
-    ).fetchall()
-    return FootprintTable(
-        building_ids=[row[0] for row in rows],
-        wkb=[wkb_from_blob(row[1]) for row in rows],
-        area_m2=np.array([row[2] for row in rows], dtype=np.float64),
-        attributes=[json.loads(row[3]) for row in rows],
-        source=rows[0][4] if rows else "user",
-        n_in=len(rows),
-        n_repaired=0,
-        n_dropped=0,
-    )
+    columns = "building_id, geom, area_m2, attributes, source_footprint"
+    rows = db.execute(f"SELECT {columns} FROM footprints ORDER BY fid").fetchall()
+    area_m2, attributes = np.array([row[2] for row in rows], dtype=np.float64), [json.loads(row[3]) for row in rows]
+    source, wkb = rows[0][4] if rows else "user", [wkb_from_blob(row[1]) for row in rows]
+    return FootprintTable([row[0] for row in rows], wkb, area_m2, attributes, source, len(rows), n_repaired=0, n_dropped=0)
 
 
 def centers(db: sqlite3.Connection) -> tuple[list[str], NDArray[np.float64]]:
@@ -256,6 +240,14 @@ def units(db: sqlite3.Connection) -> Units:
     return Units(sum(n for _, _, n in rows) - n_cells, n_cells, tuple(sides))
 
 
+def footprints_sha256(db: sqlite3.Connection, ids: Sequence[str]) -> str:
+    """Return the lowercase hex sha256 of the ids and outlines of these footprints, in this order."""
+    outlines, digest = dict(db.execute("SELECT building_id, geom FROM footprints")), hashlib.sha256()
+    for building in ids:
+        digest.update(building.encode() + b"\0" + outlines.get(building, b""))
+    return digest.hexdigest()
+
+
 def footprint_sources(db: sqlite3.Connection) -> list[str]:
     """Return where each footprint came from, in the order of `building_ids`."""
     return [row[0] for row in db.execute("SELECT source_footprint FROM footprints ORDER BY fid")]
@@ -291,3 +283,51 @@ def age_of_chips(db: sqlite3.Connection) -> tuple[str, int, bool] | None:
 def chip_count(db: sqlite3.Connection, chip_set: str) -> int:
     """Return how many chips a chip set has."""
     return int(db.execute("SELECT n FROM chip_set WHERE chip_set = ?", (chip_set,)).fetchone()[0])
+
+
+MAX_BYTES = 50 * 1024**2
+_MAX_STEM_BYTES, _MAX_SUFFIX_BYTES = 120, 24  # of UTF-8; file systems take 255
+
+
+def safe_name(name: str) -> str:
+    """Return a file name without folders, blanks or signs; letters of every script stay."""
+    last = re.split(r"[/\\]", name)[-1]
+    path = Path(re.sub(r"[^\w.-]", "_", last).strip(".-_") or "file")
+    stem = path.stem.encode()[:_MAX_STEM_BYTES].decode(errors="ignore")
+    return stem + path.suffix.encode()[:_MAX_SUFFIX_BYTES].decode(errors="ignore")
+
+
+def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[Path]:
+    """Store files that belong together in one folder of `sources/`; the same files once more lie where they lay before.
+
+    Args:
+        files: name as the browser gave it, and content.
+
+    Raises:
+        ProjectError: if one is empty or over 50 MB, two have the same name, or the disk is full.
+    """
+    names = [safe_name(name) for name, _ in files]
+    for (given, content), name in zip(files, names, strict=True):
+        if not 0 < len(content) <= MAX_BYTES:
+            raise ProjectError(
+                f"{given[:80]} has {len(content) / 1e6:,.1f} MB; 0 to {MAX_BYTES / 1e6:.0f} MB can be uploaded.",
+                "Name larger files by their path: they stay where they are.",
+            )
+        if names.count(name) > 1:
+            raise ProjectError(f"Two of these files are called {name}.", "Give them other names, or upload them one by one.")
+    digest = hashlib.sha256()
+    for name, (_, content) in sorted(zip(names, files, strict=True)):
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    folder = layout.folder / "sources" / digest.hexdigest()[:12]
+    for name, (_, content) in zip(names, files, strict=True):
+        try:
+            if not (folder / name).exists():
+                with atomic_write(folder / name) as temporary:
+                    temporary.write_bytes(content)
+        except OSError as cause:
+            raise ProjectError(
+                f"{name} cannot be stored in the project: {cause.strerror or cause}.",
+                "Make room on the disk, or name the file by its path.",
+            ) from cause
+    return [folder / name for name in names]

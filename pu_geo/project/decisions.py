@@ -17,6 +17,7 @@ from pu_geo.project.store import now, transaction
 
 KINDS = ("selection", "pseudo_positives", "damage_type", "reviewed", "groups")
 MAX_NAME = 60
+_COLUMNS = "decision, kind, name, analyst, at, facts"
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -47,7 +48,7 @@ def decide(
 
     Args:
         op: unique for ever, such as a uuid.
-        facts: JSON values; None takes away what stands under this name.
+        facts: JSON values; None removes what this name means.
 
     Returns:
         Its number.
@@ -86,15 +87,14 @@ def checked_name(name: str) -> str:
 
 
 def standing(db: sqlite3.Connection, kind: str, *, at: int | None = None) -> dict[str, Decision]:
-    """Return what stands of a kind, by name, in the order of the newest decisions; as it stood after decision `at`, if given."""
+    """Return what counts of a kind, by name, in the order of the newest decisions; as after decision `at`, if given."""
     last = last_decision(db) if at is None else at
     rows = db.execute(
-        "SELECT decision, kind, name, analyst, at, facts FROM decision d WHERE kind = ? AND decision = "
+        f"SELECT {_COLUMNS} FROM decision d WHERE kind = ? AND decision = "
         "(SELECT max(decision) FROM decision WHERE kind = d.kind AND name = d.name AND decision <= ?) ORDER BY decision",
         (kind, last),
     )
-    found = map(_decision, rows)
-    return {each.name: each for each in found if each.facts is not None}
+    return {each.name: each for each in map(_decision, rows) if each.facts is not None}
 
 
 def last_decision(db: sqlite3.Connection) -> int:
@@ -104,18 +104,13 @@ def last_decision(db: sqlite3.Connection) -> int:
 
 def entries(db: sqlite3.Connection, kind: str, name: str) -> list[Decision]:
     """Return all that was ever decided under a name, newest first; the facts of an entry that took it away are None."""
-    rows = db.execute(
-        "SELECT decision, kind, name, analyst, at, facts FROM decision WHERE kind = ? AND name = ? ORDER BY decision DESC",
-        (kind, name),
-    )
-    return [_decision(row) for row in rows]
+    rows = db.execute(f"SELECT {_COLUMNS} FROM decision WHERE kind = ? AND name = ? ORDER BY decision DESC", (kind, name))
+    return list(map(_decision, rows))
 
 
 def entry(db: sqlite3.Connection, decision: int) -> Decision | None:
-    """Return the entry of a number, whether it still stands or not; None if there is none."""
-    row = db.execute(
-        "SELECT decision, kind, name, analyst, at, facts FROM decision WHERE decision = ?", (decision,)
-    ).fetchone()
+    """Return the entry of a number, whether it still counts or not; None if there is none."""
+    row = db.execute(f"SELECT {_COLUMNS} FROM decision WHERE decision = ?", (decision,)).fetchone()
     return None if row is None else _decision(row)
 
 

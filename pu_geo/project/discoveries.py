@@ -108,11 +108,7 @@ def all_facts(layout: Layout) -> list[Mapping[str, Any]]:
 
 
 def load(layout: Layout, discovery_id: str) -> Discovery:
-    """Return one discovery; "latest" is the newest.
-
-    Raises:
-        ProjectError: if there is no such discovery.
-    """
+    """Return one discovery; "latest" is the newest. Raises ProjectError if there is no such discovery."""
     known = all_facts(layout)
     for facts in known:
         if discovery_id in (facts["discovery"], "latest"):
@@ -120,9 +116,9 @@ def load(layout: Layout, discovery_id: str) -> Discovery:
             ids = json.loads((folder / IDS).read_text(encoding="utf-8"))
             arrays = (np.load(folder / name, mmap_mode="r", allow_pickle=False) for name in (GROUPS, MEMBERSHIP))
             return Discovery(facts, ids, *arrays)
-    told = ", ".join(str(facts["discovery"]) for facts in known[:5]) or "none yet"
+    names = ", ".join(str(facts["discovery"]) for facts in known[:5]) or "none yet"
     raise ProjectError(
-        f"This project has no discovery {discovery_id!r}; there are: {told}.",
+        f"This project has no discovery {discovery_id!r}; there are: {names}.",
         "Name one of them, or make one on the Explore page or with `pu-geo discover`.",
         kind="discovery",
     )
@@ -132,7 +128,7 @@ def load(layout: Layout, discovery_id: str) -> Discovery:
 
 
 def review_of(db: sqlite3.Connection, discovery_id: str) -> Review:
-    """Return what was merged and dropped, as it stands."""
+    """Return what is merged and dropped now."""
     found = decisions.standing(db, REVIEWED).get(_review_name(discovery_id))
     return Review() if found is None else Review(found.facts["merged"], found.facts["dropped"])
 
@@ -154,7 +150,7 @@ def decide(
     """Store one act about a discovery, which is undone as a whole.
 
     Args:
-        changes: name of a type -> its facts, None to take the name away; the key None stands for the review.
+        changes: name of a type -> its facts, None to take the name away; the key None is the review.
         undoes: the act that this one takes back.
     """
     act = f"{discovery_id}:{undoes or secrets.token_hex(8)}:{secrets.token_hex(4) if undoes else ''}"
@@ -183,13 +179,13 @@ def _acts(db: sqlite3.Connection) -> dict[tuple[str, str], Act]:
 
 
 def last_act(db: sqlite3.Connection, discovery_id: str) -> int | None:
-    """Return the number of the last act about a discovery that stands, that of its first decision; None if there is none."""
+    """Return the number of the last act about a discovery that counts, that of its first decision; None if there is none."""
     own = [parts for (discovery, _), parts in _acts(db).items() if discovery == discovery_id]
     return own[-1][0][0] if own else None
 
 
 def undo(db: sqlite3.Connection, discovery_id: str, *, analyst: str, decision: int | None = None) -> bool:
-    """Take back the last act about a discovery that stands; say whether there was one.
+    """Undo the last act about a discovery that counts; return whether there was one.
 
     Args:
         decision: its number, as `last_act` gives it; None for whichever is the last one.

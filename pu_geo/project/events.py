@@ -15,8 +15,7 @@ from typing import Any
 from pu_geo.project.store import now
 
 FILE_NAME = "events.jsonl"
-BEGUN_ANEW = "begun_anew"
-"""Event: what a training had reached was thrown away, and it begins from nothing."""
+BEGUN_ANEW = "begun_anew"  # Event: what a training had reached was thrown away, and it begins from nothing
 _MOST_LOGS = 200
 
 
@@ -24,7 +23,7 @@ def append(folder: Path, kind: str, values: Mapping[str, object] | None = None) 
     """Append one event. Whole lines only: the line is written in one call, so that a reader never sees half of two.
 
     Args:
-        values: what else is told of it; "at" and "event" among them are not taken.
+        values: further facts of it; "at" and "event" among them are not taken.
 
     Raises:
         OSError: if it did not fit on the disk; a half of it is left, and ended by whoever appends next.
@@ -74,5 +73,5 @@ def curve(log: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     kinds = [event.get("event") for event in log]
     first = len(kinds) - kinds[::-1].index(BEGUN_ANEW) if BEGUN_ANEW in kinds else 0
-    told = [event for event in log[first:] if event.get("event") == "epoch"]
-    return [dict(event) for event in {(event.get("stage"), event.get("epoch")): event for event in told}.values()]
+    epochs = {(one.get("stage"), one.get("epoch")): one for one in log[first:] if one.get("event") == "epoch"}
+    return [dict(event) for event in epochs.values()]

@@ -6,18 +6,12 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pu_geo.project.label_log import MAX_OP, Ack, LabelOp, details, insert, problem, utc
+from pu_geo.project.labels import Ack, details, insert, unknown_building
 from pu_geo.project.store import now, transaction
+from pu_geo.records import MAX_NAME, LabelOp, utc
 
 COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
-    "event": "event",
-    "op": "op",
-    "building_id": "building_id",
-    "label": "label",
-    "reason": "reason",
-    "damage_types": "damage_types",
-    "comment": "comment",
-    "shown": "shown",
+    **{name: name for name in ("event", "op", "building_id", "label", "reason", "damage_types", "comment", "shown")},
     "inclusion": "inclusion",
     "analyst": "analyst",
     "at": "ifnull(origin_at, at)",
@@ -39,14 +33,13 @@ class PastEvent:
 
     Attributes:
         event: its number there.
-        said: operation, building and the answer after it, with the analyst and the time.
+        op: operation, building and the answer after it, with the analyst, the screen and the time.
         kind: one of `KINDS`.
         undoes, answer: numbers of other events there: the one an undo or redo is about, and the one whose answer it brought.
     """
 
     event: int
-    said: LabelOp
-    screen: str
+    op: LabelOp
     kind: str
     undoes: int | None = None
     answer: int | None = None
@@ -54,8 +47,7 @@ class PastEvent:
 
 def rows(db: sqlite3.Connection, *, at: int) -> Iterator[tuple[object, ...]]:
     """Yield every event up to number `at`, oldest first, as a row of `COLUMNS`."""
-    wanted = ", ".join(COLUMNS.values())
-    yield from db.execute(f"SELECT {wanted} FROM label_event WHERE event <= ? ORDER BY event", (at,))
+    yield from db.execute(f"SELECT {', '.join(COLUMNS.values())} FROM label_event WHERE event <= ? ORDER BY event", (at,))
 
 
 def of_building(db: sqlite3.Connection, building_id: str) -> list[dict[str, object]]:
@@ -72,7 +64,7 @@ def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, 
 
     Each becomes an event of kind "import" with its own operation id and analyst. Its former time and kind go to the
     columns `origin_at` and `origin_kind`, and what it undoes points at the new numbers. So undone answers stay undone, and
-    every analyst says the same as there.
+    every analyst's answers are the same as there.
 
     Returns:
         One `Ack` an event. An operation that is stored already is acknowledged again and stored no second time; one
@@ -83,19 +75,19 @@ def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, 
     with transaction(db):
         for one in sorted(past, key=lambda one: one.event):
             stored = db.execute(
-                "SELECT event, building_id, label, analyst FROM label_event WHERE op = ?", (one.said.op,)
+                "SELECT event, building_id, label, analyst FROM label_event WHERE op = ?", (one.op.op,)
             ).fetchone()
             wrong = _taken(one, stored[1:]) if stored else _problem(db, one, numbers)
             if not wrong:
                 numbers[one.event] = int(stored[0]) if stored else _insert(db, one, numbers, importer, act)
-            acks.append(Ack(one.said.op, None if wrong else numbers[one.event], wrong))
+            acks.append(Ack(one.op.op, None if wrong else numbers[one.event], wrong))
     return acks
 
 
 def _taken(one: PastEvent, stored: tuple[str, str, str]) -> str | None:
-    if stored == (one.said.building_id, one.said.label, one.said.analyst):
+    if stored == (one.op.building_id, one.op.label, one.op.analyst):
         return None
-    return f"operation {one.said.op!r} of event {one.event} is here already, as {stored[1]} on {stored[0]!r} by {stored[2]}."
+    return f"operation {one.op.op!r} of event {one.event} is here already, as {stored[1]} on {stored[0]!r} by {stored[2]}."
 
 
 def _problem(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int]) -> str | None:
@@ -108,31 +100,18 @@ def _problem(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int])
             return (
                 f"event {one.event} points at event {other}, which was not stored, comes later, or is of another building."
             )
-    return problem(db, one.said, longest_op=MAX_OP + MOST_STEPS)
+    return one.op.problem(max_op=MAX_NAME + MOST_STEPS) or unknown_building(db, one.op)
 
 
 def _is_of_this_building(db: sqlite3.Connection, number: int | None, one: PastEvent) -> bool:
     found = db.execute("SELECT building_id FROM label_event WHERE event = ?", (number,)).fetchone()
-    return found is not None and bool(found[0] == one.said.building_id)
+    return found is not None and bool(found[0] == one.op.building_id)
 
 
 def _insert(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int], importer: str, act: str) -> int:
-    said = one.said
-    return insert(
-        db,
-        {
-            "op": said.op,
-            "building_id": said.building_id,
-            **details(said),
-            "analyst": said.analyst,
-            "imported_by": importer,
-            "at": now(),
-            "origin_at": utc(said.at),
-            "origin_kind": one.kind,
-            "screen": one.screen,
-            "kind": "import",
-            "undoes": None if one.undoes is None else numbers[one.undoes],
-            "answer": None if one.answer is None else numbers[one.answer],
-            "act": act,
-        },
-    )
+    op, undoes, answer = one.op, *(None if number is None else numbers[number] for number in (one.undoes, one.answer))
+    return insert(db, {
+        "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst, "imported_by": importer, "at": now(),
+        "origin_at": utc(op.at), "origin_kind": one.kind, "screen": op.screen, "kind": "import", "undoes": undoes,
+        "answer": answer, "act": act,
+    })  # fmt: skip

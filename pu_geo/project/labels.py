@@ -1,82 +1,95 @@
 """The append-only log of labels. A building's current label is the one stored with its last event.
 
 Nothing here rewrites or deletes: undo and redo are events too, and each stores the whole answer that results from it.
+
+An *answer* is an event that an analyst gave (a click, an imported row): one whose `undoes` is empty. Undo and redo are
+events that point at the event they take back or put back. An answer stands unless the last undo or redo of it is an undo.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from pu_geo.errors import LabelError
 from pu_geo.project.contents import building_ids
-from pu_geo.project.label_log import COLUMNS, all_undone, details, event_of, insert, last_standing, problem, utc
-from pu_geo.project.label_log import Ack as Ack
-from pu_geo.project.label_log import LabelOp as LabelOp
 from pu_geo.project.store import now, transaction
-from pu_geo.records import LABELS, Label, LabelEvent, PUSet
+from pu_geo.records import LABELS, Label, LabelEvent, PUSet, is_text, utc
+from pu_geo.records import LabelOp as LabelOp
+
+NEWEST = (1 << 63) - 1
+COLUMNS = (
+    "a.event, a.op, a.building_id, a.label, a.analyst, ifnull(a.origin_at, a.at), a.screen, "
+    "CASE WHEN a.kind = 'import' AND a.origin_kind = 'simulated' THEN 'simulated' ELSE a.kind END, a.undoes, a.reason, "
+    "a.damage_types, a.comment, a.shown, a.inclusion"
+)
+_TYPES_COLUMN = 10
+
+
+@dataclass(frozen=True)
+class Ack:
+    """The answer to one operation: the number of its (last) event, or what was wrong with it."""
+
+    op: str
+    event: int | None
+    error: str | None = None
 
 
 def append(
-    db: sqlite3.Connection,
-    ops: Sequence[LabelOp],
-    *,
-    analyst: str,
-    screen: str,
-    kind: str = "set",
-) -> list[Ack]:
+    db: sqlite3.Connection, ops: Sequence[LabelOp], *, analyst: str, screen: str, kind: str = "set"
+) -> list[Ack]:  # fmt: skip
     """Store operations in one transaction; when this returns they are on disk.
 
     Args:
         ops: in the order in which they were made.
         analyst: pseudonym of who made them. Whoever stores an operation may undo it, also where it is another's answer.
-        screen: where: "map", "wall", "cli", ...
-        kind: "set", "import" or "simulated".
+        screen: where, for operations that do not name a screen.
+        kind: of labels: "set", "import" or "simulated".
 
     Returns:
-        One `Ack` an operation. An unknown building or label gets an error and does not stop the others.
+        One `Ack` an operation. What makes no sense gets an error and does not stop the others; a replayed operation is
+        acknowledged again.
     """
-    acks = []
     with transaction(db):
-        for op in ops:
-            stored = db.execute("SELECT event FROM label_event WHERE op = ?", (op.op,)).fetchone()
-            wrong = None if stored else problem(db, op)
-            if stored:
-                acks.append(Ack(op.op, int(stored[0])))
-            elif wrong:
-                acks.append(Ack(op.op, None, wrong))
-            else:
-                acks.append(Ack(op.op, _insert(db, op, analyst, screen, kind)))
-    return acks
+        return [_store(db, op, analyst, op.screen or screen, kind) for op in ops]
 
 
-def _insert(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str, kind: str) -> int:
-    return insert(
-        db,
-        {
-            "op": op.op,
-            "building_id": op.building_id,
-            **details(op),
-            "analyst": op.analyst or analyst,
-            "imported_by": analyst if op.analyst else None,
-            "at": now(),
-            "origin_at": utc(op.at),
-            "origin_kind": "simulated" if op.is_simulated else None,
-            "screen": screen,
-            "kind": kind,
-            "act": op.act or op.op,
-        },
+def _store(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str, kind: str) -> Ack:
+    stored = (
+        db.execute("SELECT event FROM label_event WHERE op = ?", (op.op,)).fetchone() if is_text(op.op, 1, NEWEST) else None
     )
+    if stored and not op.step:
+        return Ack(op.op, int(stored[0]))
+    if wrong := op.problem() or (None if op.step else unknown_building(db, op)):
+        return Ack(op.op, None, wrong)
+    if op.step:
+        events = _step(db, op.op, analyst=analyst, screen=screen, kind=op.step)
+        return Ack(op.op, events[-1].event if events else last_event(db))
+    values = {
+        "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst or analyst,
+        "imported_by": analyst if op.analyst else None, "at": now(), "origin_at": utc(op.at),
+        "origin_kind": "simulated" if op.is_simulated else None, "screen": screen, "kind": kind, "act": op.act or op.op,
+    }  # fmt: skip
+    return Ack(op.op, insert(db, values))
+
+
+def unknown_building(db: sqlite3.Connection, op: LabelOp) -> str | None:
+    """Return that a project has no such building, in words; None if it has."""
+    is_known = is_text(op.building_id, 1, NEWEST) and db.execute(
+        "SELECT 1 FROM footprints WHERE building_id = ?", (op.building_id,)
+    ).fetchone()  # fmt: skip
+    return None if is_known else f"building {op.building_id!r} is not in this project."
 
 
 def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, act: str | None = None) -> list[LabelEvent]:
     """Take back the last act of this analyst that still stands, by adding events with the answers that stand without it.
 
-    What other analysts said stands, before that act as well as since.
+    Other analysts' answers stand, those before that act as well as since.
 
     Args:
         act: the act to take back, where it need not be the last one; nothing is taken back unless it stands.
@@ -142,6 +155,87 @@ def _stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]
     return standing, undone
 
 
+# Rows, and which answers stand
+
+
+def details(answer: LabelOp | LabelEvent) -> dict[str, object]:
+    """Return the columns that make up an answer."""
+    columns = {name: getattr(answer, name) for name in ("label", "reason", "comment", "shown", "inclusion")}
+    return {**columns, "damage_types": json.dumps(list(answer.damage_types), ensure_ascii=False)}
+
+
+def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
+    """Add one event, given as column -> value; return its number."""
+    marks = ", ".join("?" * len(values))
+    cursor = db.execute(f"INSERT INTO label_event ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
+    return int(cursor.lastrowid or 0)
+
+
+def event_of(row: Sequence[object]) -> LabelEvent:
+    """Build an event from a row of `COLUMNS`."""
+    values: list[object] = list(row)
+    types = str(values[_TYPES_COLUMN])
+    values[_TYPES_COLUMN] = () if types == "[]" else tuple(json.loads(types))
+    return LabelEvent(*values)  # type: ignore[arg-type]  # the table checks what it holds
+
+
+def undone(steps: Iterable[tuple[int, int, str]]) -> set[int]:
+    """Return the answers that were undone and not redone since.
+
+    Args:
+        steps: (event, the event it is about, "undo" or "redo") in the order of events. Undoing an import that holds steps
+            itself makes steps about steps: undoing an undo puts its answer back, undoing a redo takes it away again.
+    """
+    gone: set[int] = set()
+    known: dict[int, tuple[int, bool]] = {}
+    for event, target, kind in steps:
+        takes_back = kind == "undo"
+        known[event] = (target, takes_back)
+        while target in known:
+            target, took_back = known[target]
+            takes_back = takes_back != took_back
+        if takes_back:
+            gone.add(target)
+        else:
+            gone.discard(target)
+    return gone
+
+
+def all_undone(db: sqlite3.Connection) -> set[int]:
+    """Return every answer of the project that was undone and not redone since."""
+    steps = "SELECT event, undoes, ifnull(origin_kind, kind) FROM label_event WHERE undoes IS NOT NULL ORDER BY event"
+    return undone(db.execute(steps).fetchall())
+
+
+def last_standing(
+    db: sqlite3.Connection,
+    building_id: str,
+    *,
+    at: int = NEWEST,
+    step: tuple[int, str] | None = None,
+    outside_audits: bool = False,
+) -> LabelEvent | None:
+    """Return the last answer that stands on a building, whoever gave it, as things stood after event `at`.
+
+    Args:
+        step: (event, "undo" or "redo") that is about to be stored, and counts already.
+        outside_audits: pass over the answers of audits. Clearing a building is no answer: it ends all before it.
+    """
+    rows = db.execute(
+        "SELECT event, undoes, ifnull(origin_kind, kind), shown = 'audit' AND label <> 'cleared' FROM label_event "
+        "WHERE building_id = ? AND event <= ? ORDER BY event",
+        (building_id, at),
+    ).fetchall()
+    steps = [(event, target, kind) for event, target, kind, _ in rows if target is not None]
+    if step:
+        steps.append((NEWEST, *step))
+    gone = undone(steps)
+    for event, target, _, is_audit in reversed(rows):
+        if target is None and event not in gone and not (outside_audits and is_audit):
+            return event_of(db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.event = ?", (event,)).fetchone())
+    return None
+
+
 def last_of(db: sqlite3.Connection, building_id: str) -> tuple[str, str]:
     """Return the act of a building's newest event, and who made it; empty texts where there is none."""
     found = db.execute(
@@ -162,9 +256,8 @@ def stands(db: sqlite3.Connection, acts: Collection[str]) -> set[str]:
 
 
 def _events_of_act(db: sqlite3.Connection, act: str) -> list[LabelEvent]:
-    return [
-        event_of(row) for row in db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.act = ? ORDER BY event", (act,))
-    ]
+    rows = db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.act = ? ORDER BY event", (act,))
+    return [event_of(row) for row in rows]
 
 
 def last_event(db: sqlite3.Connection) -> int:
@@ -220,13 +313,13 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
     at_event = last_event(db) if at is None else at
     order = list(building_ids(db) if ids is None else ids)
     row = {building: i for i, building in enumerate(order)}
-    is_positive, is_not_damaged, is_left_out = (np.zeros(len(order), np.bool_) for _ in range(3))
+    is_positive, is_not_damaged, is_excluded = (np.zeros(len(order), np.bool_) for _ in range(3))
     for building, event in current(db, at=at_event).items():
         if building in row:
             label = _for_training(db, event, at_event)
-            marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label or "", is_left_out)
+            marked = {"positive": is_positive, "not_damaged": is_not_damaged}.get(label or "", is_excluded)
             marked[row[building]] = True
-    return PUSet(order, is_positive, is_not_damaged, is_left_out, at_event)
+    return PUSet(order, is_positive, is_not_damaged, is_excluded, at_event)
 
 
 def _for_training(db: sqlite3.Connection, event: LabelEvent, at: int) -> Label | None:
@@ -290,11 +383,7 @@ def given_since(db: sqlite3.Connection, after: int) -> list[Given]:
 
 
 def refuse_rejected(acks: Sequence[Ack], source: str) -> None:
-    """Raise for the first rejected operation of a file, after everything else in it was stored.
-
-    Raises:
-        LabelError: says how many were stored and how many were not.
-    """
+    """Raise `LabelError` for the first rejected operation of a file, after everything else in it was stored."""
     rejected = [ack for ack in acks if ack.error]
     if rejected:
         raise LabelError(

@@ -1,13 +1,10 @@
-"""Where each file of a project lies, and how files are written so that a crash leaves the old one whole."""
+"""Where each file of a project lies, and how its arrays and small JSON files are written."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -15,6 +12,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
 
 SUFFIX = ".pugeo"
@@ -91,11 +89,7 @@ def checked_id(text: str) -> str:
 
 
 def find_project(path: str | Path) -> Layout:
-    """Return the layout of an existing project.
-
-    Raises:
-        ProjectError: if `path` is not a project folder.
-    """
+    """Return the layout of an existing project. Raises ProjectError if `path` is not a project folder."""
     folder = Path(path).expanduser().resolve()
     if not (folder / "project.gpkg").is_file():
         raise ProjectError(
@@ -103,23 +97,6 @@ def find_project(path: str | Path) -> Layout:
             f"Name a folder that ends in {SUFFIX}, or make one: Project page, or `pu-geo init {Path(path).stem or 'event'}{SUFFIX}`.",
         )
     return Layout(folder)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary name beside `path`; on success fsync it and rename it to `path`, on failure remove it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with temporary.open("rb+") as stream:
-            os.fsync(stream.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 class _Blocks:
@@ -135,11 +112,11 @@ def write_array(path: Path, array: NDArray[np.generic]) -> None:
     Raises:
         OSError: if it cannot be written; its errno says why, which numpy does not tell of the files that it writes itself.
     """
-    with replacing(path) as temporary, temporary.open("wb") as stream:
+    with atomic_write(path) as temporary, temporary.open("wb") as stream:
         np.save(_Blocks(stream), array, allow_pickle=False)
 
 
 def write_json(path: Path, value: object) -> None:
     """Write a small JSON file atomically."""
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_PATIENCE_S = 0.2
-"""Who asks whether a lock is held holds it a moment; that is no holder."""
+_PATIENCE_S = 0.2  # who asks whether a lock is held holds it a moment; that is no holder
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether a process holds the lock. Asks for a shared one, so that two who ask do not see each other."""
+    """Return whether a process holds the lock. Asks for a shared one, so that two who ask do not see each other."""
     try:
         descriptor = os.open(path, os.O_RDONLY)  # who may not write may still ask
     except FileNotFoundError:
@@ -29,7 +28,7 @@ def is_held(path: Path) -> bool:
 
 
 def take(path: Path) -> int | None:
-    """Take a lock and return its file descriptor, which frees it when it is closed; None if somebody holds it.
+    """Acquire a lock and return its file descriptor, which frees it when it is closed; None if somebody holds it.
 
     Raises:
         OSError: if the file cannot be opened.
@@ -50,11 +49,7 @@ def take(path: Path) -> int | None:
 
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
-    """Hold a lock for the length of the context, after waiting for it.
-
-    Raises:
-        OSError: if the file cannot be opened.
-    """
+    """Hold a lock for the length of the context, after waiting for it. Raises OSError if the file cannot be opened."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

@@ -19,8 +19,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ModelError
-from pu_geo.project.layout import Layout, replacing
+from pu_geo.project.layout import Layout
 from pu_geo.project.safe_tensors import BadTensors, read_tensors
 from pu_geo.project.strict_json import MAX_BYTES, BadJson, parse_object
 
@@ -63,7 +64,7 @@ def refusal(name: str, problem: str, hint: str = _NEXT, *, kind: str = "model") 
 
 
 def is_there(layout: Layout, run_id: str) -> bool:
-    """Say whether a run has a model with a card."""
+    """Return whether a run has a model with a card."""
     return all((layout.run(run_id) / name).is_file() for name in (CARD, WEIGHTS))
 
 
@@ -89,7 +90,7 @@ def of_run(layout: Layout, run_id: str) -> tuple[bytes, bytes]:
 
 def write(path: Path, card: bytes, weights: bytes) -> None:
     """Write a model file atomically; the same model gives the same bytes."""
-    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+    with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         for name, content in ((CARD, card), (WEIGHTS, weights)):
             archive.writestr(zipfile.ZipInfo(name), content)
 
@@ -194,7 +195,7 @@ def _foreign(name: str) -> str:
 
 
 def _what_else(content: bytes, suffix: str) -> str:
-    """Say what a file is that is no model file of ours."""
+    """Return what a file is that is no model file of ours."""
     if not content:
         return "is empty"
     if b"/data.pkl" in content[:4096] and content.startswith(b"PK"):

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.project.layout import Layout, replacing, write_json
+from pu_geo.atomic_write import atomic_write
+from pu_geo.project.layout import Layout, write_json
 
 KEPT = 3
 """Queues of an analyst that are remembered: an answer may arrive after the next one was handed out."""
@@ -46,7 +47,7 @@ def load_state(layout: Layout, chip_set: str) -> dict[str, NDArray[Any]]:
 
 def save_state(layout: Layout, chip_set: str, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write the state; whoever reads it sees the old one or the new one."""
-    with replacing(_folder(layout) / f"{chip_set}.npz") as temporary, temporary.open("wb") as stream:
+    with atomic_write(_folder(layout) / f"{chip_set}.npz") as temporary, temporary.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **arrays)
 
 
@@ -58,7 +59,7 @@ def load_queues(layout: Layout, analyst: str) -> list[dict[str, Any]]:
 
 
 def save_queue(layout: Layout, analyst: str, queue: Mapping[str, Any]) -> None:
-    """Put a queue before those that an analyst had."""
+    """Store a queue before those that an analyst had."""
     write_json(_path_of(layout, analyst), [dict(queue), *load_queues(layout, analyst)][:KEPT])
 
 

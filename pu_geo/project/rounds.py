@@ -1,6 +1,6 @@
 """Rounds of one event: what a project of the next image has from the one before, in `round.json`.
 
-Answers on an older image are no labels of the newer one: they wait here until somebody has looked again.
+Answers on an older image are no labels of the newer one: they wait here until somebody answers again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def write(layout: Layout, found: Round) -> None:
 
 
 def read(layout: Layout) -> Round:
-    """Return the round of a project; the first one where nothing else is said."""
+    """Return the round of a project; the first one where the project has no such file."""
     path = layout.folder / _FILE
     if not path.is_file():
         return Round(1, "", ())

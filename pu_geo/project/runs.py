@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,26 +25,21 @@ from pu_geo.project.store import now, transaction
 from pu_geo.records import DEFAULT_METHOD, RunFacts
 
 Why = Literal["person", "published", "audited", "recommended", "newest"]
-Reasons = Mapping[str, str]
-"""Building id -> why the picture keeps it from being assessed, for those that it keeps from it."""
-_HASH_BLOCK = 1 << 20
+Reasons = Mapping[str, str]  # building id -> why the picture keeps it from being assessed, for those that it keeps from it
 
 
 def sha256_of(path: Path) -> str:
     """Return the lowercase hex sha256 of a file."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while block := stream.read(_HASH_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def ranks(scores: NDArray[np.float32]) -> NDArray[np.int64]:
     """Return rank 1 for the highest score, int64 [N]; equal scores keep their order."""
     order = np.argsort(-scores.astype(np.float64), kind="stable")
-    result = np.empty(len(scores), dtype=np.int64)
-    result[order] = np.arange(1, len(scores) + 1)
-    return result
+    places = np.empty(len(scores), dtype=np.int64)
+    places[order] = np.arange(1, len(scores) + 1)
+    return places
 
 
 def written(scores: NDArray[np.generic]) -> NDArray[np.float64]:
@@ -81,13 +76,11 @@ def finish(
             write_array(written[-1], array)
         written.append(folder / "building_ids.json")
         write_json(written[-1], list(ids))
-        manifest = {"facts": asdict(facts), "sha256": {path.name: sha256_of(path) for path in written}}
-        write_json(folder / "manifest.json", manifest)
+        sums = {path.name: sha256_of(path) for path in written}
+        write_json(folder / "manifest.json", {"facts": asdict(facts), "sha256": sums})
         with transaction(db):
-            db.execute(
-                "INSERT INTO run VALUES (?, ?, ?, ?)",
-                (facts.run_id, facts.method, facts.created_at, json.dumps(asdict(facts))),
-            )
+            row = (facts.run_id, facts.method, facts.created_at, json.dumps(asdict(facts)))
+            db.execute("INSERT INTO run VALUES (?, ?, ?, ?)", row)
             _put_scores(db, facts, ids, scores, reasons)
             found = to_show(db, layout)
             if found is not None and found[0].run_id != pinned(db):
@@ -96,7 +89,7 @@ def finish(
 
 @contextmanager
 def whole_or_not_at_all(folder: Path) -> Iterator[None]:
-    """Take the folder of a run away again if what belongs into it cannot be written."""
+    """Remove the folder of a run again if what belongs into it cannot be written."""
     try:
         yield
     except Exception:  # not where a person interrupts: the run may be stored already
@@ -227,14 +220,9 @@ def pinned(db: sqlite3.Connection) -> str | None:
 def all_runs(db: sqlite3.Connection) -> list[RunFacts]:
     """Return all finished runs, newest first."""
     rows = db.execute("SELECT facts FROM run ORDER BY created_at DESC, rowid DESC")
-    return [_facts(json.loads(row[0])) for row in rows]
-
-
-def _facts(values: dict[str, Any]) -> RunFacts:
-    """Build facts from JSON, where every tuple has become a list."""
-    return RunFacts(
-        **{**values, "warnings": tuple(values["warnings"]), "without_answers": tuple(values.get("without_answers", ()))}
-    )
+    tuples = ("warnings", "without_answers")  # lists in JSON
+    stored = (json.loads(row[0]) for row in rows)
+    return [RunFacts(**{**facts, **{name: tuple(facts.get(name, ())) for name in tuples}}) for facts in stored]
 
 
 def find(db: sqlite3.Connection, run_id: str) -> RunFacts:
@@ -259,11 +247,7 @@ def find(db: sqlite3.Connection, run_id: str) -> RunFacts:
 
 
 def array(layout: Layout, run_id: str, name: str) -> NDArray[np.generic]:
-    """Return an array of a run, memory-mapped and read-only.
-
-    Raises:
-        ProjectError: if the run has no such array.
-    """
+    """Return an array of a run, memory-mapped and read-only. Raises ProjectError if the run has no such array."""
     path = layout.run(run_id) / f"{checked_id(name)}.npy"
     if not path.is_file():
         raise ProjectError(
@@ -286,3 +270,39 @@ def building_ids_of(layout: Layout, run_id: str) -> list[str]:
     """Return the building of each row of a run's arrays."""
     ids: list[str] = json.loads((layout.run(run_id) / "building_ids.json").read_text(encoding="utf-8"))
     return ids
+
+
+def members(db: sqlite3.Connection, run_ids: Sequence[str]) -> list[RunFacts]:
+    """Return the runs that shall be averaged, in the order in which they were named.
+
+    Args:
+        run_ids: ids of runs; "latest" is the newest.
+
+    Raises:
+        ProjectError: if there is no such run, fewer than two or one of them twice are named, or their chips differ.
+    """
+    found = [find(db, run_id) for run_id in run_ids]
+    ids = [facts.run_id for facts in found]
+    twice = sorted({run_id for run_id in ids if ids.count(run_id) > 1})
+    if twice:
+        raise ProjectError(f"{twice[0]} was named {ids.count(twice[0])} times.", "Name each run once.", kind="twice")
+    if len(found) < 2:
+        raise ProjectError(
+            f"An average needs two runs or more; {len(found) or 'none'} was named.", "Name another run.", kind="few_runs"
+        )
+    for facts in found[1:]:
+        if facts.chip_set != found[0].chip_set:
+            raise ProjectError(
+                f"{found[0].run_id} scored the chips {found[0].chip_set}, {facts.run_id} the chips {facts.chip_set}: their "
+                "embeddings and buildings differ.",
+                "Average runs of the same chips; train again on the newest ones.",
+                kind="chips",
+            )
+    return found
+
+
+def members_of(db: sqlite3.Connection, facts: RunFacts) -> list[RunFacts]:
+    """Return the runs that a run is the average of, as far as they are still there; none for what was trained."""
+    named = facts.settings.get("run_ids")
+    wanted = set(named) if isinstance(named, list | tuple) else set()
+    return [run for run in all_runs(db) if run.run_id in wanted] if wanted else []

@@ -1,14 +1,9 @@
-"""Our own reader of safetensors files: every claim of the header is checked before a number is looked at.
-
-And a writer, for machines that have no such library.
-"""
+"""Our own reader of safetensors files: every claim of the header is checked before a number is read."""
 
 from __future__ import annotations
 
-import json
 import math
 import struct
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -63,30 +58,6 @@ def read_tensors(content: bytes) -> dict[str, NDArray[Any]]:
             raise BadTensors(f"holds {n_bad} values in {place.name!r} that are not finite numbers")
         found[place.name] = array
     return found
-
-
-def write_tensors(tensors: Mapping[str, NDArray[Any]]) -> bytes:
-    """Write a safetensors file, larger types first as the format wants it, by name among equals; the header ends on 8 bytes.
-
-    Args:
-        tensors: name -> array of one of `DTYPES`.
-
-    Raises:
-        KeyError: for an array of another type.
-    """
-    types = {np.dtype(code): name for name, code in DTYPES.items()}
-    ordered = sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
-    header: dict[str, Any] = {}
-    parts, place = [], 0
-    for name, array in ordered:
-        parts.append(array.tobytes())
-        header[name] = {
-            "dtype": types[array.dtype], "shape": list(array.shape), "data_offsets": [place, place + len(parts[-1])]
-        }  # fmt: skip
-        place += len(parts[-1])
-    text = json.dumps(header, separators=(",", ":")).encode("utf-8")
-    text += b" " * (-len(text) % _LENGTH.size)
-    return b"".join([_LENGTH.pack(len(text)), text, *parts])
 
 
 def _places(content: bytes) -> tuple[list[_Place], int]:
@@ -144,5 +115,5 @@ def _place(name: str, told: object) -> _Place:
 
 
 def _are_whole(values: object, least: int) -> bool:
-    """Say whether this is a list of whole numbers; True and False are none."""
+    """Return whether this is a list of whole numbers; True and False are none."""
     return isinstance(values, list) and all(type(value) is int and least <= value <= MAX_SIZE for value in values)

@@ -7,18 +7,22 @@ lost. So nothing in PU-Geo ever hands `project.gpkg` to GDAL, pyogrio, geopandas
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
 from pu_geo.project import schema
-from pu_geo.project.layout import SUFFIX, Layout, find_project, replacing
+from pu_geo.project.layout import SUFFIX, Layout, find_project
 
 BUSY_MS = 20_000
+_kept = threading.local()  # its `connections`, folder -> connection, are there within `one_connection`
 
 
 def now() -> str:
@@ -37,32 +41,59 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
     """
     if not layout.gpkg.is_file():
         raise ProjectError(f"{layout.gpkg} is gone.", "Was the folder moved or renamed? Open it from where it is now.")
-    db = sqlite3.connect(layout.gpkg, isolation_level=None, timeout=BUSY_MS / 1000)
+    kept: dict[Path, sqlite3.Connection] | None = getattr(_kept, "connections", None)
+    known = kept.get(layout.folder) if kept else None
+    db = known or sqlite3.connect(layout.gpkg, isolation_level=None, timeout=BUSY_MS / 1000)
     try:
-        _set_up(db, layout)
+        if known is None:
+            _set_up(db, layout)
+            if kept is not None:
+                kept[layout.folder] = db
         yield db
     except sqlite3.OperationalError as error:
-        raise ProjectError(
-            f"{layout.gpkg.name} could not be read or written: {error}.", _what_to_do(layout), kind="busy"
-        ) from error
-    finally:
-        db.close()
-
-
-def _what_to_do(layout: Layout) -> str:
-    if not os.access(layout.folder, os.W_OK) or not os.access(layout.gpkg, os.W_OK):
-        return (
-            f"You may not write to {layout.folder}, and a project cannot be opened without: copy it to where you may, or ask "
-            "whoever owns it."
+        advice = (
+            "Another program may hold it, or the disk may be full. Close what has it open and try again; nothing is lost."
         )
-    return "Another program may hold it, or the disk may be full. Close what has it open and try again; nothing is lost."
+        if not os.access(layout.folder, os.W_OK) or not os.access(layout.gpkg, os.W_OK):
+            advice = (
+                f"You may not write to {layout.folder}, and a project cannot be opened without: copy it to where you may, or ask "
+                "whoever owns it."
+            )
+        raise ProjectError(f"{layout.gpkg.name} could not be read or written: {error}.", advice, kind="busy") from error
+    finally:
+        if kept is None or kept.get(layout.folder) is not db:
+            db.close()
+
+
+@contextmanager
+def one_connection() -> Iterator[None]:
+    """Let all that this thread asks of a project meanwhile go over one connection, as a page asks for many things.
+
+    Nothing is locked between two questions. Other threads open their own; within another one it is a part of that.
+    """
+    if hasattr(_kept, "connections"):
+        yield
+        return
+    _kept.connections = {}
+    try:
+        yield
+    finally:
+        for db in _kept.__dict__.pop("connections").values():
+            db.close()
 
 
 def _set_up(db: sqlite3.Connection, layout: Layout) -> None:
     try:
         db.execute("PRAGMA journal_mode=WAL")  # at each open: another program may have switched it back
         db.execute("PRAGMA synchronous=FULL")
-        _check_schema(db, layout)
+        found = _schema_of(db)
+        if found > schema.SCHEMA:
+            raise ProjectError(
+                f"{layout.folder.name} was written by a newer PU-Geo: its schema is {found}, this one knows {schema.SCHEMA}.",
+                "Update PU-Geo, then open the project again.",
+            )
+        if found < schema.SCHEMA:
+            _migrate(db, layout)
     except sqlite3.OperationalError as error:
         if "no such table" not in str(error):
             raise
@@ -83,19 +114,8 @@ def _schema_of(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()[0])
 
 
-def _check_schema(db: sqlite3.Connection, layout: Layout) -> None:
-    found = _schema_of(db)
-    if found > schema.SCHEMA:
-        raise ProjectError(
-            f"{layout.folder.name} was written by a newer PU-Geo: its schema is {found}, this one knows {schema.SCHEMA}.",
-            "Update PU-Geo, then open the project again.",
-        )
-    if found < schema.SCHEMA:
-        _migrate(db, layout)
-
-
 def _migrate(db: sqlite3.Connection, layout: Layout) -> None:
-    """Bring the file up to this schema in one transaction, after a backup; whoever comes second finds it done."""
+    """Migrate the file to this schema in one transaction, after a backup; whoever comes second finds it done."""
     with transaction(db):
         found = _schema_of(db)
         if found < schema.SCHEMA:
@@ -120,26 +140,34 @@ def _run_step(db: sqlite3.Connection, layout: Layout, statement: str) -> None:
 
 
 def _back_up(layout: Layout, found: int) -> None:
-    """Copy the file to `project.v<schema>-backup.gpkg` beside it, over a connection of its own.
+    """Copy the file to `project.v<schema>-backup.gpkg` beside it.
 
     SQLite makes no copy over the connection that holds the write lock, and that lock must be held meanwhile: nobody may
     add to the file between its copy and its migration.
     """
-    path = layout.gpkg.with_name(f"{layout.gpkg.stem}.v{found}-backup.gpkg")
     try:
-        with (
-            replacing(path) as temporary,
-            closing(sqlite3.connect(layout.gpkg)) as source,
-            closing(sqlite3.connect(temporary)) as target,
-        ):
-            source.backup(target)
-            target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
+        back_up(layout, layout.gpkg.with_name(f"{layout.gpkg.stem}.v{found}-backup.gpkg"))
     except OSError as error:
         raise ProjectError(
             f"{layout.folder.name} was written by an older PU-Geo, and no copy of it can be made before it is brought up "
             f"to date: {error.strerror}.",
             "Make room on the disk and the folder writable, then open the project again; nothing was changed.",
         ) from error
+
+
+def back_up(layout: Layout, path: Path) -> None:
+    """Copy the file as it stands at one moment, over a connection of its own; others may read and write meanwhile.
+
+    Raises:
+        OSError: if `path` cannot be written.
+    """
+    with (
+        atomic_write(path) as temporary,
+        closing(sqlite3.connect(layout.gpkg, timeout=BUSY_MS / 1000)) as source,
+        closing(sqlite3.connect(temporary)) as target,
+    ):
+        source.backup(target)
+        target.execute("PRAGMA journal_mode=DELETE")  # one file that can be handed over
 
 
 @contextmanager
@@ -196,14 +224,14 @@ def _write_schema(path: Path, name: str) -> None:
     db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
     db.execute(f"PRAGMA user_version={schema.USER_VERSION}")
     db.execute("PRAGMA journal_mode=WAL")
-    facts = {"schema": str(schema.SCHEMA), "name": name, "created_at": now()}
+    facts = {"schema": str(schema.SCHEMA), "name": name, "created_at": now(), "project_id": secrets.token_hex(16)}
     db.executescript(f"BEGIN;{schema.CREATE}COMMIT;")
     db.executemany("INSERT INTO pugeo_meta VALUES (?, ?)", facts.items())
     db.close()
 
 
 def open_project(path: str | Path) -> Layout:
-    """Find a project and make sure that its GeoPackage can be read."""
+    """Return the layout of a project whose GeoPackage can be read."""
     layout = find_project(path)
     with connect(layout):
         return layout
@@ -215,3 +243,9 @@ def project_name(db: sqlite3.Connection) -> str:
 
 def created_at(db: sqlite3.Connection) -> str:
     return str(db.execute("SELECT value FROM pugeo_meta WHERE key = 'created_at'").fetchone()[0])
+
+
+def project_id(db: sqlite3.Connection) -> str:
+    """Return what all copies of a project share: its id, or where an older PU-Geo made it, when that was."""
+    found = dict(db.execute("SELECT key, value FROM pugeo_meta WHERE key IN ('project_id', 'created_at')").fetchall())
+    return str(found.get("project_id", found["created_at"]))

@@ -15,11 +15,12 @@ class BadJson(ValueError):
     """Why a text is refused, as the end of a sentence that begins with what it is."""
 
 
-def parse_object(text: bytes) -> dict[str, Any]:
+def parse_object(text: bytes, most: int = MAX_BYTES) -> dict[str, Any]:
     """Parse one JSON object.
 
     Args:
-        text: UTF-8, at most `MAX_BYTES`.
+        text: UTF-8.
+        most: bytes that it may have.
 
     Returns:
         The object: dicts, lists, texts, whole numbers, finite floats, bools and None, nested at most `MAX_DEPTH` deep.
@@ -28,8 +29,8 @@ def parse_object(text: bytes) -> dict[str, Any]:
         BadJson: if it is larger or deeper, no object, names one thing twice, or holds NaN, Infinity or a text that cannot be
             written down.
     """
-    if len(text) > MAX_BYTES:
-        raise BadJson(f"has {len(text):,} bytes; at most {MAX_BYTES:,} are read")
+    if len(text) > most:
+        raise BadJson(f"has {len(text):,} bytes; at most {most:,} are read")
     try:
         found = json.loads(
             text.decode("utf-8"), object_pairs_hook=_once_each, parse_constant=_no_constant, parse_float=_finite

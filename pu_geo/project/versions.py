@@ -29,7 +29,7 @@ def numbers(layout: Layout) -> list[int]:
 
 @contextmanager
 def new_version(layout: Layout) -> Iterator[tuple[int, Path]]:
-    """Hand over the number of the next version and a folder to fill; it gets its name at the end, or is taken away.
+    """Yield the number of the next version and a folder to fill; it gets its name at the end, or is taken away.
 
     One at a time in a project: whoever comes second waits, and gets the next number.
     """
@@ -52,10 +52,9 @@ def new_version(layout: Layout) -> Iterator[tuple[int, Path]]:
 
 
 def write_facts(folder: Path, facts: Mapping[str, object]) -> None:
-    """Say in `version.json` what a version is."""
-    (folder / "version.json").write_text(
-        json.dumps({"made_at": now(), **facts}, indent=1, ensure_ascii=False), encoding="utf-8"
-    )
+    """Write `version.json`: what a version is."""
+    text = json.dumps({"made_at": now(), **facts}, indent=1, ensure_ascii=False)
+    (folder / "version.json").write_text(text, encoding="utf-8")
 
 
 def all_facts(layout: Layout) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pu_geo.errors import JobCancelled
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
@@ -31,7 +32,7 @@ class Job:
     _last_report: float = field(default=0.0, repr=False)
 
     def report(self, share: float, message: str) -> None:
-        """Say how far the task is: `share` 0..1, `message` in words. Cheap: most calls write nothing."""
+        """Report how far the task is: `share` 0..1, `message` in words. Cheap: most calls write nothing."""
         due = time.monotonic() - self._last_report > _SECONDS_BETWEEN_REPORTS
         if due or share >= 1:
             self._last_report = time.monotonic()
@@ -55,8 +56,13 @@ class Job:
     def is_cancelled(self) -> bool:
         return (self.folder / "cancel").exists()
 
+    def stop_if_cancelled(self) -> None:
+        """Raise JobCancelled once the user asked to stop."""
+        if self.is_cancelled():
+            raise JobCancelled
+
     def is_paused(self) -> bool:
-        """Tell whether it should keep its state and stop where it can go on from."""
+        """Return whether it should keep its state and stop where it can go on from."""
         return (self.folder / "pause").exists()
 
 

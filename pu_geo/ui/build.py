@@ -30,7 +30,7 @@ def source_hash(frontend: Path = FRONTEND) -> str:
 
 
 def is_current(frontend: Path = FRONTEND) -> bool:
-    """Tell whether the built bundle belongs to these sources. A wheel has no sources: what it ships is current."""
+    """Return whether the built bundle belongs to these sources. A wheel has no sources: what it ships is current."""
     dist = frontend / "dist"
     if not (frontend / "src").is_dir():
         return (dist / _BUNDLE).is_file()
@@ -71,9 +71,9 @@ def _run(command: list[str], frontend: Path) -> None:
         check=False,
     )
     if done.returncode:
-        said = (done.stderr or done.stdout).strip()[-2000:]
+        details = (done.stderr or done.stdout).strip()[-2000:]
         raise PuGeoError(
-            f"The browser component could not be built: `{' '.join(command)}` ended with {done.returncode}.\n{said}",
+            f"The browser component could not be built: `{' '.join(command)}` ended with {done.returncode}.\n{details}",
             "Check that npm's package registry can be reached (a mirror is set with npm_config_registry), then run "
             "`python -m pu_geo.ui.build`.",
             kind="frontend",
@@ -92,7 +92,7 @@ def _node_package() -> Path:
 
 
 def main() -> int:
-    """Build, and say what happened; 0 if the bundle is usable."""
+    """Build, and write what happened; return 0 if the bundle is usable."""
     try:
         built = build()
     except PuGeoError as error:

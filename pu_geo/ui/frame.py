@@ -1,4 +1,4 @@
-"""The frame around every page: which project is open, the sidebar, and errors told in words."""
+"""The frame around every page: which project is open, the sidebar, errors in words, and what the HTTP routes ask for."""
 
 from __future__ import annotations
 
@@ -9,55 +9,54 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from pu_geo.errors import PuGeoError
-from pu_geo.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.project.layout import Layout
-from pu_geo.services import assessing, labeling, projects
-from pu_geo.services import story as stories
+from pu_geo.project.store import one_connection
+from pu_geo.records import MAX_NAME
+from pu_geo.services.annotate import building_history as histories
+from pu_geo.services.annotate import labeling, presence, ranking
+from pu_geo.services.imagery import image_quality
+from pu_geo.services.project import projects
+from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
 
 _ADDRESS_KEY = "project"
 _SCREENS = {"imagery": "Imagery", "annotate": "Annotate", "train": "Train", "damage_map": "Damage map"}
 
 
-def resolve(token: str) -> Path | None:
-    """Return the folder of an opened project; for the HTTP routes."""
-    layout = projects.resolve(token)
-    return None if layout is None else layout.folder
+def _of_project(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function for the HTTP routes: a token in the place of the project; None for one that nobody handed out."""
+
+    def respond(token: str, *asked: object) -> Any:
+        layout = projects.resolve(token)
+        return None if layout is None else answer(layout, *asked)
+
+    return respond
 
 
-def scores(token: str, score_id: str) -> bytes | None:
-    """Return scores of an opened project as the map wants them; for the HTTP routes."""
-    layout = projects.resolve(token)
-    return None if layout is None else labeling.scores_for_browser(layout, score_id)
-
-
-def story(token: str, place: int) -> Mapping[str, object] | None:
-    """Return what is known of a building of an opened project; for the HTTP routes."""
-    layout = projects.resolve(token)
-    return None if layout is None else stories.story(layout, place)
-
-
-def shifts(token: str) -> bytes | None:
-    """Return how far pre and post are apart at each building of an opened project; for the HTTP routes."""
-    layout = projects.resolve(token)
-    return None if layout is None else assessing.shifts_for_browser(layout)
+resolve = _of_project(lambda layout: layout.folder)
+scores = _of_project(ranking.scores_for_browser)
+building_history = _of_project(histories.building_history)
+store_operations = _of_project(labeling.store_operations)
+others_here = _of_project(presence.exchange)
+shifts = _of_project(image_quality.shifts_for_browser)
 
 
 def plain(text: str) -> str:
     """Escape Markdown, so that a name out of somebody's file is shown as it is: no link, no picture from elsewhere, no icon.
 
-    Streamlit looks for icons and addresses after backslashes are gone, so a joiner that nobody sees breaks these up.
+    Streamlit finds icons and addresses after backslashes are gone, so an invisible joiner breaks these up.
     """
     signs = re.sub(r"([\\`*_{}\[\]()#+!|~:$<>&@-])", r"\\\1", re.sub(r"\s+", " ", text))
     return re.sub(r"(?<=[:@])(?=\S)|(?<=-)(?=\\?[->])|(?<=www)(?=\.)", "\u2060", signs, flags=re.IGNORECASE)
 
 
 @contextmanager
-def telling_errors() -> Iterator[None]:
+def show_errors() -> Iterator[None]:
     """Show a user's mistake as problem and hint; nothing else of it reaches the page."""
     try:
         yield
@@ -65,36 +64,46 @@ def telling_errors() -> Iterator[None]:
         st.error(f"**{plain(error.problem)}**\n\n{plain(error.hint)}", icon=":material/error:")
 
 
+def act_and_rerun(act: Callable[[], object]) -> None:
+    """Do what a button asks for, then draw the page anew; show a user's mistake instead."""
+    with show_errors():
+        act()
+        st.rerun()
+
+
 def does(act: Callable[[], object]) -> Callable[[], None]:
-    """Make what a button's `on_click` takes. It acts before anything is drawn: a page that is drawn anew just then, because
-    something was selected on it, would lose a click that is asked for amid the drawing."""
+    """Return what a button's `on_click` takes. It acts before anything is drawn: a rerun amid the drawing would lose a click."""
 
     def on_click() -> None:
-        with telling_errors():
+        with show_errors():
             act()
 
     return on_click
 
 
+@one_connection()
 def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
     """Draw the sidebar, then the page."""
     st.session_state["pages"] = dict(pages)
-    with telling_errors():
+    with show_errors():
         _restore()
         _open_first()
     layout = current()
     with st.sidebar:
         st.markdown("### PU-Geo")
         if layout is not None:
-            with telling_errors():
+            with show_errors():
                 _draw_status(projects.summary(layout))
-        st.text_input("Analyst", key="analyst_name", value=analyst(), help="A pseudonym will do; stored with each label.")
-    with telling_errors(), _turns():
+        st.text_input(
+            "Analyst", key="analyst_name", value=analyst(), max_chars=MAX_NAME,
+            help="A pseudonym will do; stored with each label.",
+        )  # fmt: skip
+    with show_errors(), _drawing_slots():
         page.run()
 
 
 @cache
-def _turns() -> threading.Semaphore:
+def _drawing_slots() -> threading.Semaphore:
     """Few pages are drawn at a time: they share one interpreter, and clicks of others would wait behind all of them."""
     return threading.Semaphore(2)
 
@@ -129,12 +138,8 @@ def _draw_status(summary: projects.Summary) -> None:
         f"{summary.n_runs} run{'' if summary.n_runs == 1 else 's'}"
         + (f", last: {summary.last_run.method}" if summary.last_run else "")
     )
-    if summary.next_step in st.session_state["pages"]:
-        st.page_link(
-            st.session_state["pages"][summary.next_step],
-            label=f"Next: {_SCREENS[summary.next_step]}",
-            icon=":material/arrow_forward:",
-        )
+    if summary.next_step in _SCREENS:
+        link(summary.next_step, f"Next: {_SCREENS[summary.next_step]}")
 
 
 def analyst() -> str:
@@ -154,7 +159,7 @@ def current() -> Layout | None:
 
 
 def needs_project() -> Layout:
-    """Return the project of this session, or say that there is none and end the page."""
+    """Return the project of this session, or write that there is none and end the page."""
     layout = current()
     if layout is None:
         st.info("No project is open yet.", icon=":material/folder_open:")

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,35 +29,36 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _ID = re.compile(r"[a-z0-9_-]{1,64}")
 _LAYERS = ("pre", "post")
 _HIGHEST = 10**7  # of tile and sheet numbers
-_LONGEST_NEWS, _LONGEST_CLICKS = 2_000, 50_000_000  # bytes
+_LONGEST_HERE, _LONGEST_OPERATIONS = 2_000, 50_000_000  # bytes
+_NEVER_KEPT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 Answering = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
 
 
 def routes(
     resolve: Callable[[str], Path | None],
     scores: Callable[[str, str], bytes | None],
-    news: Answering | None = None,
-    clicks: Answering | None = None,
-    story: Callable[[str, int], Mapping[str, Any] | None] | None = None,
+    others_here: Answering | None = None,
+    operations: Answering | None = None,
+    building_history: Callable[[str, int], Mapping[str, Any] | None] | None = None,
     shifts: Callable[[str], bytes | None] | None = None,
     dots: Callable[[str, str, str, str], bytes | None] | None = None,
 ) -> list[Route]:
     """Build the routes that `st.App(routes=...)` takes.
 
+    All are called in worker threads, and return None for a token that nobody handed out and for what does not exist.
+
     Args:
-        resolve: token to project folder, None for a token that nobody handed out. Called in a worker thread.
+        resolve: token to project folder.
         scores: (token, score_id) to little-endian float32 bytes, one number a building of the footprint file, NaN where
-            there is none; None if there is no such thing. "like-7" asks how far each one is from building 7 of that file.
-            Called in a worker thread, after `resolve` knew the token.
-        news: (token, what a browser says of itself) to what it does not know yet, None if it makes no sense; see
-            `services.presence`. Called in a worker thread.
-        clicks: (token, operations of a browser) to how far they are stored, None for a token that nobody handed out; see
-            `ui.clicks`. Raises PuGeoError where they cannot be stored now. Called in a worker thread.
-        story: (token, place of a building) to what is known of it, None if there is no such building. In a worker thread.
-        shifts: token to the shifts of all buildings, see `services.assessing`; None if there are none. In a worker thread.
-        dots: (token, run, what, by) to numbers of the dots of a scatter, see `ui.scatter`. In a worker thread.
+            there is none. "like-7" asks how far each one is from building 7 of that file.
+        others_here: (token, where a browser is) to what it does not know yet; see `services.annotate.presence`.
+        operations: (token, operations of a browser) to how far they are stored; see `labeling.store_operations`. Raises
+            PuGeoError where they cannot be stored now.
+        building_history: (token, place of a building) to what is known of it.
+        shifts: token to the shifts of all buildings, see `image_quality.shifts_for_browser`.
+        dots: (token, run, what, by) to numbers of the dots of a scatter, see `components.scatter`.
     """
-    sent = _Sender(resolve, scores, shifts)
+    sent = _Sender(resolve, scores, shifts, building_history, dots)
     project = PREFIX + "/{token}"
     return [
         Route(PREFIX + "/assets/damage_view.js", _bundle),
@@ -65,26 +67,23 @@ def routes(
         Route(project + "/sheets/{chip_set}/{n:int}.jpg", sent.sheet),
         Route(project + "/scores/{score_id}.bin", sent.scores),
         Route(project + "/shifts.bin", sent.shifts),
-        Route(project + "/dots/{run_id}/{what}.bin", _dots(dots, resolve)),
+        Route(project + "/dots/{run_id}/{what}.bin", sent.dots),
         Route(project + "/similar/{building:int}.f32", sent.similar),
-        Route(project + "/story/{building:int}.json", _telling(story)),
-        Route(project + "/here", _answering(news, _LONGEST_NEWS), methods=["POST"]),
-        Route(project + "/operations", _answering(clicks, _LONGEST_CLICKS), methods=["POST"]),
+        Route(project + "/story/{building:int}.json", sent.history),
+        Route(project + "/here", _answering(others_here, _LONGEST_HERE), methods=["POST"]),
+        Route(project + "/operations", _answering(operations, _LONGEST_OPERATIONS), methods=["POST"]),
     ]
 
 
+@dataclass(frozen=True)
 class _Sender:
     """Answers for projects. Plain methods, not coroutines: Starlette runs them in threads, so a slow disk holds up nobody."""
 
-    def __init__(
-        self,
-        resolve: Callable[[str], Path | None],
-        scores: Callable[[str, str], bytes | None],
-        shifts: Callable[[str], bytes | None] | None,
-    ) -> None:
-        self._resolve = resolve
-        self._scores = scores
-        self._shifts = shifts
+    resolve: Callable[[str], Path | None]
+    scores_of: Callable[[str, str], bytes | None]
+    shifts_of: Callable[[str], bytes | None] | None
+    history_of: Callable[[str, int], Mapping[str, Any] | None] | None
+    dots_of: Callable[[str, str, str, str], bytes | None] | None
 
     def tile(self, request: Request) -> Response:
         layer, z, x, y = (request.path_params[name] for name in ("layer", "z", "x", "y"))
@@ -108,18 +107,35 @@ class _Sender:
         return self._numbers(request, request.path_params["score_id"])
 
     def shifts(self, request: Request) -> Response:
-        if self._shifts is None or self._folder(request) is None:
+        if self.shifts_of is None or self._folder(request) is None:
             return _nothing()
-        return _bytes(request, self._shifts(request.path_params["token"]))
+        return _bytes(request, self.shifts_of(request.path_params["token"]))
+
+    def dots(self, request: Request) -> Response:
+        token, run_id, what = (request.path_params[name] for name in ("token", "run_id", "what"))
+        is_known = _ID.fullmatch(run_id) and _ID.fullmatch(what) and self._folder(request)
+        if self.dots_of is None or not is_known:
+            return _nothing()
+        return _bytes(request, self.dots_of(token, run_id, what, request.query_params.get("by", "")))
+
+    def history(self, request: Request) -> Response:
+        token, place = request.path_params["token"], request.path_params["building"]
+        if self.history_of is None or not _TOKEN.fullmatch(token) or place > _HIGHEST:
+            return _nothing()
+        try:
+            found = self.history_of(token, place)
+        except PuGeoError:
+            return Response("Busy", 503, media_type="text/plain", headers=_headers(request))
+        return _json(found, _headers(request))
 
     def _numbers(self, request: Request, score_id: str) -> Response:
         if not _ID.fullmatch(score_id) or self._folder(request) is None:
             return _nothing()
-        return _bytes(request, self._scores(request.path_params["token"], score_id))
+        return _bytes(request, self.scores_of(request.path_params["token"], score_id))
 
     def _folder(self, request: Request) -> Path | None:
         token = request.path_params["token"]
-        return self._resolve(token) if _TOKEN.fullmatch(token) else None
+        return self.resolve(token) if _TOKEN.fullmatch(token) else None
 
     def _file(self, request: Request, name: str, media_type: str) -> Response:
         folder = self._folder(request)
@@ -129,41 +145,6 @@ class _Sender:
         if not path.is_relative_to(folder.resolve()) or not path.is_file():  # a link inside must not lead outside
             return _nothing()
         return FileResponse(path, media_type=media_type, headers=_headers(request))
-
-
-def _dots(
-    dots: Callable[[str, str, str, str], bytes | None] | None, resolve: Callable[[str], Path | None]
-) -> Callable[[Request], Response]:
-    """Make the route of positions and colors of a scatter."""
-
-    def respond(request: Request) -> Response:
-        token, run_id, what = (request.path_params[name] for name in ("token", "run_id", "what"))
-        is_known = _TOKEN.fullmatch(token) and _ID.fullmatch(run_id) and _ID.fullmatch(what) and resolve(token)
-        if dots is None or not is_known:
-            return _nothing()
-        return _bytes(request, dots(token, run_id, what, request.query_params.get("by", "")))
-
-    return respond
-
-
-def _telling(story: Callable[[str, int], Mapping[str, Any] | None] | None) -> Callable[[Request], Response]:
-    """Make the route of a building's story."""
-
-    def respond(request: Request) -> Response:
-        token, place = request.path_params["token"], request.path_params["building"]
-        if story is None or not _TOKEN.fullmatch(token) or place > _HIGHEST:
-            return _nothing()
-        try:
-            told = story(token, place)
-        except PuGeoError:
-            return Response("Busy", 503, media_type="text/plain", headers=_headers(request))
-        return (
-            _nothing()
-            if told is None
-            else Response(json.dumps(told), media_type="application/json", headers=_headers(request))
-        )
-
-    return respond
 
 
 def _answering(answer: Answering | None, longest: int) -> Callable[[Request], Awaitable[Response]]:
@@ -177,19 +158,18 @@ def _answering(answer: Answering | None, longest: int) -> Callable[[Request], Aw
         message = _decoded(body) if len(body) <= longest else None
         if message is None:
             return _nothing()
-        headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
         try:
-            told = await run_in_threadpool(answer, token, message)
+            found = await run_in_threadpool(answer, token, message)
         except PuGeoError as error:
-            said = {"problem": error.problem, "hint": error.hint}
-            return Response(json.dumps(said), 503, media_type="application/json", headers=headers)
-        return _nothing() if told is None else Response(json.dumps(told), media_type="application/json", headers=headers)
+            refusal = {"problem": error.problem, "hint": error.hint}
+            return _json(refusal, _NEVER_KEPT, 503)
+        return _json(found, _NEVER_KEPT)
 
     return respond
 
 
 def _is_own_json(request: Request, longest: int) -> bool:
-    """Whether it is JSON of a bearable length, from a page of this server."""
+    """Return whether it is JSON of a bearable length, from a page of this server."""
     length, origin = request.headers.get("content-length", "0"), request.headers.get("origin")
     is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
     is_json = request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
@@ -211,7 +191,7 @@ def _bundle(request: Request) -> Response:
 
 
 def bundle_url() -> str:
-    """Address of the JavaScript bundle; its hash is in it, so that browsers keep it until it changes."""
+    """Return the address of the JavaScript bundle; its hash is in it, so that browsers keep it until it changes."""
     changed = BUNDLE.stat().st_mtime_ns if BUNDLE.is_file() else 0
     return f"{PREFIX}/assets/damage_view.js?v={_hash(changed)}"
 
@@ -230,6 +210,12 @@ def _headers(request: Request) -> dict[str, str]:
     }
 
 
+def _json(found: Mapping[str, Any] | None, headers: Mapping[str, str], status: int = 200) -> Response:
+    if found is None:
+        return _nothing()
+    return Response(json.dumps(found), status, media_type="application/json", headers=headers)
+
+
 def _bytes(request: Request, content: bytes | None) -> Response:
     if content is None:
         return _nothing()
@@ -237,6 +223,4 @@ def _bytes(request: Request, content: bytes | None) -> Response:
 
 
 def _nothing() -> Response:
-    return Response(
-        "Not found", 404, media_type="text/plain", headers={"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
-    )
+    return Response("Not found", 404, media_type="text/plain", headers=_NEVER_KEPT)

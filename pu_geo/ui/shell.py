@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.launch import app_script
+from pu_geo.services.project.launch import app_script
 from pu_geo.ui import frame
 
 PAGES = (

@@ -89,7 +89,6 @@ def test_the_outline_counts_and_not_the_window() -> None:
     found = outlined(post={"cloud": [0.0, 0.41, 0.2, 0.0], "nodata": [0.0, 0.0, 0.21, 0.0]}, pre={})
     assert assessability.reasons(found).tolist() == ["", "cloud", "nodata", ""]
     share = assessability.hidden_share(found, "post")
-    assert share is not None
     assert share.round(2).tolist() == [0.0, 0.41, 0.41, 0.0]
 
 

@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pu_geo.analysis import metrics
-from pu_geo.analysis.cluster_labels import cluster_labels, two_means_miss
-from pu_geo.analysis.pupl import pupl
+from pu_geo.analysis.pupl import cluster_labels, pupl, two_means_miss
 from pu_geo.errors import TrainingError
 
 Embeddings = NDArray[np.float32]

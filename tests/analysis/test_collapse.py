@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pu_geo.analysis import collapse
-from pu_geo.analysis.collapse import Signs
+from pu_geo.analysis.collapse import CollapseIndicators
 from pu_geo.analysis.pu_criterion import Judgement
 
 EVENTS = [(0.58, 0.68), (0.58, 0.55), (0.30, 0.33), (0.17, 0.12), (0.05, 0.05), (0.01, 0.014)]
@@ -75,7 +75,7 @@ def test_a_perfect_model_is_inside_the_bounds_and_calling_all_outside(share: flo
 
 
 def called(share_called: float, share: float | None) -> list[str]:
-    return [alarm.name for alarm in collapse.alarms(Signs(share_called=share_called, share=share))]
+    return [alarm.name for alarm in collapse.alarms(CollapseIndicators(share_called=share_called, share=share))]
 
 
 def test_joplin_as_it_is() -> None:
@@ -105,7 +105,7 @@ def test_embeddings_that_are_all_the_same_are_told() -> None:
     spread = draw.normal(size=(60, 8))
     for rows, expected in ((same, ["embeddings"]), (spread, [])):
         unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        seen = Signs(spread=collapse.spread_of(unit))
+        seen = CollapseIndicators(spread=collapse.spread_of(unit))
         assert [alarm.name for alarm in collapse.alarms(seen)] == expected
 
 
@@ -117,16 +117,18 @@ def test_spread_is_the_mean_over_all_pairs() -> None:
 
 
 def test_clusters_that_do_not_follow_the_clicks_are_told() -> None:
-    assert [alarm.name for alarm in collapse.alarms(Signs(is_oriented=False))] == ["clusters"]
-    assert collapse.alarms(Signs(is_oriented=True)) == collapse.alarms(Signs()) == ()
+    assert [alarm.name for alarm in collapse.alarms(CollapseIndicators(is_oriented=False))] == ["clusters"]
+    assert collapse.alarms(CollapseIndicators(is_oriented=True)) == collapse.alarms(CollapseIndicators()) == ()
 
 
 def test_every_alarm_says_what_is_seen_with_its_value_and_what_to_do() -> None:
     bad = Judgement(20, 0.3, 0.5, 0.18, 0.05, 0.5, 0.5)
     found = [
-        *collapse.alarms(Signs(share_called=0.97, share=0.6, judgement=bad, auc=0.48, spread=1e-6, is_oriented=False)),
-        *collapse.alarms(Signs(share_called=0.0001, judgement=bad, auc=0.9)),
-        *collapse.alarms(Signs(share_called=0.2, share=0.01)),
+        *collapse.alarms(
+            CollapseIndicators(share_called=0.97, share=0.6, judgement=bad, auc=0.48, spread=1e-6, is_oriented=False)
+        ),
+        *collapse.alarms(CollapseIndicators(share_called=0.0001, judgement=bad, auc=0.9)),
+        *collapse.alarms(CollapseIndicators(share_called=0.2, share=0.01)),
     ]
     told = {alarm.name: alarm for alarm in found}
     assert set(told) == {"calls_all", "calls_none", "calls_many", "at_chance", "criterion", "embeddings", "clusters"}

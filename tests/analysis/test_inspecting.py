@@ -9,8 +9,7 @@ import pytest
 from flood_chips import harvey
 
 from pu_geo.analysis import estimates, inspecting, ranker
-from pu_geo.analysis.cluster_labels import usual_k
-from pu_geo.analysis.pupl import over_cluster
+from pu_geo.analysis.pupl import over_cluster, usual_k
 from pu_geo.errors import ShapeError
 
 

@@ -54,7 +54,7 @@ def test_left_out_chips_are_not_looked_at() -> None:
     values, is_positive, _ = planted(0)
     left_out = np.zeros(500, np.bool_)
     left_out[np.flatnonzero(is_positive)[:4]] = True
-    rows, _ = outliers.places_held_out(ranker.prepare(values), is_positive, l2=1.0, is_left_out=left_out)
+    rows, _ = outliers.places_held_out(ranker.prepare(values), is_positive, l2=1.0, is_excluded=left_out)
     assert not set(rows.tolist()) & set(np.flatnonzero(left_out).tolist())
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 
 import numpy as np
@@ -97,12 +95,6 @@ def test_many_rows_find_nearly_all_their_neighbors(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(projection, "_EXACT_NEIGHBORS_UP_TO", 1000)
     found, _ = projection.nearest(rows, 10)
     assert np.mean([len(set(a) & set(b)) for a, b in zip(exact.tolist(), found.tolist(), strict=True)]) > 9
-
-
-def test_importing_loads_neither_umap_nor_faiss() -> None:
-    code = "import sys, pu_geo.analysis.projection; print(sorted({'umap', 'faiss', 'numba'} & set(sys.modules)))"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "[]"
 
 
 @pytest.mark.slow

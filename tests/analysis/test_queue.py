@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pu_geo.analysis import progress
 from pu_geo.analysis import queue as queues
+from pu_geo.analysis.audit import progress
 from pu_geo.analysis.queue import Item, Mix, Queue, QueueState, next_queue
 from pu_geo.errors import ShapeError
 
@@ -163,7 +163,6 @@ def test_audit_takes_the_next_of_the_drawing_order_and_says_its_probability() ->
     assert rows_of(first, "audit") == audit.rows[:4].tolist()
     second = next_queue(scores, features, xy_m, all_answered(first.state), mix=Mix(1, 0, 1), n=8)
     drawn = second.state.audit
-    assert drawn is not None
     assert drawn.n_drawn == 8
     for item in second.items:
         if item.reason == "audit":
@@ -199,7 +198,6 @@ def test_open_checks_come_again_when_asked() -> None:
     state = replace(first.state, is_answered=is_answered)
     asked = next_queue(scores, features, xy_m, state, mix=Mix(0, 0, 1), n=10, again=True)
     assert rows_of(asked, "audit")[:4] == rows[6:]
-    assert asked.state.audit is not None
     assert asked.state.audit.n_drawn == 16
     quiet = next_queue(scores, features, xy_m, state, mix=Mix(0, 0, 1), n=10)
     assert not set(rows_of(quiet, "audit")) & set(rows)
@@ -240,7 +238,6 @@ def test_sample_grows_by_the_same_number_whatever_was_answered() -> None:
     state = fresh()
     for number in range(1, 8):
         queue = next_queue(scores, features, xy_m, state, mix=Mix(0.5, 0, 0.5), n=10)
-        assert queue.state.audit is not None
         assert queue.state.audit.n_drawn == 5 * number
         assert len(queue.items) == 10
         state = all_answered(queue.state)
@@ -273,7 +270,6 @@ def test_weighted_checks_hit_the_truth_on_average_while_a_search_goes_on() -> No
             scores = hidden + np.isin(np.arange(n), [*(found + 1), *(found - 1)])
             state = all_answered(next_queue(scores, features, xy_m, state, mix=Mix(0.5, 0, 0.5), seed=seed).state)
         audit = state.audit
-        assert audit is not None
         drawn = audit.rows[: audit.n_drawn]
         weighted[seed] = (truth[drawn] / audit.inclusion()[audit.stratum[: audit.n_drawn]]).sum()
     assert abs(weighted.mean() - n_damaged) < 4 * weighted.std() / np.sqrt(n_rounds)

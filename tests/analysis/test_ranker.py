@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pu_geo.analysis import balance, metrics, ranker
+from pu_geo.analysis import metrics, ranker
 from pu_geo.errors import ShapeError, TrainingError
 
 
@@ -69,9 +69,9 @@ def test_left_out_chip_is_scored_but_teaches_nothing() -> None:
     left_out[np.flatnonzero(clicks)[:2]] = True
     left_out[np.flatnonzero(~clicks)[:2]] = True
     prepared = ranker.prepare(features)
-    scores = ranker.rank_positives(prepared, clicks, is_left_out=left_out)
+    scores = ranker.rank_positives(prepared, clicks, is_excluded=left_out)
     flipped = np.where(left_out, ~clicks, clicks)
-    np.testing.assert_allclose(scores, ranker.rank_positives(prepared, flipped, is_left_out=left_out), atol=1e-6)
+    np.testing.assert_allclose(scores, ranker.rank_positives(prepared, flipped, is_excluded=left_out), atol=1e-6)
     assert np.abs(scores - ranker.rank_positives(prepared, clicks)).max() > 1e-3
 
 
@@ -84,10 +84,10 @@ def test_same_input_gives_same_scores_when_unlabeled_are_drawn() -> None:
 
 
 def test_penalty_grows_with_the_damaged_share() -> None:
-    assert balance.l2_for_share(0.01) == pytest.approx(0.1)
-    assert balance.l2_for_share(0.5) == pytest.approx(3.0)
-    assert 0.1 < balance.l2_for_share(0.05) < balance.l2_for_share(0.2) < 3.0
-    assert [balance.l2_for_share(0.0), balance.l2_for_share(1.0)] == pytest.approx([0.1, 3.0])
+    assert ranker.l2_for_share(0.01) == pytest.approx(0.1)
+    assert ranker.l2_for_share(0.5) == pytest.approx(3.0)
+    assert 0.1 < ranker.l2_for_share(0.05) < ranker.l2_for_share(0.2) < 3.0
+    assert [ranker.l2_for_share(0.0), ranker.l2_for_share(1.0)] == pytest.approx([0.1, 3.0])
 
 
 def test_refusals_say_what_to_do() -> None:
@@ -141,9 +141,9 @@ def test_everything_answered_can_still_be_ranked() -> None:
 def test_not_damaged_ones_that_are_left_out_teach_nothing() -> None:
     features, truth, look_alike = _with_look_alikes(5)
     clicks, refused = _clicks(truth, 10, 5), _clicks(look_alike, 10, 5)
-    first = ranker.rank_positives(features, clicks, is_left_out=refused)
+    first = ranker.rank_positives(features, clicks, is_excluded=refused)
     np.testing.assert_array_equal(
-        first, ranker.rank_positives(features, clicks, is_left_out=refused, is_not_damaged=refused)
+        first, ranker.rank_positives(features, clicks, is_excluded=refused, is_not_damaged=refused)
     )
 
 
@@ -157,6 +157,6 @@ def test_accepted_chips_pull_as_positives_but_weigh_a_quarter_of_them_at_most() 
     with_them = ranker.rank_positives(values, is_positive, is_accepted=is_accepted)
     assert with_them[20:120].mean() > plain[20:120].mean() + 0.1
     assert with_them[10:20].mean() > with_them[20:120].mean()  # ten clicks are not outvoted by a hundred
-    np.testing.assert_allclose(balance.side_weights(10, 50, 0, 100)[10:110].sum(), 0.125, rtol=1e-5)
-    np.testing.assert_allclose(balance.side_weights(10, 50, 0, 1)[:11], 0.5 / 11, rtol=1e-5)  # few weigh as clicks do
+    np.testing.assert_allclose(ranker.side_weights(10, 50, 0, 100)[10:110].sum(), 0.125, rtol=1e-5)
+    np.testing.assert_allclose(ranker.side_weights(10, 50, 0, 1)[:11], 0.5 / 11, rtol=1e-5)  # few weigh as clicks do
     np.testing.assert_array_equal(ranker.rank_positives(values, is_positive, is_accepted=np.zeros(400, np.bool_)), plain)

@@ -1,23 +1,25 @@
-"""Chromium for browser tests: the system's own, with a fresh profile, kept from phoning home."""
+"""Chromium for journeys of a user: the system's own, with a fresh profile, kept from phoning home; and projects to work in."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
-from browser.make_project import make_project
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+from pu_geo.project import alignment, contents, labels, store
+from pu_geo.project.alignment import Alignment
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.services.project import projects
+from tests.browser.make_project import make_project
+from tests.browser.real_app import AppServer, add_hooks, add_island_run, islands_of, made_up_project
+
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = [
     "--headless",
@@ -29,7 +31,9 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-START_SECONDS = 60
+N_HOUSES, SIDE_PX = 400, 1500
+CLOUDY, DARK, MISALIGNED, HAZY, ONE_DATE = range(100, 105)
+"""Places of houses that a cloud or missing data hides, whose dates do not fit, half below a cloud, and in one date only."""
 
 
 @pytest.fixture(scope="module")  # not the session: Playwright keeps an event loop in the main thread while it runs
@@ -48,102 +52,129 @@ def chromium() -> Iterator[object]:
 
 
 @pytest.fixture
-def chromium_page(chromium) -> Iterator[object]:
-    """A page of 1400 x 900 in a profile of its own. After the test, `page.outside` must be empty: it lists the addresses
-    of requests that left 127.0.0.1, and `page.troubles` what scripts threw."""
-    context = chromium.new_context(viewport={"width": 1400, "height": 900})
-    page = context.new_page()
-    page.outside = []
-    page.troubles = []
-    page.on("request", lambda request: _note_outside(page, request.url))
-    page.on("websocket", lambda socket_: _note_outside(page, socket_.url))
-    page.on("pageerror", lambda error: page.troubles.append(error.stack or str(error)))
-    yield page
-    context.close()
-    assert page.outside == [], "requests left this machine"
-    assert page.troubles == [], "scripts on the page failed"
+def new_page(chromium) -> Iterator[Callable[[], object]]:
+    """Open pages of 1400 x 900, each in a profile of its own. After the test no request has left 127.0.0.1, no script has
+    failed, no dialog opened, and no name out of somebody's file ran as a script."""
+    pages, outside, troubles = [], [], []
+    local = ("http://127.0.0.1:", "ws://127.0.0.1:", "blob:", "data:", "file:")
 
+    def note(url: str) -> None:
+        if not url.startswith(local):
+            outside.append(url)
 
-def _note_outside(page, url: str) -> None:
-    local = ("http://127.0.0.1:", "ws://127.0.0.1:", "blob:", "data:")
-    if not url.startswith(local):
-        page.outside.append(url)
+    def refuse(dialog) -> None:
+        troubles.append(dialog.message)
+        dialog.dismiss()
 
+    def open_page():
+        context = chromium.new_context(viewport={"width": 1400, "height": 900})
+        add_hooks(context)
+        context.on("request", lambda request: note(request.url))
+        context.on("weberror", lambda error: troubles.append(error.error.stack or str(error.error)))
+        context.on("dialog", refuse)
+        pages.append(context.new_page())
+        pages[-1].on("websocket", lambda link: note(link.url))
+        return pages[-1]
 
-@pytest.fixture(scope="session")
-def start_app() -> Iterator[Callable[..., str]]:
-    """Start `python SCRIPT *arguments PORT` (or with `{port}` in an argument), wait until it is healthy, return its address."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start(script: Path, *arguments: str, log: Path, environment: dict[str, str] | None = None) -> str:
-        port = _free_port()
-        given = [each.replace("{port}", str(port)) for each in arguments]
-        tail = given if given != list(arguments) else [*given, str(port)]
-        known = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, str(script), *tail],
-                cwd=log.parent, env=known, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
-        running.append(process)
-        address = f"http://127.0.0.1:{port}"
-        start.processes[address] = process
-        _wait(address, process, log)
-        return address
-
-    start.processes = {}
-
-    yield start
-    for process in running:
-        if process.poll() is not None:
-            continue
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def _wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    give_up = time.monotonic() + START_SECONDS
-    while time.monotonic() < give_up and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.2)
-    pytest.fail(f"the app did not start:\n{log.read_text(errors='replace')[-3000:]}")
-
-
-@pytest.fixture(scope="module")
-def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """400 made-up houses, for the small app around the damage view."""
-    return make_project(tmp_path_factory.mktemp("damage-view") / "project", n=400, side=1500)
-
-
-@pytest.fixture(scope="module")
-def running_app(chromium, start_app, houses: Path) -> str:
-    return start_app(HERE / "harness_app.py", str(houses), log=houses.parent / "app.log")
+    yield open_page
+    hits = [page.evaluate("window.hit") for page in pages if not page.is_closed()]
+    for page in pages:
+        page.context.close()
+    assert outside == [], "requests left this machine"
+    assert troubles == [], "scripts on the page failed, or a dialog opened"
+    assert not any(hits), "a name ran as script"
 
 
 @pytest.fixture
-def app(running_app: str) -> str:
-    """The small app without any labels."""
-    urllib.request.urlopen(f"{running_app}/harness/set?reset=1").close()
-    return running_app
+def page(new_page: Callable[[], object]) -> object:
+    return new_page()
+
+
+@pytest.fixture(scope="session")
+def server(own_home: Path) -> Iterator[AppServer]:
+    with AppServer(own_home) as running:
+        yield running
+
+
+@pytest.fixture
+def app(server: AppServer) -> Iterator[AppServer]:
+    """The real app, one for all tests; projects that they open are reached by their token. It must log no traceback."""
+    n_logged = server.log.stat().st_size
+    yield server
+    assert b"Traceback" not in server.log.read_bytes()[n_logged:]
+
+
+@dataclass(frozen=True)
+class Village:
+    """A project of 400 made-up houses that the app serves: pictures, chips, ten positives, and a run with three islands."""
+
+    address: str
+    layout: Layout
+    ids: list[str]
+
+    def url(self, screen: str) -> str:
+        return f"{self.address}/{screen}?project={projects.token_of(self.layout)}"
+
+    def labels(self) -> dict[str, str]:
+        with store.connect(self.layout) as db:
+            return dict(labels.current_labels(db))
+
+    def answers(self) -> dict[str, labels.LabelEvent]:
+        with store.connect(self.layout) as db:
+            return labels.current(db)
+
+    def operations(self) -> list[str]:
+        with store.connect(self.layout) as db:
+            return [row[0] for row in db.execute("SELECT op FROM label_event ORDER BY event")]
+
+    def put(self, analyst: str, given: dict[str, str]) -> None:
+        """Store labels of somebody else."""
+        with store.connect(self.layout) as db:
+            event = labels.last_event(db)
+            ops = [LabelOp(f"{analyst}-{event}-{k}", building, label) for k, (building, label) in enumerate(given.items())]
+            labels.append(db, ops, analyst=analyst, screen="map")
+
+    def island(self, k: int) -> set[str]:
+        return {building for building, on in zip(self.ids, islands_of(len(self.ids)), strict=True) if on == k}
+
+
+@pytest.fixture(scope="session")
+def village_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The village as it is copied for each test."""
+    folder = tmp_path_factory.mktemp("village")
+    pictures = make_project(folder / "pictures", n=N_HOUSES, side=SIDE_PX)
+    ids = json.loads((pictures / "quicklooks" / "footprints.json").read_text())["ids"]
+    shares = {name: np.zeros(N_HOUSES) for name in ("cloud_share", "nodata_share")}
+    shares["cloud_share"][[CLOUDY, HAZY]], shares["nodata_share"][DARK] = (0.9, 0.3), 0.9
+    facts = {name: share.tolist() for name, share in shares.items()}
+    layout = made_up_project(folder / "village.pugeo", ids, pictures=pictures, **facts)
+    _align(layout, ids)
+    add_island_run(layout, ids)
+    return layout.folder
+
+
+def _align(layout: Layout, ids: list[str]) -> None:
+    """Pre must move 3 m to the east and 4 m to the south; the farther down a house stands, the surer."""
+    quality, has_data = np.linspace(0.05, 1, N_HOUSES), np.ones(N_HOUSES, bool)
+    quality[[MISALIGNED, ONE_DATE]], has_data[ONE_DATE] = 0, False
+    dx, dy = np.full(N_HOUSES, 3.0), np.full(N_HOUSES, -4.0)
+    found = Alignment(ids, dx, dy, quality, has_data, np.zeros(N_HOUSES, bool), np.array([3.0, -4.0]))
+    with store.connect(layout) as db:
+        alignment.save(layout, found, contents.scenes(db))
+
+
+@pytest.fixture
+def village(app: AppServer, village_folder: Path, tmp_path: Path) -> Village:
+    layout = Layout(tmp_path / "village.pugeo")
+    shutil.copytree(village_folder, layout.folder)
+    projects.open_project(str(layout.folder))
+    with store.connect(layout) as db:
+        return Village(app.address, layout, contents.building_ids(db))
 
 
 @pytest.fixture(scope="session")
 def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots go: $PU_GEO_SCREENSHOTS, so that they can be looked at, else a folder that is thrown away."""
+    """Where screenshots go: $PU_GEO_SCREENSHOTS, so that somebody can look at them, else a folder that is thrown away."""
     named = os.environ.get("PU_GEO_SCREENSHOTS")
     folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
     folder.mkdir(parents=True, exist_ok=True)

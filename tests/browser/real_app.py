@@ -1,9 +1,10 @@
-"""The real app in a process of its own, and a made-up project for it, for tests and benchmarks without the sample event."""
+"""The real app in a process of its own, and made-up projects for it, for tests and benchmarks without the sample event."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,21 +19,29 @@ from typing import Any
 import numpy as np
 import shapely
 
-from pu_geo.project import contents, labels, store
-from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import FootprintTable, Grid, Scene
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.records import FootprintTable, Grid, Role, Scene
+from pu_geo.ui.build import FRONTEND
+from tests.small_parts import WKT_UTM15, add_chips, add_run, click
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
 CHIP_PX, DIM, GSD_M = 16, 64, 0.5
+SHARES = (0.62, 0.26, 0.12)
+"""Of the buildings, on each island of the scatter; the last one holds the damaged ones."""
 SHEETS = {"per_sheet": 128, "columns": 16, "cell_w": 64, "cell_h": 128, "has_pre": True}
 
 
 class AppServer:
-    """`app.py` on one port, killed and started again at will. Use as a context."""
+    """`app.py` on one port, killed and started again at will. Use as a context.
 
-    def __init__(self, home: Path, *, project: Layout, analyst: str = "ann") -> None:
+    Args:
+        home: folder of what concerns all projects; projects that are opened there can be reached by their token.
+        project: opened for who comes without a token.
+    """
+
+    def __init__(self, home: Path, *, project: Layout | None = None, analyst: str = "ann") -> None:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             self._port = listener.getsockname()[1]
@@ -41,7 +50,7 @@ class AppServer:
         self._home = home
         self._environment = {
             **os.environ, "PYTHONPATH": str(REPOSITORY), "PU_GEO_HOME": str(home), "PU_GEO_ANALYST": analyst,
-            "PU_GEO_BROWSER": "no", "PU_GEO_OPEN": str(project.folder),
+            "PU_GEO_BROWSER": "no", "PU_GEO_OPEN": str(project.folder) if project else "",
         }  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -82,51 +91,52 @@ class AppServer:
             self._process.wait()
 
 
-def open_annotate(page: Any, address: str) -> None:
-    """Show Annotate in a page of Playwright's, with its queue, and wait until the first frames are over."""
-    page.goto(f"{address}/annotate")
-    page.wait_for_function("window.__pugeo && window.__pugeo.ready && window.__pugeo.queue().id", timeout=60_000)
-    page.wait_for_timeout(600)
+def add_hooks(pages: Any) -> None:
+    """Serve `hooks.js` around the bundle to a page or a context of Playwright's: `window.__pugeo` answers questions there."""
+    script = {"content_type": "text/javascript"}
+    hooks, sources = Path(__file__).with_name("hooks.js"), FRONTEND / "src"
+    pages.route(re.compile(r"/assets/damage_view\.js\?v="), lambda route: route.fulfill(path=hooks, **script))
+    pages.route("**/assets/src/*.js", lambda route: route.fulfill(path=sources / Path(route.request.url).name, **script))
 
 
-def made_up_project(folder: Path, ids: Sequence[str], *, pictures: Path | None = None) -> Layout:
+def made_up_project(folder: Path, ids: Sequence[str], *, pictures: Path | None = None, **chip_facts: object) -> Layout:
     """Make a project that Annotate can work on, as `prepare` leaves one: a scene, footprints, chips with made-up features.
 
     Args:
         folder: ends in ".pugeo" and does not exist.
-        pictures: a folder that `make_project` drew for as many buildings; without it there is no picture to be seen.
+        pictures: a folder that `make_project` drew for as many buildings; without it there is no picture to be looked at.
+        chip_facts: more facts of the chip set, such as `cloud_share`.
     """
     layout = store.create(folder, "Made up")
     n = len(ids)
     per_row = int(np.ceil(np.sqrt(n)))
     rings = _boxes(n, per_row) if pictures is None else _drawn(pictures)
     side = 32 * per_row if pictures is None else json.loads((pictures / "facts.json").read_text())["grid"][0]
-    grid = Grid("EPSG:32615", _WKT, (GSD_M, 0.0, 500_000.0, 0.0, -GSD_M, 4_000_000.0), side, side, GSD_M)
-    scenes = [
-        Scene(f"{role}-1", role, f"/nowhere/{role}.tif", grid.crs, grid.transform, side, side, 3, "uint8", GSD_M)
-        for role in ("pre", "post")
-    ]
+    grid = Grid("EPSG:32615", WKT_UTM15, (GSD_M, 0.0, 500_000.0, 0.0, -GSD_M, 4_000_000.0), side, side, GSD_M)
+    facts = (grid.crs, grid.transform, side, side, 3, "uint8", GSD_M)
+    roles: tuple[Role, Role] = ("pre", "post")
     with store.connect(layout) as db:
-        contents.add_scenes(db, scenes, grid)
+        contents.add_scenes(db, [Scene(f"{role}-1", role, f"/nowhere/{role}.tif", *facts) for role in roles], grid)
         contents.add_footprints(db, _table(ids, rings))
-    _chips(layout, ids)
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(2, n, DIM))
+    features[:, ::6, :8] += 1.0  # every sixth one is another kind
+    add_chips(
+        layout, ids, "main", bands="pre+post", size_px=CHIP_PX, features=features.astype(np.float16),
+        chips=rng.integers(0, 255, (n, 6, CHIP_PX, CHIP_PX), dtype=np.uint8),
+        sheets={**SHEETS, "n": n, "n_sheets": -(-n // SHEETS["per_sheet"])}, **chip_facts,
+    )  # fmt: skip
+    click(layout, *ids[: min(n, 60) : 6], analyst="before")
     if pictures is not None:
         layout.quicklooks.parent.mkdir(exist_ok=True)
         (pictures / "quicklooks").rename(layout.quicklooks)
         (pictures / "chips" / "main.sheets").rename(layout.sheets("main"))
-    for role in ("pre", "post"):
+    zoom = int(np.ceil(np.log2(max(side, 256) / 256)))
+    pyramid = {"tile_px": 256, "max_zoom": zoom, "width": side, "height": side}
+    for role in roles:
         (layout.quicklooks / role).mkdir(parents=True, exist_ok=True)
-        zoom = int(np.ceil(np.log2(max(side, 256) / 256)))
-        write_json(
-            layout.quicklooks / role / "pyramid.json",
-            {
-                "tile_px": 256,
-                "max_zoom": zoom,
-                "width": side,
-                "height": side,
-                "resolutions": [2**z for z in range(zoom, -1, -1)],
-            },
-        )
+        resolutions = [2**z for z in range(zoom, -1, -1)]
+        write_json(layout.quicklooks / role / "pyramid.json", {**pyramid, "resolutions": resolutions})
     write_json(layout.geometry, {"ids": list(ids), "rings": [[ring.round(1).ravel().tolist()] for ring in rings]})
     return layout
 
@@ -144,34 +154,23 @@ def _drawn(pictures: Path) -> np.ndarray:
 
 
 def _table(ids: Sequence[str], rings: np.ndarray) -> FootprintTable:
-    on_map = rings * [GSD_M, -GSD_M] + [500_000.0, 4_000_000.0]
-    polygons = [shapely.Polygon(ring) for ring in on_map]
-    areas = np.array([polygon.area for polygon in polygons])
-    wkb = [shapely.to_wkb(polygon) for polygon in polygons]
+    polygons = shapely.polygons(rings * [GSD_M, -GSD_M] + [500_000.0, 4_000_000.0])
+    wkb, areas = shapely.to_wkb(polygons).tolist(), shapely.area(polygons)
     return FootprintTable(list(ids), wkb, areas, [{}] * len(ids), "user", len(ids), 0, 0)
 
 
-def _chips(layout: Layout, ids: Sequence[str]) -> None:
-    rng = np.random.default_rng(0)
-    n = len(ids)
-    values = rng.normal(size=(2, n, DIM))
-    values[:, ::6, :8] += 1.0  # every sixth one is another kind
-    write_array(layout.features("main"), values.astype(np.float16))
-    write_array(layout.chips("main"), rng.integers(0, 255, (n, 6, CHIP_PX, CHIP_PX), dtype=np.uint8))
-    sheets = {**SHEETS, "n": n, "n_sheets": -(-n // SHEETS["per_sheet"])}
-    write_json(
-        layout.chip_facts("main"),
-        {"building_ids": list(ids), "nodata_share": [0.0] * n, "bands": "pre+post", "size_px": CHIP_PX, "sheets": sheets},
-    )
-    with store.connect(layout) as db:
-        contents.add_chip_set(db, "main", "pre+post", CHIP_PX, n)
-        first = [LabelOp(f"first-{i}", ids[i], "positive") for i in range(0, min(n, 60), 6)]
-        labels.append(db, first, analyst="before", screen="map")
+def islands_of(n: int) -> np.ndarray:
+    """Return on which island each of n buildings lies, int64 [n]; they alternate, so that all are everywhere on the map."""
+    return np.searchsorted(np.cumsum(SHARES), (np.arange(n) * 0.6180339887) % 1.0)
 
 
-_WKT = (
-    'PROJCS["WGS 84 / UTM zone 15N",GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],'
-    'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]],PROJECTION["Transverse_Mercator"],'
-    'PARAMETER["latitude_of_origin",0],PARAMETER["central_meridian",-93],PARAMETER["scale_factor",0.9996],'
-    'PARAMETER["false_easting",500000],PARAMETER["false_northing",0],UNIT["metre",1],AUTHORITY["EPSG","32615"]]'
-)
+def add_island_run(layout: Layout, ids: Sequence[str]) -> None:
+    """Store the run "islands-1"; buildings of an island lie together, the damaged ones have high scores."""
+    rng, n = np.random.default_rng(1), len(ids)
+    islands = islands_of(n)
+    embeddings = np.eye(len(SHARES), DIM)[islands] + rng.normal(scale=0.06, size=(n, DIM))
+    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    is_last = islands == len(SHARES) - 1
+    scores = np.clip(0.15 + 0.6 * is_last + rng.normal(scale=0.08, size=n), 0, 1)
+    arrays = {"embeddings": embeddings.astype(np.float32), "clusters": is_last.astype(np.int64)}
+    add_run(layout, "islands-1", ids=ids, scores=scores, arrays=arrays, chip_set="main", n_positive=10)

@@ -1,13 +1,16 @@
-"""Clicks while the app's server is killed again and again, a job writes to the project and an outside program reads it."""
+"""Clicks over HTTP while the app's server is killed again and again, a job writes to the project and another program reads it."""
 
 from __future__ import annotations
 
-import asyncio
+import json
 import random
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+import urllib.request
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,16 +19,13 @@ from pathlib import Path
 from pu_geo import jobs
 from pu_geo.project import labels, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.services.project import projects
 from tests.browser.real_app import AppServer, made_up_project
-from tests.browser.streamlit_client import Tab
 
-N_BUILDINGS, N_TABS = 600, 3
+N_BUILDINGS, N_ANALYSTS = 600, 3
 LABELS = ("positive", "not_damaged", "cleared")
-SLOWEST_CLICK_S = 0.5
 MOST_OPEN = 15  # who sees that nothing is saved any more stops clicking for a while
-LONGEST_LIFE_S = 0.5  # of a server, after a tab got an answer from it
-BETWEEN_JOBS_S = 2.0
-RETRY_S = (1.0, 2.5)  # a browser waits up to 15 s, which would only make this longer
+SLOWEST_CLICK_S, LONGEST_LIFE_S, BETWEEN_JOBS_S = 0.5, 0.5, 2.0
 
 # GDAL brings an SQLite of its own, so it may not read the project in a process of ours.
 READER = """
@@ -46,19 +46,79 @@ READER = """
 """
 
 
+class Analyst(threading.Thread):
+    """Clicks buildings of its own, whether there is a server or not, and sends what waits until it is acknowledged.
+
+    Attributes:
+        clicks: [{"n", "op", "building_id", "label"}]; those below `n_acknowledged` are acknowledged, those below `n_sent` were
+            in a message.
+        resent: how many messages carried what an earlier one had carried.
+    """
+
+    def __init__(self, address: str, layout: Layout, number: int, n_clicks: int | None = None) -> None:
+        super().__init__(daemon=True)
+        self._url = f"{address}/pugeo/{projects.token_of(layout)}/operations"
+        self._rng, self._number, self._n_clicks = random.Random(number), number, n_clicks
+        self._session = str(uuid.uuid4())
+        self.clicks: list[dict[str, object]] = []
+        self.n_acknowledged = self.n_sent = self.resent = 0
+        self.is_over, self.is_sending = False, False
+        self.refused: list[object] = []
+        self.start()
+
+    def run(self) -> None:
+        while not self.is_over or self.n_acknowledged < len(self.clicks):
+            self.is_over = self.is_over or len(self.clicks) == self._n_clicks
+            if not self.is_over and len(self.clicks) - self.n_acknowledged < MOST_OPEN:
+                self._click()
+            self._send()
+            time.sleep(self._rng.uniform(0, SLOWEST_CLICK_S))
+
+    def _click(self) -> None:
+        n = len(self.clicks) + 1
+        building = f"b{self._rng.choice(range(100 + self._number, N_BUILDINGS, N_ANALYSTS)):06d}"
+        label = self._rng.choice(LABELS)
+        self.clicks.append({"n": n, "op": f"{self._session}-{n}", "building_id": building, "label": label})
+
+    def _send(self) -> None:
+        waiting = self.clicks[self.n_acknowledged :]
+        if not waiting:
+            return
+        self.resent += self.n_sent > self.n_acknowledged
+        self.n_sent, self.is_sending = len(self.clicks), True
+        message = {"session": self._session, "analyst": f"analyst {self._number}", "ops": waiting}
+        request = urllib.request.Request(self._url, json.dumps(message).encode(), {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=15) as answer:
+                found = json.load(answer)
+        except (OSError, ValueError, EOFError):
+            return
+        finally:
+            self.is_sending = False
+        self.n_acknowledged = found["n"]
+        self.refused += [found["refused"]] if found["refused"] else []
+
+    @property
+    def acknowledged(self) -> set[object]:
+        return {each["op"] for each in self.clicks[: self.n_acknowledged]}
+
+    @property
+    def open(self) -> set[object]:
+        """Operations that were sent and that nobody acknowledged."""
+        return {each["op"] for each in self.clicks[self.n_acknowledged : self.n_sent]}
+
+
 @dataclass
 class Report:
     """What became of the clicks.
 
     Attributes:
-        clicks, acknowledged: all that were made, and those whose acknowledgement arrived.
         open_at_a_kill: clicks that were sent and not acknowledged when the server was killed, summed over the kills.
-        stored_unacknowledged: of these, the ones that were on disk already and so came again; seen at every second kill.
-        resent: clicks that were in more than one message.
+        stored_unacknowledged: of these, the ones that were on disk already and so came again; counted at every second kill.
         lost: ids of acknowledged operations that are not in the project, at any kill or at the end.
         twice, missing: operations stored more than once, or not at all though every click was acknowledged in the end.
         wrong: buildings whose label is not that of the last click on them.
-        jobs, reads, reads_refused: what ran beside; `failed_jobs` says what went wrong there.
+        jobs, reads, reads_refused: what ran beside.
     """
 
     kills: int
@@ -75,7 +135,6 @@ class Report:
     integrity: str = ""
     runs: int = 0
     jobs: int = 0
-    failed_jobs: list[str] = field(default_factory=list)
     reads: int = 0
     reads_refused: int = 0
     seconds: float = 0.0
@@ -88,115 +147,93 @@ def kill_and_click(
 
     Args:
         folder: empty; the project and the log of the server are left in it.
-        after_kill: told how many there were, and what was found so far.
+        after_kill: called with how many there were, and what was found so far.
     """
-    began = time.monotonic()
-    layout = made_up_project(folder / "killed.pugeo", [f"b{i:06d}" for i in range(N_BUILDINGS)])
-    report = Report(n_kills)
-    stop = folder / "stop"
+    start, report, rng = time.monotonic(), Report(n_kills), random.Random(seed)
+    layout, home, stop = made_up_town(folder), folder / "home", folder / "stop"
     code = [sys.executable, "-c", textwrap.dedent(READER), str(layout.gpkg), str(stop), str(N_BUILDINGS)]
     with (
         subprocess.Popen(code, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reader,
-        AppServer(folder / "home", project=layout) as server,
+        AppServer(home, project=layout) as server,
     ):
+        analysts = [Analyst(server.address, layout, number) for number in range(N_ANALYSTS)]
+        worker = threading.Thread(target=_work, args=(layout, stop, report))
+        worker.start()
         try:
-            asyncio.run(_Scene(layout, server, report, random.Random(seed)).play(after_kill))
+            for number in range(n_kills):
+                _kill(server, analysts, layout, report, rng, is_counted=number % 2 == 0)
+                after_kill(number + 1, report)
         finally:
+            for analyst in analysts:
+                analyst.is_over = True
             stop.touch()
-        told, wrong = reader.communicate(timeout=120)
+        for thread in (*analysts, worker):
+            thread.join(120)
+        printed, wrong = reader.communicate(timeout=120)
         assert reader.returncode == 0, wrong
-    report.reads, report.reads_refused = map(int, told.split())
-    report.seconds = round(time.monotonic() - began, 1)
+    report.reads, report.reads_refused = map(int, printed.split())
+    sum_up(layout, analysts, report)
+    report.seconds = round(time.monotonic() - start, 1)
     return report
 
 
-class _Scene:
-    """The server, the tabs that click, and the jobs, all at once."""
-
-    def __init__(self, layout: Layout, server: AppServer, report: Report, rng: random.Random) -> None:
-        self.layout, self.server, self.report, self.rng = layout, server, report, rng
-        self.tabs = [Tab(server.address, analyst=f"analyst {i}", retry_s=RETRY_S) for i in range(N_TABS)]
-        self.is_over = False
-
-    async def play(self, after_kill: Callable[[int, Report], None]) -> None:
-        await asyncio.gather(*(tab.open() for tab in self.tabs))
-        busy = [asyncio.create_task(self._click(i)) for i in range(N_TABS)]
-        busy.append(asyncio.create_task(self._work()))
-        try:
-            for number in range(self.report.kills):
-                await self._kill(look=number % 2 == 0)
-                after_kill(number + 1, self.report)
-        finally:
-            self.is_over = True
-            await asyncio.gather(*busy)
-        await asyncio.gather(*(tab.settle() for tab in self.tabs))
-        self._sum_up()
-        for tab in self.tabs:
-            await tab.close()
-
-    async def _click(self, tab: int) -> None:
-        """Click the buildings of one tab, at any time, whether there is a server or not."""
-        rng = random.Random(self.rng.random())
-        own = range(100 + tab, N_BUILDINGS, N_TABS)
-        while not self.is_over:
-            if len(self.tabs[tab].pending) < MOST_OPEN:
-                self.tabs[tab].click(f"b{rng.choice(own):06d}", rng.choice(LABELS))
-            await asyncio.sleep(rng.uniform(0, SLOWEST_CLICK_S))
-
-    async def _kill(self, *, look: bool) -> None:
-        before = [len(tab.clicks) - len(tab.pending) for tab in self.tabs]
-        while all(len(tab.clicks) - len(tab.pending) == n for tab, n in zip(self.tabs, before, strict=True)):
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(self.rng.uniform(0, LONGEST_LIFE_S))
-        if look:  # in the middle of a click: a quick server would have answered nearly all of them before a kill at any time
-            while not any(each.messages for tab in self.tabs for each in tab.pending):
-                await asyncio.sleep(0)
-        await asyncio.to_thread(self.server.end)
-        while any(tab.is_connected for tab in self.tabs):  # what it had sent already still arrives
-            await asyncio.sleep(0.01)
-        waiting = [each.op for tab in self.tabs for each in tab.pending if each.messages]
-        self.report.open_at_a_kill += len(waiting)
-        if look:  # a look cleans up after the dead one, so every other time the next server does that
-            stored = await asyncio.to_thread(_stored, self.layout)
-            self.report.stored_unacknowledged += len(stored & set(waiting))
-            self.report.lost = sorted({*self.report.lost, *(_acknowledged(self.tabs) - stored)})
-        await asyncio.to_thread(self.server.start)
-
-    async def _work(self) -> None:
-        """Rank and export as jobs, one after another: the one writes a run, the other reads it all."""
-        out = str(self.layout.folder.parent / "map.geojson")
-        kinds = (("rank", {}), ("export", {"run_id": "latest", "format": "geojson", "out": out}))
-        while not self.is_over:
-            for task, args in kinds:
-                job = jobs.folder_of(self.layout, jobs.start(self.layout, task, args))
-                while (view := jobs.view(job)).state == "running":
-                    await asyncio.sleep(0.2)
-                await asyncio.sleep(BETWEEN_JOBS_S)
-                self.report.jobs += 1
-                if view.state != "done":
-                    self.report.failed_jobs.append(f"{task}: {view.state} {view.problem}")
-
-    def _sum_up(self) -> None:
-        report, clicks = self.report, [each for tab in self.tabs for each in tab.clicks]
-        with store.connect(self.layout) as db:
-            events = db.execute("SELECT op FROM label_event WHERE analyst LIKE 'analyst %' ORDER BY event").fetchall()
-            report.integrity = db.execute("PRAGMA integrity_check").fetchone()[0]
-            shown, report.runs = labels.current_labels(db), len(runs.all_runs(db))
-        ops = [row[0] for row in events]
-        wanted = {each.building_id: each.label for each in clicks}  # the last click on each
-        report.clicks, report.acknowledged = len(clicks), len(_acknowledged(self.tabs))
-        report.resent = sum(each.messages > 1 for each in clicks)
-        report.lost = sorted({*report.lost, *(_acknowledged(self.tabs) - set(ops))})
-        report.missing = sorted({each.op for each in clicks} - set(ops))
-        report.twice = [op for op, times in Counter(ops).items() if times > 1]
-        report.wrong = [each for each, label in wanted.items() if shown.get(each, "cleared") != label]
-        report.troubles = [trouble for tab in self.tabs for trouble in (*tab.troubles, *tab.problems)]
+def made_up_town(folder: Path) -> Layout:
+    """Make the project, and list it among the recent ones of `folder / "home"`, so that a server knows its token."""
+    layout = made_up_project(folder / "killed.pugeo", [f"b{i:06d}" for i in range(N_BUILDINGS)])
+    (folder / "home").mkdir()
+    (folder / "home" / "recent.json").write_text(json.dumps([str(layout.folder)]))
+    return layout
 
 
-def _acknowledged(tabs: list[Tab]) -> set[str]:
-    return {each.op for tab in tabs for each in tab.clicks if each.acknowledged_at is not None}
+def _kill(
+    server: AppServer, analysts: list[Analyst], layout: Layout, report: Report, rng: random.Random, *, is_counted: bool
+) -> None:
+    before = [analyst.n_acknowledged for analyst in analysts]
+    while before == [analyst.n_acknowledged for analyst in analysts]:
+        time.sleep(0.01)
+    time.sleep(rng.uniform(0, LONGEST_LIFE_S))
+    while is_counted and not any(analyst.is_sending for analyst in analysts):  # in the middle of a click
+        time.sleep(0)
+    server.end()
+    while any(analyst.is_sending for analyst in analysts):  # what it had sent already still arrives
+        time.sleep(0.01)
+    waiting = set[object]().union(*(analyst.open for analyst in analysts))
+    report.open_at_a_kill += len(waiting)
+    if is_counted:  # reading cleans up after the dead one, so every other time the next server does that
+        stored = set(_stored(layout))
+        report.stored_unacknowledged += len(stored & waiting)
+        report.lost += [str(op) for analyst in analysts for op in analyst.acknowledged - stored]
+    server.start()
 
 
-def _stored(layout: Layout) -> set[str]:
+def _work(layout: Layout, stop: Path, report: Report) -> None:
+    """Rank and export as jobs, one after another: the one writes a run, the other reads it all."""
+    out = str(layout.folder.parent / "map.geojson")
+    while not stop.exists():
+        for task, args in (("rank", {}), ("export", {"run_id": "latest", "format": "geojson", "out": out})):
+            ended = jobs.wait(layout, jobs.start(layout, task, args), seconds=120)
+            report.jobs += 1
+            if ended.state != "done":
+                report.troubles.append(f"{task}: {ended.state} {ended.problem}")
+            time.sleep(BETWEEN_JOBS_S)
+
+
+def sum_up(layout: Layout, analysts: list[Analyst], report: Report) -> None:
+    clicks = [each for analyst in analysts for each in analyst.clicks]
     with store.connect(layout) as db:
-        return {row[0] for row in db.execute("SELECT op FROM label_event")}
+        report.integrity = db.execute("PRAGMA integrity_check").fetchone()[0]
+        shown, report.runs = labels.current_labels(db), len(runs.all_runs(db))
+    ops = _stored(layout)
+    wanted = {str(each["building_id"]): each["label"] for each in clicks}  # the last click on each
+    report.clicks, report.acknowledged = len(clicks), sum(len(analyst.acknowledged) for analyst in analysts)
+    report.resent = sum(analyst.resent for analyst in analysts)
+    report.lost += [str(op) for analyst in analysts for op in analyst.acknowledged - set(ops)]
+    report.missing = sorted({str(each["op"]) for each in clicks} - set(ops))
+    report.twice = [op for op, times in Counter(ops).items() if times > 1]
+    report.wrong = [each for each, label in wanted.items() if shown.get(each, "cleared") != label]
+    report.troubles += [str(each) for analyst in analysts for each in analyst.refused]
+
+
+def _stored(layout: Layout) -> list[str]:
+    with store.connect(layout) as db:
+        return [row[0] for row in db.execute("SELECT op FROM label_event WHERE analyst LIKE 'analyst %' ORDER BY event")]

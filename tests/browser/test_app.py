@@ -3,54 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_parts import REPOSITORY
 
 from pu_geo import jobs
-from pu_geo.project import labels, runs, store
+from pu_geo.project import labels, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout
+from tests.browser.real_app import AppServer
+from tests.browser.steps import ask, drag, go, on_page, settle, spots, wait_for_view
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.long]
 PREPARE_SECONDS = 900
 TRAIN_SECONDS = 600
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture(scope="module")
-def address(chromium, start_app: Callable[..., str], home: Path) -> str:
-    """The app with its own home folder; nothing is open yet."""
-    started = start_app(REPOSITORY / "app.py", "{port}", log=home / "app.log", environment=_environment(home))
-    return started
-
-
-def _environment(home: Path) -> dict[str, str]:
-    return {"PU_GEO_HOME": str(home), "PU_GEO_ANALYST": "ann", "PU_GEO_BROWSER": "no", "PU_GEO_OPEN": ""}
-
-
-@pytest.fixture(scope="module")
-def sample(home: Path) -> Layout:
-    return Layout(home / "sample-event.pugeo")
 
 
 def stored(layout: Layout) -> dict[str, str]:
     with store.connect(layout) as db:
         return dict(labels.current_labels(db))
-
-
-def go(page, screen: str) -> None:
-    """Follow the link in the sidebar: the session stays the same."""
-    page.get_by_test_id("stSidebarNav").get_by_text(screen, exact=True).click()
-    page.get_by_role("heading", name=screen).wait_for(timeout=30_000)
 
 
 def wait_for_job(layout: Layout, task: str, seconds: float) -> jobs.JobView:
@@ -60,14 +30,9 @@ def wait_for_job(layout: Layout, task: str, seconds: float) -> jobs.JobView:
     return ended
 
 
-def open_view(page) -> None:
-    page.wait_for_function("window.__pugeo && window.__pugeo.ready", timeout=60_000)
-    page.wait_for_timeout(600)
-
-
-def test_from_sample_event_to_exported_map(chromium_page, address: str, sample: Layout, screenshots: Path) -> None:
-    page = chromium_page
-    page.goto(address)
+def test_from_sample_event_to_exported_map(page, app: AppServer, own_home: Path, screenshots: Path) -> None:
+    sample = Layout(own_home / "sample-event.pugeo")
+    page.goto(app.address)
     page.get_by_role("button", name="Open the sample event").click(timeout=60_000)
     page.get_by_text("Loading scenes, footprints and chips").wait_for(timeout=60_000)
     page.screenshot(path=screenshots / "project.png")
@@ -81,28 +46,22 @@ def test_from_sample_event_to_exported_map(chromium_page, address: str, sample: 
 
 def _annotate(page, sample: Layout, screenshots: Path) -> None:
     go(page, "Annotate")
-    open_view(page)
-    page.evaluate("window.__pugeo.setView([1280, 1150], 1.0)")
+    wait_for_view(page)
+    ask(page, "setView", [1280, 1150], 1.0)
     page.wait_for_timeout(800)
-    seen = page.evaluate("window.__pugeo.onScreen(60).map((id) => [id, window.__pugeo.pixelOf(id)])")
-    clicked: dict[str, str] = {}
-    for spacing_ms, spots in ((0, seen[0:10]), (30, seen[10:20]), (100, seen[20:30])):
-        assert len(spots) == 10
-        for building, (x, y) in spots:
-            page.mouse.click(x, y)
-            page.wait_for_timeout(spacing_ms)
-            clicked[building] = "positive"
-        assert page.evaluate("window.__pugeo.labels()") == clicked
-        page.wait_for_function("window.__pugeo.pending() === 0", timeout=30_000)
-        assert stored(sample) == clicked
+    places = dict(list(spots(page, 1000).items())[:30])
+    for place in places.values():
+        page.mouse.click(*place)
+    clicked = dict.fromkeys(places, "positive")
+    assert on_page(page) == clicked
+    settle(page)
+    assert stored(sample) == clicked
     page.get_by_text("ranked in").wait_for(timeout=30_000)
     page.screenshot(path=screenshots / "annotate.png")
     page.keyboard.press("Control+z")
-    page.wait_for_function(f"Object.keys(window.__pugeo.labels()).length === {len(clicked) - 1}", timeout=30_000)
-    assert len(stored(sample)) == len(clicked) - 1
-    page.reload()
-    open_view(page)
-    assert page.evaluate("window.__pugeo.labels()") == stored(sample)
+    settle(page)
+    assert on_page(page) == stored(sample)
+    assert len(stored(sample)) == 29
 
 
 def _train(page, sample: Layout, screenshots: Path) -> None:
@@ -119,27 +78,29 @@ def _train(page, sample: Layout, screenshots: Path) -> None:
 
 def _explore(page, sample: Layout, screenshots: Path) -> None:
     go(page, "Explore")
-    open_view(page)
+    wait_for_view(page, "")
     box = page.locator(".pugeo .plane").bounding_box()
-    assert box is not None
-    left, right = box["x"] + 0.03 * box["width"], box["x"] + 0.97 * box["width"]
-    top, bottom = box["y"] + 0.03 * box["height"], box["y"] + 0.97 * box["height"]
-    page.keyboard.down("Shift")
-    page.mouse.move(left, top)
-    page.mouse.down()
-    for x, y in ((right, top), (right, bottom), (left, bottom), (left, top)):
-        page.mouse.move(x, y, steps=8)
-    page.mouse.up()
-    page.keyboard.up("Shift")
-    n = page.evaluate("window.__pugeo.chosen().length")
+    left, right = (box["x"] + share * box["width"] for share in (0.03, 0.97))
+    top, bottom = (box["y"] + share * box["height"] for share in (0.03, 0.97))
+    drag(page, [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)])
+    n = len(ask(page, "chosen"))
     assert n > 1000
     page.get_by_role("button", name=f"Save {n:,} buildings").wait_for(timeout=30_000)
     page.screenshot(path=screenshots / "explore.png")
+    page.keyboard.press("Escape")
+    page.get_by_role("radio", name="PUPL clusters").or_(page.get_by_role("button", name="PUPL clusters")).first.click()
+    accept = page.locator(".st-key-cluster-accept button:visible")
+    accept.first.wait_for(timeout=60_000)
+    n = int(accept.inner_text().rpartition("(")[2].rstrip(") ").replace(",", ""))
+    accept.click()
+    page.get_by_text(f"Next run: 29 positives + {n:,} accepted").wait_for(timeout=60_000)
+    with store.connect(sample) as db:
+        assert len(pseudo_positives.accepted_ids(db)) == n
 
 
 def _export(page, sample: Layout, screenshots: Path) -> None:
     go(page, "Damage map")
-    open_view(page)
+    wait_for_view(page, "")
     page.screenshot(path=screenshots / "damage_map.png")
     page.get_by_role("tab", name="Export").click()
     page.get_by_role("button", name="Export the next version").click()
@@ -149,21 +110,3 @@ def _export(page, sample: Layout, screenshots: Path) -> None:
     assert len(document["features"]) == exported.result["n"] >= 1500
     confirmed = {feature["id"] for feature in document["features"] if feature["properties"]["triage"] == "confirmed"}
     assert confirmed == set(stored(sample))
-
-
-def test_training_goes_on_when_the_app_is_killed(chromium_page, start_app, sample: Layout, home: Path) -> None:
-    """The server is killed with -9 while a job runs; the job ends all the same."""
-    if not sample.gpkg.is_file() or len(stored(sample)) < 10:
-        pytest.skip("needs the labels of the test before it")
-    environment = {**_environment(home), "PU_GEO_OPEN": str(sample.folder)}
-    address = start_app(REPOSITORY / "app.py", "{port}", log=home / "app2.log", environment=environment)
-    page = chromium_page
-    page.goto(f"{address}/train")
-    page.get_by_role("button", name="Train PUCL").click(timeout=60_000)
-    page.get_by_text("so far").wait_for(timeout=60_000)
-    newest = jobs.all_jobs(sample)[0]
-    assert newest.state == "running"
-    os.killpg(start_app.processes[address].pid, signal.SIGKILL)
-    time.sleep(0.5)
-    assert jobs.view(jobs.folder_of(sample, newest.job_id)).state == "running"
-    assert jobs.wait(sample, newest.job_id, seconds=TRAIN_SECONDS).state == "done"

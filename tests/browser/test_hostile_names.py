@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from browser.damage_view_steps import chip, spot
-from browser.make_project import make_project
 
 from pu_geo.project import labels, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout
-from tests.browser.real_app import AppServer, made_up_project, open_annotate
+from pu_geo.services.project import projects
+from tests.browser.conftest import Village
+from tests.browser.make_project import make_project
+from tests.browser.real_app import AppServer, made_up_project
+from tests.browser.steps import ask, chip, open_view, queue, settle, show_wall, spot, wall
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SIDE_PX, N_BUILDINGS = 600, 64
 ENOUGH = 8  # of the names, in queues that hold others too
 JOINER = "\u2060"  # may stand between the signs of an address, so that it is not made a link
-ELSEWHERE = "http://203.0.113.9"  # an address for documentation; a request for it would be seen
+ELSEWHERE = "http://203.0.113.9"  # an address for documentation; a request for it would be noted
 HOSTILE = {
     "tag": "<img src=x onerror='window.hit = 1'>",
     "script": "<script>window.hit = 2</script>",
@@ -33,6 +34,7 @@ HOSTILE = {
     "entity": "&lt;b&gt; &amp; &#60;i&#62;",
     "long": "W" * 200,
 }
+NAMES = list(HOSTILE.values())
 ANALYSTS = ("ann", f"bob ![x]({ELSEWHERE}/bob.png) <b>", "**eve** [x](javascript:alert(1)) :red[x]")
 INJECTED = (
     "img, script, iframe, object, embed, a, b b, [onerror], [onload], [onmouseover], .katex, strong, code, del, h1, li"
@@ -40,39 +42,22 @@ INJECTED = (
 LINKED = "a[href*='203.0.113.9'], a[href*='example.com'], a[href^='javascript']"
 
 
-@pytest.fixture(scope="module")
-def hostile(chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Layout]]:
-    """The real app with a project whose first buildings, and two of its analysts, have such names, and who disagree."""
-    folder = tmp_path_factory.mktemp("hostile")
-    pictures = make_project(folder / "pictures", n=N_BUILDINGS, side=SIDE_PX)
-    ids = [*HOSTILE.values(), *(f"b{i:03d}" for i in range(N_BUILDINGS - len(HOSTILE)))]
-    layout = made_up_project(folder / "hostile.pugeo", ids, pictures=pictures)
-    said = {"damage_types": (HOSTILE["script"][:60], HOSTILE["picture"]), "comment": HOSTILE["tag"]}
+@pytest.fixture
+def hostile(app: AppServer, tmp_path: Path) -> Village:
+    """A project whose first buildings, and two of its analysts, have such names, and who disagree."""
+    pictures = make_project(tmp_path / "pictures", n=N_BUILDINGS, side=SIDE_PX)
+    ids = [*NAMES, *(f"b{i:03d}" for i in range(N_BUILDINGS - len(NAMES)))]
+    layout = made_up_project(tmp_path / "hostile.pugeo", ids, pictures=pictures)
+    details = {"damage_types": (HOSTILE["script"][:60], HOSTILE["picture"]), "comment": HOSTILE["tag"]}
     with store.connect(layout) as db:
         db.execute("UPDATE pugeo_meta SET value = ? WHERE key = 'name'", (HOSTILE["tag"] + HOSTILE["picture"],))
         for analyst, label in zip(ANALYSTS, ("not_damaged", "cleared", "positive"), strict=True):
-            ops = [LabelOp(f"{analyst}-{i}", each, label) for i, each in enumerate(HOSTILE.values())]
+            ops = [LabelOp(f"{analyst}-{i}", each, label) for i, each in enumerate(NAMES)]
             if label == "positive":
-                ops = [dataclasses.replace(op, **said) for op in ops]
+                ops = [dataclasses.replace(op, **details) for op in ops]
             labels.append(db, ops, analyst=analyst, screen="map")
-    with AppServer(folder / "home", project=layout) as server:
-        yield server.address, layout
-
-
-@pytest.fixture
-def page(chromium_page) -> Iterator[object]:
-    """A page on which, after the test, no dialog has opened and no script of a name has run."""
-    dialogs: list[str] = []
-
-    def note(dialog) -> None:
-        dialogs.append(dialog.message)
-        dialog.dismiss()
-
-    chromium_page.on("dialog", note)
-    yield chromium_page
-    chromium_page.wait_for_timeout(300)
-    assert dialogs == [], "a dialog opened"
-    assert chromium_page.evaluate("window.hit") is None, "a name ran as script"
+    projects.open_project(str(layout.folder))
+    return Village(app.address, layout, ids)
 
 
 def nothing_injected(part) -> None:
@@ -80,83 +65,57 @@ def nothing_injected(part) -> None:
     assert found == []
 
 
-def test_map_card_and_tooltip_show_the_name_itself(page, hostile) -> None:
-    open_annotate(page, hostile[0])
+def test_names_are_shown_as_they_are(page, hostile: Village) -> None:
+    open_view(page, hostile)
     view = page.locator(".pugeo")
+    _card_and_tooltip(page, view)
+    _around_the_view(page)
+    _wall(page, view)
+    hostile.put(ANALYSTS[2], dict.fromkeys(NAMES, "cleared"))  # nobody has answered: they are likely in the first queues
+    open_view(page, hostile)
+    view.get_by_role("radio", name="Queue").click()
+    _queue_and_picker(page, view)
+
+    box = page.get_by_label("Analyst", exact=True)
+    box.fill(ANALYSTS[1])
+    box.press("Enter")
+    page.wait_for_timeout(1_500)
+    page.evaluate("document.activeElement.blur()")
+    target = hostile.ids[-1]
+    ask(page, "select", target)
+    page.mouse.click(*spot(page, target))
+    settle(page)
+    assert hostile.answers()[target].analyst == ANALYSTS[1]
+    nothing_injected(view)
+
+
+def _card_and_tooltip(page, view) -> None:
     page.keyboard.press("i")
     card = view.locator(".card")
-    for name in HOSTILE.values():
-        page.evaluate("(id) => window.__pugeo.select(id)", name)
+    for name in NAMES:
+        ask(page, "select", name)
         assert card.locator("b").inner_text() == name
         assert ANALYSTS[2] in card.inner_text()
         assert HOSTILE["picture"] in card.locator(".choice").all_inner_texts(), "a damage type of somebody's"
         assert card.locator("textarea").input_value() == HOSTILE["tag"]
     nothing_injected(view)
     page.keyboard.press("i")
-    page.evaluate(f"window.__pugeo.setView([{SIDE_PX / 2}, {SIDE_PX / 2}], 1.5)")
+    ask(page, "setView", [SIDE_PX / 2, SIDE_PX / 2], 1.5)
     page.wait_for_timeout(500)
-    for name in HOSTILE.values():
+    for name in NAMES:
         page.mouse.move(*spot(page, name))
-        view.locator(".tooltip b").get_by_text(name, exact=True).wait_for(timeout=3_000)
+        view.locator(".tooltip b").get_by_text(name, exact=True).wait_for(timeout=5_000)
     nothing_injected(view)
 
 
-def test_wall_its_larger_picture_and_the_order_after_a_chip(page, hostile) -> None:
-    open_annotate(page, hostile[0])
-    view = page.locator(".pugeo")
-    page.keyboard.press("w")
-    page.get_by_label("Order", exact=True).select_option("id")
-    page.wait_for_timeout(500)
-    seen = [each for each in page.evaluate("window.__pugeo.wallIds()") if each in HOSTILE.values()]
-    assert len(seen) == len(HOSTILE)
-    for name in seen[:4]:
-        page.mouse.move(*chip(page, name))
-        view.locator(".preview").get_by_text(name, exact=True).wait_for(timeout=3_000)
-        page.keyboard.press("k")
-        page.wait_for_function("window.__pugeo.order().order === 'like'", timeout=5_000)
-        assert page.get_by_label("Order", exact=True).locator("option:checked").inner_text() == f"Like {name}"
-        page.get_by_label("Order", exact=True).select_option("id")
-        page.wait_for_timeout(200)
-    nothing_injected(view)
-
-
-def test_the_queue_and_the_reason_picker(page, hostile) -> None:
-    address, layout = hostile
-    with store.connect(layout) as db:  # nobody has answered: they are likely in the first queue
-        ops = [LabelOp(f"clear-{i}", each, "cleared") for i, each in enumerate(HOSTILE.values())]
-        labels.append(db, ops, analyst=ANALYSTS[2], screen="map")
-    open_annotate(page, address)
-    view = page.locator(".pugeo")
-    who, shown = view.locator(".queuepane .who"), set()
-    for _ in range(N_BUILDINGS):
-        if len(shown & set(HOSTILE.values())) >= ENOUGH:
-            break
-        page.wait_for_function("(shown) => !shown.includes(window.__pugeo.queue().current)", arg=[*shown], timeout=30_000)
-        current = page.evaluate("window.__pugeo.queue().current")
-        page.wait_for_timeout(50)  # it is drawn with the next frame
-        assert who.inner_text() == current
-        shown.add(current)
-        page.keyboard.press("3")
-        assert view.locator(".picker .who").inner_text() == current
-        nothing_injected(view)
-        page.keyboard.press("Escape")
-    assert len(shown & set(HOSTILE.values())) >= ENOUGH, "such names came in the queue"
-
-
-def test_texts_around_the_view_are_no_markdown(page, hostile) -> None:
-    address, layout = hostile
-    with store.connect(layout) as db:  # ann and eve disagree on all of them
-        for analyst, label in ((ANALYSTS[0], "not_damaged"), (ANALYSTS[2], "positive")):
-            ops = [LabelOp(f"again-{analyst}-{i}", each, label) for i, each in enumerate(HOSTILE.values())]
-            labels.append(db, ops, analyst=analyst, screen="map")
-    open_annotate(page, address)
+def _around_the_view(page) -> None:
+    """What Streamlit writes of them is no Markdown."""
     page.get_by_text("Analysts", exact=True).click()
     page.get_by_text("by two or more").wait_for(timeout=30_000)
     page.wait_for_timeout(1_000)
-    told = page.get_by_test_id("stMain").inner_text().replace(JOINER, "")
-    for name in HOSTILE.values():
-        assert name in told
-    assert f"{ANALYSTS[0]}: not damaged, {ANALYSTS[2]}: positive" in told
+    text = page.get_by_test_id("stMain").inner_text().replace(JOINER, "")
+    assert [name for name in NAMES if name not in text] == []
+    assert f"{ANALYSTS[0]}: not damaged, {ANALYSTS[2]}: positive" in text
     for part in page.get_by_test_id("stCaptionContainer").filter(has_text=ANALYSTS[0] + ":").all():
         nothing_injected(part)
     assert page.locator(LINKED).count() == 0
@@ -165,20 +124,34 @@ def test_texts_around_the_view_are_no_markdown(page, hostile) -> None:
     assert sidebar.get_by_test_id("stMarkdownContainer").locator("img, script").count() == 0
 
 
-def test_an_analysts_own_hostile_name(page, hostile) -> None:
-    open_annotate(page, hostile[0])
-    box = page.get_by_label("Analyst", exact=True)
-    box.fill(ANALYSTS[1])
-    box.press("Enter")
-    page.wait_for_timeout(1_500)
-    page.keyboard.press("Escape")
-    target = page.evaluate("window.__pugeo.ids()")[-1]
-    page.evaluate("(id) => window.__pugeo.select(id)", target)
+def _wall(page, view) -> None:
     page.evaluate("document.activeElement.blur()")
-    page.mouse.click(*spot(page, target))
-    page.wait_for_function("window.__pugeo.pending() === 0", timeout=30_000)
-    with store.connect(hostile[1]) as db:
-        assert labels.current(db)[target].analyst == ANALYSTS[1]
-    page.get_by_text("Analysts", exact=True).click()
-    page.wait_for_timeout(1_500)
-    nothing_injected(page.locator(".pugeo"))
+    show_wall(page)
+    order = page.get_by_label("Order", exact=True)
+    order.select_option("id")
+    page.wait_for_timeout(300)
+    for name in [each for each in wall(page) if each in NAMES][:4]:
+        page.mouse.move(*chip(page, name))
+        view.locator(".preview").get_by_text(name, exact=True).wait_for(timeout=5_000)
+        page.keyboard.press("k")
+        order.get_by_text(f"Like {name}", exact=True).wait_for(state="attached", timeout=10_000)
+        order.select_option("id")
+        page.wait_for_timeout(200)
+    nothing_injected(view)
+
+
+def _queue_and_picker(page, view) -> None:
+    who, shown = view.locator(".queuepane .who"), set()
+    for _ in range(N_BUILDINGS):
+        if len(shown & set(NAMES)) >= ENOUGH:
+            break
+        page.wait_for_function("(shown) => !shown.includes(window.__pugeo.queue().current)", arg=[*shown], timeout=30_000)
+        current = queue(page)["current"]
+        page.wait_for_timeout(50)  # it is drawn with the next frame
+        assert who.inner_text() == current
+        shown.add(current)
+        page.keyboard.press("3")
+        assert view.locator(".picker .who").inner_text() == current
+        nothing_injected(view)
+        page.keyboard.press("Escape")
+    assert len(shown & set(NAMES)) >= ENOUGH, "such names came in the queue"

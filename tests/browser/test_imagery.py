@@ -1,4 +1,4 @@
-"""The Imagery screen in a real browser: a real event, a pair of mixed systems and pixels, and files that lie."""
+"""The Imagery screen in a real browser: from the paths of scenes to chips, with bad files on the way."""
 
 from __future__ import annotations
 
@@ -7,68 +7,35 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-import rasterio
-import shapely
-from rasterio.crs import CRS
-from rasterio.warp import Resampling, reproject, transform_bounds
+from town_parts import draw_town
 
 from pu_geo import jobs
-from pu_geo.project import alignment, contents, intake, store
+from pu_geo.project import contents, import_log, store
 from pu_geo.project.layout import Layout
-from pu_geo.ui.job_card import TITLES
+from pu_geo.services.project import projects
+from pu_geo.ui.components.job_card import TITLES
 from tests.browser.real_app import AppServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 JOB_SECONDS = 120
-SIDE, GSD_M, WEST, NORTH = 640, 0.5, 500_000.0, 4_100_000.0  # of the made-up post scene, UTM 15N
-UTM = CRS.from_epsg(32615)
-PLACE = rasterio.Affine(GSD_M, 0, WEST, 0, -GSD_M, NORTH)
-ROOFS_PX = [(x, y) for y in range(60, 560, 100) for x in range(60, 560, 100)]  # upper left corners, 30 px wide
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """post.tif in UTM, pre.tif with the same content in degrees and coarser pixels, houses.geojson, and three bad files."""
-    folder = tmp_path_factory.mktemp("pair")
-    rng = np.random.default_rng(0)
-    ground = np.repeat(np.repeat(rng.integers(60, 120, (3, SIDE // 8, SIDE // 8)), 8, axis=1), 8, axis=2).astype(np.uint8)
-    for x, y in ROOFS_PX:
-        ground[:, y : y + 30, x : x + 30] = rng.integers(150, 250, (3, 1, 1))
-    facts = {"driver": "GTiff", "count": 3, "dtype": "uint8", "width": SIDE, "height": SIDE, "crs": UTM, "transform": PLACE}
-    with rasterio.open(folder / "post.tif", "w", **facts) as post:
-        post.write(ground)
-    degrees, n = CRS.from_epsg(4326), SIDE * 5 // 8
-    west, south, east, north = transform_bounds(UTM, degrees, WEST, NORTH - SIDE * GSD_M, WEST + SIDE * GSD_M, NORTH)
-    place = rasterio.Affine((east - west) / n, 0, west, 0, (south - north) / n, north)
-    warped = np.zeros((3, n, n), np.uint8)
-    reproject(
-        ground, warped, src_transform=PLACE, src_crs=UTM, dst_transform=place, dst_crs=degrees,
-        resampling=Resampling.average,
-    )  # fmt: skip
-    facts |= {"crs": degrees, "transform": place, "width": n, "height": n, "nodata": 0}
-    with rasterio.open(folder / "pre.tif", "w", **facts) as pre:
-        pre.write(warped)
-    (folder / "houses.geojson").write_text(_houses("urn:ogc:def:crs:EPSG::32615"))
-    (folder / "metres.geojson").write_text(_houses(None))
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """`pre.tif`, `post.tif` and `footprints.geojson` of a small made-up town, and three bad files."""
+    folder = tmp_path / "files"
+    draw_town(folder)
     (folder / "mosaic.tif").write_text(
         f'<VRTDataset rasterXSize="64" rasterYSize="64"><VRTRasterBand band="1" dataType="Byte"><SimpleSource>'
         f"<SourceFilename>{folder / 'post.tif'}</SourceFilename></SimpleSource></VRTRasterBand></VRTDataset>"
     )
     whole = (folder / "post.tif").read_bytes()
     (folder / "cut.tif").write_bytes(whole[: len(whole) // 2])
+    ring = [[540_000, 2_990_000], [540_010, 2_990_000], [540_010, 2_989_990], [540_000, 2_990_000]]
+    house = {"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
+    (folder / "metres.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [house]}))
     return folder
-
-
-def _houses(crs: str | None) -> str:
-    boxes = [
-        shapely.box(WEST + x * GSD_M, NORTH - (y + 30) * GSD_M, WEST + (x + 30) * GSD_M, NORTH - y * GSD_M)
-        for x, y in ROOFS_PX
-    ]
-    rows = [{"type": "Feature", "properties": {}, "geometry": json.loads(shapely.to_geojson(box))} for box in boxes]
-    named = {} if crs is None else {"crs": {"type": "name", "properties": {"name": crs}}}
-    return json.dumps({"type": "FeatureCollection", **named, "features": rows})
 
 
 class Screen:
@@ -76,7 +43,7 @@ class Screen:
 
     def __init__(self, page, layout: Layout, address: str) -> None:
         self.page, self.layout = page, layout
-        page.goto(f"{address}/imagery")
+        page.goto(f"{address}/imagery?project={projects.token_of(layout)}")
         page.get_by_text("1 · Scenes").wait_for(timeout=60_000)
 
     def press(self, button: str, task: str) -> jobs.JobView:
@@ -134,80 +101,43 @@ class Screen:
 
 
 @pytest.fixture
-def screen(chromium_page, tmp_path: Path) -> Iterator[Screen]:
-    layout = store.create(tmp_path / "event.pugeo", "Event")
-    with AppServer(tmp_path / "home", project=layout) as server:
-        yield Screen(chromium_page, layout, server.address)
-        assert "Traceback" not in server.log.read_text(errors="replace")
-        assert chromium_page.get_by_test_id("stException").count() == 0
+def screen(page, app: AppServer, tmp_path: Path) -> Iterator[Screen]:
+    layout = projects.create(str(tmp_path / "event.pugeo"), "Event")
+    yield Screen(page, layout, app.address)
+    assert page.get_by_test_id("stException").count() == 0
 
 
-def test_a_real_event_goes_from_paths_to_chips(screen: Screen, joplin: Path, screenshots: Path) -> None:
-    scene = joplin / "joplin-tornado_00000000"
-    assert "Needs a post-event scene first" in screen.text()
-    screen.page.screenshot(path=screenshots / "imagery_empty.png")
-    assert screen.add_scenes(str(scene / "post.tif"), str(scene / "pre.tif")).state == "done"
-    screen.shows("1 pre · 1 post")
-    screen.shows("The pair fits so far.")
-    screen.write_date("2011-05-22")
-    screen.shows("Dates, pre / post 2011-05-22 / unknown")
-    added = screen.add_footprints(scene / "buildings.geojson")
-    screen.shows(f"2 · Buildings {added.result['added']} footprints")
-    assert screen.press("Align pre and post", "align").state == "done"
-    screen.shows("pre chips are shifted by")
-    made = screen.press("Cut chips", "chip")
-    screen.shows(f"{made.result['n']} chips of 64 px (pre+post)")
-    screen.shows("Everything is here. Next: Annotate")
-    text = screen.text()
-    for words in (
-        "The pair is usable",
-        f"Pre shows buildings {made.result['n']:,} of {made.result['n']:,}",
-        "0.45 / 0.45 m",
-        f"of {made.result['n']}",
-        "No data in outlines",
-    ):
-        assert words in text
-    screen.page.screenshot(path=screenshots / "imagery_joplin.png", full_page=True)
-    with store.connect(screen.layout) as db:
-        (account,) = intake.all_intakes(db)
-    assert account.n_in == account.kept + account.repaired + account.n_dropped == made.result["n"]
-
-
-def test_a_pair_of_mixed_systems_and_pixels_is_repaired_and_says_so(screen: Screen, pair: Path, screenshots: Path) -> None:
-    assert screen.add_scenes(str(pair / "post.tif"), str(pair / "pre.tif")).state == "done"
-    repaired = "pre-1 reprojected from EPSG:4326 to EPSG:32615; resampled from 0.80 to 0.50 m"
-    screen.shows(f"How they are read: {repaired} · post-1 unchanged.")
-    assert screen.add_footprints(pair / "houses.geojson").result["kept"] == len(ROOFS_PX)
-    assert screen.press("Align pre and post", "align").state == "done"
-    assert screen.press("Cut chips", "chip").result["n"] == len(ROOFS_PX)
-    screen.page.screenshot(path=screenshots / "imagery_mixed.png", full_page=True)
-    with store.connect(screen.layout) as db:
-        found = alignment.load(screen.layout, contents.building_ids(db), contents.scenes(db))
-    assert found is not None
-    assert np.hypot(found.dx_m, found.dy_m).max() < GSD_M  # the content is the same: nothing is left but resampling
-
-
-def test_bad_files_are_refused_in_words_and_good_ones_work_after_them(screen: Screen, pair: Path, screenshots: Path) -> None:
+def test_from_paths_to_chips_with_bad_files_refused_in_words(screen: Screen, files: Path, screenshots: Path) -> None:
     def held() -> tuple[int, int, int]:
         with store.connect(screen.layout) as db:
-            return len(contents.scenes(db)), contents.count_footprints(db), len(intake.all_intakes(db))
+            return len(contents.scenes(db)), contents.count_footprints(db), len(import_log.all_records(db))
 
     def refused(ended: jobs.JobView, *words: str) -> None:
         assert ended.state == "failed"
-        for said in (*words, ended.problem[:20], ended.hint[:20]):
-            screen.shows(said)
+        for each in (*words, ended.problem[:20], ended.hint[:20]):
+            screen.shows(each)
         assert not {"Traceback", "Error:", "None"} & set(screen.text().split())
         assert "Traceback" not in (jobs.folder_of(screen.layout, ended.job_id) / "log.txt").read_text()
 
-    refused(screen.add_scenes(str(pair / "mosaic.tif")), "mosaic.tif")
-    refused(screen.add_scenes(str(pair / "cut.tif")), "cut.tif", "damaged")
-    screen.page.screenshot(path=screenshots / "imagery_refused.png")
+    assert "Needs a post-event scene first" in screen.text()
+    refused(screen.add_scenes(str(files / "mosaic.tif")), "mosaic.tif")
+    refused(screen.add_scenes(str(files / "cut.tif")), "cut.tif", "damaged")
     assert held() == (0, 0, 0)
     assert not screen.layout.quicklooks.exists()
-    assert screen.add_scenes(str(pair / "post.tif")).state == "done"
-    refused(screen.add_footprints(pair / "metres.geojson"), "not degrees of longitude", "true coordinate system")
-    assert held() == (1, 0, 0)
-    assert screen.upload_footprints(pair / "houses.geojson").result["kept"] == len(ROOFS_PX)
-    assert held() == (1, len(ROOFS_PX), 1)
+    assert screen.add_scenes(str(files / "post.tif"), str(files / "pre.tif")).state == "done"
+    screen.shows("The pair fits so far.")
+    screen.write_date("2031-01-02")
+    screen.shows("Dates, pre / post 2031-01-02 / 2032-05-06")
+    refused(screen.add_footprints(files / "metres.geojson"), "not degrees of longitude", "true coordinate system")
+    screen.page.screenshot(path=screenshots / "imagery_refused.png")
+    assert held() == (2, 0, 0)
+    n = screen.upload_footprints(files / "footprints.geojson").result["kept"]
     (kept,) = (screen.layout.folder / "sources").glob("*/*")
-    assert kept.read_bytes() == (pair / "houses.geojson").read_bytes()
+    assert kept.read_bytes() == (files / "footprints.geojson").read_bytes()
+    assert held() == (2, n, 1)
+    assert screen.press("Align pre and post", "align").state == "done"
+    screen.shows("Could not be aligned")
+    assert screen.press("Cut chips", "chip").result["n"] == n
+    screen.shows(f"{n} chips of 64 px (pre+post)")
+    screen.shows("Everything is here. Next: Annotate")
+    screen.page.screenshot(path=screenshots / "imagery_done.png", full_page=True)

@@ -50,7 +50,6 @@ def test_index_tells_class_place_and_split(tmp_path: Path) -> None:
     read = chip_files.read_chips(tmp_path)
     assert read.class_names == ("dry", "wet")
     assert read.is_test.tolist() == [False, True, False]
-    assert read.place is not None
     assert len(set(read.place.tolist())) in (2, 3)
     assert read.place[2] != read.place[0]
 

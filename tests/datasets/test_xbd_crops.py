@@ -49,7 +49,6 @@ def test_parts_of_the_release_and_places(tmp_path: Path) -> None:
     write_picture(tmp_path / "train", "a_00000002", ("destroyed",))
     write_picture(tmp_path / "test", "a_00000003", ("no-damage", None))
     read = read_xbd(tmp_path)
-    assert read.place is not None
     assert read.place.tolist() == [0, 0, 0, 1, 2]
     assert read.is_test.tolist() == [False] * 4 + [True]
 

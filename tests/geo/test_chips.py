@@ -10,16 +10,17 @@ import cv2
 import numpy as np
 import pytest
 import shapely
+from geo_parts import ORIGIN, pattern
 from rasterio.transform import Affine
 
 from pu_geo.errors import ImageryError, JobCancelled, ShapeError
 from pu_geo.geo import chips as chips_module
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask
-from pu_geo.geo.raster import Mosaic, describe, project_grid
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.records import Grid, Scene
-
-from .conftest import ORIGIN, pattern
 
 Make = Callable[..., Scene]
 GRID = Grid("EPSG:32633", "", (0.5, 0.0, 0.0, 0.0, -0.5, 100.0), 200, 200, 0.5)
@@ -77,7 +78,7 @@ def test_no_footprints_give_no_windows_and_no_chips(make_scene: Make) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_chips_equal_a_naive_crop_of_each(make_scene: Make, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)  # many strips even in a small scene
+    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)  # many strips even in a small scene
     before, after = pattern(150, 130, seed), pattern(150, 130, seed + 50)
     tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
     pre, post = make_scene("pre", before, role="pre", **tiles), make_scene("post", after, **tiles)
@@ -97,7 +98,7 @@ def test_chips_equal_a_naive_crop_of_each(make_scene: Make, monkeypatch: pytest.
 def test_a_moved_pre_chip_is_cut_where_its_content_lies(
     make_scene: Make, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
+    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)
     before, after = pattern(150, 130, seed), pattern(150, 130, seed + 50)
     tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
     pre, post = make_scene("pre", before, role="pre", **tiles), make_scene("post", after, **tiles)
@@ -144,7 +145,7 @@ def test_a_shift_of_zero_changes_no_pixel_and_post_only_takes_none(make_scene: M
 
 
 def test_each_row_is_read_once_and_rows_without_chips_never(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
+    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)
     scene = make_scene("post", pattern(160, 64), tiled=True, blockxsize=16, blockysize=16)
     rows: list[int] = []
     true_read = Mosaic.read_into
@@ -159,7 +160,7 @@ def test_each_row_is_read_once_and_rows_without_chips_never(make_scene: Make, mo
 
 @pytest.mark.parametrize("held", [1, 16 * 40 * 6 * 6, 10**9], ids=["too little", "some", "plenty"])
 def test_chips_are_the_same_cut_in_panels_of_columns(make_scene: Make, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
-    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
+    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)
     monkeypatch.setattr(chips_module, "HELD_BYTES", held)
     before, after = pattern(100, 330, 3), pattern(100, 330, 4)
     tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
@@ -194,8 +195,8 @@ def test_a_window_too_tall_to_be_held_is_cut_exactly_all_the_same(make_scene: Ma
 def test_chips_of_several_scenes_with_holes_equal_a_crop_of_the_whole(
     make_scene: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
-    monkeypatch.setattr("pu_geo.geo.mosaic.PIECE_COLUMNS", 32)
+    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)
+    monkeypatch.setattr("pu_geo.geo.raster.mosaic.PIECE_COLUMNS", 32)
     tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
     data = pattern(128, 160)
     data[:, 70:90, 20:60] = 0
@@ -260,7 +261,7 @@ def test_share_without_data_is_told_for_each_date(make_scene: Make) -> None:
 
 
 def test_holes_above_are_forgotten_below(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.geo.mosaic.DEFAULT_ROWS", 16)
+    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)
     data = pattern(320, 64)
     data[:, 8:24] = 0
     scene = make_scene("post", data, nodata=0, tiled=True, blockxsize=16, blockysize=16)

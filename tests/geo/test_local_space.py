@@ -12,16 +12,17 @@ import geopandas
 import numpy as np
 import pytest
 import shapely
+from geo_parts import pattern
 from pyproj import CRS
 
 from pu_geo.errors import FootprintError, ImageryError
-from pu_geo.geo import crs as systems
 from pu_geo.geo import local_space
-from pu_geo.geo.footprints import read_footprints
-from pu_geo.geo.raster import Mosaic, describe, project_grid
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
+from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector.footprints import read_footprints
 from pu_geo.records import Grid, Role, Scene
-
-from .conftest import pattern
 
 WIDTH, HEIGHT = 60, 40
 

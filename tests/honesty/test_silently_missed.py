@@ -16,17 +16,15 @@ import numpy as np
 import pytest
 from honesty import variants
 from honesty.variants import DAMAGED, Variant
-from small_parts import REPOSITORY
+from small_parts import REPOSITORY, mostly_long
 
 from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import DamageMap
-from pu_geo.tasks.damage_map import build_damage_map
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.train import rank, train
-
-pytestmark = pytest.mark.long
+from pu_geo.tasks.train.train import rank, train
 
 MORE_MISSED, FEW = 0.10, 20
 MOST_FOUND = 60 / 69
@@ -191,12 +189,12 @@ def place_of_uids(joplin: Path) -> dict[str, int]:
     return {uid: number for number, place in enumerate(variants.read_places(joplin)) for uid in place.houses}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_long(CASES))
 def test_no_case_misses_damage_silently(name: str, of_joplin: Event, table: Table, tmp_path: Path) -> None:
     judge(name, CASES[name], of_joplin, table, tmp_path)
 
 
-@pytest.mark.parametrize("name", OF_SAMPLE)
+@pytest.mark.parametrize("name", mostly_long(OF_SAMPLE, "S3 black fill"))
 def test_nor_does_the_sample_event(name: str, of_sample: Event, table: Table, tmp_path: Path) -> None:
     judge(f"sample: {name}", CASES[name], of_sample, table, tmp_path)
 

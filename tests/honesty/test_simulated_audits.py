@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from small_parts import mostly_long
 
-from pu_geo.analysis import audit
-from pu_geo.analysis.progress import Audit, start_audit
+from pu_geo.analysis.audit import design as audit
+from pu_geo.analysis.audit.progress import Audit, start_audit
 
 N = 3000
 N_ROUNDS = 1000
@@ -231,9 +232,9 @@ def line(name: str, prevalence: float, found: dict[str, Tally]) -> str:
     return f"{name:22} {100 * prevalence:5.1f} %  " + "   ".join(map(str, found.values())) + "\n"
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("prevalence", PREVALENCES)
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize(
+    ("scenario", "prevalence"), mostly_long([(one, share) for one in SCENARIOS for share in PREVALENCES], (resumed, 0.03))
+)
 def test_intervals_hold_the_truth(scenario: Callable[[Event], Audit], prevalence: float) -> None:
     found = simulate(scenario, prevalence)
     sys.stdout.write(line(scenario.__name__, prevalence, found))
@@ -243,10 +244,10 @@ def test_intervals_hold_the_truth(scenario: Callable[[Event], Audit], prevalence
     assert found["total"].given >= (0.6 if scenario is sloppy else 1.0) * N_ROUNDS
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("n", [100, 400])
-@pytest.mark.parametrize("shift", [1.5, 2.5, 3.5])
-@pytest.mark.parametrize("flagged", [0.98, 0.9, 0.7])
+NEAR_ONE = [(flagged, shift, n) for flagged in (0.98, 0.9, 0.7) for shift in (1.5, 2.5, 3.5) for n in (100, 400)]
+
+
+@pytest.mark.parametrize(("flagged", "shift", "n"), mostly_long(NEAR_ONE, (0.98, 2.5, 100)))
 def test_recall_near_one_is_bounded_as_often_as_it_says(flagged: float, shift: float, n: int) -> None:
     """A threshold that flags nearly all of 936 buildings, 58 % of them damaged: Joplin's case, where 74 of 100 held."""
     tally = Tally()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from golden_parts import GOLDEN
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
@@ -66,16 +66,16 @@ def rows_per_block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", LOSSES)
-def test_equals_the_golden_value(shared: Path, case: str, name: str) -> None:
-    golden = np.load(shared / "golden" / case)
+def test_equals_the_golden_value(case: str, name: str) -> None:
+    golden = np.load(GOLDEN / case)
     z1, z2, y = (torch.from_numpy(golden[f"in_{key}"]) for key in ("z1", "z2", "y"))
     assert LOSSES[name](z1, z2, y, float(golden["in_tau"])).item() == pytest.approx(float(golden[name]), abs=1e-10)
 
 
 @pytest.mark.parametrize("case", ["contrastive_b6.npz", "contrastive_b6_onepos.npz"])
 @pytest.mark.parametrize("name", ["sscl", "sclpu", "pucl"])
-def test_gradient_equals_the_golden_gradient(shared: Path, case: str, name: str) -> None:
-    golden = np.load(shared / "golden" / case)
+def test_gradient_equals_the_golden_gradient(case: str, name: str) -> None:
+    golden = np.load(GOLDEN / case)
     z1, z2, y = (torch.from_numpy(golden[f"in_{key}"]) for key in ("z1", "z2", "y"))
     LOSSES[name](z1.requires_grad_(), z2, y, float(golden["in_tau"])).backward()
     np.testing.assert_allclose(z1.grad, golden[f"{name}_grad_z1"], atol=1e-7)
@@ -104,7 +104,6 @@ def test_equals_the_naive_loop_in_float32_down_to_temperature_001(seed: int, tau
     loss = pucl_loss(z1, z2, y, temperature=tau)
     loss.backward()
     assert loss.item() == pytest.approx(loss_by_loops(z1, z2, [1] * 3 + [None] * 9, tau), rel=1e-5)
-    assert z1.grad is not None
     assert z1.grad.isfinite().all()
 
 
@@ -225,57 +224,7 @@ def test_value_and_gradient_stay_finite(kind: str, name: str, n_positive: int) -
     loss = LOSSES[name](z1, z2, torch.arange(len(z1)) < n_positive, 0.01)
     loss.backward()
     for value in (loss, z1.grad, z2.grad):
-        assert value is not None
         assert value.isfinite().all()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_pucl_lies_between_its_limits(seed: int) -> None:
-    z1, z2 = two_views(seed, 6)
-    none, one, every = (torch.arange(6) < n for n in (0, 1, 6))
-    unsupervised = sscl_loss(z1, z2)
-    for labels in (none, one):
-        torch.testing.assert_close(pucl_loss(z1, z2, labels), unsupervised, rtol=0, atol=1e-12)
-    torch.testing.assert_close(pucl_loss(z1, z2, every), scl_pu_loss(z1, z2, every), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("seed", range(3))
-def test_does_not_change_with_scale_view_order_or_row_order(seed: int, name: str) -> None:
-    z1, z2 = two_views(seed, 6)
-    y = torch.tensor([1, 0, 1, 0, 0, 1])
-    expected = LOSSES[name](z1, z2, y, 0.5)
-    order = torch.randperm(6, generator=torch.Generator().manual_seed(seed))
-    for changed in (
-        LOSSES[name](z1 * 7, z2 * torch.rand(6, 1, dtype=torch.float64).add(0.1), y, 0.5),
-        LOSSES[name](z2, z1, y, 0.5),
-        LOSSES[name](z1[order], z2[order], y[order], 0.5),
-    ):
-        torch.testing.assert_close(changed, expected, rtol=0, atol=1e-12)
-
-
-def test_pucl_prefers_positives_that_lie_together() -> None:
-    near = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.1, 0.0], [0.0, 0.0, 1.0]])
-    first_two, outer_two = torch.tensor([1, 1, 0]), torch.tensor([1, 0, 1])
-    assert pucl_loss(near, near, first_two) < pucl_loss(near, near, outer_two)
-
-
-def test_scl_with_three_classes_pulls_within_each_class_only() -> None:
-    # b = 3, three classes: every anchor's only peer is its own view, which is ssCL.
-    z1, z2 = two_views(0, 3)
-    torch.testing.assert_close(scl_loss(z1, z2, torch.tensor([0, 1, 2])), sscl_loss(z1, z2), rtol=0, atol=1e-12)
-
-
-def test_computes_in_float32_under_autocast() -> None:
-    z1, z2 = two_views(0, 8, dtype=torch.float32)
-    y = torch.arange(8) < 3
-    expected = pucl_loss(z1, z2, y, temperature=0.05)
-    (expected_gradient,) = torch.autograd.grad(expected, z1)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = pucl_loss(z1, z2, y, temperature=0.05)
-        (gradient,) = torch.autograd.grad(inside, z1)
-    torch.testing.assert_close(inside, expected, rtol=0, atol=1e-6)
-    torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=1e-6)
 
 
 def test_refuses_wrong_shapes_and_settings() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,8 +18,8 @@ GOLDEN = ["ncpu_losses.npz", "ncpu_losses_b24.npz"]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_losses_equal_golden_values(shared: Path, name: str) -> None:
-    g = load_golden(shared, name)
+def test_losses_equal_golden_values(name: str) -> None:
+    g = load_golden(name)
     logits, targets, positive = our_columns(g["in_logits"]), our_columns(g["in_s"]), g["in_y"] == 0
     hard, soft = ncpu.same_class_pairs(logits), ncpu.same_class_pairs(logits, variant="released")
     assert torch.equal(hard, g["mask_hard"].bool())
@@ -53,8 +52,8 @@ def test_losses_equal_golden_values(shared: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("key", "variant"), [("noisncl_paper_incl_diag", "paper"), ("noisncl_official", "released"), ("L_r_mask_hard", "")]
 )
-def test_gradients_equal_golden_values(shared: Path, name: str, key: str, variant: ncpu.Variant) -> None:
-    g = load_golden(shared, name)
+def test_gradients_equal_golden_values(name: str, key: str, variant: ncpu.Variant) -> None:
+    g = load_golden(name)
     q = g["in_q"].clone().requires_grad_()
     if variant:
         mask = g["mask_hard" if variant == "paper" else "mask_tau05"].bool()
@@ -64,13 +63,12 @@ def test_gradients_equal_golden_values(shared: Path, name: str, key: str, varian
     torch.testing.assert_close(q.grad, g[f"{key}_grad_q"], rtol=0, atol=1e-7)
 
 
-def test_identical_and_opposite_embeddings_equal_golden_values(shared: Path) -> None:
-    g = load_golden(shared, "ncpu_degenerate.npz")
+def test_identical_and_opposite_embeddings_equal_golden_values() -> None:
+    g = load_golden("ncpu_degenerate.npz")
     q, k, mask = g["in_q"].clone().requires_grad_(), g["in_k"], g["in_mask"].bool()
     loss = ncpu.noisy_pair_loss(q, k, mask)
     torch.testing.assert_close(loss, g["noisncl_paper_incl_diag"], rtol=0, atol=1e-7)
     loss.backward()
-    assert q.grad is not None
     assert bool(q.grad.isfinite().all())
     own = torch.eye(len(k), dtype=torch.bool)
     torch.testing.assert_close(ncpu.noisy_pair_loss(-k, k, own), g["opposite_noisncl"], rtol=0, atol=1e-10)
@@ -102,7 +100,6 @@ def test_wrong_pairs_pull_less_than_right_pairs() -> None:
     for other in (near, far):
         q = torch.tensor([[1.0, 0.0]], requires_grad=True)
         ncpu.noisy_pair_loss(q, other, torch.ones(1, 1, dtype=torch.bool)).backward()
-        assert q.grad is not None
         norms.append(float(q.grad.square().sum()))
     assert norms == pytest.approx([1.9, 1.1], abs=1e-4)
 
@@ -125,7 +122,6 @@ def test_gradient_stays_finite_for_identical_pairs(variant: ncpu.Variant, dtype:
     q = unit_vectors(200, 64, 1).to(dtype).requires_grad_()
     loss = ncpu.noisy_pair_loss(q, q, torch.eye(200, dtype=torch.bool), variant=variant)
     loss.backward()
-    assert q.grad is not None
     assert math.isfinite(loss.item())
     assert bool(q.grad.isfinite().all())
     assert float(q.grad.norm()) < 10
@@ -150,7 +146,6 @@ def test_batch_of_one_group_is_finite(all_positive: bool) -> None:
     loss = ncpu.classification_loss(logits, phantom.start_pseudo_targets(positive), positive) + ncpu.entropy(logits)
     loss.backward()
     assert math.isfinite(loss.item())
-    assert logits.grad is not None
     assert bool(logits.grad.isfinite().all())
 
 
@@ -163,11 +158,3 @@ def test_wrong_shapes_are_refused() -> None:
         ncpu.noisy_pair_loss(unit_vectors(3, 4, 0), unit_vectors(4, 4, 0), torch.ones(3, 4, dtype=torch.bool))
     with pytest.raises(ShapeError, match="mask"):
         ncpu.noisy_pair_loss(unit_vectors(3, 4, 0), unit_vectors(3, 4, 0), torch.ones(2, 3, dtype=torch.bool))
-
-
-@pytest.mark.parametrize("variant", ["paper", "released"])
-def test_an_embedding_that_is_no_number_is_not_swallowed(variant: ncpu.Variant) -> None:
-    online, target = unit_vectors(4, 3, 0), unit_vectors(4, 3, 1)
-    online[1] = math.nan
-    pairs = torch.ones(4, 4, dtype=torch.bool)
-    assert torch.isnan(ncpu.noisy_pair_loss(online, target, pairs, variant=variant))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +16,8 @@ from pu_geo.losses import ncpu, phantom
 @pytest.mark.parametrize(
     ("file", "variant"), [("ncpu_trajectory_paper.npz", "paper"), ("ncpu_trajectory_official.npz", "released")]
 )
-def test_eight_batches_equal_golden_trajectory(shared: Path, file: str, variant: ncpu.Variant) -> None:
-    g = load_golden(shared, file)
+def test_eight_batches_equal_golden_trajectory(file: str, variant: ncpu.Variant) -> None:
+    g = load_golden(file)
     labeled = g["in_lab"] == 0
     alpha, beta, gamma = (float(g[f"in_{name}"]) for name in ("alpha", "beta", "gamma"))
     prototypes = torch.zeros(2, 5, dtype=torch.float64)

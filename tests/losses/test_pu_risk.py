@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -62,8 +61,8 @@ def by_loops(f: Tensor, y: Tensor, prior: float, surrogate: Surrogate, beta: flo
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("surrogate", SURROGATES)
 @pytest.mark.parametrize("name", GOLDEN)
-def test_values_equal_golden_values(shared: Path, name: str, surrogate: Surrogate, dtype: torch.dtype) -> None:
-    g = load_golden(shared, name)
+def test_values_equal_golden_values(name: str, surrogate: Surrogate, dtype: torch.dtype) -> None:
+    g = load_golden(name)
     prior, beta, gamma = (float(g[f"in_{key}"]) for key in ("prior", "beta", "gamma"))
     values = every_value(g["in_f"].to(dtype), g["in_y"] == 1, prior, surrogate, beta, gamma)
     tolerance = {"rtol": 0, "atol": 1e-10} if dtype == torch.float64 else {"rtol": 1e-5, "atol": 1e-5}
@@ -75,8 +74,8 @@ def test_values_equal_golden_values(shared: Path, name: str, surrogate: Surrogat
 @pytest.mark.parametrize("key", ["upu", "kiryo_backprop"])
 @pytest.mark.parametrize("surrogate", SURROGATES)
 @pytest.mark.parametrize("name", GOLDEN)
-def test_gradients_equal_golden_gradients(shared: Path, name: str, surrogate: Surrogate, key: str) -> None:
-    g = load_golden(shared, name)
+def test_gradients_equal_golden_gradients(name: str, surrogate: Surrogate, key: str) -> None:
+    g = load_golden(name)
     f = g["in_f"].clone().requires_grad_()
     prior, beta, gamma = (float(g[f"in_{setting}"]) for setting in ("prior", "beta", "gamma"))
     every_value(f, g["in_y"] == 1, prior, surrogate, beta, gamma)[key].backward()
@@ -117,15 +116,6 @@ def test_equals_the_naive_loop(seed: int, surrogate: Surrogate, shift: float, n_
 
 @pytest.mark.parametrize("surrogate", SURROGATES)
 @pytest.mark.parametrize("seed", range(3))
-def test_all_three_agree_while_the_undamaged_part_is_positive(seed: int, surrogate: Surrogate) -> None:
-    f, y = batch(seed, shift=-1.0)
-    values = every_value(f, y, 0.3, surrogate, 0.0, 1.0)
-    for key, value in values.items():
-        torch.testing.assert_close(value, values["upu"], rtol=0, atol=1e-12, msg=key)
-
-
-@pytest.mark.parametrize("surrogate", SURROGATES)
-@pytest.mark.parametrize("seed", range(3))
 def test_overfitting_batch_steps_uphill_in_nnpu_and_not_at_all_on_unlabeled_when_clipped(
     seed: int, surrogate: Surrogate
 ) -> None:
@@ -141,17 +131,6 @@ def test_overfitting_batch_steps_uphill_in_nnpu_and_not_at_all_on_unlabeled_when
     assert (gradients["kiryo_backprop"][y] > 0).all()
     assert gradients["nnpu_clipped"][~y].count_nonzero() == 0
     assert (gradients["nnpu_clipped"][y] < 0).all()
-
-
-@pytest.mark.parametrize("surrogate", SURROGATES)
-@pytest.mark.parametrize("shift", [0.0, 4.0])
-def test_gamma_scales_only_the_uphill_step(shift: float, surrogate: Surrogate) -> None:
-    f, y = batch(0, shift=shift)
-    full = nnpu_risk(f, y, class_prior=0.4, surrogate=surrogate)
-    quarter = nnpu_risk(f, y, class_prior=0.4, surrogate=surrogate, gamma=0.25)
-    factor = 0.25 if shift else 1.0
-    torch.testing.assert_close(quarter.differentiated, factor * full.differentiated, rtol=0, atol=1e-12)
-    torch.testing.assert_close(quarter.reported, full.reported, rtol=0, atol=1e-12)
 
 
 def test_reported_value_cannot_be_differentiated_by_mistake() -> None:
@@ -177,15 +156,6 @@ def test_upu_estimates_the_risk_that_full_labels_would_give(surrogate: Surrogate
     assert found.item() == pytest.approx(cost.mean().item(), abs=0.01)
 
 
-@pytest.mark.parametrize("surrogate", SURROGATES)
-def test_row_order_does_not_matter(surrogate: Surrogate) -> None:
-    f, y = batch(1, shift=2.0)
-    order = torch.randperm(len(f), generator=torch.Generator().manual_seed(0))
-    shuffled = every_value(f[order], y[order], 0.4, surrogate, 0.0, 1.0)
-    for key, value in every_value(f, y, 0.4, surrogate, 0.0, 1.0).items():
-        torch.testing.assert_close(shuffled[key], value, rtol=0, atol=1e-12, msg=key)
-
-
 # --- edges -----------------------------------------------------------------------------------------------------------
 
 
@@ -205,7 +175,6 @@ def test_stays_finite_and_right_at_margins_of_800(surrogate: Surrogate, labels: 
         assert value.item() == pytest.approx(exact[key].item(), abs=1e-4), key  # 240 - 232.8
         if value.requires_grad:
             value.backward()
-            assert f.grad is not None
             assert f.grad.isfinite().all()
 
 
@@ -213,15 +182,6 @@ def test_logistic_cost_keeps_its_digits_above_margin_20() -> None:
     # One unlabeled chip at f = 21: log(1 + e^21) = 21 + e^-21 = 21 + 7.6e-10.
     found = upu_risk(torch.tensor([21.0], dtype=torch.float64), torch.tensor([False]), class_prior=0.3, surrogate="logistic")
     assert found.item() == pytest.approx(21 + math.exp(-21), abs=1e-12)
-
-
-def test_computes_in_float32_under_autocast() -> None:
-    f, y = batch(0)
-    expected = every_value(f.float(), y, 0.3, "logistic", 0.0, 1.0)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = every_value(f.float(), y, 0.3, "logistic", 0.0, 1.0)
-    for key, value in inside.items():
-        torch.testing.assert_close(value, expected[key], rtol=0, atol=1e-7, msg=key)
 
 
 def test_undamaged_part_of_exactly_minus_beta_is_tolerated() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -68,7 +67,6 @@ def require_finite(value: Tensor, *leaves: Tensor) -> None:
     value.sum().backward()
     assert bool(value.isfinite().all())
     for leaf in leaves:
-        assert leaf.grad is not None
         assert bool(leaf.grad.isfinite().all())
         assert float(leaf.grad.abs().max()) < 1e4
 
@@ -78,8 +76,8 @@ def require_finite(value: Tensor, *leaves: Tensor) -> None:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_regularizers_equal_golden_values(shared: Path, distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
-    g = load_golden(shared, "fedaws.npz")
+def test_regularizers_equal_golden_values(distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
+    g = load_golden("fedaws.npz")
     rows, nu, k = g["in_W"].to(dtype), float(g["in_nu"]), int(g["in_k"])
     is_candidate = torch.zeros(len(rows), dtype=torch.bool).index_fill(0, g["in_subset"], True)
     pairs = {
@@ -100,8 +98,8 @@ def test_regularizers_equal_golden_values(shared: Path, distance: Distance, dtyp
 
 @pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_losses_equal_golden_values(shared: Path, distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
-    g = load_golden(shared, "fedaws.npz")
+def test_losses_equal_golden_values(distance: Distance, dtype: torch.dtype, tolerance: float) -> None:
+    g = load_golden("fedaws.npz")
     rows, chips, nu = g["in_W"].to(dtype), g["in_G"].to(dtype), float(g["in_nu"])
     for i in range(len(rows)):
         classes = torch.full((chips.shape[1],), i)
@@ -115,8 +113,8 @@ def test_losses_equal_golden_values(shared: Path, distance: Distance, dtype: tor
             torch.testing.assert_close(value.double(), g[key][i], rtol=0, atol=tolerance)
 
 
-def test_gradients_equal_golden_values(shared: Path) -> None:
-    g = load_golden(shared, "fedaws.npz")
+def test_gradients_equal_golden_values() -> None:
+    g = load_golden("fedaws.npz")
     nu, k = float(g["in_nu"]), int(g["in_k"])
     regularizers: dict[str, Regularizer] = {
         "reg_sp_grad_dot": partial(spreadout, margin=nu, distance="dot"),
@@ -129,8 +127,8 @@ def test_gradients_equal_golden_values(shared: Path) -> None:
         torch.testing.assert_close(rows.grad, g[key], rtol=0, atol=1e-7)
 
 
-def test_proposition_2_equals_golden_values(shared: Path) -> None:
-    g = load_golden(shared, "fedaws.npz")
+def test_proposition_2_equals_golden_values() -> None:
+    g = load_golden("fedaws.npz")
     rows, chips, nu = g["in_W"], g["in_G"], float(g["in_nu"])
     n_classes, n_chips, d = chips.shape
     risks = torch.stack([positive_contrastive_loss(chips[i], rows[i]).mean() for i in range(n_classes)])
@@ -142,16 +140,16 @@ def test_proposition_2_equals_golden_values(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("unit_rows", [False, True])
-def test_server_step_equals_golden_values(shared: Path, unit_rows: bool) -> None:
-    g = load_golden(shared, "fedaws.npz")
+def test_server_step_equals_golden_values(unit_rows: bool) -> None:
+    g = load_golden("fedaws.npz")
     regularizer = partial(spreadout, margin=float(g["in_nu"]), distance="dot")
     moved = spreadout_step(g["in_W"], regularizer, weight=float(g["in_lambda"]), lr=float(g["in_eta"]), unit_rows=unit_rows)
     torch.testing.assert_close(moved, g["W_next_unit" if unit_rows else "W_next"], rtol=0, atol=1e-7)
 
 
-def test_one_round_equals_golden_values(shared: Path) -> None:
+def test_one_round_equals_golden_values() -> None:
     """Algorithm 1, lines 4 to 14, with g(x) = A x and raw rows as in the golden numbers."""
-    g = load_golden(shared, "fedaws.npz")
+    g = load_golden("fedaws.npz")
     eta = float(g["in_eta"])
     networks, rows = [], []
     for chips, row in zip(g["in_X"], g["in_W"], strict=True):
@@ -252,49 +250,6 @@ def test_gradients_equal_finite_differences(distance: Distance) -> None:
 # --- properties ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_order_of_classes_and_length_of_rows_do_not_matter(seed: int) -> None:
-    rows, chips, classes = vectors(5, 4, seed), vectors(5, 4, seed + 9), torch.tensor([0, 1, 2, 3, 4])
-    order = torch.randperm(5, generator=torch.Generator().manual_seed(seed))
-    longer = rows * torch.linspace(0.1, 9, 5, dtype=torch.float64)[:, None]
-    losses: list[Regularizer] = [
-        partial(spreadout, margin=1.3),
-        partial(nearest_spreadout, k=2, distance="cosine"),
-        lambda w: class_contrastive_loss(chips, w, classes, margin=1.3).sum(),
-    ]
-    for loss in losses:
-        torch.testing.assert_close(loss(longer), loss(rows), rtol=0, atol=1e-12)
-    for loss in losses[:2]:
-        torch.testing.assert_close(loss(rows[order]), loss(rows), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("nu", [1.05, 1.5, 1.95])
-@pytest.mark.parametrize("seed", range(4))
-def test_contrastive_loss_is_large_for_every_chip_that_is_classified_wrongly(seed: int, nu: float) -> None:
-    # Lemma 1 promises 2 (nu - 1). With s_other >= s_own, (1 - s)^2 + (nu - 1 + s)^2 is smallest at s = 1 - nu / 2: nu^2 / 2.
-    chips, rows = unit_vectors(200, 3, seed), unit_vectors(4, 3, seed + 50)
-    classes = torch.arange(200) % 4
-    is_wrong = (chips @ rows.T).argmax(1) != classes
-    assert 0 < int(is_wrong.sum()) < 200
-    loss = class_contrastive_loss(chips, rows, classes, margin=nu)
-    assert float(loss[is_wrong].min()) >= nu**2 / 2 - 1e-12
-    assert nu**2 / 2 >= 2 * (nu - 1)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_spreadout_differs_from_contrastive_no_more_than_theorem_1_allows(seed: int) -> None:
-    rows, classes, nu = unit_vectors(4, 5, seed), torch.arange(40) % 4, 1.5
-    noise = unit_vectors(40, 5, seed + 50) * torch.linspace(0, 1, 40, dtype=torch.float64)[:, None]
-    chips = torch.nn.functional.normalize(rows[classes] + noise, dim=1)
-    contrastive = class_contrastive_loss(chips, rows, classes, margin=nu)
-    apart = (contrastive - spreadout_contrastive_loss(chips, rows, classes, margin=nu)).abs()
-    misfit = ((rows[classes] - chips) @ rows.T).abs()
-    misfit[torch.arange(40), classes] = 0
-    assert bool((apart <= (1 + 2 * nu) * misfit.sum(1) + 1e-12).all())
-    assert float(apart.max()) > 0.01
-    assert float(apart[0]) < 1e-12
-
-
 def test_neighbors_of_equal_distance_are_taken_in_class_order() -> None:
     # Class 0 has 1 and 2 at equal distance; only candidate 2 counts, and it is the second of the two.
     rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
@@ -308,7 +263,6 @@ def test_near_classes_push_each_other_under_the_euclidean_distance_only(distance
     # Two classes at angle 0.1, the pair counted twice. Cosine: 4 (1 - cos 0.1) sin 0.1; Euclid: 4 |u - v| = 8 sin 0.05.
     rows = torch.tensor([[1.0, 0.0], [math.cos(0.1), math.sin(0.1)]], dtype=torch.float64, requires_grad=True)
     nearest_spreadout(rows, k=1, distance=distance).backward()
-    assert rows.grad is not None
     assert float(rows.grad[0].norm()) == pytest.approx(push, abs=1e-6)
 
 
@@ -329,17 +283,6 @@ def test_step_lowers_crowding_keeps_unit_rows_and_its_input(distance: Distance, 
     length_error = 1e-2 if dtype == torch.bfloat16 else 1e-6
     torch.testing.assert_close(moved.norm(dim=1), torch.ones(6, dtype=dtype), rtol=0, atol=length_error)
     assert regularizer(moved) < regularizer(rows) - 0.1
-
-
-@pytest.mark.parametrize("distance", DISTANCES)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_identical_class_vectors_have_one_gradient_so_that_none_parts_them(distance: Distance, dtype: torch.dtype) -> None:
-    rows = unit_vectors(1, 4, 0).to(dtype).repeat(2, 1).requires_grad_()
-    spreadout(rows, margin=1.3, distance=distance).backward()
-    assert rows.grad is not None
-    torch.testing.assert_close(rows.grad[0], rows.grad[1], rtol=0, atol=1e-6)
-    if distance != "dot":
-        assert float(rows.grad.abs().max()) < 1e-5
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -431,7 +374,6 @@ def test_zero_vector_is_at_distance_one_and_gets_no_gradient() -> None:
     loss = spreadout(rows, margin=1.3)
     assert loss.item() == pytest.approx(2 * 0.3**2, abs=1e-6)
     loss.backward()
-    assert rows.grad is not None
     assert float(rows.grad[0].abs().max()) == 0
     parted = parted_rows(rows)
     assert not parted.requires_grad
@@ -466,17 +408,6 @@ def test_rows_of_one_element_stay_finite() -> None:
     torch.testing.assert_close(moved, rows)
 
 
-def test_computes_in_float32_under_autocast() -> None:
-    rows, chips = unit_vectors(4, 8, 0).float(), unit_vectors(4, 8, 1).float()
-    expected = class_contrastive_loss(chips, rows, torch.arange(4), margin=1.3)
-    step = partial(spreadout_step, rows, partial(spreadout, margin=1.3), weight=1, lr=0.05)
-    moved = step()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside, moved_inside = class_contrastive_loss(chips, rows, torch.arange(4), margin=1.3), step()
-    torch.testing.assert_close(inside, expected, rtol=0, atol=1e-6)
-    torch.testing.assert_close(moved_inside, moved, rtol=0, atol=1e-6)
-
-
 def test_refuses_wrong_shapes_and_settings() -> None:
     rows, chips, classes = vectors(3, 4, 0), vectors(2, 4, 1), torch.tensor([0, 2])
     with pytest.raises(ShapeError, match=r"\(2, 4\) and \(3, 3\)"):
@@ -498,10 +429,3 @@ def test_refuses_wrong_shapes_and_settings() -> None:
     for wrong in (3, -1):
         with pytest.raises(RuntimeError, match="out of bounds"):
             class_contrastive_loss(chips, rows, torch.tensor([0, wrong]), margin=1.3)
-
-
-def test_an_embedding_that_is_no_number_is_not_swallowed() -> None:
-    embeddings = unit_vectors(3, 4, 0)
-    embeddings[1] = float("nan")
-    assert torch.isnan(positive_hinge_loss(embeddings, unit_vectors(1, 4, 1)[0])).any()
-    assert torch.isnan(spreadout(embeddings, margin=1.3))

@@ -14,12 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.analysis import metrics, ranker
-from pu_geo.engine.data import ChipImages, FeatureViews, PUData
-from pu_geo.engine.network import TrainedModel
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import Pieces, restore, snapshot
-from pu_geo.errors import JobCancelled, TrainingError
-from pu_geo.losses import ncpu, pu_risk
+from pu_geo.errors import TrainingError
+from pu_geo.losses import pu_risk
 from pu_geo.methods import baselines, linear
 from pu_geo.methods.cards.baselines import (
     CARDS,
@@ -34,6 +30,10 @@ from pu_geo.methods.cards.baselines import (
     UpuPairSettings,
     UpuSettings,
 )
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.loop import MicroBatcher
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
 TRAINED = [card for card in CARDS if card.name != "linear"]
@@ -76,24 +76,10 @@ def views_of(data: PUData) -> NDArray[np.floating]:
 
 
 def with_views(data: PUData, views: NDArray[np.floating]) -> PUData:
-    return PUData(FeatureViews(views), data.is_positive, data.is_left_out, data.known_class)
+    return PUData(FeatureViews(views), data.is_positive, data.is_excluded, data.known_class)
 
 
 # --- what all of them do ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("card", TRAINED, ids=lambda card: card.name)
-def test_hidden_damage_is_ranked_above_the_rest(card: MethodCard) -> None:
-    data, truth = made_data()
-    scores = train(card, data, brief(card, epochs=15)).score(data.inputs.array)
-    assert metrics.auc(scores[~data.is_positive], truth[~data.is_positive]) > 0.95
-
-
-@pytest.mark.parametrize("card", TRAINED[:-1], ids=lambda card: card.name)
-def test_rare_damage_is_ranked_above_the_rest(card: MethodCard) -> None:
-    data, truth = made_data(1, n=400, share=0.05, clicks=8)
-    scores = train(card, data, brief(card, epochs=10)).score(data.inputs.array)
-    assert metrics.auc(scores[~data.is_positive], truth[~data.is_positive]) > 0.9
 
 
 @pytest.mark.parametrize("card", TRAINED, ids=lambda card: card.name)
@@ -110,68 +96,6 @@ def test_each_epoch_is_reported_in_plain_numbers(card: MethodCard) -> None:
         numbers = [value for name, value in event.items() if name != "stage"]
         assert all(type(value) in (int, float) and math.isfinite(value) for value in numbers)  # type: ignore[arg-type]
         assert (event["loss"] == pytest.approx(event["risk"])) != bool(more)
-
-
-@pytest.mark.parametrize("card", TRAINED, ids=lambda card: card.name)
-def test_chips_train_end_to_end(card: MethodCard) -> None:
-    data, _ = made_data(n=24, clicks=6)
-    chips = np.random.default_rng(0).integers(0, 255, (24, 6, 32, 32)).astype(np.uint8)
-    seen = PUData(ChipImages(chips), data.is_positive, data.is_left_out, data.known_class)
-    settings = brief(card, backbone="small", epochs=1, batch_size=16)
-    model = train(card, seen, settings)
-    scores = model.score(chips)
-    assert scores.shape == (24,)
-    assert np.isfinite(scores).all()
-    np.testing.assert_array_equal(baselines.restored(model.state(), settings, CPU).score(chips), scores)
-
-
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_presets_are_valid(card: MethodCard) -> None:
-    assert all(isinstance(card.settings(**values), card.settings) for values in card.presets.values())
-    assert "quick" in card.presets
-    assert ("paper" in card.presets) == issubclass(card.settings, UpuSettings)
-
-
-@pytest.mark.parametrize("card", TRAINED, ids=lambda card: card.name)
-def test_max_steps_ends_training_after_a_whole_epoch_at_least(card: MethodCard) -> None:
-    # 180 unlabeled, or 10 undamaged, next to 16 positives in batches of 64: 4 steps an epoch, or 1
-    data, _ = made_data()
-    for max_steps, epochs in ((3, 3 if card.name == "supervised" else 1), (9, 4 if card.name == "supervised" else 2)):
-        told: list[Mapping[str, object]] = []
-        train(card, data, brief(card, max_steps=max_steps), Run(CPU, report=told.append))
-        assert [event["epoch"] for event in told] == list(range(1, epochs + 1))
-
-
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_missing_groups_are_refused_in_words(card: MethodCard) -> None:
-    data, _ = made_data()
-    settings = LinearSettings() if card.name == "linear" else brief(card)
-    for positive in (np.zeros(200, np.bool_), np.ones(200, np.bool_)):
-        with pytest.raises(TrainingError, match=r"none|all are positive|has \d+ and 0") as caught:
-            train(card, PUData(data.inputs, positive, data.is_left_out), settings)
-        assert caught.value.hint
-
-
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_inputs_that_are_no_numbers_are_refused(card: MethodCard) -> None:
-    data, _ = made_data()
-    views = views_of(data).copy()
-    views[:, data.is_positive] = np.nan
-    with pytest.raises(TrainingError, match="finite"):
-        train(card, with_views(data, views), LinearSettings() if card.name == "linear" else brief(card))
-
-
-def test_cancelling_stops_at_the_next_batch() -> None:
-    data, _ = made_data()
-    asked: list[int] = []
-
-    def is_cancelled() -> bool:
-        asked.append(1)
-        return len(asked) == 3
-
-    with pytest.raises(JobCancelled):
-        baselines.fit(data, CrossEntropySettings(batch_size=64), Run(CPU, is_cancelled=is_cancelled))
-    assert len(asked) == 3
 
 
 # --- batches ---------------------------------------------------------------------------------------------------------
@@ -200,7 +124,7 @@ def test_positives_are_spread_over_a_batch_so_that_its_pieces_hold_some() -> Non
 def test_learning_rate_falls_to_zero_and_long_gradients_are_cut() -> None:
     data, _ = made_data()
     settings = CrossEntropySettings(lr=0.1, grad_clip=1e-3, weight_decay=0)
-    learner, pieces = new_learner(data, settings), Pieces(Run(CPU))
+    learner, pieces = new_learner(data, settings), MicroBatcher(Run(CPU))
     (views, positive), rates = drawn_views(data), []
     for _ in range(4):
         rates.append(learner.optimizer.param_groups[0]["lr"])
@@ -219,7 +143,7 @@ def test_a_batch_worked_on_in_pieces_moves_the_weights_alike() -> None:
     (rows,) = baselines.mixed_batches(groups, 4, 12, torch.Generator().manual_seed(0))
     views = data.inputs.draw(rows, ("plain",), torch.Generator(), CPU)
     for n_pieces in (1, 2):
-        learner, pieces = new_learner(data, settings), Pieces(Run(CPU))
+        learner, pieces = new_learner(data, settings), MicroBatcher(Run(CPU))
         pieces.n = n_pieces
         losses.append(baselines._step(learner, pieces, views, torch.from_numpy(data.is_positive[rows]), settings))
         weights.append(learner.network.classifier.weight.detach())
@@ -242,15 +166,6 @@ def test_cross_entropy_by_hand() -> None:
     margin, positive = torch.tensor([0.0, 1.0, 0.0, -1.0]), torch.tensor([True, False, True, False])
     assert float(baselines.cross_entropy(margin, positive, 0.5)) == pytest.approx(0.5 * (0.6931 + 0.8133), abs=1e-4)
     assert float(baselines.cross_entropy(margin, positive, 0.2)) == pytest.approx(0.2 * 0.6931 + 0.8 * 0.8133, abs=1e-4)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_cross_entropy_weighed_by_shares_is_the_plain_mean_over_chips(seed: int) -> None:
-    draw = torch.Generator().manual_seed(seed)
-    margin, positive = torch.randn(20, generator=draw, dtype=torch.float64), torch.rand(20, generator=draw) < 0.3
-    found = baselines.cross_entropy(margin, positive, float(positive.double().mean()))
-    each = [math.log1p(math.exp(-m if p else m)) for m, p in zip(margin.tolist(), positive.tolist(), strict=True)]
-    assert float(found) == pytest.approx(sum(each) / 20, abs=1e-10)
 
 
 @pytest.mark.parametrize("is_positive", [True, False])
@@ -373,7 +288,7 @@ def test_estimate_of_the_class_prior_holds_chips_out() -> None:
 def test_estimating_the_class_prior_leaves_the_trunk_as_it_was() -> None:
     data, _ = made_data(n=24, clicks=6)
     chips = np.random.default_rng(0).integers(0, 255, (24, 6, 32, 32)).astype(np.uint8)
-    seen = PUData(ChipImages(chips), data.is_positive, data.is_left_out)
+    seen = PUData(ChipImages(chips), data.is_positive, data.is_excluded)
     trunk = linear.new_trunk(seen, seen.trained_rows, UpuSettings(backbone="small"), Run(CPU))
     before = {name: tensor.clone() for name, tensor in trunk.state_dict().items()}
     positive, unlabeled = np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive)
@@ -390,7 +305,7 @@ def pair_parts(settings: PairSettings) -> tuple[PUData, baselines.PairNetwork, b
     network = linear_network(data, settings)
     assert isinstance(network, baselines.PairNetwork)
     nn.init.normal_(network.classifier.weight, generator=torch.Generator().manual_seed(1))
-    return data, network, learner_of(network, 0.4, baselines.slow_copy(network.encoder))
+    return data, network, learner_of(network, 0.4, baselines.ema_copy(network.encoder))
 
 
 def drawn_views(data: PUData, n: int = 12) -> tuple[list[Tensor], Tensor]:
@@ -420,13 +335,6 @@ def test_loss_is_the_risk_and_the_weighed_noisy_pair_loss(agreement: float) -> N
     assert float(values["loss_rep"]) == pytest.approx(sum(rows) / 12, abs=1e-4)
     assert float(values["loss"]) == pytest.approx(float(risk) + 7 * sum(rows) / 12, abs=1e-3)
     assert float(values["differentiated"].detach()) == pytest.approx(float(values["loss"]), abs=1e-5)
-
-
-def test_agreement_of_one_half_pairs_chips_of_one_predicted_class() -> None:
-    margin = torch.tensor([2.0, 0.3, -0.1, -4.0])
-    logits = torch.stack([torch.zeros(4), margin], dim=1)
-    by_similarity = ncpu.same_class_pairs(logits, variant="released", agreement=NnpuPairSettings().agreement)
-    assert torch.equal(by_similarity, ncpu.same_class_pairs(logits, variant="paper"))
 
 
 def test_pairs_teach_the_trunk_and_nothing_is_taught_to_the_target() -> None:
@@ -477,29 +385,12 @@ def test_target_moves_by_its_share_before_a_step() -> None:
             weight += 1.0
     before = [weight.clone() for weight in learner.target.parameters()]
     online = [weight.detach().clone() for weight in network.encoder.parameters()]
-    baselines._step(learner, Pieces(Run(CPU)), *drawn_views(data), settings)
+    baselines._step(learner, MicroBatcher(Run(CPU)), *drawn_views(data), settings)
     moved = list(learner.target.parameters())
     assert len(moved) == len(online) == 7
     for after, old, new in zip(moved, before, online, strict=True):
         torch.testing.assert_close(after, old + 0.1 * (new - old), rtol=0, atol=1e-6)
     assert any(not torch.equal(a, b) for a, b in zip(network.encoder.parameters(), online, strict=True))
-
-
-def test_a_snapshot_holds_all_that_a_training_goes_on_from() -> None:
-    settings = NnpuPairSettings(**PAIRS)
-    data, _, learner = pair_parts(settings)
-    pieces, ends = Pieces(Run(CPU)), []
-    for _ in range(2):
-        baselines._step(learner, pieces, *drawn_views(data), settings)
-    kept = snapshot(learner)
-    for _ in range(2):
-        restore(learner, kept)
-        baselines._step(learner, pieces, *drawn_views(data), settings)
-        ends.append(snapshot(learner))
-    for part in ("network", "target"):
-        assert all(torch.equal(ends[0][part][name], ends[1][part][name]) for name in ends[0][part])
-    assert not torch.equal(ends[0]["network"]["project.3.weight"], kept["network"]["project.3.weight"])
-    assert kept["weight"] == 0.4
 
 
 def test_pairs_without_a_layer_to_teach_are_told() -> None:
@@ -539,13 +430,6 @@ def test_supervised_pretrains_on_all_chips_and_no_label() -> None:
         trunks.append(baselines.fit_supervised(with_views(data, views), settings, Run(CPU, report=told.append)).trunk)
     assert [event["stage"] for event in told] == (["pretraining"] + 4 * ["training"]) * 2
     assert not torch.equal(trunks[0].standardize.mean, trunks[1].standardize.mean)
-
-
-def test_supervised_without_undamaged_is_refused() -> None:
-    data, _ = made_data()
-    with pytest.raises(TrainingError, match="has 20 and 0") as caught:
-        baselines.fit_supervised(PUData(data.inputs, data.is_positive, data.is_left_out), SupervisedSettings(), Run(CPU))
-    assert "Annotate" in caught.value.hint
 
 
 # --- linear ----------------------------------------------------------------------------------------------------------
@@ -591,28 +475,6 @@ def test_logistic_regression_reaches_the_minimum_of_its_loss() -> None:
     assert loss == pytest.approx(float(expected), abs=1e-6)
 
 
-def test_linear_can_be_cancelled_while_it_fits() -> None:
-    data, _ = made_data()
-    asked: list[int] = []
-
-    def is_cancelled() -> bool:
-        asked.append(1)
-        return len(asked) == 3
-
-    with pytest.raises(JobCancelled):
-        linear.fit(data, LinearSettings(), Run(CPU, is_cancelled=is_cancelled))
-    assert len(asked) == 3
-
-
-def test_linear_reports_once() -> None:
-    data, _ = made_data()
-    told: list[Mapping[str, object]] = []
-    linear.fit(data, LinearSettings(), Run(CPU, report=told.append))
-    (event,) = told
-    assert (event["stage"], event["epoch"], event["epochs"], event["progress"]) == ("fitting", 1, 1, 1.0)
-    assert type(event["loss"]) is float
-
-
 def test_linear_looks_at_chips_through_a_backbone() -> None:
     draw = np.random.default_rng(0)
     is_positive = np.arange(24) < 8
@@ -623,4 +485,4 @@ def test_linear_looks_at_chips_through_a_backbone() -> None:
     model = linear.fit(data, settings, Run(CPU))
     scores = model.score(data.inputs.array)
     assert metrics.auc(scores, is_positive) == 1
-    np.testing.assert_array_equal(linear.restored(model.state(), settings, CPU).score(data.inputs.array), scores)
+    np.testing.assert_array_equal(linear.from_state(model.state(), settings, CPU).score(data.inputs.array), scores)

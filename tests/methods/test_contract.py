@@ -13,19 +13,21 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from small_parts import mostly_long
 
 from pu_geo.analysis import metrics
-from pu_geo.engine.checkpoints import Checkpoints
-from pu_geo.engine.data import ChipImages, FeatureViews, PUData
-from pu_geo.engine.network import TrainedModel
-from pu_geo.engine.run import Run
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
 from pu_geo.methods import catalog
+from pu_geo.training.checkpoints import Checkpoints
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
 NAMES = list(catalog.METHODS)
 FROM_CHIPS = [name for name, card in catalog.METHODS.items() if len(card.presets) > 1]
 SHORT = {"epochs": 12, "batch_size": 64, "warmup_epochs": 2, "rounds": 30}
+DRAWS_NOTHING = ("linear", "propagation")
 every_method = pytest.mark.parametrize("name", NAMES)
 
 
@@ -95,12 +97,15 @@ def test_scores_still_order_chips_where_damage_is_rare(name: str) -> None:
 
 @every_method
 def test_same_seed_gives_the_same_bits_and_nothing_else_is_drawn_from(name: str, trained: dict[str, TrainedModel]) -> None:
+    """Another seed gives others, where a method draws at all."""
     torch.manual_seed(99)
     before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
     again, first = fit(name, made_up()[0]).state(), trained[name].state()
     assert all(torch.equal(again[key], first[key]) for key in first)
     assert torch.equal(before, torch.get_rng_state())
     np.testing.assert_array_equal(numpy_before, np.random.get_state()[1])  # noqa: NPY002
+    other = fit(name, made_up()[0], seed=1).state()
+    assert name in DRAWS_NOTHING or any(not torch.equal(other[key], first[key]) for key in first)
 
 
 @every_method
@@ -137,25 +142,27 @@ def test_scoring_in_parts_changes_nothing(
 ) -> None:
     views = made_up()[0].inputs.array
     whole = trained[name].score(views)
-    monkeypatch.setattr("pu_geo.engine.network.FEATURES_AT_ONCE", 17)
+    monkeypatch.setattr("pu_geo.training.network.FEATURES_AT_ONCE", 17)
     np.testing.assert_allclose(trained[name].score(views), whole, atol=1e-5)
 
 
 @every_method
 def test_model_comes_back_from_its_state(name: str, trained: dict[str, TrainedModel]) -> None:
     views, model = made_up()[0].inputs.array, trained[name]
-    again = catalog.load_restored(name)(model.state(), short(name), CPU)
+    again = catalog.load_from_state(name)(model.state(), short(name), CPU)
     np.testing.assert_array_equal(model.score(views), again.score(views))
     np.testing.assert_array_equal(model.embed(views), again.embed(views))
 
 
 @every_method
 def test_every_epoch_is_reported_in_plain_numbers(name: str) -> None:
-    told: list[Mapping[str, object]] = []
+    told: list[Mapping[str, Any]] = []
     fit(name, made_up()[0], report=told.append)
     assert told
     for event in told:
         assert {"stage", "epoch", "epochs", "loss", "progress", "seconds"} <= set(event)
+        assert event["chips_per_s"] > 0
+        assert 20 < event["memory_mb"] < 1_000_000
         assert all(type(value) in (int, float, str) for value in event.values())
         assert all(math.isfinite(value) for value in event.values() if isinstance(value, float))
     shares = [float(str(event["progress"])) for event in told]
@@ -165,7 +172,7 @@ def test_every_epoch_is_reported_in_plain_numbers(name: str) -> None:
 
 @every_method
 def test_looks_leave_no_trace(name: str, trained: dict[str, TrainedModel], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.engine.looking.MOST_TIME", math.inf)
+    monkeypatch.setattr("pu_geo.training.callbacks.MOST_TIME", math.inf)
     data, seen, told = made_up()[0], [], []  # type: ignore[var-annotated]
 
     def look(model: TrainedModel, report: Mapping[str, object]) -> Mapping[str, object]:
@@ -189,7 +196,7 @@ def test_looks_leave_no_trace(name: str, trained: dict[str, TrainedModel], monke
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FROM_CHIPS)
 def test_looks_at_a_network_with_batch_norm_leave_no_trace(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.engine.looking.MOST_TIME", math.inf)
+    monkeypatch.setattr("pu_geo.training.callbacks.MOST_TIME", math.inf)
     data, seen = made_up_chips(), []  # type: ignore[var-annotated]
 
     def look(model: TrainedModel, _: Mapping[str, object]) -> Mapping[str, object]:
@@ -202,13 +209,15 @@ def test_looks_at_a_network_with_batch_norm_leave_no_trace(name: str, monkeypatc
     assert all(torch.equal(looked_at[key], straight[key]) for key in straight)
 
 
-@every_method
-def test_every_epoch_says_how_fast_it_was_and_what_memory_it_took(name: str) -> None:
-    told: list[Mapping[str, Any]] = []
-    fit(name, made_up()[0], report=told.append)
-    for event in told:
-        assert event["chips_per_s"] > 0
-        assert 20 < event["memory_mb"] < 1_000_000
+@pytest.mark.parametrize("name", [name for name in NAMES if "max_steps" in catalog.card(name).settings.__dataclass_fields__])
+def test_many_chips_get_fewer_epochs_but_whole_ones(name: str) -> None:
+    told: list[list[Mapping[str, Any]]] = [[], []]
+    for events, max_steps in zip(told, (1, 10_000), strict=True):
+        fit(name, made_up()[0], settings=short(name, max_steps=max_steps), report=events.append)
+    few, all_of_them = told
+    assert 1 <= len(few) < len(all_of_them) == 12
+    assert [event["epoch"] for event in few] == list(range(1, len(few) + 1))
+    assert (few[-1]["epochs"], few[-1]["progress"]) == (len(few), pytest.approx(1))
 
 
 @every_method
@@ -225,7 +234,7 @@ def test_cancelling_stops_within_a_batch(name: str) -> None:
 
 
 @every_method
-@pytest.mark.parametrize("killed_at", [7, 23])
+@pytest.mark.parametrize("killed_at", mostly_long([7, 23], 23))
 def test_a_training_that_was_killed_goes_on_bit_equal(
     name: str, killed_at: int, trained: dict[str, TrainedModel], tmp_path: Path
 ) -> None:
@@ -247,8 +256,9 @@ def test_one_class_alone_is_refused(name: str) -> None:
     data, _ = made_up()
     everyone, nobody = np.ones(240, np.bool_), np.zeros(240, np.bool_)
     for positive in (nobody, everyone):
-        with pytest.raises(TrainingError):
+        with pytest.raises(TrainingError, match=r"none|all are positive|all 240|has \d+ and 0") as caught:
             fit(name, PUData(data.inputs, positive, nobody))
+        assert caught.value.hint
 
 
 @every_method
@@ -277,7 +287,7 @@ def test_trains_from_the_chips_themselves(name: str) -> None:
     model = fit(name, data, settings=settings)
     assert model.embed(data.inputs.array).shape[0] == 48
     assert np.isfinite(model.score(data.inputs.array)).all()
-    again = catalog.load_restored(name)(model.state(), settings, CPU)
+    again = catalog.load_from_state(name)(model.state(), settings, CPU)
     np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
 
 

@@ -14,15 +14,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from pu_geo.analysis import metrics
-from pu_geo.engine.data import ChipImages, FeatureViews, PUData
-from pu_geo.engine.network import TrainedModel
-from pu_geo.engine.run import Run
-from pu_geo.engine.training import restore, snapshot
 from pu_geo.errors import TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods import herocon
-from pu_geo.methods.cards.herocon import CARD, HeroconSettings
-from pu_geo.methods.pair_trunk import PairTrunk, mean_of_present, missing_dates
+from pu_geo.methods.cards.herocon import HeroconSettings
+from pu_geo.methods.pretraining import PairFeatureExtractor, mean_of_present, missing_dates
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
 SMALL = HeroconSettings(epochs=15, batch_size=64, embedding_dim=16, weight_decay=0.01)
@@ -123,7 +122,7 @@ def test_supervised_term_helps_to_tell_kinds_apart() -> None:
 
 def test_only_positives_and_unlabeled_suffice_and_it_says_what_is_lost() -> None:
     data, truth = made_views(not_damaged=0)
-    plain = PUData(data.inputs, data.is_positive, data.is_left_out)
+    plain = PUData(data.inputs, data.is_positive, data.is_excluded)
     told: list[Mapping[str, object]] = []
     run = Run(CPU, 0, report=told.append)
     model = herocon.fit(plain, SMALL, run)
@@ -148,28 +147,9 @@ def test_not_damaged_answers_or_other_kinds_are_the_negatives_of_eq_7(not_damage
 def test_kinds_that_nobody_clicked_get_no_say() -> None:
     data, _ = made_views()
     known = np.where(data.classes == 1, -1, data.classes)
-    model = fit(PUData(data.inputs, known >= 1, data.is_left_out, known, NAMES), replace(SMALL, epochs=1))
+    model = fit(PUData(data.inputs, known >= 1, data.is_excluded, known, NAMES), replace(SMALL, epochs=1))
     assert model.findings["kinds"] == ("wall",)
     assert model.network.kinds.tolist() == [2]
-
-
-def test_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
-    data, _ = made_views()
-    torch.manual_seed(5)
-    before = torch.get_rng_state()
-    first, again, other = (fit(data, replace(SMALL, epochs=2), seed).state() for seed in (0, 0, 1))
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not torch.equal(first["out.weight"], other["out.weight"])
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_many_chips_get_fewer_epochs_but_at_least_one() -> None:
-    # 208 unlabeled chips in batches of 64 are 4 steps an epoch.
-    data, _ = made_views()
-    for max_steps, epochs in ((9, 2), (1, 1)):
-        told: list[Mapping[str, object]] = []
-        fit(data, replace(SMALL, max_steps=max_steps), report=told.append)
-        assert [event["epoch"] for event in told] == list(range(1, epochs + 1))
 
 
 def test_refuses_data_without_views_positives_or_unlabeled() -> None:
@@ -193,7 +173,7 @@ def test_trains_where_everybody_was_asked() -> None:
     known = truth.astype(np.int64)
     told: list[Mapping[str, object]] = []
     settings = replace(SMALL, labeled_batch=100, max_steps=6)
-    fit(PUData(data.inputs, known >= 1, data.is_left_out, known, NAMES), settings, report=told.append)
+    fit(PUData(data.inputs, known >= 1, data.is_excluded, known, NAMES), settings, report=told.append)
     assert len(told) == 6
 
 
@@ -315,7 +295,7 @@ def test_weight_decay_follows_the_estimated_share(share: float, expected: float,
 
     monkeypatch.setattr(herocon, "estimated_class_prior", estimated)
     left_out = np.arange(240) % 10 == 0
-    data = replace(data, is_left_out=left_out)
+    data = replace(data, is_excluded=left_out)
     for weight_decay, found in ((0.0, expected), (0.07, 0.07)):
         settings = replace(SMALL, weight_decay=weight_decay)
         learner = herocon._new_learner(data, data.trained_rows, np.array([1, 2]), settings, Run(CPU), 3)
@@ -343,30 +323,6 @@ def test_every_step_sees_the_labeled_chips() -> None:
     drawn = [frozenset(step[is_labeled[step]]) for step in few]
     assert {len(each) for each in drawn} == {4}
     assert len(set(drawn)) > 1
-
-
-def test_a_training_goes_on_from_a_snapshot_to_the_same_bits() -> None:
-    data, _ = made_views()
-    run = Run(CPU, 0)
-    learner = herocon._new_learner(data, np.arange(240), np.array([1, 2]), SMALL, run, 8)
-    pieces = herocon.Pieces(run)
-
-    def step(number: int) -> None:
-        rows = np.arange(240)
-        batch = herocon._draw(data, rows, data.classes, learner.network, SMALL, run.generator(4, number))
-        herocon._step(learner, pieces, batch, SMALL)
-
-    for number in range(3):
-        step(number)
-    saved = snapshot(learner)
-    ends = []
-    for _ in range(2):
-        restore(learner, saved)
-        for number in range(3, 6):
-            step(number)
-        ends.append({name: tensor.clone() for name, tensor in learner.network.state_dict().items()})
-    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
-    assert not torch.equal(ends[0]["out.weight"], saved["network"]["out.weight"])
 
 
 # --- two dates, of which one may be missing -------------------------------------------------------------------------
@@ -398,35 +354,6 @@ def test_what_a_missing_date_holds_changes_no_loss_and_no_gradient() -> None:
     plain, wild = gradients(network, batch), gradients(network, spoiled)
     assert all(torch.equal(plain[name], wild[name]) for name in plain)
     assert all(torch.isfinite(each).all() for each in wild.values())
-
-
-@torch.no_grad()
-def test_missing_date_of_one_chip_leaves_the_terms_of_the_others_alone() -> None:
-    # In evaluation mode chips meet in the losses only. Cross entropy and Eq. 5 of the others, worked out without chip 0's
-    # pre view: it is no negative, and chip 0 no anchor.
-    network, batch = made_batch()
-    network.eval()
-    views = network.views(batch.inputs, batch.is_missing)
-    mapped = network.mapping(views)
-    pre, post = (torch.nn.functional.normalize(each, dim=1) for each in views)
-    h_pre, h_post = (torch.nn.functional.normalize(each, dim=1) for each in mapped)
-    gone = batch.is_missing[0].tolist()
-    terms = []
-    for i in range(len(gone)):
-        if gone[i]:
-            continue
-        pushed = 0.0
-        for k in range(len(gone)):
-            for there, other, h_other in ((not gone[k], pre, h_pre), (True, post, h_post)):
-                if k != i and there:
-                    weight = (math.exp(1 - pre[i] @ h_other[k]) + math.exp(1 - other[k] @ h_pre[i])) / 2
-                    pushed += weight * math.exp(pre[i] @ other[k])
-        pulled = math.exp(pre[i] @ post[i])
-        terms.append(-math.log(pulled / (pulled + pushed)))
-    assert 0 < sum(gone) < len(gone)
-    assert float(herocon.losses(network, batch, CHIPS)["loss_unsupervised"]) == pytest.approx(np.mean(terms), rel=1e-5)
-    alone = network.kind_logits(views[:, 1:2], batch.is_missing[:, 1:2])
-    torch.testing.assert_close(network.kind_logits(views, batch.is_missing)[1:2], alone)
 
 
 def test_missing_dates_stay_out_of_the_backbone() -> None:
@@ -483,26 +410,13 @@ def test_pieces_make_the_step_that_the_whole_batch_makes() -> None:
     found = []
     for n in (1, 3):
         learner = herocon._new_learner(data, np.arange(240), np.array([1, 2]), settings, Run(CPU), 3)
-        pieces = herocon.Pieces(Run(CPU))
+        pieces = herocon.MicroBatcher(Run(CPU))
         pieces.n = n
         batch = herocon._draw(data, np.arange(240), data.classes, learner.network, settings, Run(CPU).generator(4))
         told = herocon._step(learner, pieces, batch, settings)
         assert told["loss"] == pytest.approx(told["loss_cls"])
         found.append((torch.tensor(told["loss_cls"]), learner.network.out.weight.detach()))
     torch.testing.assert_close(found[0], found[1])
-
-
-def test_part_of_a_batch_keeps_what_belongs_together() -> None:
-    _, batch = made_batch()
-    part = batch.part(slice(4, 9))
-    for found, whole in (
-        (part.inputs[0], batch.inputs[0]),
-        (part.is_missing.T, batch.is_missing.T),
-        (part.labels, batch.labels),
-        (part.is_labeled, batch.is_labeled),
-        (part.weights, batch.weights),
-    ):
-        assert torch.equal(found, whole[4:9])
 
 
 def test_a_chip_without_its_pre_image_is_embedded_and_judged_by_its_post_image() -> None:
@@ -529,7 +443,7 @@ def test_chips_are_scored_alike_in_any_company_and_without_any_date(monkeypatch:
     chips = made_chips()[0].inputs.chips.copy()
     chips[5] = 0
     whole, embedded = model.score(chips), model.embed(chips)
-    monkeypatch.setattr("pu_geo.engine.network.IMAGES_AT_ONCE", 7)
+    monkeypatch.setattr("pu_geo.training.network.IMAGES_AT_ONCE", 7)
     np.testing.assert_allclose(model.score(chips), whole, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(embedded, axis=1), 1, atol=1e-5)
     assert np.isfinite(whole).all()
@@ -545,19 +459,11 @@ def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
     model = fit(data, settings, report=told.append)
     hidden = data.classes == -1
     assert metrics.auc(model.score(data.inputs.array)[hidden], truth[hidden]) > 0.85
-    assert isinstance(model.trunk, PairTrunk) == (bands == 6)
+    assert isinstance(model.trunk, PairFeatureExtractor) == (bands == 6)
     assert [event["stage"] for event in told] == ["pretraining"] + ["training"] * 12
-    again = herocon.restored(model.state(), settings, CPU)
+    again = herocon.from_state(model.state(), settings, CPU)
     np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
     np.testing.assert_array_equal(again.embed(data.inputs.array), model.embed(data.inputs.array))
-
-
-def test_comes_back_from_its_state_on_features() -> None:
-    data, _ = made_views()
-    model = fit(data, replace(SMALL, epochs=2))
-    again = herocon.restored(model.state(), SMALL, CPU)
-    np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
-    assert again.network.kinds.tolist() == [1, 2]
 
 
 def test_pretraining_moves_the_shared_backbone_and_nothing_else_does_before() -> None:
@@ -568,10 +474,3 @@ def test_pretraining_moves_the_shared_backbone_and_nothing_else_does_before() ->
     assert fresh.backbone.n_bands == 3
     assert not torch.equal(fresh.backbone.conv1.weight, trained.backbone.conv1.weight)
     torch.testing.assert_close(fresh.standardize.mean, trained.standardize.mean)
-
-
-def test_card_and_presets() -> None:
-    assert CARD.uses_types
-    assert set(CARD.presets) == {"quick", "standard"}
-    for preset in CARD.presets.values():
-        CARD.settings(**preset)

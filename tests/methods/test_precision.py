@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.analysis.agreement import spearman
-from pu_geo.engine.checkpoints import Checkpoints
-from pu_geo.engine.data import ChipImages, PUData
-from pu_geo.engine.network import TrainedModel, Trunk
-from pu_geo.engine.run import Run
 from pu_geo.methods import catalog
+from pu_geo.training.checkpoints import Checkpoints
+from pu_geo.training.data import ChipImages, PUData
+from pu_geo.training.network import FeatureExtractor, TrainedModel
+from pu_geo.training.run import Run
 
 pytestmark = pytest.mark.slow
 CPU = torch.device("cpu")
@@ -70,9 +70,9 @@ def test_weights_gradients_and_checkpoints_stay_float32_and_finite(
 ) -> None:
     seen: list[tuple[torch.dtype, bool]] = []
     entered: list[torch.dtype] = []
-    plain = Trunk.forward
+    plain = FeatureExtractor.forward
 
-    def forward(trunk: Trunk, inputs: Tensor) -> Tensor:
+    def forward(trunk: FeatureExtractor, inputs: Tensor) -> Tensor:
         convolution = next(layer for layer in trunk.backbone.modules() if isinstance(layer, nn.Conv2d))
         taken = convolution.register_forward_hook(lambda _, __, out: entered.append(out.dtype))
         out = plain(trunk, inputs)
@@ -85,14 +85,13 @@ def test_weights_gradients_and_checkpoints_stay_float32_and_finite(
         assert out.dtype == torch.float32  # what heads and losses get
         return out
 
-    monkeypatch.setattr(Trunk, "forward", forward)
+    monkeypatch.setattr(FeatureExtractor, "forward", forward)
     kept = Checkpoints(tmp_path)
     model = train(name, "bf16", checkpoints=kept)
     assert torch.bfloat16 in entered
     assert seen
     assert set(seen) == {(torch.float32, True)}
     found = kept.newest("training")
-    assert found is not None
     numbers = [tensor for tensor in tensors_in(found[1]) if tensor.is_floating_point()]
     assert {tensor.dtype for tensor in [*numbers, *model.state().values()] if tensor.is_floating_point()} == {torch.float32}
     assert all(bool(tensor.isfinite().all()) for tensor in numbers)

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 from methods.test_contract import NAMES, fit, made_up
+from small_parts import mostly_long
 
-from pu_geo.engine.checkpoints import Checkpoints
-from pu_geo.engine.network import TrainedModel
 from pu_geo.errors import JobCancelled
+from pu_geo.training.checkpoints import Checkpoints
+from pu_geo.training.network import TrainedModel
 
+AT_ONCE = ("linear", "propagation")  # one solution, no epochs
 CONSTANT = {"weight"}  # a setting that travels along
 WITHOUT_PAIRS = {"ce", "upu", "nnpu", "supervised"}  # their losses do not look at the EMA target
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [name for name in NAMES if name not in ("linear", "propagation")]
-)  # one solution, no epochs
+@pytest.mark.parametrize("name", mostly_long([name for name in NAMES if name not in AT_ONCE], "ncpu"))
 def test_leaving_any_part_out_shows(name: str, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     straight, n_batches = _straight(name)

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from pu_geo import jobs
 from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout, write_array
-from pu_geo.services import checking
+from pu_geo.services.damage_map import random_audits
 
 N = 200
 
@@ -28,7 +28,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     """A project with an older run, RUN, and a newer one, which is on the live map."""
-    monkeypatch.setattr(checking, "_seed", lambda: 1)
+    monkeypatch.setattr(random_audits, "_seed", lambda: 1)
     layout, _ = mapped_project(tmp_path, N)
     write_array(layout.features("set"), np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16))
     with store.connect(layout) as db:
@@ -120,7 +120,7 @@ def test_area_size_formats_and_classes_stay(mapped: Layout, monkeypatch: pytest.
 
 @pytest.mark.slow
 def test_a_threshold_that_an_audit_gave_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking, "_seed", lambda: 1)
+    monkeypatch.setattr(random_audits, "_seed", lambda: 1)
     layout, truth = mapped_project(tmp_path)
     check = answer_audit(layout, truth, 200)
     app = show("damage_map", layout)

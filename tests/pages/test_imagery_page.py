@@ -11,7 +11,7 @@ from small_parts import REPOSITORY, small_grid, small_scene, square_table
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
-from pu_geo.project import aoi, contents, intake, store
+from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.layout import Layout
 
 WEST = "EPSG:32615; 499900, 3999900, 500070, 4000100"
@@ -68,7 +68,7 @@ def test_the_account_of_each_file_is_shown_with_its_reasons(project: Layout) -> 
         notes=("3 were empty.",),
     )
     with store.connect(project) as db:
-        intake.take_in(db, table, "houses_*.geojson")
+        import_log.import_footprints(db, table, "houses_*.geojson")
     app = show(project)
     shown = next(frame.value for frame in app.dataframe if "In the file" in frame.value.columns)
     assert shown[["File", "In the file", "= kept", "+ repaired", "+ dropped", "Why dropped"]].to_numpy().tolist() == [

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shapely
-from small_parts import REPOSITORY
+from small_parts import REPOSITORY, add_chips, add_run
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
-from pu_geo.geo.crs import LOCAL
-from pu_geo.project import contents, runs, store
-from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import FootprintTable, Grid, RunFacts, Scene
+from pu_geo.geo.vector.crs import LOCAL
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import FootprintTable, Grid, Scene
 
 N = 12
 
@@ -31,14 +31,9 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     with store.connect(layout) as db:
         contents.add_scenes(db, [scene], grid)
         contents.add_footprints(db, FootprintTable(ids, wkb, np.full(N, 9.0), [{} for _ in ids], "user", N, 0, 0))
-    write_array(layout.chips("set"), np.zeros((N, 3, 16, 16), np.uint8))
     sheets = {"per_sheet": 64, "columns": 8, "cell_w": 64, "cell_h": 64, "n": N, "n_sheets": 1, "has_pre": False}
-    facts = {"building_ids": ids, "nodata_share": [0.0] * N, "bands": "post", "size_px": 16, "sheets": sheets}
-    write_json(layout.chip_facts("set"), facts)
-    run = RunFacts("ranker-1", "ranker", "instant", 0, {}, "set", 0, 2, N - 2, store.now(), 0.1, "cpu", "linear", 0.5)
-    with store.connect(layout) as db:
-        contents.add_chip_set(db, "set", "post", 16, N)
-        runs.finish(db, layout, run, ids=ids, scores=np.linspace(0, 1, N, dtype=np.float32), arrays={})
+    add_chips(layout, ids, chips=np.zeros((N, 3, 16, 16), np.uint8), sheets=sheets)
+    add_run(layout, ids=ids)
     return layout
 
 

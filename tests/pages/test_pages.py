@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small_parts import REPOSITORY
+from small_parts import REPOSITORY, add_chips, add_run, click
 from streamlit.testing.v1 import AppTest
 
-from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import contents, runs, store, training_times
 from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import RunFacts
-from pu_geo.services import projects
+from pu_geo.services.project import projects
 
 PAGES = ("project", "imagery", "annotate", "train", "explore", "damage_map")
 
@@ -41,17 +39,12 @@ def finished(project: Layout) -> Layout:
     """A project with chips, labels and a run, but no imagery on disk."""
     rng = np.random.default_rng(0)
     ids = [f"b{i}" for i in range(20)]
-    write_array(project.chips("set"), rng.integers(0, 255, (20, 6, 64, 64)).astype(np.uint8))
-    write_array(project.features("set"), rng.normal(size=(2, 20, 8)).astype(np.float16))
+    chips, features = rng.integers(0, 255, (20, 6, 64, 64)).astype(np.uint8), rng.normal(size=(2, 20, 8)).astype(np.float16)
     sheets = {"per_sheet": 64, "columns": 8, "cell_w": 64, "cell_h": 128, "n": 20, "n_sheets": 1, "has_pre": True}
-    facts = {"building_ids": ids, "nodata_share": [0.0] * 20, "bands": "pre+post", "size_px": 64, "sheets": sheets}
-    write_json(project.chip_facts("set"), facts)
-    run = RunFacts("ranker-1", "ranker", "instant", 0, {}, "set", 2, 2, 18, store.now(), 0.1, "cpu", "linear", 0.5, 0.04)
+    add_chips(project, ids, bands="pre+post", size_px=64, chips=chips, features=features, sheets=sheets)
+    click(project, "b1", "b2")
     arrays = {"embeddings": rng.normal(size=(20, 8)).astype(np.float32), "clusters": np.arange(20) % 2}
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "pre+post", 64, 20)
-        labels.append(db, [LabelOp("1", "b1", "positive"), LabelOp("2", "b2", "positive")], analyst="ann", screen="map")
-        runs.finish(db, project, run, ids=ids, scores=np.linspace(0, 1, 20, dtype=np.float32), arrays=arrays)
+    add_run(project, preset="instant", at_event=2, arrays=arrays, estimated_share=0.04)
     return project
 
 
@@ -91,6 +84,34 @@ def test_page_of_a_finished_project_shows_it(page: str, finished: Layout) -> Non
         "project": "Event",
     }
     assert said[page] in words(app) + "\n".join(str(metric.value) for metric in app.metric)
+
+
+def in_its_frame() -> None:
+    import runpy
+    from types import SimpleNamespace
+
+    import small_parts
+
+    from pu_geo.ui import frame
+
+    page = small_parts.REPOSITORY / "pages" / "annotate.py"
+    frame.draw({}, SimpleNamespace(run=lambda: runpy.run_path(str(page))))
+
+
+def test_a_rerun_of_annotate_opens_the_database_once(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = AppTest.from_function(in_its_frame, default_timeout=20)
+    app.session_state["project"] = str(finished.folder)
+    app.run()
+    assert "**2** positives" in words(app)
+    click(finished, "b3")
+    opened: list[str] = []
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **how: opened.append(str(given[0])) or connect(*given, **how))
+    click(finished, "b3")
+    app.run()
+    assert not app.exception
+    assert "**3** positives" in words(app)
+    assert opened == [str(finished.gpkg)] * 2, "this test's own connection, and one for the rerun"
 
 
 @pytest.mark.parametrize("panel", ["PUPL clusters", "Discovered types", "Neighbors", "Outliers"])
@@ -236,32 +257,15 @@ def test_the_next_round_without_a_scene_cannot_begin(finished: Layout) -> None:
     assert next(button for button in app.button if button.label == "Begin the next round").disabled
 
 
-def test_train_tells_how_long_a_preset_takes_and_warns_of_a_long_one(finished: Layout) -> None:
+def test_train_tells_how_long_a_preset_took_on_this_machine(finished: Layout) -> None:
     app = show("train", finished)
-    assert "Preset quick: about 4 s for your 20 chips on two CPU cores." in words(app)
-    assert "this machine was not measured yet" in words(app)
-    preset = app.selectbox(key="preset-ncpu")
-    assert preset.options[0].startswith("quick (about ")
-    app.text_input(key="set-ncpu-quick-epochs").set_value("5000").run()
-    app.text_input(key="set-ncpu-quick-max_steps").set_value("1e7").run()
-    assert "Preset quick: about 20 s for your 20 chips" in words(app)
+    assert "Preset quick: no run of this preset on this machine yet." in words(app)
+    training_times.remember("ncpu", "quick", 40, 60.0)
+    app = show("train", finished)
+    assert "Preset quick: 30 s to 60 s for your 20 chips, by past runs on this machine." in words(app)
     assert not app.warning
+    training_times.remember("propagation", "quick", 20, 7200.0)
+    assert any("2 hours for your 20 chips" in warning.value for warning in show("train", finished).warning)
     app.text_input(key="set-ncpu-quick-epochs").set_value("nonsense").run()
     assert not app.exception
-    app.text_input(key="set-ncpu-quick-epochs").set_value("60").run()
-    app.selectbox(key="set-ncpu-quick-backbone").set_value("preact_resnet18").run()
-    app.text_input(key="set-ncpu-quick-epochs").set_value("5000").run()
-    assert any("hours for your 20 chips on two CPU cores; meant for a GPU" in warning.value for warning in app.warning)
-
-
-def test_train_measures_this_machine_in_the_background(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pu_geo import jobs
-
-    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))  # measuring itself has tests of its own
-    app = show("train", finished)
-    app.button(key="measure").click().run()
-    assert not app.exception
-    (job,) = jobs.all_jobs(finished)
-    assert job.task == "probe"
-    assert job.args == {"into": str(projects.home() / "speed.json")}
-    assert "Measuring this machine" in words(app)
+    assert "for your 20 chips" not in words(app), "it was measured with the settings of the preset"

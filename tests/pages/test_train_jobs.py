@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from small_parts import REPOSITORY, small_project
 from streamlit.testing.v1 import AppTest
 
-from pu_geo import job_requests, jobs, turns
-from pu_geo.job_views import CANCEL, PAUSE
+from pu_geo import jobs
+from pu_geo.jobs import control, device_queue
+from pu_geo.jobs.status import CANCEL, PAUSE
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
@@ -66,7 +68,7 @@ def test_an_ended_job_says_how_and_offers_what_can_be_done(project: Layout, stat
 
 
 def test_a_running_job_can_be_paused_and_cancelled_once(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_requests, "_end_if_hung", lambda folder: None)
+    monkeypatch.setattr(control, "_end_if_hung", lambda folder: None)
     folder = job_with(project, ("turn", {}), ("progress", {"share": 0.4, "message": "NcPU: epoch 3 of 8"}))
     lock = jobs.take_lock(folder)
     app = show(project)
@@ -92,7 +94,7 @@ def test_a_training_that_can_go_on_is_shown_whatever_came_after(project: Layout)
 
 
 def test_a_dismissed_job_is_gone_and_starting_over_makes_a_new_one(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "launch", lambda folder, lock: os.close(lock))
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     folder = job_with(project, EPOCH)
     app = show(project)
     app.button(key=f"start-over-{folder.name}").click().run()
@@ -118,9 +120,9 @@ def test_the_line_names_who_works_and_who_waits_in_which_project(project: Layout
     first, second = job_with(other, ("turn", {}), ("progress", {"share": 0.25, "message": ""})), job_with(project)
     locks = [jobs.take_lock(folder) for folder in (first, second)]
     events.append(second, "waiting", {"message": f"waiting for job {first.name} of a*b.pugeo"})
-    with turns.my_turn(first, lambda before: None):
-        assert [ticket.folder for ticket in turns.line()] == [first]
-        waiting = turns._take(second)[0]
+    with device_queue.acquire_device(first, lambda before: None):
+        assert [ticket.folder for ticket in device_queue.line()] == [first]
+        waiting = device_queue._take(second)[0]
         app = show(project)
         os.close(waiting)
     assert "Queue of this machine" in words(app)

@@ -31,13 +31,11 @@ def test_an_area_is_put_replaced_taken_away_and_put_back(project: Layout) -> Non
         assert aoi.before(db) is None
         assert aoi.put(db, EAST, "east.geojson") is True
         now = aoi.current(db)
-        assert now is not None
         assert (now.wkb, now.source) == (EAST, "east.geojson")
         assert aoi.remove(db) is True
         assert aoi.current(db) is None
         for expected in ("east.geojson", "west.geojson", "east.geojson"):  # undone, and again: the one before it, and back
             found = aoi.put_back(db)
-            assert found is not None
             assert found.source == expected
 
 

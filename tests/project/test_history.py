@@ -10,17 +10,16 @@ from small_parts import small_project
 
 from pu_geo.project import analysts, history, labels, store
 from pu_geo.project.history import PastEvent
-from pu_geo.project.label_log import Ack
-from pu_geo.project.labels import LabelOp
+from pu_geo.project.labels import Ack, LabelOp
 from pu_geo.project.layout import Layout
 
 AT = "2026-01-02T03:04:05.678Z"
 
 
 def past(event: int, kind: str = "set", label: str = "positive", **more: object) -> PastEvent:
-    op = LabelOp(f"op{event}", "b1", label, analyst="ann", at=AT)  # type: ignore[arg-type]
-    said = replace(op, **{key: more.pop(key) for key in ("building_id", "analyst", "op", "reason") if key in more})  # type: ignore[arg-type]
-    return PastEvent(event, said, "map", kind, **more)  # type: ignore[arg-type]
+    op = LabelOp(f"op{event}", "b1", label, analyst="ann", at=AT, screen="map")  # type: ignore[arg-type]
+    op = replace(op, **{key: more.pop(key) for key in ("building_id", "analyst", "op", "reason") if key in more})  # type: ignore[arg-type]
+    return PastEvent(event, op, kind, **more)  # type: ignore[arg-type]
 
 
 def replay(db: object, *events: PastEvent, act: str = "import-1") -> list[Ack]:
@@ -125,8 +124,7 @@ def test_rows_of_a_replayed_history_are_those_it_was_made_from(project: Layout, 
     events = [
         PastEvent(
             int(str(row["event"])) + 40,
-            LabelOp(row["op"], row["building_id"], row["label"], analyst=row["analyst"], at=row["at"]),  # type: ignore[arg-type]
-            str(row["screen"]),
+            LabelOp(**{name: row[name] for name in ("op", "building_id", "label", "analyst", "at", "screen")}),  # type: ignore[arg-type]
             str(row["kind"]),
             *(None if row[key] is None else int(str(row[key])) + 40 for key in ("undoes", "answer")),
         )

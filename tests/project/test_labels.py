@@ -79,20 +79,6 @@ def test_undo_and_redo_walk_the_whole_history_of_one_analyst(project: Layout) ->
         ]
 
 
-def test_undo_twice_does_not_take_back_what_another_analyst_said_between(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1", analyst="ann")
-        add(db, "2", "b1", "not_damaged", analyst="bob")
-        add(db, "3", "b1", analyst="ann")
-        seen = []
-        for number in range(2):
-            labels.undo(db, f"u{number}", analyst="ann", screen="map")
-            seen.append(labels.current_labels(db))
-        assert seen == [{"b1": "not_damaged"}, {"b1": "not_damaged"}]
-        labels.undo(db, "u", analyst="bob", screen="map")
-        assert labels.current_labels(db) == {}
-
-
 def test_label_that_an_undo_brings_back_is_its_analysts(project: Layout) -> None:
     with store.connect(project) as db:
         add(db, "1", "b1", analyst="ann")
@@ -142,22 +128,6 @@ def test_building_twice_in_one_act_is_as_before_after_undo(project: Layout) -> N
         assert labels.current_labels(db) == {"b1": "not_damaged"}
 
 
-def test_undo_does_not_take_back_what_another_analyst_said_since(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1", analyst="ann")
-        add(db, "2", "b1", "not_damaged", analyst="bob")
-        labels.undo(db, "u", analyst="ann", screen="map")
-        assert labels.current_labels(db) == {"b1": "not_damaged"}
-
-
-def test_undo_leaves_other_analysts_alone(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1", analyst="ann")
-        add(db, "2", "b2", analyst="bob")
-        labels.undo(db, "u", analyst="ann", screen="map")
-        assert labels.current_labels(db) == {"b2": "positive"}
-
-
 def test_operations_of_one_act_are_undone_together(project: Layout) -> None:
     with store.connect(project) as db:
         ops = [LabelOp(f"i{i}", f"b{i}", "positive", "import-1") for i in range(5)]
@@ -177,7 +147,7 @@ def test_pu_set_follows_the_order_asked_for_and_the_event(project: Layout) -> No
         found = labels.pu_set(db, at=3, ids=["b4", "b3", "b2", "b1"])
     assert found.is_positive.tolist() == [False, False, False, True]
     assert found.is_not_damaged.tolist() == [False, False, True, False]
-    assert found.is_left_out.tolist() == [False, True, False, False]
+    assert found.is_excluded.tolist() == [False, True, False, False]
     assert found.at_event == 3
 
 
@@ -281,7 +251,7 @@ def audit(db: object, op: str, building: str, label: str, inclusion: float = 0.2
 
 def trains_on(db: object, building: str, at: int | None = None) -> str:
     pu = labels.pu_set(db, at=at, ids=[building])  # type: ignore[arg-type]
-    masks = {"positive": pu.is_positive, "not_damaged": pu.is_not_damaged, "left_out": pu.is_left_out}
+    masks = {"positive": pu.is_positive, "not_damaged": pu.is_not_damaged, "left_out": pu.is_excluded}
     return "+".join(name for name, mask in masks.items() if mask[0]) or "unlabeled"
 
 

@@ -7,21 +7,23 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_parts import REPOSITORY, square_table
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import analysts, contents, labels, live_style, schema, store
+from pu_geo.project import analysts, contents, labels, schema, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 
 OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4, 5)}
 STEPS = [
     (old, number) for old in OLD for number in range(old, schema.SCHEMA)
-]  # the project's schema, the step that is broken
+]  # the project's live_style, the step that is broken
 T = "2026-01-0{}T00:00:00.000Z"
 OLD_EVENTS = [  # op, building, label, analyst, kind, undoes; bob's undo brings back what ann said
     ("1", "b1", "positive", "ann", "set", None),
@@ -96,7 +98,7 @@ def test_migrated_project_has_all_its_events_and_a_backup_beside_it(old: Layout)
     before, found = old_rows(old.gpkg), schema_of(old.gpkg)
     with store.connect(old) as db:
         assert labels.current_labels(db) == {"b1": "positive", "b3": "not_assessable"}
-        assert labels.pu_set(db).is_left_out.sum() == 1
+        assert labels.pu_set(db).is_excluded.sum() == 1
         assert {key: facts.n_standing for key, facts in analysts.by_analyst(db).items()} == {"ann": 2, "bob": 0}
     assert old_rows(old.gpkg) == before
     assert schema_of(old.gpkg) == schema.SCHEMA
@@ -133,7 +135,7 @@ def test_new_layers_of_a_migrated_project_lie_in_its_coordinate_system(old: Layo
 @pytest.mark.parametrize("old", [1, 2], indirect=True)  # later ones have a style of ours already
 def test_a_style_that_a_person_saved_from_qgis_stays_the_default(old: Layout) -> None:
     with closing(sqlite3.connect(old.gpkg)) as db, db:
-        db.execute(live_style.TABLE)
+        db.execute(schema.TABLE)
         db.execute("INSERT INTO gpkg_contents (table_name, data_type) VALUES ('layer_styles', 'attributes')")
         db.execute("INSERT INTO layer_styles (f_table_name, styleName, useAsDefault) VALUES ('damage_map', 'mine', 1)")
     store.open_project(old.folder)
@@ -144,12 +146,12 @@ def test_a_style_that_a_person_saved_from_qgis_stays_the_default(old: Layout) ->
 @pytest.mark.parametrize("old", [3, 4, 5], indirect=True)
 def test_our_style_of_the_live_map_is_renewed_and_one_that_a_person_changed_is_not(old: Layout) -> None:
     find = "SELECT styleQML FROM layer_styles WHERE f_table_name = 'damage_map'"
-    assert raw(old.gpkg, find) != [(live_style.damage_map_qml(),)]
+    assert raw(old.gpkg, find) != [(schema.damage_map_qml(),)]
     store.open_project(old.folder)
-    assert raw(old.gpkg, find) == [(live_style.damage_map_qml(),)]
+    assert raw(old.gpkg, find) == [(schema.damage_map_qml(),)]
     with closing(sqlite3.connect(old.gpkg)) as db, db:
         db.execute("UPDATE layer_styles SET styleQML = '<qgis>mine</qgis>'")  # saved from QGIS under our name
-        db.execute(live_style.renew("damage_map", live_style.damage_map_qml(), ""))
+        db.execute(schema.renew("damage_map", schema.damage_map_qml(), ""))
     assert raw(old.gpkg, find) == [("<qgis>mine</qgis>",)]
 
 
@@ -176,10 +178,18 @@ def test_log_stays_append_only_and_checks_what_it_holds(old: Layout) -> None:
                 )
 
 
+def every(statements: Callable[[int], Iterable[int]]) -> list[Any]:
+    """Return each step with some of its statements; all but the last statement of an old schema's own step are long."""
+    cases = [
+        (old, number, at, at == max(statements(number)) and old == number)
+        for old, number in STEPS
+        for at in statements(number)
+    ]
+    return [pytest.param(*case, marks=() if is_quick else pytest.mark.long) for *case, is_quick in cases]
+
+
 @pytest.mark.parametrize(
-    ("old", "number", "broken"),
-    [(old, number, at) for old, number in STEPS for at in range(1, len(schema.MIGRATIONS[number]) + 1)],
-    indirect=["old"],
+    ("old", "number", "broken"), every(lambda number: range(1, len(schema.MIGRATIONS[number]) + 1)), indirect=["old"]
 )
 def test_failed_migration_leaves_the_old_file_good(
     old: Layout, monkeypatch: pytest.MonkeyPatch, number: int, broken: int
@@ -197,9 +207,7 @@ def test_failed_migration_leaves_the_old_file_good(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("old", "number", "step"),
-    [(old, number, step) for old, number in STEPS for step in (0, 5, len(schema.MIGRATIONS[number]))],
-    indirect=["old"],
+    ("old", "number", "step"), every(lambda number: (0, 5, len(schema.MIGRATIONS[number]))), indirect=["old"]
 )
 def test_killed_migration_leaves_the_old_file_good(old: Layout, number: int, step: int) -> None:
     script = """
@@ -247,7 +255,6 @@ def test_many_who_open_an_old_project_at_once_migrate_it_once(old: Layout) -> No
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) for _ in range(8)
     ]
     for opener in openers:
-        assert opener.stdin is not None
         opener.stdin.write("go\n")
         opener.stdin.flush()
     assert [opener.communicate(timeout=60)[0].strip() for opener in openers] == ["6 ok"] * 8
@@ -260,7 +267,7 @@ def test_without_a_backup_nothing_is_migrated(old: Layout, monkeypatch: pytest.M
         raise OSError(28, "No space left on device")
 
     found = schema_of(old.gpkg)
-    monkeypatch.setattr(store, "replacing", full)
+    monkeypatch.setattr(store, "atomic_write", full)
     with pytest.raises(ProjectError, match="no copy of it can be made before it is brought up to date: No space"):
         store.open_project(old.folder)
     assert schema_of(old.gpkg) == found

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_parts import add_run
 
 from pu_geo.project import labels, runs, store
 from pu_geo.project.labels import Ack, LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.records import RunFacts
 
 N_CLICKS = 150
 N_RUNS = 6
@@ -31,7 +31,7 @@ READER = """
 """
 WORKER = """
     import sys
-    sys.path.insert(0, sys.argv[2])
+    sys.path[:0] = sys.argv[2:]
     from test_nothing_lost import store_runs
     from pu_geo.project.layout import find_project
     store_runs(find_project(sys.argv[1]))
@@ -40,14 +40,9 @@ WORKER = """
 
 def store_runs(layout: Layout) -> None:
     """What a training worker does at its end, several times."""
-    ids = [f"b{i}" for i in range(20)]
     for number in range(N_RUNS):
-        facts = RunFacts(
-            f"ranker-{number}", "ranker", "instant", 0, {}, "set", 0, 1, 19, store.now(), 0.1, "cpu", "linear", 0.5
-        )
-        scores = np.random.default_rng(number).random(20).astype(np.float32)
-        with store.connect(layout) as db:
-            runs.finish(db, layout, facts, ids=ids, scores=scores, arrays={"embeddings": np.eye(20, dtype=np.float32)})
+        scores = np.random.default_rng(number).random(20)
+        add_run(layout, f"ranker-{number}", scores=scores, arrays={"embeddings": np.eye(20, dtype=np.float32)})
 
 
 def click(layout: Layout, analyst: str, acks: list[Ack]) -> None:
@@ -65,7 +60,7 @@ def start(script: str, *arguments: str) -> subprocess.Popen[str]:
 @pytest.mark.slow
 def test_clicks_worker_and_outside_reader_at_once_lose_nothing(project: Layout) -> None:
     reader = start(READER, str(project.gpkg), "4")
-    worker = start(WORKER, str(project.folder), str(Path(__file__).parent))
+    worker = start(WORKER, str(project.folder), *map(str, Path(__file__).parents[:2]))
     acks: list[list[Ack]] = [[] for _ in range(N_THREADS)]
     analysts = [threading.Thread(target=click, args=(project, f"ann{i}", acks[i])) for i in range(N_THREADS)]
     for analyst in analysts:
@@ -99,8 +94,6 @@ def test_acknowledged_clicks_survive_a_kill(project: Layout) -> None:
                 print(labels.append(db, [op], analyst="ann", screen="map")[0].op, flush=True)
     """
     process = start(script, str(project.folder))
-    assert process.stdout is not None
-    assert process.stderr is not None
     told = [process.stdout.readline().strip() for _ in range(40)]
     process.kill()
     told += process.stdout.read().split()

@@ -6,20 +6,15 @@ import json
 
 import numpy as np
 import pytest
+from small_parts import add_run
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import RunFacts
 
 
 def finish(layout: Layout, run_id: str, scores: np.ndarray) -> None:
-    facts = RunFacts(
-        run_id, "ranker", "instant", 0, {"l2": 1.0}, "set", 3, 2, 18, store.now(), 0.1, "cpu", "linear", 0.5, 0.04
-    )
-    with store.connect(layout) as db:
-        ids = [f"b{i}" for i in range(20)]
-        runs.finish(db, layout, facts, ids=ids, scores=scores, arrays={"embeddings": np.eye(20)}, reasons={})
+    add_run(layout, run_id, scores=scores, arrays={"embeddings": np.eye(20)}, reasons={}, settings={"l2": 1.0})
 
 
 def test_highest_score_has_rank_one_and_ties_keep_their_order() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import sources
+from pu_geo.project import contents
 from pu_geo.project.layout import Layout
 
 
@@ -27,13 +27,13 @@ from pu_geo.project.layout import Layout
     ],
 )
 def test_names_lead_nowhere_else(given: str, expected: str) -> None:
-    assert sources.safe_name(given) == expected
+    assert contents.safe_name(given) == expected
 
 
 def test_files_that_belong_together_stay_together_and_come_once(project: Layout) -> None:
-    first = sources.keep(project, [("a/post.png", b"picture"), ("post.pgw", b"world")])
-    again = sources.keep(project, [("a/post.png", memoryview(b"picture")), ("post.pgw", memoryview(b"world"))])
-    other = sources.keep(project, [("post.png", b"another picture"), ("post.pgw", b"world")])
+    first = contents.keep(project, [("a/post.png", b"picture"), ("post.pgw", b"world")])
+    again = contents.keep(project, [("a/post.png", memoryview(b"picture")), ("post.pgw", memoryview(b"world"))])
+    other = contents.keep(project, [("post.png", b"another picture"), ("post.pgw", b"world")])
     assert first == again
     assert [path.name for path in first] == ["post.png", "post.pgw"]
     assert first[0].parent == first[1].parent != other[0].parent
@@ -42,16 +42,16 @@ def test_files_that_belong_together_stay_together_and_come_once(project: Layout)
 
 
 def test_empty_large_and_ambiguous_files_are_refused(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MAX_BYTES", 10)
+    monkeypatch.setattr(contents, "MAX_BYTES", 10)
     for files in ([("a.tif", b"")], [("a.tif", b"x" * 11)], [("a b.tif", b"1"), ("a_b.tif", b"2")]):
         with pytest.raises(ProjectError):
-            sources.keep(project, files)
+            contents.keep(project, files)
     assert not Path(project.folder / "sources").exists()
 
 
 def test_long_names_of_every_script_can_be_stored(project: Layout) -> None:
     name = "建" * 90 + ".geojson"
-    (path,) = sources.keep(project, [(name, b"{}")])
+    (path,) = contents.keep(project, [(name, b"{}")])
     assert path.read_bytes() == b"{}"
     assert path.suffix == ".geojson"
 
@@ -60,6 +60,6 @@ def test_a_disk_that_takes_nothing_is_a_refusal(project: Layout, monkeypatch: py
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sources, "replacing", full)
+    monkeypatch.setattr(contents, "atomic_write", full)
     with pytest.raises(ProjectError, match="No space left"):
-        sources.keep(project, [("a.geojson", b"{}")])
+        contents.keep(project, [("a.geojson", b"{}")])

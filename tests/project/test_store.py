@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from small_parts import square_table
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, checked_id, replacing
+from pu_geo.project.layout import Layout, checked_id
 
 
 def test_new_project_is_a_geopackage_without_scenes(tmp_path: Path) -> None:
@@ -182,11 +183,19 @@ def test_ids_cannot_lead_out_of_the_project() -> None:
             checked_id(bad)
 
 
-def test_replacing_leaves_the_old_file_whole_after_a_failure(tmp_path: Path) -> None:
-    target = tmp_path / "a.txt"
-    target.write_text("old")
-    with pytest.raises(IsADirectoryError), replacing(target) as temporary:  # noqa: PT012
-        temporary.write_text("half")
-        tmp_path.read_text()
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
+def test_one_connection_is_shared_by_its_thread_alone_and_closed(project: Layout, tmp_path: Path) -> None:
+    other = store.create(tmp_path / "other.pugeo", "Other")
+    with store.one_connection():
+        with store.connect(project) as first, store.connect(other) as elsewhere:
+            assert first is not elsewhere
+        with store.one_connection(), store.connect(project) as again:
+            assert again is first
+        assert first.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL, for clicks as well
+        with ThreadPoolExecutor(1) as thread:
+            assert thread.submit(lambda: store.open_project(project.folder)).result() == project
+        with pytest.raises(ProjectError), store.connect(project) as db:
+            db.execute("SELECT * FROM nothing")
+        with store.connect(project) as db:
+            assert store.project_name(db) == "Event", "an error leaves it open for the next question"
+    with pytest.raises(sqlite3.ProgrammingError):
+        first.execute("SELECT 1")

@@ -22,8 +22,6 @@ CLASSES = ("no-damage", "minor-damage", "major-damage", "destroyed")
 
 def load_script() -> ModuleType:
     spec = importlib.util.spec_from_file_location("make_sample", FOLDER / "make_sample.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -29,9 +29,9 @@ def work(folder: str) -> int:
     """Be the worker of a job; return its exit code."""
     import torch
 
-    from pu_geo import worker
-    from pu_geo.engine.checkpoints import Checkpoints
-    from pu_geo.tasks import train
+    from pu_geo.jobs import worker
+    from pu_geo.tasks.train import train
+    from pu_geo.training.checkpoints import Checkpoints
 
     train.Checkpoints = partial(Checkpoints, seconds_between=0.0)  # type: ignore[assignment,misc]
     train.best_device = partial(torch.device, "cpu")  # a GPU does not promise the same bits
@@ -83,7 +83,11 @@ def warm(address: str) -> None:
     """Make workers by forks until whoever started this is gone."""
     from pu_geo.methods.catalog import METHODS
 
-    for name in ("pu_geo.worker", "pu_geo.tasks.train", *(card.entry.partition(":")[0] for card in METHODS.values())):
+    for name in (
+        "pu_geo.jobs.worker",
+        "pu_geo.tasks.train.train",
+        *(card.entry.partition(":")[0] for card in METHODS.values()),
+    ):
         importlib.import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:

@@ -23,17 +23,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_parts import small_project
+from small_parts import add_chips, click, mostly_long, small_project
 from tasks import kill_driver
 
-from pu_geo import jobs, worker
-from pu_geo.engine import checkpoints
+from pu_geo import jobs
 from pu_geo.errors import JobError
+from pu_geo.jobs import worker
 from pu_geo.methods import catalog
-from pu_geo.project import contents, events, labels, runs, store
+from pu_geo.project import events, labels, runs, store
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.tasks import train
+from pu_geo.project.layout import Layout, write_array
+from pu_geo.tasks.train import train
+from pu_geo.training import checkpoints
 
 pytestmark = pytest.mark.slow
 
@@ -55,19 +56,16 @@ def clicked(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 def made_up(folder: Path) -> Layout:
     """A project with 40 made-up chips and their features; twelve are clicked, half of them as not damaged."""
     layout, rng = small_project(folder, N_CHIPS), np.random.default_rng(0)
-    facts = {"building_ids": [f"b{i}" for i in range(N_CHIPS)], "nodata_share": [0.0] * N_CHIPS, "bands": "pre+post"}
-    write_array(layout.features("set"), rng.normal(size=(4, N_CHIPS, 8)).astype(np.float16))
-    write_array(layout.chips("set"), rng.integers(0, 255, (N_CHIPS, 6, 16, 16)).astype(np.uint8))
-    write_json(layout.chip_facts("set"), {**facts, "size_px": 16, "sheets": {}})
-    with store.connect(layout) as db:
-        contents.add_chip_set(db, "set", "pre+post", 16, N_CHIPS)
-        clicks = [LabelOp(f"op{i}", f"b{i}", "positive" if i < 6 else "not_damaged") for i in range(12)]
-        labels.append(db, clicks, analyst="ann", screen="map")
+    ids, features = [f"b{i}" for i in range(N_CHIPS)], rng.normal(size=(4, N_CHIPS, 8)).astype(np.float16)
+    chips = rng.integers(0, 255, (N_CHIPS, 6, 16, 16)).astype(np.uint8)
+    add_chips(layout, ids, bands="pre+post", chips=chips, features=features)
+    click(layout, *ids[:6])
+    click(layout, *ids[6:12], label="not_damaged")
     return layout
 
 
 def launcher(folder: Path, words: str) -> Path:
-    """Write a stand-in for the interpreter that `jobs` starts; it gets `-P -m pu_geo.worker FOLDER`."""
+    """Write a stand-in for the interpreter that `jobs` starts; it gets `-P -m pu_geo.jobs.worker FOLDER`."""
     path = folder / "python"
     path.write_text(f'#!/bin/sh\nexec "{PYTHON}" {words} "$4"\n')
     path.chmod(0o755)
@@ -214,7 +212,7 @@ AT_ONCE = ("linear", "propagation")
 """Rankings that are done in an instant, in one epoch."""
 
 
-@pytest.mark.parametrize("method", catalog.METHODS)
+@pytest.mark.parametrize("method", mostly_long(catalog.METHODS, "ncpu", "linear"))
 def test_a_training_killed_again_and_again_ends_as_if_nothing_had_been(
     method: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
@@ -233,7 +231,7 @@ def test_a_training_killed_again_and_again_ends_as_if_nothing_had_been(
     assert n_runs(clicked) == n_before + 1
 
 
-@pytest.mark.parametrize("method", ["ncpu", "pucl"])
+@pytest.mark.parametrize("method", mostly_long(["ncpu", "pucl"], "ncpu"))
 def test_a_killed_training_holds_the_same_clicks_out(method: str, tmp_path: Path, warm: None) -> None:
     layout, args = made_up(tmp_path / "event.pugeo"), {**arguments(method), "hold_out": 1}
     expected, folder = begin(layout, args), begin(layout, args, kill_at="epoch 20")
@@ -253,7 +251,7 @@ def test_a_killed_training_holds_the_same_clicks_out(method: str, tmp_path: Path
     assert [report["epoch"] for report in curve] == list(range(1, N_EPOCHS + 1))
 
 
-@pytest.mark.parametrize("method", ["ncpu", "pucl", "fedaws"])
+@pytest.mark.parametrize("method", mostly_long(["ncpu", "pucl", "fedaws"], "ncpu"))
 def test_a_training_that_pauses_does_no_epoch_twice_and_ends_as_if_it_had_not(
     method: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
@@ -267,7 +265,7 @@ def test_a_training_that_pauses_does_no_epoch_twice_and_ends_as_if_it_had_not(
     assert len(of_kind(folder, "epoch")) == N_EPOCHS
 
 
-@pytest.mark.parametrize("moment", ["model.safetensors 1", "done 1"])
+@pytest.mark.parametrize("moment", mostly_long(["model.safetensors 1", "done 1"], "done 1"))
 def test_a_run_is_stored_once_whenever_its_worker_is_killed(
     moment: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
@@ -280,7 +278,9 @@ def test_a_run_is_stored_once_whenever_its_worker_is_killed(
     assert len(list(clicked.run("any").parent.iterdir())) == n_before + 1
 
 
-@pytest.mark.parametrize("moment", ["training-previous.pt", "training-newest.pt", "epoch"])
+@pytest.mark.parametrize(
+    "moment", mostly_long(["training-previous.pt", "training-newest.pt", "epoch"], "training-newest.pt")
+)
 def test_a_kill_amid_a_checkpoint_leaves_one_to_go_on_from(
     moment: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
@@ -293,7 +293,7 @@ def test_a_kill_amid_a_checkpoint_leaves_one_to_go_on_from(
     assert of_kind(folder, "epoch")[n_before]["epoch"] >= 8, "it went further back than it had to"
 
 
-@pytest.mark.parametrize("damage", ["cut", "bit", "empty"])
+@pytest.mark.parametrize("damage", mostly_long(["cut", "bit", "empty"], "bit"))
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     damage: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
@@ -308,7 +308,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     assert [event["epoch"] for event in of_kind(folder, "epoch")][8:11] == [9, 9, 10]
 
 
-@pytest.mark.parametrize(("method", "is_fresh"), [("ncpu", True), ("pucl", False)])
+@pytest.mark.parametrize(("method", "is_fresh"), mostly_long([("ncpu", True), ("pucl", False)], ("pucl", False)))
 def test_kills_in_both_stages_of_a_training_from_chips(
     method: str, is_fresh: bool, clicked: Layout, warm: None, fresh_launcher: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,7 +326,7 @@ def test_kills_in_both_stages_of_a_training_from_chips(
     assert {stage for stage, _ in told(folder)} == {"pretraining", "training"}
 
 
-@pytest.mark.parametrize("n_written", [1, 7])
+@pytest.mark.parametrize("n_written", mostly_long([1, 7], 7))
 def test_a_checkpoint_that_does_not_fit_ends_the_job_in_words(
     n_written: int, clicked: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,7 +373,7 @@ def on_small_disk(small_disk: Path) -> Iterator[Layout]:
 FULL = ["started 1", "training-newest.pt 5", "epoch 9", "model.safetensors 1", "scores.npy 1", "manifest.json 1"]
 
 
-@pytest.mark.parametrize("moment", FULL)
+@pytest.mark.parametrize("moment", mostly_long(FULL, "epoch 9"))
 def test_a_job_on_a_full_disk_says_so_and_goes_on_once_there_is_room(
     moment: str, on_small_disk: Layout, straight: Callable[[str], Path], clicked: Layout
 ) -> None:

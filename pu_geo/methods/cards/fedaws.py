@@ -61,10 +61,7 @@ CARD = MethodCard(
     ),
     min_positives=5,
     settings=FedawsSettings,
-    presets={
-        "quick": {},
-        "standard": {**STANDARD, "rounds": 200, "lr": 0.03, "spread_weight": 1.7, "weight_decay": 1e-4},
-    },
+    presets={"quick": {}, "standard": {**STANDARD, "rounds": 200, "lr": 0.03, "spread_weight": 1.7, "weight_decay": 1e-4}},
     entry="pu_geo.methods.fedaws:fit",
     group="types",
     uses_types=True,

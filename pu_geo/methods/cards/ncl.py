@@ -95,7 +95,7 @@ CARD = MethodCard(
     min_positives=5,
     settings=NclSettings,
     presets={"quick": {}, "standard": {**STANDARD, "epochs": 200, "max_steps": 3000, "lr": 1e-4, "embedding_dim": 128}},
-    entry="pu_geo.methods.ncl:fit",
+    entry="pu_geo.methods.ncl.ncl:fit",
     group="types",
     uses_types=True,
 )

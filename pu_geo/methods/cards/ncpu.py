@@ -15,9 +15,7 @@ class NcpuSettings(NetworkSettings):
     """Settings of NcPU. Names in parentheses are the paper's symbols."""
 
     variant: str = setting(
-        "paper",
-        "Follow the paper's equations, or its released code where the two differ.",
-        choices=("paper", "released"),
+        "paper", "Follow the paper's equations, or its released code where the two differ.", choices=("paper", "released")
     )
     epochs: int = setting(60, "Times every chip is looked at, unless max_steps ends training before.", min=1, max=5000)
     max_steps: int = setting(300, "Steps that training takes at most; five epochs are always done.", min=1, max=NO_LIMIT)

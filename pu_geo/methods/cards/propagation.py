@@ -58,6 +58,6 @@ CARD = MethodCard(
     min_positives=5,
     settings=PropagationSettings,
     presets={"quick": {}},
-    entry="pu_geo.methods.propagation:fit",
+    entry="pu_geo.methods.propagation.propagation:fit",
     score_type="linear",
 )

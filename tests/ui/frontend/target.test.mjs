@@ -11,37 +11,37 @@ const only = (...places) => (i, on) => places.some(([number, name]) => number ==
 
 test("with the queue open it is the queue's picture, wherever the pointer is", () => {
   for (const pointer of [NOWHERE, { on: "map", i: 5 }, { on: "wall", i: 5 }]) {
-    assert.deepEqual(keyTarget({ queued: 3, pointer, selected: 7, isSeen: everywhere }), { i: 3, on: "queue" });
+    assert.deepEqual(keyTarget({ queued: 3, pointer, selected: 7, isInView: everywhere }), { i: 3, on: "queue" });
   }
 });
 
 test("a queue's picture out of sight is none, and nothing else takes its place", () => {
-  const isSeen = only([5, "map"], [7, "map"]);
-  assert.equal(keyTarget({ queued: 3, pointer: { on: "map", i: 5 }, selected: 7, isSeen }), null);
-  assert.equal(keyTarget({ queued: 3, pointer: { on: "map", i: 3 }, selected: 3, isSeen: only([3, "map"]) }), null);
+  const isInView = only([5, "map"], [7, "map"]);
+  assert.equal(keyTarget({ queued: 3, pointer: { on: "map", i: 5 }, selected: 7, isInView }), null);
+  assert.equal(keyTarget({ queued: 3, pointer: { on: "map", i: 3 }, selected: 3, isInView: only([3, "map"]) }), null);
 });
 
 test("without a queue it is the building under the pointer, before the selected one", () => {
-  assert.deepEqual(keyTarget({ queued: null, pointer: { on: "map", i: 0 }, selected: 7, isSeen: everywhere }), { i: 0, on: "map" });
+  assert.deepEqual(keyTarget({ queued: null, pointer: { on: "map", i: 0 }, selected: 7, isInView: everywhere }), { i: 0, on: "map" });
 });
 
 test("else the selected one, if the surface under the pointer shows it", () => {
   const pointer = { on: "map", i: -1 };
-  assert.deepEqual(keyTarget({ queued: null, pointer, selected: 7, isSeen: only([7, "map"]) }), { i: 7, on: "map" });
-  assert.equal(keyTarget({ queued: null, pointer, selected: 7, isSeen: only([7, "wall"]) }), null);
-  assert.equal(keyTarget({ queued: null, pointer, selected: 7, isSeen: nowhere }), null);
+  assert.deepEqual(keyTarget({ queued: null, pointer, selected: 7, isInView: only([7, "map"]) }), { i: 7, on: "map" });
+  assert.equal(keyTarget({ queued: null, pointer, selected: 7, isInView: only([7, "wall"]) }), null);
+  assert.equal(keyTarget({ queued: null, pointer, selected: 7, isInView: nowhere }), null);
 });
 
 test("a pointer that is nowhere leaves the selected one where any surface shows it", () => {
-  assert.deepEqual(keyTarget({ queued: null, pointer: NOWHERE, selected: 7, isSeen: only([7, "wall"]) }), { i: 7, on: null });
-  assert.equal(keyTarget({ queued: null, pointer: NOWHERE, selected: 7, isSeen: nowhere }), null);
+  assert.deepEqual(keyTarget({ queued: null, pointer: NOWHERE, selected: 7, isInView: only([7, "wall"]) }), { i: 7, on: null });
+  assert.equal(keyTarget({ queued: null, pointer: NOWHERE, selected: 7, isInView: nowhere }), null);
 });
 
-test("nothing selected and nothing pointed at is none; nobody is asked whether building -1 can be seen", () => {
-  const isSeen = () => assert.fail("asked");
-  assert.equal(keyTarget({ queued: null, pointer: NOWHERE, selected: -1, isSeen }), null);
+test("nothing selected and nothing pointed at is none; nobody is asked whether building -1 is in view", () => {
+  const isInView = () => assert.fail("asked");
+  assert.equal(keyTarget({ queued: null, pointer: NOWHERE, selected: -1, isInView }), null);
 });
 
 test("what is selected together comes first", () => {
-  assert.deepEqual(keyTarget({ chosen: 12, queued: null, pointer: { on: "map", i: 5 }, selected: 7, isSeen: everywhere }), { i: -1, on: "selection" });
+  assert.deepEqual(keyTarget({ chosen: 12, queued: null, pointer: { on: "map", i: 5 }, selected: 7, isInView: everywhere }), { i: -1, on: "selection" });
 });

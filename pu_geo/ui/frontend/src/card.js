@@ -4,8 +4,8 @@ import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, scoreText, swatchOf } from "./describe.js";
 import { REASONS } from "./details.js";
 import { h } from "./dom.js";
-import { seenLines } from "./seen.js";
-import { Story } from "./story.js";
+import { qualityLines } from "./image_quality.js";
+import { BuildingHistory } from "./building_history.js";
 
 const LONGEST_COMMENT = 500;
 
@@ -14,7 +14,7 @@ export class Card {
   constructor(store, edit, pictures) {
     this.store = store;
     this.edit = edit;
-    this.story = new Story(store, pictures);
+    this.history = new BuildingHistory(store, pictures);
     this.i = -1;
     this.closedAt = -1;
     this.types = [];
@@ -24,9 +24,9 @@ export class Card {
     this.choices = h("div.choices");
     this.comment = h("textarea", { maxlength: LONGEST_COMMENT, rows: "3", placeholder: "Comment", "aria-label": "Comment", onchange: () => this.commit(), onkeydown: (event) => this.#typed(event) });
     this.root = h("aside.card", { hidden: true, "aria-label": "Building" },
-      h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: "Close (I)", onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint, this.story.root);
+      h("div.cardhead", {}, this.name, h("button.flat", { type: "button", title: "Close (I)", onclick: () => this.toggle() }, "✕")), this.facts, this.choices, this.comment, this.hint, this.history.root);
     store.on("selected", () => this.#follow());
-    for (const event of ["details", "scores", "blind", "mode", "seen", "shifts"]) store.on(event, () => this.draw());
+    for (const event of ["details", "scores", "blind", "mode", "imageQuality", "shifts"]) store.on(event, () => this.draw());
     this.leaving = () => this.commit();
     window.addEventListener("pagehide", this.leaving);
   }
@@ -34,7 +34,7 @@ export class Card {
   configure(data) {
     this.types = data.types ?? [];
     this.gsd = data.gsd_m;
-    this.story.configure(data);
+    this.history.configure(data);
     this.draw();
   }
 
@@ -66,46 +66,46 @@ export class Card {
 
   draw() {
     const { i, store } = this;
-    this.story.show(this.root.hidden || !store.ready ? -1 : i);
+    this.history.show(this.root.hidden || !store.ready ? -1 : i);
     if (this.root.hidden || !store.ready) return;
     const some = i >= 0 && i < store.n;
     const code = some ? store.labels[i] : UNLABELED;
-    const said = some ? store.detail(i) : null;
+    const detail = some ? store.detail(i) : null;
     const writable = some && store.mode === "label" && code !== UNLABELED;
     this.name.textContent = some ? store.ids[i] : "No building selected";
-    this.facts.replaceChildren(...(some ? this.#facts(i, said) : []));
-    this.#drawChoices(writable ? i : -1, code, said);
-    this.comment.hidden = !some || (!writable && !said.comment);
+    this.facts.replaceChildren(...(some ? this.#facts(i, detail) : []));
+    this.#drawChoices(writable ? i : -1, code, detail);
+    this.comment.hidden = !some || (!writable && !detail.comment);
     this.comment.disabled = !writable;
-    if (some && !this.comment.matches(":focus")) this.comment.value = said.comment;
+    if (some && !this.comment.matches(":focus")) this.comment.value = detail.comment;
     this.hint.textContent = !some ? "Click one, or walk there with the arrows." : code === UNLABELED && store.mode === "label" ? "Label it; then there is room for a comment." : "";
   }
 
-  #facts(i, said) {
-    const rows = [h("span", {}, swatchOf(this.store, i), labelText(this.store, i), said.by ? h("span.soft", {}, ` by ${said.by}`) : null)];
+  #facts(i, detail) {
+    const rows = [h("span", {}, swatchOf(this.store, i), labelText(this.store, i), detail.by ? h("span.soft", {}, ` by ${detail.by}`) : null)];
     rows.push(h("span.num", {}, this.store.blind.has(i) ? "score hidden: a random check" : (scoreText(this.store, i) ?? (this.store.isHidden(i) ? "no score" : "not ranked yet"))));
     rows.push(h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
-    rows.push(...seenLines(this.store, i));
-    if (said.damage_types.length && this.store.mode !== "label") rows.push(h("span", {}, said.damage_types.join(", ")));
+    rows.push(...qualityLines(this.store, i));
+    if (detail.damage_types.length && this.store.mode !== "label") rows.push(h("span", {}, detail.damage_types.join(", ")));
     return rows;
   }
 
   /** Draw the buttons anew only where they differ: a button replaced under a pressed mouse loses its click. */
-  #drawChoices(i, code, said) {
-    const drawn = JSON.stringify(i < 0 ? null : [i, code, this.types, said.damage_types, said.reason]);
+  #drawChoices(i, code, detail) {
+    const drawn = JSON.stringify(i < 0 ? null : [i, code, this.types, detail.damage_types, detail.reason]);
     if (drawn === this.drawnChoices) return;
     this.drawnChoices = drawn;
-    this.choices.replaceChildren(...(i < 0 ? [] : this.#choices(i, code, said)));
+    this.choices.replaceChildren(...(i < 0 ? [] : this.#choices(i, code, detail)));
   }
 
-  #choices(i, code, said) {
+  #choices(i, code, detail) {
     const choice = (text, on, change) => h(`button.choice${on ? ".on" : ""}`, { type: "button", "aria-pressed": String(on), onclick: () => this.#change(i, change) }, text);
-    if (code === NOT_ASSESSABLE) return REASONS.map(([value, text]) => choice(text, said.reason === value, { reason: value }));
+    if (code === NOT_ASSESSABLE) return REASONS.map(([value, text]) => choice(text, detail.reason === value, { reason: value }));
     if (code !== POSITIVE) return [];
-    const offered = [...new Set([...this.types, ...said.damage_types])];
+    const offered = [...new Set([...this.types, ...detail.damage_types])];
     return offered.map((type) => {
-      const on = said.damage_types.includes(type);
-      return choice(type, on, { damage_types: on ? said.damage_types.filter((each) => each !== type) : [...said.damage_types, type] });
+      const on = detail.damage_types.includes(type);
+      return choice(type, on, { damage_types: on ? detail.damage_types.filter((each) => each !== type) : [...detail.damage_types, type] });
     });
   }
 

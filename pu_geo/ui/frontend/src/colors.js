@@ -1,4 +1,4 @@
-// Colours that stay apart for colour-blind eyes (Okabe-Ito), and the ramp for scores (viridis).
+// Colours that are distinct to colour-blind eyes (Okabe-Ito), and the ramp for scores (viridis).
 
 export const UNLABELED = 0;
 export const POSITIVE = 1;

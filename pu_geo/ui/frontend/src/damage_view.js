@@ -32,7 +32,7 @@ export class DamageView {
     const store = (this.store = new Store());
     this.loader = new Loader(store, (error) => this.#sayNotLoaded(error));
     this.queue = new QueueState(store, {
-      wish: (operation) => this.labeler.usable && this.log.add(operation, { now: true }),
+      wish: (operation) => this.labeler.usable && this.log.add(operation),
       moved: (hasWalked) => this.#queueMoved(hasWalked),
     });
     this.labeler = new Labeler(store, () => this.log, this.queue, (...answer) => this.#answered(...answer));
@@ -55,7 +55,7 @@ export class DamageView {
     this.#followTarget();
     this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
     this.logChanged = () => this.#showLog();
-    for (const event of ["geometry", "labels", "seen"]) store.on(event, () => this.toolbar.showCounts());
+    for (const event of ["geometry", "labels", "imageQuality"]) store.on(event, () => this.toolbar.showCounts());
     store.on("selected", () => this.presence.moved());
     store.on("others", () => this.toolbar.showOthers(this.data.here));
     for (const event of ["scores", "view", "colorBy", "outlines", "shifts", "arrows"]) store.on(event, () => this.data && this.toolbar.show(this.data));
@@ -152,10 +152,6 @@ export class DamageView {
     this.labeler.step(which);
   }
 
-  get selectedId() {
-    return this.store.selected < 0 ? null : this.store.ids[this.store.selected];
-  }
-
   locate(i) {
     if (!this.map.root.hidden) this.map.locate(i);
     this.store.set("selected", i);
@@ -163,13 +159,13 @@ export class DamageView {
 
   // ---- what keys act on ----
 
-  /** {i, on} of the one building that keys act on, null if none can be seen. Worked out anew: the map may move under the pointer. */
+  /** {i, on} of the one building that keys act on, null if none is in view. Worked out anew: the map may move under the pointer. */
   get target() {
     const { store, explore, queue } = this;
     if (!store.ready || !this.data) return null;
     const chosen = explore.isActive ? store.chosen.length : 0;
     const queued = queue.current?.i ?? null;
-    return keyTarget({ chosen, queued, pointer: this.#pointer(), selected: store.selected, isSeen: (i, on) => this.#isSeen(i, on) });
+    return keyTarget({ chosen, queued, pointer: this.#pointer(), selected: store.selected, isInView: (i, on) => this.#isInView(i, on) });
   }
 
   // Somebody who walks by keys means where they walked to, not the place where the pointer was left.
@@ -182,19 +178,19 @@ export class DamageView {
     return { on: null, i: -1 };
   }
 
-  #isSeen(i, on) {
+  #isInView(i, on) {
     const panes = { queue: this.queuePane, map: this.map, wall: this.wall, scatter: this.explore.pane };
     const asked = on === null ? ["map", "wall", "scatter"] : [on];
-    return asked.some((name) => !panes[name].root.hidden && panes[name].isSeen(i));
+    return asked.some((name) => !panes[name].root.hidden && panes[name].isInView(i));
   }
 
   #followTarget() {
     const { store } = this;
     const later = () => {
-      if (this.isLooking) return;
-      this.isLooking = true;
+      if (this.isScheduled) return;
+      this.isScheduled = true;
       requestAnimationFrame(() => {
-        this.isLooking = false;
+        this.isScheduled = false;
         if (!this.isGone) this.#showTarget();
       });
     };

@@ -3,7 +3,7 @@
 import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE } from "./colors.js";
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
-import { seenLines } from "./seen.js";
+import { qualityLines } from "./image_quality.js";
 
 export function swatch(code, hollow = false) {
   return h(`span.swatch.label${code}${hollow ? ".hollow" : ""}`, { style: `--c:${LABEL_COLORS[code]}` });
@@ -18,7 +18,7 @@ export function markHere(mark, others) {
 
 /** The swatch of building i as the map shows it. */
 export function swatchOf(store, i) {
-  return store.isHidden(i) ? h("span.swatch.unseen") : swatch(store.labels[i]);
+  return store.isHidden(i) ? h("span.swatch.obscured") : swatch(store.labels[i]);
 }
 
 export function labelText(store, i) {
@@ -41,7 +41,7 @@ export function describe(store, i, gsd) {
   const score = scoreText(store, i);
   if (score) lines.push(h("div.num", {}, score));
   lines.push(h("div.num.soft", {}, areaText(store, i, gsd)));
-  lines.push(...seenLines(store, i));
+  lines.push(...qualityLines(store, i));
   if (store.queued >= 0 && store.queued !== i) lines.push(h("div.soft", {}, `A click labels it; keys answer ${store.ids[store.queued]} in the queue`));
   return lines;
 }

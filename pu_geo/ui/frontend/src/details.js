@@ -1,4 +1,4 @@
-// What is said of a building beside its label: reason, damage types, comment, who said it, and what it was shown for.
+// What belongs to a label: reason, damage types, comment, who gave it, and what the building was shown for.
 
 import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
 
@@ -31,6 +31,11 @@ export function* placesOf(text) {
   }
 }
 
+/** The same text of ascending positions. */
+export function encodePlaces(places) {
+  return places.map((at, k) => (at - (k ? places[k - 1] : 0)).toString(36)).join(" ");
+}
+
 /** @returns Map of position to details */
 export function decodeDetails(encoded) {
   const found = new Map();
@@ -51,10 +56,10 @@ export function detailsOf({ reason = "", damage_types = [], comment = "", shown 
 /** The details that go with a new label: a comment stays, types belong to positives, reasons to not assessable ones. */
 export function detailsFor(code, before, change = {}) {
   if (code === UNLABELED) return {};
-  const said = { ...before, ...change };
+  const detail = { ...before, ...change };
   const kept = {};
-  if (said.comment) kept.comment = said.comment;
-  if (code === POSITIVE && said.damage_types.length) kept.damage_types = said.damage_types;
-  if (code === NOT_ASSESSABLE) kept.reason = said.reason || "unclear";
+  if (detail.comment) kept.comment = detail.comment;
+  if (code === POSITIVE && detail.damage_types.length) kept.damage_types = detail.damage_types;
+  if (code === NOT_ASSESSABLE) kept.reason = detail.reason || "unclear";
   return kept;
 }

@@ -3,7 +3,7 @@
 import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, scoreStep, stepRgb } from "./colors.js";
 
 const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
-// Paul Tol's muted colors, and two more; pale ones and dark ones take turns, so that neighbors in the list stay apart.
+// Paul Tol's muted colors, and two more; pale ones and dark ones alternate, so that neighbors in the list differ.
 const CATEGORIES = ["#CC6677", "#332288", "#DDCC77", "#117733", "#88CCEE", "#882255", "#44AA99", "#AA4499", "#999933", "#0072B2", "#E69F00", "#661100"];
 const OTHER = "#77808c";
 export const STEPS = 20;

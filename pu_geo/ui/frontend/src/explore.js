@@ -1,22 +1,22 @@
-// The scatter beside map and wall: brings its dots, labels what is selected, and tells the page of it.
+// The scatter beside map and wall: loads its dots, labels what is selected, and sends the selection to the page.
 
 import { POSITIVE, NOT_ASSESSABLE, NOT_DAMAGED, UNLABELED } from "./colors.js";
-import { placesOf } from "./details.js";
+import { encodePlaces, placesOf } from "./details.js";
 import { Files, asFloats } from "./files.js";
 import { ScatterPane } from "./scatter_pane.js";
 import { SelectionBar } from "./selection_bar.js";
 
-const TELL_AFTER_MS = 250; // nobody is told of a selection that is being drawn
+const SEND_AFTER_MS = 250; // a selection that is being drawn is not sent
 const LABEL_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE, 0: UNLABELED, Backspace: UNLABELED };
 
 const files = new Files(8); // they outlive a change of page
-let timesTold = 0; // the page hears only of messages that differ, and may have loaded another selection in between
+let timesSent = 0; // the page hears only of messages that differ, and may have loaded another selection in between
 
 export class Explore {
   /** @param view DamageView; asked for its store, labeler and map once somebody acts */
   constructor(view) {
     const { store, pictures } = view;
-    Object.assign(this, { view, store, data: null, loaded: null, told: "|-1" });
+    Object.assign(this, { view, store, data: null, loaded: null, sent: "|-1" });
     this.pane = new ScatterPane(store, pictures, {
       choose: (numbers, adds) => store.choose(numbers, adds),
       select: (i) => store.set("selected", i),
@@ -27,8 +27,8 @@ export class Explore {
       show: () => !view.map.root.hidden && view.map.showAll(store.chosen),
       clear: () => store.choose([]),
     });
-    store.on("chosen", () => this.#tellSoon());
-    store.on("selected", () => this.data?.tells_focus && this.#tellSoon());
+    store.on("chosen", () => this.#sendSoon());
+    store.on("selected", () => this.data?.tells_focus && this.#sendSoon());
     store.on("geometry", () => this.#take());
   }
 
@@ -46,7 +46,7 @@ export class Explore {
     this.bar.confirmAbove = scatter.confirm_above;
     this.pane.configure(scatter, token, gsd_m);
     this.#load(`${base}/${token}/dots/${scatter.run_id}`, scatter);
-    if (scatter.tells_focus && !before?.tells_focus && this.store.selected >= 0) this.#tellSoon();
+    if (scatter.tells_focus && !before?.tells_focus && this.store.selected >= 0) this.#sendSoon();
     this.#take();
     this.bar.draw();
   }
@@ -73,31 +73,26 @@ export class Explore {
     this.loaded = this.data.load;
     if (isFirst && !this.data.selected) return;
     this.store.choose([...placesOf(this.data.selected)]);
-    this.told = this.#said().text; // the page knows
+    this.sent = this.#selection().text; // the page knows
   }
 
-  #tellSoon() {
+  #sendSoon() {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.#tell(), TELL_AFTER_MS);
+    this.timer = setTimeout(() => this.#send(), SEND_AFTER_MS);
   }
 
-  #said() {
-    let at = 0;
-    const places = this.store.chosen.map((i) => {
-      const step = (i - at).toString(36);
-      at = i;
-      return step;
-    }).join(" ");
+  #selection() {
+    const places = encodePlaces(this.store.chosen);
     const focus = this.data.tells_focus ? this.store.selected : -1;
     return { places, focus, text: `${places}|${focus}` };
   }
 
-  #tell() {
+  #send() {
     if (!this.isActive) return;
-    const { places, focus, text } = this.#said();
-    if (text === this.told) return;
-    this.told = text;
-    this.view.setStateValue("selection", { places, focus, number: ++timesTold });
+    const { places, focus, text } = this.#selection();
+    if (text === this.sent) return;
+    this.sent = text;
+    this.view.setStateValue("selection", { places, focus, number: ++timesSent });
   }
 
   /** @returns whether the key was one of ours */

@@ -2,12 +2,10 @@
 // 20,000 polygons as OpenLayers features took 236 ms a pan frame; moving a finished canvas costs next to nothing.
 
 import Layer from "ol/layer/Layer.js";
-import { paintChosen } from "./chosen_painter.js";
-import { asDots, begin, makeFrame, paintBase, paintLabels, paintTop } from "./painter.js";
+import { asDots, clearCanvas, makeFrame, paintBase, paintChosen, paintLabels, paintTop } from "./painter.js";
 import { paintArrows } from "./shift_arrows.js";
 
 const MARGIN = 1.5; // canvas size against the view
-const DRAWS_TO_KEEP = 50;
 const ALL = ["base", "chosen", "labels", "arrows", "top"];
 const FEW = 40; // so many changed labels are painted one by one
 
@@ -28,8 +26,7 @@ export class FootprintLayer extends Layer {
     this.frame = null;
     this.stale = new Set(ALL);
     this.paintedLabels = null; // what the canvas shows; null once all of it is out of date
-    this.drawTimes = [];
-    this.#follow(["geometry", "colorBy", "outlines", "seen"], () => this.#outdate(ALL));
+    this.#follow(["geometry", "colorBy", "outlines", "imageQuality"], () => this.#outdate(ALL));
     this.#follow(["scores", "blind", "threshold"], () => this.#outdate(["base"]));
     this.#follow(["shifts", "arrows"], () => this.#outdate(["arrows"]));
     this.#follow(["chosen"], () => this.#outdate(["chosen"]));
@@ -68,19 +65,17 @@ export class FootprintLayer extends Layer {
 
   #paint() {
     const { store, frame, stale } = this;
-    const start = performance.now();
     if (stale.has("base")) paintBase(this.base, store, frame);
     if (stale.has("labels")) {
       paintLabels(this.labels, store, frame, this.#changedLabels());
       this.paintedLabels = store.labels;
     }
-    if (stale.has("arrows") && (store.arrows || this.drawnArrows.arrows.length)) this.drawnArrows = paintArrows(begin(this.arrows, frame), store, frame);
+    if (stale.has("arrows") && (store.arrows || this.drawnArrows.arrows.length)) this.drawnArrows = paintArrows(clearCanvas(this.arrows, frame), store, frame);
     if (stale.has("chosen")) {
       paintChosen(this.chosen, store, frame);
       this.chosen.style.zIndex = asDots(store, frame) ? "1" : "0"; // as dots, labels would hide it
     }
     if (stale.has("top")) paintTop(this.top, store, frame);
-    if (stale.has("base")) this.drawTimes = [...this.drawTimes.slice(-DRAWS_TO_KEEP), performance.now() - start];
     stale.clear();
   }
 
@@ -109,9 +104,5 @@ export class FootprintLayer extends Layer {
     let top = height / 2 + (this.frame.box[1] - at[1]) / resolution;
     if (Math.abs(zoomed - 1) < 1e-6) [left, top] = [Math.round(left), Math.round(top)];
     this.holder.style.transform = `translate(${left}px, ${top}px) scale(${zoomed})`;
-  }
-
-  get dots() {
-    return this.frame !== null && asDots(this.store, this.frame);
   }
 }

@@ -3,7 +3,7 @@
 const KEPT_MS = 7 * 24 * 3600 * 1000;
 const PREFIX = "pugeo:log:";
 
-/** What the keys of a project's logs begin with. */
+/** How the keys of a project's logs start. */
 export function familyOf(token) {
   return `${PREFIX}${token}:`;
 }

@@ -6,7 +6,7 @@ import { detailsFor } from "./details.js";
 export class Labeler {
   /**
    * @param log () => OperationLog
-   * @param queue tells of the queue: current (item or null) and id
+   * @param queue {current: item or null, id}
    * @param answered (numbers, code, act, screen) called after an answer, before anything else happens
    */
   constructor(store, log, queue, answered) {
@@ -44,19 +44,19 @@ export class Labeler {
     return reason ? { reason } : {};
   }
 
-  /** Say why buildings are not assessable, as part of the act that said so. */
+  /** Give the reason why buildings are not assessable, as part of the act that called them so. */
   because(numbers, reason, act) {
     const still = numbers.filter((i) => this.store.labels[i] === NOT_ASSESSABLE);
     this.#revise(still, { reason }, "keys", act);
   }
 
-  /** Change what is said of building i beside its label: {reason}, {damage_types} or {comment}. */
+  /** Change a detail of building i: {reason}, {damage_types} or {comment}. */
   edit(i, change) {
     if (this.store.labels[i] !== UNLABELED) this.#revise([i], change, "card", null);
   }
 
   step(which) {
-    if (this.usable) this.log().add({ [which]: true }, { now: true });
+    if (this.usable) this.log().add({ [which]: true });
   }
 
   // The label stays, and so does what it was an answer to.
@@ -64,9 +64,9 @@ export class Labeler {
     if (!this.usable) return;
     const { store } = this;
     this.log().addMany(numbers.map((i) => {
-      const said = store.detail(i);
-      const shown = this.shownFor.get(store.ids[i]) ?? (said.shown ? { shown: said.shown } : {});
-      return this.#operation(i, store.labels[i], screen, act, detailsFor(store.labels[i], said, change), shown);
+      const detail = store.detail(i);
+      const shown = this.shownFor.get(store.ids[i]) ?? (detail.shown ? { shown: detail.shown } : {});
+      return this.#operation(i, store.labels[i], screen, act, detailsFor(store.labels[i], detail, change), shown);
     }));
   }
 

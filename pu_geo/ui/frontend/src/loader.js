@@ -12,11 +12,11 @@ export class Loader {
     this.geometry = this.scores = this.shifts = null; // addresses of what is shown, or on its way
   }
 
-  load({ base, token, geometry_v, score_id, seen }) {
+  load({ base, token, geometry_v, score_id, seen: quality }) {
     const geometry = `${base}/${token}/geometry.json?v=${geometry_v}`;
     if (geometry !== this.geometry) {
       this.geometry = geometry;
-      this.#fetch(geometry, asJson, (found) => geometry === this.geometry && this.#setGeometry(found));
+      this.#fetch(geometry, asJson, (found) => geometry === this.geometry && this.store.setGeometry(found));
     }
     const scores = score_id ? `${base}/${token}/scores/${score_id}.bin?v=${score_id}` : null;
     if (scores !== this.scores) {
@@ -24,18 +24,13 @@ export class Loader {
       if (!scores) this.store.setScores(null);
       else this.#fetch(scores, asFloats, (found) => scores === this.scores && this.store.setScores(found));
     }
-    this.store.setSeen(seen);
-    const shifts = seen?.shifts ? `${base}/${token}/shifts.bin?v=${seen.shifts.v}` : null;
+    this.store.setImageQuality(quality);
+    const shifts = quality?.shifts ? `${base}/${token}/shifts.bin?v=${quality.shifts.v}` : null;
     if (shifts !== this.shifts) {
       this.shifts = shifts;
       if (!shifts) this.store.set("shifts", null);
-      else this.#fetch(shifts, asBytes, (found) => shifts === this.shifts && this.store.set("shifts", decodeShifts(found, seen.shifts.m_per_px)));
+      else this.#fetch(shifts, asBytes, (found) => shifts === this.shifts && this.store.set("shifts", decodeShifts(found, quality.shifts.m_per_px)));
     }
-  }
-
-  #setGeometry(found) {
-    this.store.setGeometry(found);
-    performance.mark("pugeo:geometry"); // for benchmarks
   }
 
   #fetch(url, read, done) {

@@ -1,9 +1,10 @@
-// Streamlit calls the default export on each run of the page; the view stays and is only told what is new.
+// Streamlit calls the default export on each run of the page; the view stays and only gets what is new.
 
 import olStyle from "ol/ol.css";
 import { DamageView } from "./damage_view.js";
-import { hooks } from "./hooks.js";
 import style from "./style.css";
+
+export { DamageView };
 
 const views = new Map(); // by the place Streamlit gave us
 
@@ -13,7 +14,6 @@ export default function damageView(component) {
     const view = new DamageView(olStyle + style);
     views.set(place, view);
     place.append(view.root);
-    window.__pugeo = hooks(view);
   }
   views.get(place).update(component);
   return () => {

@@ -1,12 +1,13 @@
 // The map: pre and post with a swipe between them or side by side, the footprints, and what the pointer does.
 
 import { getRenderPixel } from "ol/render.js";
-import { describe } from "./describe.js";
+import { LABEL_TEXTS, RAMP_CSS } from "./colors.js";
+import { describe, swatch } from "./describe.js";
+import { REASON_TEXTS } from "./details.js";
 import { draggable, h, icon, remember, remembered } from "./dom.js";
 import { FootprintLayer } from "./footprint_layer.js";
-import { legendRows } from "./legend.js";
-import { MapMarks } from "./map_marks.js";
 import { boxOf } from "./polygon.js";
+import { arrowLegend } from "./shift_arrows.js";
 import { isShown } from "./target.js";
 import { makeImagery, makeMap, makeSource, makeView } from "./map_parts.js";
 
@@ -47,8 +48,8 @@ export class MapPane {
   #listen() {
     const { store } = this;
     store.on("view", () => this.#showView());
-    for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines", "seen", "shifts", "arrows", "chosen"]) store.on(event, () => this.#drawLegend());
-    for (const event of ["details", "scores", "blind", "seen", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
+    for (const event of ["colorBy", "scores", "threshold", "labels", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen"]) store.on(event, () => this.#drawLegend());
+    for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "queued"]) store.on(event, () => this.#fillTooltip());
     store.on("geometry", () => (this.notice.hidden = true));
     draggable(this.divider, this.root, (share) => {
       this.swipeAt = Math.max(0.02, Math.min(0.98, share));
@@ -168,7 +169,7 @@ export class MapPane {
   }
 
   /** Whether building i is in view. */
-  isSeen(i) {
+  isInView(i) {
     const place = this.map && this.clientPixelOf(i);
     if (!place) return false;
     const { left, top, right, bottom } = this.target.getBoundingClientRect();
@@ -232,7 +233,7 @@ export class MapPane {
     this.map.getView().fit([0, -this.grid[1], this.grid[0], 0], { padding: [16, 16, 16, 16], duration: 250, size: this.map.getSize() });
   }
 
-  /** Let all of some buildings be seen. */
+  /** Show all of some buildings. */
   showAll(numbers) {
     const [minX, minY, maxX, maxY] = boxOf(numbers.flatMap((i) => this.store.center(i)));
     const around = LOCATE_M / 2 / this.gsd;
@@ -295,17 +296,10 @@ export class MapPane {
   }
 
   /** The same in pixels of the browser's window. */
-  clientPixelOf(i, twin = false) {
-    const pixel = this.pixelOf(i, twin ? this.twin : this.map);
-    const box = (twin ? this.twinTarget : this.target).getBoundingClientRect();
-    return pixel && [box.left + pixel[0], box.top + pixel[1]];
-  }
-
-  /** A point of the grid in pixels of the browser's window. */
-  toClient(x, y) {
+  clientPixelOf(i) {
+    const pixel = this.pixelOf(i);
     const { left, top } = this.target.getBoundingClientRect();
-    const pixel = this.map.getPixelFromCoordinate([x, -y]);
-    return [left + pixel[0], top + pixel[1]];
+    return pixel && [left + pixel[0], top + pixel[1]];
   }
 
   #drawLegend() {
@@ -316,5 +310,73 @@ export class MapPane {
     clearTimeout(this.goTimer);
     this.map?.setTarget(null);
     this.twin?.setTarget(null);
+  }
+}
+
+// What the colours on the map mean.
+/** @param resolution grid pixels per screen pixel */
+function legendRows(store, resolution) {
+  const entry = (code, hollow) => h("div.entry", {}, swatch(code, hollow), LABEL_TEXTS[code]);
+  const rows = [];
+  if (store.colorBy === "scores" && store.scores) rows.push(ramp(store.threshold), ...[1, 2].map((code) => entry(code, true)));
+  else rows.push(...[1, 2, 3, 0].map((code) => entry(code)));
+  if (store.chosen.length) rows.push(h("div.entry", {}, h("span.swatch.chosen"), "Selected"));
+  if (store.hidden.size) {
+    const why = [...new Set(store.hidden.values())].map((reason) => REASON_TEXTS[reason]).sort();
+    rows.push(h("div.entry", {}, h("span.swatch.obscured"), `Not assessed: ${why.join(", ")}`));
+  }
+  rows.push(...arrowLegend(store, resolution));
+  if (!store.outlines) rows.push(h("div.hint", {}, "Outlines hidden — press Space"));
+  return rows;
+}
+
+function ramp(threshold) {
+  const bar = h("div.ramp", { style: `background:${RAMP_CSS}` });
+  if (threshold !== null) bar.append(h("i", { style: `left:${threshold * 100}%` }));
+  return h("div.rampbox", {}, h("b", {}, threshold === null ? "Score" : `Score · threshold ${threshold.toFixed(2)}`), bar, h("div.rampends", {}, h("span", {}, "0"), h("span", {}, "1 likely damaged")));
+}
+
+// Marks over the map that point at single buildings: a pulse at the selected one, a ring with a name where others are.
+const SMALLEST_PX = 28;
+
+class MapMarks {
+  /** @param pane MapPane; asked for places once it shows a map */
+  constructor(store, pane) {
+    Object.assign(this, { store, pane });
+    this.pulse = h("div.pulse", { hidden: true });
+    this.rings = h("div.rings");
+    this.roots = [this.rings, this.pulse];
+    store.on("selected", () => this.place(true));
+    for (const event of ["others", "geometry"]) store.on(event, () => this.#build());
+  }
+
+  /** Called whenever the map was drawn. `restart`: the pulse beats anew. */
+  place(restart = false) {
+    const { map } = this.pane;
+    const i = this.store.ready && map ? this.store.selected : -1;
+    this.pulse.hidden = i < 0 || !this.#put(this.pulse, i, 1.7);
+    for (const ring of this.rings.children) ring.hidden = !map || !this.#put(ring, Number(ring.dataset.building), 2.1);
+    if (!restart || this.pulse.hidden) return;
+    this.pulse.classList.remove("go");
+    void this.pulse.offsetWidth; // restarts the animation
+    this.pulse.classList.add("go");
+  }
+
+  #build() {
+    const places = new Set(this.store.others.map(({ building }) => building));
+    const rings = [...places].filter((i) => i >= 0 && i < this.store.n).map((i) => {
+      const who = this.store.othersAt(i);
+      return h("div.ring", { "data-building": i, style: `--who:${who[0].color}` }, h("span", {}, who.map(({ name }) => name).join(", ")));
+    });
+    this.rings.replaceChildren(...rings);
+    this.place();
+  }
+
+  #put(mark, i, times) {
+    const pixel = this.pane.pixelOf(i);
+    if (!pixel) return false;
+    const size = Math.max(SMALLEST_PX, (Math.sqrt(this.store.areas[i]) / this.pane.map.getView().getResolution()) * times);
+    Object.assign(mark.style, { left: `${pixel[0] + this.pane.target.offsetLeft}px`, top: `${pixel[1]}px`, width: `${size}px`, height: `${size}px` });
+    return true;
   }
 }

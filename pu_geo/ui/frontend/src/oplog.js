@@ -1,13 +1,11 @@
 // The numbered log of what the analyst did and the server has not acknowledged yet.
 //
 // Operations are stored and acknowledged by HTTP (`posts.js`); runs of the page, which rank anew, are asked for afterwards
-// and seldom enough (`reruns.js`). The wish for another queue needs the page, and travels with a run once all operations
-// before it are acknowledged; later ones go ahead of it. Where the server does not take operations by HTTP, all of them
-// travel that way.
+// and seldom enough (`reruns.js`). Only the wish for another queue needs the page: it travels with a run once all operations
+// before it are acknowledged; later ones go ahead of it.
 //
-// Either way a message carries ALL operations that are not acknowledged: Streamlit keeps only the newest value a component
-// sets, and an answer may be lost. The server applies them by id (a repeat is harmless) and answers with the highest number
-// it has dealt with. Nothing leaves the log before that answer.
+// A message carries ALL operations that are not acknowledged, because an answer may be lost. The server applies them by id
+// (a repeat is harmless) and answers with the highest number it has dealt with. Nothing leaves the log before that answer.
 //
 // The log is also written to localStorage, under a key of its own for each page load. Whoever has that page open holds a
 // lock of the same name. A free lock means that the page is gone; the next one that can label takes over what it left.
@@ -17,7 +15,6 @@ import { Posts } from "./posts.js";
 import { Reruns } from "./reruns.js";
 
 const RETRY_MS = [2500, 4000, 8000, 15000];
-const PATIENCE_MS = 0.5; // more for each operation on its way
 const LOOK_AGAIN_MS = 2000; // the browser lets go of a reloaded page's lock a moment late
 
 export class OperationLog {
@@ -33,7 +30,7 @@ export class OperationLog {
     this.changed = () => {}; // called when the log or its state changed
     this.owner = null;
     this.send = null;
-    this.sentUpTo = 0; // of what travels with runs of the page
+    this.sentUpTo = 0; // of the wishes
     this.asked = 0;
     this.tries = 0;
     this.timer = null;
@@ -42,7 +39,6 @@ export class OperationLog {
     this.posts = new Posts(this.session, {
       operations: () => (this.send ? this.ops.filter((op) => !op.next) : []),
       stored: (answer, wasAway) => this.#stored(answer, wasAway),
-      gone: () => this.#advance(true),
       changed: () => this.changed(),
     });
     navigator.locks?.request(this.key, () => new Promise(() => {})).catch(() => {}); // held until the page is gone
@@ -59,7 +55,7 @@ export class OperationLog {
     this.posts.configure(data);
     if (!first) return;
     this.posts.stop();
-    this.#advance(true);
+    this.#advance();
     this.#takeOver();
     setTimeout(() => this.#takeOver(), LOOK_AGAIN_MS);
   }
@@ -75,11 +71,11 @@ export class OperationLog {
     this.sentUpTo = 0;
   }
 
-  add(operation, options) {
-    this.addMany([operation], options);
+  add(operation) {
+    this.addMany([operation]);
   }
 
-  addMany(operations, { now = false } = {}) {
+  addMany(operations) {
     if (!operations.length) return;
     for (const operation of operations) {
       const n = this.next++;
@@ -87,7 +83,7 @@ export class OperationLog {
     }
     keep(this.key, this.ops);
     this.changed();
-    this.#advance(now);
+    this.#advance();
   }
 
   /** The page's data are here. `server` names the session at the server: a new one knows nothing of what was sent. */
@@ -105,7 +101,7 @@ export class OperationLog {
     this.changed();
   }
 
-  /** Why the server could not store, if it said so. */
+  /** Why the server could not store, in its words. */
   get problem() {
     return this.posts.problem ?? this.pageProblem;
   }
@@ -114,11 +110,6 @@ export class OperationLog {
   get state() {
     if (!this.ops.length) return "saved";
     return this.tries > 0 || this.posts.attempt > 1 || this.problem ? "waiting" : "saving";
-  }
-
-  /** The page shows what the server has. */
-  get isFresh() {
-    return !this.ops.length && !this.reruns.isWanted && !this.reruns.isUnderWay;
   }
 
   dismiss() {
@@ -136,59 +127,57 @@ export class OperationLog {
     this.changed();
     if (!this.send || !done.length) return;
     if (wasAway) this.reruns.stop(); // a run that was under way is gone with the server
-    this.reruns.want(done.some((op) => op.undo || op.redo)); // what they did, only the page's data tell
+    this.reruns.want(done.some((op) => op.undo || op.redo)); // only the page's data show what they did
     this.#advance();
   }
 
   // ---- with runs of the page ----
 
-  get #forPage() {
-    if (!this.posts.isUsable) return this.ops;
+  get #wishes() {
     const first = this.ops.findIndex((op) => !op.next);
-    return first < 0 ? this.ops : this.ops.slice(0, first);
+    return this.ops.slice(0, first < 0 ? undefined : first);
   }
 
   // Self-clocking: one message in flight, the next one when it is answered or the server is slow.
-  #advance(now = false) {
+  #advance() {
     if (!this.send) return;
     this.posts.send();
-    const isUrgent = now && !this.posts.isUsable; // an operation that only the page can take is worth no second run
-    const last = this.#forPage.at(-1)?.n ?? 0;
+    const last = this.#wishes.at(-1)?.n ?? 0;
     if (last <= this.sentUpTo) return;
     const patience = this.reruns.patience;
-    if (isUrgent || patience <= 0) this.#ask();
-    else this.#wake(patience + this.ops.length * PATIENCE_MS);
+    if (patience <= 0) this.#ask();
+    else this.#wake(patience);
   }
 
   #sendAgain() {
     this.sentUpTo = 0;
     this.posts.sendAgain();
-    this.#advance(true);
+    this.#advance();
   }
 
   #leave() {
     if (!this.send) return;
     this.posts.leave();
-    if (this.#forPage.at(-1)?.n > this.sentUpTo) this.#ask();
+    if (this.#wishes.at(-1)?.n > this.sentUpTo) this.#ask();
   }
 
   #ask() {
     if (!this.send) return;
     clearTimeout(this.timer);
-    const ops = this.#forPage;
+    const ops = this.#wishes;
     this.asked += 1; // makes the value differ, so that Streamlit runs again
     this.sentUpTo = ops.at(-1)?.n ?? this.sentUpTo;
     this.reruns.asked();
     this.send({ session: this.session, attempt: this.asked, ops });
     if (!ops.length) return;
     const retry = RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)];
-    this.#wake(Math.max(retry, this.reruns.patience) + ops.length * PATIENCE_MS, true);
+    this.#wake(Math.max(retry, this.reruns.patience), true);
   }
 
   #wake(ms, isRetry = false) {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
-      if (!this.#forPage.length) return this.#advance();
+      if (!this.#wishes.length) return this.#advance();
       if (isRetry) this.tries += 1;
       this.#ask();
       this.changed();
@@ -203,7 +192,7 @@ export class OperationLog {
     if (this.ops.length === before) return;
     this.tries = 0;
     keep(this.key, this.ops);
-    if (!this.#forPage.length) clearTimeout(this.timer);
+    if (!this.#wishes.length) clearTimeout(this.timer);
   }
 
   #takeOver() {
@@ -220,7 +209,7 @@ export class OperationLog {
     for (const op of ops) this.ops.push({ ...op, n: this.next++ }); // `op.op`, which the server goes by, stays
     localStorage.removeItem(key); // first, because there may be no room for two copies
     keep(this.key, this.ops);
-    this.#advance(true);
+    this.#advance();
     this.changed();
   }
 }

@@ -3,6 +3,7 @@
 import {
   LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, SELECTED, UNLABELED, scoreStep, stepColor,
 } from "./colors.js";
+import { Raster, pixel } from "./raster.js";
 import { paintLabelDots, paintPlainDots, paintScoreDots, paintSmall } from "./small_painter.js";
 
 const DOT_BELOW_PX = 5; // buildings smaller than this on the screen are drawn as dots
@@ -20,7 +21,7 @@ export function makeFrame(center, resolution, width, height, pixelRatio) {
 }
 
 /** An empty canvas of the frame's size, to be drawn on in screen pixels. */
-export function begin(canvas, frame) {
+export function clearCanvas(canvas, frame) {
   const [width, height] = [Math.round(frame.width * frame.pixelRatio), Math.round(frame.height * frame.pixelRatio)];
   if (canvas.width !== width || canvas.height !== height) {
     canvas.width = width;
@@ -39,7 +40,7 @@ function visible(store, frame) {
   return within(store, frame.box);
 }
 
-export function within(store, [minX, minY, maxX, maxY]) {
+function within(store, [minX, minY, maxX, maxY]) {
   const b = store.boxes;
   const found = [];
   for (let i = 0, k = 0; i < store.n; i++, k += 4) {
@@ -58,7 +59,7 @@ function trace(context, store, frame, i) {
   }
 }
 
-export function inChunks(context, store, frame, numbers, finish) {
+function inChunks(context, store, frame, numbers, finish) {
   for (let from = 0; from < numbers.length; from += PATH_CHUNK) {
     context.beginPath();
     for (const i of numbers.slice(from, from + PATH_CHUNK)) trace(context, store, frame, i);
@@ -76,7 +77,7 @@ function isSmall(store, frame) {
 
 /** Everything that a click does not change: outlines of all buildings, and their scores. */
 export function paintBase(canvas, store, frame) {
-  const context = begin(canvas, frame);
+  const context = clearCanvas(canvas, frame);
   if (!store.ready || !store.outlines) return;
   const scored = store.colorBy === "scores" && store.scores;
   if (asDots(store, frame)) {
@@ -134,7 +135,7 @@ function hatchPattern(context) {
 
 /** What changes with the pointer: hover, selection, and what keys act on. */
 export function paintTop(canvas, store, frame) {
-  const context = begin(canvas, frame);
+  const context = clearCanvas(canvas, frame);
   if (!store.ready) return;
   const { hovered, selected, marked } = store;
   if (hovered >= 0 && hovered !== marked) ring(context, store, frame, hovered, "#ffffff", 2.4); // a click labels it, a key does not
@@ -148,7 +149,7 @@ export function paintLabels(canvas, store, frame, changed = null) {
     for (const i of changed) repaintAround(canvas.getContext("2d"), store, frame, i);
     return;
   }
-  const context = begin(canvas, frame);
+  const context = clearCanvas(canvas, frame);
   if (!store.ready || !store.outlines) return;
   if (asDots(store, frame)) paintLabelDots(context, store, frame);
   else paintLabelled(context, store, frame, frame.box);
@@ -173,12 +174,12 @@ function repaintAround(context, store, frame, i) {
 function paintLabelled(context, store, frame, box) {
   const members = [[], [], [], []];
   for (const i of within(store, box)) if (store.labels[i] !== UNLABELED || store.isHidden(i)) members[store.labels[i]].push(i);
-  paintUnseen(context, store, frame, members[UNLABELED]);
+  paintObscured(context, store, frame, members[UNLABELED]);
   for (const code of [NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE]) paintOutlines(context, store, frame, members[code], code, store.colorBy === "labels");
 }
 
 // What the imagery hides and nobody answered: gray, less than an answer would be.
-function paintUnseen(context, store, frame, members) {
+function paintObscured(context, store, frame, members) {
   const small = isSmall(store, frame);
   inChunks(context, store, frame, members, () => {
     context.fillStyle = "rgba(70,74,82,0.55)";
@@ -231,4 +232,55 @@ function ring(context, store, frame, i, color, width, dashes = []) {
   context.setLineDash(dashes);
   context.stroke();
   context.setLineDash([]);
+}
+
+// What is selected together: a yellow line around each building below its label, or a yellow dot above it.
+const CELL_PX = 5; // one dot in so many pixels is enough; more would hide the picture
+const [DOT_PX, SMALL_PX, RIM_PX] = [4, 3, 1];
+const MANY = 1500; // dots in view, which are drawn small then
+const [THINNEST, THICKEST] = [2, 6];
+const AROUND_LABEL = 7.5; // visible on both sides of the line of a label
+const [YELLOW, DARK] = [pixel([240, 228, 66]), pixel([20, 20, 20], 0.85)];
+
+/** @param canvas of the frame's size; see `FootprintLayer` */
+export function paintChosen(canvas, store, frame) {
+  const context = clearCanvas(canvas, frame);
+  if (!store.ready || !store.chosen.length) return;
+  const numbers = within(store, frame.box).filter((i) => store.isChosen[i]);
+  if (asDots(store, frame)) paintDots(context, store, frame, numbers);
+  else paintLines(context, store, frame, numbers);
+}
+
+function paintDots(context, store, frame, numbers) {
+  const raster = new Raster(context, frame);
+  const cell = CELL_PX * raster.ratio;
+  const columns = Math.ceil(raster.width / cell);
+  const taken = new Uint8Array(columns * Math.ceil(raster.height / cell));
+  const places = [];
+  for (const i of numbers) {
+    const [gridX, gridY] = store.center(i);
+    const [x, y] = [raster.x(gridX), raster.y(gridY)];
+    const at = Math.floor(x / cell) + columns * Math.floor(y / cell);
+    if (x < 0 || y < 0 || x >= raster.width || y >= raster.height || taken[at]) continue;
+    taken[at] = 1;
+    places.push([x, y]);
+  }
+  const side = numbers.length > MANY ? SMALL_PX : DOT_PX;
+  for (const [x, y] of places) raster.block(x, y, Math.round((side + 2 * RIM_PX) * raster.ratio), DARK);
+  for (const [x, y] of places) raster.block(x, y, Math.round(side * raster.ratio), YELLOW);
+  raster.show();
+}
+
+function paintLines(context, store, frame, numbers) {
+  const width = Math.max(THINNEST, Math.min(THICKEST, (0.25 * store.medianSize) / frame.resolution));
+  const isLabeled = (i) => store.labels[i] !== UNLABELED;
+  const parts = [[numbers.filter((i) => !isLabeled(i)), width], [numbers.filter(isLabeled), Math.max(width, AROUND_LABEL)]];
+  context.lineJoin = "round";
+  for (const [members, wide] of parts) {
+    for (const [more, color] of [[2, "rgba(0,0,0,0.75)"], [0, SELECTED]]) {
+      context.lineWidth = wide + more;
+      context.strokeStyle = color;
+      inChunks(context, store, frame, members, () => context.stroke());
+    }
+  }
 }

@@ -1,28 +1,23 @@
 // Sends operations by HTTP, without a run of the page: one request at a time, each with all that is not acknowledged, again
-// after a failure. Where the server does not know this way, operations travel with runs of the page for a while.
+// after a failure.
 
 const PATIENCE_MS = [5000, 8000, 15000];
 const PER_OPERATION_MS = 0.5;
 const RETRY_MS = [1000, 2500, 5000, 10000, 15000];
-const GONE_MS = 30_000;
 const MOST_KEPT_ALIVE = 60_000; // bytes; browsers take 64 kB from a page that is going away
 
 export class Posts {
   /**
    * @param session names the page load
-   * @param log {operations() to send, stored(answer, wasAway: requests before it failed), gone() is told of a server without this way, changed()}
+   * @param log {operations() to send, stored(answer, wasAway: requests before it failed), changed()}
    */
   constructor(session, log) {
-    Object.assign(this, { session, log, url: null, analyst: null, inFlight: null, attempt: 0, timer: null, goneUntil: 0, problem: null });
+    Object.assign(this, { session, log, url: null, analyst: null, inFlight: null, attempt: 0, timer: null, problem: null });
   }
 
   configure({ base, token, here }) {
     this.url = here ? `${base}/${token}/operations` : null;
     this.analyst = here?.analyst;
-  }
-
-  get isUsable() {
-    return this.url !== null && Date.now() >= this.goneUntil;
   }
 
   /** Send what waits, unless a request is under way or one failed a moment ago. */
@@ -48,7 +43,7 @@ export class Posts {
 
   async #post(isLast = false) {
     this.stop();
-    const ops = this.isUsable ? this.log.operations() : [];
+    const ops = this.url ? this.log.operations() : [];
     if (!ops.length) return;
     const controller = new AbortController();
     const mine = (this.inFlight = { upTo: ops.at(-1).n, isLast, abort: () => controller.abort() });
@@ -72,12 +67,6 @@ export class Posts {
 
   #fail(answer) {
     this.inFlight = null;
-    if (answer?.isGone) {
-      this.goneUntil = Date.now() + GONE_MS;
-      this.attempt = 0;
-      this.log.gone();
-      return;
-    }
     this.problem = typeof answer?.problem === "string" ? answer.problem : null;
     this.timer = setTimeout(() => this.#post(), RETRY_MS[Math.min(this.attempt, RETRY_MS.length - 1)]);
     this.attempt += 1;
@@ -85,9 +74,9 @@ export class Posts {
   }
 }
 
-/** @returns the server's answer; {isGone} where it does not know the address; what it says of a refusal, if anything */
+/** @returns the server's answer, or its words about a refusal */
 async function ask(url, body, signal, isLast) {
   const keepalive = isLast && body.length < MOST_KEPT_ALIVE;
   const response = await fetch(url, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal, keepalive });
-  return [404, 405].includes(response.status) ? { isGone: true } : response.json();
+  return response.json();
 }

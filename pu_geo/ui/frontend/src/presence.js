@@ -13,11 +13,11 @@ const LONGEST_NAME = 40;
 const COLOR = /^#[0-9a-f]{6}$/i;
 
 export class Presence {
-  /** @param at () => number of the building that this analyst looks at, -1 if none */
+  /** @param at () => number of the building that this analyst is on, -1 if none */
   constructor(store, at) {
     Object.assign(this, { store, at, url: null, event: 0, since: 0, asked: 0, wait: EVERY_MS });
-    this.seen = () => (document.hidden ? clearTimeout(this.timer) : this.#soon(0));
-    document.addEventListener("visibilitychange", this.seen);
+    this.visibilityChanged = () => (document.hidden ? clearTimeout(this.timer) : this.#soon(0));
+    document.addEventListener("visibilitychange", this.visibilityChanged);
     store.on("geometry", () => this.#restart());
   }
 
@@ -36,7 +36,7 @@ export class Presence {
 
   /** This analyst is on another building. */
   moved() {
-    if (this.wait === EVERY_MS && this.at() !== this.told) this.#soon(Math.max(0, Math.min(SETTLED_MS, this.asked + EVERY_MS - Date.now())));
+    if (this.wait === EVERY_MS && this.at() !== this.placeSent) this.#soon(Math.max(0, Math.min(SETTLED_MS, this.asked + EVERY_MS - Date.now())));
   }
 
   #restart() {
@@ -58,11 +58,11 @@ export class Presence {
     this.isAsking = true;
     this.asked = Date.now();
     const { url, since, analyst, session } = this;
-    const building = (this.told = this.at());
+    const building = (this.placeSent = this.at());
     try {
-      const told = await post(url, { session, analyst, building: building < 0 ? null : building, since });
+      const answer = await post(url, { session, analyst, building: building < 0 ? null : building, since });
       this.wait = EVERY_MS;
-      if (url === this.url) this.#take(told, since);
+      if (url === this.url) this.#take(answer, since);
     } catch {
       this.wait = Math.min(SLOWEST_MS, 2 * this.wait); // perhaps later; nothing that an analyst has to know
       this.#showOthers([]);
@@ -88,7 +88,7 @@ export class Presence {
   dispose() {
     clearTimeout(this.timer);
     this.url = null;
-    document.removeEventListener("visibilitychange", this.seen);
+    document.removeEventListener("visibilitychange", this.visibilityChanged);
   }
 }
 

@@ -33,9 +33,9 @@ export class QueuePane {
       h("button.choice", { type: "button", onclick: () => this.#clear() }, h("kbd", {}, "0"), "Clear"),
       h("button.choice", { type: "button", onclick: () => this.queue.skip() }, h("kbd", {}, "N"), "Skip"));
     this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": "The queue" });
-    this.said = h("div.said.soft", { role: "status" });
+    this.note = h("div.note.soft", { role: "status" });
     this.root = h("section.pane.queuepane", { "aria-label": "What to look at next" },
-      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.thumbs, this.said));
+      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.thumbs, this.note));
     for (const event of ["labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
     new ResizeObserver(() => this.later(true)).observe(this.root);
   }
@@ -56,7 +56,7 @@ export class QueuePane {
   }
 
   /** Whether the large picture is in view; it is that of the current building. */
-  isSeen() {
+  isInView() {
     return isShown(this.large.getBoundingClientRect(), this.large);
   }
 
@@ -128,9 +128,9 @@ export class QueuePane {
     const { queue } = this;
     this.askText.textContent = queue.isDone || !queue.items.length ? "Ask again" : "Next ones";
     this.askButton.hidden = queue.isOnItsWay;
-    if (queue.isOnItsWay) this.said.textContent = "Asking for the next ones …";
-    else if (queue.isDone || !queue.items.length) this.said.textContent = "All of these are answered or skipped, and nothing else came back so far. Enter asks again; arrows lead back.";
-    else this.said.textContent = "Keys answer the large picture, wherever the pointer is.";
+    if (queue.isOnItsWay) this.note.textContent = "Asking for the next ones …";
+    else if (queue.isDone || !queue.items.length) this.note.textContent = "All of these are answered or skipped, and nothing else came back so far. Enter asks again; arrows lead back.";
+    else this.note.textContent = "Keys answer the large picture, wherever the pointer is.";
   }
 
   #drawItem({ i, kind, why }) {

@@ -1,6 +1,6 @@
 // Draws the dots of the scatter: a few as round sprites, many as blocks of pixels, too many as a heat of how many there are.
 
-import { begin } from "./painter.js";
+import { clearCanvas } from "./painter.js";
 import { Raster, pixel } from "./raster.js";
 
 const FEW = 4000; // so many are drawn round, with a rim
@@ -30,7 +30,7 @@ export function isCrowded(n, { width, height }) {
  * @returns how it was drawn, and how many dots are in view
  */
 export function paintScatter(canvas, frame, dots, theme, how) {
-  const context = begin(canvas, frame);
+  const context = clearCanvas(canvas, frame);
   const numbers = inView(dots.xy, frame.box);
   const isHeat = how === "heat" || (how === "auto" && isCrowded(numbers.length, frame));
   const { strong, weak } = sorted(numbers, dots);
@@ -140,7 +140,7 @@ function drawSprite(rgb, rim, size, ratio) {
 
 /** What changes with the pointer: the dots of the building under it, and of the one that was clicked. */
 export function paintMarks(canvas, frame, xy, marks) {
-  const context = begin(canvas, frame);
+  const context = clearCanvas(canvas, frame);
   for (const { i, color } of marks) {
     const [x, y] = [(xy[2 * i] - frame.box[0]) / frame.resolution, (xy[2 * i + 1] - frame.box[1]) / frame.resolution];
     if (!(x > -10 && y > -10 && x < frame.width + 10 && y < frame.height + 10)) continue;

@@ -1,16 +1,13 @@
 // The scatter: drag moves it, the wheel zooms, a line drawn by hand selects.
 
-import { boxOf, pointsInside } from "./polygon.js";
-import { SELECTED } from "./colors.js";
-import { colorDots } from "./dot_colors.js";
+import { RAMP_CSS, SELECTED } from "./colors.js";
+import { describe } from "./describe.js";
 import { h, icon, remember, remembered, segmented } from "./dom.js";
-import { HandLine } from "./hand_line.js";
-import { ScatterLegend } from "./scatter_legend.js";
+import { CIVIDIS_CSS, colorDots } from "./dot_colors.js";
+import { boxOf, pointsInside } from "./polygon.js";
 import { paintMarks, paintScatter } from "./scatter_painter.js";
-import { ScatterPreview } from "./scatter_preview.js";
 import { ScatterView } from "./scatter_view.js";
 import { isShown } from "./target.js";
-import { themeOf } from "./theme.js";
 
 const HIT_PX = 9;
 const CLICK_PX = 4;
@@ -29,7 +26,6 @@ export class ScatterPane {
     this.how = "auto";
     this.isLasso = false;
     this.drawn = { isHeat: false, n: 0 };
-    this.drawTimes = [];
     this.canvas = h("canvas");
     this.marks = h("canvas.marks");
     this.line = new HandLine();
@@ -51,7 +47,7 @@ export class ScatterPane {
 
   #listen() {
     const { store, stage } = this;
-    for (const event of ["labels", "seen", "blind"]) store.on(event, () => this.#recolor());
+    for (const event of ["labels", "imageQuality", "blind"]) store.on(event, () => this.#recolor());
     store.on("scores", () => this.data?.color.kind === "scores" && this.#recolor());
     store.on("geometry", () => this.#recolor());
     store.on("chosen", () => this.later());
@@ -171,10 +167,8 @@ export class ScatterPane {
     const { store, view } = this;
     const frame = view.frame;
     if (this.stale === "dots") {
-      const began = performance.now();
       const dots = { xy: this.xy, colors: this.colors, isChosen: store.isChosen, hasChosen: store.chosen.length > 0, lit: this.lit };
       this.drawn = paintScatter(this.canvas, frame, dots, this.theme, this.how);
-      this.drawTimes = [...this.drawTimes.slice(-50), performance.now() - began];
       this.count.textContent = `${this.drawn.n.toLocaleString("en")} in view${this.drawn.isHeat ? " · darker: more" : ""}`;
       remember(this.place, { center: view.center, share: view.resolution / view.all });
     }
@@ -228,7 +222,7 @@ export class ScatterPane {
     this.preview.hide();
     const at = this.#at(event);
     this.drag = { from: at, at, moved: false, isLine: event.shiftKey || this.isLasso };
-    if (this.drag.isLine) this.line.begin(at);
+    if (this.drag.isLine) this.line.start(at);
     else this.stage.classList.add("moving");
   }
 
@@ -254,11 +248,8 @@ export class ScatterPane {
 
   #enclose(points, adds) {
     if (points.length < 3) return;
-    const began = performance.now();
     const ring = Float64Array.from(points.flatMap(([x, y]) => this.view.toPlane(x, y)));
-    const numbers = pointsInside(ring, this.xy);
-    this.lineTimes = { ring, script: performance.now() - began };
-    this.actions.choose(numbers, adds);
+    this.actions.choose(pointsInside(ring, this.xy), adds);
   }
 
   #cancel() {
@@ -290,7 +281,7 @@ export class ScatterPane {
   }
 
   /** Whether the dot of building i is in view. */
-  isSeen(i) {
+  isInView(i) {
     if (!this.isReady || !Number.isFinite(this.xy[2 * i])) return false;
     const [left, top] = this.clientPixelOf(i);
     return isShown({ left, top, width: 0, height: 0 }, this.stage);
@@ -301,4 +292,133 @@ export class ScatterPane {
     const [x, y] = this.view.toScreen(this.xy[2 * i], this.xy[2 * i + 1]);
     return [left + x, top + y];
   }
+}
+
+// A line that is being drawn by hand over the scatter.
+const SVG = "http://www.w3.org/2000/svg";
+const STEP_PX = 3;
+
+class HandLine {
+  constructor() {
+    this.shape = document.createElementNS(SVG, "polygon");
+    this.root = document.createElementNS(SVG, "svg");
+    this.root.classList.add("lasso");
+    this.root.append(this.shape);
+    this.points = [];
+    this.end();
+  }
+
+  start(point) {
+    this.points = [point];
+    this.root.style.display = "";
+    this.#show();
+  }
+
+  add([x, y]) {
+    const [lastX, lastY] = this.points.at(-1);
+    if (Math.hypot(x - lastX, y - lastY) < STEP_PX) return;
+    this.points.push([x, y]);
+    this.#show();
+  }
+
+  /** Hide the line; its points stay until the next one. */
+  end() {
+    this.root.style.display = "none";
+  }
+
+  #show() {
+    this.shape.setAttribute("points", this.points.map((each) => each.join(",")).join(" "));
+  }
+}
+
+// What the colors of the scatter mean. Pointing at a category lights its dots up; a click selects them.
+class ScatterLegend {
+  /** @param lit (code or null) @param chosen (code) */
+  constructor(lit, chosen) {
+    Object.assign(this, { lit, chosen });
+    this.root = h("div.dotlegend", { hidden: true });
+  }
+
+  /** @param colors see `colorDots` */
+  show(color, { codes, entries, isRamp }) {
+    this.root.hidden = false;
+    const title = h("b", {}, color.title);
+    if (isRamp) {
+      const css = color.kind === "scores" ? RAMP_CSS : CIVIDIS_CSS;
+      const [low, high] = color.ends;
+      this.root.replaceChildren(h("div.rampbox", {}, title, h("div.ramp", { style: `background:${css}` }), h("div.rampends", {}, h("span", {}, low), h("span", {}, high))));
+      return;
+    }
+    const counts = new Map();
+    for (const code of codes) counts.set(code, (counts.get(code) ?? 0) + 1);
+    const entry = ({ code, text, color: dot }) => h("button.entry", {
+      type: "button", title: `${text}: click to select`, onclick: () => this.chosen(code),
+      onpointerenter: () => this.lit(code), onpointerleave: () => this.lit(null), onfocus: () => this.lit(code), onblur: () => this.lit(null),
+    }, h("i.dot", { style: `background:${dot}` }), h("span.text", {}, text), h("span.num.soft", {}, counts.get(code).toLocaleString("en")));
+    const held = this.root.querySelector(":hover, :focus");
+    if (held && this.shown === color.by && this.#refresh(entries, counts)) return; // a button under the pointer stays
+    this.shown = color.by;
+    this.root.replaceChildren(title, ...entries.filter(({ code }) => counts.get(code)).map(entry));
+  }
+
+  #refresh(entries, counts) {
+    const there = entries.filter(({ code }) => counts.get(code));
+    const rows = [...this.root.querySelectorAll(".entry")];
+    if (rows.length !== there.length || rows.some((row, at) => row.querySelector(".text").textContent !== there[at].text)) return false;
+    rows.forEach((row, at) => (row.querySelector(".num").textContent = counts.get(there[at].code).toLocaleString("en")));
+    return true;
+  }
+}
+
+// The chip of the dot under the pointer.
+const WIDTH_PX = 112;
+const AWAY_PX = 14;
+
+class ScatterPreview {
+  constructor(store, pictures) {
+    Object.assign(this, { store, pictures, i: -1 });
+    this.figures = h("div.pair");
+    this.facts = h("div.facts");
+    this.root = h("div.dotpreview", { hidden: true }, this.figures, this.facts);
+    for (const event of ["details", "scores", "blind", "imageQuality"]) store.on(event, () => this.#fill());
+  }
+
+  /** @param pane element that it lies in, over all parts of the view */
+  show(i, [x, y], pane, gsd) {
+    if (i === this.i) return;
+    Object.assign(this, { i, gsd });
+    const { pictures } = this;
+    const figure = (part) => h("figure", {}, h("div.picture", { style: pictures.style(i, WIDTH_PX, part) }), h("figcaption", {}, part));
+    this.figures.replaceChildren(...(pictures.has(i) ? pictures.parts.map(figure) : []));
+    this.root.hidden = false;
+    this.#fill();
+    const box = pane.getBoundingClientRect();
+    const [left, top] = [x - box.left, y - box.top];
+    const [wide, high] = [this.root.offsetWidth, this.root.offsetHeight];
+    this.root.style.left = `${Math.max(2, left + AWAY_PX + wide < box.width ? left + AWAY_PX : left - AWAY_PX - wide)}px`;
+    this.root.style.top = `${Math.max(2, Math.min(box.height - high - 2, top - high / 2))}px`;
+  }
+
+  hide() {
+    this.i = -1;
+    this.root.hidden = true;
+  }
+
+  #fill() {
+    if (!this.root.hidden && this.i >= 0) this.facts.replaceChildren(...describe(this.store, this.i, this.gsd));
+  }
+}
+
+// Colors of the page around us, as numbers for what is drawn pixel by pixel.
+/** @returns {background, faint: what steps back, plain: what has no color of its own, strong: the same where it stands out} */
+function themeOf(element) {
+  const style = getComputedStyle(element);
+  const [ink, background] = [rgbOf(style.color, [29, 35, 48]), rgbOf(style.backgroundColor, [255, 255, 255])];
+  const mixed = (share) => background.map((value, band) => Math.round(value + share * (ink[band] - value)));
+  return { background, faint: mixed(0.15), plain: mixed(0.42), strong: mixed(0.72) };
+}
+
+function rgbOf(color, fallback) {
+  const found = /^rgba?\((\d+), (\d+), (\d+)/.exec(color);
+  return found && color !== "rgba(0, 0, 0, 0)" ? found.slice(1).map(Number) : fallback;
 }

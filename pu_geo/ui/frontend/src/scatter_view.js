@@ -22,7 +22,7 @@ export class ScatterView {
     return this.resolution === this.all;
   }
 
-  /** @param box [minX, minY, maxX, maxY] that shall be seen */
+  /** @param box [minX, minY, maxX, maxY] to show */
   fit([minX, minY, maxX, maxY]) {
     const room = this.size.map((side) => Math.max(1, side) * (1 - 2 * MARGIN));
     this.center = [(minX + maxX) / 2, (minY + maxY) / 2];

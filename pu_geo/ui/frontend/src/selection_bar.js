@@ -10,11 +10,11 @@ const many = (n) => `${n.toLocaleString("en")} building${n === 1 ? "" : "s"}`;
 export class SelectionBar {
   /** @param actions {label(numbers, code), show(), clear()} */
   constructor(store, actions) {
-    Object.assign(this, { store, actions, confirmAbove: Infinity, asked: null, said: "" });
+    Object.assign(this, { store, actions, confirmAbove: Infinity, asked: null, note: "" });
     this.root = h("div.selectionbar", { hidden: true, role: "toolbar", "aria-label": "Selection" });
     store.on("chosen", () => {
       this.asked = null;
-      this.said = "";
+      this.note = "";
       this.draw();
     });
     for (const event of ["labels", "mode"]) store.on(event, () => this.draw());
@@ -44,7 +44,7 @@ export class SelectionBar {
     this.asked = null;
     if (numbers.length) this.actions.label(numbers, code);
     const done = code === UNLABELED ? "cleared" : `marked ${LABEL_TEXTS[code].toLowerCase()}`;
-    this.said = numbers.length ? `${many(numbers.length)} ${done}; undo with Ctrl+Z` : `all of them are ${code === UNLABELED ? "cleared" : LABEL_TEXTS[code].toLowerCase()} already`;
+    this.note = numbers.length ? `${many(numbers.length)} ${done}; undo with Ctrl+Z` : `all of them are ${code === UNLABELED ? "cleared" : LABEL_TEXTS[code].toLowerCase()} already`;
   }
 
   draw() {
@@ -76,7 +76,7 @@ export class SelectionBar {
       return h(`button.choice.label${code}`, { type: "button", title, disabled: !change, onclick: () => this.ask(code) }, h("kbd", {}, KEYS[code]), text);
     };
     const choices = store.mode === "label" ? [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].map((code) => button(code, LABEL_TEXTS[code])).concat(button(UNLABELED, "Clear")) : [];
-    return [h("b", {}, `${n.toLocaleString("en")} selected`), h("span.soft", {}, there.join(" · ")), ...choices, h("span.said", { role: "status" }, this.said), h("div.push"),
+    return [h("b", {}, `${n.toLocaleString("en")} selected`), h("span.soft", {}, there.join(" · ")), ...choices, h("span.note", { role: "status" }, this.note), h("div.push"),
       h("button.choice", { type: "button", title: "Let the map show all of them", onclick: () => this.actions.show() }, "Show on map"),
       h("button.flat", { type: "button", title: "Select nothing (Esc)", "aria-label": "Select nothing", onclick: () => this.actions.clear() }, "✕")];
   }

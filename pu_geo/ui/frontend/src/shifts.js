@@ -1,8 +1,8 @@
-// How far pre and post are apart at each building, and the arrows that say so: from where pre shows it to where it is in post.
+// The shift between pre and post at each building, and its arrow: from where pre shows it to where it is in post.
 
 const NOT_MEASURED = -32768; // one date does not show the building
 const CELL_PX = 48; // zoomed out, all arrows within a cell of so many screen pixels are one
-const APART_PX = 24; // buildings larger than this on the screen have an arrow each
+const OWN_ARROW_PX = 24; // buildings larger than this on the screen have an arrow each
 const USUAL_PX = 60; // most arrows are drawn about so long
 const LEAST_TYPICAL_M = 0.1;
 
@@ -41,7 +41,7 @@ export function shiftText(shifts, i) {
   return `shift ${lengthOf(shifts, i).toFixed(1)} m (${way}) · quality ${(shifts.quality[i] / 100).toFixed(2)}`;
 }
 
-/** How many times too long arrows are drawn, so that they can be seen: 1, 2, 5, 10, 20 … */
+/** How many times too long arrows are drawn, so that they are visible: 1, 2, 5, 10, 20 … */
 export function exaggeration({ typical, perPx }, resolution) {
   const wanted = (USUAL_PX * resolution * Math.abs(perPx[0])) / typical;
   if (!(wanted > 1)) return 1;
@@ -55,7 +55,7 @@ export function exaggeration({ typical, perPx }, resolution) {
  */
 export function arrowsIn(store, frame) {
   const { shifts } = store;
-  const side = store.medianSize / frame.resolution >= APART_PX ? 0 : CELL_PX * frame.resolution;
+  const side = store.medianSize / frame.resolution >= OWN_ARROW_PX ? 0 : CELL_PX * frame.resolution;
   const [minX, minY, maxX, maxY] = frame.box;
   const [column0, row0] = side ? [Math.floor(minX / side), Math.floor(minY / side)] : [0, 0];
   const columns = side ? Math.floor(maxX / side) - column0 + 1 : 0;

@@ -5,7 +5,7 @@ import { Raster, pixel } from "./raster.js";
 
 const CELL_PX = 4; // one plain dot in so many screen pixels is enough; more would hide the picture
 const SHADOW = pixel([0, 0, 0], 0.45);
-const [UNSEEN, UNSEEN_EDGE] = [pixel([150, 153, 160]), pixel([40, 43, 48])]; // what the imagery hides
+const [OBSCURED, OBSCURED_EDGE] = [pixel([150, 153, 160]), pixel([40, 43, 48])]; // what the imagery hides
 const DOT_RADIUS_PX = 4;
 const BELOW_ALPHA = 0.3; // of scores below the threshold
 
@@ -76,8 +76,8 @@ export function paintLabelDots(context, store, frame) {
   for (const i of store.hidden.keys()) {
     if (!store.isHidden(i)) continue;
     const [x, y] = [raster.x((b[4 * i] + b[4 * i + 2]) / 2), raster.y((b[4 * i + 1] + b[4 * i + 3]) / 2)];
-    raster.block(x, y, 6 * raster.ratio, UNSEEN_EDGE);
-    raster.block(x, y, 4 * raster.ratio, UNSEEN);
+    raster.block(x, y, 6 * raster.ratio, OBSCURED_EDGE);
+    raster.block(x, y, 4 * raster.ratio, OBSCURED);
   }
   for (const code of [NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE]) {
     const picture = labelDot(code, frame.pixelRatio);

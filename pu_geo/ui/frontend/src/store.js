@@ -142,7 +142,7 @@ export class Store {
     this.details = new Map(this.serverDetails);
     for (const [i, { code }] of this.heard) {
       this.labels[i] = code;
-      this.details.delete(i); // said of the label before
+      this.details.delete(i); // they belong to the label before
     }
     for (const op of [...this.settled, ...this.pending]) {
       const i = this.index.get(op.building_id);
@@ -202,20 +202,20 @@ export class Store {
     return score === undefined || Number.isNaN(score) || this.blind.has(i) || this.isHidden(i) ? null : score;
   }
 
-  /** Whether the imagery hides building i and nobody said otherwise: any answer counts more. */
+  /** Whether the imagery hides building i and nobody answered otherwise: any answer counts more. */
   isHidden(i) {
     return this.labels[i] === UNLABELED && this.hidden.has(i);
   }
 
-  /** @param seen {reasons, candidates}: per reason, differences of positions in base 36 */
-  setSeen(seen) {
-    const encoded = JSON.stringify([seen?.reasons, seen?.candidates]);
-    if (encoded === this.encodedSeen) return;
-    this.encodedSeen = encoded;
+  /** @param quality {reasons, candidates}: per reason, differences of positions in base 36 */
+  setImageQuality(quality) {
+    const encoded = JSON.stringify([quality?.reasons, quality?.candidates]);
+    if (encoded === this.encodedQuality) return;
+    this.encodedQuality = encoded;
     const decode = (texts) => Object.entries(texts ?? {}).flatMap(([reason, places]) => Array.from(placesOf(places), (i) => [i, reason]));
-    this.hidden = new Map(decode(seen?.reasons));
-    this.candidates = new Map([...this.hidden, ...decode(seen?.candidates)].filter(([, reason]) => IS_ANSWER.has(reason)));
-    this.emit("seen");
+    this.hidden = new Map(decode(quality?.reasons));
+    this.candidates = new Map([...this.hidden, ...decode(quality?.candidates)].filter(([, reason]) => IS_ANSWER.has(reason)));
+    this.emit("imageQuality");
   }
 
   setBlind(numbers) {

@@ -7,14 +7,14 @@ export const NO_TARGET = "Point at a building first";
  * @param queued number of the queue's large picture; null while no queue is open
  * @param pointer {on, i}: the surface under the pointer ("map", "wall", "scatter", or null) and the building there, -1 if none
  * @param selected number of the selected building, -1 if none
- * @param isSeen (i, on) => whether building i can be seen on a surface ("queue" too), on any of them if `on` is null
- * @returns {i, on}, or null where keys would act on a building that nobody sees
+ * @param isInView (i, on) => whether building i is in view on a surface ("queue" too), on any of them if `on` is null
+ * @returns {i, on}, or null where keys would act on a building out of view
  */
-export function keyTarget({ chosen = 0, queued, pointer, selected, isSeen }) {
+export function keyTarget({ chosen = 0, queued, pointer, selected, isInView }) {
   if (chosen) return { i: -1, on: "selection" };
-  if (queued !== null) return isSeen(queued, "queue") ? { i: queued, on: "queue" } : null;
+  if (queued !== null) return isInView(queued, "queue") ? { i: queued, on: "queue" } : null;
   if (pointer.i >= 0) return { i: pointer.i, on: pointer.on };
-  return selected >= 0 && isSeen(selected, pointer.on) ? { i: selected, on: pointer.on } : null;
+  return selected >= 0 && isInView(selected, pointer.on) ? { i: selected, on: pointer.on } : null;
 }
 
 /** Whether a part of `box` ({left, top, width, height} in pixels of the window) shows `element` and nothing that lies over it. */

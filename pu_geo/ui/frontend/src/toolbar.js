@@ -3,7 +3,7 @@
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE } from "./colors.js";
 import { h, icon, segmented } from "./dom.js";
 import { HELP } from "./keys.js";
-import { countHidden } from "./seen.js";
+import { countHidden } from "./image_quality.js";
 
 const SAID_MS = 4000;
 const VIEWS = [["pre", "Pre", "Pre-event image (A)"], ["swipe", "Swipe", "Swipe between pre and post (S)"], ["post", "Post", "Post-event image (D)"], ["side", "Both", "Pre and post side by side (F)"]];
@@ -56,8 +56,8 @@ export class Toolbar {
     const counts = this.store.counts();
     const entries = [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].filter((code) => counts[code] || code === POSITIVE)
       .map((code) => h("span", { title: LABEL_TEXTS[code] }, h(`i.dot.label${code}`), h("b", {}, counts[code].toLocaleString("en")), ` ${LABEL_TEXTS[code].toLowerCase()}`));
-    const unseen = countHidden(this.store);
-    if (unseen) entries.push(h("span", { title: "Not assessed: the imagery hides them, or the run has no evidence there" }, h("i.dot.unseen"), h("b", {}, unseen.toLocaleString("en")), " not assessed"));
+    const obscured = countHidden(this.store);
+    if (obscured) entries.push(h("span", { title: "Not assessed: the imagery hides them, or the run has no evidence there" }, h("i.dot.obscured"), h("b", {}, obscured.toLocaleString("en")), " not assessed"));
     this.counts.replaceChildren(...entries, h("span.soft", {}, `of ${this.store.n.toLocaleString("en")} buildings`));
   }
 

@@ -1,12 +1,10 @@
 // The chip wall: every building as a small picture, pre above post, cut out of sprite sheets; only what is in view exists.
 
 import { LABEL_COLORS, NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
-import { markHere } from "./describe.js";
+import { describe, markHere } from "./describe.js";
 import { h, icon, remember, remembered } from "./dom.js";
 import { isShown } from "./target.js";
 import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
-import { WallBox } from "./wall_box.js";
-import { WallPreview } from "./wall_preview.js";
 
 const GAP = 6;
 const SIZES = { S: 64, M: 96, L: 148 };
@@ -49,7 +47,7 @@ export class WallPane {
     store.on("labels", () => this.#later());
     store.on("blind", () => this.#sortWhenSafe()); // a place in the order tells of the score
     store.on("conflicts", () => (this.filter === "conflicts" ? this.#sortWhenSafe() : this.#showTools()));
-    store.on("seen", () => this.#sortWhenSafe());
+    store.on("imageQuality", () => this.#sortWhenSafe());
     store.on("chosen", () => this.#showChosen());
     store.on("selected", () => this.#follow(!this.clicking));
     for (const event of ["hovered", "target", "others"]) store.on(event, () => this.#later());
@@ -131,7 +129,7 @@ export class WallPane {
     return usableFilters(this.store).some(([value]) => value === this.filter) ? this.filter : "all";
   }
 
-  /** Put the chips that look like chip i first. Where the server cannot tell, everything stays as it is. */
+  /** Put the chips that resemble chip i first. Where the server cannot tell, everything stays as it is. */
   async sortLike(i) {
     const { configured } = this;
     const found = i >= 0 && i < this.chips ? await distancesFrom(i, this.chips, this.data) : null;
@@ -243,7 +241,7 @@ export class WallPane {
     const score = store.score(i);
     cell.dataset.label = code;
     cell.style.setProperty("--c", LABEL_COLORS[code]);
-    cell.classList.toggle("unseen", store.isHidden(i));
+    cell.classList.toggle("obscured", store.isHidden(i));
     cell.classList.toggle("selected", i === store.selected);
     cell.classList.toggle("hovered", i === store.hovered);
     cell.classList.toggle("target", i === store.marked);
@@ -290,19 +288,123 @@ export class WallPane {
   }
 
   /** Whether the chip of building i is in view. */
-  isSeen(i) {
+  isInView(i) {
     const cell = this.cells.get(this.placeOf?.get(i));
     return Boolean(cell) && isShown(cell.getBoundingClientRect(), cell);
   }
 
-  clientPixelOf(i) {
-    const cell = this.cells.get(this.placeOf?.get(i));
-    if (!cell) return null;
-    const box = cell.getBoundingClientRect();
-    return [box.left + box.width / 2, box.top + box.height / 2];
-  }
-
   dispose() {
     this.preview.hide();
+  }
+}
+
+// Shift + drag on the wall of chips: a box that selects.
+const CLICK_PX = 4;
+
+class WallBox {
+  /**
+   * @param scroller holds the chips and scrolls them
+   * @param isWanted () => whether boxes are drawn here at all
+   * @param done ([left, top, right, bottom] in pixels of what is scrolled, adds)
+   */
+  constructor(scroller, runway, isWanted, done) {
+    Object.assign(this, { scroller, runway, isWanted, done });
+    this.root = h("div.dragbox.onwall", { hidden: true });
+    runway.append(this.root);
+    scroller.addEventListener("pointerdown", (event) => this.#down(event), true);
+    scroller.addEventListener("pointermove", (event) => this.from && this.#show(event));
+    scroller.addEventListener("pointerup", (event) => this.#up(event));
+    scroller.addEventListener("pointercancel", () => this.#end());
+    scroller.addEventListener("click", (event) => this.justDrawn && this.#swallow(event), true); // no chip was clicked
+  }
+
+  #at(event) {
+    const { left, top } = this.runway.getBoundingClientRect();
+    return [event.clientX - left, event.clientY - top];
+  }
+
+  #down(event) {
+    this.justDrawn = false;
+    if (event.button || !event.shiftKey || !this.isWanted()) return;
+    event.preventDefault();
+    this.scroller.setPointerCapture(event.pointerId);
+    this.from = this.#at(event);
+  }
+
+  #boxTo(event) {
+    const [x, y] = this.#at(event);
+    return [Math.min(x, this.from[0]), Math.min(y, this.from[1]), Math.max(x, this.from[0]), Math.max(y, this.from[1])];
+  }
+
+  #show(event) {
+    const [left, top, right, bottom] = this.#boxTo(event);
+    this.root.hidden = false;
+    Object.assign(this.root.style, { left: `${left}px`, top: `${top}px`, width: `${right - left}px`, height: `${bottom - top}px` });
+  }
+
+  #up(event) {
+    if (!this.from) return;
+    const box = this.#boxTo(event);
+    this.#end();
+    this.justDrawn = true;
+    if (Math.max(box[2] - box[0], box[3] - box[1]) >= CLICK_PX) this.done(box, event.ctrlKey || event.metaKey);
+  }
+
+  #swallow(event) {
+    this.justDrawn = false;
+    event.stopPropagation();
+    event.preventDefault();
+  }
+
+  #end() {
+    this.from = null;
+    this.root.hidden = true;
+  }
+}
+
+// A chip, larger, for as long as the pointer rests on it.
+const DELAY_MS = 300;
+const LARGEST_PX = 280;
+const MARGIN = 4;
+
+class WallPreview {
+  constructor(store, pictures) {
+    Object.assign(this, { store, pictures });
+    this.root = h("div.preview", { hidden: true });
+    this.facts = h("div.facts");
+    store.on("details", () => this.#fill());
+    for (const event of ["blind", "imageQuality", "shifts"]) store.on(event, () => this.#fill());
+  }
+
+  /** Show building i beside its cell, in a moment. */
+  soon(i, cell, pane, gsd) {
+    this.hide();
+    this.gsd = gsd;
+    this.timer = setTimeout(() => cell.isConnected && this.#show(i, cell, pane), DELAY_MS);
+  }
+
+  hide() {
+    clearTimeout(this.timer);
+    this.root.hidden = true;
+  }
+
+  #fill() {
+    if (!this.root.hidden) this.facts.replaceChildren(...describe(this.store, this.i, this.gsd));
+  }
+
+  #show(i, cell, pane) {
+    this.i = i;
+    const { parts } = this.pictures;
+    const width = Math.min(LARGEST_PX, Math.floor((pane.clientWidth - 40) / parts.length));
+    const figures = parts.map((part) => h("figure", {}, h("div.picture", { style: this.pictures.style(i, width, part) }), h("figcaption", {}, part)));
+    this.root.replaceChildren(h("div.pair", {}, ...figures), this.facts);
+    this.root.hidden = false;
+    this.#fill();
+    const [box, own] = [pane.getBoundingClientRect(), cell.getBoundingClientRect()];
+    const [wide, high] = [this.root.offsetWidth, this.root.offsetHeight];
+    const left = Math.max(MARGIN, Math.min(box.width - wide - MARGIN, own.left - box.left + own.width / 2 - wide / 2));
+    const below = own.bottom - box.top + 6;
+    this.root.style.left = `${left}px`;
+    this.root.style.top = `${below + high < box.height ? below : Math.max(MARGIN, own.top - box.top - high - 6)}px`;
   }
 }

@@ -1,0 +1,1 @@
+"""The audit of a damage map: design, bounds, calibration, progress."""

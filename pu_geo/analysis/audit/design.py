@@ -1,0 +1,269 @@
+"""The audit of a damage map: random checks by score, and what they say about the total, precision and recall.
+
+The sample is a `progress.Audit` with finer strata; a longer one is the same with a larger `n_drawn`, so it stays fair. All
+functions take `answers`, int8 [N]: `DAMAGED`, `UNDAMAGED`, `NOT_ASSESSABLE` or `OPEN`, the labels as they are now: what was
+corrected since counts as corrected. Buildings that were known when the audit began are a census: they count as they are.
+
+The estimates take the first `n_drawn` rows for the sample, so give them what `as_answered` returns. Of buildings that the
+sample does not hold, a label only bounds: what a search found after the audit is damaged for certain, and says nothing of
+the rest.
+
+Estimates are Horvitz-Thompson's, post-stratified where a threshold cuts through a stratum. A building that is not
+assessable belongs to no population: its stratum shrinks by the share of such answers, and that share is taken as exact. No stratum is trusted because of its score:
+damage that the scores miss is bounded by what was checked among low scores, so that few checks give wide intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis.audit.bounds import DAMAGED as DAMAGED
+from pu_geo.analysis.audit.bounds import (
+    NOT_ASSESSABLE,
+    OPEN,
+    Answers,
+    Bools,
+    Estimate,
+    Floats,
+    Part,
+    interval,
+    not_enough,
+    parts,
+    share_above,
+    share_of,
+    total_of,
+    why_not_enough,
+)
+from pu_geo.analysis.audit.bounds import UNDAMAGED as UNDAMAGED
+from pu_geo.analysis.audit.progress import FEWEST_CHECKS, Audit, Rows, n_counted, start_audit
+
+CUTS = (0.01, 0.03, 0.08, 0.20, 0.50)  # where the audit of a map cuts the buildings, as shares from the highest score down
+
+
+@dataclass(frozen=True)
+class AtThreshold:
+    """What calling every building from `threshold` up damaged would mean.
+
+    Attributes:
+        threshold: lowest score that is flagged.
+        flagged: buildings flagged, with those not assessable.
+        damaged: of the flagged, how many are damaged.
+        precision, recall: in [0, 1], among assessable buildings.
+        n_checks: answered checks among the flagged.
+    """
+
+    threshold: float
+    flagged: int
+    damaged: Estimate
+    precision: Estimate
+    recall: Estimate
+    n_checks: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A threshold whose estimate reaches a wish, and one whose lower bound does; None where there is none, see `words`."""
+
+    estimated: float | None
+    assured: float | None
+    words: str
+
+
+def design(scores: NDArray[np.floating], is_known: Bools, *, n: int, seed: int, cuts: tuple[float, ...] = CUTS) -> Audit:
+    """Draw the audit of a map: strata denser at the top, checks by the root of their sizes.
+
+    Args:
+        scores: float [N], finite where not known.
+        is_known: bool [N]; answered, or left out of the question.
+        n: checks; all buildings that are not known where there are fewer. Add checks later with a larger `n_drawn`.
+        seed: of the permutations.
+        cuts: rising shares from the top.
+
+    Raises:
+        ValueError: if n < 0, or a building that is not known has no finite score.
+    """
+    _check_scores(scores, ~is_known)
+    if n < 0:
+        raise ValueError(f"an audit has 0 or more checks; got n = {n}.")
+    audit = start_audit(scores, is_known, seed=seed, cuts=cuts)
+    return replace(audit, n_drawn=min(n, len(audit.rows)))
+
+
+def as_answered(sample: Audit, answers: Answers, checked_at: Rows, known_at: Rows) -> Audit:
+    """Return the audit with the rows that count as its sample: those answered as checks without a gap, see `n_counted`.
+
+    Args:
+        sample: as it was drawn.
+        answers: int8 [N], see the module.
+        checked_at, known_at: int64 [N], events of the first answer as a check of this audit, and of the first answer of any
+            kind since it began; 0 where there is none.
+    """
+    drawn = sample.rows[: sample.n_drawn]
+    return replace(sample, n_drawn=n_counted(answers[drawn] != OPEN, checked_at[drawn], known_at[drawn]))
+
+
+def size_for(
+    scores: NDArray[np.floating],
+    is_known: Bools,
+    *,
+    guess: float | NDArray[np.floating],
+    half_width_share: float | None = None,
+    relative_half_width: float | None = None,
+    confidence: float = 0.95,
+) -> int:
+    """Compute how many checks give a wanted interval of the number damaged.
+
+    Assumes that each stratum shows exactly as many damaged buildings as the guess expects, and that every check gets an
+    answer; about half of such audits will be wider. A guess of one number spreads the damage evenly over all scores,
+    which errs towards more checks where scores are good.
+
+    Args:
+        scores, is_known: as for `design`.
+        guess: chance of damage, float [N] in [0, 1], or one share for all that are not known.
+        half_width_share: wanted half width as a share of the buildings that are not known; or
+        relative_half_width: as a share of the damaged ones among them. Exactly one of the two.
+        confidence: of the interval, in (0, 1).
+
+    Returns:
+        Checks, at most the number of buildings that are not known.
+
+    Raises:
+        ValueError: if not exactly one positive half width is given, or the guess is outside [0, 1].
+    """
+    wishes = [wish for wish in (half_width_share, relative_half_width) if wish is not None]
+    chance = np.broadcast_to(np.asarray(guess, np.float64), scores.shape)
+    if len(wishes) != 1 or not wishes[0] > 0 or not ((chance >= 0) & (chance <= 1)).all():
+        raise ValueError(f"one half width above 0 and a guess in [0, 1] are needed; got {wishes} and {guess!r}.")
+    audit = design(scores, is_known, n=0, seed=0)
+    sizes = audit.sizes()
+    share = np.bincount(audit.stratum, weights=chance[audit.rows], minlength=len(sizes)) / sizes
+    unit = len(audit.rows) if half_width_share is not None else float(share @ sizes)
+    fewest, most = min(FEWEST_CHECKS, len(audit.rows)), len(audit.rows)
+    while fewest < most:
+        n = (fewest + most) // 2
+        checks = np.bincount(audit.stratum[:n], minlength=len(sizes))
+        low, high = interval(_expected(sizes, checks, share), confidence)
+        is_reached = bool(checks.all()) and (high - low) / 2 <= wishes[0] * unit
+        fewest, most = (fewest, n) if is_reached else (n + 1, most)
+    return fewest
+
+
+def estimate_total(sample: Audit, answers: Answers, *, confidence: float = 0.95) -> Estimate:
+    """Estimate the number of damaged buildings, known ones included.
+
+    Args:
+        sample: as `design` drew it.
+        answers: int8 [N], see the module.
+        confidence: of the interval, in (0, 1).
+
+    Returns:
+        Number with bounds, inside [0, N]; not enough below 30 answered checks or where a stratum has none.
+    """
+    (part,) = parts(sample, answers, np.zeros(len(answers), np.int64), 1)
+    reason = why_not_enough(part)
+    return not_enough(reason) if reason else total_of(part, confidence)
+
+
+def at_thresholds(
+    sample: Audit,
+    answers: Answers,
+    scores: NDArray[np.floating],
+    thresholds: Sequence[float] | Floats,
+    *,
+    confidence: float = 0.95,
+) -> list[AtThreshold]:
+    """Estimate precision and recall at each threshold; bounds as in `audit_bounds`.
+
+    Args:
+        sample, answers: as for `estimate_total`.
+        scores: float [N], of any run; those that the sample was drawn by make the narrowest intervals.
+        thresholds: lowest scores flagged.
+        confidence: of each interval, in (0, 1); not of all of them together.
+
+    Raises:
+        ValueError: if a building that counts has no finite score.
+    """
+    is_inside = _population(sample, answers, scores)
+    return [_at(sample, answers, scores >= at, is_inside, float(at), confidence) for at in thresholds]
+
+
+def precision_at_k(
+    sample: Audit, answers: Answers, scores: NDArray[np.floating], k: int, *, confidence: float = 0.95
+) -> AtThreshold:
+    """Estimate precision (and recall) of the k highest scores; of equal scores the first rows enter.
+
+    Raises:
+        ValueError: if k < 1, or a building that counts has no finite score.
+    """
+    is_inside = _population(sample, answers, scores)
+    inside = np.flatnonzero(is_inside)
+    top = inside[np.argsort(-scores[inside], kind="stable")][:k]
+    if k < 1 or not len(top):
+        raise ValueError(f"k must be at least 1 and buildings must exist; got k = {k} and {len(inside)} buildings.")
+    is_flagged = np.zeros(len(answers), np.bool_)
+    is_flagged[top] = True
+    return _at(sample, answers, is_flagged, is_inside, float(scores[top[-1]]), confidence)
+
+
+def threshold_for(rows: Sequence[AtThreshold], *, precision: float | None = None, recall: float | None = None) -> Choice:
+    """Choose the lowest threshold with a wanted precision, or the highest with a wanted recall, among those estimated.
+
+    The estimate of a threshold chosen by it is a little too good; the assured threshold errs less.
+
+    Raises:
+        ValueError: if not exactly one wish in (0, 1] is given.
+    """
+    wish = precision if precision is not None else recall
+    if wish is None or (precision is not None and recall is not None) or not 0 < wish <= 1:
+        raise ValueError(f"one wish in (0, 1] is needed; got precision {precision} and recall {recall}.")
+    name, choose = ("precision", min) if precision is not None else ("recall", max)
+    known: list[tuple[float, Estimate]] = [(row.threshold, getattr(row, name)) for row in rows]
+    known = [(at, figure) for at, figure in known if figure.is_enough]
+    estimated = choose((at for at, figure in known if (figure.value or 0) >= wish), default=None)
+    assured = choose((at for at, figure in known if (figure.low or 0) >= wish), default=None)
+    if not known:
+        return Choice(None, None, f"not enough: {name} could be estimated at none of {len(rows)} thresholds. Check more.")
+    best = max(figure.value or 0 for _, figure in known)
+    if estimated is None:
+        return Choice(None, None, f"No threshold reaches a {name} of {wish:.0%}; the best estimate is {best:.1%}.")
+    if assured is None:
+        return Choice(estimated, None, f"No threshold's lower bound reaches a {name} of {wish:.0%}. More checks narrow it.")
+    return Choice(estimated, assured, f"Estimate and lower bound reach a {name} of {wish:.0%}.")
+
+
+def _at(
+    sample: Audit, answers: Answers, is_flagged: Bools, is_inside: Bools, threshold: float, confidence: float
+) -> AtThreshold:
+    """Estimate what the flagged buildings hold; those that are not `is_inside` belong to no side."""
+    side = np.where(is_inside, np.where(is_flagged, 0, 1), 2)
+    above, below = parts(sample, answers, side, 2)
+    precision, recall = share_of(above, confidence), share_above(above, below, confidence)
+    damaged = total_of(above, confidence) if precision.is_enough else precision
+    return AtThreshold(threshold, int((side == 0).sum()), damaged, precision, recall, above.n_checks)
+
+
+def _expected(sizes: NDArray[np.int64], checks: NDArray[np.int64], share: Floats) -> Part:
+    """An audit in which each stratum shows the damaged buildings that are expected of it."""
+    damaged, n = share * checks, float(sizes.sum())
+    shown = float(damaged.sum())
+    return Part(
+        n, shown, n - float(checks.sum()) + shown, shown, 0, checks.astype(np.float64), damaged,
+        (sizes - checks).astype(np.float64), np.ones(len(sizes), np.bool_), int(checks.sum()), round(shown),
+    )  # fmt: skip
+
+
+def _population(sample: Audit, answers: Answers, scores: NDArray[np.floating]) -> Bools:
+    """The buildings that count, bool [N]: all but those that were known to be not assessable when the audit began."""
+    is_inside = answers != NOT_ASSESSABLE
+    is_inside[sample.rows] = True
+    _check_scores(scores, is_inside)
+    return is_inside
+
+
+def _check_scores(scores: NDArray[np.floating], is_used: Bools) -> None:
+    if scores.shape != is_used.shape or not np.isfinite(scores[is_used]).all():
+        raise ValueError(f"scores must be finite, [N] = {is_used.shape}; got shape {scores.shape} with gaps or infinity.")

@@ -1,0 +1,7 @@
+"""`python -m pu_geo.cli` is `pu-geo`."""
+
+import sys
+
+from pu_geo.cli import main
+
+sys.exit(main())

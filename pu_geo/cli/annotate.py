@@ -1,0 +1,105 @@
+"""Verbs of the Annotate screen: labels in, and labels out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from pu_geo.cli.run import Analyst, Json, Project, Screen, repeated, show
+from pu_geo.errors import LabelError, PuGeoError
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import labeling
+from pu_geo.services.project import projects
+
+screen = Screen("Annotate")
+
+
+@screen.verb(
+    "label", "joplin.pugeo --from-field damage --is destroyed --count 30 --seed 0", "joplin.pugeo --import labels.csv",
+    "joplin.pugeo --stdin < clicks.jsonl",
+)  # fmt: skip
+def label(
+    project: Project,
+    *,
+    from_field: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="simulate clicks from this attribute of the footprints")
+    ] = None,
+    stdin: Annotated[
+        bool, typer.Option("--stdin", help='read {"op": unique text, "building_id", "label"} a line, answer each')
+    ] = False,
+    import_file: Annotated[
+        str | None,
+        typer.Option(
+            "--import", metavar="FILE", help="CSV with building_id and label, or GeoJSON, as export-labels writes them"
+        ),
+    ] = None,
+    values: Annotated[list[str], repeated("VALUE", "value that shall be clicked", "--is")],
+    meaning: Annotated[
+        Literal["positive", "not_damaged"], typer.Option("--as", help="the label that those clicks store")
+    ] = "positive",
+    count: Annotated[int, typer.Option(min=1, help="how many clicks to simulate")] = 30,
+    seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
+    same_footprints: Annotated[
+        bool,
+        typer.Option(
+            "--same-footprints",
+            help="with --import, of a file without lon and lat: it was made of these very footprints, so its ids hold",
+        ),
+    ] = False,
+    analyst: Analyst = None,
+    as_json: Json = False,
+) -> None:
+    """Add labels: simulated clicks, a stream, or a file."""
+    if [bool(from_field), stdin, bool(import_file)].count(True) != 1:
+        raise PuGeoError("Labels are added in one way: --from-field, --stdin or --import.", "Name one of the three.")
+    layout = projects.find(project)
+    analyst = analyst or labeling.default_analyst()
+    if stdin:
+        _answer_stream(layout, analyst)
+    elif import_file:
+        from pu_geo.tasks.annotate.import_labels import import_labels
+
+        result = import_labels(layout, import_file, analyst=analyst, same_footprints=same_footprints)
+        counts = f"{result['stored']} stored, {result['unchanged']} as before, {result['skipped']} skipped"
+        show(result, "\n".join([f"{result['rows']} rows: {counts}.", *result.get("notes", ())]), as_json)  # type: ignore[misc]
+    elif from_field:
+        clicked = labeling.simulate(
+            layout, field=from_field, values=values, count=count, seed=seed, analyst=analyst, label=meaning
+        )
+        show(clicked, f"Clicked {clicked['stored']} buildings; {clicked['positives']} positives now.", as_json)
+
+
+def _answer_stream(layout: Layout, analyst: str) -> None:
+    """Answer each line on stdin as soon as it is on disk."""
+    for line in sys.stdin:
+        if not line.strip():
+            continue
+        try:
+            operation = labeling.parse_line(line, json.loads(line))
+            ack = labeling.apply_operations(layout, [operation], analyst=analyst, screen="cli")[0]
+            answer: dict[str, object] = {"ack": ack.op, "event": ack.event}
+            if ack.error:
+                answer = {"error": ack.error, "op": ack.op}
+        except (ValueError, RecursionError):
+            answer = {"error": f"The line {line.strip()[:80]!r} is not JSON."}
+        except LabelError as error:
+            answer = {"error": f"{error.problem} {error.hint}"}
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
+
+
+@screen.verb("export-labels", "joplin.pugeo --out labels.csv")
+def write_labels(
+    project: Project,
+    *,
+    out: Annotated[str, typer.Option(metavar="FILE.csv|.geojson", help="history goes to FILE.events.csv beside it")],
+    as_json: Json = False,
+) -> None:
+    """Write the current labels, and their whole history."""
+    from pu_geo.tasks.annotate.export_labels import export_labels
+
+    result = export_labels(projects.find(project), out)
+    words = f"Wrote {result['n']} labels to {result['out']}, and {result['n_events']} events to {result['events_out']}."
+    show(result, words, as_json)

@@ -1,0 +1,176 @@
+"""Verbs of the Damage map screen: choose what the map is, audit it, sum it up, and write it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import typer
+
+from pu_geo.cli.run import Analyst, File, Json, Project, RunId, Screen, absolute, repeated, run_job, show
+from pu_geo.errors import PuGeoError
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import labeling
+from pu_geo.services.damage_map import auditing, mapping, random_audits
+from pu_geo.services.project import choices, projects
+
+screen = Screen("Damage map")
+FORMATS = ("geojson", "gpkg", "csv")
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        "--threshold", help="flag buildings with at least this score (default: the one chosen for the run, else its own)"
+    ),
+]
+Local = Annotated[
+    bool, typer.Option("--local-coordinates", help="write a map without a place on the Earth, in local meters (gpkg, csv)")
+]
+
+
+@screen.verb("choose", "joplin.pugeo", "joplin.pugeo --run ncpu-0520-1130-12ab --threshold 0.42")
+def choose(
+    project: Project,
+    *,
+    run: Annotated[
+        str | None, typer.Option(metavar="ID", help="a run's id, latest, or auto: the published, audited or recommended one")
+    ] = None,
+    threshold: Annotated[float | None, typer.Option(help="flag buildings with at least this score")] = None,
+    as_json: Json = False,
+) -> None:
+    """Store which run is shown and exported where none is named, and its threshold; or print which it is."""
+    layout = projects.find(project)
+    if run == "auto":
+        choices.choose_automatically(layout)
+    elif run:
+        choices.choose_run(layout, choices.run(layout, run).run_id)
+    found = choices.run(layout, "chosen")
+    if threshold is not None:
+        choices.choose_threshold(layout, found.run_id, threshold)
+    limit = choices.threshold(layout, found.run_id)
+    check, why = random_audits.newest_audit(layout, found.run_id), choices.why_chosen(layout) or "newest"
+    facts = {
+        "run_id": found.run_id, "method": found.method, "why": why, "threshold": limit.value,
+        "threshold_origin": limit.origin, "audit_id": check.id if check else "not audited",
+    }  # fmt: skip
+    lines = [f"{mapping.which_words(facts)} It is {choices.WHY_WORDS[why]}.", *mapping.newer_words(layout, found.run_id)]
+    show(facts, "\n".join(lines), as_json)
+
+
+@screen.verb("audit", "joplin.pugeo begin --checks 200", "joplin.pugeo")
+def audit(
+    project: Project,
+    action: Annotated[Literal["begin", "status"], typer.Argument()] = "status",
+    *,
+    run: RunId = "chosen",
+    checks: Annotated[
+        int | None, typer.Option(min=1, help="random checks (default: enough for about +-30 % of the number damaged)")
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="where precision and recall are judged (default: the one chosen for the run, else its own)"),
+    ] = None,
+    analyst: Analyst = None,
+    as_json: Json = False,
+) -> None:
+    """Begin the audit of a run's map, or print its figures."""
+    layout = projects.find(project)
+    facts = choices.run(layout, run)
+    run_id = facts.run_id
+    if action == "begin":
+        n = checks or auditing.suggested_size(layout, run_id)
+        random_audits.begin_audit(layout, run_id, n, analyst or labeling.default_analyst())
+    found = auditing.view(layout, run_id)
+    if found is None:
+        raise PuGeoError(f"There is no audit of {run_id} yet.", f"Begin one: pu-geo audit {project} begin --run {run_id}")
+    args = mapping.map_arguments(layout, run_id, threshold)
+    judged: Mapping[str, Any] = auditing.facts(layout, run_id, float(str(args["threshold"]))) or {}
+    damaged = auditing.how_many(layout)
+    which = {
+        "run_id": run_id, "method": facts.method, "audit_id": judged["check_id"],
+        "threshold": args["threshold"], "threshold_origin": args["threshold_origin"],
+    }  # fmt: skip
+    names = (
+        "check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "bands",
+    )  # fmt: skip
+    result = {**which, **{name: judged[name] for name in names}, "how_many": damaged.as_mapping()}
+    waiting = f"; {found.done.n_open} wait on the Annotate page" if found.done.n_open else ""
+    lines = [mapping.which_words(which), f"{judged['n_answered']} of {judged['n_drawn']} checks answered{waiting}."]
+    if judged["words"] not in damaged.words:
+        lines.append(judged["words"])
+    lines.append(damaged.words_beside(run_id))
+    for name in ("precision", "recall"):
+        one = judged["at_threshold"][name]
+        value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
+        lines.append(f"{name:10} {value}{one['words']}")
+    show(result, "\n".join(lines), as_json)
+
+
+@screen.verb("add-areas", "joplin.pugeo adm2.geojson --layer adm2")
+def add_areas(
+    project: Project,
+    file: File,
+    *,
+    layer: Annotated[str, typer.Option(help="what to call them; adm1 and adm2 also fill the codes of the export")],
+    name_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="attribute with the names (default: a usual one)")
+    ] = None,
+    code_field: Annotated[
+        str | None, typer.Option(metavar="NAME", help="attribute with the codes (default: a usual one)")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Add areas to sum up by, such as districts."""
+    args = {"path": absolute(file), "layer": layer, "name_field": name_field, "code_field": code_field}
+    result = run_job(projects.find(project), "add_areas", args, as_json)
+    words = f"{result['n_areas']} areas are in the layer {result['layer']}; {result['replaced']} were replaced."
+    show(result, "\n".join([words, *result["notes"]]), as_json)
+
+
+@screen.verb("export", "joplin.pugeo --format geojson --out map.geojson")
+def export(
+    project: Project,
+    *,
+    run: RunId = "chosen",
+    threshold: Threshold = None,
+    local_coordinates: Local = False,
+    format: Annotated[str, typer.Option(help="geojson, gpkg, parquet, fgb, csv, kml or heat")] = "geojson",
+    out: Annotated[str, typer.Option(metavar="FILE")],
+    as_json: Json = False,
+) -> None:
+    """Write the damage map into one file."""
+    layout = projects.find(project)
+    args = mapping.map_arguments(layout, run, threshold)
+    result = run_job(layout, "export", {**args, "format": format, "out": absolute(out), "local": local_coordinates}, as_json)
+    words = f"Wrote {result['n']} {result['units']} to {result['out']}: {_counts(result)}"
+    show(result, "\n".join([words, *_origin(layout, result)]), as_json)
+
+
+@screen.verb("publish", "joplin.pugeo --formats geojson gpkg csv")
+def publish(
+    project: Project,
+    *,
+    run: RunId = "chosen",
+    threshold: Threshold = None,
+    local_coordinates: Local = False,
+    formats: Annotated[list[str], repeated("FORMAT...", "as for export", default=FORMATS)],
+    profile: Annotated[list[str], repeated("NAME", "add classes of copernicus or unosat")],
+    as_json: Json = False,
+) -> None:
+    """Write the next version of the damage map, with all that belongs to it, into exports/."""
+    layout = projects.find(project)
+    args = mapping.publish_arguments(layout, run, threshold, formats, profile, local=local_coordinates)
+    result = run_job(layout, "publish", args, as_json)
+    changed = "" if result["n_changes"] is None else f" {result['n_changes']} changes since the version before."
+    written = f"{result['version']} with {result['n']} {result['units']} into {result['out']}"
+    words = f"Wrote {written}: {_counts(result)}{changed}"
+    show(result, "\n".join([words, *_origin(layout, result)]), as_json)
+
+
+def _counts(result: Mapping[str, Any]) -> str:
+    hidden = f", {result['not_assessed']:,} not assessed" if result["not_assessed"] else ""
+    return f"{result['flagged']:,} flagged or confirmed damaged{hidden}."
+
+
+def _origin(layout: Layout, result: Mapping[str, Any]) -> list[str]:
+    """Return which run and threshold an export rests on, and what is doubtful in it."""
+    return [mapping.which_words(result), *mapping.newer_words(layout, str(result["run_id"])), *result["doubts"]]

@@ -1,0 +1,156 @@
+"""Verbs of the Explore screen: similar buildings, label errors, and further kinds of damage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from pu_geo.cli.run import Analyst, Json, Project, RunId, Screen, in_brackets, repeated, run_job, show
+from pu_geo.errors import PuGeoError
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import labeling
+from pu_geo.services.explore import discovering, neighbors, outliers
+from pu_geo.services.explore.discovering import Group
+from pu_geo.services.project import choices, projects
+
+screen = Screen("Explore")
+
+
+@screen.verb("similar", "joplin.pugeo --building b000012 --count 20")
+def similar(
+    project: Project,
+    *,
+    building: Annotated[list[str], typer.Option(metavar="ID...", help="one building or several")],
+    count: Annotated[int, typer.Option(min=1, help="how many to list")] = 20,
+    unlabeled: Annotated[bool, typer.Option("--unlabeled", help="leave out what carries a label")] = False,
+    run: RunId = "chosen",
+    as_json: Json = False,
+) -> None:
+    """List the buildings that are most like some others to a run's model."""
+    found = neighbors.like(projects.find(project), run, building, count=count, only_unlabeled=unlabeled)
+    lines = [f"{one.building_id}: cosine {one.cosine:.3f}, score {one.score:.3f}{in_brackets(one.label)}" for one in found]
+    result = {"like": building, "buildings": [asdict(one) for one in found]}
+    show(result, "\n".join(lines or ["No other building is there."]), as_json)
+
+
+@screen.verb("label-errors", "joplin.pugeo --json", was="suspects")
+def label_errors(
+    project: Project,
+    *,
+    run: RunId = "chosen",
+    search: Annotated[bool, typer.Option("--search", help="look through all chips again")] = False,
+    reviewed: Annotated[bool, typer.Option("--reviewed", help="also what somebody reviewed on the Explore page")] = False,
+    as_json: Json = False,
+) -> None:
+    """List what is odd: clicks that may be wrong, buildings that are there twice, chips unlike any other."""
+    layout = projects.find(project)
+    run_id = choices.run(layout, run).run_id
+    if search or not outliers.is_looked_through(layout, run_id):
+        run_job(layout, "outliers", {"run_id": run_id}, as_json)
+    found = outliers.queue(layout, run_id, again=reviewed)
+    rows = [
+        {"why": one.why, "building_ids": list(one.building_ids), "words": one.words, "doubt": round(one.doubt, 4)}
+        for one in found
+    ]
+    lines = [f"{one.why}: {' and '.join(one.building_ids)}. {one.words}" for one in found]
+    show({"run_id": run_id, "suspects": rows}, "\n".join(lines or ["Nothing is left to look at."]), as_json)
+
+
+@screen.verb("discover", "joplin.pugeo --groups 6")
+def discover(
+    project: Project,
+    *,
+    groups: Annotated[
+        int | None, typer.Option(min=2, metavar="N", help="how many (default: as many as are suggested)")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="trainings that are compared")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="of the first of them")] = 0,
+    preset: Annotated[str, typer.Option(help="of NCL")] = "quick",
+    as_json: Json = False,
+) -> None:
+    """Propose groups of buildings: which kinds are there besides those named so far?"""
+    layout = projects.find(project)
+    args = discovering.arguments(n_groups=groups, n_seeds=seeds, seed=seed)
+    result = run_job(layout, "discover", {**args, "preset": preset}, as_json)
+    found = discovering.proposal(layout, str(result["discovery"]))
+    known = ", ".join(f"{n} {name}" for name, n in found.facts["known"].items())
+    lines = [
+        f"{found.id}: {result['n_buildings']} buildings in {result['n_groups']} groups, by {known}, in {result['seconds']} s.",
+        discovering.number_words(found),
+        discovering.reading_words(found),
+        *map(_group_line, found.groups),
+        f"Look at them on the Explore page; name one with `pu-geo types {project} --name GROUP=NAME`.",
+    ]
+    show({**result, "groups": _group_rows(found.groups)}, "\n".join(lines), as_json)
+
+
+@screen.verb("types", "joplin.pugeo", "joplin.pugeo --name 3=tarps", "joplin.pugeo --merge 2,5")
+def types(
+    project: Project,
+    *,
+    of: Annotated[str, typer.Option(metavar="ID", help="the discovery; latest is the newest")] = "latest",
+    name: Annotated[list[str], repeated("GROUP=NAME", "name a group; GROUP= takes the name away")],
+    merge: Annotated[str | None, typer.Option(metavar="G,G", help="let groups count as one")] = None,
+    split: Annotated[int | None, typer.Option(min=1, metavar="GROUP", help="undo the merging of a group")] = None,
+    drop: Annotated[int | None, typer.Option(min=1, metavar="GROUP", help="put a group aside")] = None,
+    put_back: Annotated[int | None, typer.Option(min=1, metavar="GROUP", help="show a dropped group again")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="take back the last of these")] = False,
+    analyst: Analyst = None,
+    as_json: Json = False,
+) -> None:
+    """List the proposed groups, and name, merge or drop them."""
+    if [bool(name), merge is not None, split is not None, drop is not None, put_back is not None, undo].count(True) > 1:
+        raise PuGeoError("One thing is done at a time: --name, --merge, --split, --drop, --put-back or --undo.", "Name one.")
+    layout = projects.find(project)
+    who: dict[str, Any] = {"analyst": analyst or labeling.default_analyst()}
+    for pair in name:
+        number, _, words = pair.partition("=")
+        if not (number.strip().isdigit() and "=" in pair):
+            raise PuGeoError(f"--name {pair!r} is not of the form GROUP=NAME.", "Write, for example, --name 3=tarps.")
+        if words.strip():
+            discovering.name_group(layout, of, int(number) - 1, words, **who)
+        else:
+            discovering.unname_group(layout, of, int(number) - 1, **who)
+    if merge:
+        numbers = merge.split(",")
+        if not all(number.strip().isdigit() for number in numbers):
+            raise PuGeoError(f"--merge {merge!r} names no groups.", "Write, for example, --merge 2,5.")
+        discovering.merge_groups(layout, of, [int(number) - 1 for number in numbers], **who)
+    for act, group in ((discovering.split_group, split), (discovering.drop_group, drop), (discovering.put_back, put_back)):
+        if group:
+            act(layout, of, group - 1, **who)
+    if undo and not discovering.undo(layout, of, **who):
+        raise PuGeoError(
+            "Nothing was named, merged or dropped that could be taken back.", "`pu-geo types` lists the groups."
+        )
+    _list_types(layout, of, as_json)
+
+
+def _list_types(layout: Layout, of: str, as_json: bool) -> None:
+    found = discovering.proposal(layout, of)
+    named = {name: len(each.facts["building_ids"]) for name, each in discovering.types(layout).items()}
+    lines = [f"{found.id}, {len(found.shown)} groups:", *map(_group_line, found.groups)]
+    if named:
+        lines.append("Named types: " + ", ".join(f"{name} ({n} buildings)" for name, n in named.items()))
+    show({"discovery": found.id, "groups": _group_rows(found.groups), "types": named}, "\n".join(lines), as_json)
+
+
+def _group_line(group: Group) -> str:
+    types = "".join(f", {name} {n}" for name, n in group.types.items())
+    size = discovering.counted(len(group.building_ids), "building")
+    state = f" · {group.name}" if group.name else " · dropped" if group.is_dropped else ""
+    return f"{group.title:>6}  {size}, {discovering.counted(group.n_positive, 'positive')}{types}{state}; {group.stability_words}"
+
+
+def _group_rows(groups: Sequence[Group]) -> list[dict[str, object]]:
+    return [
+        {
+            "groups": [number + 1 for number in group.numbers], "name": group.name or None, "size": len(group.building_ids),
+            "n_positive": group.n_positive, "n_not_damaged": group.n_not_damaged, "types": dict(group.types),
+            "stability": group.stability, "is_dropped": group.is_dropped, "central": list(group.central[:8]),
+        }
+        for group in groups
+    ]  # fmt: skip

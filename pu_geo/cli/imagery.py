@@ -1,0 +1,181 @@
+"""Verbs of the Imagery screen: scenes, footprints, grid, area of interest, alignment, chips, and files on their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import typer
+
+from pu_geo.cli.run import File, Json, Project, Screen, absolute, repeated, run_job, show
+from pu_geo.errors import PuGeoError
+from pu_geo.services.imagery import preparation
+from pu_geo.services.project import projects
+
+screen = Screen("Imagery")
+FileCrs = Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="where the file names none")]
+
+
+@screen.verb(
+    "add-scene", "joplin.pugeo --pre pre.tif --post post.tif", "joplin.pugeo --xbd xbd/train --choose joplin-tornado"
+)
+def add_scene(
+    project: Project,
+    *,
+    pre: Annotated[list[str], repeated("TIF", "a pre-event scene; may be repeated")],
+    post: Annotated[list[str], repeated("TIF", "a post-event scene; may be repeated")],
+    bands: Annotated[str, typer.Option(metavar="R,G,B", help="numbers of the red, green and blue band, such as 3,2,1")] = "",
+    crs: Annotated[str | None, typer.Option(metavar="EPSG:N", help="of pictures with a world file")] = None,
+    pixel_size: Annotated[
+        float | None, typer.Option(metavar="M", help="side of a pixel in meters, to use pictures without any georeference")
+    ] = None,
+    xbd: Annotated[
+        str | None, typer.Option(metavar="DIR", help="an xBD folder: its pictures as scenes, its labels as footprints")
+    ] = None,
+    choose: Annotated[
+        str, typer.Option(metavar="NAME", help="of it, pictures whose names begin so, or match a NAME with *")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Add pre- and post-event GeoTIFF scenes."""
+    layout = projects.find(project)
+    if xbd:
+        if pre or post or crs or bands or pixel_size:
+            raise PuGeoError(
+                "--xbd takes its pictures from one folder.", "Leave --pre, --post, --crs, --bands and --pixel-size away."
+            )
+        result = run_job(layout, "add_xbd", {"folder": absolute(xbd), "chosen": choose}, as_json)
+        words = (
+            f"Added {len(result['added'])} scenes of {result['n_pictures']} pictures; {result['n_left_out']} were left out."
+        )
+        show(result, "\n".join([words, *result["notes"], _footprint_words(result["footprints"])]), as_json)
+        return
+    if not (pre or post):
+        raise PuGeoError("No scene was named.", "Name GeoTIFF files with --pre and --post, or an xBD folder with --xbd.")
+    args = {"pre": [*map(absolute, pre)], "post": [*map(absolute, post)], "crs": crs, "pixel_m": pixel_size}
+    result = run_job(layout, "add_scenes", {**args, "bands": preparation.bands_in(bands)}, as_json)
+    words = f"Added {', '.join(result['added']) or 'nothing new'}; grid {result['width']} x {result['height']} px"
+    system = "local coordinates, without a place on the Earth" if result["is_local"] else result["crs"]
+    covered = result["pre_share"]
+    partial = "" if covered is None or covered > 0.999 else f"\nPre scenes cover {covered:.0%} of the post scenes."
+    show(result, f"{words} of {result['gsd_m']:.3f} m in {system}.{partial}", as_json)
+
+
+@screen.verb("add-footprints", "joplin.pugeo houses.geojson")
+def add_footprints(project: Project, file: File, *, crs: FileCrs = None, as_json: Json = False) -> None:
+    """Add building footprints (GeoJSON, GeoPackage, shapefile, FlatGeobuf, GeoParquet, CSV, xBD)."""
+    result = run_job(projects.find(project), "add_footprints", {"path": absolute(file), "crs": crs}, as_json)
+    show(result, _footprint_words(result), as_json)
+
+
+@screen.verb("add-grid", "joplin.pugeo --size-m 30")
+def add_grid(
+    project: Project, *, size_m: Annotated[float, typer.Option(help="side of a cell in meters")], as_json: Json = False
+) -> None:
+    """Lay square cells where nobody mapped buildings."""
+    result = run_job(projects.find(project), "add_grid", {"size_m": size_m}, as_json)
+    show(result, _footprint_words(result), as_json)
+
+
+def _footprint_words(result: Mapping[str, Any]) -> str:
+    """Return the account of one file: what went in, what became of it, and why."""
+    reasons = ", ".join(f"{n} {reason}" for reason, n in result["dropped_by"].items())
+    account = f"{result['n_in']} in = {result['kept']} kept + {result['repaired']} repaired + {result['dropped']} dropped"
+    return "\n".join([f"{result['file']}: {account}{f' ({reasons})' if reasons else ''}.", *result["notes"]])
+
+
+@screen.verb("add-aoi", "joplin.pugeo aoi.geojson", "joplin.pugeo --text=-94.53,37.04,-94.47,37.09", "joplin.pugeo --remove")
+def add_aoi(
+    project: Project,
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="polygons, in any format that footprints may have")
+    ] = None,
+    *,
+    text: Annotated[
+        str,
+        typer.Option(
+            metavar="AREA",
+            help="instead of a file: west,south,east,north in degrees or a WKT polygon; --text=-94.5,37,-94.4,37.1",
+        ),
+    ] = "",
+    crs: FileCrs = None,
+    remove: Annotated[bool, typer.Option("--remove", help="take the area away; nothing else changes")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="put back the area that was taken away or replaced last")] = False,
+    as_json: Json = False,
+) -> None:
+    """Limit footprints and grids that are added from now on to an area of interest."""
+    layout = projects.find(project)
+    if [bool(file), bool(text), remove, undo].count(True) != 1:
+        raise PuGeoError(
+            "An area is named once: by a file, with --text, --remove or --undo.",
+            f"For example: pu-geo add-aoi {project} aoi.geojson",
+        )
+    if remove:
+        was_there = preparation.remove_aoi(layout)
+        words = "The area of interest was taken away; footprints stay. --undo puts it back."
+        show({"removed": was_there}, words if was_there else "There is no area of interest.", as_json)
+    elif undo:
+        found = preparation.put_back_aoi(layout)
+        source = None if found is None else found.source
+        show({"source": source}, f"{source} is the area of interest again." if source else "There was none before.", as_json)
+    else:
+        path = {"path": absolute(file)} if file else {}
+        result = run_job(layout, "add_aoi", {**path, "text": text, "crs": crs}, as_json)
+        show(result, "\n".join([preparation.aoi_words(result), *result["notes"]]), as_json)
+
+
+@screen.verb("align", "joplin.pugeo")
+def align(project: Project, *, as_json: Json = False) -> None:
+    """Find how far pre and post scenes are apart at each building."""
+    layout = projects.find(project)
+    result = run_job(layout, "align", {}, as_json)
+    grid = preparation.overview(layout).grid
+    right, up = ("east", "north") if grid is None or grid.has_place else ("to the right", "up")
+    moved = f"{result['dx_m']:+.1f} m {right} and {result['dy_m']:+.1f} m {up}"
+    words = f"Pre must move {moved} to fit post (median of the buildings)"
+    if result["n_failed"]:
+        words += f"; {result['n_failed']} of {result['n']} could not be aligned: nothing fits surely within 20 m of that"
+    show(result, f"{words}. Cut chips again to use it.", as_json)
+
+
+@screen.verb("chip", "joplin.pugeo --size-px 64")
+def chip(
+    project: Project,
+    *,
+    size_px: Annotated[int, typer.Option(min=1, help="side of a chip in pixels")] = 64,
+    bands: Annotated[
+        Literal["auto", "pre+post", "post"],
+        typer.Option(help="auto: both dates, or post alone where pre scenes leave buildings out"),
+    ] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Cut one chip per footprint and compute its features."""
+    result = run_job(projects.find(project), "chip", {"size_px": size_px, "bands": bands}, as_json)
+    lines = [f"Cut {result['n']} chips of {result['size_px']} px ({result['bands']}), with features."]
+    if result["n_nodata"]:
+        lines.append(f"{result['n_nodata']} of them reach beyond the post scenes or their data.")
+    if result["bands_why"]:
+        lines.append(result["bands_why"])
+    if result["n_sensors"] > 1:
+        lines.append(
+            f"The scenes are of {result['n_sensors']} kinds that differ too much for scores to carry over. Mark damaged "
+            "buildings in each: those of a kind without answers are not assessed."
+        )
+    if why := ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in result["n_not_assessed"].items()):
+        lines.append(f"Not assessed, unless somebody answers them: {why}.")
+    show(result, "\n".join(lines), as_json)
+
+
+@screen.verb("inspect", "*.tif *.geojson --json")
+def inspect(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", show_default=False)], *, as_json: Json = False
+) -> None:
+    """Check whether files can be used."""
+    from pu_geo.geo.readers.in_child import inspect_file
+
+    for path in files:
+        answer = inspect_file(path)
+        words = f"{path}: usable {answer['kind']}" if answer["ok"] else f"{path}: {answer['problem']} {answer['hint']}"
+        show(answer, words, as_json)
+        sys.stdout.flush()

@@ -1,0 +1,193 @@
+"""Verbs of the Project screen: projects, rounds, background jobs, the app, and the demo."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from pu_geo import jobs
+from pu_geo.cli.run import Json, Project, Screen, absolute, gone, repeated, run_job, show
+from pu_geo.errors import PuGeoError
+from pu_geo.methods.catalog import DEFAULT_METHOD
+from pu_geo.project import events, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import labeling
+from pu_geo.services.project import projects
+from pu_geo.services.project.copying import copy_project
+
+screen = Screen("Project")
+N_CLICKS = 30
+DAMAGED = ("destroyed", "major-damage")
+DEMO_STEPS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("rank", {}),
+    ("train", {"method": DEFAULT_METHOD, "preset": "quick"}),
+    ("train", {"method": "ncpu", "preset": "quick"}),
+    ("train", {"method": "pucl", "preset": "quick"}),
+)
+
+
+@screen.verb("app", "joplin.pugeo", "--sample --port 8600")
+def open_app(
+    project: Annotated[str | None, typer.Argument(metavar="P.pugeo", help="open this project first")] = None,
+    *,
+    sample: Annotated[bool, typer.Option("--sample", help="open the sample event first")] = False,
+    port: Annotated[int, typer.Option(min=1, help="port on this machine")] = 8501,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open a browser window")] = False,
+) -> None:
+    """Open the app in the browser."""
+    from pu_geo.services.project.launch import launch_app
+
+    print(f"PU-Geo opens at http://127.0.0.1:{port}  (Ctrl+C stops it; trainings go on)", flush=True)
+    raise typer.Exit(launch_app(project, port=port, sample=sample, browser=not no_browser))
+
+
+@screen.verb("init", "joplin.pugeo --name 'Joplin 2011'")
+def init(
+    project: Project,
+    *,
+    name: Annotated[str | None, typer.Option(help="name shown to people (default: the folder's)")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a new, empty project."""
+    name = (name or Path(project).stem).strip()
+    layout = store.create(project, name)
+    show({"project": str(layout.folder), "name": name}, f"Made {layout.folder}.", as_json)
+
+
+group = Screen("Project", group="project ")
+screen.add_typer(group, name="project", rich_help_panel="Project", help="Copy a project.")
+
+
+@group.verb("copy", "joplin.pugeo joplin-gpu.pugeo")
+def copy(
+    project: Project,
+    target: Annotated[str, typer.Argument(metavar="OTHER.pugeo", help="folder to make", show_default=False)],
+    *,
+    without_exports: Annotated[bool, typer.Option("--without-exports", help="leave exports and published maps out")] = False,
+    as_json: Json = False,
+) -> None:
+    """Copy a project while people click in it: as a backup, or to train on another machine."""
+    result = copy_project(projects.find(project), absolute(target), with_exports=not without_exports)
+    words = (
+        f"Copied the project to {result['out']} ({result['bytes']:,} bytes), with its labels up to event {result['at_event']}.\n"
+        "To train on another machine, copy that folder there; then `pu-geo train COPY`, or, with torch, torchvision, numpy, scipy "
+        f"and safetensors alone, `python -m pu_geo.training COPY`. Back here: `pu-geo runs import {project} COPY latest`."
+    )
+    show(result, words, as_json)
+
+
+@screen.command("pack", hidden=True, context_settings=gone)
+def pack() -> None:
+    """Refuse, and name what came instead."""
+    raise PuGeoError("`pu-geo pack` is gone.", "`pu-geo project copy P.pugeo OTHER.pugeo` makes a copy to train in.")
+
+
+@screen.verb("next-round", "joplin.pugeo --new joplin-2.pugeo --post 20110530.tif")
+def next_round(
+    project: Project,
+    *,
+    new: Annotated[str, typer.Option(metavar="P.pugeo", help="the project to make")],
+    post: Annotated[list[str], typer.Option(metavar="TIF", help="a new post-event scene; may be repeated")],
+    pre: Annotated[list[str], repeated("TIF", "pre-event scenes, if others than before")],
+    name: Annotated[str | None, typer.Option(help="name shown to people (default: the old one's)")] = None,
+    as_json: Json = False,
+) -> None:
+    """Begin the next round: a new post image over the same buildings."""
+    before = projects.find(project)
+    layout = projects.create(absolute(new), name or projects.summary(before).name)
+    args = {"previous": str(before.folder), "post": [*map(absolute, post)], "pre": [*map(absolute, pre)]}
+    result = run_job(layout, "next_round", args, as_json)
+    words = f"Round {result['round']} is in {layout.folder}: {result['n']} buildings, {result['carried']} answers to be confirmed."
+    if result["compared_with"]:
+        words += f"\nChanges will be told from {result['compared_with']} of {before.folder.name}."
+    show({**result, "project": str(layout.folder)}, words, as_json)
+
+
+@screen.verb("jobs", "joplin.pugeo", "joplin.pugeo resume 20260101-120000-abc123")
+def control_jobs(
+    project: Project,
+    action: Annotated[Literal["cancel", "pause", "resume", "retry", "dismiss", "log"] | None, typer.Argument()] = None,
+    job_id: Annotated[str | None, typer.Argument(metavar="ID")] = None,
+    *,
+    with_dismissed: Annotated[bool, typer.Option("--all", help="list those that were dismissed, too")] = False,
+    as_json: Json = False,
+) -> None:
+    """List background jobs; cancel, pause, resume, retry or dismiss one, or print its log."""
+    layout = projects.find(project)
+    if action is None:
+        _list_jobs(layout, with_dismissed, as_json)
+        return
+    if not job_id:
+        raise PuGeoError(f"`jobs {action}` needs the id of a job.", "`pu-geo jobs P.pugeo` lists them.")
+    match action:
+        case "cancel":
+            jobs.cancel(layout, job_id, wait=True)
+            state = jobs.view(jobs.folder_of(layout, job_id)).state
+            words = "has stopped" if state == "cancelled" else "was asked to stop, and does so as soon as it looks"
+            show({"cancelled": job_id, "state": state}, f"Job {job_id} {words}.", as_json)
+        case "pause":
+            jobs.pause(layout, job_id)
+            words = f"Job {job_id} pauses after this epoch. `pu-geo jobs {project} resume {job_id}` goes on."
+            show({"paused": job_id}, words, as_json)
+        case "resume":
+            jobs.resume(layout, job_id)
+            show({"resumed": job_id}, f"Started job {job_id} again.", as_json)
+        case "retry":
+            fresh = jobs.retry(layout, job_id)
+            show({"job_id": fresh}, f"Started job {fresh}, which does the same from the beginning.", as_json)
+        case "dismiss":
+            jobs.dismiss(layout, job_id)
+            show({"dismissed": job_id}, f"Job {job_id} is listed with --all alone from now on.", as_json)
+        case "log":
+            folder = jobs.folder_of(layout, job_id)
+            log = folder / "log.txt"
+            for event in events.read(folder):
+                print(json.dumps(event, ensure_ascii=False))
+            print(log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "", end="")
+
+
+def _list_jobs(layout: Layout, with_dismissed: bool, as_json: bool) -> None:
+    for job in jobs.all_jobs(layout, with_dismissed=with_dismissed):
+        if job.is_asked_to == "cancel":
+            jobs.end_overdue(jobs.folder_of(layout, job.job_id))
+        facts = {key: getattr(job, key) for key in ("job_id", "task", "state", "progress", "message", "problem", "hint")}
+        share = "" if job.progress is None else f"{job.progress:.0%}"
+        line = f"{job.job_id}  {job.task:14} {job.state:12} {share:>4}  {job.problem or job.message}"
+        show({**facts, "result": dict(job.result)}, line, as_json)
+
+
+@screen.verb("demo", "--out demo")
+def demo(
+    *,
+    out: Annotated[str, typer.Option(metavar="DIR", help="folder for the project and the map")] = "pu-geo-demo",
+    as_json: Json = False,
+) -> None:
+    """Run every step on the sample event, from imagery to the damage map of the recommended method, with AUC and AP."""
+    from pu_geo.tasks.train.evaluate import evaluate
+
+    began = time.monotonic()
+    folder = Path(absolute(out))
+    if (folder / "sample.pugeo").exists():
+        raise PuGeoError(f"{folder} holds a demo already.", "Choose another folder with --out, or remove that one.")
+    folder.mkdir(parents=True, exist_ok=True)
+    layout = store.create(folder / "sample.pugeo", projects.SAMPLE_NAME)
+    run_job(layout, "prepare", projects.sample_arguments(), as_json)
+    labeling.simulate(layout, field="damage", values=DAMAGED, count=N_CLICKS, seed=0, analyst="demo")
+    measured = []
+    for task, args in DEMO_STEPS:
+        run_id = run_job(layout, task, args, as_json)["run_id"]
+        row = evaluate(layout, run_id, field="damage", positive=DAMAGED)
+        measured.append(row)
+        if not as_json:
+            print(f"{row['method']:11} AUC {row['auc']:.3f}  AP {row['ap']:.3f}")
+    path = folder / "damage_map.geojson"
+    recommended = next(row for row in measured if row["method"] == DEFAULT_METHOD)
+    exported = run_job(layout, "export", {"run_id": recommended["run_id"], "format": "geojson", "out": str(path)}, as_json)
+    seconds = time.monotonic() - began
+    result = {"map": str(path), "project": str(layout.folder), "runs": measured, "seconds": round(seconds, 1)}
+    words = f"Damage map of {exported['n']} buildings: {path}\nProject: {layout.folder}\nTook {seconds:.0f} s."
+    show(result, words, as_json)

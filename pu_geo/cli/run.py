@@ -1,0 +1,155 @@
+"""What the verbs of all screens share: how one is declared, does a job in the terminal, and prints the result."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from typer.core import TyperCommand
+
+from pu_geo import jobs
+from pu_geo.errors import JobCancelled, PuGeoError
+from pu_geo.jobs import processes
+from pu_geo.project import events
+from pu_geo.project.layout import Layout
+
+Function = TypeVar("Function", bound=Callable[..., None])
+Json = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
+Project = Annotated[str, typer.Argument(metavar="P.pugeo", help="the project folder", show_default=False)]
+File = Annotated[str, typer.Argument(metavar="FILE", show_default=False)]
+RunId = Annotated[
+    str,
+    typer.Option(
+        "--run",
+        metavar="ID",
+        help="a run's id, latest (the newest), or chosen: the run that a person chose on the Damage map page or with "
+        "`pu-geo choose`, else the one published last, else the one audited last, else the newest of the recommended method",
+    ),
+]
+gone = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Settings of a verb of versions before, which takes whatever it took and names the new one."""
+Analyst = Annotated[str | None, typer.Option("--analyst", help="who does this (a pseudonym will do)")]
+
+
+def repeated(metavar: str, help: str, *flags: str, default: Sequence[str] = ()) -> Any:
+    """Return an option that may be given several times; with dots in `metavar` it also takes all words up to the next option."""
+    return typer.Option(
+        *flags, metavar=metavar, help=help, default_factory=lambda: list(default), show_default=" ".join(default)
+    )
+
+
+class Verb(TyperCommand):
+    """A command whose options with a metavar like `FORMAT...` take several words, as in `--formats csv gpkg`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        many = {name for each in self.params if str(each.metavar).endswith("...") for name in each.opts}
+        words: list[str] = []
+        flag = ""
+        for word in args:
+            if word.startswith("-"):
+                flag = word if word in many else ""
+            elif flag and words[-1] != flag:
+                words.append(flag)
+            words.append(word)
+        return super().parse_args(ctx, words)
+
+
+class Screen(typer.Typer):
+    """The verbs of one screen; `title` heads them in `pu-geo --help`."""
+
+    def __init__(self, title: str, *, group: str = "") -> None:
+        super().__init__(rich_markup_mode=None)
+        self.title, self.group = title, group
+
+    def verb(self, name: str, *examples: str, was: str = "") -> Callable[[Function], Function]:
+        """Declare a verb; its docstring is its help. `examples` follow its name there; `was` is its hidden old name."""
+        lines = [f"  pu-geo {self.group}{name} {example}".rstrip() for example in examples]
+
+        def add(function: Function) -> Function:
+            for each in filter(None, (name, was)):
+                self.command(
+                    each,
+                    cls=Verb,
+                    hidden=each == was,
+                    rich_help_panel=self.title,
+                    epilog="\n".join(["\b", "Examples:", *lines]),
+                )(function)
+            return function
+
+        return add
+
+
+def show(result: Mapping[str, Any], words: str, as_json: bool) -> None:
+    """Print a result: as one JSON line with --json, as words otherwise."""
+    print(json.dumps(result, ensure_ascii=False) if as_json else words)
+
+
+def run_job(layout: Layout, task: str, args: Mapping[str, Any], as_json: bool) -> Mapping[str, Any]:
+    """Do a job in this process, with its folder and events like any other; progress goes to stderr, unless `as_json`."""
+    from pu_geo.jobs import worker
+
+    folder, lock = jobs.create_held(layout, task, args)
+    os.environ[processes.JOB_VARIABLE] = str(folder)  # whom this process starts can be known by it
+    events.append(folder, "launched")
+    is_terminal = sys.stderr.isatty()
+    draw = _bar if is_terminal else _lines()
+    try:
+        return worker.run(folder, echo=None if as_json else draw)
+    except (JobCancelled, KeyboardInterrupt):
+        if task in jobs.CAN_PAUSE:
+            print(f"\nStopped. `pu-geo jobs {layout.folder} resume {folder.name}` goes on.", file=sys.stderr)
+        raise
+    finally:
+        os.environ.pop(processes.JOB_VARIABLE, None)
+        os.close(lock)
+        if is_terminal and not as_json:
+            print(f"\r{'':<79}\r", end="", file=sys.stderr, flush=True)
+
+
+def _percent(report: str) -> int | None:
+    """Read the share in a report such as " 45%  cutting chips"; None for one without."""
+    share = report.partition("%")[0].strip()
+    return int(share) if share.isdigit() else None
+
+
+def _bar(report: str) -> None:
+    """Draw a report over the one before, with a bar."""
+    percent = _percent(report)
+    line = report if percent is None else f"[{'#' * (percent // 5):<20}] {report}"
+    print(f"\r{line[:79]:<79}", end="", file=sys.stderr, flush=True)
+
+
+def _lines() -> Callable[[str], None]:
+    """Return what prints each full tenth as a line of its own, and whatever has no share, such as waiting."""
+    printed = 0
+
+    def draw(report: str) -> None:
+        nonlocal printed
+        percent = _percent(report)
+        if percent is None or percent // 10 > printed:
+            printed = printed if percent is None else percent // 10
+            print(report, file=sys.stderr, flush=True)
+
+    return draw
+
+
+def absolute(path: str) -> str:
+    return str(Path(path).expanduser().resolve())
+
+
+def overrides_of(pairs: list[str]) -> dict[str, str]:
+    """Read settings that were written as key=value; raise `PuGeoError` if one is not."""
+    for pair in pairs:
+        if "=" not in pair:
+            raise PuGeoError(f"--set {pair!r} is not of the form key=value.", "Write, for example, --set epochs=80.")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def in_brackets(label: str) -> str:
+    """Return a label to stand behind a building: " (not damaged)"; nothing where there is none."""
+    return f" ({label.replace('_', ' ')})" if label else ""

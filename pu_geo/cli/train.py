@@ -1,0 +1,358 @@
+"""Verbs of the Train screen: methods and trainings, what judges and describes runs, models as files, and benchmarks."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pu_geo.cli.run import (
+    File,
+    Json,
+    Project,
+    RunId,
+    Screen,
+    absolute,
+    gone,
+    in_brackets,
+    overrides_of,
+    repeated,
+    run_job,
+    show,
+)
+from pu_geo.errors import DatasetError, PuGeoError, writing
+from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
+from pu_geo.project import training_times
+from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map import mapping
+from pu_geo.services.project import choices, projects
+from pu_geo.services.train import (
+    comparing,
+    models,
+    run_card,
+    training,
+)
+
+if TYPE_CHECKING:
+    from pu_geo.tasks.train.tables import Table
+
+screen = Screen("Train")
+NOTICE_FROM_S = 60.0
+"""Trainings that take longer print how long before they start."""
+N_SHOWN = 5
+PROJECT_TABLE = "project"
+
+
+@screen.verb("rank", "joplin.pugeo")
+def rank(project: Project, *, as_json: Json = False) -> None:
+    """Rank all buildings with the instant ranker; makes a run."""
+    layout = projects.find(project)
+    result = run_job(layout, "rank", {}, as_json)
+    show(result, _run_words(layout, result), as_json)
+
+
+def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
+    """Return what a finished run learned from, and in which scenes its result is doubtful."""
+    words = f"Run {result['run_id']}: {result['n_positive']} positives, {result['seconds']} s."
+    limit = choices.run(layout, result["run_id"]).threshold
+    return "\n".join([words, *mapping.doubts(layout, result["run_id"], limit)])
+
+
+@screen.verb("methods", "", "--json")
+def list_methods(*, as_json: Json = False) -> None:
+    """List the methods, what they need, and how long presets took on this machine."""
+    found, lines = [], []
+    for group, cards in training.cards_by_group().items():
+        for card in cards:
+            is_default = card.name == DEFAULT_METHOD
+            past = {preset: training_times.past(card.name, preset) for preset in card.presets}
+            found.append({
+                "name": card.name, "title": card.title, "group": group, "is_default": is_default,
+                "presets": list(card.presets), "needs": card.needs, "figures": training.figures_of(card.name),
+                "took_here": {preset: [asdict(one) for one in times] for preset, times in past.items()},
+            })  # fmt: skip
+            lines.append(f"{card.name:15} {card.title}{' (default)' if is_default else ''}. {card.needs}")
+            for preset, times in past.items():
+                lines.append(f"{'':15} {preset:9}{times[-1].words + ' here' if times else training_times.NONE_YET}")
+    show({"methods": found}, "\n".join(lines), as_json)
+
+
+@screen.verb("train", "joplin.pugeo", "joplin.pugeo --method ncpu --preset standard --set epochs=80 --detach")
+def train(
+    project: Project,
+    *,
+    method: Annotated[str, typer.Option(help="ncpu, pucl, ...: `pu-geo methods` lists them")] = DEFAULT_METHOD,
+    preset: Annotated[str, typer.Option(help="of the method")] = "quick",
+    seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
+    types_from: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="attribute of the clicked footprints that names the kind of damage")
+    ] = None,
+    hold_out: Annotated[int, typer.Option(min=0, metavar="N", help="positives to judge the run by, not to learn from")] = 0,
+    settings: Annotated[list[str], repeated("KEY=VALUE", "change one setting of the preset", "--set")],
+    detach: Annotated[bool, typer.Option("--detach", help="train in the background and return at once")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a method and score all buildings; makes a run."""
+    layout = projects.find(project)
+    request = TrainingRequest(method, preset, seed, overrides_of(settings), types_from, hold_out)
+    training.require(layout, request)
+    if not (as_json or request.overrides):
+        n_chips = training.data_summary(layout).n_chips
+        expected = training_times.expected_seconds(method, preset, n_chips)
+        if expected and expected[1] > NOTICE_FROM_S:
+            more = "" if detach else f" Ctrl-C stops it; `pu-geo jobs {project}` names it, `... resume ID` goes on."
+            print(f"Takes {training_times.words(method, preset, n_chips)}.{more}", file=sys.stderr, flush=True)
+    if detach:
+        job_id = training.start(layout, request)
+        show({"job_id": job_id}, f"Started job {job_id}. Follow it with `pu-geo jobs {project}`.", as_json)
+        return
+    result = run_job(layout, "train", request.as_args(), as_json)
+    show(result, _run_words(layout, result), as_json)
+
+
+run_group = Screen("Train", group="runs ")
+screen.add_typer(
+    run_group, name="runs", rich_help_panel="Train", help="Take a run that was trained in a copy of this project."
+)
+
+
+@run_group.verb("import", "joplin.pugeo joplin-gpu.pugeo latest")
+def import_run(
+    project: Project,
+    other: Annotated[str, typer.Argument(metavar="OTHER.pugeo", help="copy of the project", show_default=False)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="id of a run there, or latest", show_default=False)],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Check a run of a copy of this project, and take its scores, embeddings and weights; never labels."""
+    layout = projects.find(project)
+    result = run_job(layout, "import_run", {"folder": absolute(other), "run_id": run}, as_json)
+    show(result, _run_words(layout, result), as_json)
+
+
+@screen.command("bring-in", hidden=True, context_settings=gone)
+def bring_in() -> None:
+    """Refuse, and name what came instead."""
+    raise PuGeoError(
+        "`pu-geo bring-in` is gone, as packed trainings are.",
+        "Train in a copy (`pu-geo project copy P.pugeo OTHER.pugeo`); then `pu-geo runs import P.pugeo OTHER.pugeo latest`.",
+    )
+
+
+@screen.verb("evaluate", "joplin.pugeo --field damage --positive destroyed --exclude un-classified --json")
+def evaluate_run(
+    project: Project,
+    *,
+    run: RunId = "chosen",
+    field: Annotated[str, typer.Option(help="attribute of the footprints that holds the truth")],
+    positive: Annotated[list[str], typer.Option(metavar="VALUE", help="value that means damaged")],
+    exclude: Annotated[list[str], repeated("VALUE", "value to leave out")],
+    as_json: Json = False,
+) -> None:
+    """Compare a run with truth that came with the footprints."""
+    from pu_geo.tasks.train.evaluate import evaluate
+
+    result = evaluate(projects.find(project), run, field=field, positive=positive, exclude=exclude)
+    show(result, "\n".join(f"{key:15} {value}" for key, value in result.items()), as_json)
+
+
+@screen.verb("card", "joplin.pugeo --out card.html", "joplin.pugeo --run latest")
+def write_card(
+    project: Project,
+    *,
+    run: RunId = "chosen",
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE.html|.md|.json", help="file to write (default: print Markdown)")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the card of a run: data, labels, settings, curves, judgement, limits."""
+    card = run_card.card(projects.find(project), run)
+    in_json = json.dumps(card, ensure_ascii=False, indent=1)
+    if not out:
+        print(in_json if as_json else run_card.as_markdown(card))
+        return
+    path = Path(absolute(out))
+    writers = {".html": run_card.as_html, ".md": run_card.as_markdown, ".json": lambda _: in_json}
+    if path.suffix not in writers:
+        raise PuGeoError(
+            f"{path.name} ends in {path.suffix!r}; a card is written as .html, .md or .json.", "Give the file such a name."
+        )
+    with writing(path):
+        path.write_text(writers[path.suffix](card), encoding="utf-8")
+    run_id = card["run"]["run_id"]
+    show({"run_id": run_id, "out": str(path)}, f"Wrote the card of {run_id} to {path}.", as_json)
+
+
+@screen.verb("compare", "joplin.pugeo --runs latest ranker-0520-1130-12ab")
+def compare(
+    project: Project,
+    *,
+    runs: Annotated[
+        tuple[str, str],
+        typer.Option(metavar="RUN RUN", help="ids of two runs; chosen is the one that is shown, latest the newest"),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Compare two runs: how far they agree, where they do not, and which is judged better."""
+    layout = projects.find(project)
+    found = comparing.compare(layout, *runs)
+    lines = [f"{name} = {side.facts.run_id}" for name, side in zip("AB", found.sides, strict=True)]
+    lines += [*comparing.agreement_words(found), found.clicks.words]
+    if found.check is not None:
+        lines.append(f"Audited by the same {found.check.sample.n_drawn} checks ({found.check.id}).")
+    for name, side in zip("AB", found.sides, strict=True):
+        lines.append(f"{name}: PU criterion {comparing.criterion_words(side)}.")
+        if side.audited is not None:
+            precision, recall = map(comparing.share_words, (side.audited.precision, side.audited.recall))
+            lines.append(f"{name}: precision {precision}, recall {recall} at its threshold {side.facts.threshold:.3f}.")
+    titles = ("A high, B low", "B high, A low")
+    for title, rows in zip(titles, comparing.most_disagreeing(layout, found, N_SHOWN), strict=True):
+        lines.append(f"{title}:")
+        for row in rows:
+            lines.append(f"  {row.building_id}: {row.places[0]:,} in A, {row.places[1]:,} in B{in_brackets(row.label)}")
+        if not rows:
+            lines.append("  none")
+    show(comparing.as_json(layout, found), "\n".join(lines), as_json)
+
+
+@screen.verb("ensemble", "joplin.pugeo --runs latest ID ID")
+def ensemble(
+    project: Project,
+    *,
+    runs: Annotated[
+        list[str], typer.Option(metavar="RUN...", help="ids of runs; chosen is the one that is shown, latest the newest")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Average the ranks of several runs; makes a run."""
+    layout = projects.find(project)
+    result = run_job(layout, "ensemble", training.average_arguments(layout, runs), as_json)
+    show(result, f"Run {result['run_id']}: the mean rank of {len(runs)} runs, {result['seconds']} s.", as_json)
+
+
+model = Screen("Train", group="model ")
+screen.add_typer(
+    model, name="model", rich_help_panel="Train",
+    help="Export a trained model, check one that came, or score all buildings by it.",
+)  # fmt: skip
+
+
+@model.verb("export", "joplin.pugeo latest --out joplin.pugeo-model.zip")
+def export_model(
+    project: Project,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="id of a run, or latest", show_default=False)],
+    *,
+    out: Annotated[str, typer.Option(metavar="FILE.pugeo-model.zip", help="a file, or a folder to put it in")],
+    as_json: Json = False,
+) -> None:
+    """Write the model of a run into one file."""
+    result = models.export(projects.find(project), run, out)
+    show(result, f"Wrote the model of {result['run_id']} to {result['out']} ({result['bytes']:,} bytes).", as_json)
+
+
+@model.verb("check", "joplin.pugeo-model.zip")
+def check_model_file(file: File, *, as_json: Json = False) -> None:
+    """Check whether a model file can be used, and for which chips."""
+    from pu_geo.tasks.train.apply_model import check_model
+
+    found = check_model(Path(file))
+    size = " x ".join(str(one) for one in found["chip_shape"][1:])  # type: ignore[index]
+    pixels = "" if found["gsd_m"] is None else f" with pixels of {found['gsd_m']:.2f} m"
+    lines = [
+        f"{found['file']} can be used: {found['title']} ({found['preset']}), run {found['run_id']} of {found['created_at']}, "
+        f"made with PU-Geo {found['made_with']}.",
+        f"It learned from {found['n_positive']} positives among {found['n_chips']} buildings.",
+        f"It needs chips of {size} px, bands {found['bands']}{pixels}.",
+    ]
+    show(found, "\n".join(lines), as_json)
+
+
+@model.verb("apply", "moore.pugeo joplin.pugeo-model.zip")
+def apply_model(project: Project, file: File, *, as_json: Json = False) -> None:
+    """Score all buildings of a project by a model that was trained elsewhere."""
+    result = run_job(projects.find(project), "apply_model", {"path": absolute(file)}, as_json)
+    words = f"Run {result['run_id']}: all buildings were scored by {Path(file).name}, in {result['seconds']} s."
+    show(result, words, as_json)
+
+
+@screen.verb("benchmark", "list", "fmnist --data fashion_mnist --seeds 5 --keep fmnist.jsonl --out fmnist.md")
+def benchmark(
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="fmnist, cifar10, cifar100, stl10, abcd, xbd, harvey, project, or list", show_default=False
+        ),
+    ],
+    *,
+    data: Annotated[str | None, typer.Option(metavar="PATH", help="the data set's files")] = None,
+    methods: Annotated[str, typer.Option(metavar="A,B", help="short names of methods, and ranker (default: all)")] = "",
+    preset: Annotated[str, typer.Option(help="preset of the methods")] = "quick",
+    settings: Annotated[list[str], repeated("NAME=VALUE", "a setting, where a method has it", "--set")],
+    seeds: Annotated[int, typer.Option(min=1, help="draws of positives and unlabeled")] = 5,
+    only: Annotated[str, typer.Option(metavar="NAME", help="rows whose name holds this")] = "",
+    field: Annotated[str, typer.Option(help="of a project: attribute of the footprints that holds the truth")] = "",
+    positive: Annotated[list[str], repeated("VALUE", "of a project: value that means damaged")],
+    exclude: Annotated[list[str], repeated("VALUE", "of a project: value to leave out")],
+    clicks: Annotated[str, typer.Option(metavar="N,M", help="of a project: clicked buildings")] = "10,30",
+    keep: Annotated[
+        str | None, typer.Option(metavar="FILE", help="file of finished outcomes: they are not done again")
+    ] = None,
+    out: Annotated[str | None, typer.Option(metavar="FILE.md", help="write the table here, too")] = None,
+    as_json: Json = False,
+) -> None:
+    """Reproduce rows of papers' tables on their data sets; `list` names the tables."""
+    from pu_geo.tasks.train import benchmark, tables  # loads torch
+
+    if table == "list":
+        wants = {name: (each.title, each.wants) for name, each in tables.TABLES.items()}
+        wants[PROJECT_TABLE] = (
+            "Buildings of your own project, where the truth came with the footprints",
+            "a project with chips, and --field and --positive",
+        )
+        lines = [f"{name}: {title}; --data {files}" for name, (title, files) in wants.items()]
+        show({name: {"title": title, "data": files} for name, (title, files) in wants.items()}, "\n".join(lines), as_json)
+        return
+    chosen = _table(table, Path(data or PROJECT_TABLE).expanduser().stem, field, positive, exclude, clicks)
+    if not data:
+        raise DatasetError(f"The table {table} needs files.", f"Name {chosen.wants} with --data.")
+    overrides = dict(pair.partition("=")[::2] for pair in settings)
+    outcomes = benchmark.run_table(
+        chosen, Path(data).expanduser(), methods=[name for name in methods.split(",") if name], preset=preset, seeds=seeds,
+        only=only, overrides=overrides, kept=Path(keep) if keep else None,
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )  # fmt: skip
+    command = ["pu-geo", "benchmark", table, "--data", "FILES", "--seeds", str(seeds), "--preset", preset]  # files differ
+    command += ["--methods", methods] if methods else []
+    command += ["--only", only] if only else []
+    if table == PROJECT_TABLE:
+        command += ["--field", field, "--clicks", clicks]
+    for flag, values in (("--positive", positive), ("--exclude", exclude), ("--set", settings)):
+        if table == PROJECT_TABLE or flag == "--set":
+            command += [word for value in values for word in (flag, value)]
+    text = benchmark.as_markdown(chosen, outcomes, shlex.join(command), not overrides)
+    if out:
+        Path(out).write_text(text, encoding="utf-8")
+    show({"outcomes": [asdict(each) for each in outcomes], "hardware": benchmark.hardware()}, text.rstrip(), as_json)
+
+
+def _table(table: str, name: str, field: str, positive: list[str], exclude: list[str], clicks: str) -> Table:
+    """Return a published table, or that of a project, which the command's options describe."""
+    from pu_geo.tasks.train import project_table, tables
+
+    if table in tables.TABLES:
+        return tables.TABLES[table]
+    if table != PROJECT_TABLE:
+        known = f"{', '.join(tables.TABLES)} and {PROJECT_TABLE}"
+        raise DatasetError(f"There is no table {table!r}; there are {known}.", "Choose one of these.")
+    try:
+        counts = [int(text) for text in clicks.split(",")]
+    except ValueError as cause:
+        raise DatasetError(f"--clicks is {clicks!r}.", "Write whole numbers, as in 10,30.") from cause
+    return project_table.project_table(name, field=field, positive=positive, exclude=exclude, clicks=counts)

@@ -1,0 +1,1 @@
+"""Frozen features: what chips are turned into without any training."""

@@ -1,0 +1,17 @@
+"""The makers of frozen features: a class each, with `fit`, `transform` and `state`.
+
+`fit(chips, generator, rows=...)` learns what it needs from a project's own chips, `transform(chips, n_views, seed=...)` computes
+features of augmented views, float16 [V, N, D], and `state()` gives all that a maker is made of as plain arrays, from which
+`from_state` builds it again.
+"""
+
+from __future__ import annotations
+
+from pu_geo.features.rcf import RcfBank, RcfSettings
+
+FEATURE_SEED = 0
+"""Of the views that the features of every chip set are made of."""
+N_VIEWS = RcfSettings().n_views
+"""Views per chip, the chip as it was cut included."""
+MAKERS: dict[str, type[RcfBank]] = {"rcf": RcfBank}
+DEFAULT_MAKER = "rcf"

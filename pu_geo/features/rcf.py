@@ -1,0 +1,270 @@
+"""Frozen features of chips without any training: random-convolution features (RCF) of several views.
+
+Patches of the project's own chips serve as filters. A few seconds on two cores replace hours of training a backbone,
+which a few hundred chips could not teach anyway.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pu_geo.errors import JobCancelled, ShapeError
+from pu_geo.training.augment import AERIAL, AugmentSettings, augment
+
+BLOCK = 16
+"""Chips that are handled, and whose random numbers are drawn, together. Few, so that responses stay in the CPU's cache."""
+
+
+@dataclass(frozen=True)
+class RcfSettings:
+    """How random-convolution features are made.
+
+    Attributes:
+        n_filters: how many; a chip gets twice as many features, one per filter and sign.
+        size_px: side of the square filters.
+        stride_px: step of the filters over a chip.
+        threshold: responses below it, in standard deviations of that filter's responses, count as none.
+        whitening: share of the mean variance added to every direction before whitening; large means no whitening.
+        n_chips: how many chips at most are looked at for filters and statistics.
+        n_patches: how many patches the whitening is estimated from.
+        n_views: views per chip that a training asks for, the chip as cut included.
+    """
+
+    n_filters: int = 256
+    size_px: int = 5
+    stride_px: int = 4
+    threshold: float = 0.5
+    whitening: float = 0.1
+    n_chips: int = 2000
+    n_patches: int = 8000
+    n_views: int = 17
+
+
+@dataclass(frozen=True)
+class RcfBank:
+    """A bank of filters, ready for chips whose bands were standardised.
+
+    Attributes:
+        filters: float32 [K, C, S, S]; scaled so that responses have variance 1.
+        bias: float32 [K]; moves the responses' origin to the mean patch.
+        band_mean, band_std: float32 [C], in units of the uint8 chips.
+        stride_px: see `RcfSettings`.
+        threshold: see `RcfSettings`.
+    """
+
+    filters: Tensor
+    bias: Tensor
+    band_mean: Tensor
+    band_std: Tensor
+    stride_px: int
+    threshold: float
+
+    @property
+    def n_features(self) -> int:
+        """Features per chip, D."""
+        return 2 * len(self.filters)
+
+    def state(self) -> dict[str, NDArray[np.float32]]:
+        """Return all that the bank is made of as plain arrays, for a file that cannot run code."""
+        arrays = {name: getattr(self, name).cpu().numpy() for name in ("filters", "bias", "band_mean", "band_std")}
+        return arrays | {"step": np.array([self.stride_px, self.threshold], np.float32)}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[np.float32]]) -> RcfBank:
+        """Build a bank from what `state` gave."""
+        filters, bias, mean, std = (
+            torch.from_numpy(np.array(arrays[name], np.float32)) for name in ("filters", "bias", "band_mean", "band_std")
+        )
+        step = arrays["step"]
+        return cls(filters, bias, mean, std, stride_px=int(step[0]), threshold=float(step[1]))
+
+    @classmethod
+    def fit(
+        cls, chips: NDArray[np.uint8], generator: torch.Generator, settings: RcfSettings = RcfSettings(),
+        rows: NDArray[np.int64] | None = None,
+    ) -> RcfBank:  # fmt: skip
+        """Choose filters: random patches of the chips themselves, whitened, one response unit each.
+
+        Source: ours, after random-patch features as used for satellite imagery; whitening folded into the filters.
+
+        Args:
+            chips: uint8 [N, C, H, W], may be a memory map; at most `settings.n_chips` of them are read.
+            generator: CPU generator.
+            settings: how many filters, and their sizes.
+            rows: int64 [M], the chips to choose from, such as those that show something; all if None.
+
+        Raises:
+            ShapeError: if chips are not [N, C, H, W], or smaller than a filter.
+        """
+        size, n_filters = settings.size_px, settings.n_filters
+        if chips.ndim != 4 or min(chips.shape[2:]) < size or not len(chips):
+            raise ShapeError(f"chips must be [N, C, H, W] with N >= 1 and sides of at least {size} px; got {chips.shape}.")
+        usable = np.arange(len(chips)) if rows is None else rows
+        drawn = torch.randperm(len(usable), generator=generator)[: settings.n_chips].sort().values
+        images = torch.from_numpy(np.ascontiguousarray(chips[usable[drawn.numpy()]])).float()
+        band_mean = images.mean((0, 2, 3))
+        band_std = images.std((0, 2, 3)).clamp_min(1e-3)
+        images = (images - band_mean[:, None, None]) / band_std[:, None, None]
+        patches = _draw_patches(images, max(settings.n_patches, n_filters), size, generator)
+        mean = patches.mean(0)
+        whiten = _whitening(patches - mean, settings.whitening)
+        filters = (patches[:n_filters] - mean) @ whiten @ whiten
+        spread = ((patches - mean) @ filters.T).std(0).clamp_min(1e-6)
+        filters = filters / spread[:, None]
+        shape = (n_filters, chips.shape[1], size, size)
+        return cls(filters.view(shape), -(filters @ mean), band_mean, band_std, settings.stride_px, settings.threshold)
+
+    def transform(
+        self,
+        chips: NDArray[np.uint8],
+        n_views: int,
+        *,
+        seed: int,
+        device: torch.device,
+        out: NDArray[np.float16] | None = None,
+        augmentation: AugmentSettings = AERIAL,
+        report: Callable[[Mapping[str, object]], None] | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> NDArray[np.float16]:
+        """Compute features of several views of every chip; view 0 is the chip as it was cut.
+
+        The result depends on `seed` and on the rows' order, not on where it runs or what it is written to.
+
+        Args:
+            chips: uint8 [N, C, H, W], may be a memory map; read once, in order.
+            n_views: V >= 1.
+            seed: of the augmented views.
+            device: where to compute.
+            out: float16 [V, N, D] to write into, such as a memory map.
+            augmentation: bounds of the augmented views.
+            report: called after each block of chips with {"done", "total", "seconds"}, counted in chips.
+            is_cancelled: asked before each block.
+
+        Returns:
+            float16 [V, N, D]; `out` where that was given.
+
+        Raises:
+            ShapeError: if `out` has another shape or type, or the chips other bands than the filters.
+            JobCancelled: if the user cancelled.
+        """
+        shape = (n_views, len(chips), self.n_features)
+        if chips.ndim != 4 or chips.shape[1] != self.filters.shape[1]:
+            raise ShapeError(f"chips must be [N, {self.filters.shape[1]}, H, W] for this bank; got {chips.shape}.")
+        result = np.empty(shape, np.float16) if out is None else out
+        if result.shape != shape or result.dtype != np.float16:
+            raise ShapeError(f"out must be float16 {shape}; got {result.dtype} {result.shape}.")
+        here, began, done = self.to(device), time.monotonic(), 0
+
+        def extract(first: int) -> int:
+            if is_cancelled is not None and is_cancelled():
+                raise JobCancelled
+            rows = slice(first, min(first + BLOCK, len(chips)))
+            with torch.inference_mode():
+                images = torch.from_numpy(np.array(chips[rows])).to(device).float()
+                generator = torch.Generator().manual_seed(seed * 1_000_003 + first // BLOCK)
+                for view in range(n_views):
+                    seen = images if view == 0 else augment(images, augmentation, generator)
+                    result[view, rows] = rcf(seen, here).half().cpu().numpy()
+            return rows.stop - rows.start
+
+        for n in _blocks_at_once(extract, range(0, len(chips), BLOCK), device):
+            done += n
+            if report is not None:
+                report({"done": done, "total": len(chips), "seconds": time.monotonic() - began})
+        return result
+
+    def to(self, device: torch.device) -> RcfBank:
+        """Copy the bank to a device."""
+        filters, bias = self.filters.to(device), self.bias.to(device)
+        mean, std = self.band_mean.to(device), self.band_std.to(device)
+        return RcfBank(filters, bias, mean, std, stride_px=self.stride_px, threshold=self.threshold)
+
+
+def _draw_patches(images: Tensor, n: int, size: int, generator: torch.Generator) -> Tensor:
+    """Cut `n` random patches out of images [N, C, H, W]; float [n, C * size * size]."""
+    count, _, height, width = images.shape
+    which = torch.randint(count, (n,), generator=generator)
+    top = torch.randint(height - size + 1, (n,), generator=generator)
+    left = torch.randint(width - size + 1, (n,), generator=generator)
+    step = torch.arange(size)
+    patches = images[
+        which[:, None, None], :, (top[:, None] + step)[:, :, None], (left[:, None] + step)[:, None, :]
+    ]  # advanced indices first, then the sliced bands: [n, size, size, C]
+    return patches.permute(0, 3, 1, 2).reshape(n, -1)
+
+
+def _whitening(centred: Tensor, added: float) -> Tensor:
+    """Return the symmetric matrix that takes correlation out of patches, float [P, P]."""
+    values, vectors = torch.linalg.eigh(centred.T @ centred / len(centred))
+    values = values.clamp_min(0) + added * values.mean() + 1e-8
+    return vectors @ torch.diag(values.rsqrt()) @ vectors.T
+
+
+def fast_dtype(device: torch.device) -> torch.dtype:
+    """Return the number type in which convolutions are fastest there: bfloat16 where the hardware knows it."""
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    if device.type == "cpu" and torch.cpu.get_capabilities().get("avx512_bf16", False):
+        return torch.bfloat16
+    return torch.float32
+
+
+def rcf(images: Tensor, bank: RcfBank) -> Tensor:
+    """Describe chips by how much each filter finds in them.
+
+    Mean over the chip of relu(response - threshold), and of relu(-response - threshold).
+
+    Args:
+        images: float [B, C, H, W] in units of uint8 (0 to 255), on the bank's device.
+        bank: filters.
+
+    Returns:
+        float32 [B, 2 K], at least 0.
+    """
+    dtype = fast_dtype(images.device)
+    standard = (images - bank.band_mean[:, None, None]) / bank.band_std[:, None, None]
+    response = F.conv2d(
+        standard.to(dtype).contiguous(memory_format=torch.channels_last),
+        bank.filters.to(dtype).contiguous(memory_format=torch.channels_last),
+        bank.bias.to(dtype),
+        stride=bank.stride_px,
+    )
+    flat = response.permute(0, 2, 3, 1).flatten(1, 2)
+    return torch.cat([_mean_above(flat, bank.threshold), _mean_above(-flat, bank.threshold)], dim=1)
+
+
+def _mean_above(response: Tensor, threshold: float) -> Tensor:
+    """Average relu(response - threshold) over positions: [B, positions, K] to float32 [B, K]."""
+    above = F.relu(response - threshold)
+    weights = above.new_full((1, 1, above.shape[1]), 1.0)
+    return torch.matmul(weights, above)[:, 0].float() / above.shape[1]
+
+
+def _blocks_at_once(work: Callable[[int], int], firsts: Iterable[int], device: torch.device) -> Iterator[int]:
+    """Do blocks side by side, each on one thread; yield what each returned, in order.
+
+    Threads within a block would wait for each other at every step, and burn their cores waiting: on a busy machine that
+    takes ten times as long.
+    """
+    n_threads = torch.get_num_threads()
+    if device.type != "cpu" or n_threads == 1:
+        yield from map(work, firsts)
+        return
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(n_threads) as pool:
+            try:
+                yield from pool.map(work, firsts)
+            finally:
+                pool.shutdown(cancel_futures=True)
+    finally:
+        torch.set_num_threads(n_threads)

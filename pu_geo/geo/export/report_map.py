@@ -1,0 +1,361 @@
+"""The map of a printed report: the scene in grey, with buildings colored by triage or, where they are many, cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import orjson
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.geo.export.styles import STYLES
+from pu_geo.geo.raster.quicklooks import NO_DATA_GREY
+from pu_geo.geo.vector import crs as systems
+from pu_geo.records import DamageMap, Grid
+
+LONG_SIDE_PX = 1600
+MOST_OUTLINES = 12_000  # one building in 200 pixels; beyond it outlines run into blots where a town is dense
+SMALLEST_MARK_PX = 7.0  # 0.8 mm in print
+CELL_PX = 15.0
+MARKED = ("confirmed", "flagged", "high_precision")
+_DRAWN_FIRST_TO_LAST = ("below", "not_assessed", "high_recall", "flagged", "high_precision", "confirmed")
+_RAMP = ("#FEE391", "#FE9929", "#CC4C02", "#662506")  # YlOrBr of ColorBrewer: distinct to every eye, and in grey
+_SHIFT = 4  # cv2 draws with coordinates in sixteenths of a pixel
+_INK, _HATCH = (40, 40, 40), (110, 110, 110)
+_NONE_FLAGGED = "#CFD6DE"
+_OPACITY = 0.8  # of cells over a scene, so that streets show through
+_LIGHT, _DARK = {"below": "#FFFFFF", "high_recall": "#F0E442"}, {"below": "#9A9A9A", "high_recall": "#A08C00"}
+_WORDS = {
+    "high_recall": "Not flagged, but above the audit's threshold for high recall",
+    "not_assessed": "Not assessed: nothing is known",
+}
+_FARTHEST_PX = 20_000.0
+_KINDS = {"below": "outline", "high_recall": "outline", "not_assessed": "hatch", "high_precision": "heavy"}
+_DARKEST, _LIGHTEST = 90, 240  # colors and black lines must stand out from it
+_NODATA_NEAR, _NODATA_SIDE_PX = 3, 9  # a real picture has no area of this size in exactly this grey
+
+Picture = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class LegendRow:
+    """One mark: its color "#rrggbb", words, and kind: "fill", "heavy" (a fill with a strong edge), "outline" or "hatch"."""
+
+    color: str
+    words: str
+    kind: str = "fill"
+
+
+@dataclass(frozen=True)
+class MapPicture:
+    """A map of the whole grid, as square on the ground as on paper.
+
+    Attributes:
+        data: the file, JPEG with a background, PNG without.
+        width, height: pixels; the longer is 1,600.
+        m_per_px: meters on the ground.
+        north_deg: where true north is at the center, degrees clockwise from up; NaN without a place on the Earth.
+        corners: (longitude, latitude) in degrees WGS 84: upper left, upper right, lower left, lower right; NaN where the
+            project CRS does not reach; none without a place on the Earth.
+        cell_m: side of a cell in meters; None where buildings are drawn one by one.
+        has_scene: whether a background was there.
+    """
+
+    data: bytes
+    media_type: str
+    width: int
+    height: int
+    m_per_px: float
+    north_deg: float
+    corners: tuple[tuple[float, float], ...]
+    legend: tuple[LegendRow, ...]
+    cell_m: float | None
+    has_scene: bool
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """How pixels of the grid become pixels of the map."""
+
+    grid: Grid
+    width: int
+    height: int
+    m_per_px: float
+
+    @property
+    def scale(self) -> NDArray[np.float64]:
+        return np.array([self.width / self.grid.width, self.height / self.grid.height])
+
+    def to_map(self, xy: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(self.grid.to_px(xy) * self.scale)
+
+
+def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None) -> MapPicture:
+    """Draw the map of a report.
+
+    Args:
+        damage_map: needs the column `triage`; its outlines are in the grid's CRS.
+        grid: of the project; all of it is drawn.
+        background: folder of a tile pyramid of this grid, see `raster.quicklooks`; plain white where there is none.
+
+    Raises:
+        ValueError: if the pyramid belongs to a grid of another size.
+    """
+    frame = _frame(grid)
+    scene = None if background is None else grey_scene(background, grid, frame.width, frame.height)
+    picture = np.full((frame.height, frame.width, 3), 255, np.uint8) if scene is None else scene
+    triage = np.array([str(value) for value in damage_map.columns["triage"]], dtype=object)
+    shapes = np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object)))
+    cell_m = None
+    if len(triage) > MOST_OUTLINES:
+        cell_m, legend = _draw_cells(picture, shapes, triage, frame, 1.0 if scene is None else _OPACITY)
+    else:
+        legend = _draw_buildings(picture, shapes, triage, frame, _DARK if scene is None else _LIGHT)
+    data, media_type = _encode(picture, is_photo=scene is not None)
+    where = (_north_deg(frame), _corners(grid)) if grid.has_place else (math.nan, ())
+    return MapPicture(data, media_type, frame.width, frame.height, frame.m_per_px, *where, legend, cell_m, scene is not None)
+
+
+def _frame(grid: Grid) -> _Frame:
+    a, _, _, _, e, _ = grid.transform
+    width_m, height_m = grid.width * abs(a) * grid.x_unit_m, grid.height * abs(e) * grid.y_unit_m
+    m_per_px = max(width_m, height_m) / LONG_SIDE_PX
+    return _Frame(grid, max(1, round(width_m / m_per_px)), max(1, round(height_m / m_per_px)), m_per_px)
+
+
+def _encode(picture: Picture, *, is_photo: bool) -> tuple[bytes, str]:
+    name, options = ".png", [cv2.IMWRITE_PNG_COMPRESSION, 9]
+    if is_photo:  # full color resolution: marks are a few pixels wide
+        sampling = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
+        name, options = ".jpg", [cv2.IMWRITE_JPEG_QUALITY, 85, *sampling]
+    done, data = cv2.imencode(name, picture, options)
+    if not done:
+        raise ValueError(f"the map of {picture.shape} pixels could not be encoded as {name}.")
+    return data.tobytes(), "image/jpeg" if is_photo else "image/png"
+
+
+def _corners(grid: Grid) -> tuple[tuple[float, float], ...]:
+    a, _, c, _, e, f = grid.transform
+    right, bottom = c + a * grid.width, f + e * grid.height
+    places = systems.to_lonlat(np.array([[c, f], [right, f], [c, bottom], [right, bottom]]), grid.crs)
+    places[~np.isfinite(places).all(axis=1)] = np.nan
+    lon = systems.near_longitude(places[:, 0], 0.0)
+    return tuple((float(x), float(y)) for x, y in zip(lon, places[:, 1], strict=True))
+
+
+def _north_deg(frame: _Frame) -> float:
+    """Measure true north at the center; 0 where the CRS does not reach."""
+    a, _, c, _, e, f = frame.grid.transform
+    center = np.array([[c + a * frame.grid.width / 2, f + e * frame.grid.height / 2]])
+    place = systems.to_lonlat(center, frame.grid.crs)
+    if not np.isfinite(place).all():
+        return 0.0
+    step = -1e-4 if place[0, 1] > 89 else 1e-4
+    ahead = systems.convert(place + np.array([[0.0, step]]), systems.LONLAT, frame.grid.crs)
+    right, down = (frame.to_map(ahead) - frame.to_map(center))[0] * np.sign(step)
+    return math.degrees(math.atan2(right, -down)) if np.isfinite(right + down) else 0.0
+
+
+# Buildings one by one
+
+
+def _draw_buildings(
+    picture: Picture,
+    shapes: NDArray[np.object_],
+    triage: NDArray[np.object_],
+    frame: _Frame,
+    edges: Mapping[str, str],
+) -> tuple[LegendRow, ...]:
+    """Draw each building; what matters most comes last, so that nothing hides it.
+
+    Args:
+        edges: color of the buildings that are outlines alone, by triage.
+    """
+    styles = {style.triage: style for style in STYLES}
+    legend = []
+    for value in _DRAWN_FIRST_TO_LAST:
+        rows = np.flatnonzero(triage == value)
+        if len(rows):
+            kind, color = _KINDS.get(value, "fill"), edges.get(value, styles[value].color)
+            _draw_group(picture, list(_outlines(shapes[rows], frame, is_marked=kind != "outline")), kind, color)
+            legend.append(LegendRow(color, f"{_WORDS.get(value, styles[value].label)}: {len(rows):,}", kind))
+    return tuple(reversed(legend))
+
+
+def _outlines(
+    shapes: NDArray[np.object_], frame: _Frame, *, is_marked: bool
+) -> Iterator[tuple[list[NDArray[np.int32]], bool]]:
+    """Return the rings of each building that reaches into the map, as cv2 takes them, and whether it became a square."""
+    for shape in shapes:
+        rings = [frame.to_map(shapely.get_coordinates(ring)) for ring in shapely.get_rings(shapely.get_parts(shape))]
+        rings = [ring for ring in rings if len(ring) and np.isfinite(ring).all()]
+        if not rings:
+            continue
+        every = np.concatenate(rings)
+        low, high = every.min(axis=0), every.max(axis=0)
+        if (high < 0).any() or (low > [frame.width, frame.height]).any():
+            continue
+        is_small = is_marked and bool((high - low).max() < SMALLEST_MARK_PX)
+        if is_small:
+            around, half = (low + high) / 2, SMALLEST_MARK_PX / 2
+            rings = [around + half * np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])]
+        yield [_sixteenths(ring) for ring in rings], is_small
+
+
+def _sixteenths(ring: NDArray[np.float64]) -> NDArray[np.int32]:
+    near = np.clip(ring - 0.5, -_FARTHEST_PX, _FARTHEST_PX)  # cv2 counts from the middle of a pixel
+    return np.round(near * 2**_SHIFT).astype(np.int32)
+
+
+def _draw_group(
+    picture: Picture, outlines: Sequence[tuple[Sequence[NDArray[np.int32]], bool]], kind: str, color: str
+) -> None:
+    if kind == "hatch":
+        mask = np.zeros(picture.shape[:2], np.uint8)
+        for rings, _ in outlines:
+            cv2.fillPoly(mask, rings, 255, cv2.LINE_8, _SHIFT)
+        _draw_hatch(picture, mask > 0)
+    elif kind != "outline":
+        for rings, _ in outlines:
+            cv2.fillPoly(picture, rings, _bgr(color), cv2.LINE_AA, _SHIFT)
+    for rings, is_small in outlines:
+        if not (is_small and kind == "fill"):  # an edge would leave little of the color
+            edge = {"outline": _bgr(color), "hatch": _HATCH}.get(kind, _INK)
+            cv2.polylines(picture, rings, True, edge, 2 if kind == "heavy" and not is_small else 1, cv2.LINE_AA, _SHIFT)
+
+
+def _draw_hatch(picture: Picture, mask: NDArray[np.bool_]) -> None:
+    rows, columns = np.nonzero(mask)
+    picture[rows, columns] = np.where(((rows + columns) % 5 == 0)[:, None], _HATCH, 255)
+
+
+def _bgr(color: str) -> tuple[int, int, int]:
+    red, green, blue = bytes.fromhex(color[1:])
+    return blue, green, red
+
+
+# Many buildings: cells
+
+
+def _draw_cells(
+    picture: Picture, shapes: NDArray[np.object_], triage: NDArray[np.object_], frame: _Frame, opacity: float
+) -> tuple[float, tuple[LegendRow, ...]]:
+    """Color cells by how many of their buildings are confirmed or flagged; hatch those where nothing was assessed.
+
+    Returns:
+        The side of a cell in meters, a round number, and the legend.
+    """
+    cell_m = round_length(CELL_PX * frame.m_per_px)
+    side = cell_m / frame.m_per_px
+    places = frame.to_map(_centroids(shapes))
+    is_inside = ((places >= 0) & (places < [frame.width, frame.height])).all(axis=1)
+    cell = np.floor(places[is_inside] / side).astype(np.int64)
+    across = math.ceil(frame.width / side)
+    index, n_cells = cell[:, 1] * across + cell[:, 0], across * math.ceil(frame.height / side)
+    value = triage[is_inside]
+    marked = np.bincount(index[np.isin(value, MARKED)], minlength=n_cells)
+    assessed = np.bincount(index[value != "not_assessed"], minlength=n_cells)
+    tops = _class_tops(int(marked.max(initial=0)))
+    ramp = [_NONE_FLAGGED, *_RAMP[len(_RAMP) - len(tops) :]]
+    for at in np.unique(index):
+        x, y = np.round(np.array([[at % across, at // across], [at % across + 1, at // across + 1]]) * side).astype(int).T
+        part = picture[y[0] : y[1], x[0] : x[1]]
+        if assessed[at] == 0:
+            _draw_hatch(part, np.ones(part.shape[:2], np.bool_))
+        else:
+            color = np.array(_bgr(ramp[int(np.searchsorted([0, *tops], marked[at]))]))
+            part[:] = np.round(opacity * color + (1 - opacity) * part).astype(np.uint8)
+    return cell_m, _cell_legend(tops, ramp, has_unseen=bool((assessed[np.unique(index)] == 0).any()))
+
+
+def _centroids(shapes: NDArray[np.object_]) -> NDArray[np.float64]:
+    """Return centroids, float [N, 2]; infinity where a shape has none."""
+    with np.errstate(invalid="ignore"):
+        xy, rows = shapely.get_coordinates(shapely.centroid(shapes), return_index=True)
+    places = np.full((len(shapes), 2), np.inf)
+    places[rows] = np.where(np.isfinite(xy), xy, np.inf)
+    return places
+
+
+def _class_tops(most: int) -> list[int]:
+    """Return the highest count of each class of cells: up to four, each about as many times the one before."""
+    steps = [math.ceil(max(most, 1) ** (i / len(_RAMP)) - 1e-9) for i in range(1, len(_RAMP) + 1)]
+    return sorted(set(steps))
+
+
+def _cell_legend(tops: Sequence[int], ramp: Sequence[str], *, has_unseen: bool) -> tuple[LegendRow, ...]:
+    lows = [0, 1, *(top + 1 for top in tops[:-1])]
+    rows = [
+        LegendRow(color, f"{low:,}" if low == top else f"{low:,}\u2013{top:,}")
+        for color, low, top in zip(ramp, lows, [0, *tops], strict=True)
+    ]
+    return (*rows, *([LegendRow("#6E6E6E", "none assessed: nothing is known", "hatch")] if has_unseen else []))
+
+
+def round_length(length_m: float) -> float:
+    """Return the smallest of 1, 2, 5, 10, 20, 50, ... (and their tenths) that is at least `length_m`, meters."""
+    power = 10.0 ** math.floor(math.log10(length_m))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= length_m * (1 - 1e-9))
+
+
+# The scene in grey
+
+
+def grey_scene(folder: Path, grid: Grid, width: int, height: int) -> Picture | None:
+    """Return the scene in grey, white where it has no data, as a picture to draw colors on; None without a pyramid.
+
+    Args:
+        folder: of a tile pyramid, see `raster.quicklooks`.
+        grid: that the pyramid was made for.
+        width, height: of the result, pixels; the whole grid is fitted into it.
+
+    Returns:
+        uint8 [height, width, 3].
+
+    Raises:
+        ValueError: if the pyramid belongs to a grid of another size.
+    """
+    facts = folder / "pyramid.json"
+    if not facts.is_file():
+        return None
+    pyramid = orjson.loads(facts.read_bytes())
+    if (pyramid["width"], pyramid["height"]) != (grid.width, grid.height):
+        raise ValueError(
+            f"the pyramid is of {pyramid['width']} x {pyramid['height']} pixels, the grid of {grid.width} x {grid.height}."
+        )
+    scale = np.array([width / grid.width, height / grid.height])
+    zoom = next((z for z, px in enumerate(pyramid["resolutions"]) if px * scale.max() <= 1), pyramid["max_zoom"])
+    px = pyramid["resolutions"][zoom]
+    grey, is_empty = _level(folder / str(zoom), pyramid["tile_px"], math.ceil(grid.width / px), math.ceil(grid.height / px))
+    wide, high = np.round(np.array(grey.shape[::-1]) * px * scale).astype(int).tolist()
+    if not is_empty.all():
+        low, top = np.percentile(grey[~is_empty], [1, 99])
+        share = np.clip((grey.astype(np.float32) - low) / max(top - low, 1.0), 0.0, 1.0)
+        grey = (_DARKEST + (_LIGHTEST - _DARKEST) * share).astype(np.uint8)
+    grey[is_empty] = 255
+    fitted = cv2.resize(grey, (wide, high), interpolation=cv2.INTER_AREA if wide < grey.shape[1] else cv2.INTER_LINEAR)
+    return np.repeat(fitted[:height, :width, None], 3, axis=2)
+
+
+def _level(folder: Path, tile_px: int, width: int, height: int) -> tuple[Picture, NDArray[np.bool_]]:
+    """Put the tiles of one zoom together: grey uint8 [height, width], and where there is no data."""
+    across, down = -(-width // tile_px), -(-height // tile_px)
+    grey = np.full((down * tile_px, across * tile_px), NO_DATA_GREY, np.uint8)
+    is_empty = np.ones(grey.shape, np.bool_)
+    for x in range(across):
+        for y in range(down):
+            path = folder / str(x) / f"{y}.jpg"
+            data = np.frombuffer(path.read_bytes(), np.uint8) if path.is_file() else np.empty(0, np.uint8)
+            tile = cv2.imdecode(data, cv2.IMREAD_COLOR) if len(data) else None
+            if tile is not None and tile.shape[:2] == (tile_px, tile_px):
+                part = np.s_[y * tile_px : (y + 1) * tile_px, x * tile_px : (x + 1) * tile_px]
+                grey[part] = cv2.cvtColor(tile, cv2.COLOR_BGR2GRAY)
+                is_empty[part] = (np.abs(tile.astype(np.int16) - NO_DATA_GREY) <= _NODATA_NEAR).all(axis=2)
+    kernel = np.ones((_NODATA_SIDE_PX, _NODATA_SIDE_PX), np.uint8)
+    opened = cv2.morphologyEx(is_empty.astype(np.uint8), cv2.MORPH_OPEN, kernel) > 0
+    return grey[:height, :width], opened[:height, :width]

@@ -1,0 +1,123 @@
+"""One style for exported damage maps, as QGIS (QML), OGC (SLD) and KML write it.
+
+Colors distinct to color-blind eyes (Okabe-Ito), the same as on the Annotate screen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from xml.sax.saxutils import escape, quoteattr
+
+
+@dataclass(frozen=True)
+class Style:
+    """How buildings of one triage value are drawn.
+
+    Attributes:
+        color: of the fill, "#rrggbb".
+        opacity: of the fill, 0..1.
+        is_hatched: lines in `color` over nothing, for what is not known.
+    """
+
+    triage: str
+    label: str
+    color: str
+    opacity: float = 0.85
+    is_hatched: bool = False
+
+
+OUTLINE = "#333333"
+STYLES = (
+    Style("confirmed", "Confirmed by a person", "#D55E00"),
+    Style("flagged", "Flagged by score", "#E69F00"),
+    Style("high_precision", "Flagged, high precision", "#E69F00"),
+    Style("high_recall", "Not flagged, above the threshold of high recall", "#F0E442"),
+    Style("below", "Not flagged (no proof of an intact building)", "#B4B4B4", 0.6),
+    Style("not_assessed", "Not assessed", "#8a8a8a", 1.0, is_hatched=True),
+)
+
+
+def qml() -> str:
+    """Return a QGIS style: one fill for each value of `triage`."""
+    categories = "".join(
+        f'<category symbol="{i}" value={quoteattr(style.triage)} label={quoteattr(style.label)} type="string" render="true"/>'
+        for i, style in enumerate(STYLES)
+    )
+    symbols = "".join(
+        f'<symbol name="{i}" type="fill" alpha="1" clip_to_extent="1" force_rhr="0">'
+        f'<layer class="SimpleFill" enabled="1" locked="0" pass="0"><Option type="Map">{_fill_options(style)}</Option></layer>'
+        "</symbol>"
+        for i, style in enumerate(STYLES)
+    )
+    return (
+        "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>"
+        '<qgis version="3.28.0" styleCategories="Symbology">'
+        '<renderer-v2 type="categorizedSymbol" attr="triage" forceraster="0" symbollevels="0" enableorderby="0">'
+        f"<categories>{categories}</categories><symbols>{symbols}</symbols></renderer-v2>"
+        "<layerGeometryType>2</layerGeometryType></qgis>"
+    )
+
+
+def _fill_options(style: Style) -> str:
+    options = {
+        "color": _rgba(style.color, style.opacity),
+        "style": "b_diagonal" if style.is_hatched else "solid",
+        "outline_color": _rgba(OUTLINE, 1.0),
+        "outline_style": "solid",
+        "outline_width": "0.1",
+        "outline_width_unit": "MM",
+        "joinstyle": "bevel",
+    }
+    return "".join(f'<Option name="{name}" type="QString" value="{value}"/>' for name, value in options.items())
+
+
+def sld(layer: str) -> str:
+    """Return an SLD 1.0 style with a rule for each value of `triage`.
+
+    Args:
+        layer: name of the layer it is for.
+    """
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?><StyledLayerDescriptor version="1.0.0" '
+        'xmlns="http://www.opengis.net/sld" xmlns:ogc="http://www.opengis.net/ogc">'
+        f"<NamedLayer><Name>{escape(layer)}</Name><UserStyle><Name>triage</Name><FeatureTypeStyle>"
+        + "".join(_sld_rule(style) for style in STYLES)
+        + "</FeatureTypeStyle></UserStyle></NamedLayer></StyledLayerDescriptor>"
+    )
+
+
+def _sld_rule(style: Style) -> str:
+    paint = _css("fill", style.color) + _css("fill-opacity", style.opacity)
+    if style.is_hatched:
+        line = f"<Stroke>{_css('stroke', style.color)}{_css('stroke-width', 1)}</Stroke>"
+        mark = f"<Mark><WellKnownName>shape://slash</WellKnownName>{line}</Mark>"
+        paint = f"<GraphicFill><Graphic>{mark}<Size>6</Size></Graphic></GraphicFill>"
+    edge = f"<Stroke>{_css('stroke', OUTLINE)}{_css('stroke-width', 0.3)}</Stroke>"
+    return (
+        f"<Rule><Name>{escape(style.triage)}</Name><Title>{escape(style.label)}</Title><ogc:Filter><ogc:PropertyIsEqualTo>"
+        f"<ogc:PropertyName>triage</ogc:PropertyName><ogc:Literal>{escape(style.triage)}</ogc:Literal>"
+        f"</ogc:PropertyIsEqualTo></ogc:Filter><PolygonSymbolizer><Fill>{paint}</Fill>{edge}</PolygonSymbolizer></Rule>"
+    )
+
+
+def _css(name: str, value: object) -> str:
+    return f'<CssParameter name="{name}">{value}</CssParameter>'
+
+
+def kml_styles() -> str:
+    """Return KML styles with the values of `triage` as ids. KML has no hatch: what was not assessed is an outline alone."""
+    return "".join(
+        f'<Style id="{style.triage}"><LineStyle><color>{_abgr(OUTLINE, 1.0)}</color></LineStyle>'
+        f"<PolyStyle><color>{_abgr(style.color, style.opacity)}</color><fill>{int(not style.is_hatched)}</fill></PolyStyle></Style>"
+        for style in STYLES
+    )
+
+
+def _rgba(color: str, opacity: float) -> str:
+    red, green, blue = bytes.fromhex(color[1:])
+    return f"{red},{green},{blue},{round(255 * opacity)}"
+
+
+def _abgr(color: str, opacity: float) -> str:
+    red, green, blue = bytes.fromhex(color[1:])
+    return f"{round(255 * opacity):02x}{blue:02x}{green:02x}{red:02x}"

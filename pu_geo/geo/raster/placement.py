@@ -1,0 +1,157 @@
+"""Where scenes lie: the project grid that joins post scenes, and what of it, of buildings and of windows they cover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.errors import ImageryError
+from pu_geo.geo.vector import crs as systems
+from pu_geo.records import Affine6, Grid, Scene
+
+MAX_PIXELS = 4_000_000_000
+ALIGNED_PX = 0.05  # a scene that is off the grid by less is read without resampling
+
+
+def project_grid(post_scenes: Sequence[Scene]) -> Grid:
+    """Join post scenes on the pixel grid of the first: its CRS, its pixel size, north-up, whole pixels.
+
+    A rotated first scene gives square pixels of its own size around its bounds; a south-up one is turned over.
+
+    Raises:
+        ImageryError: kind "size" if the scenes are so far from each other that the union is absurd; "bounds" if one cannot be
+            placed in the first one's CRS.
+    """
+    if not post_scenes:
+        raise ImageryError("There is no post scene. A project needs at least one.", "Add a post scene.", kind="empty")
+    first = post_scenes[0]
+    a, e, x0, y1 = _north_up(first)
+    boxes = np.array([_bounds_in(scene, first.crs) for scene in post_scenes])
+    left = math.floor((boxes[:, 0].min() - x0) / a + ALIGNED_PX)
+    right = math.ceil((boxes[:, 2].max() - x0) / a - ALIGNED_PX)
+    top = math.floor((y1 - boxes[:, 3].max()) / -e + ALIGNED_PX)
+    bottom = math.ceil((y1 - boxes[:, 1].min()) / -e - ALIGNED_PX)
+    width, height = right - left, bottom - top
+    if width * height > MAX_PIXELS:
+        raise ImageryError(
+            f"Together the post scenes span {width:,} x {height:,} pixels; up to {MAX_PIXELS:,} pixels fit in a project. "
+            "They lie far apart.",
+            "Leave out the scene that does not belong here, or make a project for each place.",
+            kind="size",
+        )
+    transform: Affine6 = (a, 0.0, x0 + left * a, 0.0, e, y1 + top * e)
+    x, y = transform[2] + a * width / 2, transform[5] + e * height / 2
+    x_unit_m, y_unit_m = systems.unit_metres(first.crs, x, y, max(a, -e) * min(width, height, 1000))
+    wkt = str(systems.load_crs(first.crs).to_wkt())
+    gsd_m = math.sqrt(a * x_unit_m * -e * y_unit_m)
+    return Grid(first.crs, wkt, transform, width, height, gsd_m, x_unit_m, y_unit_m)
+
+
+def _north_up(scene: Scene) -> tuple[float, float, float, float]:
+    """Return (a, e, x0, y1): pixel width, negative pixel height, and the upper left corner of a north-up grid."""
+    a, b, c, d, e, f = scene.transform
+    x0, _, _, y1 = _box(corners_of(scene.transform, scene.width, scene.height))
+    if b == 0 and d == 0:
+        return abs(a), -abs(e), (c if a > 0 else x0), (f if e < 0 else y1)
+    size = math.sqrt(abs(a * e - b * d))
+    return size, -size, x0, y1
+
+
+def _box(xy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (x0, y0, x1, y1) of points, float [N, 2]."""
+    return np.concatenate([xy.min(axis=0), xy.max(axis=0)])
+
+
+def corners_of(affine: Affine6, width: int, height: int) -> NDArray[np.float64]:
+    """Return the four outer corners in CRS units, float [4, 2], in order around the scene."""
+    a, b, c, d, e, f = affine
+    col, row = np.array([0.0, width, width, 0.0]), np.array([0.0, 0.0, height, height])
+    return np.stack([a * col + b * row + c, d * col + e * row + f], axis=-1)
+
+
+def border_in(scene: Scene, crs: str) -> NDArray[np.float64]:
+    """Return the scene's border in another CRS, float [K, 2], with extra points where lines may bend.
+
+    Raises:
+        ImageryError: kind "bounds" if a part of it has no coordinates there.
+    """
+    corners = corners_of(scene.transform, scene.width, scene.height)
+    if scene.crs == crs:
+        return corners
+    border = systems.convert(systems.outline(corners), scene.crs, crs)
+    if not np.isfinite(border).all():
+        raise ImageryError(
+            f"Scene {scene.scene_id} ({scene.crs[:40]}) has no place in the project CRS ({crs[:40]}).",
+            "Check that both scenes show the same region.",
+            kind="bounds",
+        )
+    if systems.load_crs(crs).is_geographic:
+        border[:, 0] = systems.near_longitude(border[:, 0], float(border[0, 0]))
+    return border
+
+
+def _bounds_in(scene: Scene, crs: str) -> NDArray[np.float64]:
+    return _box(border_in(scene, crs))
+
+
+def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], grid: Grid) -> float:
+    """Return the share of the post scenes' area, 0..1, that the pre scenes cover.
+
+    Scenes may be kilometres from each other; the empty parts of the grid between them count for nothing.
+
+    Raises:
+        ImageryError: kind "overlap" if they cover nothing of it.
+    """
+    covered, area = (
+        shapely.union_all([shapely.make_valid(shapely.Polygon(border_in(scene, grid.crs))) for scene in scenes])
+        for scenes in (pre_scenes, post_scenes)
+    )
+    share = float(shapely.intersection(covered, area).area / area.area)
+    if share <= 0.0:
+        distance_m = covered.distance(area) * max(grid.x_unit_m, grid.y_unit_m) if pre_scenes else float("nan")
+        raise ImageryError(
+            f"Pre and post scenes do not overlap; they lie {distance_m / 1000:,.1f} km apart.",
+            "Choose pre and post scenes of the same place, or check their coordinate systems.",
+            kind="overlap",
+        )
+    return min(share, 1.0)
+
+
+def moved_to(wkb: Sequence[bytes], source: str, target: str) -> list[bytes]:
+    """Return outlines in another CRS, little-endian WKB; "EPSG:n" or WKT each."""
+    if source == target:
+        return list(wkb)
+    shapes = shapely.from_wkb(np.array(list(wkb), dtype=object))
+    placed = shapely.transform(shapes, lambda xy: systems.convert(xy, source, target))
+    return [bytes(one) for one in shapely.to_wkb(placed, byte_order=1)]
+
+
+# What lies beyond the scenes
+
+
+def outside_shares(windows: NDArray[np.float64], scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float32]:
+    """Return the share of each window that lies beyond all scenes, float32 [N], 0..1; what they show there does not matter.
+
+    Args:
+        windows: float64 [N, 4]: column, row, width, height in grid pixels.
+        scenes: of one date.
+    """
+    low, high = windows[:, :2], windows[:, :2] + windows[:, 2:]
+    return shares_outside(shapely.box(low[:, 0], low[:, 1], high[:, 0], high[:, 1]), scenes, grid)
+
+
+def shares_outside(shapes: NDArray[np.object_], scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float32]:
+    """Return the share of each shape, in grid pixels, that lies beyond all scenes of a date, float32 [N], 0..1."""
+    borders = [shapely.make_valid(shapely.Polygon(grid.to_px(border_in(scene, grid.crs)))) for scene in scenes]
+    covered = shapely.union_all(borders)
+    shapely.prepare(covered)
+    share = np.zeros(len(shapes), dtype=np.float32)
+    crosses = np.flatnonzero(~shapely.contains_properly(covered, shapes))  # few do, and only they need to be cut
+    crossing = shapely.make_valid(shapes[crosses])
+    inside = shapely.area(shapely.intersection(crossing, covered)) / np.maximum(shapely.area(crossing), 1e-9)
+    share[crosses] = np.clip(1 - inside, 0, 1)
+    return share

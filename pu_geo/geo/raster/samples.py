@@ -1,0 +1,120 @@
+"""From a scene's own samples to 8-bit pictures and the mask of pixels that hold data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import rasterio
+from numpy.typing import NDArray
+from rasterio.enums import ColorInterp, MaskFlags
+from rasterio.windows import Window
+
+from pu_geo.records import BandTriple
+
+Stretch = Sequence[tuple[float, float]]
+FILLED_SHARE = 0.02  # of the valid pixels: fewer hardly move a percentile
+
+
+def has_mask(source: rasterio.DatasetReader) -> bool:
+    """Return whether the file carries its own mask: an alpha band or an internal mask."""
+    return MaskFlags.per_dataset in source.mask_flag_enums[0] or ColorInterp.alpha in source.colorinterp
+
+
+def may_have_holes(source: rasterio.DatasetReader) -> bool:
+    """Return whether any pixel of the scene can be without data."""
+    return has_mask(source) or source.nodata is not None or np.dtype(source.dtypes[0]).kind == "f"
+
+
+def holds_data(samples: NDArray[np.generic], nodata: float | None) -> NDArray[np.bool_]:
+    """Mark pixels with finite samples of which at least one differs from nodata.
+
+    Args:
+        samples: [3, H, W] of any real type.
+
+    Returns:
+        bool [H, W].
+    """
+    valid = np.ones(samples.shape[1:], dtype=bool)
+    if samples.dtype.kind == "f":
+        valid &= np.isfinite(samples).all(axis=0)
+    hole = _as_sample(nodata, samples.dtype)
+    if hole is not None:
+        differs = samples[0] != hole  # band by band: a mask of all bands would be three times as large
+        for band in samples[1:]:
+            differs |= band != hole
+        valid &= differs
+    return valid
+
+
+def _as_sample(nodata: float | None, dtype: np.dtype[Any]) -> Any:
+    """Return nodata as a sample of the given type, so that comparing needs no wider numbers; None if no sample equals it."""
+    if nodata is None or math.isnan(nodata):
+        return None
+    if dtype.kind == "f":
+        return np.float64(nodata).astype(dtype)
+    info = np.iinfo(dtype)
+    return dtype.type(int(nodata)) if info.min <= nodata <= info.max and float(nodata).is_integer() else None
+
+
+def read_samples(
+    source: rasterio.DatasetReader, rgb: BandTriple, window: Window | None = None, out_hw: tuple[int, int] | None = None
+) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+    """Read three bands and the mask of pixels with data.
+
+    Args:
+        rgb: the bands, from 1.
+        window: part to read, or None for all of it.
+        out_hw: (height, width) of a decimated read, nearest neighbour.
+
+    Returns:
+        samples [3, H, W] in the file's own type, and valid, bool [H, W].
+    """
+    if ColorInterp.alpha in source.colorinterp:  # read as a band: beside a nodata value, GDAL's mask would leave it out
+        shape = None if out_hw is None else (4, *out_hw)
+        alpha = source.colorinterp.index(ColorInterp.alpha) + 1
+        samples = source.read([*rgb, alpha], window=window, out_shape=shape)  # in one go: each block is decoded once
+        return samples[:3], holds_data(samples[:3], source.nodata) & (samples[3] > 0)
+    shape = None if out_hw is None else (3, *out_hw)
+    samples = source.read(list(rgb), window=window, out_shape=shape)
+    valid = holds_data(samples, source.nodata)
+    if has_mask(source):
+        valid &= source.read_masks(1, window=window, out_shape=out_hw) > 0
+    return samples, valid
+
+
+def find_stretch(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
+    """Return the 2nd and 98th percentile of each band's valid samples, [3] pairs; low < high always.
+
+    Where all bands are at their lowest or highest in many pixels, these are fill, and left out.
+    """
+    for extreme in (np.min, np.max):
+        is_there = valid.copy()
+        for band in samples:
+            is_there &= band == extreme(band[valid])
+        if FILLED_SHARE * valid.sum() < is_there.sum() < valid.sum():
+            valid = valid & ~is_there
+    pairs = []
+    for band in samples:
+        low, high = np.percentile(band[valid].astype(np.float64), [2.0, 98.0])
+        high = high if high > low else low + max(1.0, abs(low) * 1e-6)
+        pairs.append((float(low), float(high)))
+    return tuple(pairs)
+
+
+def to_uint8(samples: NDArray[np.generic], valid: NDArray[np.bool_], stretch: Stretch | None) -> NDArray[np.uint8]:
+    """Map samples [3, H, W] to 0..255 and pixels without data to 0.
+
+    Args:
+        stretch: (low, high) per band; None means that the samples are uint8 already.
+    """
+    if stretch is None:
+        out = np.asarray(samples, dtype=np.uint8)
+        return out if valid.all() else out * valid
+    out = np.empty(samples.shape, dtype=np.uint8)
+    for band, (low, high), target in zip(samples, stretch, out, strict=True):
+        clean = np.where(valid, band, low)  # what holds no data becomes low, and so 0
+        target[:] = np.rint((np.clip(clean, low, high) - low) * (255.0 / (high - low)))
+    return out

@@ -1,0 +1,460 @@
+"""Whether a file can be a scene, and its description: size, bands, type, place, and blocks that decode.
+
+The place of a picture that carries none comes from a world file or from xBD labels.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import rasterio
+from numpy.typing import NDArray
+from rasterio.enums import ColorInterp, MaskFlags
+from rasterio.windows import Window
+
+from pu_geo.errors import ImageryError
+from pu_geo.geo import local_space
+from pu_geo.geo.raster import samples
+from pu_geo.geo.raster.guard import GDAL_ERRORS, ends_sha256, gdal_env, quiet_open, sha256_of, unreadable
+from pu_geo.geo.raster.placement import MAX_PIXELS, corners_of
+from pu_geo.geo.readers import xbd
+from pu_geo.geo.readers.file_kinds import head_of, regular_file, scene_driver
+from pu_geo.geo.readers.raw_footprints import known_crs
+from pu_geo.geo.vector import crs as systems
+from pu_geo.records import Affine6, BandTriple, Role, Scene
+
+LOOK_PX = 1024  # longer side of the decimated read from which stretch and emptiness are judged
+MAX_SIDE_BYTES = 10_000
+_SUFFIXES = {".png": (".pgw", ".pngw"), ".jpg": (".jgw", ".jpgw"), ".jpeg": (".jgw", ".jpegw"), ".tif": (".tfw", ".tifw")}
+MAX_PICTURE_PIXELS = 64_000_000  # PNG and JPEG are read line by line: all of it must fit in the cache
+MAX_RAW_BYTES = 256 * 1024**3
+MAX_RATIO, RATIO_FROM_BYTES = 1000, 16 * 1024**2  # deflate reaches 1032 on a constant picture
+MAX_BLOCK_BYTES = 512 * 1024**2
+MIN_SIDE_PX = 16
+MAX_BANDS = 16
+DTYPES = ("uint8", "int8", "uint16", "int16", "float32", "float64")
+MIN_GSD_M, MAX_GSD_M = 0.01, 100.0
+MAX_COORDINATE = 1e12
+PROBED_BLOCKS = 64
+
+
+def describe(
+    path: Path | str, role: Role, scene_id: str, date: str | None = None,
+    *, bands: BandTriple | None = None, crs: str | None = None, pixel_m: float | None = None,
+) -> Scene:  # fmt: skip
+    """Check a file from end to end and describe it as a scene; the file is neither copied nor changed.
+
+    In this very process: files of other people go through `in_child.describe`.
+
+    Args:
+        path: a GeoTIFF, or a PNG, JPEG or TIFF picture with a world file or xBD labels.
+        date: ISO 8601 date of acquisition; that of the file or its labels if None.
+        bands: three bands, from 1, to be shown as red, green and blue; see `choose_bands` if None.
+        crs: "EPSG:n" or WKT, for a file that does not name its own.
+        pixel_m: side of a pixel on the ground, meters, for a picture that is to be used without a place; see `local_space`.
+
+    Raises:
+        ImageryError: if the file cannot be a scene; `kind` is one of missing, link, driver, corrupt, size, small, bands,
+            dtype, crs, geotransform, bounds, empty, local.
+    """
+    real = regular_file(path, ImageryError)
+    found = real.stat()  # before it is read: what is written meanwhile counts as a change
+    with gdal_env(), quiet_open(real, scene_driver(real)) as source:
+        check_size(source, real)
+        rgb = choose_bands(source, real, bands)
+        if pixel_m is None:
+            place = _place_of(source, real, crs)
+            gsd_m = check_transform(place.transform, source.width, source.height, real, place.crs or "")
+        else:
+            is_placed = bool(source.crs or source.gcps[0] or not source.transform.is_identity or _world_file(real))
+            transform = local_space.local_transform(real.name, pixel_m, (MIN_GSD_M, MAX_GSD_M), is_placed=is_placed)
+            place, gsd_m = Place(systems.LOCAL, transform, local_space.PLACE), pixel_m
+        probe_blocks(source, real, rgb)
+        return Scene(
+            scene_id=scene_id,
+            role=role,
+            path=str(real),
+            crs=place.crs or "",
+            transform=place.transform,
+            width=source.width,
+            height=source.height,
+            bands=source.count,
+            dtype=source.dtypes[0],
+            gsd_m=gsd_m,
+            date=date or _tagged_date(source) or place.date,
+            sha256=sha256_of(real),
+            stretch=_look(source, real, rgb),
+            rgb=rgb,
+            place=place.found,
+            size_bytes=found.st_size,
+            mtime_ns=found.st_mtime_ns,
+            ends_sha256=ends_sha256(real),
+        )
+
+
+def _place_of(source: rasterio.DatasetReader, path: Path, crs: str | None) -> Place:
+    """Return the file's own place, or else the one that a world file or xBD labels give it; `crs` is known in it."""
+    given = None if crs is None else given_crs(crs, f"What was given for {path.name}")
+    beside = find_place(path, given) if source.transform.is_identity and not source.gcps[0] else None
+    if beside is None:
+        if source.driver != "GTiff":
+            raise ImageryError(
+                f"{path.name} is a {source.driver} picture, which has no place on the map.",
+                "Put its world file beside it (.pgw or .jgw, with .prj), or convert it to GeoTIFF; or state the size of its pixels "
+                "(in `Bands and coordinate system`, or with --pixel-size) to work without a place.",
+                kind="geotransform",
+            )
+        a, b, c, d, e, f, *_ = source.transform
+        return Place(check_crs(source, path, given), (a, b, c, d, e, f), "")
+    if beside.crs is None and not source.crs:
+        raise ImageryError(
+            f"{path.name} has a world file but no coordinate system.",
+            "Put a .prj file with it beside the world file.",
+            kind="crs",
+        )
+    return replace(beside, crs=beside.crs or check_crs(source, path, None))
+
+
+def _tagged_date(source: rasterio.DatasetReader) -> str | None:
+    """Return the date in the TIFF's DateTime tag ("YYYY:MM:DD hh:mm:ss"), ISO 8601, if it holds a real one."""
+    text = str(source.tags().get("TIFFTAG_DATETIME", ""))[:10].replace(":", "-")
+    try:
+        return dt.date.fromisoformat(text).isoformat()
+    except ValueError:
+        return None
+
+
+def _look(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> tuple[tuple[float, float], ...] | None:
+    """Return the stretch that makes the scene 8-bit, None for uint8; refuse a scene without any data."""
+    if source.dtypes[0] == "uint8" and not samples.may_have_holes(source):
+        return None
+    shrink = max(1.0, max(source.width, source.height) / LOOK_PX)
+    size = (max(1, round(source.height / shrink)), max(1, round(source.width / shrink)))
+    try:
+        values, valid = samples.read_samples(source, rgb, out_hw=size)
+        if not valid.any():
+            values, valid = _first_block_with_data(source, path, rgb)
+    except GDAL_ERRORS as cause:
+        raise unreadable(path.name, cause) from cause
+    return None if source.dtypes[0] == "uint8" else samples.find_stretch(values, valid)
+
+
+def _first_block_with_data(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> tuple[np.ndarray, np.ndarray]:
+    """Search the whole scene for data, in strips; the decimated read may have stepped over all of it."""
+    rows = max(64, source.block_shapes[0][0])
+    for row in range(0, source.height, rows):
+        window = Window(0, row, source.width, min(rows, source.height - row))
+        values, valid = samples.read_samples(source, rgb, window)
+        if valid.any():
+            return values, valid
+    raise ImageryError(
+        f"{path.name} holds no data: every pixel is nodata, transparent or not a number.",
+        "Choose another scene, or correct its nodata value with gdal_edit -a_nodata.",
+        kind="empty",
+    )
+
+
+# The place of a picture that carries none
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a picture lies, and how that is known.
+
+    Attributes:
+        crs: "EPSG:n" or WKT; None where nothing names it.
+        found: in words, such as "world file a.pgw".
+        date: ISO 8601 date of acquisition, where what gives the place has one.
+    """
+
+    crs: str | None
+    transform: Affine6
+    found: str
+    date: str | None = None
+
+
+def find_place(path: Path, crs: str | None) -> Place | None:
+    """Find a world file of the same name, then for xBD labels; None where there is neither.
+
+    Args:
+        path: the picture.
+        crs: "EPSG:n" or WKT that the world file is in; the .prj file beside it if None.
+
+    Raises:
+        ImageryError: kind "geotransform" or "crs" if what is there cannot be used.
+    """
+    world = _world_file(path)
+    if world is not None:
+        return Place(crs or _prj(path), _read_world_file(world), f"world file {world.name}")
+    labels = xbd.labels_of(path)
+    if labels is None:
+        return None
+    fitted = xbd.place_of(regular_file(labels, ImageryError), path.name)
+    found = f"xBD labels ({fitted.n_polygons} buildings, off by {fitted.residual_px:.2g} pixels)"
+    return Place(fitted.crs, fitted.transform, found, fitted.date)
+
+
+def _world_file(path: Path) -> Path | None:
+    """Return the world file beside a picture: its suffix shortened or lengthened with a w, or .wld."""
+    for suffix in (*_SUFFIXES.get(path.suffix.lower(), ()), ".wld"):
+        for beside in (path.with_suffix(suffix), path.with_suffix(suffix.upper())):
+            if beside.is_file():
+                return regular_file(beside, ImageryError, MAX_SIDE_BYTES)
+    return None
+
+
+def _read_world_file(world: Path) -> Affine6:
+    """Read the six lines a, d, b, e and the center x, y of the upper left pixel.
+
+    Raises:
+        ImageryError: kind "geotransform" if it holds anything but six finite numbers.
+    """
+    lines = head_of(world, ImageryError, MAX_SIDE_BYTES).decode("ascii", errors="replace").split()
+    try:
+        a, d, b, e, x, y = (float(line.replace(",", ".")) for line in lines)
+        if not all(math.isfinite(number) for number in (a, b, d, e, x, y)):
+            raise ValueError("not finite")
+    except ValueError as cause:
+        raise ImageryError(
+            f"{world.name} is not a world file: it does not hold six numbers.",
+            "Export the picture again with its world file, or as GeoTIFF.",
+            kind="geotransform",
+        ) from cause
+    return (a, b, x - (a + b) / 2, d, e, y - (d + e) / 2)
+
+
+def _prj(path: Path) -> str | None:
+    """Return the coordinate system in the .prj file beside a picture, None if there is none."""
+    beside = path.with_suffix(".prj")
+    if not beside.is_file():
+        return None
+    text = head_of(regular_file(beside, ImageryError, MAX_SIDE_BYTES), ImageryError, MAX_SIDE_BYTES)
+    return given_crs(text.decode("utf-8-sig", errors="replace").strip(), beside.name)
+
+
+def given_crs(text: str, named_by: str) -> str:
+    """Return a coordinate system that a person or a side file named, "EPSG:n" or WKT.
+
+    Raises:
+        ImageryError: kind "crs" if it is not known.
+    """
+    try:
+        return known_crs(text)
+    except ValueError as cause:
+        raise ImageryError(
+            f"{named_by} names the coordinate system {text[:60]!r}, which is not known.",
+            "Give it as EPSG:n, such as EPSG:32633.",
+            kind="crs",
+        ) from cause
+
+
+# Checks
+
+
+def check_size(source: rasterio.DatasetReader, path: Path) -> None:
+    """Refuse scenes too small to show a building, and files that would unpack to far more than they weigh."""
+    width, height, item = source.width, source.height, max(np.dtype(_numpy_name(d)).itemsize for d in source.dtypes[:1])
+    if source.count > MAX_BANDS and width * height <= MAX_PIXELS:
+        raise ImageryError(
+            f"{path.name} has {source.count} bands; up to {MAX_BANDS} can be read.",
+            "Export red, green and blue alone.",
+            kind="bands",
+        )
+    _check_picture_size(source, path)
+    raw = width * height * source.count * item
+    rows, cols = source.block_shapes[0]
+    if width * height > MAX_PIXELS or raw > MAX_RAW_BYTES:
+        raise ImageryError(
+            f"{path.name} has {width:,} x {height:,} pixels; up to {MAX_PIXELS:,} pixels can be read.",
+            "Cut the scene to the area you want to map.",
+            kind="size",
+        )
+    if raw > RATIO_FROM_BYTES and raw > MAX_RATIO * path.stat().st_size:
+        raise ImageryError(
+            f"{path.name} would unpack to {raw / 1e6:,.0f} MB from {path.stat().st_size / 1e3:,.0f} kB, "
+            f"over {MAX_RATIO} times its size. It holds next to no picture.",
+            "Export the scene again, cut to where it has data.",
+            kind="size",
+        )
+    if rows * cols * item * source.count > MAX_BLOCK_BYTES:
+        raise ImageryError(
+            f"{path.name} is stored in blocks of {cols:,} x {rows:,} pixels, too large to read.",
+            "Rewrite it in tiles: gdal_translate -co TILED=YES -co COMPRESS=DEFLATE in.tif out.tif",
+            kind="size",
+        )
+    if min(width, height) < MIN_SIDE_PX:
+        raise ImageryError(
+            f"{path.name} has {width} x {height} pixels; a scene needs at least {MIN_SIDE_PX} x {MIN_SIDE_PX}.",
+            "Choose the full scene.",
+            kind="small",
+        )
+
+
+def _check_picture_size(source: rasterio.DatasetReader, path: Path) -> None:
+    """Refuse PNG and JPEG pictures that cannot be held in memory."""
+    if source.driver != "GTiff" and source.width * source.height > MAX_PICTURE_PIXELS:
+        raise ImageryError(
+            f"{path.name} has {source.width:,} x {source.height:,} pixels; "
+            f"a {source.driver} picture may have {MAX_PICTURE_PIXELS:,}.",
+            "Convert it: gdal_translate -co TILED=YES -co COMPRESS=DEFLATE in.png out.tif",
+            kind="size",
+        )
+
+
+def _numpy_name(dtype: str) -> str:
+    """Turn rasterio's name of a sample type into one that numpy knows; GDAL's complex integers are held as complex64."""
+    return "complex64" if dtype.startswith("complex_int") else dtype
+
+
+def choose_bands(source: rasterio.DatasetReader, path: Path, wanted: BandTriple | None) -> BandTriple:
+    """Return the bands, from 1, that are shown as red, green and blue, or refuse the scene.
+
+    Unless a person chose them: those that the file calls red, green and blue, in its color interpretation or in their
+    descriptions; else bands 1 to 3, or the only band thrice.
+    """
+    if ColorInterp.palette in source.colorinterp:
+        raise ImageryError(
+            f"{path.name} stores a colour palette. Scenes need bands of red, green and blue.",
+            "Expand it: gdal_translate -expand rgb in.tif out.tif",
+            kind="bands",
+        )
+    strange = sorted({d for d in source.dtypes if d not in DTYPES})
+    if strange:
+        raise ImageryError(
+            f"{path.name} has samples of type {', '.join(strange)}; readable are {', '.join(DTYPES)}.",
+            "Export the scene as 8- or 16-bit red, green, blue.",
+            kind="dtype",
+        )
+    usable = [band for band, kind in enumerate(source.colorinterp, 1) if kind != ColorInterp.alpha]
+    if wanted is not None:
+        if len(wanted) != 3 or any(band not in usable for band in wanted):
+            raise ImageryError(
+                f"Bands {', '.join(map(str, wanted))} of {path.name} cannot be shown as red, green, blue; "
+                f"it has bands {', '.join(map(str, usable))}.",
+                "Name three of these, such as 3, 2, 1.",
+                kind="bands",
+            )
+        return wanted
+    named = _named_bands(source)
+    if named is None and (not usable or len(usable) == 2 or (len(usable) > 2 and usable[:3] != [1, 2, 3])):
+        raise ImageryError(
+            f"{path.name} has {source.count} band(s) and no red, green, blue. Scenes need these three, or one band of gray.",
+            "Export the scene with red, green and blue as bands 1 to 3.",
+            kind="bands",
+        )
+    return named or ((1, 2, 3) if len(usable) > 2 else (usable[0],) * 3)
+
+
+def _named_bands(source: rasterio.DatasetReader) -> BandTriple | None:
+    """Return the first bands that the file itself calls red, green and blue, None unless it has all three."""
+    colors = [kind.name for kind in source.colorinterp]
+    words = [(text or "").strip().lower() for text in source.descriptions]
+    for names in (colors, words):
+        if all(color in names for color in ("red", "green", "blue")):
+            return (names.index("red") + 1, names.index("green") + 1, names.index("blue") + 1)
+    return None
+
+
+def check_crs(source: rasterio.DatasetReader, path: Path, given: str | None) -> str:
+    """Return the scene's CRS as "EPSG:n" or WKT, the given one where the file names none, or refuse it."""
+    if not source.crs and given is not None:
+        return given
+    if not source.crs:
+        points = " It has ground control points only." if source.gcps[0] else ""
+        points = " It has RPC coefficients only." if source.rpcs and not points else points
+        raise ImageryError(
+            f"{path.name} has no coordinate system.{points} Chips need one to be placed on the map.",
+            "Warp it to the map with gdalwarp -t_srs EPSG:n."
+            if points
+            else "Set it with gdal_edit -a_srs EPSG:n, then add the scene again.",
+            kind="crs",
+        )
+    try:
+        crs = systems.load_crs(source.crs.to_wkt(version="WKT2_2019"))
+        crs = crs.sub_crs_list[0] if crs.is_compound else crs
+        name = systems.name_of(crs)
+    except (*GDAL_ERRORS, ValueError):
+        crs, name = None, ""
+    if crs is None or not (crs.is_geographic or crs.is_projected) or not systems.is_on_earth(name):
+        raise ImageryError(
+            f"{path.name} has a coordinate system that cannot be placed on the Earth ({source.crs.to_wkt()[:60]}...).",
+            "Set the right one with gdal_edit -a_srs EPSG:n, then add the scene again.",
+            kind="crs",
+        )
+    return name
+
+
+def check_transform(affine: Affine6, width: int, height: int, path: Path, crs: str) -> float:
+    """Return a scene's pixel size in metres, or refuse its place."""
+    a, b, c, d, e, f = affine
+    hint = "Export the scene again from the program that made it, with its georeference."
+    is_sane = all(abs(number) < MAX_COORDINATE for number in (a, b, c, d, e, f))  # False for NaN and infinity too
+    if not is_sane or abs(a * e - b * d) < 1e-30:
+        raise ImageryError(f"{path.name} has an impossible georeference {(a, b, c, d, e, f)}.", hint, kind="geotransform")
+    if (a, b, c, d, abs(e), f) == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0):
+        raise ImageryError(f"{path.name} has no georeference: its pixels are counted from 0, 0.", hint, kind="geotransform")
+    _check_bounds(corners_of(affine, width, height), path, crs)
+    gsd_m = gsd_metres(affine, width, height, crs)
+    if not MIN_GSD_M <= gsd_m <= MAX_GSD_M:
+        raise ImageryError(
+            f"{path.name} has pixels of {gsd_m:.3g} m; from {MIN_GSD_M} to {MAX_GSD_M:.0f} m can be used. "
+            "Either its georeference or its coordinate system is wrong.",
+            hint,
+            kind="geotransform",
+        )
+    return gsd_m
+
+
+def gsd_metres(affine: Affine6, width: int, height: int, crs: str) -> float:
+    """Measure the pixel size on the ground at the scene's center: square root of a pixel's area, metres."""
+    a, b, _, d, e, _ = affine
+    x, y = corners_of(affine, width, height).mean(axis=0)
+    step = max(math.hypot(a, d), math.hypot(b, e)) * min(width, height, 1000)
+    x_unit_m, y_unit_m = systems.unit_metres(crs, x, y, step)
+    return math.sqrt(abs(a * e - b * d) * x_unit_m * y_unit_m)
+
+
+def _check_bounds(corners: NDArray[np.float64], path: Path, crs: str) -> None:
+    """Refuse a scene whose corners are not on the Earth in the CRS it claims."""
+    (x0, y0), (x1, y1) = corners.min(axis=0), corners.max(axis=0)
+    extent = f"x {x0:.6g} to {x1:.6g}, y {y0:.6g} to {y1:.6g}"
+    border = systems.outline(corners, 5)
+    if systems.load_crs(crs).is_geographic:
+        if x0 < -360 or x1 > 360 or y0 < -90 or y1 > 90:
+            swapped = abs(x0) <= 90 and abs(y1) <= 360
+            raise ImageryError(
+                f"{path.name} lies at {extent} in {crs[:20]}, outside longitude and latitude.",
+                "Latitude and longitude look swapped: export it again with longitude as x."
+                if swapped
+                else "These are metres, not degrees: set the coordinate system they belong to, such as its UTM zone.",
+                kind="bounds",
+            )
+        return
+    lonlat = systems.to_lonlat(border, crs)
+    back = systems.convert(lonlat, systems.LONLAT, crs) if np.isfinite(lonlat).all() else np.full_like(border, np.inf)
+    size = max(x1 - x0, y1 - y0)
+    if not np.isfinite(back).all() or np.abs(back - border).max() > max(0.01 * size, 1.0):
+        raise ImageryError(
+            f"{path.name} lies at {extent}, where {crs[:20]} is not defined.",
+            "Set the coordinate system that these numbers belong to with gdal_edit -a_srs EPSG:n.",
+            kind="bounds",
+        )
+
+
+def probe_blocks(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> None:
+    """Decode up to 64 blocks spread over the scene, first and last included, and refuse it where one fails."""
+    rows, cols = source.block_shapes[0]
+    down, across = -(-source.height // rows), -(-source.width // cols)
+    for block in np.unique(np.linspace(0, down * across - 1, PROBED_BLOCKS).round().astype(np.int64)):
+        row, col = int(block) // across * rows, int(block) % across * cols
+        window = Window(col, row, min(cols, source.width - col), min(rows, source.height - row))
+        try:
+            source.read(list(rgb), window=window)
+            if MaskFlags.per_dataset in source.mask_flag_enums[0]:
+                source.read_masks(1, window=window)
+        except GDAL_ERRORS as cause:
+            raise unreadable(path.name, cause) from cause

@@ -1,0 +1,211 @@
+"""The doors for files of other people: each is read in a child process with limits, and comes back as a record or a refusal.
+
+They answer as the functions of the same names in `scene_files` and `footprints` do, which the child calls. A file that ends the
+child is refused in the same words as one that is damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from pu_geo.errors import FootprintError, ImageryError, PuGeoError
+from pu_geo.geo.readers.child_process import Answer, Limits, ReaderEnded, ask, ask_each
+from pu_geo.geo.readers.file_kinds import is_vector, regular_file
+from pu_geo.geo.readers.xbd import XbdPlace
+from pu_geo.records import BandTriple, FootprintTable, Grid, Role, Scene
+
+GIB = 1024**3
+FOOTPRINTS = Limits(180.0, 120, 4 * GIB, 3 * GIB, 1 * GIB)  # 100,000 buildings take under 0.6 GiB of memory
+SCENES = Limits(180.0, 120, 4 * GIB, 1 * GIB, 1_000_000)
+SLOWEST_DISK, SLOWEST_SEARCH = 10_000_000, 5_000_000  # bytes a second of a network disk, and of decoding a scene
+MAX_TOGETHER, MAX_TOGETHER_BYTES = 64, 200_000_000  # scenes that share a child
+MAX_LABELS = 64  # xBD label files that do
+
+
+def describe(
+    path: Path | str, role: Role, scene_id: str, date: str | None = None,
+    *, bands: BandTriple | None = None, crs: str | None = None, pixel_m: float | None = None,
+) -> Scene:  # fmt: skip
+    """Check a file from end to end and describe it as a scene; see `scene_files.describe`.
+
+    Raises:
+        ImageryError: its refusal; kind "timeout" or "size" where a limit ended the child, "corrupt" where it broke.
+    """
+    (scene,) = describe_each([path], bands=bands, crs=crs, pixel_m=pixel_m)
+    return replace(scene, role=role, scene_id=scene_id, date=date or scene.date)
+
+
+def describe_each(
+    paths: Sequence[Path | str],
+    *,
+    bands: BandTriple | None = None,
+    crs: str | None = None,
+    pixel_m: float | None = None,
+) -> Iterator[Scene]:
+    """Describe files in turn, small ones by one child together; their `role` is "post" and their `scene_id` "" for now.
+
+    Raises:
+        ImageryError: as `describe`, when it comes to a file that cannot be a scene.
+    """
+    arguments = {"role": "post", "scene_id": "", "bands": bands, "crs": crs, "pixel_m": pixel_m}
+    reals = [regular_file(path, ImageryError) for path in paths]
+    for some in _in_groups(reals):
+        limits = _for_scenes(sum(path.stat().st_size for path in some))
+        for path, answer in zip(some, ask_each("scene", some, [arguments] * len(some), limits), strict=False):
+            if isinstance(answer, Answer):
+                yield _scene(answer.values, path)
+            else:
+                raise _scene_ended(path.name, answer) if isinstance(answer, ReaderEnded) else answer
+
+
+def _in_groups(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Cut a list of files into runs of at most 64 files and 200 MB; a larger file is a run of its own."""
+    group: list[Path] = []
+    for path in paths:
+        together = sum(other.stat().st_size for other in (*group, path))
+        if group and (len(group) == MAX_TOGETHER or together > MAX_TOGETHER_BYTES):
+            yield group
+            group = []
+        group.append(path)
+    yield from [group] if group else []
+
+
+def _for_scenes(n_bytes: int) -> Limits:
+    """Return the limits for checking scenes of so many bytes: each is read twice, for its hash and in search of data."""
+    return replace(
+        SCENES,
+        seconds=SCENES.seconds + n_bytes / SLOWEST_DISK + n_bytes / SLOWEST_SEARCH,
+        cpu_seconds=SCENES.cpu_seconds + n_bytes // SLOWEST_SEARCH,
+    )
+
+
+def _scene(values: Mapping[str, object], path: Path) -> Scene:
+    """Make a scene of what JSON has, which knows lists for tuples."""
+    lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
+    if lists.get("stretch"):
+        lists["stretch"] = tuple(tuple(pair) for pair in lists["stretch"])
+    return Scene(**{**values, **lists, "path": str(path)})  # type: ignore[arg-type]
+
+
+def _scene_ended(name: str, ended: ReaderEnded) -> ImageryError:
+    again = "gdal_translate -co TILED=YES -co COMPRESS=DEFLATE in.tif out.tif"
+    if ended.kind == "timeout":
+        return ImageryError(f"Checking {name} was stopped: {ended.last_words}.", f"Rewrite it: {again}", kind="timeout")
+    if ended.kind == "size":
+        problem = f"{name} needs more memory to be checked than a scene may take ({SCENES.memory_bytes / GIB:g} GB)."
+        return ImageryError(problem, f"Rewrite it in tiles: {again}", kind="size")
+    return ImageryError(
+        f"{name} is damaged and cannot be decoded ({ended.last_words}).",
+        "Download or export the file again.",
+        kind="corrupt",
+    )
+
+
+def read_footprints(
+    path: Path | str, grid: Grid, *, source: str = "user", crs: str | None = None, are_buildings: bool = True
+) -> FootprintTable:
+    """Read the footprints of a file that lie on the project grid; see `footprints.read_footprints`.
+
+    Raises:
+        FootprintError: its refusal; kind "timeout" or "size" where a limit ended the child, "parse" where it broke.
+    """
+    more = {"source": source, "crs": crs, "are_buildings": are_buildings}
+    return _table(_ask_footprints("footprints", path, {"grid": asdict(grid), **more}))
+
+
+def read_xbd_footprints(labels: Sequence[Path], name: str, grid: Grid) -> FootprintTable:
+    """Read the buildings of xBD label files, at least one, as one table; `name` is what messages call them.
+
+    Raises:
+        FootprintError: as `read_footprints`.
+    """
+    arguments = {"labels": [str(path.absolute()) for path in labels], "name": name, "grid": asdict(grid)}
+    limits = replace(FOOTPRINTS, seconds=FOOTPRINTS.seconds + len(labels), cpu_seconds=FOOTPRINTS.cpu_seconds + len(labels))
+    try:
+        return _table(ask("xbd_footprints", labels[0].parent.absolute(), arguments, limits))
+    except ReaderEnded as ended:
+        raise _footprints_ended(name, ended) from ended
+
+
+def place_each(labels: Sequence[Path], names: Sequence[str]) -> Iterator[XbdPlace | ImageryError]:
+    """Fit the places of xBD pictures, called `names`, to their labels in turn; see `xbd.place_of`. Refusals are handed out."""
+    for start in range(0, len(labels), MAX_LABELS):
+        some = [path.absolute() for path in labels[start : start + MAX_LABELS]]
+        arguments = [{"name": name} for name in names[start : start + MAX_LABELS]]
+        found = ask_each("xbd_place", some, arguments, FOOTPRINTS)
+        for answer, about in zip(found, arguments, strict=False):
+            if isinstance(answer, Answer):
+                yield XbdPlace(**{**answer.values, "transform": tuple(answer.values["transform"])})  # type: ignore[arg-type]
+            elif isinstance(answer, ReaderEnded):
+                raise _scene_ended(about["name"], answer)
+            elif isinstance(answer, ImageryError):
+                yield answer
+            else:
+                raise answer
+
+
+def _table(answer: Answer) -> FootprintTable:
+    """Make a table of what JSON has, which knows lists for arrays and tuples."""
+    values = dict(answer.values)
+    areas, repaired, feature = values["area_m2"], values["is_repaired"], values["feature"]
+    return FootprintTable(
+        **{  # type: ignore[arg-type]
+            **values,
+            "wkb": answer.blobs,
+            "area_m2": np.array(areas, dtype=np.float64),
+            "notes": tuple(values["notes"]),  # type: ignore[arg-type]
+            "is_repaired": None if repaired is None else np.array(repaired, dtype=np.bool_),
+            "feature": None if feature is None else np.array(feature, dtype=np.int64),
+        }
+    )
+
+
+def describe_footprints(path: Path | str) -> str:
+    """Check a footprint file without a grid and return in one line what it holds; refusals as in `read_footprints`."""
+    return str(_ask_footprints("summary", path, {}).values["text"])
+
+
+def _ask_footprints(reader: str, path: Path | str, arguments: Mapping[str, object]) -> Answer:
+    regular_file(path, FootprintError)  # an address is refused here
+    given = Path(path).absolute()
+    try:
+        return ask(reader, given, arguments, FOOTPRINTS)
+    except ReaderEnded as ended:
+        raise _footprints_ended(given.name, ended) from ended
+
+
+def _footprints_ended(name: str, ended: ReaderEnded) -> FootprintError:
+    if ended.kind == "timeout":
+        why, hint = (
+            f"reading took too long ({ended.last_words})",
+            "Cut it to the area of the scenes, or save it as GeoPackage.",
+        )
+        return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind="timeout")
+    if ended.kind == "size":
+        why, hint = "it needs more memory than a footprint file may take", "Cut it to the area of the scenes."
+        return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind="size")
+    why, hint = f"it is damaged ({ended.last_words})", "Export the file again."
+    return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind="parse")
+
+
+def inspect_file(path: Path | str) -> Mapping[str, object]:
+    """Return whether a file could be used as a scene or as footprints; never raises for a file of any content.
+
+    Returns:
+        {"file", "ok", "kind", "problem", "hint"}. `kind` is "raster" or "vector" when ok, else the kind of refusal;
+        `problem` and `hint` are then whole sentences, otherwise a one-line description and "".
+    """
+    name = str(path)
+    try:
+        if is_vector(regular_file(path, ImageryError)):
+            return {"file": name, "ok": True, "kind": "vector", "problem": describe_footprints(path), "hint": ""}
+        scene = describe(path, "post", "inspected")
+    except PuGeoError as refusal:
+        return {"file": name, "ok": False, "kind": refusal.kind, "problem": refusal.problem, "hint": refusal.hint}
+    size = f"{scene.width} x {scene.height} pixels of {scene.gsd_m:.3g} m"
+    found = f"{size}, {scene.bands} bands {scene.dtype}, {scene.crs[:40]}"
+    return {"file": name, "ok": True, "kind": "raster", "problem": found, "hint": ""}

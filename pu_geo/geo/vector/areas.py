@@ -1,0 +1,262 @@
+"""Areas that buildings are counted in: read from a polygon file, or regular cells; and the tables of figures about them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.atomic_write import write_export
+from pu_geo.errors import FootprintError, PuGeoError
+from pu_geo.geo.export.geojson import geometry_texts
+from pu_geo.geo.export.geometry import Extent, to_crs84
+from pu_geo.geo.export.pieces import guarded
+from pu_geo.geo.readers.in_child import read_footprints
+from pu_geo.records import FootprintTable, Grid
+
+CELL_M = 500.0
+MIN_CELL_M, MAX_CELL_M = 10.0, 100_000.0
+_LEAST_FILLED = 0.5  # share of the areas that an attribute chosen by us must name
+
+# Source: field names of OCHA's common operational datasets (adm2_en, older admin2Name_en; 2025 on adm2_name), GADM (NAME_2,
+# GID_2), geoBoundaries (shapeName, shapeID), Eurostat (NUTS_NAME, NUTS_ID) and the US Census (NAMELSAD, GEOID).
+_NAME_FIELDS = (
+    r"adm(\d)_name", r"adm(\d)_en", r"admin(\d)name(?:_en)?", r"adm(\d)_[a-z]{2}", r"admin(\d)name_[a-z]{2}", r"name_(\d)",
+    r"shapename", r"nuts_name", r"namelsad", r"name", r"name[_:]en", r"area_?name",
+)  # fmt: skip
+_CODE_FIELDS = (
+    r"adm(\d)_pcode", r"admin(\d)pcode?", r"adm(\d)_code", r"gid_(\d)", r"shapeid", r"nuts_id", r"geoid", r"pcode", r"code",
+)  # fmt: skip
+_WORDS = (
+    ("building outline", "area"), ("building polygons", "area polygons"), ("footprint(s)", "area(s)"),
+    ("footprints", "areas"), ("Footprints", "Areas"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Areas:
+    """Polygons with names, in the project CRS.
+
+    Attributes:
+        names: [A], not unique.
+        pcodes: [A]; None where an area has no code.
+        wkb: [A], valid 2-D polygons or multipolygons, little-endian.
+        notes: one sentence for each kind of repair, drop or choice.
+    """
+
+    names: Sequence[str]
+    pcodes: Sequence[str | None]
+    wkb: Sequence[bytes]
+    notes: tuple[str, ...] = ()
+
+
+def read_areas(
+    path: Path | str, grid: Grid, *, layer: str, name_field: str | None = None, code_field: str | None = None
+) -> Areas:
+    """Read the areas of a GeoJSON or GeoPackage file that reach into the post scenes.
+
+    The file passes the same guards and repairs as footprints do. Without `name_field` the name is looked for under the usual
+    names of attributes, the deepest administrative level first; an area without a name is called by its code, or numbered.
+
+    Args:
+        layer: what the layer is called; names numbered areas.
+        name_field, code_field: attributes with name and code; chosen if None.
+
+    Returns:
+        Areas in the file's order, in the project CRS, not cut off at the scenes.
+
+    Raises:
+        FootprintError: as `read_footprints`; kind "field" if a named attribute is not in the file.
+    """
+    name = Path(path).name
+    table = read_polygons(path, grid)
+    names, name_note = _column(table.attributes, name_field, _NAME_FIELDS, name)
+    level = _level(name_note, _NAME_FIELDS)
+    codes, code_note = _column(table.attributes, code_field, _CODE_FIELDS, name, level)
+    notes = [note for note in table.notes if "new ids" not in note]
+    if not name_note:
+        fields = ", ".join(sorted({key for row in table.attributes for key in row})[:12]) or "none at all"
+        notes.append(f"No attribute looks like a name, so areas go by code or number. The file has: {fields}.")
+    else:
+        notes.append(f"Names are from {name_note}, codes from {code_note or 'nowhere'}.")
+    return Areas(
+        [text or code or f"{layer} {i}" for i, (text, code) in enumerate(zip(names, codes, strict=True), 1)],
+        [code or None for code in codes],
+        table.wkb,
+        tuple(notes),
+    )
+
+
+def read_polygons(path: Path | str, grid: Grid, *, crs: str | None = None) -> FootprintTable:
+    """Read polygons as `read_footprints` does, with notes and refusals that speak of areas."""
+    name = Path(path).name
+    try:
+        table = read_footprints(path, grid, crs=crs, are_buildings=False)
+    except FootprintError as error:
+        raise FootprintError(_of_areas(error.problem, name), _of_areas(error.hint, name), kind=error.kind) from error
+    return replace(table, notes=tuple(_of_areas(note, name) for note in table.notes))
+
+
+def _of_areas(text: str, name: str) -> str:
+    """Put a sentence about footprints into the words for areas; the file's own name in it stays."""
+    parts = text.split(name)
+    for theirs, ours in _WORDS:
+        parts = [part.replace(theirs, ours) for part in parts]
+    return name.join(parts)
+
+
+def _column(
+    attributes: Sequence[Mapping[str, object]],
+    wanted: str | None,
+    patterns: Sequence[str],
+    name: str,
+    level: int | None = None,
+) -> tuple[list[str], str]:
+    """Return one attribute as texts, "" where it is missing, and which one it is; "" if none fits.
+
+    Args:
+        wanted: the attribute that a person named.
+        level: administrative level that the attribute must belong to, if it belongs to any.
+    """
+    keys = list(dict.fromkeys(key for row in attributes for key in row))
+    if wanted is not None:
+        found = [key for key in keys if key == wanted] or [key for key in keys if key.lower() == wanted.lower()]
+        if not found:
+            raise FootprintError(
+                f"{name} has no attribute {wanted[:60]!r}; it has: {', '.join(keys[:20]) or 'none'}.",
+                "Choose one of these, or none to have it chosen.",
+                kind="field",
+            )
+        return [_text(row.get(found[0])) for row in attributes], found[0]
+    fitting = []
+    for key in keys:
+        rank = next((i for i, pattern in enumerate(patterns) if re.fullmatch(pattern, key, re.IGNORECASE)), None)
+        own = _level(key, patterns)
+        if rank is not None and (level is None or own in (level, None)):
+            texts = [_text(row.get(key)) for row in attributes]
+            if sum(map(bool, texts)) >= _LEAST_FILLED * len(texts):
+                fitting.append((-1 if own is None else own, -rank, key, texts))
+    if not fitting:
+        return [""] * len(attributes), ""
+    best = max(fitting, key=lambda found: found[:2])
+    return best[3], best[2]
+
+
+def _level(key: str, patterns: Sequence[str]) -> int | None:
+    """Return the administrative level in an attribute's name, None where it has none."""
+    for pattern in patterns:
+        match = re.fullmatch(pattern, key, re.IGNORECASE)
+        if match:
+            return int(match[1]) if match.groups() else None
+    return None
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return " ".join(str(value).split()) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def centroids(wkb: Sequence[bytes]) -> NDArray[np.float64]:
+    """Return the centroids of footprints, float64 [N, 2], in their own CRS."""
+    return shapely.get_coordinates(shapely.centroid(shapely.from_wkb(np.array(list(wkb), dtype=object))))
+
+
+def assign(points: NDArray[np.float64], areas: Sequence[bytes]) -> NDArray[np.int64]:
+    """Return the area that each point is in, int64 [N]; -1 outside all, the first one where areas overlap or touch.
+
+    Args:
+        points: finite, float [N, 2], in the CRS of the areas; `centroids` of the footprints.
+        areas: WKB [A].
+    """
+    found = np.full(len(points), len(areas), dtype=np.int64)
+    # The tree holds the points, not the areas: GEOS then prepares each area once, and borders of many points cost little.
+    tree = shapely.STRtree(shapely.points(points))
+    area, point = tree.query(shapely.from_wkb(np.array(list(areas), dtype=object)), predicate="intersects")
+    np.minimum.at(found, point, area)
+    found[found == len(areas)] = -1
+    return found
+
+
+def grid_cells(points: NDArray[np.float64], grid: Grid, size_m: float = CELL_M) -> tuple[Areas, NDArray[np.int64]]:
+    """Lay square cells over buildings; only cells with a building exist, from north to south, then west to east.
+
+    Edges are whole multiples of the size in metres of the project grid, so that cells of two projects in one UTM zone match.
+    Codes are like those of European statistical grids: 500mN8000E1000 begins 8000 cells north and 1000 cells east of 0, 0.
+
+    Args:
+        points: finite, float [N, 2], project CRS.
+        size_m: side of a cell, metres on the ground, 10 to 100,000.
+
+    Returns:
+        The cells, and the cell of each building, int64 [N].
+
+    Raises:
+        PuGeoError: if the size is out of range.
+    """
+    if not MIN_CELL_M <= size_m <= MAX_CELL_M:
+        raise PuGeoError(
+            f"Cells of {size_m:g} m cannot be used; from {MIN_CELL_M:g} to {MAX_CELL_M:,.0f} m can.", "Use 500, for example."
+        )
+    side = size_m / np.array([grid.x_unit_m, grid.y_unit_m])
+    place = np.floor(points / side).astype(np.int64)
+    cells, index = np.unique(np.column_stack([-place[:, 1], place[:, 0]]), axis=0, return_inverse=True)
+    north, east = -cells[:, 0], cells[:, 1]
+    x, y = east * side[0], north * side[1]
+    boxes = shapely.box(x, y, (east + 1) * side[0], (north + 1) * side[1])
+    codes = [f"{size_m:g}mN{n}E{e}" for n, e in zip(north.tolist(), east.tolist(), strict=True)]
+    return Areas(codes, list(codes), list(shapely.to_wkb(boxes, byte_order=1))), index.reshape(-1)
+
+
+# Files
+
+
+def write_area_csv(rows: Sequence[Mapping[str, object]], out: Path) -> None:
+    """Write a table as CSV for spreadsheets: UTF-8 with a byte order mark, null an empty cell, formulas defused.
+
+    Args:
+        rows: at least one, all with the same keys.
+        out: file to write; replaced if it exists.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(rows[0])
+    for row in rows:
+        writer.writerow([guarded(value) if isinstance(value, str) else value for value in row.values()])
+    write_export(out, [text.getvalue().encode("utf-8-sig")])
+
+
+def write_area_geojson(
+    rows: Sequence[Mapping[str, object]], wkb: Sequence[bytes], crs: str, out: Path, metadata: Mapping[str, object]
+) -> None:
+    """Write a table with its areas as GeoJSON after RFC 7946, one feature a line; null where a figure is not known.
+
+    Args:
+        rows: one a polygon.
+        wkb: polygons in `crs`, "EPSG:n" or WKT.
+        out: file to write; replaced if it exists.
+        metadata: the foreign member `pu_geo`.
+    """
+    write_export(out, _geojson(rows, to_crs84(wkb, crs), metadata))
+
+
+def _geojson(
+    rows: Sequence[Mapping[str, object]], shapes: NDArray[np.object_], metadata: Mapping[str, object]
+) -> Iterator[bytes]:
+    head = {"type": "FeatureCollection", "pu_geo": dict(metadata)}
+    yield orjson.dumps(head, option=orjson.OPT_SERIALIZE_NUMPY)[:-1] + b',"features":['
+    for i, (row, text) in enumerate(zip(rows, geometry_texts(shapes), strict=True)):
+        feature = {"type": "Feature", "id": i + 1, "geometry": orjson.Fragment(text), "properties": dict(row)}
+        yield (b",\n" if i else b"\n") + orjson.dumps(feature)
+    extent = Extent()
+    extent.add(shapes)
+    box = extent.box()
+    yield b"\n]" + (b',"bbox":' + orjson.dumps(box) if box else b"") + b"}\n"

@@ -1,0 +1,160 @@
+"""Coordinate systems: their names, their metres, and ways from one to another. Longitude, easting and x come first."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from pyproj import CRS, Geod, Transformer
+from pyproj.exceptions import CRSError, ProjError
+
+from pu_geo.errors import ImageryError
+
+LONLAT = "OGC:CRS84"
+# Of projects without a place on the Earth. Stored in them: this text is never changed.
+LOCAL = (
+    'ENGCRS["Local meters of a picture without a place",EDATUM["Upper left corner of the picture"],CS[Cartesian,2],'
+    'AXIS["x to the right",east],AXIS["y up",north],LENGTHUNIT["metre",1]]'
+)
+_GEOD = Geod(ellps="WGS84")
+_SAFE_NAME = re.compile(r"^(?:urn:ogc:def:crs:)?(EPSG|OGC|ESRI)(?::[0-9.]*)?:([A-Za-z0-9]+)$", re.IGNORECASE)
+_GRID_FILE = re.compile(r'PARAMETERFILE|"PROJ4_GRIDS"\s*,\s*"(?!@null")', re.IGNORECASE)
+_PROJ_TEXT = re.compile(r'PROJ CRS string:|EXTENSION\s*[\[(]\s*"PROJ4"', re.IGNORECASE)
+_PROJ_FILE = re.compile(r'(?:grids|init|model|file|catalog)\s*=(?!@null[\s"])', re.IGNORECASE)
+_NEAR_ONE = 0.003  # UTM's scale is 0.9996 to 1.001 inside its zone: there, a map metre is called a metre
+
+
+@lru_cache(maxsize=64)
+def load_crs(text: str) -> CRS:
+    """Turn "EPSG:n" or WKT into a pyproj CRS; never fetches anything, and takes none that names a file.
+
+    Raises:
+        ValueError: if the text is neither, or is not known.
+    """
+    try:
+        match = _SAFE_NAME.match(text.strip())
+        if match:
+            return CRS.from_authority(match[1].upper(), match[2])
+        if names_a_file(text):
+            raise ValueError(f"{text[:60]!r} asks for a file with a grid, which is not opened.")
+        return CRS.from_wkt(text)
+    except CRSError as error:
+        raise ValueError(f"{text[:60]!r} is not a known coordinate system.") from error
+
+
+def names_a_file(wkt: str) -> bool:
+    """Return whether WKT asks for a grid or a model, which PROJ would open by its path; "@null" stands for none."""
+    extension = _PROJ_TEXT.search(wkt)
+    return bool(_GRID_FILE.search(wkt) or (extension and _PROJ_FILE.search(wkt, extension.end())))
+
+
+def name_of(crs: CRS) -> str:
+    """Return "EPSG:n" where the code stands for exactly this system, otherwise WKT."""
+    code = crs.to_epsg(min_confidence=70)
+    if code is not None and CRS.from_epsg(code).equals(crs, ignore_axis_order=True):
+        return f"EPSG:{code}"
+    return str(crs.to_wkt())
+
+
+def is_local(source: str) -> bool:
+    """Return whether this is the system of projects without a place on the Earth; see `local_space`."""
+    return source == LOCAL
+
+
+def _check_on_earth(*sources: str) -> None:
+    if any(map(is_local, sources)):
+        raise ImageryError(
+            "This project has no place on the Earth: its pictures came without a georeference, and its coordinates are local "
+            "meters. This step needs longitude and latitude.",
+            "Make a project from scenes with a georeference for it.",
+            kind="local",
+        )
+
+
+@lru_cache(maxsize=64)
+def transformer(source: str, target: str) -> Transformer:
+    """Return the way from one CRS to another, x before y on both sides; each CRS as "EPSG:n", "OGC:CRS84" or WKT."""
+    return Transformer.from_crs(load_crs(source), load_crs(target), always_xy=True)
+
+
+def convert(xy: NDArray[np.float64], source: str, target: str) -> NDArray[np.float64]:
+    """Convert coordinates, float [N, 2]; what cannot be converted comes back as infinity.
+
+    Raises:
+        ImageryError: kind "local" if one of the two is the system of projects without a place, and the other is not.
+    """
+    if len(xy) == 0 or source == target:
+        return xy
+    _check_on_earth(source, target)
+    x, y = transformer(source, target).transform(xy[:, 0], xy[:, 1])
+    return np.stack([x, y], axis=-1)
+
+
+def to_lonlat(xy: NDArray[np.float64], source: str) -> NDArray[np.float64]:
+    """Convert coordinates in `source`, float [N, 2], to WGS 84 longitude and latitude in degrees (CRS84).
+
+    Longitudes of geographic systems may leave -180..180 (a scene across the antimeridian); they are kept as they are.
+
+    Raises:
+        ImageryError: kind "local" in a project without a place.
+    """
+    _check_on_earth(source)
+    if load_crs(source).is_geographic:
+        turns = np.round(xy[:, 0] / 360.0) * 360.0
+        inside = convert(np.stack([xy[:, 0] - turns, xy[:, 1]], axis=-1), source, LONLAT)
+        inside[:, 0] += turns + 360.0 * np.round((xy[:, 0] - turns - inside[:, 0]) / 360.0)
+        return inside
+    return convert(xy, source, LONLAT)
+
+
+def unit_metres(source: str, x: float, y: float, step: float) -> tuple[float, float]:
+    """Measure how many metres on the ground one unit of `source` has along x and along y at a place.
+
+    Args:
+        step: length of the measured stretch, in units of `source`; about the size of a scene or a pixel.
+
+    Returns:
+        (x_unit_m, y_unit_m). Exactly the system's own unit (1.0 for UTM) where the ground differs by less than 0.3 %;
+        NaN where the place is outside the system's domain.
+    """
+    if is_local(source):
+        return 1.0, 1.0
+    here = np.array([[x - step / 2, y], [x + step / 2, y], [x, y - step / 2], [x, y + step / 2]])
+    lon, lat = to_lonlat(here, source).T
+    if not (np.isfinite(lon).all() and np.isfinite(lat).all()):
+        return float("nan"), float("nan")
+    _, _, metres = _GEOD.inv(lon[[0, 2]], lat[[0, 2]], lon[[1, 3]], lat[[1, 3]])
+    crs = load_crs(source)
+    nominal = 0.0 if crs.is_geographic else float(crs.axis_info[0].unit_conversion_factor)
+    units = [float(metre) / step for metre in metres]
+    near = nominal > 0 and all(abs(unit / nominal - 1) < _NEAR_ONE for unit in units)
+    return (nominal, nominal) if near else (units[0], units[1])
+
+
+def equal_area(lon: float, lat: float) -> str:
+    """Return the WKT of an equal-area system in metres around a place, given in degrees."""
+    text = f"+proj=laea +lat_0={lat:.6f} +lon_0={lon:.6f} +datum=WGS84 +units=m +type=crs"
+    return str(CRS.from_proj4(text).to_wkt())
+
+
+def is_on_earth(source: str) -> bool:
+    """Return whether the CRS can be converted to WGS 84 longitude and latitude at all."""
+    try:
+        transformer(source, LONLAT)
+    except (ProjError, CRSError, ValueError):
+        return False
+    return True
+
+
+def outline(corners: NDArray[np.float64], n: int = 21) -> NDArray[np.float64]:
+    """Put `n` points on every side of a polygon, float [K, 2] without its closing point; returns float [K * n, 2]."""
+    share = np.linspace(0.0, 1.0, n, endpoint=False)[:, None]
+    following = np.roll(corners, -1, axis=0)
+    return np.concatenate([a + share * (b - a) for a, b in zip(corners, following, strict=True)])
+
+
+def near_longitude(lon: NDArray[np.float64], center: float) -> NDArray[np.float64]:
+    """Move longitudes in degrees by whole turns until they are within 180 degrees of `center`."""
+    return np.asarray(lon - 360.0 * np.round((lon - center) / 360.0))

@@ -1,0 +1,390 @@
+"""Footprints ready for a project: in the project CRS, on the grid, valid, two-dimensional, each change counted."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.errors import FootprintError
+from pu_geo.geo import local_space
+from pu_geo.geo.readers.footprint_files import is_number, load_features
+from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES, RawFootprints
+from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector.duplicates import without_twins
+from pu_geo.records import FootprintTable, Grid
+
+ID_KEYS = ("building_id", "uid", "id")
+MAX_ID_LENGTH, MAX_DEPTH = 200, 16
+MAX_GAP_M = 5.0  # parts of a multipolygon that lie further from one another are different buildings
+MIN_AREA_PX = 0.01  # a line that was moved into another system has a little area, too
+_POLYGON, _MULTIPOLYGON, _COLLECTION = 3, 6, 7
+_LOST = {  # why a feature is left out, and the words for several
+    "empty": "had no geometry or an empty one",
+    "unreadable": "had an unreadable geometry",
+    "not a polygon": "are points or lines",
+    "not finite": "have coordinates that are not finite",
+    "too small": "are smaller than a hundredth of a pixel",
+    OUTSIDE_SCENES: "lie outside the post scenes",
+}
+_UNWANTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def read_footprints(
+    path: Path | str, grid: Grid, *, source: str = "user", crs: str | None = None, are_buildings: bool = True
+) -> FootprintTable:
+    """Read the footprints of a file that lie on the project grid; formats as in `footprint_files.load_features`.
+
+    Args:
+        crs: "EPSG:n" or WKT, for a file that does not name its own.
+        source: where the footprints come from, enum of the export schema.
+        are_buildings: split distant parts, and leave out what comes twice. A district has islands, and may hold another.
+
+    Returns:
+        Footprints in the file's order, in the project CRS.
+
+    Raises:
+        FootprintError: kind as in `load_features`, or type, coords, bounds, empty, outside.
+    """
+    raw = load_features(path, crs, in_pixels=systems.is_local(grid.crs))
+    return footprint_table(raw, Path(path).name, grid, source=source, are_buildings=are_buildings)
+
+
+def footprint_table(
+    raw: RawFootprints, name: str, grid: Grid, *, source: str = "user", are_buildings: bool = True
+) -> FootprintTable:
+    """Do the same with features that were read already; messages call them `name`."""
+    geometries, notes, taken_out, dropped = _polygons(raw, name)
+    placed = _place(geometries, raw.crs, name, grid)
+    mended, is_mended = _make_valid(placed)
+    whole = mended, np.arange(len(mended)), np.zeros(len(mended), dtype=np.int64)
+    parts, of_part, number = _split(mended, grid) if are_buildings else whole
+    keep, is_tiny = _on_grid(parts, grid)
+    is_kept, is_any_tiny = (_any_part(rows, of_part, len(mended)) for rows in (keep, is_tiny))
+    is_outside = _any_part(~shapely.is_missing(parts) & ~keep & ~is_tiny, of_part, len(mended)) & ~is_kept
+    lost = {"too small": is_any_tiny & ~is_kept & ~is_outside, OUTSIDE_SCENES: is_outside}
+    dropped |= {reason: int(rows.sum()) for reason, rows in lost.items() if rows.any()}
+    if OUTSIDE_SCENES not in dropped and not keep.any():
+        raise _nothing_usable(name, dropped)
+    if not keep.any():
+        raise _all_outside(name, geometries, raw.crs, grid)
+    if is_mended[is_kept].any():
+        notes.append(f"{int(is_mended[is_kept].sum())} footprint(s) crossed themselves and were repaired.")
+    notes += [f"{dropped[reason]} footprint(s) {_LOST[reason]} and were left out." for reason in lost if reason in dropped]
+    rows = np.flatnonzero(is_kept).tolist()
+    ids, id_notes = _building_ids([raw.attributes[i] for i in rows], [raw.feature_ids[i] for i in rows])
+    kept, feature, number = parts[keep], of_part[keep], number[keep]
+    is_split = _any_part(number > 0, feature, len(mended))
+    if is_split.any():
+        notes.append(_split_words(feature, is_split, int((~keep & is_kept[of_part]).sum())))
+    is_repaired = (is_mended | taken_out | is_split)[feature]
+    table = FootprintTable(
+        building_ids=_ids_of_parts(dict(zip(rows, ids, strict=True)), feature, number),
+        wkb=list(shapely.to_wkb(kept, byte_order=1, output_dimension=2)),
+        area_m2=ground_area(kept, grid),
+        attributes=[clean_attributes(raw.attributes[i], name) for i in feature.tolist()],
+        source=source,
+        n_in=len(raw.geometries),
+        n_repaired=len(np.unique(feature[is_repaired])),
+        n_dropped=len(raw.geometries) - len(rows),
+        notes=tuple(notes + id_notes),
+        dropped=dropped,
+        is_repaired=is_repaired,
+        feature=feature if is_split.any() else None,
+    )
+    return without_twins(table) if are_buildings else table
+
+
+def describe_footprints(path: Path | str) -> str:
+    """Check a file without a grid and say in one line what it holds; refusals as in `read_footprints`."""
+    raw = load_features(path)
+    geometries, notes, *_ = _polygons(raw, Path(path).name)
+    for attributes in raw.attributes:
+        clean_attributes(attributes, Path(path).name)
+    return " ".join([f"{int((~shapely.is_missing(geometries)).sum())} footprints in {raw.crs[:40]}.", *notes])
+
+
+def _polygons(raw: RawFootprints, name: str) -> tuple[NDArray[np.object_], list[str], NDArray[np.bool_], dict[str, int]]:
+    """Keep polygons only, in two dimensions; everything else becomes None and is counted.
+
+    Returns:
+        geometries [N] in the file's CRS; notes; which rows had their polygons taken out of a collection, bool [N]; and how
+        many were left out for which reason.
+    """
+    geometries = np.asarray(shapely.force_2d(raw.geometries))
+    kinds = shapely.get_type_id(geometries)
+    is_collection = kinds == _COLLECTION
+    for i in np.flatnonzero(is_collection):
+        geometries[i] = _polygons_of(geometries[i])
+    kinds = shapely.get_type_id(geometries)
+    is_empty = shapely.is_missing(raw.geometries) & ~raw.is_unreadable | (shapely.is_empty(geometries) & (kinds != -1))
+    is_polygon = np.isin(kinds, (_POLYGON, _MULTIPOLYGON)) & ~is_empty
+    is_other = (kinds != -1) & ~is_polygon & ~is_empty
+    bounds = shapely.bounds(geometries)
+    is_infinite = is_polygon & ~np.isfinite(_extremes(geometries, is_polygon))
+    keep = is_polygon & ~is_infinite
+    found = {
+        "empty": is_empty,
+        "unreadable": raw.is_unreadable,
+        "not a polygon": is_other,
+        "not finite": is_infinite,
+    }
+    dropped = {reason: int(rows.sum()) for reason, rows in found.items() if rows.any()}
+    if not keep.any():
+        raise _nothing_usable(name, dropped)
+    _check_domain(bounds[keep], raw.crs, name)
+    notes = [f"{n} feature(s) {_LOST[reason]} and were left out." for reason, n in dropped.items()]
+    taken_out = is_collection & keep
+    if taken_out.any():
+        notes.append(f"{int(taken_out.sum())} geometry collection(s) were reduced to their polygons.")
+    geometries[~keep] = None
+    return geometries, notes, taken_out, dropped
+
+
+def _extremes(geometries: NDArray[np.object_], rows: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return one number per row that is finite only if all coordinates of its geometry are, float [N]."""
+    total = np.zeros(len(geometries))
+    xy, index = shapely.get_coordinates(geometries[rows], return_index=True)
+    is_bad = ~np.isfinite(xy).all(axis=1)
+    total[np.flatnonzero(rows)[index[is_bad]]] = np.inf
+    return total
+
+
+def _polygons_of(collection: shapely.Geometry) -> shapely.Geometry | None:
+    """Join the polygons of a collection, nested ones too; None where there are none."""
+    parts = shapely.get_parts(collection)
+    while (shapely.get_type_id(parts) >= 4).any():
+        parts = shapely.get_parts(parts)
+    parts = parts[(shapely.get_type_id(parts) == _POLYGON) & ~shapely.is_empty(parts)]
+    if len(parts) == 0:
+        return shapely.from_wkt("POLYGON EMPTY") if shapely.is_empty(collection) else shapely.from_wkt("POINT (0 0)")
+    return parts[0] if len(parts) == 1 else shapely.multipolygons(parts)
+
+
+def _nothing_usable(name: str, counts: Mapping[str, int]) -> FootprintError:
+    kinds = {"empty": "empty", "unreadable": "parse", "not a polygon": "type", "not finite": "coords", "too small": "type"}
+    lost = "; ".join(f"{n} {_LOST[reason]}" for reason, n in counts.items()) or "it has no features"
+    return FootprintError(
+        f"{name} holds no usable building outline: {lost}. Footprints are polygons.",
+        "Choose a file with building polygons.",
+        kind=kinds[max(counts, key=lambda reason: counts[reason])] if counts else "empty",
+    )
+
+
+def _check_domain(bounds: NDArray[np.float64], crs: str, name: str) -> None:
+    """Refuse coordinates that cannot belong to the CRS the file claims."""
+    x0, y0 = bounds[:, :2].min(axis=0)
+    x1, y1 = bounds[:, 2:].max(axis=0)
+    if systems.load_crs(crs).is_geographic and (x0 < -360 or x1 > 360 or y0 < -90 or y1 > 90):
+        raise FootprintError(
+            f"{name} has coordinates from x {x0:.6g}, y {y0:.6g} to x {x1:.6g}, y {y1:.6g}, "
+            "which are not degrees of longitude (-180 to 180) and latitude (-90 to 90).",
+            "They look like metres: save the file in EPSG:4326, or as GeoPackage with its true coordinate system. "
+            "A CSV can name it in a column epsg."
+            if max(abs(x0), abs(x1), abs(y0), abs(y1)) > 1000
+            else "Latitude and longitude look swapped: export it again with longitude first.",
+            kind="bounds",
+        )
+
+
+def _place(geometries: NDArray[np.object_], crs: str, name: str, grid: Grid) -> NDArray[np.object_]:
+    """Convert to the project CRS; in degrees, also turn longitudes to the grid's side of the antimeridian."""
+    if systems.is_local(grid.crs):
+        return local_space.from_pixels(geometries, crs, name, grid)
+    is_degrees = systems.load_crs(grid.crs).is_geographic
+    center = grid.transform[2] + grid.transform[0] * grid.width / 2
+
+    def convert(xy: NDArray[np.float64]) -> NDArray[np.float64]:
+        out = np.array(systems.convert(xy, crs, grid.crs))
+        if is_degrees and len(out):
+            out[:, 0] = systems.near_longitude(out[:, 0], center)
+        return out
+
+    return np.asarray(shapely.transform(geometries, convert))
+
+
+def _make_valid(geometries: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
+    """Repair polygons that cross themselves; returns them and which ones were repaired, bool [N]."""
+    is_finite = ~shapely.is_missing(geometries) & np.isfinite(_extremes(geometries, ~shapely.is_missing(geometries)))
+    is_broken = is_finite & ~shapely.is_valid(geometries)
+    mended = geometries.copy()
+    mended[~is_finite] = None
+    for i in np.flatnonzero(is_broken):
+        mended[i] = _polygons_of(shapely.make_valid(geometries[i], method="structure", keep_collapsed=False))
+    return mended, is_broken
+
+
+def _any_part(rows: NDArray[np.bool_], feature: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
+    """Return which of n features have a part that is marked, bool [n]."""
+    return np.bincount(feature[rows], minlength=n).astype(bool)
+
+
+def _split(geometries: NDArray[np.object_], grid: Grid) -> tuple[NDArray[np.object_], NDArray[np.int64], NDArray[np.int64]]:
+    """Split multipolygons whose parts lie more than 5 m from one another: they are several buildings, and one chip of all
+    would show mostly the ground between. Parts that touch or nearly do, such as those around a yard, stay together.
+
+    Returns:
+        geometries [M] in the order of the features; the feature of each, int64 [M]; and its number among the buildings of that
+        feature from 1 on, int64 [M], 0 where the feature was not split.
+    """
+    several = np.flatnonzero(shapely.get_num_geometries(geometries) > 1)
+    pieces, of_row = shapely.get_parts(geometries[several], return_index=True)
+    owner = several[of_row]
+    in_m = shapely.transform(pieces, lambda xy: xy * [grid.x_unit_m, grid.y_unit_m])
+    one, other = shapely.STRtree(in_m).query(in_m, predicate="dwithin", distance=MAX_GAP_M)
+    group = np.arange(len(pieces))
+    for i, j in zip(*(rows[(owner[one] == owner[other]) & (one < other)].tolist() for rows in (one, other)), strict=True):
+        low, high = sorted((_root(group, i), _root(group, j)))
+        group[high] = low
+    roots = np.array([_root(group, i) for i in range(len(pieces))], dtype=np.int64)
+    feature, number = np.arange(len(geometries)), np.zeros(len(geometries), dtype=np.int64)
+    more: list[tuple[int, int, shapely.Geometry]] = []
+    firsts = np.unique(roots)
+    is_split = np.bincount(owner[firsts], minlength=len(geometries)) > 1
+    order = np.argsort(roots, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(roots[order])) + 1) if len(order) else []:
+        row = int(owner[rows[0]])
+        if is_split[row]:
+            shape = pieces[rows[0]] if len(rows) == 1 else shapely.multipolygons(pieces[rows])
+            number[row] += 1
+            more.append((row, int(number[row]), shape))
+    if not more:
+        return geometries, feature, number
+    feature = np.concatenate([feature[~is_split], [row for row, _, _ in more]])
+    number = np.concatenate([number[~is_split], [k for _, k, _ in more]])
+    order = np.lexsort((number, feature))
+    added = np.empty(len(more), dtype=object)
+    added[:] = [shape for _, _, shape in more]
+    return np.concatenate([geometries[~is_split], added])[order], feature[order], number[order]
+
+
+def _root(group: NDArray[np.int64], i: int) -> int:
+    while group[i] != i:
+        group[i] = group[group[i]]
+        i = int(group[i])
+    return i
+
+
+def _split_words(feature: NDArray[np.int64], is_split: NDArray[np.bool_], n_left_out: int) -> str:
+    n, k = int(is_split.sum()), int(is_split[feature].sum())
+    rest = f" {n_left_out:,} more parts lie outside the scenes or are too small." if n_left_out else ""
+    return (
+        f"{n:,} multipolygon(s) with parts over {MAX_GAP_M:g} m from one another were split into {k:,} buildings, whose ids end in "
+        f"-1, -2, ...; each counts once, as repaired.{rest}"
+    )
+
+
+def _ids_of_parts(ids: Mapping[int, str], feature: NDArray[np.int64], number: NDArray[np.int64]) -> list[str]:
+    """Return the id of each building: that of its feature, with a number where the feature was split; unique if those are."""
+    taken = set(ids.values())
+    ends = {i: "-" for i in np.unique(feature[number > 0]).tolist() if ids[i]}
+    for i in ends:
+        numbers = number[feature == i].tolist()
+        while any(f"{ids[i]}{ends[i]}{k}" in taken for k in numbers):
+            ends[i] += "-"
+        taken |= {f"{ids[i]}{ends[i]}{k}" for k in numbers}
+    pairs = zip(feature.tolist(), number.tolist(), strict=True)
+    return [f"{ids[i]}{ends[i]}{k}" if k and ids[i] else ids[i] for i, k in pairs]
+
+
+def _on_grid(geometries: NDArray[np.object_], grid: Grid) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Mark polygons whose bounding box shares some area with the grid, and those with next to no area; bool [N] each."""
+    a, _, c, _, e, f = grid.transform
+    x0, y0, x1, y1 = shapely.bounds(geometries).T
+    is_polygon = np.isin(shapely.get_type_id(geometries), (_POLYGON, _MULTIPOLYGON))
+    touches = (x1 > c) & (x0 < c + a * grid.width) & (y1 > f + e * grid.height) & (y0 < f)
+    is_tiny = ~shapely.is_missing(geometries) & ~(shapely.area(geometries) > MIN_AREA_PX * abs(a * e))
+    return is_polygon & touches & ~is_tiny, is_tiny
+
+
+def _all_outside(name: str, geometries: NDArray[np.object_], crs: str, grid: Grid) -> FootprintError:
+    """Return the error for footprints beyond the scenes: how far off they are, and whether swapping the axes would help."""
+    x0, y0, x1, y1 = shapely.total_bounds(geometries)
+    a, _, c, _, e, f = grid.transform
+    middle = np.array([[c + a * grid.width / 2, f + e * grid.height / 2]])
+    lon, lat = systems.to_lonlat(middle, grid.crs)[0]
+    hint = "Choose footprints of the same place as the post scenes."
+    if systems.load_crs(crs).is_geographic and abs((y0 + y1) / 2 - lon) < 1 and abs((x0 + x1) / 2 - lat) < 1:
+        hint = "Latitude and longitude are swapped in this file: export it again with longitude first."
+    return FootprintError(
+        f"None of the footprints in {name} lies on the post scenes. They are at x {x0:.6g} to {x1:.6g}, "
+        f"y {y0:.6g} to {y1:.6g} ({crs[:20]}); the scenes are around longitude {lon:.4f}, latitude {lat:.4f}.",
+        hint,
+        kind="outside",
+    )
+
+
+def ground_area(geometries: NDArray[np.object_], grid: Grid) -> NDArray[np.float64]:
+    """Measure ground areas in square metres, float64 [N], in an equal-area projection centered on the grid."""
+    if systems.is_local(grid.crs):
+        return np.asarray(shapely.area(geometries), dtype=np.float64)
+    a, _, c, _, e, f = grid.transform
+    middle = np.array([[c + a * grid.width / 2, f + e * grid.height / 2]])
+    flat = systems.equal_area(*systems.to_lonlat(middle, grid.crs)[0].tolist())
+    placed = shapely.transform(geometries, lambda xy: systems.convert(systems.to_lonlat(xy, grid.crs), systems.LONLAT, flat))
+    return np.asarray(shapely.area(placed), dtype=np.float64)
+
+
+def _building_ids(attributes: Sequence[Mapping[str, object]], feature_ids: Sequence[object]) -> tuple[list[str], list[str]]:
+    """Choose the key that names most buildings uniquely; what is missing or double becomes "" and is noted."""
+    best: list[str] = [""] * len(attributes)
+    best_n, doubles, used = 0, 0, "id"
+    for key in (*ID_KEYS, None):
+        texts = [_id_text(row.get(key)) for row in attributes] if key else [_id_text(value) for value in feature_ids]
+        counts = Counter(texts)
+        unique = [text if counts[text] == 1 else "" for text in texts]
+        n = sum(map(bool, unique))
+        n_double = sum(n for text, n in counts.items() if text and n > 1)
+        if n > best_n or (best_n == 0 and n_double > doubles):
+            best, best_n, doubles, used = unique, n, n_double, key or "feature id"
+    notes = []
+    if doubles:
+        notes.append(f"{doubles} footprint(s) share their {used} with another; they get new ids.")
+    if missing := len(best) - best_n - doubles:
+        notes.append(f"{missing} footprint(s) have no usable id; they get new ids.")
+    return best, notes
+
+
+def _id_text(value: object) -> str:
+    """Turn an id into text, "" where it cannot serve as one."""
+    if isinstance(value, float) and is_number(value) and value == int(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return ""
+    return _clean_text(str(value)).strip()[:MAX_ID_LENGTH]
+
+
+def _clean_text(text: str) -> str:
+    """Remove control characters and marks that turn the reading direction, and compose accents (NFC)."""
+    return text if text.isascii() and text.isprintable() else unicodedata.normalize("NFC", _UNWANTED.sub("", text))
+
+
+def clean_attributes(attributes: Mapping[str, object], name: str) -> dict[str, object]:
+    """Return attributes fit for JSON: numbers that are not finite and binary values become None, text is cleaned.
+
+    Raises:
+        FootprintError: kind "parse" if values are nested over 16 levels deep.
+    """
+    return {_clean_text(str(key)): _clean_value(value, name, 0) for key, value in attributes.items()}
+
+
+def _clean_value(value: object, name: str, depth: int) -> object:
+    if depth > MAX_DEPTH:
+        raise FootprintError(
+            f"{name} has attributes nested over {MAX_DEPTH} levels deep.", "Export it with flat attributes.", kind="parse"
+        )
+    if isinstance(value, str):
+        return _clean_text(value)
+    if value is None or isinstance(value, bool) or is_number(value):
+        return value
+    if isinstance(value, dict):
+        return {_clean_text(str(k)): _clean_value(v, name, depth + 1) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_clean_value(v, name, depth + 1) for v in value]
+    return None

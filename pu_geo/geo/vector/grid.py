@@ -1,0 +1,95 @@
+"""A regular grid of squares in place of building footprints, where no buildings are mapped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.errors import FootprintError, ImageryError
+from pu_geo.geo.raster.placement import border_in
+from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES
+from pu_geo.geo.vector.footprints import ground_area
+from pu_geo.records import FootprintTable, Grid, Scene
+
+MIN_CELL_PX = 8  # a smaller square shows nothing that could be judged
+MAX_CELLS = 500_000
+_EDGE_PX = 0.01  # a cell may stick out of the scenes by less: rounding of coordinates
+
+
+def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> FootprintTable:
+    """Cover the post scenes with squares, from north to south, then west to east; only whole squares inside them count.
+
+    Edges are whole multiples of the size in metres of the project grid, as in `areas.grid_cells`. In a system of metres such
+    as UTM a cell so keeps its id and its outline when scenes are added later. Id 30mN8000E1000 begins 8000 cells north and
+    1000 cells east of 0, 0.
+
+    Args:
+        size_m: side of a square, metres on the ground; at least 8 pixels.
+
+    Returns:
+        Squares in the project CRS, source "grid"; those that reach out of the scenes are counted as dropped.
+
+    Raises:
+        FootprintError: kind "size" if squares of this size cannot be judged, are too many, or none lies inside.
+    """
+    _check_size(grid, size_m)
+    side = size_m / np.array([grid.x_unit_m, grid.y_unit_m])
+    a, _, c, _, e, f = grid.transform
+    x0, y0 = np.floor(np.array([c, f + e * grid.height]) / side).astype(np.int64)
+    x1, y1 = np.ceil(np.array([c + a * grid.width, f]) / side).astype(np.int64)
+    rows, cols = np.arange(y1 - 1, y0 - 1, -1), np.arange(x0, x1)
+    north, east = (index.ravel() for index in np.meshgrid(rows, cols, indexing="ij"))
+    boxes = shapely.box(east * side[0], north * side[1], (east + 1) * side[0], (north + 1) * side[1])
+    inside = _is_inside(boxes, grid, post_scenes)
+    if not inside.any():
+        problem = f"No square of {size_m:g} m lies whole inside the post scenes."
+        raise FootprintError(problem, "Choose a smaller size.", kind="size")
+    kept, n_out = boxes[inside], int((~inside).sum())
+    return FootprintTable(
+        building_ids=[f"{size_m:g}mN{n}E{e}" for n, e in zip(north[inside].tolist(), east[inside].tolist(), strict=True)],
+        wkb=list(shapely.to_wkb(kept, byte_order=1)),
+        area_m2=ground_area(kept, grid),
+        attributes=[{"cell_m": size_m} for _ in kept],
+        source="grid",
+        n_in=len(boxes),
+        n_repaired=0,
+        n_dropped=n_out,
+        notes=(f"{n_out} squares at the border reach out of the post scenes and were left out.",) if n_out else (),
+        dropped={OUTSIDE_SCENES: n_out} if n_out else {},
+    )
+
+
+def _check_size(grid: Grid, size_m: float) -> None:
+    """Refuse sizes at which a square shows nothing, or there would be too many of them."""
+    smallest = MIN_CELL_PX * grid.gsd_m
+    area_m2 = grid.width * grid.height * grid.gsd_m**2
+    if not (math.isfinite(size_m) and size_m >= smallest):
+        raise FootprintError(
+            f"Squares of {size_m:g} m are too small to judge in pixels of {grid.gsd_m:.3g} m; "
+            f"they need {MIN_CELL_PX} pixels, {smallest:.3g} m.",
+            "Choose about the size of a house with its yard, such as 30 m.",
+            kind="size",
+        )
+    if area_m2 / size_m**2 > MAX_CELLS:
+        raise FootprintError(
+            f"Squares of {size_m:g} m over these scenes would be about {area_m2 / size_m**2:,.0f}; "
+            f"up to {MAX_CELLS:,} can be mapped.",
+            f"Choose at least {math.ceil(math.sqrt(area_m2 / MAX_CELLS))} m.",
+            kind="size",
+        )
+
+
+def _is_inside(boxes: NDArray[np.object_], grid: Grid, post_scenes: Sequence[Scene]) -> NDArray[np.bool_]:
+    """Mark squares that the scenes cover together, bool [N]."""
+    if not post_scenes:
+        raise ImageryError("There is no post scene to lay a grid over.", "Add a post scene.", kind="empty")
+    margin = _EDGE_PX * grid.transform[0]
+    # Widened by a hair, so that no slit is left between scenes that adjoin.
+    outlines = [shapely.make_valid(shapely.Polygon(border_in(scene, grid.crs))).buffer(margin) for scene in post_scenes]
+    covered = shapely.union_all(outlines)
+    shapely.prepare(covered)
+    return np.asarray(shapely.contains(covered, boxes))

@@ -1,0 +1,166 @@
+"""Where labels of a file lie: GeoJSON points, the buildings of an exported damage map, and which footprint is meant by each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import orjson
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.errors import LabelError
+from pu_geo.geo.vector import crs as systems
+from pu_geo.records import FootprintTable, Grid
+
+NEAR_M = 5.0  # a point this near to an outline agrees with an id that a file brought itself
+EXACT_M = 1.0  # a point this near to where our exports put a building's point agrees with any id
+How = Literal["id", "position", "elsewhere", "not known"]
+Placed = tuple[str | None, How]
+
+
+def read_points(path: Path, crs: str) -> tuple[NDArray[np.float64], list[Mapping[str, object]]]:
+    """Read the point features of a GeoJSON file.
+
+    Args:
+        path: GeoJSON FeatureCollection in longitude/latitude (EPSG:4326).
+        crs: the project CRS.
+
+    Returns:
+        coordinates in the project CRS, float64 [N, 2], and the properties of each point.
+
+    Raises:
+        LabelError: if it is no GeoJSON of points, or a coordinate is no longitude/latitude.
+    """
+    try:
+        document = orjson.loads(path.read_bytes())
+        features = document["features"]
+        lonlat = np.array([feature["geometry"]["coordinates"][:2] for feature in features], dtype=np.float64)
+        kinds = {feature["geometry"]["type"] for feature in features}
+    except (ValueError, KeyError, TypeError) as error:
+        raise LabelError(
+            f"{path.name} is not a GeoJSON FeatureCollection of points.",
+            "Save it as GeoJSON points in EPSG:4326, or as a CSV with the columns building_id,label.",
+            kind="parse",
+        ) from error
+    if kinds - {"Point"}:
+        raise LabelError(
+            f"{path.name} holds {', '.join(sorted(kinds))}; labels are imported from points.", "Export the points alone."
+        )
+    lonlat = lonlat.reshape(-1, 2)
+    if not (np.isfinite(lonlat).all() and (abs(lonlat) <= [180, 90]).all()):
+        raise LabelError(
+            f"{path.name} has coordinates that are no longitude and latitude.", "Save it in EPSG:4326.", kind="bounds"
+        )
+    if systems.is_local(crs):
+        raise LabelError(
+            f"{path.name} holds points in longitude and latitude, and this project has no place on the Earth.",
+            "Import a CSV with the columns building_id and label.",
+            kind="local",
+        )
+    return systems.convert(lonlat, systems.LONLAT, crs), [feature.get("properties") or {} for feature in features]
+
+
+def read_exported_map(path: Path) -> tuple[list[Mapping[str, object]], NDArray[np.float64]] | None:
+    """Read the buildings of an exported damage map.
+
+    Returns:
+        The properties of each; and a point inside each, float64 [N, 2], longitude and latitude, NaN where it has no outline.
+        None if the file is no damage map.
+    """
+    try:
+        document = orjson.loads(path.read_bytes())
+        if not isinstance(document.get("pu_geo"), dict):
+            return None
+        features = [feature for feature in document["features"] if feature["properties"].get("building_id")]
+        texts = [orjson.dumps(feature.get("geometry")).decode() for feature in features]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    shapes = shapely.from_geojson(np.array(texts, dtype=object), on_invalid="ignore")
+    inside = shapely.point_on_surface(np.asarray(shapes, dtype=object))
+    lonlat = np.stack([shapely.get_x(inside), shapely.get_y(inside)], axis=-1).reshape(-1, 2)
+    return [feature["properties"] for feature in features], lonlat
+
+
+def into_project(lonlat: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]:
+    """Return points given in longitude and latitude in the project CRS, float64 [N, 2]; NaN stays."""
+    xy = np.full(lonlat.shape, np.nan)
+    known = np.isfinite(lonlat).all(axis=1)
+    xy[known] = systems.convert(lonlat[known], systems.LONLAT, grid.crs)
+    if systems.load_crs(grid.crs).is_geographic:
+        xy[:, 0] = systems.near_longitude(xy[:, 0], grid.transform[2] + grid.transform[0] * grid.width / 2)
+    return xy
+
+
+@dataclass(frozen=True)
+class Finder:
+    """Finds the footprint of a project that a row of a label file means, by id and by position.
+
+    Attributes:
+        row_of: building id -> row.
+        shapes, middles, insides: outlines, their centroids, and points on their surface, [N], project CRS in metres.
+        areas: float64 [N], square metres.
+        is_made_up: bool [N], the id was given by a PU-Geo project and is worth nothing by itself.
+        unit_m: metres per unit of the project CRS, float64 [2].
+    """
+
+    building_ids: Sequence[str]
+    row_of: Mapping[str, int]
+    shapes: NDArray[np.object_]
+    middles: NDArray[np.object_]
+    insides: NDArray[np.object_]
+    areas: NDArray[np.float64]
+    is_made_up: NDArray[np.bool_]
+    unit_m: NDArray[np.float64]
+    tree: shapely.STRtree
+
+    @classmethod
+    def build(cls, table: FootprintTable, is_made_up: NDArray[np.bool_], grid: Grid) -> Finder:
+        unit_m = np.array([grid.x_unit_m, grid.y_unit_m])
+        outlines = shapely.from_wkb(np.array(list(table.wkb), dtype=object))
+        shapes = np.asarray(shapely.transform(outlines, lambda xy: xy * unit_m))
+        middles, insides = shapely.centroid(shapes), shapely.point_on_surface(shapes)
+        row_of = {building: i for i, building in enumerate(table.building_ids)}
+        areas = shapely.area(shapes)
+        return cls(table.building_ids, row_of, shapes, middles, insides, areas, is_made_up, unit_m, shapely.STRtree(shapes))
+
+    def find(self, ids: Sequence[str], xy: NDArray[np.float64]) -> list[Placed]:
+        """Find the footprint that each row means.
+
+        Args:
+            ids: what the file calls the buildings, "" where it does not say.
+            xy: where they lie, project CRS, float64 [N, 2]; NaN where the file does not say.
+
+        Returns:
+            The building and how it was found: by its id, with which the position agrees or which is the file's own where no
+            position is known; by position, because the id is missing here or names another house; None, "elsewhere" where
+            neither agrees, and None, "not known" for an id that was made up and comes without a position.
+        """
+        points = shapely.points(xy * self.unit_m)
+        points[~np.isfinite(xy).all(axis=1)] = None
+        around: dict[int, list[int]] = {}
+        for row, hit in self.tree.query(points, predicate="intersects").T.tolist():
+            around.setdefault(row, []).append(hit)
+        return [self._one(building, points[i], around.get(i, [])) for i, building in enumerate(ids)]
+
+    def _one(self, building: str, point: shapely.Point | None, around: Sequence[int]) -> Placed:
+        named = self.row_of.get(building)
+        if point is None:
+            return (None, "not known") if named is not None and self.is_made_up[named] else (building, "id")
+        if named is not None and self._agrees(named, point, named in around):
+            return building, "id"
+        if around:
+            return self.building_ids[min(around, key=lambda row: float(self.areas[row]))], "position"
+        if building and len(self.shapes):
+            nearest = int(self.tree.nearest(point))
+            if self.shapes[nearest].distance(point) <= NEAR_M:
+                return self.building_ids[nearest], "position"
+        return None, "elsewhere"
+
+    def _agrees(self, row: int, point: shapely.Point, holds: bool) -> bool:
+        """Return whether a point may be that of a footprint; row houses are a few metres wide, so a made-up id needs more."""
+        is_there = holds or min(point.distance(self.middles[row]), point.distance(self.insides[row])) <= EXACT_M
+        return bool(is_there or (not self.is_made_up[row] and self.shapes[row].distance(point) <= NEAR_M))

@@ -1,0 +1,117 @@
+"""What people ask of a job, as files in its folder: to stop, to pause, to be shown no more. One that hangs is ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pu_geo.errors import JobError
+from pu_geo.jobs import processes
+from pu_geo.jobs.status import CANCEL, DISMISSED, PAUSE, folder_of, is_alive, view
+from pu_geo.project import events
+from pu_geo.project.layout import Layout
+
+CAN_PAUSE = ("train",)
+PATIENCE_S = 1.5
+"""A job that was asked to stop is ended by force after this."""
+
+
+@contextmanager
+def report_io_errors() -> Iterator[None]:
+    """Raise `JobError` for a full disk, or a folder that may not be written to."""
+    try:
+        yield
+    except OSError as error:
+        raise JobError(
+            f"The job cannot be started: {error.strerror}.",
+            "See that the project's disk has room and that its folder may be written to; then try again.",
+            kind="disk",
+        ) from error
+
+
+def cancel(layout: Layout, job_id: str, *, wait: bool = False) -> None:
+    """Ask a job to stop. Its worker checks once a batch; one that does not answer is ended by force.
+
+    Args:
+        wait: return once it has stopped; by default a thread waits for its end.
+
+    Raises:
+        JobError: if it is not active.
+    """
+    folder = _active(layout, job_id, "cancel")
+    (folder / CANCEL).touch()
+    if wait:
+        _end_if_hung(folder)
+    else:
+        threading.Thread(target=_end_if_hung, args=(folder,), daemon=True).start()
+
+
+def pause(layout: Layout, job_id: str) -> None:
+    """Ask a training to stop after this epoch and keep its state; one that waits for its turn stops at once.
+
+    Raises:
+        JobError: if it is not active, or no training.
+    """
+    folder = _active(layout, job_id, "pause")
+    if (task := view(folder).task) not in CAN_PAUSE:
+        raise JobError(f"Job {job_id} ({task}) cannot pause; trainings can.", "Let it end, or cancel it.")
+    (folder / PAUSE).touch()
+
+
+def _active(layout: Layout, job_id: str, verb: str) -> Path:
+    folder = folder_of(layout, job_id)
+    if not view(folder).is_active:  # its worker may still be alive, on its way out
+        raise JobError(f"Job {job_id} is not running.", f"There is nothing to {verb}.")
+    return folder
+
+
+def _end_if_hung(folder: Path) -> None:
+    """Wait some time for the end of a cancelled job; then kill it and all that it started."""
+    if not wait_for_end(folder, PATIENCE_S):
+        end_overdue(folder)
+        wait_for_end(folder, PATIENCE_S)
+
+
+def wait_for_end(folder: Path, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while is_alive(folder):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def end_overdue(folder: Path) -> None:
+    """Kill a job that was cancelled some time ago and does not end; the server that was asked to cancel it may be gone."""
+    with suppress(FileNotFoundError):  # not after it was started anew
+        if time.time() - (folder / CANCEL).stat().st_mtime >= PATIENCE_S and is_alive(folder):
+            kill_orphans(folder)
+
+
+def clear_requests(folder: Path) -> None:
+    """Remove what people asked of a job before it is started again."""
+    with report_io_errors():
+        for asked in (CANCEL, PAUSE, DISMISSED):
+            (folder / asked).unlink(missing_ok=True)
+
+
+def dismiss(layout: Layout, job_id: str) -> None:
+    """Hide an ended job. Nothing of it is removed: it is listed on request, and can still be resumed.
+
+    Raises:
+        JobError: if it is active.
+    """
+    folder = folder_of(layout, job_id)
+    if view(folder).is_active:
+        raise JobError(f"Job {job_id} is running.", "Cancel it first.", kind="running")
+    with report_io_errors():
+        (folder / DISMISSED).touch()
+
+
+def kill_orphans(folder: Path) -> int:
+    """Kill processes that work for a job, or were left behind by its dead worker; return how many."""
+    started = [event for event in events.read(folder) if event["event"] == "started"]
+    return processes.end_all(folder, started[-1] if started else {})

@@ -1,0 +1,210 @@
+"""The start of jobs: a folder each under `jobs/` of the project, its lock, and its worker process."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pu_geo.errors import JobError
+from pu_geo.jobs import processes
+from pu_geo.jobs.control import PATIENCE_S, clear_requests, kill_orphans, report_io_errors, wait_for_end
+from pu_geo.jobs.status import DISMISSED, LOCK, JobView, all_jobs, folder_of, view
+from pu_geo.project import events, locks
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.store import now
+
+ONE_AT_A_TIME = ("prepare", "add_scenes", "add_xbd", "add_footprints", "add_aoi", "add_grid", "align", "chip")
+GONE = ("train_apart", "bring_in")
+"""Tasks of versions before: jobs of theirs are listed, and cannot be started again."""
+LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
+_STARTING = "start.lock"
+
+
+@report_io_errors()
+def create(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
+    """Write a new job's folder and return it; nothing runs yet.
+
+    Raises:
+        JobError: if the task changes what the project is made of and another such job is active, or the disk is full.
+    """
+    folder = _new_folder(layout, task)
+    _write_spec(folder, layout, task, args)
+    return folder
+
+
+@report_io_errors()
+def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Path, int]:
+    """Write a new job's folder and take its lock; of two that start at once, one sees the other as active.
+
+    Returns:
+        Its folder, and the file descriptor of its lock.
+
+    Raises:
+        JobError: see `create`.
+    """
+    with locks.one_at_a_time(layout.jobs / _STARTING):
+        folder = _new_folder(layout, task)
+        lock = take_lock(folder)
+        _write_spec(folder, layout, task, args)  # from here on it can be seen
+    return folder, lock
+
+
+def _new_folder(layout: Layout, task: str) -> Path:
+    _require_free(layout, task)
+    stamp = now()[:19].replace("-", "").replace(":", "").replace("T", "-")
+    folder = layout.jobs / f"{stamp}-{secrets.token_hex(3)}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _write_spec(folder: Path, layout: Layout, task: str, args: Mapping[str, Any]) -> None:
+    # The worker finds the project by the job's folder, also after both were moved; its name is for people.
+    write_json(folder / "spec.json", {"task": task, "args": dict(args), "project": layout.folder.name})
+
+
+def _require_free(layout: Layout, task: str) -> None:
+    if task not in ONE_AT_A_TIME:
+        return
+    if busy := [job.job_id for job in all_jobs(layout) if job.is_active and job.task in ONE_AT_A_TIME]:
+        raise JobError(
+            f"Job {busy[0]} is changing this project's imagery already.", "Wait for it, or cancel it first.", kind="running"
+        )
+
+
+def start(layout: Layout, task: str, args: Mapping[str, Any]) -> str:
+    """Start a task in the background and return the job's id.
+
+    Raises:
+        JobError: see `create`.
+    """
+    folder, lock = create_held(layout, task, args)
+    launch(folder, lock)
+    return folder.name
+
+
+@report_io_errors()
+def launch(folder: Path, lock: int | None = None) -> None:
+    """Start the worker of a job that is not active.
+
+    Args:
+        lock: file descriptor of the job's lock, where it was taken already; closed here, the worker has its own.
+
+    Raises:
+        JobError: if its worker is alive, or the disk is full.
+    """
+    lock = take_lock(folder) if lock is None else lock
+    try:
+        events.append(folder, "launched")
+        environment = {**os.environ, LOCK_FD_VARIABLE: str(lock), processes.JOB_VARIABLE: str(folder)}
+        with (folder / "log.txt").open("ab") as log:
+            worker = subprocess.Popen(
+                [sys.executable, "-P", "-m", "pu_geo.jobs.worker", str(folder)],  # -P: no module from wherever we are
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                pass_fds=(lock,),
+                start_new_session=True,
+            )
+    finally:
+        os.close(lock)
+    threading.Thread(target=worker.wait, daemon=True).start()  # so that no zombie stays behind
+
+
+@report_io_errors()
+def take_lock(folder: Path) -> int:
+    """Take a job's lock and return its file descriptor; it is freed when the last holder closes it or dies.
+
+    Raises:
+        JobError: if somebody holds it.
+    """
+    descriptor = locks.take(folder / LOCK)
+    if descriptor is None:
+        raise JobError(f"Job {folder.name} is running already.", "Wait for it, or cancel it first.", kind="running")
+    return descriptor
+
+
+def resume(layout: Layout, job_id: str) -> None:
+    """Start a job that has ended otherwise than well again: a training after its last checkpoint, others from their beginning.
+
+    Raises:
+        JobError: if it is active, or done, or changes what the project is made of while another such job is active.
+    """
+    folder = _that_can_start(layout, job_id)
+    _require_undone(folder)
+    with report_io_errors(), locks.one_at_a_time(layout.jobs / _STARTING):
+        _require_free(layout, view(folder).task)
+        lock = take_lock(folder)  # of two who resume at once, one goes on from here
+    try:
+        _require_undone(folder)
+        kill_orphans(folder)
+        clear_requests(folder)
+    except BaseException:
+        os.close(lock)
+        raise
+    launch(folder, lock)
+
+
+def _that_can_start(layout: Layout, job_id: str) -> Path:
+    """Return the folder of a job that may be started again, once its worker is gone."""
+    folder = folder_of(layout, job_id)
+    job = view(folder)
+    if job.task in GONE:
+        raise JobError(
+            f"Job {job_id} ({job.task}) is of an older PU-Geo; this version has no such task.",
+            "Train in a copy of the project (`pu-geo project copy`), and take the run from there with `pu-geo runs import`.",
+            kind="gone",
+        )
+    if not job.is_active:
+        wait_for_end(folder, PATIENCE_S)
+    return folder
+
+
+def _require_undone(folder: Path) -> None:
+    if view(folder).state == "done":
+        raise JobError(f"Job {folder.name} is done.", "Start a new one if you want another result.")
+
+
+def retry(layout: Layout, job_id: str) -> str:
+    """Start a new job that does the same from the beginning, and dismiss the old one; return the new one's id.
+
+    Raises:
+        JobError: if it is active; see also `create`.
+    """
+    folder = _that_can_start(layout, job_id)
+    lock = take_lock(folder)  # nobody resumes it meanwhile
+    try:
+        kill_orphans(folder)
+        job = view(folder)
+        (folder / DISMISSED).touch()  # before the start: its lock is held here, so it would count as active there
+        try:
+            return start(layout, job.task, job.args)
+        except JobError:
+            (folder / DISMISSED).unlink(missing_ok=True)
+            raise
+    finally:
+        os.close(lock)
+
+
+def of_folder(folder: Path) -> JobView | None:
+    """Return how the job in a folder of any project stands; None if it is gone, or none of ours."""
+    try:
+        return view(folder)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def wait(layout: Layout, job_id: str, *, seconds: float) -> JobView:
+    """Wait until a job has ended, at most `seconds`; return its last view."""
+    folder = folder_of(layout, job_id)
+    until = time.monotonic() + seconds
+    while (job := view(folder)).is_active and time.monotonic() < until:
+        time.sleep(0.1)
+    return job

@@ -1,0 +1,186 @@
+"""How a job stands: never stored, but worked out from its events, its lock, and what it was asked.
+
+The starter of a job takes the lock on `alive.lock` and hands it to the worker, open; so there is no moment at which a
+starting worker could be taken for a dead one, and the kernel frees it however the worker ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pu_geo.errors import JobError
+from pu_geo.project import events
+from pu_geo.project.layout import Layout, checked_id
+from pu_geo.project.locks import is_held
+
+State = Literal["waiting", "running", "done", "failed", "cancelled", "paused", "interrupted"]
+ACTIVE = ("waiting", "running")
+LOCK, CANCEL, PAUSE, DISMISSED = "alive.lock", "cancel", "pause", "dismissed"
+"""Files in a job's folder: its lock, and what a person asked of it."""
+_ENDS: dict[str, State] = {"done": "done", "failed": "failed", "cancelled": "cancelled", "paused": "paused"}
+_LOG_LINES, _LOG_BYTES = 200, 1 << 16
+
+
+@dataclass(frozen=True)
+class JobView:
+    """What is known about a job right now.
+
+    Attributes:
+        state: "waiting" is for its turn at the device; "interrupted" means that its worker is gone and left no reason.
+        progress: share done, 0..1, or None before the first report.
+        curve: the reports of a training, oldest first: {"epoch", "loss", ...}.
+        result: what the task returned, once done.
+        problem, hint: why it failed.
+        seconds, seconds_left: that it has worked since it was started, and will by its pace; None where nobody can know.
+        is_asked_to: what a person asked of it that it has not done yet.
+    """
+
+    job_id: str
+    task: str
+    args: Mapping[str, Any]
+    state: State
+    progress: float | None
+    message: str
+    curve: tuple[Mapping[str, Any], ...] = ()
+    result: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+    hint: str = ""
+    seconds: float | None = None
+    seconds_left: float | None = None
+    is_asked_to: Literal["cancel", "pause"] | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a worker is alive for it."""
+        return self.state in ACTIVE
+
+
+def is_alive(folder: Path) -> bool:
+    """Return whether a worker holds the lock of a job."""
+    return is_held(folder / LOCK)
+
+
+def view(folder: Path) -> JobView:
+    """Work out how a job stands."""
+    alive = is_alive(folder)  # before the log is read: a worker logs its end first and frees the lock then
+    spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
+    log = events.read(folder)
+    first = max((i for i, event in enumerate(log) if event["event"] == "launched"), default=0)
+    current: list[dict[str, Any]] = log[first:]
+    end: Mapping[str, Any] = next((event for event in current if event["event"] in _ENDS), {})
+    is_cancelled = (folder / CANCEL).exists()
+    state = _state(alive, current, end, is_cancelled)
+    last = _last_report(log, current, state)
+    asked: Literal["pause"] | None = "pause" if (folder / PAUSE).exists() else None
+    seconds, seconds_left = _times(log, current, state)
+    return JobView(
+        job_id=folder.name,
+        task=spec["task"],
+        args=spec["args"],
+        state=state,
+        progress=1.0 if state == "done" else last.get("share"),
+        message=str(last.get("message", "starting" if alive else "")),
+        curve=tuple(events.curve(log)),  # over all launches: one that goes on does not report what is done
+        result=end.get("result", {}),
+        problem=str(end.get("problem", "")),
+        hint=str(end.get("hint", "")),
+        seconds=seconds,
+        seconds_left=seconds_left,
+        is_asked_to=None if state not in ACTIVE else "cancel" if is_cancelled else asked,
+    )
+
+
+def _last_report(log: Sequence[dict[str, Any]], current: Sequence[dict[str, Any]], state: State) -> Mapping[str, Any]:
+    """Return the last report of how far it is: while it works, since its turn; once it has ended, whenever that was."""
+    kinds = ("progress", "waiting", "turn") if state in ACTIVE else ("progress",)
+    reports = [event for event in (current if state in ACTIVE else log) if event["event"] in kinds]
+    return reports[-1] if reports and reports[-1]["event"] != "turn" else {}
+
+
+def _state(alive: bool, current: Sequence[Mapping[str, Any]], end: Mapping[str, Any], is_cancelled: bool) -> State:
+    if end:
+        return _ENDS[end["event"]]
+    if not alive:
+        return "cancelled" if is_cancelled else "interrupted"
+    queued = [event["event"] for event in current if event["event"] in ("waiting", "turn")]
+    return "waiting" if queued and queued[-1] == "waiting" else "running"
+
+
+def _times(
+    log: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]], state: State
+) -> tuple[float | None, float | None]:
+    """Return the seconds that a running job has worked since it had its turn, and those left by its pace since then."""
+    turn = next((event for event in current if event["event"] == "turn"), current[0] if current else None)
+    if state != "running" or turn is None:
+        return None, None
+    now = datetime.now(UTC)
+    seconds, left = (now - datetime.fromisoformat(turn["at"])).total_seconds(), None
+    epochs = _epochs(log, current)
+    points = epochs or [(event["at"], event["share"]) for event in current if event["event"] == "progress"]
+    if points:
+        (begun, first), (newest, last) = (
+            (datetime.fromisoformat(at), float(share)) for at, share in (points[0], points[-1])
+        )
+        if (gained := last - first) > (0 if epochs else 0.02):
+            pace = (newest - begun).total_seconds() / gained  # one that goes on did not do its first part now
+            left = max(pace * (1 - last) - (now - newest).total_seconds(), 0.0)
+    return seconds, left
+
+
+def _epochs(log: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
+    """Return when and how far a training began this time, 0..1, and the same after each epoch since; [] before the first."""
+    places = [place for place, event in enumerate(current) if event["event"] == "epoch" and "progress" in event]
+    if not places or not places[0]:
+        return []
+    first = current[places[0]]["progress"]
+    before = [event.get("progress", 0) for event in log[: len(log) - len(current)] if event["event"] == "epoch"]
+    done = max((share for share in before if share < first), default=0.0)
+    return [(current[places[0] - 1]["at"], done), *((current[place]["at"], current[place]["progress"]) for place in places)]
+
+
+def folder_of(layout: Layout, job_id: str) -> Path:
+    """Return a job's folder.
+
+    Raises:
+        JobError: if there is no such job.
+    """
+    folder = layout.jobs / checked_id(job_id)
+    if not (folder / "spec.json").is_file():
+        raise JobError(f"This project has no job {job_id!r}.", "`pu-geo jobs` lists them.")
+    return folder
+
+
+def all_jobs(layout: Layout, *, with_dismissed: bool = False) -> list[JobView]:
+    """Return the jobs of a project, newest first; those that a person dismissed on request alone."""
+    if not layout.jobs.is_dir():
+        return []
+    folders = sorted((path.parent for path in layout.jobs.glob("*/spec.json")), reverse=True)
+    return [view(folder) for folder in folders if with_dismissed or not (folder / DISMISSED).exists()]
+
+
+def event_lines(folder: Path) -> list[str]:
+    """Return the last events of a job in words, a line each, oldest first."""
+    lines = []
+    for event in events.read(folder)[-_LOG_LINES:]:
+        facts = [
+            f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in event.items()
+            if name not in ("at", "event") and value not in (None, "", [], {})
+        ]
+        lines.append(f"{str(event.get('at', ''))[11:19]}  {event.get('event')}{': ' if facts else ''}{', '.join(facts)}")
+    return lines
+
+
+def worker_log(folder: Path) -> str:
+    """Return the end of what a worker and its libraries printed, tracebacks included."""
+    try:
+        with (folder / "log.txt").open("rb") as stream:
+            stream.seek(max(stream.seek(0, 2) - _LOG_BYTES, 0))
+            return stream.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""NCL: novel category discovery among the unlabeled."""

@@ -1,0 +1,177 @@
+"""Several NCL trainings as one sorting: which kinds of building are there, as far as the trainings agree?
+
+A single training's groups hang on its seed. What all of them say of a building, side by side, hangs on it much less. A
+training can be read in two ways, and neither is the better one everywhere: groups that follow the few clicks rather than the
+buildings change with the clicks. So each training does without some of them, and the reading is taken that changes less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.analysis.clustering_metrics import adjusted_rand
+from pu_geo.methods.cards.ncl import NclSettings
+from pu_geo.methods.ncl import ncl
+from pu_geo.methods.ncl.discovery import k_means
+from pu_geo.methods.ncl.ncl import NclNetwork
+from pu_geo.training.data import UNKNOWN, FeatureViews, PUData
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
+
+MEMBERSHIPS, EMBEDDINGS = "memberships", "embeddings"
+FIRST_AXES = 64
+MOST_ROWS = 20_000
+_DRAW, _SORT = 21, 22  # streams of random numbers
+
+
+@dataclass(frozen=True)
+class ConsensusClusters:
+    """What several trainings make of the M rows that may be trained on.
+
+    Attributes:
+        groups: int64 [M], 0..K-1, large ones first.
+        points: what the groups were found by, float32 [M, D] of unit length.
+        alone: of each reading, what each training says by itself, int64 [M].
+        reading: how the groups were found: "memberships" (k-means on what the heads of new clusters say) or "embeddings".
+        agreement: of each reading, adjusted Rand between the trainings, mean over pairs; empty with one training.
+    """
+
+    groups: NDArray[np.int64]
+    points: NDArray[np.float32]
+    alone: Mapping[str, Sequence[NDArray[np.int64]]]
+    reading: str
+    agreement: Mapping[str, float]
+
+    @property
+    def sortings(self) -> Sequence[NDArray[np.int64]]:
+        """What each training says by itself, read as the groups were."""
+        return self.alone[self.reading]
+
+
+def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> ConsensusClusters:
+    """Train once a run, and sort all chips by what the trainings say together into `n_new` groups.
+
+    Source: NCL for the trainings; that the stable one of several sortings is to be preferred is Lange et al. 2004,
+    Stability-based validation of clustering solutions. Reading trainings together, and which readings there are, is ours.
+
+    Args:
+        data, settings: see the classes.
+        runs: one a training, with seeds of their own; the first one's generator draws what is held out, and sorts.
+
+    Raises:
+        as `ncl.fit`.
+    """
+    rows, generator = data.trained_rows, runs[0].generator(_SORT)
+    part = held_out_parts(data.classes, len(runs), runs[0].generator(_DRAW))
+    said: dict[str, list[NDArray[np.float32]]] = {MEMBERSHIPS: [], EMBEDDINGS: []}
+    for number, run in enumerate(runs):
+        model = ncl.fit(_without(data, part == number), settings, run)
+        said[MEMBERSHIPS].append(np.sqrt(soft_memberships(model, data)[rows]))
+        said[EMBEDDINGS].append(model.embed(data.inputs.array)[rows])
+    alone = {way: [sort_into_groups(each, settings.n_new, generator) for each in found] for way, found in said.items()}
+    agreement = {way: _agreement(found) for way, found in alone.items()} if len(runs) > 1 else {}
+    reading = max(agreement, key=lambda way: agreement[way]) if agreement else MEMBERSHIPS
+    points = concatenated(said[reading])
+    return ConsensusClusters(sort_into_groups(points, settings.n_new, generator), points, alone, reading, agreement)
+
+
+def held_out_parts(classes: NDArray[np.int64], n_parts: int, generator: torch.Generator) -> NDArray[np.int64]:
+    """Deal the clicks of every class out into equal parts.
+
+    Args:
+        classes: int64 [N], -1 where nobody said anything.
+        n_parts: from 1 on; with one, nothing is held out.
+        generator: CPU generator.
+
+    Returns:
+        The part of each chip, int64 [N]; -1 for chips without a click, and for classes of which a part would be empty.
+    """
+    found = np.full(len(classes), -1)
+    for one in np.unique(classes[classes != UNKNOWN]):
+        own = np.flatnonzero(classes == one)
+        if 1 < n_parts <= len(own):
+            found[own[torch.randperm(len(own), generator=generator).numpy()]] = np.arange(len(own)) % n_parts
+    return found
+
+
+def _without(data: PUData, is_held_out: NDArray[np.bool_]) -> PUData:
+    """Count some clicks as unlabeled."""
+    classes = np.where(is_held_out, UNKNOWN, data.classes)
+    return replace(data, known_class=classes, is_positive=classes >= 1)
+
+
+def _agreement(sortings: Sequence[NDArray[np.int64]]) -> float:
+    return float(np.mean([adjusted_rand(one, other) for i, one in enumerate(sortings) for other in sortings[:i]]))
+
+
+def soft_memberships(model: TrainedModel, data: PUData) -> NDArray[np.float32]:
+    """Return the share of each chip in each new cluster, as the score of NCL takes it: phi^u softened, views averaged.
+
+    Args:
+        model: of NCL.
+        data: what it was trained on.
+
+    Returns:
+        float32 [N, C^u]; rows sum to 1.
+    """
+    network = cast(NclNetwork, model.network)
+    logits = model._apply(data.inputs.array, network.cluster_logits, lambda mean: mean)
+    return torch.softmax(torch.from_numpy(logits) / network.softness, dim=1).numpy()
+
+
+def concatenated(points: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Describe chips by what several trainings say of them, which needs no matching of their groups.
+
+    Args:
+        points: of each training, unit rows, float [N, D]. Roots of memberships are such; their distance is Hellinger's.
+
+    Returns:
+        float32 [N, the sum of D] of unit length; a squared distance is the mean of the trainings'.
+    """
+    found: NDArray[np.float32] = (np.concatenate(points, axis=1) / np.sqrt(len(points))).astype(np.float32)
+    return found
+
+
+def sort_into_groups(points: NDArray[np.floating], n_groups: int, generator: torch.Generator) -> NDArray[np.int64]:
+    """Sort chips into groups with k-means, the best of several seedings; large ones come first.
+
+    Args:
+        points: float [N, D], compared by Euclidean distance. Beyond 20,000 rows, means are learned from as many of them.
+        n_groups: K, from 1 to N.
+        generator: CPU generator of the draws.
+
+    Returns:
+        Groups 0..K-1 in the order of their size, int64 [N]; the last ones may be empty where points coincide.
+    """
+    every = torch.from_numpy(np.asarray(points, np.float64))
+    some = every[torch.randperm(len(every), generator=generator)[:MOST_ROWS]]
+    found = k_means(some, n_groups, generator)
+    there = [some[found == group].mean(dim=0) for group in range(n_groups) if bool((found == group).any())]
+    nearest = torch.cdist(every, torch.stack(there)).argmin(dim=1).numpy()
+    order = np.argsort(-np.bincount(nearest, minlength=n_groups), kind="stable")
+    place = np.empty(n_groups, np.int64)
+    place[order] = np.arange(n_groups)
+    return place[nearest]
+
+
+def principal_axes(features: FeatureViews) -> NDArray[np.float32]:
+    """Describe chips without any training: the first 64 principal axes of their standardised features, unit length.
+
+    Args:
+        features: cached ones; their views are averaged.
+
+    Returns:
+        float32 [N, up to 64].
+    """
+    mean = np.mean(features.views, axis=0, dtype=np.float32)
+    standard = (mean - mean.mean(axis=0)) / np.maximum(mean.std(axis=0), 1e-6)
+    _, _, axes = np.linalg.svd(standard[:: max(1, len(standard) // 4000)], full_matrices=False)
+    first = standard @ axes[:FIRST_AXES].T
+    unit: NDArray[np.float32] = (first / np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-12)).astype(np.float32)
+    return unit

@@ -1,0 +1,1 @@
+"""The default method: a whitened linear ranking and label propagation."""

@@ -1,0 +1,140 @@
+"""Scores that travel between chips that look alike: a graph of nearest neighbors, and its fixed point for any chip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from pu_geo.errors import JobCancelled
+
+BLOCK = 2048
+"""Chips whose similarity to all anchors is held in memory at once."""
+POWER = 3
+"""Of the cosine, as the weight of a tie: near neighbors count more."""
+LEAST_WEIGHT = 1e-9
+"""Of all ties of a chip together, where none is any like it."""
+_LEAST_COSINE = 1e-3
+_MOST_STEPS, _TOLERANCE = 500, 1e-8
+_GRID = 1000
+"""Steps of 1 that coordinates of rows are told apart by."""
+
+
+def reach(anchors: Tensor, n_neighbors: int) -> Tensor:
+    """Return how alike each anchor and the last of its nearest neighbors are, float [M].
+
+    Args:
+        anchors: unit rows, float32 [M, d], M >= 2.
+        n_neighbors: k; at most M - 1 are there.
+    """
+    k = min(n_neighbors + 1, len(anchors))  # each is its own nearest
+    return torch.cat([(rows @ anchors.T).topk(k, dim=1).values[:, -1] for rows in anchors.split(BLOCK)])
+
+
+def ties(rows: Tensor, anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Tensor:
+    """Weigh how chips are tied to anchors: where one is among the other's nearest, by the third power of their cosine.
+
+    An anchor is tied to itself, too; so any chip, anchor or not, is treated alike.
+
+    Args:
+        rows: unit rows, float32 [B, d].
+        anchors: unit rows, float32 [M, d].
+        reaches: of the anchors, see `reach`.
+        n_neighbors: k.
+
+    Returns:
+        Weights, float32 [B, M], at least 0; 0 where there is no tie.
+    """
+    alike = rows @ anchors.T
+    k = min(n_neighbors + 1, len(anchors))
+    own = alike.topk(k, dim=1).values[:, -1:]
+    is_tied = (alike >= own) | (alike >= reaches[None])
+    return torch.where(is_tied, alike.clamp_min(_LEAST_COSINE) ** POWER, alike.new_zeros(()))
+
+
+def degrees(anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Tensor:
+    """Sum up the ties of each anchor, float32 [M]."""
+    return torch.cat([ties(rows, anchors, reaches, n_neighbors).sum(1) for rows in anchors.split(BLOCK)])
+
+
+def label_propagation(own: Tensor, graph: Tensor, alpha: float, is_cancelled: Callable[[], bool] = lambda: False) -> Tensor:
+    """Let scores travel until they rest: f = alpha D^-1/2 W D^-1/2 f + own.
+
+    Source: Zhou et al., Learning with Local and Global Consistency (NeurIPS 2003), section 2, the limit of its iteration.
+
+    Args:
+        own: scores that travel, float32 [M].
+        graph: D^-1/2 W D^-1/2, see `links`.
+        alpha: in [0, 1).
+        is_cancelled: asked at every step.
+
+    Returns:
+        f, float32 [M].
+
+    Raises:
+        JobCancelled: if the user cancelled.
+
+    Departs from the source: what travels are scores of a ranking, not labels; W ties nearest neighbors alone, by the third
+    power of their cosine instead of a Gaussian, and each to itself; own is not multiplied by 1 - alpha, which changes no order.
+    Solved by conjugate gradients.
+    """
+    target = own.cpu().double()
+    found, rest = torch.zeros_like(target), target.clone()
+    direction, error = rest.clone(), rest @ rest
+    enough = _TOLERANCE**2 * error
+    for _ in range(_MOST_STEPS):
+        if error <= enough:
+            break
+        if is_cancelled():
+            raise JobCancelled
+        moved = direction - alpha * (graph @ direction[:, None])[:, 0]
+        step = error / (direction @ moved)
+        found, rest = found + step * direction, rest - step * moved
+        before, error = error, rest @ rest
+        direction = rest + error / before * direction
+    return found.float().to(own.device)
+
+
+def links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) -> Tensor:
+    """Build D^-1/2 W D^-1/2, sparse float64 [M, M] on the CPU.
+
+    Args:
+        anchors: unit rows, float32 [M, d].
+        reaches, degree: of the anchors, see `reach` and `degrees`.
+        n_neighbors: k.
+    """
+    places, values, first = [], [], 0
+    for rows in anchors.split(BLOCK):
+        weights = ties(rows, anchors, reaches, n_neighbors)
+        row, column = weights.nonzero(as_tuple=True)
+        scale = (degree[row + first] * degree[column]).sqrt()
+        places.append(torch.stack([row + first, column]).cpu())
+        values.append((weights[row, column] / scale).cpu().double())
+        first += len(rows)
+    built = torch.sparse_coo_tensor(torch.cat(places, 1), torch.cat(values), (first, first), check_invariants=False)
+    return ((built + built.t()) / 2).coalesce()  # a tie at the very edge may be seen from one side alone
+
+
+def sum_over_ties(weights: Tensor, degree: Tensor, values: Tensor) -> Tensor:
+    """Sum over the ties of chips: row of D^-1/2 W D^-1/2 times the anchors' scores, float32 [B]."""
+    own = weights.sum(1).clamp_min(LEAST_WEIGHT)
+    return weights @ (values / degree.sqrt()) / own.sqrt()
+
+
+def distinct(rows: Tensor) -> Tensor:
+    """Return the first of rows that are all but the same, int64 in rising order.
+
+    Copies of one chip (no data, flat water) would all be tied to each other: the graph would be as large as their square.
+
+    Args:
+        rows: unit rows, float32 [M, d].
+    """
+    _, group = torch.unique((rows.cpu() * _GRID).round().int(), dim=0, return_inverse=True)
+    first = torch.full((int(group.max()) + 1,), len(rows)).scatter_reduce_(0, group, torch.arange(len(rows)), "amin")
+    return first.sort().values
+
+
+def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
+    """Cut n rows into blocks of a size."""
+    return (slice(first, min(first + size, n)) for first in range(0, n, size))

@@ -1,0 +1,69 @@
+"""The history of one building: its answers and when they were given, its score in each run, and the chips most like it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pu_geo.project import contents, history, rounds, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import ranking
+from pu_geo.services.imagery.image_quality import imagery_of
+
+N_RUNS, N_ALIKE, N_EVENTS, N_ATTRIBUTES = 8, 6, 40, 12
+
+
+@store.one_connection()
+def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
+    """Return all that is known of a building.
+
+    Args:
+        place: of the building in the map's geometry.
+
+    Returns:
+        {"building_id", "area_m2", "attributes", "events": oldest first, "runs": newest first, "alike": places of the chips
+        most like it, "before": answers of earlier rounds, "imagery": see `image_quality.imagery_of`}; None if there is no
+        such building.
+    """
+    with store.connect(layout) as db:
+        table = contents.footprints(db)
+        if not 0 <= place < len(table.building_ids):
+            return None
+        building = table.building_ids[place]
+        events = history.of_building(db, building)[-N_EVENTS:]
+        found = runs.all_runs(db)[:N_RUNS]
+    return {
+        "building_id": building,
+        "area_m2": round(float(table.area_m2[place]), 1),
+        "attributes": dict(list(table.attributes[place].items())[:N_ATTRIBUTES]),
+        "events": events,
+        "runs": [one for one in (_scored(layout, run.run_id, run.method, building) for run in found) if one],
+        "alike": _alike(layout, place),
+        "imagery": imagery_of(layout, building),
+        "before": [
+            {"round": one.round, "label": one.label, "damage_binary": one.damage_binary, "labelled_at": one.labelled_at}
+            for one in rounds.read(layout).past
+            if one.building_id == building
+        ],
+    }
+
+
+def _scored(layout: Layout, run_id: str, method: str, building: str) -> dict[str, Any] | None:
+    """Return a run's score and rank of a building; None if it has none there."""
+    ids = runs.building_ids_of(layout, run_id)
+    if building not in ids:
+        return None
+    scores = np.asarray(runs.array(layout, run_id, "scores"), np.float32)
+    score = scores[ids.index(building)]
+    rank = int((scores > score).sum()) + 1
+    return {"run_id": run_id, "method": method, "score": round(float(score), 4), "rank": rank, "n": len(ids)}
+
+
+def _alike(layout: Layout, place: int) -> list[int]:
+    """Return the places of the nearest chips, nearest first."""
+    distance = ranking.distances_like(layout, place)
+    if distance is None:
+        return []
+    order = np.argsort(distance, kind="stable")  # NaN last: no chip
+    return [int(i) for i in order[: N_ALIKE + 1] if i != place and np.isfinite(distance[i])][:N_ALIKE]

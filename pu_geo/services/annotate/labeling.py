@@ -1,0 +1,198 @@
+"""What the Annotate screen asks for: store clicks and undo, read labels with their details, and who gave them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pu_geo.errors import LabelError
+from pu_geo.project import analysts, contents, discoveries, labels, store
+from pu_geo.project.labels import Ack, LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.records import MAX_NAME, Label, is_text
+from pu_geo.services.damage_map import random_audits
+
+MOST_OPERATIONS = 200_000
+"""Operations of a browser that are read at once; more are no person's work. The others come with its next message."""
+USUAL_TYPES = ("collapsed", "roof", "walls", "flooded", "burned", "debris")
+"""Damage types that are offered before anyone has named others."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """The analysts of a project.
+
+    Attributes:
+        rows: one an analyst: name, labels standing, time of the last one.
+        conflicts: building id -> "ann: positive, bob: not damaged".
+        agreement: share of the `n_shared` buildings with two or more answers on which all agree, 0..1; None of none.
+    """
+
+    rows: Sequence[Mapping[str, object]]
+    conflicts: Mapping[str, str]
+    n_shared: int
+    agreement: float | None
+
+
+def default_analyst() -> str:
+    """Return $PU_GEO_ANALYST, else the login name, else "analyst"."""
+    try:
+        return (os.environ.get("PU_GEO_ANALYST") or getpass.getuser())[:MAX_NAME]
+    except (KeyError, OSError):
+        return "analyst"
+
+
+def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Store a browser's labels, undo and redo, in their order, and acknowledge them: all are on disk when this returns.
+
+    One that was stored before is acknowledged again, and stored once. One that makes no sense is refused for good.
+
+    Args:
+        message: {"session": of the browser's page, "analyst", "ops"}; each of the ops has a number "n" and what
+            `LabelOp.from_json` reads. Those that ask for another queue (`"next": true`) need the page and are left out.
+
+    Returns:
+        {"session", "n": highest number that is dealt with, "event": newest event, "refused": None or problem and hint};
+        None if the message makes no sense.
+
+    Raises:
+        PuGeoError: if nothing can be stored now, for example because another program holds the file.
+    """
+    session, analyst, entries = message.get("session"), message.get("analyst"), message.get("ops")
+    if not isinstance(session, str) or not isinstance(analyst, str) or not isinstance(entries, list):
+        return None
+    if not is_text(session, 1, MAX_NAME) or not is_text(analyst, 1, MAX_NAME):
+        return None
+    entries = [entry for entry in entries[:MOST_OPERATIONS] if isinstance(entry, Mapping)]
+    with store.one_connection(), store.connect(layout) as db:
+        ops = [_from_browser(layout, analyst, entry) for entry in entries if entry.get("next") is not True]
+        acks = labels.append(db, ops, analyst=analyst, screen="map")
+        event = labels.last_event(db)
+    wrong = [ack.error for ack in acks if ack.error]
+    words = f"{len(wrong)} of {len(acks)} labels were refused. The first: {wrong[0]}" if wrong else ""
+    return {
+        "session": session,
+        "n": max((n for n in (entry.get("n") for entry in entries) if isinstance(n, int)), default=0),
+        "event": event,
+        "refused": {"problem": words, "hint": "Reload the page."} if wrong else None,
+    }
+
+
+def _from_browser(layout: Layout, analyst: str, entry: Mapping[str, Any]) -> LabelOp:
+    """Read an operation. Only the server knows how probably an audit drew the building; what none drew is a plain answer."""
+    op = LabelOp.from_json(entry)
+    if op.label == "not_assessable" and not op.reason:
+        op = replace(op, reason="unclear")
+    if op.shown != "audit":
+        return replace(op, inclusion=None)
+    inclusion = random_audits.inclusion_now(layout, analyst, op.building_id)
+    return replace(op, inclusion=inclusion, shown="" if inclusion is None else "audit")
+
+
+def apply_operations(layout: Layout, operations: Sequence[LabelOp], *, analyst: str, screen: str) -> list[Ack]:
+    """Store labels, undo and redo in their order; see `labels.append`."""
+    with store.connect(layout) as db:
+        return labels.append(db, operations, analyst=analyst, screen=screen)
+
+
+def parse_line(line: str, decoded: object) -> LabelOp:
+    """Read one line of `pu-geo label --stdin`; what else `LabelOp.from_json` reads may stand in it too.
+
+    Raises:
+        LabelError: if it is not an object with the texts op, building_id and label.
+    """
+    keys = ("op", "building_id", "label")
+    if not isinstance(decoded, dict) or not all(isinstance(decoded.get(key), str) for key in keys):
+        raise LabelError(
+            f"The line {line.strip()[:80]!r} is not an object with the texts op, building_id and label.",
+            'Send, for example, {"op": "1", "building_id": "b000001", "label": "positive"}.',
+        )
+    return LabelOp.from_json(decoded)
+
+
+def newest_event(layout: Layout) -> int:
+    """Return the number of the newest label event, 0 if there is none."""
+    with store.connect(layout) as db:
+        return labels.last_event(db)
+
+
+def current_labels(layout: Layout) -> dict[str, Label]:
+    """Return building id -> label for every building that carries one."""
+    with store.connect(layout) as db:
+        return labels.current_labels(db)
+
+
+def simulate(
+    layout: Layout, *, field: str, values: Sequence[str], count: int, seed: int, analyst: str, label: Label = "positive"
+) -> dict[str, object]:
+    """Click `count` random buildings whose attribute `field` is one of `values`, for trials, and call them `label`.
+
+    Returns:
+        {"stored", "positives": positives in the project now}
+
+    Raises:
+        LabelError: if there are fewer such buildings.
+    """
+    with store.connect(layout) as db:
+        table = contents.footprints(db)
+        known = labels.current_labels(db)
+        if not any(field in row for row in table.attributes):
+            there = ", ".join(sorted({name for row in table.attributes for name in row})) or "none"
+            raise LabelError(f"No footprint has the attribute {field!r}; they have: {there}.", "Name one of them.")
+        if not values:
+            raise LabelError(f"Nothing says which values mean {label}.", "Add, for example, --is destroyed.")
+        wanted = [
+            building
+            for building, row in zip(table.building_ids, table.attributes, strict=True)
+            if str(row.get(field)) in values and building not in known
+        ]
+        if len(wanted) < count:
+            raise LabelError(
+                f"{count} buildings with {field} = {' or '.join(values)} were asked for; there are {len(wanted)} unlabeled.",
+                "Ask for fewer, or name another field or value.",
+            )
+        chosen = np.random.default_rng(seed).choice(len(wanted), size=count, replace=False)
+        act = f"simulated-{uuid.uuid4()}"
+        ops = [LabelOp(f"{act}-{i}", wanted[int(row)], label, act) for i, row in enumerate(chosen)]
+        labels.append(db, ops, analyst=analyst, screen="cli", kind="simulated")
+        return {"stored": count, "positives": labels.counts(labels.current_labels(db))["positive"]}
+
+
+def label_details(layout: Layout) -> dict[str, dict[str, object]]:
+    """Return building id -> what its answer holds beside its label, for every labeled building."""
+    with store.connect(layout) as db:
+        return {
+            building: {
+                "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment,
+                "by": event.analyst, "shown": event.shown,
+            }
+            for building, event in labels.current(db).items()
+        }  # fmt: skip
+
+
+def damage_types(layout: Layout) -> list[str]:
+    """Return the damage types to offer: the usual ones, and those named in this project, of proposed groups too."""
+    with store.connect(layout) as db:
+        named = {kind for event in labels.current(db).values() for kind in event.damage_types} | set(discoveries.types(db))
+    return [*USUAL_TYPES, *sorted(named - set(USUAL_TYPES))]
+
+
+def team(layout: Layout) -> Team:
+    """Return who labeled how much in a project, and where analysts differ."""
+    with store.connect(layout) as db:
+        facts, differing, agreed = analysts.by_analyst(db), analysts.conflicts(db), analysts.agreement(db)
+    return Team(
+        rows=[{"analyst": name, "labels": one.n_standing, "last": one.last_at[:16]} for name, one in facts.items()],
+        conflicts={
+            building: ", ".join(f"{answer.analyst}: {answer.label.replace('_', ' ')}" for answer in answers)
+            for building, answers in differing
+        },
+        n_shared=agreed.n,
+        agreement=agreed.share if agreed.n else None,
+    )

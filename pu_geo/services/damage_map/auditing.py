@@ -1,0 +1,376 @@
+"""What the audit of a run's map says: number damaged, precision and recall, thresholds, and chances of damage.
+
+The map that is judged is the exported one: what people confirmed before the audit counts as flagged, what they
+called not damaged as not flagged, and only the rest by its score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis.audit import calibration
+from pu_geo.analysis.audit import design as audit
+from pu_geo.analysis.audit.calibration import Calibration
+from pu_geo.analysis.audit.design import AtThreshold, Choice
+from pu_geo.analysis.audit.design import Estimate as Estimate
+from pu_geo.errors import PuGeoError
+from pu_geo.project import analysts, contents, labels, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import queueing
+from pu_geo.services.damage_map import random_audits
+from pu_geo.services.damage_map.random_audits import Answered, Check
+from pu_geo.services.imagery.preparation import chip_facts
+
+N_THRESHOLDS = 60
+CONFIDENCE = 0.95
+USUAL_HALF_WIDTH = 0.3
+BAND = 0.9
+
+
+@dataclass(frozen=True)
+class AuditView:
+    """An audit as it is now.
+
+    Attributes:
+        done: its sample as far as it was answered.
+        n: assessable buildings of the map.
+        total: number damaged by this audit; `how_many` is what to show of it.
+        rows: precision and recall from the lowest threshold to the highest.
+        calibration: None, and the reason in `no_calibration`, where there are too few answers.
+        agreement: of two readers on the audit's buildings; None where nobody read them twice.
+    """
+
+    check: Check
+    done: Answered
+    n: int
+    total: Estimate
+    rows: tuple[AtThreshold, ...]
+    calibration: Calibration | None
+    no_calibration: str
+    agreement: analysts.Agreement | None
+
+
+def view(layout: Layout, run_id: str) -> AuditView | None:
+    """Judge a run by its newest audit; None where there was none."""
+    check = random_audits.newest_audit(layout, run_id)
+    if check is None:
+        return None
+    with store.connect(layout) as db:
+        newest = labels.last_event(db)
+    return _view(layout, run_id, check.id, check.sample.n_drawn, check.is_open, newest)
+
+
+@lru_cache(maxsize=8)
+def _view(layout: Layout, run_id: str, check_id: str, n_drawn: int, is_open: bool, newest_event: int) -> AuditView:
+    """Judge anew where the sample or the labels changed."""
+    check = random_audits.load(layout, check_id)
+    done, scores = _judged(layout, run_id, check)
+    total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
+    fitted, reason = None, ""
+    try:
+        fitted = calibration.calibrate(_raw_scores(layout, run_id), done.sample, done.answers, seed=0)
+    except PuGeoError as error:
+        reason = error.problem
+    if fitted is not None and done.is_outside.any():
+        fitted = _left_by_the_search(fitted, _raw_scores(layout, run_id), done.answers, total)
+    spread = np.quantile(scores[check.sample.rows], 1 - np.geomspace(0.0005, 1, N_THRESHOLDS))
+    thresholds = np.unique(spread.round(4))
+    with store.connect(layout) as db:
+        ids = runs.building_ids_of(layout, run_id)
+        agreed = analysts.agreement(db, {ids[row] for row in check.sample.rows[:n_drawn]})
+    return AuditView(
+        check=check,
+        done=done,
+        n=int((done.answers != audit.NOT_ASSESSABLE).sum()),
+        total=total,
+        rows=tuple(audit.at_thresholds(done.sample, done.answers, scores, thresholds, confidence=CONFIDENCE)),
+        calibration=fitted,
+        no_calibration=reason,
+        agreement=agreed if agreed.n else None,
+    )
+
+
+def _left_by_the_search(
+    fitted: Calibration, scores: NDArray[np.float64], answers: NDArray[np.int8], total: Estimate
+) -> Calibration:
+    """Lower chances of damage by what a search found since the audit: of those still open, fewer are damaged."""
+    if total.value is None or total.low is None or total.high is None:
+        return fitted
+    n_found = int((answers == audit.DAMAGED).sum())
+    left = (total.low - n_found, total.value - n_found, total.high - n_found)
+    return calibration.moved(fitted, scores[answers == audit.OPEN], left)
+
+
+# How many are damaged
+
+
+@dataclass(frozen=True)
+class HowMany:
+    """How many buildings of a project are damaged: the one answer that every screen, report and export gives.
+
+    Attributes:
+        confirmed: buildings that people call damaged, of all footprints.
+        n: buildings that the answer is about: those that are assessed, without `n_not_covered`.
+        n_not_covered: footprints without an answer that no random check could draw, as those that were added since.
+        n_not_assessed: buildings without an answer that are hidden, or that the audited run does not assess; not among `n`.
+        basis: "all" (every building that is assessed was answered), "audit", "queue" (the random checks of the search), or "none".
+        total: damaged in all, confirmed ones included; without a value where there is not enough to estimate.
+        n_checks, n_damaged: random checks that count, and how many found damage.
+        check_id: of the audit.
+        run_id: the audited run, where the number is estimated by its audit; None otherwise.
+        audit_state, audit_words: of the newest audit, see `checking.Answered`; empty without one.
+        words: all of it in a sentence or two.
+    """
+
+    confirmed: int
+    n: int
+    n_not_covered: int
+    n_not_assessed: int
+    basis: Literal["all", "audit", "queue", "none"]
+    total: Estimate
+    n_checks: int
+    n_damaged: int
+    check_id: str | None
+    run_id: str | None
+    audit_state: str
+    audit_words: str
+    words: str
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return plain values for exports: {"N", "n", "x", "confirmed", "estimate", "low", "high", "not_covered",
+        "not_assessed", "method", "run_id", "words", "audit_state"}; the estimate and its bounds are None where there is not enough to estimate."""
+        low, value, high = (
+            None if one is None else round(one) for one in (self.total.low, self.total.value, self.total.high)
+        )
+        method = {
+            "all": "count: every building that could be judged was answered; the others are not in it"
+            if self.n_not_assessed
+            else "count: every building was answered",
+            "audit": "stratified random audit, Horvitz-Thompson, 95 % interval",
+            "queue": "random checks of the search, stratified, Horvitz-Thompson, 95 % interval",
+            "none": "not enough to estimate",
+        }[self.basis]
+        has_checks = self.basis in ("audit", "queue")
+        return {
+            "N": self.n, "n": self.n_checks if has_checks else None, "x": self.n_damaged if has_checks else None,
+            "confirmed": self.confirmed, "estimate": value, "low": low, "high": high, "not_covered": self.n_not_covered,
+            "not_assessed": self.n_not_assessed, "method": method, "run_id": self.run_id, "words": self.words, "audit_state": self.audit_state or None,
+        }  # fmt: skip
+
+    def words_beside(self, run_id: str) -> str:
+        """Return the words for a page that shows a run: with the audited run, where that is another one."""
+        if self.run_id in (None, run_id):
+            return self.words
+        return f"{self.words} By the audit of {self.run_id}, another run than this one."
+
+
+def how_many(layout: Layout) -> HowMany:
+    """Estimate how many buildings are damaged, by the newest audit that is enough, else by the random checks of the search.
+
+    Without enough random checks there is no number beside the confirmed ones: clicks are no even draw of the damage, so what
+    they speak for may be a quarter of it or twice as much.
+    """
+    with store.connect(layout) as db:
+        newest, n_buildings, chip_set = labels.last_event(db), contents.count_footprints(db), contents.latest_chip_set(db)
+    audits = tuple((facts["id"], facts["n_drawn"], facts["is_open"]) for facts in random_audits.audits_of(layout))
+    of_search = queueing.checks_of_search(layout, chip_set) if chip_set else None
+    return _how_many(layout, newest, n_buildings, chip_set, audits, of_search.n_drawn if of_search else 0)
+
+
+@lru_cache(maxsize=4)
+def _how_many(
+    layout: Layout, newest_event: int, n_buildings: int, chip_set: str | None, audits: tuple[tuple[str, int, bool], ...],
+    n_of_search: int,
+) -> HowMany:  # fmt: skip
+    """Estimate anew where labels, footprints, chips or samples changed."""
+    with store.connect(layout) as db:
+        ids = contents.building_ids(db)
+        known = labels.current_labels(db)
+    newest_audit: Answered | None = None
+    for check_id, _, _ in reversed(audits):
+        check = random_audits.load(layout, check_id)
+        done = random_audits.answered(layout, check)
+        newest_audit = newest_audit or done
+        total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
+        if total.is_enough:
+            return _described("audit", layout, check.chip_set, done, total, newest_audit, ids, known, check_id)
+    if chip_set is None:
+        nothing = Estimate(None, None, None, "not enough: no chips were cut yet. Cut chips on the Imagery page.")
+        return _described("none", layout, None, None, nothing, None, ids, known, None)
+    drawn = queueing.checks_of_search(layout, chip_set)
+    answers = random_audits.answers_of(layout, chip_set)
+    if drawn is None:
+        is_known = answers != audit.OPEN
+        drawn = audit.design(np.zeros(len(answers)), is_known, n=0, seed=0, cuts=())
+    done = random_audits.answered_in_search(layout, chip_set, drawn, answers)
+    total = audit.estimate_total(done.sample, answers, confidence=CONFIDENCE)
+    return _described("queue" if total.is_enough else "none", layout, chip_set, done, total, newest_audit, ids, known, None)
+
+
+def _described(
+    basis: Literal["audit", "queue", "none"], layout: Layout, chip_set: str | None, done: Answered | None, total: Estimate,
+    newest_audit: Answered | None, ids: Sequence[str], known: Mapping[str, str], check_id: str | None,
+) -> HowMany:  # fmt: skip
+    """Add the footprints that the sample's chip set does not know, and put it into words."""
+    covered = set(chip_facts(layout, chip_set)["building_ids"]) if chip_set else set()
+    others = [known.get(building) for building in ids if building not in covered]
+    n_known = sum(label in ("positive", "not_damaged") for label in others)
+    n = n_known + (int((done.answers != audit.NOT_ASSESSABLE).sum()) if done else 0)
+    n_not_assessed = 0
+    if chip_set and done:
+        names = chip_facts(layout, chip_set)["building_ids"]
+        n_not_assessed = sum(
+            names[row] not in known for row in np.flatnonzero(done.answers == audit.NOT_ASSESSABLE).tolist()
+        )
+    n_not_covered, confirmed = others.count(None), sum(known.get(building) == "positive" for building in ids)
+    if total.value is not None and total.low is not None and total.high is not None:
+        more = others.count("positive")
+        total = Estimate(total.value + more, total.low + more, total.high + more, total.words)
+    is_all = done is not None and not (done.answers == audit.OPEN).any() and not n_not_covered
+    n_checks = done.n_counted if done and basis != "none" else 0
+    by: Literal["all", "audit", "queue", "none"] = "all" if is_all else basis
+    words = [_headline(by, total, confirmed, n, n_not_assessed, n_checks, has_audit=newest_audit is not None)]
+    if n_not_assessed and by in ("audit", "queue"):
+        others_are = "1 more is" if n_not_assessed == 1 else f"{n_not_assessed:,} more are"
+        words.append(f"{others_are} not assessed and not in this number.")
+    if newest_audit and newest_audit.state != "finished":
+        words.append(newest_audit.words)
+    if n_not_covered and by in ("audit", "queue"):
+        words.append(f"{n_not_covered:,} footprints without an answer are not in it: no random check could draw them.")
+    return HowMany(
+        confirmed, n, n_not_covered, n_not_assessed, by, total, n_checks, done.n_damaged if done and n_checks else 0, check_id,
+        random_audits.load(layout, check_id).run_id if check_id and by == "audit" else None,
+        newest_audit.state if newest_audit else "", newest_audit.words if newest_audit else "", " ".join(words),
+    )  # fmt: skip
+
+
+def _headline(
+    basis: str, total: Estimate, confirmed: int, n: int, n_not_assessed: int, n_checks: int, *, has_audit: bool
+) -> str:
+    if basis == "all" and n_not_assessed:
+        which = "1 was" if n_not_assessed == 1 else f"{n_not_assessed:,} were"
+        return (
+            f"{confirmed:,} of {n:,} buildings are damaged; every building that could be judged was answered; "
+            f"{which} not assessed."
+        )
+    if basis == "all":
+        return f"{confirmed:,} of {n:,} buildings are damaged; every one was answered."
+    if total.value is None or total.low is None or total.high is None:
+        advice = total.words if has_audit else "Audit a run on the Damage map page: a few hundred random checks tell."
+        return f"{confirmed:,} buildings are confirmed damaged. How many there are in all is not known: not enough to estimate. {advice}"
+    checks = "random checks of the search" if basis == "queue" else "random checks"
+    return (
+        f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % interval): "
+        f"{confirmed:,} confirmed, the rest estimated from {n_checks:,} {checks}."
+    )
+
+
+# One threshold
+
+
+def at(layout: Layout, run_id: str, threshold: float) -> AtThreshold | None:
+    """Estimate precision and recall at one threshold; None without an audit."""
+    check = random_audits.newest_audit(layout, run_id)
+    return None if check is None else at_by(layout, run_id, check, threshold)
+
+
+def at_by(layout: Layout, run_id: str, check: Check, threshold: float) -> AtThreshold:
+    """Estimate precision and recall of a run by any audit of the same chips, also one that another run's scores drew."""
+    done, scores = _judged(layout, run_id, check)
+    return audit.at_thresholds(done.sample, done.answers, scores, [threshold], confidence=CONFIDENCE)[0]
+
+
+def at_top(layout: Layout, run_id: str, k: int) -> AtThreshold | None:
+    """Estimate the precision of the k highest places; None without an audit."""
+    check = random_audits.newest_audit(layout, run_id)
+    if check is None:
+        return None
+    done, scores = _judged(layout, run_id, check)
+    return audit.precision_at_k(done.sample, done.answers, scores, k, confidence=CONFIDENCE)
+
+
+def choose(found: AuditView, *, precision: float | None = None, recall: float | None = None) -> Choice:
+    """Choose a threshold for a wanted precision or recall."""
+    return audit.threshold_for(found.rows, precision=precision, recall=recall)
+
+
+def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | None:
+    """Return an audit in plain values, for exports and the report; None without an audit.
+
+    Returns:
+        {"check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "curve",
+        "agreement", "calibration", "bands"}; the figures come from the first "n_counted" checks of the random order, see
+        `checking.Answered` for these and the state. Bands are the thresholds of 90 % precision and recall, by the estimates: lower bounds of recall from few checks
+        would put nearly every building into the second band. None where most buildings would be in it.
+    """
+    found = view(layout, run_id)
+    if found is None:
+        return None
+    scores = _raw_scores(layout, run_id).round(4)
+    bands = {
+        "high_precision": choose(found, precision=BAND).estimated, "high_recall": choose(found, recall=BAND).estimated,
+    }  # fmt: skip
+    here = at(layout, run_id, threshold)
+    curve = found.calibration
+    return {
+        "check_id": found.check.id,
+        "n": found.n,
+        "n_drawn": found.done.n_drawn,
+        "n_answered": found.done.n_answered,
+        "n_counted": found.done.n_counted,
+        "n_damaged": found.done.n_damaged,
+        "state": found.done.state,
+        "words": found.done.words,
+        "total": asdict(found.total),
+        "at_threshold": None if here is None else asdict(here),
+        "curve": [asdict(row) for row in found.rows],
+        "agreement": None if found.agreement is None else asdict(found.agreement),
+        "calibration": None if curve is None else {key: values.tolist() for key, values in curve.state().items()},
+        "bands": {name: None if limit is None or (scores >= limit).mean() > 0.5 else limit for name, limit in bands.items()},
+    }
+
+
+def suggested_size(layout: Layout, run_id: str, relative_half_width: float = USUAL_HALF_WIDTH) -> int:
+    """Return how many checks estimate the number damaged to about this share of it, by the ranker's guess of it now."""
+    with store.connect(layout) as db:
+        facts = runs.find(db, run_id)
+    is_known = random_audits.answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
+    if is_known.all():
+        return 0
+    scores = _raw_scores(layout, facts.run_id)
+    share = facts.estimated_share if facts.estimated_share is not None else 0.01
+    return audit.size_for(
+        scores, is_known, guess=_guess(scores, max(share, 1 / len(scores))), relative_half_width=relative_half_width
+    )
+
+
+def _guess(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    """Guess chances of damage: a curve over the rank that falls from the top and has the wanted mean, float64 [N].
+
+    Ours: as many as `share` are expected, three quarters of them within twice that share from the top.
+    """
+    place = (np.argsort(np.argsort(-scores, kind="stable"), kind="stable") + 0.5) / len(scores)
+    top = min(2 * share, 1.0)
+    inside = 0.75 * share / top
+    return np.clip(np.where(place <= top, inside, 0.25 * share / max(1 - top, share)), 0.0, 1.0)
+
+
+def _raw_scores(layout: Layout, run_id: str) -> NDArray[np.float64]:
+    return np.asarray(runs.array(layout, run_id, "scores"), np.float64)
+
+
+def _judged(layout: Layout, run_id: str, check: Check) -> tuple[Answered, NDArray[np.float64]]:
+    """Return answers and scores; those of buildings known before the audit are above or below every threshold."""
+    done = random_audits.answered(layout, check)
+    answers, scores = done.answers, _raw_scores(layout, run_id).round(4)
+    is_census = np.ones(len(scores), np.bool_)
+    is_census[check.sample.rows] = False
+    scores[is_census & (answers == audit.DAMAGED)] = 2.0
+    scores[is_census & (answers == audit.UNDAMAGED)] = -1.0
+    return done, scores

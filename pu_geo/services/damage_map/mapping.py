@@ -1,0 +1,189 @@
+"""What the Damage map screen asks for: how many buildings a threshold flags, and the export."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pu_geo import jobs
+from pu_geo.analysis import scenes
+from pu_geo.analysis.scenes import SceneRow as SceneRow
+from pu_geo.errors import PuGeoError
+from pu_geo.jobs import JobView
+from pu_geo.project import areas, contents, labels, runs, store, versions
+from pu_geo.project.layout import Layout, checked_id
+from pu_geo.services.imagery.preparation import chip_facts
+from pu_geo.services.project import choices
+from pu_geo.services.train import training
+
+EXPORT_TASKS = ("publish", "export")
+FORMATS = {
+    "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet", "fgb": "FlatGeobuf",
+    "kml": "KML", "heat": "Heat raster (COG)",
+}  # fmt: skip
+LOCAL_FORMATS = ("gpkg", "csv")  # the formats that can say that a map has no place on the Earth
+PROFILES = {"copernicus": "Copernicus EMS classes", "unosat": "UNOSAT codes"}
+
+
+@dataclass(frozen=True)
+class ThresholdView:
+    """What a threshold means in a run. Counts are of buildings.
+
+    Attributes:
+        n_flagged: unlabeled with at least this score.
+        n_confirmed: positives.
+        n_not_assessed: of which nothing is known.
+        n_later: footprints that were added after the run and that it does not score.
+        units: the words for what is counted: "buildings", "cells of 30 m", or both.
+    """
+
+    n: int
+    n_flagged: int
+    n_confirmed: int
+    n_not_assessed: int
+    n_later: int = 0
+    units: str = "buildings"
+
+
+def at_threshold(layout: Layout, run_id: str, threshold: float) -> ThresholdView:
+    """Count what a threshold flags, with the labels of this moment."""
+    scores = runs.written(runs.array(layout, run_id, "scores"))
+    with store.connect(layout) as db:
+        answers, units, n_now = labels.current_labels(db), contents.units(db), contents.count_footprints(db)
+    ids, hidden = runs.building_ids_of(layout, run_id), choices.reasons_of(layout, choices.run(layout, run_id)) or {}
+    known = [answers.get(building) for building in ids]
+    above = scores >= round(threshold, 4)
+    is_hidden = np.array([label is None and building in hidden for building, label in zip(ids, known, strict=True)])
+    is_open = np.array([label is None for label in known]) & ~is_hidden
+    return ThresholdView(
+        n=len(scores),
+        n_flagged=int((above & is_open).sum()),
+        n_confirmed=known.count("positive"),
+        n_not_assessed=known.count("not_assessable") + int(is_hidden.sum()),
+        n_later=max(n_now - len(scores), 0),
+        units=units.full,
+    )
+
+
+def scene_rows(layout: Layout, run_id: str, threshold: float) -> list[SceneRow]:
+    """Return what a run says in each post-event scene, with the labels of this moment; see `analysis.scenes`."""
+    facts = choices.run(layout, run_id)
+    if not layout.chip_facts(facts.chip_set).is_file():
+        return []
+    chips = chip_facts(layout, facts.chip_set)
+    scores, hidden = runs.written(runs.array(layout, facts.run_id, "scores")), choices.reasons_of(layout, facts) or {}
+    with store.connect(layout) as db:
+        answers = labels.current_labels(db)
+    why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
+    return scenes.scene_rows(chips, scores, threshold, why, [answers.get(building) for building in chips["building_ids"]])
+
+
+def doubts(layout: Layout, run_id: str, threshold: float) -> list[str]:
+    """Return in which scenes the result of a run is doubtful and what to do, one sentence a scene."""
+    return scenes.doubts(scene_rows(layout, run_id, threshold))
+
+
+def histogram(layout: Layout, run_id: str, n_bins: int = 50) -> tuple[Sequence[float], Sequence[int]]:
+    """Return the left edges and counts of the scores of all buildings."""
+    scores = np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)
+    counts, edges = np.histogram(scores, bins=n_bins, range=(0.0, 1.0))
+    return edges[:-1].tolist(), counts.tolist()
+
+
+def start_publish(
+    layout: Layout, run_id: str, *, threshold: float, formats: Sequence[str], profiles: Sequence[str] = (),
+    local: bool = False,
+) -> str:  # fmt: skip
+    """Start the job that writes the next version of the damage map into `exports/`; return its id.
+
+    Args:
+        local: whether to write the map of a project without a place on the Earth in local meters.
+    """
+    return jobs.start(layout, "publish", publish_arguments(layout, run_id, threshold, formats, profiles, local=local))
+
+
+def has_place(layout: Layout) -> bool:
+    """Return whether a project has a place on the Earth; pictures without a georeference have local coordinates."""
+    with store.connect(layout) as db:
+        return contents.grid(db).has_place
+
+
+def publish_arguments(
+    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str],
+    *, local: bool = False,
+) -> dict[str, object]:  # fmt: skip
+    """Return what the job "publish" takes; see `map_arguments`."""
+    return {**map_arguments(layout, run_id, threshold), "formats": list(formats), "profiles": list(profiles),
+            "local": local}  # fmt: skip
+
+
+def map_arguments(layout: Layout, run_id: str, threshold: float | None) -> dict[str, object]:
+    """Return what every job on a run's map takes; the threshold is the one chosen for the run if None."""
+    facts = choices.run(layout, run_id)
+    limit = choices.threshold(layout, facts.run_id)
+    if threshold is not None and round(threshold, 4) != limit.value:
+        limit = choices.Threshold(round(threshold, 4), choices.PERSON)
+    return {"run_id": facts.run_id, "threshold": limit.value, "threshold_origin": limit.origin}
+
+
+def which_words(facts: Mapping[str, Any]) -> str:
+    """Return of which run a map is, at which threshold, who or what set that, and whether it was audited.
+
+    Args:
+        facts: "run_id" and "threshold"; "method", "threshold_origin" and "audit_id" where they are known: versions that an
+            older PU-Geo published have none.
+    """
+    method = f" ({training.method_title(str(facts['method']))})" if "method" in facts else ""
+    origin = f" ({choices.origin_words(str(facts['threshold_origin']))})" if "threshold_origin" in facts else ""
+    kind = "" if facts.get("audit_id") == "not audited" else "audit "
+    audit = f", {kind}{facts['audit_id']}" if "audit_id" in facts else ""
+    return f"Run {facts['run_id']}{method}, threshold {float(facts['threshold']):.4g}{origin}{audit}."
+
+
+def newer_words(layout: Layout, run_id: str) -> list[str]:
+    """Return that a newer run waits to be chosen, in a sentence; nothing where this is the newest."""
+    with store.connect(layout) as db:
+        newest = runs.find(db, "latest").run_id
+    if newest == run_id:
+        return []
+    return [f"Run {newest} is newer and not shown; `pu-geo choose {layout.folder.name} --run latest` makes it the map."]
+
+
+def start_adding_areas(layout: Layout, path: str, layer: str) -> str:
+    """Start the job that reads areas such as districts; return its id. Raises PuGeoError if no path is given."""
+    if not path:
+        raise PuGeoError("No file of areas was named.", "Write the path of a GeoJSON or GeoPackage file of polygons.")
+    return jobs.start(layout, "add_areas", {"path": path, "layer": areas.checked_layer(layer)})
+
+
+def area_layers(layout: Layout) -> dict[str, int]:
+    """Return the layers of areas that were added, and how many areas each has."""
+    with store.connect(layout) as db:
+        return areas.layers(db)
+
+
+def start_summing_up(layout: Layout, run_id: str, threshold: float, cell_m: int) -> str:
+    """Start the job that sums a run's map up by area; return its id."""
+    return jobs.start(layout, "sum_up", {**map_arguments(layout, run_id, threshold), "cell_m": cell_m})
+
+
+def last_summing_up(layout: Layout, run_id: str) -> JobView | None:
+    """Return the newest finished job "sum_up" of a run."""
+    done = (job for job in jobs.all_jobs(layout) if job.task == "sum_up" and job.state == "done")
+    return next((job for job in done if job.result.get("run_id") == run_id), None)
+
+
+def area_table(layout: Layout, job_id: str, layer: str) -> dict[str, Any]:
+    """Return what the job "sum_up" found for one layer: {"rows", "outlines", "n_outside"}."""
+    path = layout.jobs / checked_id(job_id) / f"{layer}.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def published(layout: Layout) -> list[dict[str, Any]]:
+    """Return what each version of the damage map is, the newest first."""
+    return versions.all_facts(layout)

@@ -1,0 +1,420 @@
+"""Random checks that judge: may the search stop, and how good is the map? No torch in this process.
+
+A check draws buildings that nobody had answered when it began, in an order that is fixed from then on. Its answers are
+labels like others, stored as an audit's, so that nothing learns from them; only they make up its sample, and a label that is
+corrected later counts as corrected. One check at a time is open; those before are kept, and so are their answers. A check that
+was left unfinished counts as far as its order was answered (`Answered.state`). Each counts its own answers alone, see
+`project.checks`; random checks of the search are those that are no check's own.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis import assessability
+from pu_geo.analysis.audit import design as audit
+from pu_geo.analysis.audit import progress
+from pu_geo.errors import PuGeoError
+from pu_geo.project import analysts, checks, contents, labels, queues, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import queueing
+from pu_geo.services.annotate.queueing import LENGTH, StoredQueue, stored_queue
+from pu_geo.services.imagery.preparation import chip_facts
+from pu_geo.services.project import choices
+
+Purpose = Literal["stop", "audit"]
+State = Literal["finished", "open", "reduced", "void"]
+_CODES = {"positive": audit.DAMAGED, "not_damaged": audit.UNDAMAGED, "not_assessable": audit.NOT_ASSESSABLE}
+_SAMPLE = [item.name for item in fields(progress.Audit) if item.name != "n_drawn"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check.
+
+    Attributes:
+        purpose: "stop" asks whether hardly any damage is left, "audit" how good a run's map is.
+        chip_set: whose buildings, in whose order, the sample's rows count.
+        run_id: whose scores made the strata; None for "stop".
+        at_event: labels up to this event were known when it began.
+        sample: the drawing order, and how far it was drawn.
+    """
+
+    id: str
+    purpose: Purpose
+    chip_set: str
+    run_id: str | None
+    begun_by: str
+    begun_at: str
+    at_event: int
+    is_open: bool
+    sample: progress.Audit
+
+
+@dataclass(frozen=True)
+class StopView:
+    """The state of a stop check: what to do in words, and whether a search that went on has made it void."""
+
+    n_checked: int
+    n_damaged: int
+    n_more: int
+    is_void: bool
+    words: str
+
+
+def begin_stop_check(layout: Layout, analyst: str) -> Check:
+    """Begin to check evenly among all buildings that nobody answered.
+
+    Raises:
+        PuGeoError: if there are no chips yet, or nothing is left to check.
+    """
+    now = queueing.standing(layout)
+    if now is None or now.is_answered.all():
+        raise PuGeoError(
+            "There is nothing left to check: no chips, or every building is answered.",
+            "Cut chips on the Imagery page first.",
+        )
+    with store.connect(layout) as db:
+        chip_set = str(contents.latest_chip_set(db))
+    sample = progress.start_audit(np.zeros(len(now.ids)), now.is_answered, seed=_seed(), cuts=())
+    return _begin(layout, "stop", None, analyst, sample, chip_set)
+
+
+def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
+    """Begin the audit of a run's map with n checks. Raises PuGeoError if n is out of range, or nothing is left to check."""
+    with store.connect(layout) as db:
+        facts = runs.find(db, run_id)
+    scores = np.asarray(runs.array(layout, facts.run_id, "scores"), np.float64)
+    is_known = answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
+    n_open = int((~is_known).sum())
+    if not 1 <= n <= n_open:
+        raise PuGeoError(
+            f"An audit of {n} checks was asked for; {n_open:,} buildings have no answer yet.",
+            f"Choose between 1 and {n_open:,}." if n_open else "Every building is answered; there is nothing to estimate.",
+        )
+    return _begin(layout, "audit", facts.run_id, analyst, audit.design(scores, is_known, n=n, seed=_seed()), facts.chip_set)
+
+
+def _seed() -> int:
+    return secrets.randbits(32)  # nobody, the analyst included, may foresee what is drawn; the order is stored
+
+
+def _begin(
+    layout: Layout, purpose: Purpose, run_id: str | None, analyst: str, sample: progress.Audit, chip_set: str
+) -> Check:
+    with store.connect(layout) as db:
+        at_event = labels.last_event(db)
+    facts: dict[str, Any] = {
+        "id": f"check-{secrets.token_hex(5)}", "purpose": purpose, "chip_set": chip_set, "run_id": run_id,
+        "begun_by": analyst, "begun_at": store.now(), "at_event": at_event, "is_open": True,
+        "open_spans": [[at_event, None]], "n_drawn": sample.n_drawn, "handed": {},
+    }  # fmt: skip
+    with queues.locked(layout):
+        _close_all(layout)
+        checks.add(layout, facts, {name: np.asarray(getattr(sample, name)) for name in _SAMPLE})
+    choices.chosen_run(layout)  # an audited run is shown, unless a person chose or published another one
+    return load(layout, str(facts["id"]))
+
+
+def _close_all(layout: Layout, *, but: str = "") -> int:
+    """Close the checks that are open, but for one; return the newest event. The caller holds the lock."""
+    with store.connect(layout) as db:
+        event = labels.last_event(db)
+    for facts in checks.all_checks(layout):
+        if facts["is_open"] and facts["id"] != but:
+            checks.save_facts(layout, checks.closed(facts, event))
+    return event
+
+
+def load(layout: Layout, check_id: str) -> Check:
+    """Return one check."""
+    facts, arrays = checks.load(layout, check_id)
+    sample = progress.Audit(**{name: arrays[name] for name in _SAMPLE}, n_drawn=int(facts["n_drawn"]))
+    return Check(**{item.name: facts[item.name] for item in fields(Check) if item.name != "sample"}, sample=sample)
+
+
+def open_check(layout: Layout) -> Check | None:
+    """Return the check that is going on, if there is one."""
+    found = [facts for facts in checks.all_checks(layout) if facts["is_open"]]
+    return load(layout, found[-1]["id"]) if found else None
+
+
+def newest_audit(layout: Layout, run_id: str | None = None) -> Check | None:
+    """Return the last audit of a run, or of any run, open or not."""
+    found = audits_of(layout, run_id)
+    return load(layout, found[-1]["id"]) if found else None
+
+
+def audits_of(layout: Layout, run_id: str | None = None) -> list[dict[str, Any]]:
+    """Return the facts of all audits of a run, or of any run, oldest first, see `project.checks`."""
+    audits = [facts for facts in checks.all_checks(layout) if facts["purpose"] == "audit"]
+    return [facts for facts in audits if run_id in (None, facts["run_id"])]
+
+
+def end(layout: Layout, check_id: str) -> None:
+    """Go back to searching; the answers stay, and estimates use those that count, see `Answered`."""
+    with queues.locked(layout):
+        facts, _ = checks.load(layout, check_id)
+        with store.connect(layout) as db:
+            checks.save_facts(layout, checks.closed(facts, labels.last_event(db)))
+
+
+def extend(layout: Layout, check_id: str, n_more: int) -> Check:
+    """Draw more of the same order and answer on; the sample stays a fair one. Another check that is open is closed."""
+    with queues.locked(layout):
+        facts, arrays = checks.load(layout, check_id)
+        drawn = min(int(facts["n_drawn"]) + n_more, len(arrays["rows"]))
+        event = _close_all(layout, but=check_id)
+        checks.save_facts(layout, {**checks.opened(facts, event), "n_drawn": drawn})
+    return load(layout, check_id)
+
+
+# What was answered
+
+
+def answers_of(layout: Layout, chip_set: str, run_id: str | None = None) -> NDArray[np.int8]:
+    """Return what is known of each building of a chip set, int8 [N], in the codes of `analysis.audit`: labels as they are now.
+
+    Args:
+        run_id: whose map is judged: buildings that it does not assess are not assessable. Without one only those are that the
+            imagery after the event hides, as nobody can answer them.
+    """
+    facts = chip_facts(layout, chip_set)
+    ids: Sequence[str] = facts["building_ids"]
+    with store.connect(layout) as db:
+        known = {building: _CODES[label] for building, label in labels.current_labels(db).items()}
+        run = None if run_id is None else runs.find(db, run_id)
+    answers = np.fromiter((known.get(building, audit.OPEN) for building in ids), np.int8, len(ids))
+    why = assessability.hidden_after(facts) if run is None else assessability.reasons(facts, run.without_answers)
+    answers[(answers == audit.OPEN) & (why != "")] = audit.NOT_ASSESSABLE
+    return answers
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A check's sample as far as it was answered.
+
+    Attributes:
+        sample: the drawing order, with as many rows drawn as count, see `progress.n_counted`.
+        answers: int8 [N] of the chip set's buildings, labels as they are now.
+        is_outside: bool [N], could have been drawn and was answered since, but is not among the rows that count.
+        n_searched: how many that could have been drawn were answered since, and not as checks.
+        n_drawn, n_answered, n_damaged: rows drawn, answered of them as checks, and found damaged by those that count.
+        n_open: drawn rows without an answer.
+        state: "finished"; "open" while people answer it; left unfinished it is "reduced" to the rows that count, or "void" where
+            these are too few.
+        words: the state in a sentence or two; which answers count.
+    """
+
+    sample: progress.Audit
+    answers: NDArray[np.int8]
+    is_outside: NDArray[np.bool_]
+    n_searched: int
+    n_drawn: int
+    n_answered: int
+    n_damaged: int
+    n_open: int
+    state: State
+    words: str
+
+    @property
+    def n_counted(self) -> int:
+        return self.sample.n_drawn
+
+
+def answered(layout: Layout, check: Check) -> Answered:
+    """Find which answers are a check's, and which of them count."""
+    answers = answers_of(layout, check.chip_set, check.run_id)
+    own, _ = checks.load(layout, check.id)
+    is_left = not check.is_open
+    return _answered(
+        layout, check.chip_set, check.sample, answers, since=check.at_event, is_left=is_left,
+        is_own=lambda one: checks.is_own(own, one.building_id, one.event, one.analyst),
+    )  # fmt: skip
+
+
+def answered_in_search(layout: Layout, chip_set: str, drawn: progress.Audit, answers: NDArray[np.int8]) -> Answered:
+    """Do the same for the random checks that the queues of the search drew, see `queueing.checks_of_search`."""
+    others = checks.all_checks(layout)
+    return _answered(
+        layout, chip_set, drawn, answers, since=0, is_left=False,
+        is_own=lambda one: not any(checks.is_own(facts, one.building_id, one.event) for facts in others),
+    )  # fmt: skip
+
+
+def _answered(
+    layout: Layout, chip_set: str, drawn: progress.Audit, answers: NDArray[np.int8], *, since: int, is_left: bool,
+    is_own: Callable[[labels.Given], bool],
+) -> Answered:  # fmt: skip
+    """Find which answers count of a sample of a chip set's buildings.
+
+    Args:
+        since: labels up to this event were known when the sample's order was fixed.
+        is_left: nobody goes on answering it.
+        is_own: whether a random check was one of this sample.
+    """
+    ids: Sequence[str] = chip_facts(layout, chip_set)["building_ids"]
+    first_known: dict[str, int] = {}
+    first_check: dict[str, int] = {}
+    with store.connect(layout) as db:
+        for one in labels.given_since(db, since):
+            first_known.setdefault(one.building_id, one.event)
+            if one.is_check and one.building_id not in first_check and is_own(one):
+                first_check[one.building_id] = one.event
+    known_at, checked_at = (
+        np.array([first.get(building, 0) for building in ids], np.int64) for first in (first_known, first_check)
+    )
+    sample = audit.as_answered(drawn, answers, checked_at, known_at)
+    rows = drawn.rows[: drawn.n_drawn]
+    is_check, is_open = checked_at[rows] > 0, answers[rows] == audit.OPEN
+    is_check[: sample.n_drawn] = True
+    is_outside = np.zeros(len(answers), np.bool_)
+    is_outside[drawn.rows[sample.n_drawn :]] = answers[drawn.rows[sample.n_drawn :]] != audit.OPEN
+    n_searched = int(((known_at > 0) & (checked_at == 0) & (answers != audit.OPEN))[drawn.rows].sum())
+    n_answered, n_open = int((is_check & ~is_open).sum()), int(is_open.sum())
+    state = _state(sample.n_drawn, n_open, is_left=is_left)
+    n_damaged = int((answers[rows[: sample.n_drawn]] == audit.DAMAGED).sum())
+    words = _state_words(state, drawn.n_drawn, sample.n_drawn, n_answered, n_open)
+    return Answered(sample, answers, is_outside, n_searched, drawn.n_drawn, n_answered, n_damaged, n_open, state, words)
+
+
+def _state(n_counted: int, n_open: int, *, is_left: bool) -> State:
+    if not n_open:
+        return "finished"
+    if not is_left:
+        return "open"
+    return "reduced" if n_counted >= progress.FEWEST_CHECKS else "void"
+
+
+def _state_words(state: State, n_drawn: int, n_counted: int, n_answered: int, n_open: int) -> str:
+    words = {
+        "finished": f"All {n_drawn:,} random checks are answered.",
+        "open": f"{n_open:,} of {n_drawn:,} random checks are open; the first {n_counted:,} of the random order count so far.",
+        "reduced": f"The check was left unfinished: of {n_drawn:,} random checks the first {n_counted:,} count, which were answered "
+        "before it was left. What was labeled since is no random answer.",
+        "void": f"The check was left unfinished and is void: only {n_counted:,} of {n_drawn:,} random checks count, and it takes "
+        f"{progress.FEWEST_CHECKS}.",
+    }[state]
+    if state == "finished" and n_counted < n_drawn:
+        words = f"{words} {n_drawn - n_counted:,} were answered by the search before they came up and do not count."
+    if (n_waiting := n_answered - n_counted) > 0:
+        words += f" {n_waiting:,} more answers count once the checks before them are answered that were skipped or cleared."
+    return words
+
+
+def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float = 0.95) -> StopView:
+    """Return how many more checks prove that at most so many damaged buildings are left.
+
+    Only checks count, without a gap in their order; answers of a search since the check began make it void.
+    """
+    found = answered(layout, check)
+    rows = check.sample.rows
+    codes = found.answers[rows[: found.n_counted]]
+    n_checked, n_damaged = int(np.isin(codes, (audit.DAMAGED, audit.UNDAMAGED)).sum()), found.n_damaged
+    if found.n_searched:
+        words = "Buildings were labeled outside this check since it began, so it proves nothing any more. Begin a new one."
+        return StopView(n_checked, n_damaged, 0, True, words)
+    n_remaining = int((found.answers[rows] == audit.OPEN).sum()) + found.n_answered - found.n_counted
+    advice = progress.stop_rule(n_remaining, n_checked, n_damaged, at_most_left=at_most_left, confidence=confidence)
+    return StopView(n_checked, n_damaged, advice.n_more, False, advice.words)
+
+
+def drawn_to(check: Check, n_drawn: int) -> Check:
+    """Return the check with a sample of another length."""
+    return replace(check, sample=replace(check.sample, n_drawn=n_drawn))
+
+
+def inclusion_of(check: Check, row: int) -> float | None:
+    """Return the probability with which a building is in the sample as it is now; None if it is not in it."""
+    place = np.flatnonzero(check.sample.rows[: check.sample.n_drawn] == row)
+    return float(check.sample.inclusion()[check.sample.stratum[place[0]]]) if len(place) else None
+
+
+def inclusion_of_building(layout: Layout, check: Check, building_id: str) -> float | None:
+    """Return `inclusion_of` by building id."""
+    ids = chip_facts(layout, check.chip_set)["building_ids"]
+    return inclusion_of(check, ids.index(building_id)) if building_id in ids else None
+
+
+# What each analyst, and a second reader, is to answer next
+
+
+def check_queue(layout: Layout, analyst: str, check: Check, *, is_second: bool = False) -> StoredQueue:
+    """Return the analyst's queue of a check; the first one is made where there is none yet.
+
+    Args:
+        is_second: read what others have answered, once more and without seeing their answers.
+    """
+    found = queues.load_queues(layout, _key(check, analyst, is_second))
+    return stored_queue(found[0]) if found else advance_check(layout, analyst, check, done=None, is_second=is_second)
+
+
+def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | None, is_second: bool = False) -> StoredQueue:
+    """Make the queue that comes after `done`; asked twice, it is the same one.
+
+    What an analyst skipped comes again first, because no later answer counts before it. Nobody is handed what another is
+    answering until nothing else is left: who went home must not keep an audit from its end. A stop check draws on as it needs.
+    """
+    with queues.locked(layout):
+        key = _key(check, analyst, is_second)
+        before = queues.load_queues(layout, key)
+        if before and before[0]["id"] != done:
+            return stored_queue(before[0])
+        facts, _ = checks.load(layout, check.id)
+        rows, drawn = _next_rows(layout, drawn_to(check, int(facts["n_drawn"])), facts["handed"], analyst, is_second)
+        ids = chip_facts(layout, check.chip_set)["building_ids"]
+        handed = facts if is_second else checks.handed_out(facts, [ids[row] for row in rows], analyst)
+        checks.save_facts(layout, {**handed, "n_drawn": drawn})
+        now = drawn_to(check, drawn)
+        items = [
+            {"building_id": ids[row], "kind": "audit", "why": "random check", "inclusion": inclusion_of(now, row)}
+            for row in rows
+        ]
+        found = {"id": secrets.token_hex(6), "chip_set": check.chip_set, "items": items}
+        queues.save_queue(layout, key, found)
+    return stored_queue(found)
+
+
+def inclusion_now(layout: Layout, analyst: str, building_id: str) -> float | None:
+    """Return the probability with which a building was drawn that the analyst answers as a random check; None if it was not.
+
+    That is of the open check if it drew the building, otherwise of the analyst's newest queues.
+    """
+    check = open_check(layout)
+    found = inclusion_of_building(layout, check, building_id) if check else None
+    return queueing.inclusion_of(layout, analyst, building_id) if found is None else found
+
+
+def _next_rows(layout: Layout, check: Check, handed: dict[str, str], analyst: str, is_second: bool) -> tuple[list[int], int]:
+    """Choose up to 20 rows for one analyst; return them and how far the sample is drawn then."""
+    ids = chip_facts(layout, check.chip_set)["building_ids"]
+    answers, sample = answers_of(layout, check.chip_set, check.run_id), check.sample
+    drawn = sample.rows[: sample.n_drawn].tolist()
+    if is_second:
+        with store.connect(layout) as db:
+            answered_by = analysts.own_answers(db).items()
+        own = {
+            building
+            for (building, who), event in answered_by
+            if who == analyst and event.shown == "audit" and event.event > check.at_event
+        }
+        return [row for row in drawn if answers[row] != audit.OPEN and ids[row] not in own][:LENGTH], sample.n_drawn
+    still_open = [row for row in drawn if answers[row] == audit.OPEN]
+    rows = [row for row in still_open if handed.get(ids[row]) == analyst] + [
+        row for row in still_open if ids[row] not in handed
+    ]
+    end = sample.n_drawn
+    if check.purpose == "stop" and len(rows) < LENGTH:
+        new = sample.rows[end : end + LENGTH - len(rows)].tolist()
+        rows, end = [*rows, *(row for row in new if answers[row] == audit.OPEN)], end + len(new)
+    return (rows or still_open)[:LENGTH], end
+
+
+def _key(check: Check, analyst: str, is_second: bool) -> str:
+    return f"{check.id} {'second' if is_second else 'first'} {analyst}"

@@ -1,0 +1,104 @@
+"""More like this: the chips of a run most like one or several others, at once, and all of them labeled in one act."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis import neighbors
+from pu_geo.errors import ProjectError
+from pu_geo.project import labels, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import Label, LabelOp
+from pu_geo.services.annotate import labeling
+from pu_geo.services.project import choices
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A building like the chosen ones: its cosine to the nearest of them, -1..1, its score, and its label, "" without one."""
+
+    building_id: str
+    cosine: float
+    score: float
+    label: str
+
+
+@lru_cache(maxsize=2)
+def _rows(layout: Layout, run_id: str) -> tuple[NDArray[np.float32], dict[str, int], Sequence[str]]:
+    """Return unit embeddings of a run, float32 [N, D], the row of each building, and the building of each row."""
+    ids = runs.building_ids_of(layout, run_id)
+    unit = neighbors.unit_rows(np.asarray(runs.array(layout, run_id, "embeddings")))
+    return unit, {building: i for i, building in enumerate(ids)}, ids
+
+
+@lru_cache(maxsize=2)
+def _labels_at(layout: Layout, run_id: str, event: int) -> tuple[dict[str, Label], NDArray[np.bool_]]:
+    """Return the labels as they stood after an event, and which rows of a run carry one, bool [N]."""
+    with store.connect(layout) as db:
+        known = labels.current_labels(db, at=event)
+    row = _rows(layout, run_id)[1]
+    has_label = np.zeros(len(row), np.bool_)
+    has_label[[row[building] for building in known if building in row]] = True
+    return known, has_label
+
+
+def like(
+    layout: Layout, run_id: str, building_ids: Sequence[str], *, count: int = 20, only_unlabeled: bool = False
+) -> list[Alike]:
+    """Return the buildings of a run, of all its scenes, that look most like the given ones to its model.
+
+    Args:
+        building_ids: one or more; those that the run does not know are passed over.
+        count: how many, 1 or more.
+        only_unlabeled: leave out what carries a label.
+
+    Raises:
+        ProjectError: if there is no such run, it knows none of these buildings, or count is below 1.
+    """
+    found_run = choices.run(layout, run_id).run_id
+    with store.connect(layout) as db:
+        event = labels.last_event(db)
+    if count < 1:
+        raise ProjectError(f"{count} buildings were asked for.", "Ask for 1 or more.")
+    unit, row, ids = _rows(layout, found_run)
+    chosen = np.array([row[building] for building in building_ids if building in row], np.int64)
+    if not len(chosen):
+        named = ", ".join(list(building_ids)[:3]) or "none was named"
+        raise ProjectError(
+            f"Run {found_run} knows none of these buildings ({named}).", "Name one that has a chip.", kind="building"
+        )
+    known, has_label = _labels_at(layout, found_run, event)
+    rows, cosines = neighbors.nearest(unit, chosen, count, is_hidden=has_label if only_unlabeled else None)
+    scores = np.asarray(runs.array(layout, found_run, "scores"), np.float32)
+    return [
+        Alike(ids[at], float(cosine), float(scores[at]), str(known.get(ids[at], "")))
+        for at, cosine in zip(rows.tolist(), cosines.tolist(), strict=True)
+    ]
+
+
+def label_all(layout: Layout, building_ids: Sequence[str], label: Label, *, analyst: str) -> int:
+    """Label buildings in one act, which one undo on the Annotate screen takes back; return how many.
+
+    Raises:
+        ProjectError: if one of them could not be labeled; the others are.
+    """
+    act = f"alike-{secrets.token_hex(8)}"
+    operations = [LabelOp(f"{act}-{i}", building, label, act) for i, building in enumerate(building_ids)]
+    acks = labeling.apply_operations(layout, operations, analyst=analyst, screen="explore")
+    wrong = [ack.error for ack in acks if ack.error]
+    if wrong:
+        raise ProjectError(f"{len(wrong)} of {len(acks)} buildings were not labeled. The first: {wrong[0]}", "Try again.")
+    return len(acks)
+
+
+def undo(layout: Layout, *, analyst: str) -> bool:
+    """Undo the analyst's last act of labeling; return whether there was one."""
+    before = labeling.newest_event(layout)
+    labeling.apply_operations(layout, [LabelOp(secrets.token_hex(16), step="undo")], analyst=analyst, screen="explore")
+    return labeling.newest_event(layout) > before

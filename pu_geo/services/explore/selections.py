@@ -1,0 +1,138 @@
+"""Selections with a name: save, load, remove, put back, and take them along as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sqlite3
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pu_geo import jobs
+from pu_geo.errors import ProjectError
+from pu_geo.project import contents, decisions, labels, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map import mapping
+
+KIND = "selection"
+TASK = "export_selection"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """One saved selection.
+
+    Attributes:
+        n: how many buildings.
+        at: RFC 3339, UTC.
+        decision: its number in the log of decisions.
+    """
+
+    name: str
+    n: int
+    analyst: str
+    at: str
+    decision: int
+
+
+def saved(layout: Layout) -> list[Selection]:
+    """Return all saved selections, the newest first."""
+    with store.connect(layout) as db:
+        found = decisions.standing(db, KIND).values()
+    rows = [Selection(each.name, len(each.facts["building_ids"]), each.analyst, each.at, each.decision) for each in found]
+    return rows[::-1]
+
+
+def save(layout: Layout, name: str, building_ids: Sequence[str], *, run_id: str, analyst: str) -> int:
+    """Save a selection; another one of this name is replaced, and can be put back.
+
+    Returns:
+        Where there was one of this name, the number of this decision, by which it is put back; 0 where there was none.
+
+    Raises:
+        ProjectError: if nothing is selected, or the name cannot be one.
+    """
+    if not building_ids:
+        raise ProjectError("No building is selected.", "Draw a line around some dots, then save them.", kind="selection")
+    with store.connect(layout) as db, store.transaction(db):
+        is_known = decisions.checked_name(name) in decisions.standing(db, KIND)
+        facts = {"building_ids": list(building_ids), "run_id": run_id}
+        number = decisions.decide(db, uuid.uuid4().hex, KIND, name, facts, analyst=analyst)
+    return number if is_known else 0
+
+
+def remove(layout: Layout, name: str, *, analyst: str) -> int:
+    """Remove a selection; return the number of this decision, by which `put_back` restores it."""
+    with store.connect(layout) as db, store.transaction(db):
+        _standing(db, name)
+        return decisions.decide(db, uuid.uuid4().hex, KIND, name, None, analyst=analyst)
+
+
+def put_back(layout: Layout, name: str, *, decision: int, analyst: str) -> int:
+    """Restore what a name meant before a decision; return how many buildings that is, 0 for none.
+
+    Args:
+        decision: its number, the newest under this name.
+
+    Raises:
+        ProjectError: if nothing was ever saved under this name, or somebody saved or removed it since.
+    """
+    with store.connect(layout) as db, store.transaction(db):
+        past = decisions.entries(db, KIND, name)
+        if not past:
+            raise ProjectError(f"No selection was ever called {name!r}.", "Save one under this name.", kind="selection")
+        if past[0].decision != decision:
+            raise ProjectError(
+                f"{name!r} was changed since, by {past[0].analyst}: that would be lost.", "Look at what is saved now.",
+                kind="selection",
+            )  # fmt: skip
+        facts = past[1].facts if len(past) > 1 else None
+        decisions.decide(db, uuid.uuid4().hex, KIND, name, facts, analyst=analyst)
+    return len(facts["building_ids"]) if facts else 0
+
+
+def buildings(layout: Layout, name: str) -> list[str]:
+    """Return the buildings of a saved selection. Raises ProjectError if there is none of this name."""
+    with store.connect(layout) as db:
+        return list(_standing(db, name).facts["building_ids"])
+
+
+def _standing(db: sqlite3.Connection, name: str) -> decisions.Decision:
+    found = decisions.standing(db, KIND)
+    if name not in found:
+        known = ", ".join(found) or "none yet"
+        raise ProjectError(f"There is no selection {name!r}; there are: {known}.", "Choose one of them.", kind="selection")
+    return found[name]
+
+
+def as_csv(layout: Layout, run_id: str, building_ids: Sequence[str]) -> str:
+    """Return building_id, label, score and rank in a run of some buildings as CSV, with a line of names.
+
+    A cell that a spreadsheet could take for a formula begins with an apostrophe, as in the exports.
+    """
+    scores = np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)
+    ranks, rows = runs.ranks(scores), {each: i for i, each in enumerate(runs.building_ids_of(layout, run_id))}
+    with store.connect(layout) as db:
+        known = labels.current_labels(db)
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["building_id", "label", "score", "rank"])
+    for building in building_ids:
+        row = rows.get(building)
+        numbers = ["", ""] if row is None else [f"{scores[row]:.4f}", int(ranks[row])]
+        guarded = f"'{building}" if building.lstrip("'").startswith(_FORMULA) else building
+        table.writerow([guarded, known.get(building, "unlabeled"), *numbers])
+    return text.getvalue()
+
+
+def start_export(layout: Layout, run_id: str, name: str) -> str:
+    """Start the job that writes a saved selection into `exports/selections/`, with all columns of the damage map; its id."""
+    with store.connect(layout) as db:
+        decision, has_place = _standing(db, name).decision, contents.grid(db).has_place
+    formats = ["csv", "geojson"] if has_place else list(mapping.LOCAL_FORMATS)
+    arguments = mapping.map_arguments(layout, run_id, None)
+    return jobs.start(layout, TASK, {**arguments, "decision": decision, "formats": formats})

@@ -1,0 +1,1 @@
+"""What the Imagery screen asks for: scenes, footprints, chips, and their quality."""

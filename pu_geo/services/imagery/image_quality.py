@@ -1,0 +1,130 @@
+"""The imagery at each building: why it cannot be assessed, and how far pre lies from post there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pu_geo.analysis import assessability
+from pu_geo.project import alignment, contents, runs, store
+from pu_geo.project.alignment import Alignment
+from pu_geo.project.layout import Layout
+from pu_geo.services.imagery.preparation import chip_facts
+from pu_geo.services.project import choices
+
+NOT_MEASURED = np.iinfo(np.int16).min
+LARGEST_CM = np.iinfo(np.int16).max
+
+
+@dataclass(frozen=True)
+class ImageQuality:
+    """What the imagery shows of a chip set's buildings.
+
+    Attributes:
+        reasons: building id -> why it is not assessed, see `assessability.reasons`; the others can be.
+        candidates: building id -> likeliest reason, should somebody call it not assessable; "misaligned" too.
+        shifts: names the shifts that `shifts_for_browser` sends; None where pre and post are not aligned.
+    """
+
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    candidates: Mapping[str, str] = field(default_factory=dict)
+    shifts: str | None = None
+
+
+def image_quality(layout: Layout, run_id: str | None = None) -> ImageQuality:
+    """Return what the imagery shows; nothing before there are footprints.
+
+    Args:
+        run_id: whose chips and evidence count; those of the newest chip set, without regard to evidence, if None.
+    """
+    with store.connect(layout) as db:
+        run = None if run_id is None else runs.find(db, run_id)
+        chip_set = contents.latest_chip_set(db) if run is None else run.chip_set
+        stamp = contents.count_footprints(db)
+    files = [alignment.path_of(layout), layout.quicklooks / "post" / "pyramid.json", layout.geometry]
+    files += [layout.chip_facts(chip_set)] if chip_set else []
+    found = _of_chips(layout, chip_set, f"{stamp}-" + "-".join(str(_changed_at(path)) for path in files))
+    return found if run is None else replace(found, reasons=choices.reasons_of(layout, run) or {})
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:  # not there, or just being exchanged
+        return 0
+
+
+@lru_cache(maxsize=4)
+def _of_chips(layout: Layout, chip_set: str | None, stamp: str) -> ImageQuality:
+    shifts = _alignment(layout)
+    name = None if shifts is None else stamp.replace("-", "")
+    failed = set()
+    if shifts is not None:
+        failed = {shifts.building_ids[row] for row in np.flatnonzero(shifts.is_misaligned).tolist()}
+    if chip_set is None or not layout.chip_facts(chip_set).is_file():
+        return ImageQuality(candidates=dict.fromkeys(failed, "misaligned"), shifts=name)
+    facts = chip_facts(layout, chip_set)
+    ids: Sequence[str] = facts["building_ids"]
+    is_misaligned = np.array([building in failed for building in ids], dtype=np.bool_)
+    likeliest = assessability.candidates(facts, is_misaligned)
+    return ImageQuality(
+        assessability.by_building(ids, assessability.reasons(facts)), assessability.by_building(ids, likeliest), name
+    )
+
+
+def _alignment(layout: Layout) -> Alignment | None:
+    with store.connect(layout) as db:
+        ids, scenes = contents.building_ids(db), contents.scenes(db)
+    return alignment.load(layout, ids, scenes) if ids else None
+
+
+def shifts_for_browser(layout: Layout) -> bytes | None:
+    """Return the shift of every building in the order of the map's geometry, little-endian.
+
+    Returns:
+        int16 [N, 2], centimetres to the east and north by which pre must move, -32768 where one date does not show the
+        building; then uint8 [N], the quality in hundredths, 0 where it could not be aligned. None where nothing is aligned.
+    """
+    found = _alignment(layout)
+    if found is None:
+        return None
+    cm = np.clip(np.rint(np.stack([found.dx_m, found.dy_m], axis=1) * 100), -LARGEST_CM, LARGEST_CM).astype("<i2")
+    cm[~found.has_data] = NOT_MEASURED
+    return cm.tobytes() + np.rint(found.quality * 100).astype(np.uint8).tobytes()
+
+
+def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
+    """Return what the imagery shows of one building.
+
+    Returns:
+        {"reason", "candidate": as in `ImageQuality`, "" if there is none; "post_hidden_share" and "pre_hidden_share" of the outline,
+        0..1, where known;
+        "shift_dx_m", "shift_dy_m", "shift_quality" where the project is aligned and both dates show the building}
+    """
+    imagery = image_quality(layout)
+    shown: dict[str, Any] = {
+        "reason": imagery.reasons.get(building_id, ""),
+        "candidate": imagery.candidates.get(building_id, ""),
+    }
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db)
+    facts = chip_facts(layout, chip_set) if chip_set else {"building_ids": []}
+    if building_id in facts["building_ids"]:
+        row = facts["building_ids"].index(building_id)
+        for role in ("post", "pre"):
+            share = assessability.hidden_share(facts, role)
+            if share is not None:
+                shown[f"{role}_hidden_share"] = round(float(share[row]), 4)
+    found = _alignment(layout)
+    if found is not None:
+        row = list(found.building_ids).index(building_id)
+        if found.has_data[row]:
+            quality = round(float(found.quality[row]), 2)
+            shown |= {"shift_dx_m": round(float(found.dx_m[row]), 2), "shift_dy_m": round(float(found.dy_m[row]), 2)}
+            shown["shift_quality"] = quality
+    return shown

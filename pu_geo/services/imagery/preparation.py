@@ -1,0 +1,210 @@
+"""What the Imagery screen and the command line ask for: what is there, and the jobs that add scenes, footprints and chips."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pu_geo import jobs
+from pu_geo.errors import PuGeoError
+from pu_geo.project import aoi, areas, contents, import_log, store
+from pu_geo.project.aoi import Aoi
+from pu_geo.project.chip_sets import chip_facts as chip_facts
+from pu_geo.project.import_log import ImportRecord
+from pu_geo.project.layout import Layout
+from pu_geo.records import Grid, Role, Scene
+
+IMAGERY_TASKS = jobs.ONE_AT_A_TIME
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a project holds. `chips` are the facts of the newest chip set, None before there is one."""
+
+    scenes: Sequence[Scene]
+    grid: Grid | None
+    n_buildings: int
+    chips: Mapping[str, Any] | None
+    layers: Sequence[Mapping[str, Any]]
+
+
+def overview(layout: Layout) -> Overview:
+    """Collect what the Imagery screen shows."""
+    with store.connect(layout) as db:
+        scenes = contents.scenes(db)
+        grid = contents.grid(db) if any(scene.role == "post" for scene in scenes) else None
+        n_buildings = contents.count_footprints(db)
+        chip_set = contents.latest_chip_set(db)
+    chips = None if chip_set is None else chip_facts(layout, chip_set)
+    return Overview(scenes, grid, n_buildings, chips, map_layers(layout))
+
+
+def map_layers(layout: Layout) -> list[dict[str, Any]]:
+    """Return the quicklook pyramids that exist: {"id": "pre" | "post", "tile_px", "max_zoom", "width", "height"}."""
+    roles: tuple[Role, ...] = ("pre", "post")
+    found = []
+    for role in roles:
+        path = layout.quicklooks / role / "pyramid.json"
+        if path.is_file():
+            found.append({"id": role, **json.loads(path.read_text(encoding="utf-8"))})
+    return found
+
+
+def paths_in(text: str) -> list[str]:
+    """Read one path a line; quotes around a path and empty lines do not matter."""
+    return [line.strip().strip("\"'") for line in text.splitlines() if line.strip()]
+
+
+def bands_in(text: str) -> list[int] | None:
+    """Read three band numbers such as "3, 2, 1"; None where nothing is written.
+
+    Raises:
+        PuGeoError: if they are not three whole numbers from 1 on.
+    """
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    if not parts:
+        return None
+    if len(parts) != 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise PuGeoError(f"{text!r} does not name three bands.", "Write the numbers of red, green and blue: 3, 2, 1.")
+    return [int(part) for part in parts]
+
+
+def start_adding_scenes(
+    layout: Layout, pre: Sequence[str], post: Sequence[str], *, bands: Sequence[int] | None = None, crs: str = "",
+    pixel_m: float | None = None,
+) -> str:  # fmt: skip
+    """Start the job that adds scenes; return its id.
+
+    Args:
+        pixel_m: side of a pixel on the ground, meters, stated by a person for pictures that have no place on the Earth; the
+            project then has local coordinates. None for scenes with a place.
+
+    Raises:
+        PuGeoError: if no path is given.
+    """
+    if not (pre or post):
+        raise PuGeoError("No scene was named.", "Write the path of at least one image file.")
+    more = {"bands": bands, "crs": crs or None, "pixel_m": pixel_m}
+    return jobs.start(layout, "add_scenes", {"pre": list(pre), "post": list(post), **more})
+
+
+def start_adding_xbd(layout: Layout, folder: str, *, chosen: str = "") -> str:
+    """Start the job that adds an xBD folder: its pictures as scenes, its post labels as footprints; return its id.
+
+    Args:
+        chosen: how the names of the wanted pictures begin, or a pattern of them with *; all if empty.
+
+    Raises:
+        PuGeoError: if no folder is given.
+    """
+    if not folder.strip():
+        raise PuGeoError("No xBD folder was named.", "Write the path of the folder that holds images/ and labels/.")
+    return jobs.start(layout, "add_xbd", {"folder": folder.strip(), "chosen": chosen.strip()})
+
+
+def start_adding_footprints(layout: Layout, path: str, *, crs: str = "") -> str:
+    """Start the job that adds footprints; return its id.
+
+    Raises:
+        PuGeoError: if no path is given.
+    """
+    if not path:
+        raise PuGeoError("No footprint file was named.", "Write the path of a file of building outlines.")
+    return jobs.start(layout, "add_footprints", {"path": path, "crs": crs or None})
+
+
+def start_laying_grid(layout: Layout, size_m: float) -> str:
+    """Start the job that lays square cells where no buildings are mapped; return its id."""
+    return jobs.start(layout, "add_grid", {"size_m": size_m})
+
+
+def start_chipping(layout: Layout, *, size_px: int, bands: str) -> str:
+    """Start the job that cuts chips and computes features; return its id."""
+    return jobs.start(layout, "chip", {"size_px": size_px, "bands": bands})
+
+
+def start_aligning(layout: Layout) -> str:
+    """Start the job that finds how far pre scenes lie from post scenes at each building; return its id."""
+    return jobs.start(layout, "align", {})
+
+
+# Accounts of footprint files, the area of interest, uploads
+
+
+@dataclass(frozen=True)
+class Outlines:
+    """The accounts of footprint files, newest first, the area of interest, and the number of areas of each layer of districts.
+
+    `aoi_before` can be put back.
+    """
+
+    imports: Sequence[ImportRecord]
+    aoi: Aoi | None
+    aoi_before: Aoi | None
+    areas: Mapping[str, int]
+
+
+def outlines(layout: Layout) -> Outlines:
+    """Collect them."""
+    with store.connect(layout) as db:
+        return Outlines(import_log.all_records(db), aoi.current(db), aoi.before(db), areas.layers(db))
+
+
+def start_adding_aoi(layout: Layout, *, path: str = "", text: str = "") -> str:
+    """Start the job that sets the area of interest from a polygon file or from typed text; return its id.
+
+    Raises:
+        PuGeoError: unless one of the two is given.
+    """
+    if bool(path) == bool(text.strip()):
+        raise PuGeoError(
+            "No area was named, or two were.", "Name a polygon file, or write a box or WKT, and empty the other."
+        )
+    return jobs.start(layout, "add_aoi", {"path": path or None, "text": text})
+
+
+def aoi_words(result: Mapping[str, Any]) -> str:
+    """Return what `add_aoi` returned in words: the area, and what of the project lies outside it."""
+    km2 = result["area_km2"]
+    words = f"{result['source']} is the area of interest, " + (f"{km2:,.2f} km2" if km2 >= 0.1 else f"{km2 * 1e6:,.0f} m2")
+    if not result["n"]:
+        return f"{words}. Footprints added from now on are limited to it."
+    return (
+        f"{words}. {result['n_outside']:,} of the {result['n']:,} footprints that are here lie outside it and stay; "
+        "those added from now on are limited to it."
+    )
+
+
+def last_aoi_words(layout: Layout) -> str:
+    """Return in words what setting the present area of interest found; "" where no job of this project set it."""
+    with store.connect(layout) as db:
+        found = aoi.current(db)
+    done = (job for job in jobs.all_jobs(layout) if job.task == "add_aoi" and job.state == "done")
+    last = next(done, None)
+    return aoi_words(last.result) if found and last and last.result.get("source") == found.source else ""
+
+
+def remove_aoi(layout: Layout) -> bool:
+    """Remove the area of interest; footprints stay. Return whether there was one."""
+    with store.connect(layout) as db:
+        return aoi.remove(db)
+
+
+def put_back_aoi(layout: Layout) -> Aoi | None:
+    """Undo the last change that took the area of interest away or replaced it; None if there was none before."""
+    with store.connect(layout) as db:
+        return aoi.put_back(db)
+
+
+def keep_uploads(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[str]:
+    """Store uploaded files in the project and return their paths.
+
+    Args:
+        files: name and content; files that belong together, such as a picture and its world file, come together.
+
+    Raises:
+        ProjectError: if one is empty or over 50 MB, or two have the same name.
+    """
+    return [str(path) for path in contents.keep(layout, files)]

@@ -1,0 +1,232 @@
+"""Whether a scene pair is usable: cover, pixels, dates, shift, no data, clouds; and what was repaired."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis import assessability
+from pu_geo.project import alignment, contents, store
+from pu_geo.project.alignment import Alignment
+from pu_geo.project.layout import Layout
+from pu_geo.records import Grid, Scene
+
+LEAST_COVER = 0.95
+MOST_GSD_M, MOST_RATIO = 1.0, 2.0
+MOST_FAILED, MOST_HIDDEN = 0.1, 0.1
+FARTHEST_M = 20.0  # as `geo.alignment.measure.FAR_REACH_M`, which loads too much for a screen
+_SAME = 0.005  # pixel sizes that differ by less are called the same
+_MOVED_M = 0.05
+
+
+@dataclass(frozen=True)
+class PairIssue:
+    """One thing to know about a pair: heading, figure, what to do about it ("" if it is fine), and what it means."""
+
+    name: str
+    value: str
+    worry: str = ""
+    words: str = ""
+
+
+_NO_PLACE = PairIssue(
+    "Place on the Earth", "none",
+    "Distances and areas rest on the pixel size that was stated, and the map cannot be laid over others.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What there is to know about the scenes of a project.
+
+    Attributes:
+        checks: figures and worries; none without a post scene.
+        shift: what alignment does to the pre scenes, in words; "" where it is not known, or not any more.
+        stale: why the newest chips should be cut again; "" if there are none or they are up to date.
+    """
+
+    checks: Sequence[PairIssue]
+    shift: str
+    stale: str
+
+
+def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
+    """Judge the scenes of a project; what cannot be known yet is left out.
+
+    Args:
+        chips: facts of the newest chip set.
+    """
+    with store.connect(layout) as db:
+        scenes, share, ids = contents.scenes(db), contents.pre_share(db), contents.building_ids(db)
+        pre, post = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
+        if not post:
+            return Pair([], "", "")
+        has_place, age = contents.grid(db).has_place, contents.age_of_chips(db)
+    shifts = alignment.load(layout, ids, scenes) if pre and ids else None
+    found = [
+        *([_cover(share, chips)] if pre and share is not None else []),
+        _pixels(pre, post),
+        _dates(pre, post),
+        *_exchanged(pre, post),
+        *([] if has_place else [_NO_PLACE]),
+        *([] if shifts is None else _shifts(shifts)),
+        *([] if chips is None else _hidden_parts(chips)),
+    ]
+    return Pair(found, "" if shifts is None else _shift_words(shifts), _stale_words(layout, age, len(ids)))
+
+
+def _hidden_parts(chips: Mapping[str, Any]) -> list[PairIssue]:
+    parts = assessability.hidden_parts(chips, "post")
+    groups = chips.get("sensor_group") or [0]
+    worry = "Scores do not carry over between them. Mark damaged buildings in each: those of a kind without answers are not assessed."
+    kinds = [PairIssue("Kinds of scenes", str(max(groups) + 1), worry)] if max(groups) > 0 else []
+    return [
+        *kinds,
+        _hidden(parts[:, :2].sum(axis=1), "No data", "where no post scene has data"),
+        _hidden(parts[:, 2], "Clouds", "where clouds lie over it"),
+    ]
+
+
+def _cover(share: float, chips: Mapping[str, Any] | None) -> PairIssue:
+    """Return how much the pre scenes cover: of the buildings, or of the post scenes' area before there are chips."""
+    lacks = None if chips is None or assessability.hidden_share(chips, "pre") is None else assessability.lacks_pre(chips)
+    if lacks is None or not len(lacks):
+        worry = "Add the missing pre scenes." if share < LEAST_COVER else ""
+        return PairIssue("Pre covers post", f"{share:.0%}" if share > 0.9995 or share < 0.99 else f"{share:.1%}", worry)
+    n_shown = int((~lacks).sum())
+    worry = str(chips.get("bands_why") or "") if chips else ""
+    if not worry and n_shown < len(lacks):
+        worry = f"{len(lacks) - n_shown:,} buildings are not assessed for want of a pre image. Add the missing pre scenes."
+    return PairIssue("Pre shows buildings", f"{n_shown:,} of {len(lacks):,}", worry)
+
+
+def _pixels(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
+    before, after = (max((scene.gsd_m for scene in scenes), default=None) for scenes in (pre, post))
+    assert after is not None  # there is a post scene
+    value = f"{after:.2f} m" if before is None else f"{before:.2f} / {after:.2f} m"
+    worry = ""
+    if after > MOST_GSD_M:
+        worry = f"Post has pixels of {after:.2f} m: a house is only a few of them, so small damage cannot be seen."
+    elif before is not None and before / after > MOST_RATIO:
+        worry = "Pre is much coarser than post: choose chips of post alone if pre shows too little."
+    return PairIssue("Pixel" if before is None else "Pixel, pre / post", value, worry)
+
+
+def _dates(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
+    before, after = (sorted({scene.date[:10] for scene in scenes if scene.date}) for scenes in (pre, post))
+    value = " / ".join(_span(dates) for dates in ([before, after] if pre else [after]))
+    is_late = bool(before and after and before[-1] > after[0])
+    worry = "Pre is dated after post: were they exchanged? Dates can be changed in the table of scenes." if is_late else ""
+    words = "" if after else "The files name no date. Write it into the table of scenes: exports carry it."
+    return PairIssue("Dates, pre / post" if pre else "Date", value, worry, words)
+
+
+def _exchanged(pre: Sequence[Scene], post: Sequence[Scene]) -> list[PairIssue]:
+    """Return a worry where the files' own names hint that before and after were exchanged."""
+    odd = [Path(scene.path).name for scenes, other in ((pre, "post"), (post, "pre")) for scene in scenes
+           if _names_role(scene, other) and not _names_role(scene, scene.role)]  # fmt: skip
+    worry = "Were pre and post exchanged? Then begin a new project with them the other way."
+    return [PairIssue("Names of files", odd[0], worry)] if odd else []
+
+
+def _names_role(scene: Scene, role: str) -> bool:
+    return re.search(rf"(?<![a-z]){role}(?![a-z])", Path(scene.path).stem.lower()) is not None
+
+
+def _span(dates: Sequence[str]) -> str:
+    return "unknown" if not dates else dates[0] if len(dates) == 1 else f"{dates[0]} …"
+
+
+def _shifts(found: Alignment) -> list[PairIssue]:
+    known = found.has_data & (found.quality > 0)
+    half, most = np.percentile(np.hypot(found.dx_m, found.dy_m)[known], [50, 95]) if known.any() else (0.0, 0.0)
+    words = f"Half of the buildings are off by less than {half:.1f} m, 95 % by less than {most:.1f} m; chips put that right."
+    n, n_failed = int(found.has_data.sum()), int(found.is_misaligned.sum())
+    is_many = n_failed > MOST_FAILED * max(n, 1)
+    return [
+        PairIssue("Pre is off by, half / 95 %", f"{half:.1f} / {most:.1f} m" if known.any() else "not known", "", words),
+        PairIssue(
+            "Could not be aligned",
+            f"{n_failed:,} of {n:,}",
+            "Look at these with care, or call them not assessable (misaligned)." if is_many else "",
+            f"There nothing fits surely within {FARTHEST_M:g} m of the shift of the scene pair, and no neighbors say better; a match "
+            "at the border of the search is never trusted.",
+        ),
+    ]
+
+
+def _hidden(values: NDArray[np.float64], name: str, where: str) -> PairIssue:
+    n_most = int((values > assessability.MOST_HIDDEN).sum())
+    worry = f"{n_most:,} buildings cannot be judged, {where}." if n_most > MOST_HIDDEN * len(values) else ""
+    words = f"{int((values > 0).sum()):,} outlines reach {where}; {n_most:,} by more than {assessability.MOST_HIDDEN:.0%}"
+    return PairIssue(f"{name} in outlines", f"{values.mean():.1%}" if len(values) else "0 %", worry, words)
+
+
+def repairs(scenes: Sequence[Scene], grid: Grid | None) -> dict[str, str]:
+    """Return what is done to each scene as it is read, by scene id; "unchanged" where nothing is."""
+    return {scene.scene_id: "; ".join(_repair(scene, grid)) or "unchanged" for scene in scenes}
+
+
+def _repair(scene: Scene, grid: Grid | None) -> list[str]:
+    done = []
+    if grid is not None and scene.crs != grid.crs:
+        done.append(f"reprojected from {_short(scene.crs)} to {_short(grid.crs)}")
+    if grid is not None and abs(scene.gsd_m / grid.gsd_m - 1) > _SAME:
+        done.append(f"resampled from {scene.gsd_m:.2f} to {grid.gsd_m:.2f} m")
+    _, b, _, d, e, _ = scene.transform
+    if b or d:
+        done.append("turned north-up")
+    elif e > 0:
+        done.append("turned over (it was south-up)")
+    if scene.stretch is not None:
+        ranges = " · ".join(f"{low:g}–{high:g}" for low, high in scene.stretch)
+        done.append(f"{scene.dtype} stretched to 0–255 from {ranges}")
+    if scene.place:
+        done.append(scene.place if scene.crs.startswith("ENGCRS[") else f"placed by {scene.place.partition(' (')[0]}")
+    return done
+
+
+def _short(crs: str) -> str:
+    return crs if crs.startswith("EPSG:") else crs.split('"')[1] if '"' in crs else crs[:30]
+
+
+def _shift_words(found: Alignment) -> str:
+    east, north = (float(value) for value in found.scene_m)
+    if np.hypot(east, north) < _MOVED_M:
+        return "pre fits post as it is; each building still has its own shift"
+    ways = [
+        f"{abs(size):.1f} m to the {way}"
+        for size, way in ((east, "east" if east > 0 else "west"), (north, "north" if north > 0 else "south"))
+        if abs(size) >= _MOVED_M
+    ]
+    return f"pre chips are shifted by {' and '.join(ways)} (median), each building by its own shift"
+
+
+def _stale_words(layout: Layout, age: tuple[str, int, bool] | None, n_buildings: int) -> str:
+    if age is None:
+        return ""
+    made_at, n_chips, is_before_a_scene = age
+    if n_buildings != n_chips:
+        return f"{n_buildings - n_chips:,} footprints came after the chips."
+    if is_before_a_scene:
+        return "Scenes came after the chips."
+    path = alignment.path_of(layout)
+    aligned = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat() if path.is_file() else ""
+    return "The scenes were aligned after the chips were cut." if aligned[:19] > made_at[:19] else ""
+
+
+def set_dates(layout: Layout, dates: Mapping[str, date | None]) -> None:
+    """Change the dates of scenes, given by id.
+
+    Raises:
+        ProjectError: if a scene is not in the project.
+    """
+    with store.connect(layout) as db:
+        contents.set_dates(db, {scene_id: None if day is None else day.isoformat() for scene_id, day in dates.items()})

@@ -1,0 +1,1 @@
+"""What the Project screen asks for: projects, what people chose in them, and the app itself."""

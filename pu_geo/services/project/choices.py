@@ -1,0 +1,123 @@
+"""What people chose, for pages and commands: the run that is shown, its threshold, and settings of the screens.
+
+All of it is stored in the project, so another page, another session and the command line find the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pu_geo.analysis import assessability
+from pu_geo.errors import ProjectError
+from pu_geo.project import choices, runs, store
+from pu_geo.project.choices import PERSON, Threshold, origin_words
+from pu_geo.project.layout import Layout
+from pu_geo.records import RunFacts
+from pu_geo.services.imagery.preparation import chip_facts
+
+__all__ = ["PERSON", "Threshold", "origin_words"]
+Name = Literal["explore_color", "cell_m", "formats", "profiles"]
+USUAL: Mapping[Name, Any] = {"explore_color": "label", "cell_m": 500, "formats": ["geojson", "gpkg", "csv"], "profiles": []}
+"""What is there until somebody chooses: what Explore is colored by, the side of square cells in meters, formats of an export,
+and the classes of other services in it."""
+WHY_WORDS: Mapping[runs.Why, str] = {
+    "person": "chosen by a person",
+    "published": "the one published last",
+    "audited": "the one audited last",
+    "recommended": "the newest of the recommended method",
+    "newest": "the newest",
+}
+
+
+def run(layout: Layout, run_id: str) -> RunFacts:
+    """Return one run; "chosen" is the one that is shown, "latest" the newest.
+
+    Raises:
+        ProjectError: if there is no such run.
+    """
+    if run_id == "chosen" and (found := chosen_run(layout)) is not None:
+        return found
+    with store.connect(layout) as db:
+        return runs.find(db, run_id)
+
+
+def chosen_run(layout: Layout) -> RunFacts | None:
+    """Return the run that screens, live map and exports show where none is named; None before there is one.
+
+    See `runs.to_show` for which it is.
+    """
+    with store.connect(layout) as db:
+        return runs.settle(db, layout, lambda facts: reasons_by_chips(layout, facts))
+
+
+def why_chosen(layout: Layout) -> runs.Why | None:
+    """Return why the chosen run is the one that is shown; None before there is one. `WHY_WORDS` has it for people."""
+    with store.connect(layout) as db:
+        found = runs.to_show(db, layout)
+    return None if found is None else found[1]
+
+
+def choose_run(layout: Layout, run_id: str) -> None:
+    """Store that a person chose the run that screens, live map and exports show."""
+    with store.connect(layout) as db:
+        runs.pin(db, layout, run_id, reasons_of(layout, runs.find(db, run_id)))
+
+
+def choose_automatically(layout: Layout) -> None:
+    """Store that no person's choice of a run counts any more."""
+    with store.connect(layout) as db:
+        runs.unpin(db, layout)
+    chosen_run(layout)
+
+
+def reasons_of(layout: Layout, facts: RunFacts) -> Mapping[str, str] | None:
+    """Return building id -> why the picture keeps a run's building from being assessed, for those that it keeps from it.
+
+    As it was stored with the run, else by the facts of its chips; None where those are gone.
+    """
+    with store.connect(layout) as db:
+        known = runs.reasons(db, facts.run_id)
+    return reasons_by_chips(layout, facts) if known is None else known
+
+
+def reasons_by_chips(layout: Layout, facts: RunFacts) -> Mapping[str, str] | None:
+    """Return the same by the facts of the chips alone, for a run that was stored without; None where those are gone."""
+    if not layout.chip_facts(facts.chip_set).is_file():
+        return None
+    chips = chip_facts(layout, facts.chip_set)
+    return assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers))
+
+
+def threshold(layout: Layout, run_id: str) -> Threshold:
+    """Return the threshold of a run's map: the one chosen for this run, else the run's own."""
+    with store.connect(layout) as db:
+        return choices.threshold_of(db, runs.find(db, run_id))
+
+
+def choose_threshold(layout: Layout, run_id: str, value: float, origin: str = PERSON) -> None:
+    """Store the threshold of a run.
+
+    Args:
+        value: 0..1.
+        origin: `PERSON`, or "audit:" and the id of a check.
+
+    Raises:
+        ProjectError: if it is no score, or there is no such run.
+    """
+    with store.connect(layout) as db:
+        choices.set_threshold(db, runs.find(db, run_id).run_id, value, origin)
+
+
+def setting(layout: Layout, name: Name) -> Any:
+    """Return a setting of a screen as people left it."""
+    with store.connect(layout) as db:
+        return choices.get(db, name, USUAL[name])
+
+
+def choose_setting(layout: Layout, name: Name, value: Any) -> None:
+    """Store a setting of a screen, a JSON value. Raises ProjectError if there is no such setting."""
+    if name not in USUAL:
+        raise ProjectError(f"{name!r} is no setting; these are: {', '.join(USUAL)}.", "Name one of them.")
+    with store.connect(layout) as db:
+        choices.put(db, name, value)

@@ -1,0 +1,65 @@
+"""Copy a project, for another machine or as a backup, while people click in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from pu_geo.errors import ProjectError, writing
+from pu_geo.project import labels, store
+from pu_geo.project.layout import SUFFIX, Layout
+
+_NOT_COPIED = ("-wal", "-shm", ".lock", ".part")  # ends of names: what belongs to whoever works in the project now
+
+
+def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> dict[str, object]:
+    """Copy a project as it stands at one moment. Scenes stay where they are; labels that are clicked meanwhile may be missing.
+
+    The database is copied first: all files that it names are there by then, and no finished one changes.
+
+    Args:
+        target: folder to make, ending in ".pugeo".
+        with_exports: whether exports come along.
+
+    Returns:
+        {"out": path, "at_event": number of the last label event in the copy, "bytes"}
+
+    Raises:
+        ProjectError: if `target` has another ending, or is there already, or lies within the project.
+        PuGeoError: if it cannot be written.
+    """
+    folder = Path(target).expanduser().resolve()
+    if folder.suffix != SUFFIX or layout.folder in folder.parents:
+        raise ProjectError(
+            f"{target} cannot be a copy of {layout.folder.name}: a copy ends in {SUFFIX} and lies outside the project.",
+            f"Call it {layout.folder.stem}-copy{SUFFIX}, for example.",
+        )
+    if folder.exists():
+        raise ProjectError(f"{target} exists already; nothing was copied.", "Name a folder that is not there yet.")
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".copy-", dir=folder.parent) as place:
+            made = Layout(Path(place) / "project")
+            store.back_up(layout, made.gpkg)
+            _copy_files(layout, made, without=() if with_exports else (layout.exports,))
+            made.folder.rename(folder)
+    copied = Layout(folder)
+    with store.connect(copied) as db:
+        at_event = labels.last_event(db)
+    n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return {"out": str(folder), "at_event": at_event, "bytes": n_bytes}
+
+
+def _copy_files(layout: Layout, made: Layout, without: tuple[Path, ...]) -> None:
+    """Copy all files but the database; one that goes away meanwhile, such as an old checkpoint, is left out."""
+    for place, folders, names in os.walk(layout.folder):
+        folders[:] = [name for name in folders if Path(place, name) not in without]
+        there = made.folder / Path(place).relative_to(layout.folder)
+        there.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            if not name.endswith(_NOT_COPIED) and Path(place, name) != layout.gpkg:
+                with suppress(FileNotFoundError):
+                    shutil.copy2(Path(place, name), there / name)

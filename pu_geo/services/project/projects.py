@@ -1,0 +1,207 @@
+"""Open, make and list projects; say how far one is and what comes next."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pu_geo
+from pu_geo import jobs
+from pu_geo.errors import ProjectError
+from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.layout import HOME_VARIABLE, SUFFIX, Layout, find_project, write_json
+from pu_geo.project.layout import home as home
+from pu_geo.records import RunFacts, Units
+from pu_geo.services.project import choices
+
+SAMPLE_NAME = "Sample event"
+_RECENT_MOST = 20
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How far a project is. Counts are of buildings unless they say otherwise."""
+
+    name: str
+    folder: Path
+    token: str
+    n_pre: int
+    n_post: int
+    n_buildings: int
+    units: Units
+    n_chips: int
+    n_positive: int
+    n_not_damaged: int
+    n_not_assessable: int
+    n_runs: int
+    last_run: RunFacts | None
+
+    @property
+    def next_step(self) -> str:
+        """Name of the screen to go to next."""
+        if not (self.n_post and self.n_buildings and self.n_chips):
+            return "imagery"
+        if self.n_positive < 5:
+            return "annotate"
+        return "damage_map" if self.last_run else "train"
+
+
+def token_of(layout: Layout) -> str:
+    """Return the opaque id under which the browser asks for a project's map tiles."""
+    return hashlib.sha256(str(layout.folder).encode()).hexdigest()[:16]
+
+
+def _recent_file() -> Path:
+    return home() / "recent.json"
+
+
+def _recent_paths() -> list[str]:
+    try:
+        paths = json.loads(_recent_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else []
+
+
+def recent() -> list[Layout]:
+    """Return projects opened lately that still exist, newest first."""
+    return [Layout(Path(path)) for path in _recent_paths() if (Path(path) / "project.gpkg").is_file()]
+
+
+def _remember(layout: Layout) -> None:
+    others = [path for path in _recent_paths() if path != str(layout.folder)]
+    try:
+        write_json(_recent_file(), [str(layout.folder), *others][:_RECENT_MOST])
+    except OSError as error:
+        raise ProjectError(
+            f"The list of recent projects cannot be written to {home()}: {error.strerror}.",
+            f"Make that folder writable, or set {HOME_VARIABLE} to one that is.",
+        ) from error
+
+
+def resolve(token: str) -> Layout | None:
+    """Return the project that a token stands for, if it was opened on this machine."""
+    return next((layout for layout in recent() if token_of(layout) == token), None)
+
+
+def create(path: str, name: str) -> Layout:
+    """Make a new project; a bare name without a folder goes into `home()`."""
+    given = Path(path).expanduser()
+    if given.suffix != SUFFIX:
+        given = given.with_name(given.name + SUFFIX)
+    layout = store.create(given if given.parent != Path() else home() / given, name)
+    _remember(layout)
+    return layout
+
+
+def next_folder(layout: Layout) -> str:
+    """Propose a folder beside a project for its next round: joplin.pugeo, joplin-2.pugeo, ..."""
+    stem, _, number = layout.folder.stem.rpartition("-")
+    base, last = (stem, int(number)) if stem and number.isdigit() else (layout.folder.stem, 1)
+    return str(layout.folder.with_name(f"{base}-{last + 1}{SUFFIX}"))
+
+
+def begin_round(layout: Layout, path: str, post: Sequence[str]) -> Layout:
+    """Make the project of the next round and start the job that fills it; return the new project.
+
+    Raises:
+        ProjectError: if no scene is named, or the folder is taken.
+    """
+    if not post:
+        raise ProjectError("No scene was named.", "Write the path of at least one post-event GeoTIFF file.")
+    with store.connect(layout) as db:
+        name = store.project_name(db)
+    made = create(path, name)
+    jobs.start(made, "next_round", {"previous": str(layout.folder), "post": list(post)})
+    return made
+
+
+def open_project(path: str) -> Layout:
+    """Open a project and put it on top of the recent ones."""
+    layout = store.open_project(path)
+    choices.chosen_run(layout)  # an older PU-Geo may have left another run on the live map
+    _remember(layout)
+    return layout
+
+
+def sample_folder() -> Path:
+    """Return the folder of the sample event: beside the package in a clone, inside it in an installed wheel.
+
+    Raises:
+        ProjectError: if it is in neither place.
+    """
+    package = Path(pu_geo.__file__).parent
+    for folder in (package / "_app" / "sample_data", package.parent / "sample_data"):
+        if (folder / "footprints.geojson").is_file():
+            return folder
+    raise ProjectError(
+        "The sample event is not part of this installation.",
+        "Install PU-Geo again, or run `python sample_data/make_sample.py` in a clone.",
+    )
+
+
+def sample_arguments() -> dict[str, object]:
+    """Return what the task "prepare" needs to load the sample event."""
+    folder = sample_folder()
+    return {
+        "pre": [str(folder / "pre.tif")],
+        "post": [str(folder / "post.tif")],
+        "footprints": [str(folder / "footprints.geojson")],
+        "copy_sources": True,
+    }
+
+
+def open_sample() -> tuple[Layout, str | None]:
+    """Open the user's copy of the sample event; make it, and start the job that fills it, where there is none.
+
+    Returns:
+        the project, and the id of the job that is preparing it (None if it is ready).
+    """
+    folder = home() / f"sample-event{SUFFIX}"
+    if not (folder / "project.gpkg").is_file():
+        layout = create(str(folder), SAMPLE_NAME)
+    else:
+        layout = open_project(str(folder))
+    if summary(layout).n_chips:
+        return layout, None
+    running = [job for job in jobs.all_jobs(layout) if job.task == "prepare" and job.is_active]
+    return layout, running[0].job_id if running else jobs.start(layout, "prepare", sample_arguments())
+
+
+def summary(layout: Layout) -> Summary:
+    """Work out how far a project is."""
+    with store.connect(layout) as db:
+        roles = [scene.role for scene in contents.scenes(db)]
+        counts = labels.counts(labels.current_labels(db))
+        found = runs.all_runs(db)
+        chip_set = contents.latest_chip_set(db)
+        n_chips = contents.chip_count(db, chip_set) if chip_set else 0
+        return Summary(
+            name=store.project_name(db),
+            folder=layout.folder,
+            token=token_of(layout),
+            n_pre=roles.count("pre"),
+            n_post=roles.count("post"),
+            n_buildings=contents.count_footprints(db),
+            units=contents.units(db),
+            n_chips=n_chips,
+            n_positive=counts["positive"],
+            n_not_damaged=counts["not_damaged"],
+            n_not_assessable=counts["not_assessable"],
+            n_runs=len(found),
+            last_run=found[0] if found else None,
+        )
+
+
+def last_export(layout: Layout) -> str | None:
+    """Return the path of the newest export, or None."""
+    done = [job for job in jobs.all_jobs(layout) if job.task in ("export", "publish") and job.state == "done"]
+    return str(done[0].result["out"]) if done else None
+
+
+def find(path: str) -> Layout:
+    """Return an existing project without opening or remembering it."""
+    return find_project(path)

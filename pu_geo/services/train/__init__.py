@@ -1,0 +1,1 @@
+"""What the Train screen asks for: trainings, run cards, comparisons, models."""

@@ -1,0 +1,497 @@
+"""The card of a run: what it learned from, with which settings and where, how it went, and what it cannot tell.
+
+`card` collects it as one mapping of plain values; `as_markdown` and `as_html` write it for people. It names no person and no path.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pu_geo import __version__
+from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, words_of
+from pu_geo.errors import ProjectError, TrainingError
+from pu_geo.methods import catalog
+from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import PUSet, RunFacts
+from pu_geo.services.damage_map import auditing, mapping
+from pu_geo.services.imagery import preparation
+from pu_geo.services.project import choices
+from pu_geo.services.train import comparing, training
+
+FORMAT, VERSION = "pu-geo run card", 1
+FEW_POSITIVES = 30
+_FIGURES = ("recall", "share_called", "criterion", "low", "high")
+_CANNOT = {
+    "ranker": "The instant ranker orders buildings by one straight cut through features that were never trained; it finds what "
+    "looks like the clicked buildings, and nothing else.",
+    "ensemble": "An average of ranks repeats the mistakes that its runs share, and hides where they differ.",
+}
+_SCORES = {
+    "pu_probability": "A score is a network's own estimate and was not calibrated: read it as a rank, not as a probability.",
+    "linear": "A score is a rank, not a probability.",
+    "rank": "A score is a place in the order, from 0 to 1, not a probability.",
+}
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+DASH = "–"
+_LONGEST = 300
+_HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # control signs, also those that turn the direction of writing
+_CSS = """
+@page { size: A4; margin: 14mm; }
+body { margin: 0 auto; max-width: 182mm; padding: 6mm; background: #fff; color: #1a1a1a; overflow-wrap: anywhere;
+  font: 10pt/1.4 "Helvetica Neue", Arial, "Liberation Sans", sans-serif; }
+h1 { font-size: 18pt; margin: 0; } h2 { font-size: 12pt; margin: 5mm 0 1.5mm; border-bottom: .3mm solid #1a1a1a; }
+p, ul { margin: 0 0 1.5mm; } ul { padding-left: 5mm; } h2 { break-after: avoid; } svg, tr, li { break-inside: avoid; }
+table { border-collapse: collapse; width: 100%; font-size: 9pt; }
+th, td { border-bottom: .15mm solid #ccc; padding: .6mm 2mm .6mm 0; text-align: left; vertical-align: top; font-weight: normal; }
+th { width: 34%; color: #444; } thead th { width: auto; font-weight: bold; }
+.curves { display: grid; grid-template-columns: repeat(3, 1fr); gap: 3mm; } svg { width: 100%; height: auto; }
+svg .name { font: bold 11px sans-serif; } svg .end { font: 9px sans-serif; fill: #555; }
+.sums td { font: 7.5pt monospace; } footer { margin-top: 5mm; font-size: 8pt; color: #444; }
+@media print { body { padding: 0; } }
+"""
+WIDTH, HEIGHT = 220.0, 110.0
+MOST_FIGURES, MOST_POINTS = 9, 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 6.0, 22.0, 18.0
+_NO_FIGURES = (
+    "stage", "epoch", "epochs", "progress", "seconds", "look", "alarms", "n_held_out", "criterion_low", "criterion_high",
+)  # fmt: skip
+_TITLES = {
+    "loss": "loss", "criterion": "PU criterion, held-out clicks", "recall": "held-out clicks found",
+    "share_called": "share called damaged", "share_positive": "share called damaged, in batches", "threshold": "threshold",
+    "spread": "spread of the embeddings", "propagated": "weight of propagated scores",
+    "chips_per_s": "chips a second", "memory_mb": "memory, MB",
+}  # fmt: skip
+_OTHERS_AT = 6.5  # before what says more of the machine than of the model
+_COLORS = {"pretraining": "#0072B2", "training": "#D55E00"}
+
+
+def card(layout: Layout, run_id: str) -> dict[str, Any]:
+    """Collect all that is known of a run.
+
+    Args:
+        run_id: of the run; "chosen" is the one that is shown, "latest" the newest.
+
+    Returns:
+        {"format", "format_version", "made_with", "run", "data", "labels", "versions", "curve", "judgement",
+        "how_many", "audit", "warnings", "limits", "sha256"}: texts, finite numbers, bools, None, lists and mappings of such. "curve" is a list of
+        the reports of the epochs, empty where none were kept; "judgement" has its "words", "how_many" is
+        `auditing.HowMany` of the project, and "audit" is None without one.
+
+    Raises:
+        ProjectError: if there is no such run, or its files are gone.
+    """
+    facts = choices.run(layout, run_id)
+    with store.connect(layout) as db:
+        for name in ("building_ids.json", "scores.npy"):
+            if not (layout.run(facts.run_id) / name).is_file():
+                raise ProjectError(f"Run {facts.run_id} has lost its file {name}.", "Choose another run, or make it anew.")
+        ids = runs.building_ids_of(layout, facts.run_id)
+        pu = labels.pu_set(db, at=facts.at_event, ids=ids)
+        people = {event.analyst for event in labels.current(db, at=facts.at_event).values()}
+        names = ("scene_id", "role", "date", "gsd_m", "width", "height", "sha256")
+        scenes = [
+            {**{name: getattr(scene, name) for name in names}, "file": Path(scene.path).name}
+            for scene in contents.scenes(db)
+        ]
+        data = _data(layout, facts, store.project_name(db), scenes)
+    counts = _labels(layout, facts, pu, len(people))
+    chosen = choices.threshold(layout, facts.run_id)
+    audit = auditing.facts(layout, facts.run_id, chosen.value)
+    judged = getattr(facts, "judgement", None)
+    doubts = mapping.doubts(layout, facts.run_id, chosen.value)
+    found = {
+        "format": FORMAT,
+        "format_version": VERSION,
+        "made_with": f"PU-Geo {__version__}",
+        "run": _run(facts) | {"threshold_chosen": chosen.value, "threshold_origin": chosen.origin},
+        "data": data | {"n_buildings": len(ids)},
+        "labels": counts,
+        "versions": dict(facts.versions),
+        "curve": comparing.curve(layout, facts.run_id),
+        "judgement": {**(judged or {}), "words": judgement_words(judged)},
+        "how_many": auditing.how_many(layout).as_mapping(),
+        "audit": None if audit is None else {key: audit[key] for key in audit if key not in ("curve", "calibration")},
+        "warnings": [*facts.warnings, *doubts],
+        "limits": limits(facts, n_positive=counts["n_positive"], has_audit=audit is not None),
+        "sha256": _sums(layout, facts.run_id),
+    }
+    return dict(_finite(found))
+
+
+def _run(facts: RunFacts) -> dict[str, Any]:
+    """Return what made the scores; "changed" has the preset's values of settings that differ from it."""
+    settings = dict(facts.settings)
+    if settings.get("weights_file"):
+        settings["weights_file"] = Path(str(settings["weights_file"])).name
+    method = catalog.METHODS.get(facts.method)
+    try:
+        usual = asdict(catalog.settings_for(facts.method, facts.preset))
+    except TrainingError:  # a method or preset that this version does not know
+        usual = None
+    names = ("run_id", "method", "preset", "seed", "created_at", "seconds", "device", "score_type", "threshold")
+    return {
+        **{name: getattr(facts, name) for name in names},
+        "title": training.method_title(facts.method),
+        "paper": None if method is None else method.paper,
+        "summary": None if method is None else method.summary,
+        "settings": settings,
+        "changed": {}
+        if usual is None
+        else {name: usual.get(name) for name in settings if usual.get(name) != settings[name]},
+        "from_model": None if facts.from_model is None else dict(facts.from_model),
+    }
+
+
+def _data(layout: Layout, facts: RunFacts, project: str, scenes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    has_facts = layout.chip_facts(facts.chip_set).is_file()
+    chips = preparation.chip_facts(layout, facts.chip_set) if has_facts else {}
+    why = dict(Counter((choices.reasons_of(layout, facts) or {}).values()))
+    return {
+        "project": project,
+        "chip_set": facts.chip_set,
+        "bands": chips.get("bands"),
+        "bands_why": chips.get("bands_why", ""),
+        "n_hidden_from_training": facts.n_hidden,
+        "size_px": chips.get("size_px"),
+        "not_assessed": why,
+        "scenes": list(scenes),
+    }
+
+
+def _labels(layout: Layout, facts: RunFacts, pu: PUSet, n_people: int) -> dict[str, Any]:
+    """Count the labels as they were when the run was made. Positives are those it learned from."""
+    held_out = layout.run(facts.run_id) / "held_out.npy"
+    n_held_out = len(np.load(held_out, mmap_mode="r", allow_pickle=False)) if held_out.is_file() else 0
+    return {
+        "at_event": facts.at_event,
+        "n_positive": facts.n_positive,
+        "n_unlabeled": facts.n_unlabeled,
+        "n_not_damaged": int(pu.is_not_damaged.sum()),
+        "n_left_out": int(pu.is_excluded.sum()),
+        "n_held_out": n_held_out,
+        "n_people": n_people,
+        "were_learned": facts.from_model is None,
+    }
+
+
+def _sums(layout: Layout, run_id: str) -> dict[str, str]:
+    """Return the sha256 of the run's files, by name; none for a run whose manifest is gone."""
+    manifest = layout.run(run_id) / "manifest.json"
+    return dict(json.loads(manifest.read_text(encoding="utf-8"))["sha256"]) if manifest.is_file() else {}
+
+
+def _finite(value: Any) -> Any:
+    """Copy plain values, with None in the place of numbers that JSON does not know."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# Limits in words
+
+
+def judgement_words(judged: Mapping[str, Any] | None) -> str:
+    """Return in words how a run does on clicks that it did not learn from.
+
+    Args:
+        judged: {"n_held_out", "recall", "share_called", "criterion", "low", "high", "threshold"}, or None.
+    """
+    n = int((judged or {}).get("n_held_out") or 0)
+    if judged is None or n < FEWEST_HELD_OUT or any(judged.get(name) is None for name in _FIGURES):
+        return (
+            f"Not enough to judge: {n} held-out clicks, and it takes {FEWEST_HELD_OUT}. Nothing is known of this run from its "
+            "own labels beyond what it was taught."
+        )
+    return f"{words_of(judged)} Compare it between runs of one project: what guesses gets less than 1."
+
+
+def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:
+    """Return what a run cannot tell, one sentence or two each; `n_positive` clicks were learned from."""
+    method = catalog.METHODS.get(facts.method)
+    cannot = _CANNOT.get(facts.method, "") if method is None else f"{method.title}: {method.cannot}"
+    learned = ""
+    if facts.from_model:
+        learned = "The model was trained elsewhere and learned nothing from the answers in this project."
+    elif n_positive < FEW_POSITIVES:
+        learned = (
+            f"It learned from {n_positive} positives; with fewer than {FEW_POSITIVES}, other clicks may give another map."
+        )
+    sentences = [
+        cannot,
+        _SCORES.get(facts.score_type, "A score is a rank, not a probability."),
+        learned,
+        "It knows damage as it was clicked: a kind of damage that nobody clicked may be missed as a whole.",
+        "It sees these scenes alone: what the pictures do not show, or a cloud hides, it does not know.",
+        "" if has_audit else "No random checks judged this map: how many damaged buildings it misses is not known.",
+        "Preliminary and not validated in the field. Do not decide on single buildings by it.",
+    ]
+    return [words for words in sentences if words]
+
+
+# For people. All that is written was somebody's text once, so all of it is escaped.
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the card: (name, value) pairs, sentences, and a table, `look` being its class on the page."""
+
+    title: str
+    rows: Sequence[tuple[str, object]] = ()
+    lines: Sequence[str] = ()
+    header: Sequence[str] = ()
+    table: Sequence[Sequence[object]] = ()
+    look: str = ""
+
+
+def as_markdown(card: Mapping[str, Any], *, level: int = 1) -> str:
+    """Write a card as Markdown, its title at `level` 1 or more; names out of files are escaped and show as they are."""
+    parts = [f"{'#' * level} {_title(card, _markdown)}", f"*{_markdown(_lead(card))}*"]
+    for section in _sections(card):
+        parts.append(f"{'#' * level}# {section.title}")
+        if section.rows:
+            rows = [f"| {_markdown(name)} | {_markdown(value)} |" for name, value in section.rows]
+            parts.append("\n".join(["| what | value |", "|---|---|", *rows]))
+        if section.lines:
+            parts.append("\n".join(f"- {_markdown(line)}" for line in section.lines))
+        if section.table:
+            head = f"| {' | '.join(map(_markdown, section.header))} |\n|{'---|' * len(section.header)}"
+            parts.append("\n".join([head, *(f"| {' | '.join(map(_markdown, row))} |" for row in section.table)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def as_html(card: Mapping[str, Any]) -> str:
+    """Write a card as one page: no script, no address outside of it, curves as SVG."""
+    parts = [f"<h1>{_title(card, _escaped)}</h1><p>{_escaped(_lead(card))}</p>"]
+    for section in _sections(card):
+        rows = "".join(f"<tr><th>{_escaped(name)}</th><td>{_escaped(value)}</td></tr>" for name, value in section.rows)
+        lines = "".join(f"<li>{_escaped(line)}</li>" for line in section.lines)
+        parts.append(f"<h2>{_escaped(section.title)}</h2>")
+        parts.append(f"<table>{rows}</table>" if rows else "")
+        parts.append(f"<ul>{lines}</ul>" if lines else "")
+        parts.append(drawings(card["curve"]) if section.title == CURVES else _table(section))
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<meta name="viewport" content="width=device-width"><title>{_title(card, _escaped)}</title><style>{_CSS}</style></head>'
+        f"<body>{''.join(parts)}<footer>Written by {_escaped(card['made_with'])}.</footer></body></html>\n"
+    )
+
+
+def _table(section: Section) -> str:
+    if not section.table:
+        return ""
+    head = "".join(f"<th>{_escaped(name)}</th>" for name in section.header)
+    body = "".join(f"<tr>{''.join(f'<td>{_escaped(value)}</td>' for value in row)}</tr>" for row in section.table)
+    return f"<table class='{section.look}'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def plain(value: object) -> str:
+    """Return anything as text on one line, without control signs, cut to 300 signs."""
+    if value is None or value == "":
+        return DASH
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    kept = (sign for sign in str(value) if sign.isspace() or unicodedata.category(sign) not in _HIDDEN)
+    shown = " ".join("".join(kept).split())
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def _escaped(value: object) -> str:
+    return html.escape(plain(value))
+
+
+def _markdown(value: object) -> str:
+    """Escape Markdown; a joiner that nobody sees breaks up what viewers make links and icons of afterwards."""
+    signs = re.sub(r"([\\`*_{}\[\]#!|~$<>&@])", r"\\\1", plain(value))
+    return re.sub(r"(?<=:)(?=[^\s\d])|(?<=\\@)(?=\S)|(?<=www)(?=\.)", "\u2060", signs, flags=re.IGNORECASE)
+
+
+def _title(card: Mapping[str, Any], write: Callable[[object], str]) -> str:
+    return f"{write(card['run']['title'])} {DASH} {write(card['data']['project'])}"
+
+
+def _lead(card: Mapping[str, Any]) -> str:
+    run = card["run"]
+    return f"Card of run {run['run_id']}, made {str(run['created_at'])[:16].replace('T', ' ')} UTC. Not field-validated."
+
+
+CURVES = "Curves"
+
+
+def _sections(card: Mapping[str, Any]) -> list[Section]:
+    found = [
+        Section("What it is", rows=_run_rows(card["run"], card["versions"])),
+        Section("Judgement without negatives", lines=[card["judgement"]["words"], *_audit_lines(card)]),
+        Section("Warnings", lines=card["warnings"] or ["None."]),
+        Section("Limits", lines=card["limits"]),
+        _data_section(card["data"]),
+        Section("Labels", rows=_label_rows(card["labels"])),
+        _curves_section(card["curve"]),
+        _settings_section(card["run"]),
+    ]
+    if sums := sorted(card["sha256"].items()):
+        found.append(Section("Files of the run", header=("file", "sha256"), table=sums, look="sums"))
+    return found
+
+
+def _run_rows(run: Mapping[str, Any], versions: Mapping[str, Any]) -> list[tuple[str, object]]:
+    rows: list[tuple[str, object]] = [
+        ("Method", run["title"]),
+        ("Source", run["paper"]),
+        ("Preset, seed", f"{run['preset']}, {run['seed']}"),
+        ("Took", f"{float(run['seconds']):,.1f} s on {run['device']}"),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))),
+        ("Threshold to start from", run["threshold"]),
+    ]
+    if from_model := run["from_model"]:
+        rows.append(("Model from elsewhere", ", ".join(f"{name} {plain(value)}" for name, value in from_model.items())))
+    return rows
+
+
+def _label_rows(counts: Mapping[str, Any]) -> list[tuple[str, object]]:
+    by = "1 person" if counts["n_people"] == 1 else f"{counts['n_people']} people"
+    learned = "learned from" if counts["were_learned"] else "there, not learned from"
+    return [
+        ("Up to event", f"{counts['at_event']}, by {by}"),
+        (f"Positives ({learned})", f"{counts['n_positive']:,}"),
+        ("Positives held out to judge", f"{counts['n_held_out']:,}"),
+        ("Unlabeled", f"{counts['n_unlabeled']:,}"),
+        ("Called not damaged", f"{counts['n_not_damaged']:,}"),
+        ("Left out (not assessable, or answered in an audit alone)", f"{counts['n_left_out']:,}"),
+    ]
+
+
+def _data_section(data: Mapping[str, Any]) -> Section:
+    hidden = ", ".join(f"{n:,} {why.replace('_', ' ')}" for why, n in sorted(data["not_assessed"].items())) or "none"
+    chips = DASH if data["bands"] is None else f"{data['bands']}, {data['size_px']} px"
+    return Section(
+        "Data",
+        rows=[
+            ("Project", data["project"]), ("Buildings", f"{data['n_buildings']:,}"), ("Hidden by the imagery", hidden),
+            ("Chips", chips), ("Chip set", data["chip_set"]),
+        ],
+        header=("scene", "file", "date", "pixel (m)", "size (px)", "sha256"),
+        table=[
+            (f"{one['role']} {one['scene_id']}", one["file"], one["date"], one["gsd_m"], f"{one['width']} x {one['height']}",
+             str(one["sha256"])[:16])
+            for one in data["scenes"]
+        ],
+    )  # fmt: skip
+
+
+def _settings_section(run: Mapping[str, Any]) -> Section:
+    changed = run["changed"]
+    rows = [(name, value, changed.get(name, "as the preset")) for name, value in run["settings"].items()]
+    lines = () if rows else ("None: it has no settings.",)
+    ordered = sorted(rows, key=lambda row: row[0] not in changed)
+    return Section("Settings", lines=lines, header=("setting", "value", "preset"), table=ordered)
+
+
+def _curves_section(curve: Sequence[Mapping[str, Any]]) -> Section:
+    found = figures(curve)
+    if not found:
+        return Section(CURVES, lines=["None were kept."])
+    rows = []
+    for (stage, name), points in found.items():
+        values = [value for _, value in points]
+        rows.append((f"{name.replace('_', ' ')} ({stage})", values[0], min(values), max(values), values[-1]))
+    return Section(CURVES, header=("figure", "first", "lowest", "highest", "last"), table=rows)
+
+
+def _audit_lines(card: Mapping[str, Any]) -> list[str]:
+    audit, total = card["audit"], f"Number damaged in the project: {card['how_many']['words']}"
+    if audit is None:
+        return ["There was no audit of its map.", total]
+    counted = f"{audit['n_answered']} of {audit['n_drawn']} random checks answered, {audit['n_damaged']} damaged"
+    lines = [f"Audit: {counted}. {audit['words']}", total]
+    for name in ("precision", "recall"):
+        if found := (audit["at_threshold"] or {}).get(name):
+            values = [found.get(key) for key in ("value", "low", "high")]
+            words = found.get("words") or "not enough checks"
+            if None not in values:
+                words = "{:.0%} (95 % interval {:.0%} to {:.0%})".format(*values)
+            lines.append(f"{name.capitalize()}: {words}")
+    return lines
+
+
+# Curves as small drawings (SVG)
+
+
+def figures(curve: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """Sort reports of epochs into curves.
+
+    Args:
+        curve: {"stage", "epoch", name -> number, ...}, one an epoch.
+
+    Returns:
+        (stage, name) -> points (epoch, value) in the order of the epochs, where at least two numbers were reported; the
+        first `MOST_FIGURES` of them.
+    """
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for report in curve:
+        epoch = report.get("epoch")
+        if not _is_number(epoch):
+            continue
+        for name, value in report.items():
+            if name not in _NO_FIGURES and _is_number(value):
+                found.setdefault((str(report.get("stage", "training")), name), []).append((float(str(epoch)), float(value)))
+    whole = {key: sorted(points) for key, points in found.items() if len(points) > 1}
+    first = {name: place for place, name in enumerate(_TITLES)}
+    ordered = sorted(whole, key=lambda key: (key[0] != "training", first.get(key[1], _OTHERS_AT)))  # the training first
+    return {key: whole[key] for key in ordered[:MOST_FIGURES]}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def drawings(curve: Sequence[Mapping[str, Any]]) -> str:
+    """Return all curves side by side, as HTML with SVG inside; "" where there are none."""
+    drawn = [_drawing(stage, name, points) for (stage, name), points in figures(curve).items()]
+    return f"<div class='curves'>{''.join(drawn)}</div>" if drawn else ""
+
+
+def _drawing(stage: str, name: str, points: Sequence[tuple[float, float]]) -> str:
+    step = -(-len(points) // MOST_POINTS)
+    shown = [*points[::step], points[-1]]
+    first, last = points[0][0], points[-1][0]
+    low, high = min(value for _, value in points), max(value for _, value in points)
+    base = HEIGHT - _BOTTOM
+    across = [_LEFT + (WIDTH - _LEFT - _RIGHT) * (epoch - first) / max(last - first, 1e-12) for epoch, _ in shown]
+    shares = [(value - low) / (high - low) if high > low else 0.5 for _, value in shown]
+    places = " ".join(
+        f"{x:.1f},{_TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - share):.1f}" for x, share in zip(across, shares, strict=True)
+    )
+    words = html.escape(f"{_TITLES.get(name, name.replace('_', ' '))}{'' if stage == 'training' else f' ({stage})'}"[:40])
+    return (
+        f"<svg viewBox='0 0 {WIDTH:g} {HEIGHT:g}' role='img' aria-label='{words}'>"
+        f"<text x='{_LEFT:g}' y='12' class='name'>{words}</text>"
+        f"<path d='M{_LEFT:g} {_TOP:g}H{WIDTH - _RIGHT:g}M{_LEFT:g} {base:g}H{WIDTH - _RIGHT:g}' stroke='#ccc'/>"
+        f"<polyline points='{places}' fill='none' stroke='{_COLORS.get(stage, '#444')}' stroke-width='1.8'/>"
+        f"<text x='{_LEFT - 4:g}' y='{_TOP + 3:g}' text-anchor='end' class='end'>{_short(high)}</text>"
+        f"<text x='{_LEFT - 4:g}' y='{base + 3:g}' text-anchor='end' class='end'>{_short(low)}</text>"
+        f"<text x='{WIDTH - _RIGHT:g}' y='{HEIGHT - 5:g}' text-anchor='end' class='end'>"
+        f"epoch {first:g} to {last:g}, last {_short(points[-1][1])}</text></svg>"
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if 100 <= abs(value) < 1e7 else f"{value:.3g}"

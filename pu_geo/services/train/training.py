@@ -1,0 +1,203 @@
+"""What the Train screen asks for: methods, whether they can start, runs, the jobs that make them, and the device queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pu_geo import jobs
+from pu_geo.errors import TrainingError
+from pu_geo.jobs import JobView, device_queue
+from pu_geo.methods import catalog, measured
+from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
+from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.layout import SUFFIX, Layout
+from pu_geo.records import RunFacts
+from pu_geo.services.project import choices
+
+__all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "settings_for"]
+TRAINING_TASKS = ("train", "rank")
+ENSEMBLE_TASKS = ("ensemble",)
+HOLD_OUT_FROM, MOST_HELD_OUT = 50, 100
+OTHER_MAKERS = {"ranker": "Instant ranker", "ensemble": "Average of ranks"}
+"""Titles of what makes runs and is no method of the catalog."""
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """What a training would learn from right now; `n_chips` are 0 before there is a chip set, `n_held_out` is proposed."""
+
+    n_positive: int
+    n_unlabeled: int
+    n_left_out: int
+    n_not_damaged: int
+    n_chips: int
+    n_held_out: int = 0
+
+
+def cards_by_group() -> dict[str, list[catalog.MethodCard]]:
+    """Return the cards by the heading that they are shown under."""
+    return {
+        heading: [card for card in catalog.METHODS.values() if card.group == group]
+        for group, heading in catalog.GROUPS.items()
+    }
+
+
+def figures_of(method: str) -> list[str]:
+    """Return what a method's quick preset reached where the truth is known, a line an event; [] if it was never measured."""
+    return measured.in_lines(method)
+
+
+def type_fields(layout: Layout) -> list[str]:
+    """Return the attributes of the footprints that may name a kind of damage: texts, and those of positives alone."""
+    with store.connect(layout) as db:
+        table, known = contents.footprints(db), labels.current_labels(db)
+    rows = [row for id_, row in zip(table.building_ids, table.attributes, strict=True) if known.get(id_) == "positive"]
+    return sorted({name for row in rows for name, value in row.items() if isinstance(value, str)})
+
+
+def method_title(method: str) -> str:
+    """Return a method's name for people; the plain word for one that this version does not know."""
+    return catalog.METHODS[method].title if method in catalog.METHODS else OTHER_MAKERS.get(method, method)
+
+
+def name_within(method: str) -> str:
+    """Return a method's name as it stands within a sentence: "propagated ranking", but "NcPU"."""
+    title = method_title(method)
+    return title[:1].lower() + title[1:] if title[1:].islower() else title
+
+
+def run_name(run: RunFacts) -> str:
+    """Return what a run is called in a list: method, whether its model came from elsewhere, time, id."""
+    came = " from elsewhere" if run.from_model else ""
+    return f"{method_title(run.method)}{came} · {run.created_at[:16].replace('T', ' ')} · {run.run_id}"
+
+
+def data_summary(layout: Layout) -> DataSummary:
+    """Count what a training would see."""
+    with store.connect(layout) as db:
+        counts = labels.counts(labels.current_labels(db))
+        n = contents.count_footprints(db)
+        chip_set = contents.latest_chip_set(db)
+        n_chips = contents.chip_count(db, chip_set) if chip_set else 0
+    unlabeled = n - counts["positive"] - counts["not_assessable"]
+    return DataSummary(
+        counts["positive"], unlabeled, counts["not_assessable"], counts["not_damaged"], n_chips,
+        proposed_hold_out(counts["positive"]),
+    )  # fmt: skip
+
+
+def proposed_hold_out(n_positive: int) -> int:
+    """Return how many positives a training had better not learn from, so that it can be judged by them.
+
+    None below 50 positives, where each one teaches more than it judges; then one in five, 100 at most.
+    """
+    return 0 if n_positive < HOLD_OUT_FROM else min(n_positive // 5, MOST_HELD_OUT)
+
+
+def why_not(layout: Layout, method: str, hold_out: int = 0) -> str | None:
+    """Return in words why a method cannot start with `hold_out` positives not learned from, or None if it can."""
+    data, card = data_summary(layout), catalog.card(method)
+    if not data.n_chips:
+        return "There are no chips yet: cut them on the Imagery page."
+    if data.n_positive < card.min_positives:
+        return f"{card.title} needs at least {card.min_positives} positives; this project has {data.n_positive}."
+    if data.n_positive - hold_out < card.min_positives:
+        return (
+            f"{card.title} needs at least {card.min_positives} positives to learn from; {hold_out} held-out clicks would leave "
+            f"{max(data.n_positive - hold_out, 0)} of {data.n_positive}."
+        )
+    if data.n_not_damaged < card.min_not_damaged:
+        return (
+            f"{card.title} needs at least {card.min_not_damaged} buildings called not damaged; "
+            f"this project has {data.n_not_damaged}."
+        )
+    return None
+
+
+def require(layout: Layout, request: TrainingRequest) -> None:
+    """Check what can be checked of a training before there is a job for it.
+
+    Raises:
+        TrainingError: if the method cannot start, or no clicked footprint names a kind of damage.
+    """
+    reason = why_not(layout, request.method, request.hold_out)
+    if reason:
+        hint = "Hold fewer out, or mark more damaged buildings" if request.hold_out else "Mark more damaged buildings"
+        raise TrainingError(reason, f"{hint} on the Annotate page.", kind="not_ready")
+    wanted = request.types_from
+    if wanted and wanted not in (known := type_fields(layout)):
+        raise TrainingError(
+            f"No clicked footprint has the attribute {wanted!r} with words in it; they have: {', '.join(known) or 'none'}.",
+            "Name one of them.",
+            kind="types",
+        )
+
+
+def start(layout: Layout, request: TrainingRequest) -> str:
+    """Start a training job after checking what can be checked at once; return the job's id.
+
+    Raises:
+        TrainingError: see `require`.
+    """
+    require(layout, request)
+    return jobs.start(layout, "train", request.as_args())
+
+
+def all_runs(layout: Layout) -> list[RunFacts]:
+    """Return finished runs, newest first."""
+    with store.connect(layout) as db:
+        return runs.all_runs(db)
+
+
+def pinned_run(layout: Layout) -> str | None:
+    """Return the id of the run that maps and exports start from."""
+    with store.connect(layout) as db:
+        return runs.pinned(db)
+
+
+def pin(layout: Layout, run_id: str) -> None:
+    """Make a run the one that the live map and QGIS show."""
+    choices.choose_run(layout, run_id)
+
+
+def recommendation() -> str:
+    """Return what to train and why. It names no share of damage: clicks alone know none, see `auditing.how_many`."""
+    return (
+        f"Train the {name_within(DEFAULT_METHOD)}: it was ahead of the instant ranker on both real events that were measured, with little damage and with much; "
+        "NcPU and PUCL are second opinions."
+    )
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """One job in this machine's device queue; `is_here`: it is of the project asked for."""
+
+    project: str
+    is_here: bool
+    job: JobView
+
+
+def queued_jobs(layout: Layout) -> list[QueuedJob]:
+    """Return the jobs, of all projects, that work at this machine's device or wait for it; the one that works is first."""
+    found = []
+    for entry in device_queue.line():
+        job = jobs.of_folder(entry.folder)
+        if job is not None:
+            found.append(QueuedJob(entry.project.name.removesuffix(SUFFIX), entry.project == layout.folder, job))
+    return found
+
+
+def start_average(layout: Layout, run_ids: Sequence[str]) -> str:
+    """Start the job that averages the ranks of runs; return its id. Raises as `average_arguments`."""
+    return jobs.start(layout, ENSEMBLE_TASKS[0], average_arguments(layout, run_ids))
+
+
+def average_arguments(layout: Layout, run_ids: Sequence[str]) -> dict[str, object]:
+    """Return what the job takes: ids of runs that were checked; "latest" becomes the id of the newest.
+
+    Raises:
+        ProjectError: if they cannot be averaged.
+    """
+    with store.connect(layout) as db:
+        return {"run_ids": [facts.run_id for facts in runs.members(db, run_ids)]}

@@ -1,0 +1,1 @@
+"""Jobs of the Annotate screen: labels in and out."""

@@ -1,0 +1,154 @@
+"""Write the current labels for other programs, and beside them the whole log, from which another project can be filled."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from pu_geo import __version__
+from pu_geo.atomic_write import write_export
+from pu_geo.errors import LabelError
+from pu_geo.geo.export.pieces import guarded
+from pu_geo.geo.local_space import place_names, points_inside
+from pu_geo.geo.vector import crs as systems
+from pu_geo.project import contents, history, labels, store
+from pu_geo.project.layout import SUFFIX, Layout
+from pu_geo.records import FootprintTable, LabelEvent
+
+FORMATS = (".csv", ".geojson")
+LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
+ROWS_PER_WRITE = 5000
+
+
+def export_labels(layout: Layout, path: str) -> dict[str, object]:
+    """Write the current label of each labelled building, and the complete history as `<stem>.events.csv` beside it.
+
+    Both files can be imported again: the first one as labels, the second one with who answered what, when, and what was undone.
+    Both say where each building lies, so that an import knows it again where another project calls it something else.
+
+    Args:
+        path: .csv, or .geojson (RFC 7946) with a point inside each building, longitude and latitude of WGS 84; replaced if
+            it exists, like the second file.
+
+    Returns:
+        {"out", "events_out", "n": labelled buildings, "n_events", "labels_up_to_event"}
+
+    Raises:
+        LabelError: if the place or the ending is not usable; kind "local" for GeoJSON of a project without a place.
+    """
+    out = checked_target(layout, path)
+    events_out = checked_target(layout, str(out.with_name(f"{out.stem}.events.csv")))
+    with store.connect(layout) as db:
+        newest = labels.last_event(db)
+        current, table, name = labels.current(db, at=newest), contents.footprints(db), store.project_name(db)
+        past = list(history.rows(db, at=newest))
+        kept = [i for i, building in enumerate(table.building_ids) if building in current]
+        crs = contents.grid(db).crs if past else systems.LONLAT
+        _check_place(crs, out)
+    lonlat = points_inside([table.wkb[i] for i in kept], crs) if kept else np.empty((0, 2))
+    rows = [_fields(current[table.building_ids[i]]) for i in kept]
+    places = place_names(crs)
+    write_export(events_out, _csv([*history.COLUMNS, *places], _with_places(past, table, crs)))
+    if out.suffix.lower() == ".csv":
+        placed = [[*row.values(), lon, lat] for row, (lon, lat) in zip(rows, lonlat.tolist(), strict=True)]
+        write_export(out, _csv([*FIELDS, *places], placed))
+    else:
+        head = {"title": f"Labels: {name}", "made_with": f"PU-Geo {__version__}", "labels_up_to_event": newest}
+        write_export(out, _geojson(head, rows, lonlat))
+    n = {"n": len(rows), "n_events": len(past), "labels_up_to_event": newest}
+    return {"out": str(out), "events_out": str(events_out), **n}
+
+
+def _with_places(past: Sequence[Sequence[object]], table: FootprintTable, crs: str) -> list[list[object]]:
+    """Return the rows of the history with where their building lies, by which an import knows it again."""
+    at = list(history.COLUMNS).index("building_id")
+    row_of = {building: i for i, building in enumerate(table.building_ids)}
+    named = [building for building in dict.fromkeys(str(row[at]) for row in past) if building in row_of]
+    found = points_inside([table.wkb[row_of[building]] for building in named], crs).tolist() if named else []
+    place_of = dict(zip(named, found, strict=True))
+    return [[*row, *place_of.get(str(row[at]), ("", ""))] for row in past]
+
+
+def _check_place(crs: str, out: Path) -> None:
+    """Refuse GeoJSON without a place: its readers take every coordinate for longitude and latitude."""
+    if systems.is_local(crs) and out.suffix.lower() != ".csv":
+        raise LabelError(
+            f"This project has no place on the Earth, and {out.name} would be read as longitude and latitude.",
+            f"Write CSV: {out.stem}.csv.",
+            kind="local",
+        )
+
+
+def checked_target(layout: Layout, path: str) -> Path:
+    """Return the absolute path to write to, and refuse places where an export would destroy something else.
+
+    Raises:
+        LabelError: says what is wrong with the place.
+    """
+    out = Path(path).expanduser().resolve()
+    if out.suffix.lower() not in FORMATS:
+        raise LabelError(
+            f"{out.name} ends in {out.suffix or 'nothing'}; labels are written as {' or '.join(FORMATS)}.", "Rename it."
+        )
+    if out.is_dir() or not out.parent.is_dir():
+        raise LabelError(f"{out} is a folder, or its folder does not exist.", "Name a file in a folder that exists.")
+    inside = next((folder for folder in out.parents if folder.suffix == SUFFIX), None)
+    if inside is not None and inside / "exports" not in out.parents:
+        raise LabelError(
+            f"{out} belongs to a project; an export might replace one of its files.",
+            "Choose a file in the project's exports folder, or outside the project.",
+        )
+    if not os.access(out.parent, os.W_OK):
+        raise LabelError(f"You may not write into {out.parent}.", "Choose another place.")
+    return out
+
+
+FIELDS = (
+    "building_id", "label", "reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at", "screen", "kind",
+)  # fmt: skip
+
+
+def _fields(event: LabelEvent) -> dict[str, object]:
+    values = {field: getattr(event, field) for field in FIELDS}
+    return {**values, "label": LABEL_NAMES[event.label], "damage_types": list(event.damage_types)}
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list):
+        value = json.dumps(value, ensure_ascii=False) if value else ""
+    return guarded(value) if isinstance(value, str) else value
+
+
+def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[bytes]:
+    """Write RFC 4180 CSV in UTF-8, piece by piece."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(header)
+    for number, row in enumerate(rows, 1):
+        writer.writerow([_cell(value) for value in row])
+        if number % ROWS_PER_WRITE == 0:
+            yield text.getvalue().encode()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue().encode()
+
+
+def _geojson(head: object, rows: Sequence[dict[str, object]], lonlat: NDArray[np.float64]) -> Iterator[bytes]:
+    yield b'{"type":"FeatureCollection","pu_geo":' + orjson.dumps(head) + b',"features":['
+    for i, (row, place) in enumerate(zip(rows, lonlat.tolist(), strict=True)):
+        feature = {
+            "type": "Feature",
+            "id": row["building_id"],
+            "geometry": {"type": "Point", "coordinates": place},
+            "properties": {key: None if value == "" else value for key, value in row.items()},
+        }
+        yield (b",\n" if i else b"\n") + orjson.dumps(feature)
+    yield b"\n]}\n"

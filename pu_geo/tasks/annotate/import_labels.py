@@ -1,0 +1,320 @@
+"""Import labels that were made elsewhere: a CSV of building ids, points on a map, or the whole history of a project."""
+
+from __future__ import annotations
+
+import csv
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.errors import LabelError
+from pu_geo.geo.export.pieces import unguarded
+from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector.points import Finder, into_project, read_exported_map, read_points
+from pu_geo.project import analysts, contents, history, labels, store
+from pu_geo.project.history import PastEvent
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.records import Grid, LabelEvent
+from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
+
+MAX_BYTES = 200_000_000
+_ALIASES = {name: label for label, name in LABEL_NAMES.items()}
+_DETAILS = ("reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at")
+_SOURCES = ("kind", "label_source")  # columns of label files and of damage maps that say how an answer came
+_ORIGIN = ("analyst", "at")  # whose answer it is and when they gave it: no part of the answer
+_OF_MAP = ("analyst", "at", "reason", "shown", "inclusion")
+_NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")
+
+_NO_ANSWER = LabelEvent(0, "", "", "cleared", "", "", "")
+Row = tuple[str, dict[str, Any]]  # a building, and what the file says about it: label, and details by name
+_PLACES = (("lon", "lat"), ("longitude", "latitude"))
+_LOCAL_PLACES = (("x_m", "y_m"),)
+
+
+def import_labels(
+    layout: Layout, path: str, *, analyst: str, same_footprints: bool = False
+) -> dict[str, object]:  # fmt: skip
+    """Store the labels of a file as one act, so that one undo of `analyst` takes them back.
+
+    Which building is meant is decided by id and position: see `geo.points.Finder`.
+
+    Args:
+        path: one of
+            - CSV with a column building_id, and label, reason, damage_types (a JSON list, or texts with ";" between them),
+              comment, shown, inclusion, analyst, at where it has them. A row without a label is skipped; without a column
+              label all are positive. What is known already is not stored again: for a row with an analyst, as the answer of
+              that analyst, otherwise as the building's label.
+            - a damage map as `export` and `publish` write it, GeoJSON or CSV: what people answered, not what was scored.
+            - GeoJSON points (EPSG:4326) with the same properties; a point without a label is positive.
+            - CSV with a column event, as `export_labels` writes it: the history of a project, replayed in its order; an
+              event whose op is here already is not stored again, not even if it was undone here: redo it.
+        analyst: who imports; also whose labels these are where the file does not say.
+        same_footprints: a person states that the file was made of this project's footprints, so that its ids hold also where
+            PU-Geo made them up and the file does not say where the buildings lie.
+
+    Returns:
+        {"rows", "stored", "unchanged", "skipped": CSV rows without a label, and rows whose place is on no footprint}; and
+        {"placed": how many were placed by their position because ids differ, "notes"} where there is something to tell.
+
+    Raises:
+        LabelError: if the file cannot be read, or some rows could not be stored (the others are); kind "ids" if it names
+            buildings by made-up ids alone, "outside" if none of it, or not all of a history, lies on footprints.
+    """
+    source = _checked_source(path)
+    act = f"import-{uuid.uuid4()}"
+    table, columns = _read_csv(source) if source.suffix.lower() == ".csv" else ([], [])
+    if "event" in columns:
+        return _import_history(layout, source, table, analyst=analyst, act=act, same_footprints=same_footprints)
+    exported = None if columns else read_exported_map(source)
+    with store.connect(layout) as db:
+        grid = contents.grid(db)
+    if exported is not None:
+        table, columns = [_as_row(one) for one in exported[0]], ["building_id", "label", *_DETAILS, *_SOURCES]
+        xy = np.full((len(table), 2), np.nan) if systems.is_local(grid.crs) else into_project(exported[1], grid)
+    elif columns:
+        xy = _places_of(table, columns, grid, source.name)
+    else:
+        xy, properties = read_points(source, grid.crs)
+    given, is_open = _csv_rows(table, columns) if columns else _point_rows(properties)
+    placed, account = _placed(layout, source.name, [one for one, _ in given], xy[is_open], same_footprints)
+    rows = [(building, details) for building, (_, details) in zip(placed, given, strict=True) if building is not None]
+    skipped = len(xy) - len(rows)
+    with store.connect(layout) as db:
+        current, own = labels.current(db), analysts.own_answers(db)
+        ops = [
+            LabelOp(f"{act}-{i}", building, act=act, **details)
+            for i, (building, details) in enumerate(rows)
+            if _is_news(details, own.get((building, details["analyst"])) if "analyst" in details else current.get(building))
+        ]
+        acks = labels.append(db, ops, analyst=analyst, screen="cli", kind="import")
+    labels.refuse_rejected(acks, source.name)
+    return {
+        "rows": len(rows) + skipped,
+        "stored": len(acks),
+        "unchanged": len(rows) - len(acks),
+        "skipped": skipped,
+        **account,
+    }
+
+
+def _placed(
+    layout: Layout, name: str, ids: Sequence[str], xy: NDArray[np.float64], same_footprints: bool
+) -> tuple[list[str | None], dict[str, object]]:
+    """Return the building that each row means, None where its place is on none; and what there is to tell of that.
+
+    Args:
+        ids: what the file calls the buildings.
+        xy: where they lie, project CRS, float64 [N, 2]; NaN where the file does not say.
+    """
+    with store.connect(layout) as db:
+        grid, table = contents.grid(db), contents.footprints(db)
+    is_made_up = contents.has_made_up_id(table)
+    found = Finder.build(table, is_made_up & (not same_footprints), grid).find(ids, xy)
+    unplaced = [building for building, (_, how) in zip(ids, found, strict=True) if how == "not known"]
+    if unplaced:
+        raise LabelError(
+            f"{name} names {len(unplaced):,} building(s) by ids that PU-Geo made up, such as {unplaced[0]}, and does not say where they "
+            "lie; in another project they may be other houses. Nothing was stored.",
+            "Export the labels again: the file then has columns lon and lat, by which the buildings are known. If it was made of "
+            "these very footprints, import it with --same-footprints.",
+            kind="ids",
+        )
+    pairs = [(one, building) for one, (building, how) in zip(ids, found, strict=True) if how == "position" and one]
+    n_elsewhere = sum(how == "elsewhere" for _, how in found)
+    if found and n_elsewhere == len(found):
+        raise LabelError(
+            f"None of the {len(found):,} labels of {name} lies on a footprint of this project. Nothing was stored.",
+            "Import them into a project of the same place, or add the footprints first.",
+            kind="outside",
+        )
+    notes = [f"{len(pairs):,} label(s) were placed by their position because ids differ."] if pairs else []
+    if n_elsewhere:
+        notes.append(f"{n_elsewhere:,} label(s) lie on no footprint of this project and were left out.")
+    meant: dict[str, set[str]] = {}
+    for one, (building, _) in zip(ids, found, strict=True):
+        if building is not None and one:
+            meant.setdefault(building, set()).add(one)
+    if several := sum(len(names) > 1 for names in meant.values()):
+        notes.append(f"{several:,} footprint(s) hold several buildings of the file; of each the last row counts.")
+    return [building for building, _ in found], {"placed": len(pairs), "notes": notes} if notes else {}
+
+
+def _places_of(
+    table: Sequence[Mapping[str, str]], columns: Sequence[str], grid: Grid, name: str
+) -> NDArray[np.float64]:  # fmt: skip
+    """Return where the rows of a table lie, project CRS, float64 [N, 2]; NaN where it does not say."""
+    lower = {column.strip().lower(): column for column in columns}
+    is_local = systems.is_local(grid.crs)
+    pairs = _LOCAL_PLACES if is_local else _PLACES
+    x, y = next(((lower[x], lower[y]) for x, y in pairs if x in lower and y in lower), ("", ""))
+    numbers = [[_number(row.get(x, "")), _number(row.get(y, ""))] for row in table]
+    xy = np.array([[v if isinstance(v, float) else np.nan for v in pair] for pair in numbers], dtype=np.float64).reshape(
+        -1, 2
+    )
+    if is_local:
+        return xy
+    known = xy[np.isfinite(xy).all(axis=1)]
+    if not (np.abs(known) <= [180, 90]).all():
+        raise LabelError(
+            f"{name} has coordinates that are no longitude and latitude.", "Save them in EPSG:4326.", kind="bounds"
+        )
+    return into_project(xy, grid)
+
+
+def _checked_source(path: str) -> Path:
+    source = Path(path).expanduser()
+    if not source.is_file():
+        raise LabelError(f"{path} is not a file.", "Name a CSV or GeoJSON file of labels.")
+    if source.stat().st_size > MAX_BYTES:
+        raise LabelError(f"{path} has {source.stat().st_size:,} bytes; 200 MB at most.", "Split it.", kind="size")
+    return source
+
+
+def _is_news(details: Mapping[str, Any], known: LabelEvent | None) -> bool:
+    """Return whether a row differs, in what it names, from the current answer; no answer is one that was cleared."""
+    standing = known or _NO_ANSWER
+    return any(value != getattr(standing, name) for name, value in details.items() if name not in (*_ORIGIN, "is_simulated"))
+
+
+def _details(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a row's label and details, as far as it has them. Whether they make sense is checked where they are stored."""
+    details: dict[str, Any] = {name: given[name] for name in ("reason", "comment", "shown") if name in given}
+    details["label"] = _ALIASES.get(given["label"], given["label"])
+    if "damage_types" in given:
+        details["damage_types"] = _types(given["damage_types"])
+    if "inclusion" in given:
+        details["inclusion"] = _number(given["inclusion"])
+    if any(given.get(name) == "simulated" for name in _SOURCES):
+        details["is_simulated"] = True
+    return {**details, **{name: str(given[name]) for name in _ORIGIN if given.get(name)}}
+
+
+def _types(value: Any) -> Any:
+    """Read damage types: a list, its JSON, or texts with ";" between them."""
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return value
+    elif isinstance(value, str):
+        value = [text for text in map(str.strip, value.split(";")) if text]
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _number(value: Any) -> Any:
+    try:
+        return float(value) if isinstance(value, str) and value else value or None
+    except ValueError:
+        return value
+
+
+def _read_csv(source: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
+    """Return the rows of a CSV file with at least a column building_id, and its columns. Missing cells are empty."""
+    try:
+        with source.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream)
+            columns = list(reader.fieldnames or [])
+            if "building_id" not in columns:
+                raise LabelError(
+                    f"{source.name} has no column building_id; its columns are {reader.fieldnames}.",
+                    "Write a header line: building_id,label",
+                )
+            rows = [{name: unguarded(row[name] or "") for name in columns} for row in reader]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise LabelError(f"{source.name} is not a readable CSV file: {error}.", "Save it as UTF-8 CSV.") from error
+    return rows, columns
+
+
+def _as_row(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Write a building of an exported damage map as a row of CSV has it."""
+    types = properties.get("damage_types")
+    texts = {name: "" if value is None else str(value) for name, value in properties.items()}
+    return dict.fromkeys(("label", *_DETAILS, *_SOURCES), "") | texts | {"damage_types": json.dumps(types or [])}
+
+
+def _in_our_words(row: Mapping[str, str]) -> Mapping[str, str]:
+    """Name the columns of an exported damage map as those of a label file."""
+    if "labeller" not in row:
+        return row
+    reason = row.get("not_assessed_reason", "") if row["label"] == "not_assessable" else ""
+    weight = _number(row.get("audit_weight", ""))
+    drawn = {"shown": "audit", "inclusion": str(1 / max(weight, 1.0))} if isinstance(weight, float) else {"shown": ""}
+    return {"inclusion": "", **row, "analyst": row["labeller"], "at": row.get("labelled_at", ""), "reason": reason, **drawn}
+
+
+def _csv_rows(table: Sequence[Mapping[str, str]], columns: Sequence[str]) -> tuple[list[Row], list[int]]:
+    """Return what each row with a label says, and which these are; without a label column all are positive."""
+    is_map = "labeller" in columns or bool(table and "labeller" in table[0])
+    names = [name for name in _DETAILS if name in columns or (is_map and name in _OF_MAP)]
+    names += [name for name in _SOURCES if name in columns]
+    rows, is_open = [], []
+    for number, row in enumerate(map(_in_our_words, table)):
+        label = row["label"].strip() if "label" in columns else "positive"
+        if label:
+            rows.append((row["building_id"], _details({"label": label, **{name: row[name] for name in names}})))
+            is_open.append(number)
+    return rows, is_open
+
+
+def _point_rows(points: Sequence[Mapping[str, object]]) -> tuple[list[Row], list[int]]:
+    """Return what the properties of each point say, and which row it is; a point without a label is positive."""
+    rows = []
+    for properties in points:
+        given = {name: value for name, value in properties.items() if value is not None}
+        rows.append(
+            (str(given.get("building_id") or ""), _details({**given, "label": str(given.get("label") or "positive")}))
+        )
+    return rows, list(range(len(rows)))
+
+
+def _import_history(
+    layout: Layout, source: Path, table: Sequence[Mapping[str, str]], *, analyst: str, act: str, same_footprints: bool
+) -> dict[str, object]:
+    missing = [name for name in _NEEDED if table and name not in table[0]]
+    if missing:
+        raise LabelError(
+            f"{source.name} has a column event, so it is a history, but no column {', '.join(missing)}.",
+            "Export the labels again and take the file that ends in .events.csv, or remove the column event.",
+        )
+    past = [_past_event(row, source.name) for row in table]
+    if len({one.event for one in past}) < len(past):
+        raise LabelError(f"{source.name} has two rows with the same event number.", "Export the labels again.")
+    with store.connect(layout) as db:
+        grid = contents.grid(db)
+    xy = _places_of(table, list(table[0]) if table else [], grid, source.name)
+    placed, account = _placed(layout, source.name, [one.op.building_id for one in past], xy, same_footprints)
+    if None in placed:
+        n_lost = len({one.op.building_id for one, building in zip(past, placed, strict=True) if building is None})
+        raise LabelError(
+            f"{n_lost:,} building(s) of the history {source.name} lie on no footprint of this project. Nothing was stored.",
+            "Add their footprints first, or import the file of current labels beside it, which leaves such buildings out.",
+            kind="outside",
+        )
+    past = [replace(one, op=replace(one.op, building_id=str(building))) for one, building in zip(past, placed, strict=True)]
+    with store.connect(layout) as db:
+        before = labels.last_event(db)
+        acks = history.replay(db, past, importer=analyst, act=act)
+    labels.refuse_rejected(acks, source.name)
+    stored = sum(ack.event is not None and ack.event > before for ack in acks)
+    return {"rows": len(past), "stored": stored, "unchanged": len(past) - stored, "skipped": 0, **account}
+
+
+def _past_event(row: Mapping[str, str], name: str) -> PastEvent:
+    try:
+        event, undoes, answer = (int(row[key]) if row.get(key) else None for key in ("event", "undoes", "answer"))
+    except ValueError as error:
+        raise LabelError(
+            f"{name} has a row whose event numbers are not whole numbers: {error}.", "Export it again."
+        ) from error
+    if event is None:
+        raise LabelError(f"{name} has a row without an event number.", "Export the labels again.")
+    details = _details({key: row[key] for key in ("label", *_DETAILS) if key in row})
+    origin = {"analyst": row["analyst"], "at": row["at"], "screen": row.get("screen", "")}
+    return PastEvent(event, LabelOp(row["op"], row["building_id"], **{**details, **origin}), row["kind"], undoes, answer)

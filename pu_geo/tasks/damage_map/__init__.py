@@ -1,0 +1,1 @@
+"""Jobs of the Damage map screen: the map, its exports, areas, report."""

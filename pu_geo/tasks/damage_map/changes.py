@@ -1,0 +1,93 @@
+"""What changed from one version of the damage map to the next."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pu_geo.geo.export.pieces import guarded
+from pu_geo.project import rounds
+from pu_geo.project.layout import Layout
+from pu_geo.project.rounds import Round
+from pu_geo.records import DamageMap
+from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
+
+_COMPARED = ("damage_binary", "triage", "label", "not_assessed_reason")
+_CHANGE = ("building_id", "field", "before", "after")
+_HISTORY = ("round", "building_id", "damage_binary", "label", "labeller", "labelled_at", "score", "post_date")
+_STATE = "state.json.gz"
+
+
+def write_state(folder: Path, damage_map: DamageMap) -> None:
+    """Write what the next version is compared with."""
+    state = {name: list(damage_map.columns[name]) for name in _COMPARED}
+    with gzip.open(folder / _STATE, "wt", encoding="utf-8", compresslevel=3) as stream:
+        json.dump({"building_id": list(damage_map.building_ids), **state}, stream, ensure_ascii=False)
+
+
+def state_of(layout: Layout, version: str) -> dict[str, list[Any]]:
+    """Return what a version, such as "v2", says: "building_id" and the columns of `_COMPARED`, each of length N."""
+    with gzip.open(layout.exports / version / _STATE, "rt", encoding="utf-8") as stream:
+        found: dict[str, list[Any]] = json.load(stream)
+    return found
+
+
+def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[dict[str, object]]:
+    """Return what differs from version `number`: one row a building and field, with "before" and "after".
+
+    Buildings that came or went have the field "building" with before or after "present".
+    """
+    before = state_of(layout, f"v{number}")
+    old = {building: i for i, building in enumerate(before["building_id"])}
+    new = {building: i for i, building in enumerate(damage_map.building_ids)}
+    rows: list[dict[str, object]] = []
+    for building, i in new.items():
+        if building not in old:
+            rows.append(_row(building, "building", None, "present"))
+            continue
+        for name in _COMPARED:
+            was, is_now = before[name][old[building]], damage_map.columns[name][i]
+            if was != is_now:
+                rows.append(_row(building, name, was, is_now))
+    return rows + [_row(building, "building", "present", None) for building in old if building not in new]
+
+
+def _row(building: str, field: str, before: object, after: object) -> dict[str, object]:
+    return {"building_id": building, "field": field, "before": before, "after": after}
+
+
+def write_changes(folder: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write the change log of a version."""
+    _write(folder / "changes.csv", _CHANGE, rows)
+
+
+def write_history(folder: Path, past: Round, damage_map: DamageMap) -> None:
+    """Write what each round knew of each building, a row each, and what differs from the round before."""
+    now = [
+        {"round": past.number, "building_id": building, **{name: damage_map.columns[name][i] for name in _HISTORY[2:]}}
+        for i, building in enumerate(damage_map.building_ids)
+    ]
+    before = [{**asdict(one), "label": one.label and LABEL_NAMES[one.label]} for one in past.past]
+    _write(folder / "history.csv", _HISTORY, [*before, *now])
+    last = rounds.last_of_each(past)
+    changed = [
+        {
+            "building_id": row["building_id"], "before": old.damage_binary, "after": row["damage_binary"],
+            "is_confirmed": row["label"] is not None,
+        }
+        for row in now
+        if (old := last.get(str(row["building_id"]))) is not None and old.damage_binary != row["damage_binary"]
+    ]  # fmt: skip
+    _write(folder / "round_changes.csv", ("building_id", "before", "after", "is_confirmed"), changed)
+
+
+def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+    with path.open("w", encoding="utf-8-sig", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(columns)
+        writer.writerows([guarded("" if row[name] is None else str(row[name])) for name in columns] for row in rows)

@@ -1,0 +1,415 @@
+"""The damage map of a run: every building with its score, label, audit figures and provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo import __version__
+from pu_geo.analysis import assessability
+from pu_geo.analysis.scenes import scene_rows
+from pu_geo.errors import ProjectError
+from pu_geo.geo.export.codebook import NOT_GRADED
+from pu_geo.geo.local_space import COORDINATES, centroid_places, place_names
+from pu_geo.geo.raster.guard import state_of
+from pu_geo.geo.raster.placement import moved_to
+from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector.aoi import touching
+from pu_geo.geo.vector.areas import assign, centroids
+from pu_geo.geo.vector.duplicates import twins
+from pu_geo.project import (
+    alignment,
+    analysts,
+    aoi,
+    areas,
+    checks,
+    choices,
+    contents,
+    discoveries,
+    import_log,
+    labels,
+    rounds,
+    runs,
+    store,
+)
+from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.layout import Layout
+from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
+from pu_geo.services.damage_map import auditing
+from pu_geo.services.project.choices import reasons_of
+from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
+from pu_geo.tasks.damage_map.report_parts import limits
+
+SCHEMA_VERSION = "1.2"
+DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
+GRADES = ("destroyed", "major", "minor", "possible")  # damage types that are grades, the worst first
+
+
+def build_damage_map(
+    layout: Layout,
+    run_id: str,
+    threshold: float | None,
+    *,
+    version: str | None = None,
+    threshold_origin: str = choices.PERSON,
+) -> DamageMap:
+    """Collect every building with its score, label, audit and provenance, as they stand now.
+
+    Args:
+        run_id: of a finished run, "chosen" or "latest".
+        threshold: buildings with at least this score are flagged, 0..1; the one that was chosen for the run if None.
+        version: of the product, such as "v2".
+        threshold_origin: who or what set `threshold`, see `choices.Threshold`.
+    """
+    with store.connect(layout) as db:
+        facts = runs.find(db, run_id)
+        table, grid, scenes = contents.footprints(db), contents.grid(db), contents.scenes(db)
+        events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
+        outlines, answers = contents.footprint_sources(db), analysts.own_answers(db)
+        guessed = discoveries.type_of(db)
+        chosen = choices.threshold_of(db, facts)
+    limit = chosen if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
+    audit = auditing.facts(layout, facts.run_id, limit.value)
+    rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
+    scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
+    if not layout.chip_facts(facts.chip_set).is_file():
+        raise ProjectError(
+            f"The facts of the chips {facts.chip_set} that run {facts.run_id} scored are gone.", "Cut chips and train again."
+        )
+    chips, hidden = chip_facts(layout, facts.chip_set), reasons_of(layout, facts) or {}
+    (x_name, y_name), (x, y) = place_names(grid.crs), centroid_places(table.wkb, grid.crs)
+    results = _results(table.building_ids, rows, scores, hidden, events, limit.value, facts)
+    human = _human(table.building_ids, events, answers)
+    columns: dict[str, Sequence[object]] = {
+        "building_id": list(table.building_ids),
+        "source_footprint": list(outlines),
+        "area_m2": [round(float(area), 1) for area in table.area_m2],
+        x_name: x.tolist(),
+        y_name: y.tolist(),
+        **results,
+        **_audited(table.building_ids, results, events, audit),
+        **human,
+        "discovered_type": _guesses(table.building_ids, results["triage"], human["label"], guessed),
+        **districts(layout, table),
+        **shifts(layout, table, scenes),
+        "audit_weight": _weights(layout, table.building_ids, rows, audit),
+        **_imagery(table.building_ids, chips, scenes),
+        **_provenance(len(table.wkb), facts, version, rounds.read(layout).number),
+        "source_attributes": list(table.attributes),
+    }
+    metadata = {**_metadata(name, columns, _scenes_used(chips, scenes), facts, limit, audit), "labels_up_to_event": newest}
+    metadata["estimate"] = auditing.how_many(layout).as_mapping()
+    answered = [event.label if (event := events.get(building)) else None for building in chips["building_ids"]]
+    why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
+    rows_of_scenes = scene_rows(chips, runs.written(scores), limit.value, why, answered)
+    metadata |= {
+        "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": facts.n_hidden,
+        "scenes": [row.as_mapping() for row in rows_of_scenes],
+    }  # fmt: skip
+    metadata |= {**interest(layout, table, grid.crs, facts.created_at), **doubles(table, outlines), **sources(scenes)}
+    if not grid.has_place:
+        metadata["coordinates"] = COORDINATES
+    if version:
+        metadata["product_version"] = version
+    found = DamageMap(table.building_ids, table.wkb, columns, grid.crs, metadata)
+    return replace(found, metadata={**metadata, "cannot_say": limits(found, audit)})
+
+
+def _results(
+    ids: Sequence[str], rows: Mapping[str, int], scores: np.ndarray, hidden: Mapping[str, str],
+    events: Mapping[str, LabelEvent], limit: float, facts: RunFacts,
+) -> dict[str, Sequence[object]]:  # fmt: skip
+    ranks = runs.ranks(scores)
+    reasons = [_why_not_assessed(building, rows, hidden, events) for building in ids]
+    shown = [None if reason else rows.get(building) for building, reason in zip(ids, reasons, strict=True)]
+    binary = [
+        "not_assessed" if reason else _binary(None if row is None else scores[row], limit, events.get(building))
+        for building, reason, row in zip(ids, reasons, shown, strict=True)
+    ]
+    return {
+        "assessed": [reason is None for reason in reasons],
+        "not_assessed_reason": reasons,
+        "damage_binary": binary,
+        "score": [None if row is None else round(float(scores[row]), 4) for row in shown],
+        "score_type": [facts.score_type] * len(ids),
+        "rank": [None if row is None else int(ranks[row]) for row in shown],
+        "threshold": [round(limit, 4)] * len(ids),
+        "triage": [_triage(value, events.get(building)) for building, value in zip(ids, binary, strict=True)],
+    }
+
+
+def _why_not_assessed(
+    building: str, rows: Mapping[str, int], hidden: Mapping[str, str], events: Mapping[str, LabelEvent]
+) -> str | None:
+    """Return why a building has no result, or None if it has one. A person's answer wins over the picture.
+
+    A building that was added after the run has none: its picture may show it well, but the run never scored it.
+    """
+    event = events.get(building)
+    if event is not None:
+        return (event.reason or "unclear") if event.label == "not_assessable" else None
+    return hidden.get(building) if building in rows else NOT_IN_RUN
+
+
+def _binary(score: float | None, limit: float, event: LabelEvent | None) -> str:
+    """Compare score and threshold with the decimals that the file has."""
+    if event is not None:
+        return "damaged" if event.label == "positive" else "not_flagged"
+    return "damaged" if score is not None and round(float(score), 4) >= round(limit, 4) else "not_flagged"
+
+
+def _triage(binary: str, event: LabelEvent | None) -> str:
+    if binary == "not_assessed":
+        return "not_assessed"
+    if event is not None:
+        return "confirmed" if event.label == "positive" else "below"
+    return "flagged" if binary == "damaged" else "below"
+
+
+def _audited(
+    ids: Sequence[str],
+    results: Mapping[str, Sequence[Any]],
+    events: Mapping[str, LabelEvent],
+    audit: Mapping[str, Any] | None,
+) -> dict[str, Sequence[object]]:
+    """Return chances of damage, and triage by the audit's two thresholds, for buildings that nobody answered."""
+    nothing: list[object] = [None] * len(ids)
+    columns: dict[str, Sequence[object]] = {"p_damaged": nothing, "p_low": nothing, "p_high": nothing}
+    if audit is None:
+        return columns
+    scores = [None if building in events else score for building, score in zip(ids, results["score"], strict=True)]
+    if curve := audit["calibration"]:
+        known = np.array([np.nan if score is None else score for score in scores])
+        for name, key in (("p_damaged", "p"), ("p_low", "p_low"), ("p_high", "p_high")):
+            found = np.interp(known, curve["score"], curve[key])
+            columns[name] = [None if np.isnan(value) else round(float(value), 6) for value in found]
+    bands = audit["bands"]
+    columns["triage"] = [_band(old, score, bands) for old, score in zip(results["triage"], scores, strict=True)]
+    return columns
+
+
+def _band(triage: str, score: float | None, bands: Mapping[str, float | None]) -> str:
+    """Refine the triage of a building that nobody answered."""
+    surely, perhaps = bands["high_precision"], bands["high_recall"]
+    if score is None:
+        return triage
+    if triage == "flagged" and surely is not None and score >= surely:
+        return "high_precision"
+    if triage == "below" and perhaps is not None and score >= perhaps:
+        return "high_recall"
+    return triage
+
+
+def _human(
+    ids: Sequence[str], events: Mapping[str, LabelEvent], answers: Mapping[tuple[str, str], LabelEvent]
+) -> dict[str, Sequence[object]]:
+    found = [events.get(building) for building in ids]
+    given: dict[str, list[str]] = {}
+    for (building, _), event in answers.items():
+        given.setdefault(building, []).append(event.label)
+    of_each = [given.get(building, []) for building in ids]
+    counts = list(map(len, of_each))
+    agree = [
+        None if event is None or not own else round(own.count(event.label) / len(own), 4)
+        for event, own in zip(found, of_each, strict=True)
+    ]
+    return {
+        "damage_class": [None if event is None else _grade(event) for event in found],
+        "label": [None if event is None else LABEL_NAMES[event.label] for event in found],
+        "label_source": [None if event is None else event.kind for event in found],
+        "labeller": [None if event is None else event.analyst for event in found],
+        "labelled_at": [None if event is None else event.at for event in found],
+        "damage_types": [[] if event is None else list(event.damage_types) for event in found],
+        "n_labels": counts,
+        "agreement": agree,
+        "review_status": [
+            None if event is None else "single" if n < 2 else "agreed" if share == 1 else "disputed"
+            for event, n, share in zip(found, counts, agree, strict=True)
+        ],
+    }
+
+
+def _guesses(
+    ids: Sequence[str], triage: Sequence[object], label: Sequence[object], guessed: Mapping[str, str]
+) -> list[object]:
+    """Return the named group that a machine put each building into; None where it was not assessed or not damaged."""
+    rows = zip(ids, triage, label, strict=True)
+    none = LABEL_NAMES["not_damaged"]
+    return [None if how == "not_assessed" or name == none else guessed.get(building) for building, how, name in rows]
+
+
+def _grade(event: LabelEvent) -> str:
+    """Return the worst grade that a person named, "damaged_not_graded" where they named none; a model gives none."""
+    if event.label == "positive":
+        named = {kind.lower() for kind in event.damage_types}
+        return next((grade for grade in GRADES if grade in named), NOT_GRADED)
+    return "no_visible_damage" if event.label == "not_damaged" else "not_assessed"
+
+
+def _weights(layout: Layout, ids: Sequence[str], rows: Mapping[str, int], audit: Mapping[str, Any] | None) -> list[object]:
+    """Return how many buildings each building of the audit's sample represents; None for those that do not count."""
+    if audit is None:
+        return [None] * len(ids)
+    facts, arrays = checks.load(layout, audit["check_id"])
+    n, stratum = int(audit.get("n_counted", facts["n_drawn"])), arrays["stratum"]
+    n_drawn = np.bincount(stratum[:n], minlength=int(stratum.max()) + 1)
+    weight: NDArray[np.float64] = np.bincount(stratum) / np.maximum(n_drawn, 1)
+    of_row = dict(zip(arrays["rows"][:n].tolist(), weight[stratum[:n]].round(4).tolist(), strict=True))
+    return [of_row.get(rows.get(building, -1)) for building in ids]
+
+
+def _scenes_used(chips: Mapping[str, Any], scenes: Sequence[Scene]) -> list[Mapping[str, Any]]:
+    """Return the scenes that a chip set was cut from, each with its "scene_id", "role", "date", "gsd_m" and "sha256".
+
+    Chip sets from before this was stored name them only where a project has one scene of a role: nothing else is certain.
+    """
+    if "scenes" in chips:
+        used = ("pre", "post") if assessability.needs_pre(chips) else ("post",)
+        return [{"scene_id": name, **one} for name, one in chips["scenes"].items() if one["role"] in used]
+    known = [scene for scene in scenes if scene.role == "post" or assessability.needs_pre(chips)]
+    alone = [scene for scene in known if sum(other.role == scene.role for other in known) == 1]
+    return [{name: getattr(scene, name) for name in ("scene_id", "role", "date", "gsd_m", "sha256")} for scene in alone]
+
+
+def _imagery(ids: Sequence[str], chips: Mapping[str, Any], scenes: Sequence[Scene]) -> dict[str, Sequence[object]]:
+    """Return, building by building, the scenes that the run's chip was cut from, and how much of the outline is hidden there.
+
+    Null for buildings without a chip; of the pre scenes also where the run does not use them.
+    """
+    used = {str(one["scene_id"]): one for one in _scenes_used(chips, scenes)}
+    row = {building: i for i, building in enumerate(chips["building_ids"])}
+    columns: dict[str, Sequence[object]] = {}
+    for role in ("pre", "post"):
+        uses_role = role == "post" or assessability.needs_pre(chips)
+        alone = next((name for name, one in used.items() if one["role"] == role), None)
+        shown = chips.get(f"{role}_scene") or [alone] * len(row)
+        lacks = assessability.lacks_pre(chips) if role == "pre" else np.zeros(len(row), np.bool_)
+        names = [shown[row[one]] if one in row and uses_role and not lacks[row[one]] else None for one in ids]
+        columns[f"{role}_image_id"] = names
+        columns[f"{role}_date"] = [used[name]["date"] if name in used else None for name in names]
+        if role == "post":
+            columns["post_gsd_m"] = [round(float(used[name]["gsd_m"]), 3) if name in used else None for name in names]
+        share = assessability.hidden_share(chips, role)
+        known = None if share is None else share.round(4).tolist()
+        columns[f"{role}_hidden_share"] = [known[row[one]] if known and one in row else None for one in ids]
+    return columns
+
+
+def _provenance(n: int, facts: RunFacts, version: str | None, number: int) -> dict[str, Sequence[object]]:
+    same: dict[str, object] = {
+        "method": facts.method, "run_id": facts.run_id, "run_at": facts.created_at, "round": number,
+        "product_version": version, "schema_version": SCHEMA_VERSION,
+    }  # fmt: skip
+    return {key: [value] * n for key, value in same.items()}
+
+
+def _metadata(
+    name: str,
+    columns: Mapping[str, Sequence[object]],
+    scenes: Sequence[Mapping[str, Any]],
+    facts: RunFacts,
+    limit: choices.Threshold,
+    audit: Mapping[str, Any] | None,
+) -> dict[str, object]:
+    binary = list(columns["damage_binary"])
+    learned_here = not facts.from_model and facts.method != "ensemble"
+    return {
+        "title": f"Damage map: {name}",
+        "disclaimer": DISCLAIMER,
+        "made_with": f"PU-Geo {__version__}",
+        "schema_version": SCHEMA_VERSION,
+        "run_id": facts.run_id,
+        "method": facts.method,
+        "preset": facts.preset,
+        "seed": facts.seed,
+        "trained_on_labels_up_to_event": None if facts.from_model else facts.at_event,
+        **({"from_model": dict(facts.from_model)} if facts.from_model else {}),
+        **({"average_of": facts.settings["run_ids"]} if facts.method == "ensemble" else {}),
+        "n_positive_clicks": facts.n_positive,
+        **({"n_accepted_from_clusters": facts.n_accepted} if learned_here else {}),
+        "threshold": limit.value,
+        "threshold_origin": limit.origin,
+        "audit_id": audit["check_id"] if audit is not None and audit["total"]["value"] is not None else "not audited",
+        "counts": {value: binary.count(value) for value in ("damaged", "not_flagged", "not_assessed")},
+        "audit": None if audit is None else {key: value for key, value in audit.items() if key != "calibration"},
+        "run_warnings": list(facts.warnings),
+        "sha256": {str(scene["scene_id"]): scene["sha256"] for scene in scenes},
+    }
+
+
+def districts(layout: Layout, table: FootprintTable) -> dict[str, Sequence[object]]:
+    """Return codes and names of the administrative areas of buildings, where layers adm1 and adm2 were added."""
+    columns: dict[str, Sequence[object]] = {}
+    nothing: list[object] = [None] * len(table.wkb)
+    for level in ("adm1", "adm2"):
+        with store.connect(layout) as db:
+            layer = areas.load_areas(db, level) if level in areas.layers(db) else None
+        index = assign(centroids(table.wkb), layer.wkb).tolist() if layer else []
+        columns[f"{level}_pcode"] = [layer.pcodes[i] if i >= 0 else None for i in index] if layer else nothing
+        if level == "adm2":
+            columns["adm2_name"] = [layer.names[i] if i >= 0 else None for i in index] if layer else nothing
+    return columns
+
+
+def shifts(layout: Layout, table: FootprintTable, scenes: Sequence[Scene]) -> dict[str, Sequence[object]]:
+    """Return by how many metres the pre scenes must move to fit the post scenes at each building, and how sure that is."""
+    found = alignment.load(layout, table.building_ids, scenes)
+    if found is None:
+        return dict.fromkeys(("shift_dx_m", "shift_dy_m", "shift_quality"), [None] * len(table.wkb))
+
+    def column(values: NDArray[np.float64]) -> list[object]:
+        return [round(float(one), 2) if sure > 0 else None for one, sure in zip(values, found.quality, strict=True)]
+
+    return {
+        "shift_dx_m": column(found.dx_m),
+        "shift_dy_m": column(found.dy_m),
+        "shift_quality": [round(float(one), 2) for one in found.quality],
+    }
+
+
+def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> dict[str, object]:
+    """Return the area of interest that the map's buildings were taken in by, and whether it chose them.
+
+    Args:
+        run_at: when the run was made, RFC 3339 UTC.
+
+    Returns:
+        {"aoi": {"source", "since", "wkt": longitude/latitude or local meters, "selected_buildings": every footprint before the
+        run was taken in while it stood, "set_after_run", "n_outside": buildings of the map outside it, "stands": it is the
+        project's area still}}; nothing where no area was ever in force or is now.
+    """
+    with store.connect(layout) as db:
+        now, accounts = aoi.current(db), import_log.all_records(db)
+        taken = [one.at for one in accounts if one.at <= run_at and one.kept + one.repaired]
+        held = [aoi.in_force(db, at) for at in taken]
+    found = next((area for area in held if area is not None), now)
+    if found is None:
+        return {}
+    n_outside = int((~touching(np.array(list(table.wkb), dtype=object), found.wkb)).sum()) if table.wkb else 0
+    is_after = found.at > run_at
+    chose = all(area is not None and area.wkb == found.wkb for area in held) if held else n_outside == 0 and not is_after
+    (wkb,) = [found.wkb] if systems.is_local(crs) else moved_to([found.wkb], crs, systems.LONLAT)
+    wkt = shapely.to_wkt(shapely.from_wkb(wkb), rounding_precision=7)
+    area = {"source": found.source, "since": found.at, "wkt": wkt, "selected_buildings": chose, "set_after_run": is_after}
+    return {"aoi": {**area, "n_outside": n_outside, "stands": now is not None and now.wkb == found.wkb}}
+
+
+def sources(scenes: Sequence[Scene]) -> dict[str, object]:
+    """Return {"sources_changed", "sources_missing"}: scenes whose file is not the one that was added, or is not there."""
+    states = [(scene.scene_id, state_of(scene)) for scene in scenes]
+    return {f"sources_{state}": [name for name, one in states if one == state] for state in ("changed", "missing")}
+
+
+def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:
+    """Return {"n_duplicates": buildings that the map has further up already, by their outlines}.
+
+    Footprints that were added by an older PU-Geo may be there twice; whoever adds up the map counts them twice.
+    """
+    is_building = np.array(sources, dtype=np.str_) != "grid"
+    outlines = shapely.from_wkb(np.array(list(table.wkb), dtype=object)[is_building])
+    return {"n_duplicates": int(twins(outlines).sum())}

@@ -1,0 +1,1 @@
+"""Jobs of the Explore screen: UMAP, clusters, outliers, damage types."""

@@ -1,0 +1,192 @@
+"""Propose groups of buildings: given the kinds of damage named so far, which other kinds are among the unlabeled?"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.analysis import clustering_metrics
+from pu_geo.errors import TrainingError
+from pu_geo.methods import catalog
+from pu_geo.methods.ncl import consensus_clusters
+from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, suggested_number
+from pu_geo.project import discoveries, labels, store
+from pu_geo.project.discoveries import NO_GROUP
+from pu_geo.project.store import now
+from pu_geo.records import PUSet
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train.inputs import RunInputs, read_inputs
+from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData
+from pu_geo.training.run import Run, best_device
+
+METHOD = "ncl"
+FEWEST_OF_A_KIND = 5  # a kind of damage that fewer buildings were given is not learned from
+MOST_GROUPS = 12
+TRAINED = (0.1, 0.9)
+
+
+def discover(
+    job: Job, *, seed: int = 0, n_seeds: int = 3, n_groups: int | None = None, preset: str = "quick"
+) -> dict[str, object]:
+    """Sort all buildings into groups with several trainings of NCL, and store the proposal.
+
+    The known kinds are the damage types that people named, of at least 5 buildings each, and "not damaged"; where no type
+    was named often enough, "damaged" and "not damaged". A positive without such a type counts as unlabeled then. Groups that
+    were named in an earlier discovery teach nothing: only a person's answer does.
+
+    Args:
+        seed: of the first training; the others follow.
+        n_seeds: trainings, from 1 on. What they say is read together, and compared to tell how stable it is.
+        n_groups: K, 2 to 200; None takes the suggested number, which is more than there are known kinds.
+        preset: of NCL.
+
+    Returns:
+        {"discovery", "n_groups", "n_buildings", "adjusted_rand", "seconds"}
+
+    Raises:
+        TrainingError: if there are too few labels or buildings, or a setting is wrong.
+        JobCancelled: if the user cancelled. Nothing is stored then.
+    """
+    began, inputs = time.monotonic(), read_inputs(job.layout)
+    if n_seeds < 1:
+        raise TrainingError(f"{n_seeds} trainings were asked for.", "Ask for 1 or more; 3 tell how stable groups are.")
+    known, rows = _known_kinds(job, inputs.pu), np.flatnonzero(~inputs.pu.is_excluded)
+    job.report(0.02, "estimating how many groups there may be")
+    suggested = _suggested(inputs, rows, len(known.counts()), seed)
+    job.stop_if_cancelled()
+    number = n_groups or suggested.number
+    settings = catalog.settings_for(METHOD, preset, {"n_new": number})
+    torch.set_num_threads(1)  # as in `tasks.train`: room to click
+    trainings = [
+        Run(seed=seed + i, device=best_device(), report=_reporter(job, i, n_seeds), is_cancelled=job.is_cancelled)
+        for i in range(n_seeds)
+    ]
+    features = inputs.data(job.layout, settings, None).inputs
+    data = PUData(features, known.classes > NOT_DAMAGED, inputs.pu.is_excluded, known.classes, known.names)
+    found = consensus_clusters.find_consensus(data, settings, trainings)
+    job.report(TRAINED[1], "comparing the trainings")
+    facts: dict[str, Any] = {
+        "discovery": discoveries.new_id(), "made_at": now(), "chip_set": inputs.chip_set, "at_event": inputs.pu.at_event,
+        "method": METHOD, "preset": preset, "settings": asdict(settings), "seeds": [run.seed for run in trainings],
+        "n_groups": number, "asked_for": n_groups, "suggested": suggested.number,
+        "silhouettes": {str(k): round(value, 4) for k, value in suggested.silhouettes.items()}, "known": known.counts(),
+        "device": str(best_device()), "versions": {name: metadata.version(name) for name in ("torch", "numpy")},
+    }  # fmt: skip
+    return _finish(job, inputs, known, found, facts, began)
+
+
+def _finish(
+    job: Job, inputs: RunInputs, known: Known, found: consensus_clusters.ConsensusClusters, facts: dict[str, Any], began: float
+) -> dict[str, object]:  # fmt: skip
+    """Store the groups with their stability and central buildings; return the result of the job."""
+    pu, rows = inputs.pu, np.flatnonzero(~inputs.pu.is_excluded)
+    number, stable = facts["n_groups"], clustering_metrics.stability(found.groups, found.sortings, facts["n_groups"])
+    central = central_chips(found.points, np.where(known.classes[rows] == UNKNOWN, found.groups, NO_GROUP), number)
+    facts |= {
+        "reading": found.reading,
+        "agreement": {way: round(value, 4) for way, value in found.agreement.items()},
+        "adjusted_rand": None if stable.adjusted_rand is None else round(stable.adjusted_rand, 4),
+        "groups": _groups(found.groups, stable, [rows[each] for each in central], pu.building_ids),
+        "seconds": round(time.monotonic() - began, 2),
+    }
+    groups, membership = np.full(len(pu.building_ids), NO_GROUP, np.int16), np.zeros(len(pu.building_ids), np.float32)
+    groups[rows], membership[rows] = found.groups, stable.membership
+    job.stop_if_cancelled()
+    discoveries.keep(job.layout, job.folder / "discovery", facts, pu.building_ids, groups, membership)
+    return {
+        "n_buildings": len(rows),
+        **{name: facts[name] for name in ("discovery", "n_groups", "adjusted_rand", "seconds")},
+    }
+
+
+@dataclass(frozen=True)
+class Known:
+    """The class that people gave each building, int64 [N], -1 for none, and the names of classes 0, 1, ..."""
+
+    classes: NDArray[np.int64]
+    names: tuple[str, ...]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many buildings each kind was given; those that none was given are left out."""
+        numbers = Counter(self.classes[self.classes != UNKNOWN].tolist())
+        return {self.names[number]: n for number, n in sorted(numbers.items())}
+
+
+def _known_kinds(job: Job, pu: PUSet) -> Known:
+    """Read what people answered of each building; of several types of one building the first counts.
+
+    Raises:
+        TrainingError: if there are fewer positives than NCL needs.
+    """
+    fewest = catalog.card(METHOD).min_positives
+    if (n := int(pu.is_positive.sum())) < fewest:
+        raise TrainingError(
+            f"Looking for further kinds needs at least {fewest} positives; this project has {n}.",
+            "Mark more buildings on the Annotate page; say what kind of damage they have where you can tell.",
+            kind="few_labels",
+        )
+    with store.connect(job.layout) as db:
+        answers = labels.current(db)
+    types = [next(iter(answers[one].damage_types), "") if one in answers else "" for one in pu.building_ids]
+    counts = Counter(each for each, is_positive in zip(types, pu.is_positive, strict=True) if is_positive and each)
+    often = [name for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if n >= FEWEST_OF_A_KIND]
+    number = {name: i for i, name in enumerate(often, 1)}
+    damaged = [number.get(each, UNKNOWN) for each in types] if often else 1
+    classes = np.where(pu.is_positive, damaged, np.where(pu.is_not_damaged, NOT_DAMAGED, UNKNOWN))
+    classes[pu.is_excluded] = UNKNOWN
+    return Known(classes.astype(np.int64), ("not damaged", *(often or ("damaged",))))
+
+
+def _suggested(inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: int) -> SuggestedNumber:
+    """Estimate the number of groups by how the buildings look, before any training: more than there are known kinds.
+
+    Raises:
+        TrainingError: if there are too few buildings.
+    """
+    first = max(2, n_known + 1)
+    candidates = range(first, max(first, MOST_GROUPS) + 1)
+    if len(rows) <= candidates[-1]:
+        raise TrainingError(
+            f"There are {len(rows)} buildings to sort; looking for kinds needs at least {candidates[-1] + 1}.",
+            "Add footprints of the whole area on the Imagery page.",
+            kind="unlabeled",
+        )
+    features = consensus_clusters.principal_axes(FeatureViews(inputs.views))[rows]
+    return suggested_number(features, candidates, torch.Generator().manual_seed(seed))
+
+
+def _reporter(job: Job, number: int, n_seeds: int) -> Any:
+    start, end = TRAINED
+
+    def report(values: Mapping[str, Any]) -> None:
+        done = (number + float(values["progress"])) / n_seeds
+        job.report(start + (end - start) * done, f"training {number + 1} of {n_seeds}: epoch {values['epoch']}")
+
+    return report
+
+
+def _groups(
+    found: NDArray[np.int64], stable: clustering_metrics.Stability, central: Sequence[NDArray[np.int64]], ids: Sequence[str]
+) -> list[dict[str, object]]:
+    """Return size, stability and central unlabeled buildings, nearest to its middle first, of each group."""
+    rows: list[dict[str, object]] = []
+    for group, middle in enumerate(central):
+        own = found == group
+        rows.append(
+            {
+                "group": group,
+                "size": int(own.sum()),
+                "jaccard": round(float(stable.jaccard[group]), 4) if own.any() else None,
+                "membership": round(float(stable.membership[own].mean()), 4) if own.any() else None,
+                "central": [ids[row] for row in middle],
+            }
+        )
+    return rows

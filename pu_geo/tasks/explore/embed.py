@@ -1,0 +1,167 @@
+"""Project a run's embeddings to the plane with UMAP, once; the Explore page shows PCA until this is ready.
+
+Buildings that the run does not know are embedded by the run's own model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.analysis import neighbors, projection, ranker
+from pu_geo.errors import ModelError
+from pu_geo.features import rcf
+from pu_geo.project import contents, model_files, runs, store
+from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.records import RunFacts
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train.restored_model import restore
+from pu_geo.tasks.train.train import RANKER_NAME, _ranker_axes, _ranker_embeddings
+from pu_geo.training.run import best_device
+
+UMAP_FILE, NOTE_FILE, NEW_FILE = "umap", "umap.json", "umap_new"
+_STAGES = {
+    "axes": "widest axes",
+    "neighbors": "neighbors of each building",
+    "layout": "layout (compiled the first time, some seconds)",
+}
+
+
+def embed(job: Job, *, run_id: str, seed: int = 0) -> dict[str, object]:
+    """Write `runs/<run_id>/umap.npy`, float32 [N, 2]; a picture of the same seed that is there already stays.
+
+    Buildings of the newest chips that the run does not know are embedded by its model and placed among their neighbors:
+    `umap_new.npy`, float32 [M, 2], with their ids and chips in `umap.json`.
+
+    Returns:
+        {"run_id", "n", "n_new": buildings placed so, "note": why others could not be, "" if they could}
+
+    Raises:
+        ProjectError: if there is no such run, or it has no embeddings.
+        JobCancelled: if the user cancelled.
+    """
+    with store.connect(job.layout) as db:
+        facts = runs.find(db, run_id)
+        newest = contents.latest_chip_set(db)
+    known = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), dtype=np.float32)
+    folder = job.layout.run(facts.run_id)
+
+    def report(values: Mapping[str, object]) -> None:
+        job.stop_if_cancelled()
+        job.report(0.02 + 0.88 * float(str(values["share"])), _STAGES[str(values["stage"])])
+
+    if noted(job.layout, facts.run_id).get("seed") != seed:
+        write_array(folder / f"{UMAP_FILE}.npy", projection.umap_2d(known, seed=seed, report=report))
+    job.report(0.9, "placing new buildings")
+    positions = np.load(folder / f"{UMAP_FILE}.npy", allow_pickle=False)
+    ids, placed, words = _place(job, facts, newest, known, positions)
+    job.stop_if_cancelled()
+    write_array(folder / f"{NEW_FILE}.npy", placed)
+    write_json(folder / NOTE_FILE, {"seed": seed, "chip_set": newest, "new_ids": ids, "note": words})
+    return {"run_id": facts.run_id, "n": len(positions), "n_new": len(placed), "note": words}
+
+
+def noted(layout: Layout, run_id: str) -> dict[str, object]:
+    """Return what is noted of a run's UMAP: {"seed", "chip_set", "new_ids", "note"}; empty where there is none."""
+    path = layout.run(run_id) / NOTE_FILE
+    if not (path.is_file() and path.with_name(f"{UMAP_FILE}.npy").is_file()):
+        return {}
+    found: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _place(
+    job: Job, facts: RunFacts, newest: str | None, known: NDArray[np.float32], positions: NDArray[np.float32]
+) -> tuple[list[str], NDArray[np.float32], str]:
+    """Return the buildings that only the newest chips have, their positions [M, 2], and why there are none, if so."""
+    nothing = np.zeros((0, 2), np.float32)
+    if newest is None or newest == facts.chip_set:
+        return [], nothing, ""
+    there = set(runs.building_ids_of(job.layout, facts.run_id))
+    order = chip_facts(job.layout, newest)["building_ids"]
+    rows = [row for row, building in enumerate(order) if building not in there]
+    if not rows:
+        return [], nothing, ""
+    chips = np.load(job.layout.chips(newest), mmap_mode="r", allow_pickle=False)
+    try:
+        embedded = embed_again(job, facts, np.asarray(chips[rows]))
+    except ModelError as error:
+        return [], nothing, f"{len(rows):,} new buildings are not shown. {error.problem} {error.hint}"
+    return [order[row] for row in rows], projection.place(embedded, known, positions), ""
+
+
+ROWS_TRIED, LEAST_COSINE = 64, 0.99
+_Chips = NDArray[np.uint8]
+_Embedder = Callable[[_Chips], NDArray[np.float32]]
+
+
+def embed_again(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]:
+    """Embed chips by the model of a run.
+
+    Args:
+        chips: uint8 [M, C, H, W].
+
+    Returns:
+        float32 [M, D], unit rows, to be compared with the run's own embeddings.
+
+    Raises:
+        ModelError: if the run has no model that can, the chips are of another kind than its own, or the model does not give
+            its own buildings the embeddings that the run stored.
+    """
+    own = np.load(job.layout.chips(facts.chip_set), mmap_mode="r", allow_pickle=False)
+    if own.shape[1:] != chips.shape[1:]:
+        raise ModelError(
+            f"The chips of run {facts.run_id} are {list(own.shape[1:])}; the newest are {list(chips.shape[1:])}.",
+            "Train again on the new chips to see all buildings.",
+            kind="bands",
+        )
+    embed = _of_ranker(job, facts) if facts.method == RANKER_NAME else _of_model(job, facts)
+    rows = np.unique(np.linspace(0, len(own) - 1, ROWS_TRIED).astype(np.int64))
+    stored = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), np.float32)[rows]
+    cosine = (neighbors.unit_rows(embed(np.asarray(own[rows]))) * neighbors.unit_rows(stored)).sum(axis=1)
+    if not float(np.median(cosine)) >= LEAST_COSINE:
+        raise ModelError(
+            f"The model of run {facts.run_id} gives its own buildings other embeddings than it stored (cosine "
+            f"{float(np.median(cosine)):.2f}).",
+            "Train again to see all buildings.",
+        )
+    return embed(chips)
+
+
+def _of_model(job: Job, facts: RunFacts) -> _Embedder:
+    restored = restore(model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id), best_device())
+    if (bank := restored.bank) is None:
+        return restored.model.embed
+
+    def embed(chips: _Chips) -> NDArray[np.float32]:
+        torch.set_num_threads(1)
+        return restored.model.embed(_plain(job, bank, chips))
+
+    return embed
+
+
+def _of_ranker(job: Job, facts: RunFacts) -> _Embedder:
+    """Embed as the instant ranker did: filters, mean and axes are those of the chips that it knew."""
+    features, filters = job.layout.features(facts.chip_set), job.layout.filters(facts.chip_set)
+    if not (features.is_file() and filters.is_file()):
+        raise ModelError(f"The features of the chips {facts.chip_set} are gone.", "Rank again to see all buildings.")
+    known = np.asarray(np.load(features, mmap_mode="r", allow_pickle=False)[0], np.float32)
+    mean, spread = known.mean(0), known.std(0)
+    axes = _ranker_axes(ranker.prepare(known).values)
+    with np.load(filters, allow_pickle=False) as arrays:
+        bank = rcf.RcfBank.from_state(dict(arrays))
+
+    def embed(chips: _Chips) -> NDArray[np.float32]:
+        values = (_plain(job, bank, chips).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
+        return _ranker_embeddings(values.astype(np.float32), axes)
+
+    return embed
+
+
+def _plain(job: Job, bank: rcf.RcfBank, chips: _Chips) -> NDArray[np.float16]:
+    return bank.transform(chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled)[0]

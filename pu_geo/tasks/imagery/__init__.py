@@ -1,0 +1,1 @@
+"""Jobs of the Imagery screen: add scenes, footprints, areas of interest; align; cut chips."""

@@ -1,0 +1,140 @@
+"""Add building footprints, or a grid where none are mapped, and the area of interest that both are limited to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from pu_geo.atomic_write import atomic_write
+from pu_geo.geo.raster.quicklooks import footprint_geometry
+from pu_geo.geo.readers.in_child import read_footprints
+from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES
+from pu_geo.geo.vector.aoi import area_km2, limited, read_aoi, touching, typed_aoi
+from pu_geo.geo.vector.duplicates import without_known
+from pu_geo.geo.vector.grid import grid_table
+from pu_geo.project import aoi, contents, import_log, store
+from pu_geo.records import FootprintTable, Grid
+from pu_geo.tasks.job import Job
+
+GRID = "grid"
+"""Source of the cells of a grid, which are no outlines: a house may well be as large as a cell."""
+
+
+def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, object]:
+    """Read a footprint file into the project.
+
+    Args:
+        crs: "EPSG:n", for a file that does not name its own coordinate system.
+
+    Returns:
+        {"file", "n_in", "kept", "repaired", "dropped", "dropped_by": {reason: how many}, "added", "notes"}:
+        n_in = kept as they were + repaired + dropped, features of the file; added: buildings, which are kept + repaired, and
+        more where a feature was split.
+
+    Raises:
+        ProjectError: if there is no post scene yet.
+        FootprintError: if the file cannot be used, or no footprint touches the area of interest.
+    """
+    job.report(0.05, f"reading {path}")
+    with store.connect(job.layout) as db:
+        grid = contents.grid(db)
+    table = read_footprints(path, grid, crs=crs)
+    return store_footprints(job, replace(table, notes=(*table.notes, *_warnings(table))), grid, Path(path).name)
+
+
+def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, object]:
+    """Put footprints that touch the area of interest into the project and on its map; returns as `add_footprints` does.
+
+    Args:
+        file: what they come from, to be shown.
+    """
+    job.report(0.6, f"storing {len(table.wkb)} footprints")
+    with store.connect(job.layout) as db:
+        area, before = aoi.current(db), contents.footprints(db)
+        is_house = np.array(contents.footprint_sources(db), dtype=np.str_) != GRID
+        wanted = table if area is None else limited(table, area.wkb)
+        if table.source != GRID:
+            known = np.array(list(before.wkb), dtype=object)[is_house]
+            wanted = without_known(wanted, known, set(before.building_ids))
+        found = import_log.import_footprints(db, wanted, file)
+        everything = contents.footprints(db)
+    write_geometry(job.layout.geometry, everything, grid)
+    return {
+        "file": file,
+        "n_in": found.n_in,
+        "kept": found.kept,
+        "repaired": found.repaired,
+        "dropped": found.n_dropped,
+        "dropped_by": dict(found.dropped),
+        "added": len(everything.wkb) - len(before.wkb),
+        "notes": list(found.notes),
+    }
+
+
+def _warnings(table: FootprintTable) -> list[str]:
+    """Return a warning where the file seems to be of another place."""
+    n_outside = table.dropped.get(OUTSIDE_SCENES, 0)
+    if n_outside <= table.n_in / 2:
+        return []
+    return [f"Most of this file lies outside the scenes ({n_outside:,} of {table.n_in:,}): is it of another place?"]
+
+
+def write_geometry(path: Path, table: FootprintTable, grid: Grid) -> None:
+    """Write all outlines in grid pixels for the browser."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(footprint_geometry(table.wkb, table.building_ids, grid))
+
+
+def add_grid(job: Job, *, size_m: float) -> dict[str, object]:
+    """Add squares that cover the post scenes, each to be judged as if it were a building.
+
+    Args:
+        size_m: side of a square, metres on the ground.
+
+    Returns:
+        As `add_footprints`.
+
+    Raises:
+        ProjectError: if there is no post scene yet.
+        FootprintError: if squares of this size cannot be used, or none touches the area of interest.
+    """
+    job.report(0.05, f"laying squares of {size_m:g} m")
+    with store.connect(job.layout) as db:
+        grid = contents.grid(db)
+        post = [scene for scene in contents.scenes(db) if scene.role == "post"]
+    return store_footprints(job, grid_table(grid, post, size_m), grid, f"grid of {size_m:g} m")
+
+
+def add_aoi(job: Job, *, path: str | None = None, text: str = "", crs: str | None = None) -> dict[str, object]:
+    """Make the polygons of a file, or what a person typed, the project's area of interest.
+
+    Footprints that are here already stay.
+
+    Args:
+        path: polygon file of any format that footprints may have; None if `text` is given.
+        text: as for `geo.vector.aoi.typed_aoi`.
+        crs: "EPSG:n", for a file that does not name its own coordinate system.
+
+    Returns:
+        {"source", "area_km2", "replaced", "n", "n_outside": of the n footprints that are here, how many lie outside, "notes"}
+
+    Raises:
+        ProjectError: if there is no post scene yet.
+        FootprintError: if the area cannot be used.
+    """
+    job.report(0.05, f"reading {path or 'the area'}")
+    with store.connect(job.layout) as db:
+        grid, table = contents.grid(db), contents.footprints(db)
+    notes: tuple[str, ...] = ()
+    if path is None:
+        wkb, source = typed_aoi(text, grid), " ".join(text.split())[:80]
+    else:
+        wkb, notes = read_aoi(path, grid, crs=crs)
+        source = Path(path).name
+    n_outside = int((~touching(np.array(list(table.wkb), dtype=object), wkb)).sum()) if table.wkb else 0
+    with store.connect(job.layout) as db:
+        replaced = aoi.put(db, wkb, source)
+    facts = {"source": source, "area_km2": round(area_km2(wkb, grid), 3), "replaced": replaced}
+    return {**facts, "n": len(table.wkb), "n_outside": n_outside, "notes": list(notes)}

@@ -1,0 +1,165 @@
+"""Add pre and post scenes to a project, one by one or as an xBD folder, and build the map tiles that the browser shows."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pu_geo.errors import ImageryError, JobCancelled
+from pu_geo.geo import local_space
+from pu_geo.geo.raster import quicklooks
+from pu_geo.geo.raster.mosaic import FILLS, Mosaic
+from pu_geo.geo.raster.placement import check_overlap, project_grid
+from pu_geo.geo.readers import in_child, xbd_folder
+from pu_geo.project import contents, store
+from pu_geo.records import Grid, Role, Scene
+from pu_geo.tasks.imagery.footprints import store_footprints, write_geometry
+from pu_geo.tasks.job import Job, Part
+
+_MOST_NAMED = 5  # names of pictures in a note
+
+
+def add_scenes(
+    job: Job, *, pre: Sequence[str], post: Sequence[str], bands: Sequence[int] | None = None, crs: str | None = None,
+    pixel_m: float | None = None,
+) -> dict[str, object]:  # fmt: skip
+    """Check scenes, put them on the project grid, store them, and make quicklooks.
+
+    Args:
+        pre, post: paths of images; several of one date form a mosaic. A file that is here already is left as it is.
+        bands: which of their bands are red, green and blue, from 1; chosen by what the files say if None.
+        crs: of pictures with a world file that name none, "EPSG:n" or WKT.
+        pixel_m: side of a pixel of the post picture on the ground, meters (of the pre picture where it comes alone), for
+            pictures to be used without a place; see `local_space`.
+
+    Returns:
+        {"added": ids, "width", "height", "gsd_m", "crs", "is_local": whether the project has no place on the Earth,
+        "pre_share": share of the post scenes' area that pre scenes cover or None}
+
+    Raises:
+        ImageryError: if a file cannot be used, or pre and post do not overlap.
+    """
+    with store.connect(job.layout) as db:
+        known = contents.scenes(db)
+    new: list[Scene] = []
+    wanted: list[tuple[Role, str]] = [("pre", path) for path in pre] + [("post", path) for path in post]
+    described = in_child.describe_each([path for _, path in wanted], bands=_rgb(bands), crs=crs, pixel_m=pixel_m)
+    for i, (role, path) in enumerate(wanted):
+        job.report(0.2 * i / len(wanted), f"checking {path}")
+        number = sum(scene.role == role for scene in known + new) + 1
+        scene = replace(next(described), role=role, scene_id=f"{role}-{number}")
+        if not any((other.role, other.sha256) == (role, scene.sha256) for other in known + new):
+            new.append(scene)
+    new = local_space.laid_over(known, new)
+    scenes = known + new
+    grid = project_grid([scene for scene in scenes if scene.role == "post"])
+    pre_scenes = [scene for scene in scenes if scene.role == "pre"]
+    post_scenes = [scene for scene in scenes if scene.role == "post"]
+    pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
+    fresh = _build_quicklooks(job, scenes, grid)
+    with store.connect(job.layout) as db:
+        _exchange(fresh, job.layout.quicklooks)
+        contents.add_scenes(db, new, grid, pre_share)
+    return {
+        "added": [scene.scene_id for scene in new],
+        "width": grid.width,
+        "height": grid.height,
+        "gsd_m": grid.gsd_m,
+        "crs": grid.crs,
+        "is_local": not grid.has_place,
+        "pre_share": pre_share,
+    }
+
+
+def _rgb(bands: Sequence[int] | None) -> tuple[int, int, int] | None:
+    if bands is None:
+        return None
+    if len(bands) != 3:
+        raise ImageryError(f"{len(bands)} bands were chosen; red, green and blue are three.", "Write, for example, 3,2,1.")
+    red, green, blue = bands
+    return red, green, blue
+
+
+def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
+    """Make tile pyramids of both dates and the outlines for one grid, in a folder beside the one in use.
+
+    A scene whose damage shows only when all of it is read is refused here, before anything was stored.
+    """
+    fresh = job.layout.quicklooks.with_name("quicklooks.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    roles: list[Role] = [role for role in ("post", "pre") if any(scene.role == role for scene in scenes)]
+    for i, role in enumerate(roles):
+        report = job.part(0.2 + 0.8 * i / len(roles), 0.2 + 0.8 * (i + 1) / len(roles), f"map tiles of the {role} scenes")
+        of_date = [scene for scene in scenes if scene.role == role]
+        with Mosaic(of_date, grid, fills=fresh / FILLS) as mosaic:
+            quicklooks.build_pyramid(mosaic, fresh / role, report=report, is_cancelled=job.is_cancelled)
+        if job.is_cancelled():
+            raise JobCancelled
+    with store.connect(job.layout) as db:
+        table = contents.footprints(db)
+    if table.wkb:
+        write_geometry(fresh / job.layout.geometry.name, table, grid)
+    return fresh
+
+
+def _exchange(fresh: Path, used: Path) -> None:
+    """Put a new folder in the place of the one in use; two renames, so that hardly a moment lies between."""
+    old = used.with_name(f"{used.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if used.exists():
+        used.rename(old)
+    fresh.rename(used)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+# An xBD folder
+
+
+def add_xbd(job: Job, *, folder: str, chosen: str = "") -> dict[str, object]:
+    """Add the pictures of an xBD folder as scenes, placed by their labels, and the buildings of its post labels.
+
+    A building's damage in the labels becomes its attribute `damage`; it is never a label or a click.
+
+    Args:
+        folder: holds images/ and labels/, or the pictures with their labels beside them, or such folders.
+        chosen: how the names of the wanted pictures begin, or a pattern of them with * or ?; all if empty.
+
+    Returns:
+        What `add_scenes` does, and {"n_pictures", "n_left_out": those that could not be placed, "notes", "footprints": as
+        `add_footprints`}; n_pictures = added + here already + n_left_out.
+
+    Raises:
+        ImageryError: if there is no such picture, none can be placed, or they are too far from each other for one project.
+        FootprintError: if the labels hold no usable building.
+    """
+    job.report(0.0, f"looking through {folder}")
+    found = xbd_folder.choose_xbd(Path(folder), chosen)
+    n_pictures = len(found.pre) + len(found.post)
+
+    def before_each(number: int) -> None:
+        if job.is_cancelled():
+            raise JobCancelled
+        job.report(0.15 * number / n_pictures, f"placing {n_pictures} pictures by their labels")
+
+    kept, left_out = xbd_folder.placed_xbd(found, before_each)
+    scenes = add_scenes(Part(job, 0.15, 0.9), pre=[str(path) for path in kept.pre], post=[str(path) for path in kept.post])
+    with store.connect(job.layout) as db:
+        grid = contents.grid(db)
+    table = in_child.read_xbd_footprints(kept.labels, f"the labels of {Path(folder).name}", grid)
+    return {
+        **scenes,
+        "n_pictures": n_pictures,
+        "n_left_out": len(left_out),
+        "notes": [_left_out_words(left_out)] if left_out else [],
+        "footprints": store_footprints(Part(job, 0.9, 1.0), table, grid, f"labels of {Path(folder).name}"),
+    }
+
+
+def _left_out_words(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return (
+        f"{len(names)} pictures were left out, since their labels hold too few buildings, or fit too badly, to place them: "
+        f"{', '.join(names[:_MOST_NAMED])}{more}."
+    )

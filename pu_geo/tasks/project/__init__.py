@@ -1,0 +1,1 @@
+"""Jobs of the Project screen: the next round of an event."""

@@ -1,0 +1,121 @@
+"""Begin the next round of an event: a new post image over the same buildings, with what the last round knew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pu_geo.errors import ProjectError
+from pu_geo.geo.raster.placement import moved_to
+from pu_geo.project import aoi, contents, labels, rounds, runs, store, versions
+from pu_geo.project.layout import Layout, find_project
+from pu_geo.project.rounds import PastAnswer, Round
+from pu_geo.services.project.choices import reasons_by_chips
+from pu_geo.tasks.damage_map import changes
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
+from pu_geo.tasks.imagery.chip import chip
+from pu_geo.tasks.imagery.footprints import write_geometry
+from pu_geo.tasks.imagery.scenes import add_scenes
+from pu_geo.tasks.job import Job, Part
+
+
+def next_round(
+    job: Job, *, previous: str, post: Sequence[str], pre: Sequence[str] = (), size_px: int = 64
+) -> dict[str, object]:
+    """Fill an empty project from the round before it.
+
+    Footprints keep their ids, and the area of interest stays. Answers are carried over as "to be confirmed": they come first in
+    the queue, and count, and are learned from, only once somebody gave them anew on the new image.
+
+    Args:
+        previous: project folder of the round before.
+        post: paths of the new post-event scenes.
+        pre: paths of pre-event scenes; those of the round before if none.
+        size_px: side of a chip, pixels.
+
+    Returns:
+        {"round", "n", "carried": answers to be confirmed, "compared_with": the map of the round before that changes are
+        counted from, such as "v2" or "run ranker-1", "scenes", "chips"}
+
+    Raises:
+        ProjectError: if the project is not empty, or the previous one has no footprints or no place on the Earth.
+    """
+    before = find_project(previous)
+    with store.connect(before) as db:
+        table, old_grid, area = contents.footprints(db), contents.grid(db), aoi.current(db)
+        old_pre = [scene.path for scene in contents.scenes(db) if scene.role == "pre"]
+    if not old_grid.has_place:
+        raise ProjectError(
+            f"{before.folder.name} has no place on the Earth; nothing tells where a new image would lie over it.",
+            "Make a project of the new pictures, and give it the same outlines in pixels.",
+        )
+    with store.connect(job.layout) as db:
+        if contents.count_footprints(db) or contents.scenes(db):
+            raise ProjectError(
+                f"{job.layout.folder.name} is not empty; a round begins in a project of its own.",
+                "Make a new project for it.",
+            )
+    past = _past(before)
+    scenes = add_scenes(Part(job, 0.0, 0.2), pre=list(pre) or old_pre, post=post)
+    with store.connect(job.layout) as db:
+        grid = contents.grid(db)
+        contents.add_footprints(db, replace(table, wkb=moved_to(table.wkb, old_grid.crs, grid.crs)))
+        if area is not None:
+            aoi.put(db, moved_to([area.wkb], old_grid.crs, grid.crs)[0], area.source)
+        everything = contents.footprints(db)
+    write_geometry(job.layout.geometry, everything, grid)
+    chips = chip(Part(job, 0.2, 0.98), size_px=size_px)
+    rounds.write(job.layout, past)
+    carried = sum(one.label is not None for one in rounds.last_of_each(past).values())
+    made = {"round": past.number, "n": len(everything.wkb), "carried": carried, "compared_with": past.compared_with}
+    return {**made, "scenes": scenes, "chips": chips}
+
+
+def _past(before: Layout) -> Round:
+    """Collect what all rounds so far know, the one that ends here last."""
+    found = rounds.read(before)
+    with store.connect(before) as db:
+        events = labels.current(db)
+        date = next((scene.date for scene in contents.scenes(db) if scene.role == "post" and scene.date), None)
+        ids = contents.building_ids(db)
+    map_name, binary, scores = _last_map(before)
+    by_label = {"positive": "damaged", "not_damaged": "not_flagged"}  # of a building that no map of its round knew
+    newest = [
+        PastAnswer(
+            found.number, building, binary.get(building) or by_label.get(event.label if event else "", "not_assessed"),
+            event.label if event else None,
+            event.analyst if event else None, event.at if event else None, scores.get(building), date,
+        )
+        for building, event in ((building, events.get(building)) for building in ids)
+    ]  # fmt: skip
+    return Round(found.number + 1, str(before.folder), [*found.past, *newest], map_name)
+
+
+def _last_map(before: Layout) -> tuple[str, dict[str, str], dict[str, float | None]]:
+    """Return the name, `damage_binary` and scores of the map that others have of a round: the version published last.
+
+    Where none was, it is that of the run which is shown, at its threshold; nothing before there is a run.
+    """
+    published = versions.all_facts(before)
+    if published:
+        state = changes.state_of(before, published[0]["version"])
+        scores = _scores(before, str(published[0]["run_id"]))
+        rows = zip(state["building_id"], state["not_assessed_reason"], strict=True)
+        known = {building: None if why else scores.get(building) for building, why in rows}
+        return published[0]["version"], dict(zip(state["building_id"], state["damage_binary"], strict=True)), known
+    with store.connect(before) as db:
+        chosen = runs.settle(db, before, lambda facts: reasons_by_chips(before, facts))
+    if chosen is None:
+        return "", {}, {}
+    shown = build_damage_map(before, chosen.run_id, None)
+    binary = dict(zip(shown.building_ids, map(str, shown.columns["damage_binary"]), strict=True))
+    return f"run {chosen.run_id}", binary, dict(zip(shown.building_ids, shown.columns["score"], strict=True))  # type: ignore[arg-type]
+
+
+def _scores(layout: Layout, run_id: str) -> dict[str, float]:
+    """Return building id -> score of a run as exports write it; nothing of a run that is gone."""
+    with store.connect(layout) as db:
+        if all(run_id != facts.run_id for facts in runs.all_runs(db)):
+            return {}
+    ids, scores = runs.building_ids_of(layout, run_id), runs.written(runs.array(layout, run_id, "scores"))
+    return dict(zip(ids, scores.tolist(), strict=True))

@@ -1,0 +1,222 @@
+"""Score the buildings of a project with a model that was trained elsewhere. Nothing is learned from this project."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.analysis import assessability, sensors
+from pu_geo.atomic_write import atomic_write
+from pu_geo.errors import ModelError
+from pu_geo.features import rcf
+from pu_geo.methods import catalog
+from pu_geo.project import contents, model_files, store
+from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.model_files import Model
+from pu_geo.records import RunFacts
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train.inputs import RunInputs, read_inputs
+from pu_geo.tasks.train.model_card import sha256_of_array
+from pu_geo.tasks.train.restored_model import RestoredModel, restore
+from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
+from pu_geo.training.run import best_device, name_of
+
+OTHER_GSD = 1.5  # times finer or coarser, from which buildings look other than those the model knows
+CHIPS_LOOKED_AT, MAX_TEXT, MAX_NUMBER = 500, 80, 10**9
+
+
+def check_model(path: Path) -> dict[str, object]:
+    """Check a model file as `apply_model` does, without a project.
+
+    Returns:
+        {"file", "method", "title", "preset", "run_id", "created_at", "sha256", "made_with", "bands", "chip_shape", "gsd_m",
+        "n_positive", "n_chips"}: what its card says; None for a number that it does not give.
+
+    Raises:
+        ModelError: if it cannot be used.
+    """
+    found = model_files.read(path)
+    restored = restore(found, torch.device("cpu"))
+    card, there = found.card, found.card["learned_from"]
+    versions = card.get("versions")
+    return {
+        "file": found.name,
+        "method": card["method"],
+        "title": catalog.card(card["method"]).title,
+        **{name: _plain(card.get(name)) for name in ("preset", "run_id", "created_at", "sha256")},
+        "made_with": _plain(versions.get("pu_geo")) if isinstance(versions, dict) else "",
+        "bands": restored.bands,
+        "chip_shape": list(restored.chip_shape),
+        **{name: _number(there.get(name)) for name in ("gsd_m", "n_positive", "n_chips")},
+    }
+
+
+def apply_model(job: Job, *, path: str) -> dict[str, object]:
+    """Store a run whose scores come from a model file. The file lies in the run's folder from then on, too.
+
+    Args:
+        path: of a model file.
+
+    Returns:
+        {"run_id", "n_positive", "n_unlabeled", "seconds"}
+
+    Raises:
+        ModelError: if the file cannot be used, or was made for other chips than this project has.
+        ProjectError: if there are no chips yet.
+        JobCancelled: if the user cancelled.
+    """
+    began, stored = time.monotonic(), stored_before(job)
+    if stored:
+        return stored
+    job.report(0.01, "checking the model")
+    found = model_files.read(Path(path))
+    restored, inputs = restore(found, best_device()), replace(read_inputs(job.layout), is_accepted=None)
+    chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
+    require_fit(restored, chips.shape[1:], found.name)
+    scores, embeddings = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
+    pu, card, share = inputs.pu, found.card, inputs.estimated_share()
+    start_share, score_type = inputs.share_to_start_from(), catalog.card(card["method"]).score_type
+    threshold = _own_threshold(card) if start_share is None else first_threshold(scores, pu, start_share, score_type)
+    outcome = Outcome(
+        card["method"], card["preset"], scores, embeddings, score_type, threshold, share,
+        settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
+        write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found),
+    )  # fmt: skip
+    return finish(job, inputs, began, outcome)
+
+
+def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -> None:
+    """Refuse chips of other bands or of another size than a model was made for.
+
+    Raises:
+        ModelError: says what is needed and what is here.
+    """
+    wanted, here = restored.chip_shape, tuple(chip_shape)
+    if here == wanted:
+        return
+    words = {3: "post bands alone", 6: "pre and post bands"}
+    told = [f"{words.get(n, f'{n} bands')}, {height} x {width} px" for n, height, width in (wanted, here)]
+    raise ModelError(
+        f"{name} was made for chips of {told[0]}; the chips of this project have {told[1]}.",
+        f"Cut chips that fit it on the Imagery page, or with `pu-geo chip P.pugeo --bands {restored.bands} "
+        f"--size-px {wanted[1]}`" + ("; that needs a pre-event scene." if here[0] < wanted[0] else "."),
+        kind="bands",
+    )
+
+
+def _answers(
+    job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str, facts: Mapping[str, Any]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return scores [N] in 0..1 and embeddings [N, E] of unit length."""
+    if restored.bank is None:
+        job.report(0.1, "scoring all buildings")
+        scores, embeddings = restored.model.score(chips), restored.model.embed(chips)
+    else:
+        torch.set_num_threads(1)  # as in training; the last bits of a sum hang on it
+        path = job.folder / "features.npy"
+        try:
+            views = _views(job, restored.bank, restored, chips, path, facts)
+            job.report(0.9, "scoring all buildings")
+            scores, embeddings = restored.model.score(views), restored.model.embed(views[0])
+        finally:
+            path.unlink(missing_ok=True)
+    if not (np.isfinite(scores).all() and np.isfinite(embeddings).all()):
+        raise model_files.refusal(name, "gives some buildings scores that are no finite numbers")
+    return scores, embeddings
+
+
+def _views(
+    job: Job, bank: rcf.RcfBank, restored: RestoredModel, chips: NDArray[np.uint8], path: Path, facts: Mapping[str, Any]
+) -> NDArray[np.float16]:
+    """Compute the features that the model looks at, float16 [V, N, D], in a file."""
+    shape = (restored.n_views, len(chips), bank.n_features)
+    out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
+    words = f"features of {len(chips)} chips in {restored.n_views} views, by the model's own filters"
+    bank.transform(
+        chips, restored.n_views, seed=restored.seed, device=best_device(), out=out,
+        report=job.part(0.05, 0.9, words), is_cancelled=job.is_cancelled,
+    )  # fmt: skip
+    group = facts.get("sensor_group")
+    if group is not None:
+        sensors.match_groups(out, np.asarray(group, np.int64), assessability.reasons(facts) == "")
+    return out
+
+
+def _own_threshold(card: Any) -> float:
+    """Return the threshold of the training; 0.5 where the card has none that could be one."""
+    told = card.get("threshold")
+    return float(told) if isinstance(told, int | float) and 0 <= told <= 1 else 0.5
+
+
+def _from_model(found: Model) -> dict[str, object]:
+    there = found.card["learned_from"]
+    return {
+        "file": found.name,
+        "sha256": found.card["sha256"],
+        "run_id": _plain(found.card.get("run_id")),
+        "at_event": _number(there.get("at_event")),
+        "n_positive": _number(there.get("n_positive")),
+    }
+
+
+def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
+    """Put the model into the run's folder, as it came."""
+    folder, written = job.layout.run(facts.run_id), []
+    for name, content in ((model_files.CARD, found.card_bytes), (model_files.WEIGHTS, found.weights)):
+        with atomic_write(folder / name) as temporary:
+            temporary.write_bytes(content)
+        written.append(folder / name)
+    return written
+
+
+def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs) -> list[str]:
+    """Return, in words, where the scores come from, and what is other here than where the model learned."""
+    there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
+    is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(chips)
+    where = "these same buildings" if is_same else "another set of buildings"
+    told = [
+        f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} positives; nothing was "
+        "learned from the answers in this project. Audit the map before you use it."
+    ]
+    with store.connect(job.layout) as db:
+        gsd_m = contents.grid(db).gsd_m
+    known_m = _number(there.get("gsd_m"))
+    if known_m and known_m > 0 and not 1 / OTHER_GSD <= gsd_m / known_m <= OTHER_GSD:
+        told.append(
+            f"The model knows pixels of {known_m:.2f} m; here they have {gsd_m:.2f} m, so buildings look other to it."
+        )
+    return told + _brightness_warnings(restored, chips)
+
+
+def _number(value: object) -> int | float | None:
+    return value if isinstance(value, int | float) and abs(value) < MAX_NUMBER else None
+
+
+def _plain(value: object) -> str:
+    """Return a text of a stranger's without signs that a terminal would act on."""
+    return "".join(sign if sign.isprintable() else "?" for sign in str(value)[:MAX_TEXT])
+
+
+def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8]) -> list[str]:
+    """Compare the means of the bands, in units of uint8, with those that the model was standardized by."""
+    if restored.bank is not None:
+        mean, spread = restored.bank.band_mean.numpy(), restored.bank.band_std.numpy()
+    else:
+        own = restored.model.trunk.standardize
+        mean, spread = own.mean.flatten().cpu().numpy(), own.scale.flatten().cpu().numpy()
+    here = np.asarray(chips[:: max(1, len(chips) // CHIPS_LOOKED_AT)]).mean((0, 2, 3))
+    far = np.flatnonzero(np.abs(here - mean) > spread)
+    if not len(far):
+        return []
+    band = int(far[np.argmax(np.abs(here - mean)[far] / spread[far])])
+    return [
+        f"The images differ in brightness from those the model knows: band {band + 1} has a mean of {here[band]:.0f} here, and "
+        f"had {mean[band]:.0f} there, with a spread of {spread[band]:.0f}. Its scores may be off."
+    ]

@@ -1,0 +1,100 @@
+"""Put several runs together: the mean of their ranks, stored as a run like any other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis import agreement, assessability
+from pu_geo.errors import JobCancelled
+from pu_geo.project import labels, runs, store
+from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.layout import Layout
+from pu_geo.records import PUSet, RunFacts
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train.inputs import RunInputs
+from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
+
+ENSEMBLE_NAME = "ensemble"
+
+
+def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
+    """Store the mean of the ranks of two or more runs of the same chips as a run.
+
+    Its score is a rank: the mean share of the other buildings that a run places lower. A cosine of its embeddings is the
+    mean of the runs' cosines. It knows the labels that the newest of them knew; held out is what all of them held out.
+
+    Returns:
+        {"run_id", "n_positive", "n_unlabeled", "seconds"}
+
+    Raises:
+        ProjectError: if the runs cannot be averaged, or one of them has no embeddings.
+        JobCancelled: if the user cancelled.
+    """
+    began, stored = time.monotonic(), stored_before(job)
+    if stored:
+        return stored
+    job.report(0.1, f"averaging the ranks of {len(run_ids)} runs")
+    with store.connect(job.layout) as db:
+        members = runs.members(db, run_ids)
+        chip_set, at_event = members[0].chip_set, max(facts.at_event for facts in members)
+        facts = chip_facts(job.layout, chip_set)
+        is_hidden = assessability.reasons(facts) != ""
+        known = labels.pu_set(db, at=at_event, ids=facts["building_ids"]).without(is_hidden)
+    pu, held_out = _without_held_out(job.layout, members, known)
+    views = np.load(job.layout.features(chip_set), mmap_mode="r", allow_pickle=False)
+    inputs = RunInputs(chip_set, views, pu, is_hidden=is_hidden if is_hidden.any() else None)
+    outcome = _average(job.layout, members, pu, held_out)
+    if job.is_cancelled():
+        raise JobCancelled
+    return finish(job, inputs, began, outcome)
+
+
+def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: NDArray[np.int64]) -> Outcome:
+    each = [np.asarray(runs.array(layout, facts.run_id, "scores"), np.float64) for facts in members]
+    scores = agreement.rank_average(each).astype(np.float32)
+    newest_first = sorted(members, key=lambda facts: -facts.at_event)
+    share = next((facts.estimated_share for facts in newest_first if facts.estimated_share is not None), None)
+    warnings = [f"{facts.run_id}, one of the runs averaged: {words}" for facts in members for words in facts.warnings]
+    return Outcome(
+        ENSEMBLE_NAME, "rank average", scores, _side_by_side(layout, members), "rank",
+        _threshold(scores, each, members, pu, share), share, held_out=held_out, warnings=warnings,
+        without_answers=tuple(sorted({group for facts in members for group in facts.without_answers})),
+        settings={"run_ids": [facts.run_id for facts in members], "methods": [facts.method for facts in members]},
+    )  # fmt: skip
+
+
+def _without_held_out(layout: Layout, members: Sequence[RunFacts], known: PUSet) -> tuple[PUSet, NDArray[np.int64]]:
+    """Return the labels without positives that no run learned from, as a training has them, and their rows, int64."""
+    is_held_out = known.is_positive & np.all([runs.held_out(layout, facts.run_id) for facts in members], axis=0)
+    return known.without(is_held_out), np.flatnonzero(is_held_out)
+
+
+def _side_by_side(layout: Layout, members: Sequence[RunFacts]) -> NDArray[np.float32]:
+    """Return unit embeddings whose cosine is the mean of the runs' cosines, float32 [N, the sum of their sizes]."""
+    each = [np.asarray(runs.array(layout, facts.run_id, "embeddings"), np.float32) for facts in members]
+    parts = [own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12) for own in each]
+    found: NDArray[np.float32] = (np.concatenate(parts, axis=1) / np.sqrt(len(parts))).astype(np.float32)
+    return found
+
+
+def _threshold(
+    scores: NDArray[np.float32],
+    each: Sequence[NDArray[np.float64]],
+    members: Sequence[RunFacts],
+    pu: PUSet,
+    share: float | None,
+) -> float:
+    """Return the first threshold: by the estimated share; without one, as many as the runs call damaged on average.
+
+    A rank of 0.5 says nothing, whatever the share.
+    """
+    is_open = ~pu.is_positive & ~pu.is_excluded
+    if not is_open.any():
+        return 0.5
+    if share is None:
+        share = float(np.mean([(own[is_open] >= facts.threshold).mean() for own, facts in zip(each, members, strict=True)]))
+    return first_threshold(scores, pu, share, "rank")

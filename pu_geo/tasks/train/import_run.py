@@ -1,0 +1,348 @@
+"""Take a finished run of another copy of this project: its scores, embeddings and weights, and never labels."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.errors import ModelError
+from pu_geo.methods import catalog
+from pu_geo.methods.settings import NetworkSettings
+from pu_geo.project import contents, labels, model_files, runs, store
+from pu_geo.project.layout import Layout, find_project, write_json
+from pu_geo.project.strict_json import MAX_BYTES, BadJson, parse_object
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
+from pu_geo.tasks.train.model_card import Learned, sha256_of_array, sha256_of_labels, write_model
+from pu_geo.tasks.train.restored_model import RestoredModel, restore
+from pu_geo.tasks.train.train import CURVE, RUN_NOTE, Outcome, finish, first_threshold, stored_before
+from pu_geo.training.data import FeatureViews, PUData
+
+MAX_LENGTH = 8192
+"""Longest embedding; settings allow 2,048."""
+ROWS_TRIED, MOST_OFF = 256, 0.02
+"""Buildings that are scored again here, and how far the middle one may be off; two devices differ by a tenth of it."""
+UNIT = 1e-3
+MAX_CURVE = 2**24
+MAX_EPOCHS, LARGEST = 10**9, sys.float_info.max
+FIGURE = re.compile(r"[A-Za-z0-9_]{1,40}")
+"""Names of what an epoch reports."""
+NO_FIGURES = ("at", "event", "look", "alarms")
+"""What is not taken of a report: the job's own names, and those of pictures that stay where they are."""
+
+
+@dataclass(frozen=True)
+class OtherRun:
+    """A run of another copy, checked by itself.
+
+    Attributes:
+        folder: of its files.
+        sums: name of a file -> sha256, as its manifest has them.
+        restored: its model.
+        settings: of its method.
+    """
+
+    run_id: str
+    folder: Path
+    sums: Mapping[str, Any]
+    restored: RestoredModel
+    settings: NetworkSettings
+
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """What `model.json` says, see `tasks.train.model_card`."""
+        return self.restored.card
+
+    @property
+    def learned_from(self) -> Mapping[str, Any]:
+        there: Mapping[str, Any] = self.card["learned_from"]
+        return there
+
+
+def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
+    """Store a run that was trained in another copy of this project as a run of this one, under the same id.
+
+    The labels count as they stood when it was trained. Everything that can be worked out here is worked out here; of the copy
+    only scores, embeddings and weights are taken, and the scores of some buildings are worked out again.
+
+    Args:
+        folder: of the other copy.
+        run_id: of its run; "latest" and "chosen" as in `runs.find`.
+
+    Returns:
+        {"run_id", "n_positive", "n_unlabeled", "seconds"}
+
+    Raises:
+        ModelError: if a file is missing or damaged, or the run is not of these chips, footprints and labels.
+        ProjectError: if it is another project, or has no such run, or there are no chips.
+    """
+    stored = stored_before(job)
+    if stored:
+        return stored
+    job.report(0.05, "checking the run")
+    found = _read(job.layout, find_project(folder), run_id)
+    write_json(job.folder / RUN_NOTE, {"run_id": found.run_id})
+    inputs, data, held_out = _same_inputs(job, found)
+    job.report(0.4, "checking scores and weights")
+    scores, embeddings = _answers(found, len(inputs.pu.building_ids))
+    _try(found, data, scores)
+    for report in _curve(found):
+        job.epoch(report)
+    card, types_from = catalog.card(str(found.card["method"])), found.learned_from.get("types_from")
+    learned = Learned(found.restored.model.state(), data, types_from, inputs.at_decision)
+    versions = {name: text for name, text in _object(found, "versions").items() if isinstance(text, str)}
+    seed, seconds, device = (_plain_number(found, "seed"), _plain_number(found, "seconds"), _text(found.card.get("device")))
+    threshold = first_threshold(scores, inputs.pu, inputs.share_to_start_from(), card.score_type)
+    outcome = Outcome(
+        card.name, str(found.card["preset"]), scores, embeddings, card.score_type, threshold, inputs.estimated_share(),
+        seed=int(seed), settings=asdict(found.settings), device=device, held_out=held_out,
+        warnings=[*_warnings(found), _where_from(found, device, versions)],
+        versions={name: _text(versions[name]) for name in ("torch", "numpy") if name in versions},
+        write_files=lambda facts: write_model(job.layout, facts, inputs.pu, learned),
+    )  # fmt: skip
+    return finish(job, inputs, time.monotonic() - seconds, outcome)
+
+
+def refusal(what: str, problem: str, hint: str = "Copy the project again as a whole, or train again.") -> ModelError:
+    """Return the error that says why a run is not taken; `problem` goes on after what it is about."""
+    return ModelError(f"{what} {problem}.", hint, kind="import")
+
+
+def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
+    """Find a run in another copy of this project, and see that its files are whole and its model one of ours."""
+    with store.connect(here) as db:
+        project_id, known = store.project_id(db), {facts.run_id for facts in runs.all_runs(db)}
+    with store.connect(other) as db:
+        if store.project_id(db) != project_id or other.folder == here.folder:
+            words = (
+                "is this project itself"
+                if other.folder == here.folder
+                else "is another project than this one, no copy of it"
+            )
+            raise refusal(str(other.folder), words, "Name a copy that `pu-geo project copy` made, and that was trained in.")
+        try:
+            run_id = runs.find(db, run_id).run_id
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise refusal(str(other.folder), "has runs whose facts are damaged") from error
+    if run_id in known:
+        raise refusal(f"Run {run_id}", "is stored here already", "Compare, card and map know it by that name.")
+    folder, name = other.run(run_id), f"Run {run_id} of {other.folder.name}"
+    sums = _parsed(folder / "manifest.json").get("sha256")
+    if not isinstance(sums, dict):
+        raise refusal(f"manifest.json in {folder}", "does not give the sha256 of each file")
+    if model_files.CARD not in sums:
+        raise refusal(
+            name, "has no model: the instant ranker and averages of runs have none", "Make it here again; that is quick."
+        )
+    parts = {
+        part: _whole(folder, part, sums, most)
+        for part, most in (("model.json", MAX_BYTES), ("model.safetensors", model_files.MAX_FILE))
+    }
+    found = model_files.from_parts(parts["model.json"].read_bytes(), parts["model.safetensors"].read_bytes(), name)
+    restored = restore(found, torch.device("cpu"))
+    settings = catalog.settings_for(found.card["method"], found.card["preset"], found.card["settings"])
+    return OtherRun(run_id, folder, sums, restored, settings)
+
+
+def _whole(folder: Path, name: str, sums: Mapping[str, Any], most: int) -> Path:
+    """Return the path of a file that is the one in the manifest."""
+    path = _regular(folder / name, most)
+    if runs.sha256_of(path) != sums.get(name):
+        raise refusal(f"{name} in {folder}", "is damaged: it has another sha256 than its manifest says")
+    return path
+
+
+def _regular(path: Path, most: int) -> Path:
+    if path.is_symlink() or not path.is_file():
+        raise refusal(f"{path.name} in {path.parent}", "is not there, or no regular file")
+    if (size := path.stat().st_size) > most:
+        raise refusal(f"{path.name} in {path.parent}", f"has {size:,} bytes; at most {most:,} are read")
+    return path
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    """Read an object of JSON; a list becomes one under the name "list"."""
+    text = _regular(path, MAX_CURVE).read_bytes()
+    try:
+        return parse_object(b'{"list":' + text + b"}" if text.startswith(b"[") else text, MAX_CURVE)
+    except BadJson as error:
+        raise refusal(f"{path.name} in {path.parent}", str(error)) from error
+
+
+def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[np.int64]]:
+    """Return chips and labels of this project as they stood for the run, and the rows that were held out.
+
+    Raises:
+        ModelError: if the chips, footprints or labels are others than those that the run learned from.
+    """
+    there, layout = found.learned_from, job.layout
+    at_event, at_decision = (_count(there, name, found) for name in ("at_event", "at_decision"))
+    with store.connect(layout) as db:
+        here, newest = contents.latest_chip_set(db), labels.last_event(db)
+    if there.get("chip_set") != here:
+        raise refusal(
+            f"Run {found.run_id}", f"was trained on the chips {str(there.get('chip_set'))[:60]!r}; the newest of this project are {here!r}",
+            "Copy the project again, and train in the new copy.",
+        )  # fmt: skip
+    if at_event > newest:
+        raise refusal(f"Run {found.run_id}", f"knew label event {at_event}, which this project does not have yet")
+    note = {"chip_set": here, "at_event": at_event, "at_decision": at_decision}
+    write_json(job.folder / "checkpoints" / BEGAN_WITH, note)
+    inputs = read_inputs(layout, job.folder / "checkpoints")
+    held_out = np.zeros(0, np.int64)
+    if "held_out.npy" in found.sums:
+        held_out = _array(found, "held_out.npy", "int64", (None,), len(inputs.pu.building_ids))
+    pu, ours = set_aside(
+        inputs.pu, len(held_out), int(_plain_number(found, "seed")), catalog.card(str(found.card["method"]))
+    )
+    types_from = there.get("types_from")
+    if types_from is not None and not isinstance(types_from, str):
+        raise refusal(f"Run {found.run_id}", "names kinds of damage by no attribute")
+    inputs = inputs.with_clicks(pu, types_from)
+    data = inputs.data(layout, found.settings, types_from)
+    with store.connect(layout) as db:
+        footprints = contents.footprints_sha256(db, pu.building_ids)
+    chips = np.load(layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
+    features = sha256_of_array(data.inputs.array) if isinstance(data.inputs, FeatureViews) else None
+    same = {"chips": sha256_of_array(chips), "features": features, "footprints": footprints}
+    for name, sha256 in same.items():
+        if there.get(f"sha256_{name}", sha256) != sha256:
+            raise refusal(
+                f"Run {found.run_id}", f"was trained on other {name} than this project has", "Copy the project again."
+            )
+    if there.get("sha256_labels") != sha256_of_labels(pu, data) or not np.array_equal(ours, held_out):
+        raise refusal(
+            f"Run {found.run_id}", f"was trained with other labels than this project had after event {at_event}",
+            "Labels are not taken from a copy. Click here, copy the project again, and train in the new copy.",
+        )  # fmt: skip
+    return inputs, data, held_out
+
+
+def _answers(found: OtherRun, n: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Read scores [N] in 0..1 and embeddings [N, E] of unit length."""
+    scores = _array(found, "scores.npy", "float32", (n,), n)
+    embeddings = _array(found, "embeddings.npy", "float32", (n, None), n * MAX_LENGTH)
+    if not np.isfinite(scores).all() or scores.min() < 0 or scores.max() > 1:
+        raise refusal(f"scores.npy in {found.folder}", "holds scores that are no numbers from 0 to 1")
+    lengths = np.linalg.norm(embeddings, axis=1)
+    if not (
+        (np.abs(lengths - 1) < UNIT) | (lengths == 0)
+    ).all():  # NaN is neither; a zero stays one when made of unit length
+        raise refusal(f"embeddings.npy in {found.folder}", "holds embeddings that are not of length 1")
+    return scores, embeddings
+
+
+def _array(found: OtherRun, name: str, dtype: str, shape: tuple[int | None, ...], most_values: int) -> NDArray[Any]:
+    """Read a .npy file into memory.
+
+    Args:
+        dtype: numpy name of the only type that is taken.
+        shape: sizes that it must have; None stands for any from 1 on.
+        most_values: numbers that it may hold.
+    """
+    wanted, where = np.dtype(dtype), f"{name} in {found.folder}"
+    path = _whole(found.folder, name, found.sums, most_values * wanted.itemsize + 4096)
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        header = int(array.offset)
+    except (
+        ValueError,
+        TypeError,
+        SyntaxError,
+        LookupError,
+        RecursionError,
+        OverflowError,
+        EOFError,
+        AttributeError,
+    ) as error:
+        raise refusal(where, "is no .npy file, or a damaged one") from error
+    if array.dtype != wanted or not array.flags.c_contiguous:
+        raise refusal(where, f"holds numbers of type {array.dtype}; {wanted} in rows are needed")
+    if len(array.shape) != len(shape) or any(
+        size < 1 or need not in (None, size) for size, need in zip(array.shape, shape, strict=True)
+    ):
+        words = " x ".join("any" if size is None else str(size) for size in shape)
+        raise refusal(where, f"has the shape {list(array.shape)}; {words} is needed")
+    if header + array.nbytes != path.stat().st_size:
+        raise refusal(where, f"is cut off or too long for its shape {list(array.shape)}")
+    return np.array(array)
+
+
+def _try(found: OtherRun, data: PUData, scores: NDArray[np.float32]) -> None:
+    """Score some buildings again, and refuse scores that are not this model's."""
+    rows, array = np.unique(np.linspace(0, len(scores) - 1, ROWS_TRIED).astype(np.int64)), data.inputs.array
+    again = found.restored.model.score(np.asarray(array[:, rows] if isinstance(data.inputs, FeatureViews) else array[rows]))
+    off = float(np.median(np.abs(again - scores[rows])))
+    if not off <= MOST_OFF:
+        raise refusal(str(found.folder), f"holds scores that its model does not give: they are off by {off:.2f}")
+
+
+def _curve(found: OtherRun) -> list[dict[str, Any]]:
+    """Read the reports of the epochs: an epoch and its stage each, and finite numbers by short names."""
+    if CURVE not in found.sums:
+        return []
+    rows = _parsed(_whole(found.folder, CURVE, found.sums, MAX_CURVE)).get("list")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise refusal(f"{CURVE} in {found.folder}", "holds something else than reports of epochs")
+    kept = [{name: value for name, value in row.items() if name not in NO_FIGURES} for row in rows]
+    if not all(map(_is_report, kept)):
+        raise refusal(f"{CURVE} in {found.folder}", "holds something else than reports of epochs")
+    return kept
+
+
+def _is_report(row: Mapping[str, Any]) -> bool:
+    """Return whether this is what a training writes of an epoch."""
+    stage, epoch, epochs = (row.get(name) for name in ("stage", "epoch", "epochs"))
+    is_named = isinstance(stage, str) and stage.isprintable() and 1 <= len(stage) <= 100
+    is_counted = type(epoch) is int and type(epochs) is int and 1 <= epoch <= epochs <= MAX_EPOCHS
+    return is_named and is_counted and all(_is_figure(name, value) for name, value in row.items() if name != "stage")
+
+
+def _is_figure(name: str, value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+    return is_number and FIGURE.fullmatch(name) is not None
+
+
+def _count(there: Mapping[str, Any], name: str, found: OtherRun) -> int:
+    value = there.get(name, 0)
+    if type(value) is not int or not 0 <= value < 2**53:
+        raise refusal(f"Run {found.run_id}", f"has no proper {name!r}: {str(value)[:60]!r}")
+    return value
+
+
+def _plain_number(found: OtherRun, name: str) -> float:
+    value = found.card.get(name)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
+        raise refusal(f"Run {found.run_id}", f"has no proper {name!r}: {str(value)[:60]!r}")
+    return value
+
+
+def _object(found: OtherRun, name: str) -> Mapping[str, Any]:
+    value = found.card.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object, most: int = 100) -> str:
+    """Return a stranger's text without signs that a terminal would act on."""
+    return "".join(sign if sign.isprintable() else "?" for sign in str(value)[:most])
+
+
+def _warnings(found: OtherRun) -> list[str]:
+    told = found.card.get("warnings")
+    return [_text(words, 500) for words in told[:300]] if isinstance(told, list) else []
+
+
+def _where_from(found: OtherRun, device: str, versions: Mapping[str, str]) -> str:
+    known = ", ".join(f"{name} {_text(versions[name], 40)}" for name in ("pu_geo", "torch", "numpy") if name in versions)
+    return (
+        f"Trained in another copy of this project ({device}; {known}) and imported from {found.folder.parent.parent.name}."
+    )

@@ -1,0 +1,256 @@
+"""What a run starts from: a chip set, its cached features, the labels as they stand, and the clicks that are held out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis import assessability, estimates, ranker
+from pu_geo.analysis.pu_criterion import is_unlabeled
+from pu_geo.errors import ProjectError, TrainingError
+from pu_geo.methods.catalog import MethodCard
+from pu_geo.methods.settings import NetworkSettings
+from pu_geo.project import contents, decisions, events, labels, pseudo_positives, store
+from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.records import PUSet
+from pu_geo.training.data import UNKNOWN, ChipImages, FeatureViews, PUData
+from pu_geo.training.network import FEATURES
+
+BEGAN_WITH = "began_with.json"
+"""What a training began with, in the folder of its checkpoints."""
+_HOLD_OUT_STREAM = 41
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """A chip set with the labels at one event.
+
+    Attributes:
+        chip_set: its id.
+        views: cached features [V, N, D], a memory map.
+        pu: labels of its N buildings.
+        is_accepted: bool [N]; unlabeled buildings of accepted clusters, which are learned from as positives are. They are
+            not among those of `pu`, by which everything is counted, estimated and judged. None where there are none.
+        at_decision: number of the last decision on clusters that was taken into account.
+        n_passed_over: buildings of accepted clusters that are not learned from, as their kind of damage is not known.
+        is_hidden: bool [N]; buildings whose chips show nothing to learn from: left out in `pu`, and no part of statistics.
+            None where all are visible.
+    """
+
+    chip_set: str
+    views: NDArray[np.float16]
+    pu: PUSet
+    is_accepted: NDArray[np.bool_] | None = None
+    at_decision: int = 0
+    n_passed_over: int = 0
+    is_hidden: NDArray[np.bool_] | None = None
+
+    @property
+    def n_hidden(self) -> int:
+        return 0 if self.is_hidden is None else int(self.is_hidden.sum())
+
+    def prepared(self) -> ranker.PreparedFeatures:
+        """Standardise the plain features by the visible buildings."""
+        return ranker.prepare(self.plain, None if self.is_hidden is None else ~self.is_hidden)
+
+    @property
+    def plain(self) -> NDArray[np.float32]:
+        """Features of the unaugmented chips, float32 [N, D]."""
+        return np.asarray(self.views[0], dtype=np.float32)
+
+    @property
+    def learned_as_positive(self) -> NDArray[np.bool_]:
+        """Which buildings a method learns from as damaged, bool [N]: clicked ones, and those of accepted clusters."""
+        return self.pu.is_positive if self.is_accepted is None else self.pu.is_positive | self.is_accepted
+
+    @property
+    def n_accepted(self) -> int:
+        return 0 if self.is_accepted is None else int(self.is_accepted.sum())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know of a run beside what its method says, one sentence each."""
+        words = f"Learned from {self.n_accepted:,} buildings of accepted clusters as if they were positives; nobody checked each."
+        passed = (
+            f"{self.n_passed_over:,} buildings of accepted clusters were not learned from: kinds of damage were, and nobody "
+            "told theirs."
+        )
+        hidden = f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them."
+        found = ((words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden))
+        return tuple(sentence for sentence, n in found if n)
+
+    def estimated_share(self) -> float | None:
+        """Estimate the damaged share of the unlabeled (Elkan-Noto), 0..1, by the clicks; None where these are too few."""
+        if self.pu.is_positive.sum() < estimates.MIN_POSITIVES:
+            return None
+        return estimates.elkan_noto_share(self.prepared(), self.pu.is_positive, is_excluded=self.pu.is_excluded)
+
+    def share_to_start_from(self) -> float | None:
+        """Return the share of the unlabeled that a threshold to start from flags, 0..1; None where there are too few clicks."""
+        return estimates.share_to_start_from(self.plain, self.pu.is_positive, is_excluded=self.pu.is_excluded)
+
+    def prior_of(self, share: float | None) -> float | None:
+        """Return the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.
+
+        Args:
+            share: of all unlabeled buildings, as `estimated_share` gives it; None stays None.
+        """
+        n = int((~self.pu.is_positive & ~self.pu.is_excluded).sum())
+        if share is None or not self.n_accepted or n == self.n_accepted:
+            return share
+        return max(share * n - self.n_accepted, 0) / (n - self.n_accepted)
+
+    def with_clicks(self, pu: PUSet, types_from: str | None) -> RunInputs:
+        """Return these inputs with other clicks; where kinds of damage are learned, those of accepted clusters are not known."""
+        if types_from:
+            return replace(self, pu=pu, is_accepted=None, n_passed_over=self.n_accepted)
+        return replace(self, pu=pu)
+
+    def data(self, layout: Layout, settings: NetworkSettings, types_from: str | None) -> PUData:
+        """Return what a method learns from: cached features or chips, as the settings ask.
+
+        Raises:
+            TrainingError: if `types_from` is no attribute of the clicked footprints.
+        """
+        pu = self.pu
+        if settings.backbone == FEATURES:
+            inputs: FeatureViews | ChipImages = FeatureViews(np.asarray(self.views))
+        else:
+            chips = np.load(layout.chips(self.chip_set), mmap_mode="r", allow_pickle=False)
+            inputs = ChipImages(chips, settings.augmentation)
+        types = _damage_types(layout, pu, types_from) if types_from else {}
+        names = tuple(name for name, _ in sorted(Counter(types.values()).items(), key=lambda item: (-item[1], item[0])))
+        number = {name: i for i, name in enumerate(names, 1)}
+        is_positive = self.learned_as_positive
+        known = np.where(is_positive, 1, np.where(pu.is_not_damaged, 0, UNKNOWN)).astype(np.int64)
+        for row, name in types.items():
+            known[row] = number[name]
+        words = ("not damaged", *(names or ("damaged",)))
+        return PUData(inputs, is_positive, pu.is_excluded, known, words, self.is_accepted)
+
+
+def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
+    """Read the newest chip set of a project, and its labels.
+
+    Args:
+        begun: folder in a job's of a training that may have begun before. It goes on with the labels it began with, whatever
+            was clicked since; what it left behind is thrown away where there are other chips by now, and an event says so.
+
+    Raises:
+        ProjectError: if there are no chips yet.
+    """
+    with store.connect(layout) as db:
+        chip_set = contents.latest_chip_set(db)
+        if chip_set is None:
+            raise ProjectError(
+                "This project has no chips yet, so there is nothing to learn from.",
+                "Cut them on the Imagery page, or with `pu-geo chip`.",
+                kind="no_chips",
+            )
+        newest: dict[str, Any] = {
+            "chip_set": chip_set,
+            "at_event": labels.last_event(db),
+            "at_decision": decisions.last_decision(db),
+        }
+        known: Mapping[str, Any] = _pinned(begun, newest) if begun else newest
+        facts = chip_facts(layout, chip_set)
+        is_hidden = assessability.reasons(facts) != ""
+        pu = labels.pu_set(db, at=known["at_event"], ids=facts["building_ids"]).without(is_hidden)
+        at_decision = known.get("at_decision", 0)
+        is_accepted = pseudo_positives.is_accepted(db, pu, at=at_decision)
+    views = np.load(layout.features(chip_set), mmap_mode="r")
+    is_accepted &= ~is_hidden
+    return RunInputs(
+        chip_set, views, pu, is_accepted if is_accepted.any() else None, at_decision,
+        is_hidden=is_hidden if is_hidden.any() else None,
+    )  # fmt: skip
+
+
+def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the label event and the decision that a training began with; note them where the training begins now."""
+    note = begun / BEGAN_WITH
+    if note.exists():
+        facts: Mapping[str, Any] = json.loads(note.read_text(encoding="utf-8"))
+        if facts["chip_set"] == newest["chip_set"]:
+            return facts
+        events.append(
+            begun.parent, events.BEGUN_ANEW
+        )  # first: killed between the two, it is reported twice rather than never
+        shutil.rmtree(begun)
+    begun.mkdir(parents=True, exist_ok=True)
+    write_json(note, newest)
+    return newest
+
+
+def _damage_types(layout: Layout, pu: PUSet, field: str) -> Mapping[int, str]:
+    """Read the kind of damage of every positive, by row, from an attribute of its footprint; no other one is read."""
+    with store.connect(layout) as db:
+        table = contents.footprints(db)
+    attributes = dict(zip(table.building_ids, table.attributes, strict=True))
+    positive = [int(row) for row in np.flatnonzero(pu.is_positive)]
+    if not any(field in attributes[pu.building_ids[row]] for row in positive):
+        there = ", ".join(sorted({name for row in positive for name in attributes[pu.building_ids[row]]})) or "none"
+        raise TrainingError(
+            f"No clicked footprint has the attribute {field!r}; they have: {there}.", "Name one of them.", kind="types"
+        )
+    return {row: str(attributes[pu.building_ids[row]].get(field) or "damaged") for row in positive}
+
+
+def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, NDArray[np.int64]]:
+    """Draw positives that are not learned from, neither as positives nor as unlabeled.
+
+    Args:
+        pu: all that was clicked.
+        n: how many; 0 for none.
+        seed: the same one draws the same positives.
+        card: of the method that shall learn from the rest.
+
+    Returns:
+        What is left to learn from, where the drawn ones are left out; and their rows, int64 [n], rising.
+
+    Raises:
+        TrainingError: if fewer positives would be left than the method needs, or n is below 0.
+    """
+    positive = np.flatnonzero(pu.is_positive & ~pu.is_excluded)
+    left = len(positive) - n
+    if n < 0 or (n > 0 and left < card.min_positives):
+        raise TrainingError(
+            f"{n} held-out clicks of {len(positive)} positives would leave {max(left, 0)}; {card.title} needs at least "
+            f"{card.min_positives}.",
+            f"Hold out {max(len(positive) - card.min_positives, 0)} at most, or mark more buildings on the Annotate page.",
+            kind="hold_out",
+        )
+    rows = np.sort(np.random.default_rng([seed, _HOLD_OUT_STREAM]).choice(positive, n, replace=False))
+    is_held_out = np.zeros(len(pu.is_positive), np.bool_)
+    is_held_out[rows] = True
+    return pu.without(is_held_out), rows
+
+
+def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Return the rows of the unlabeled that a run is judged by beside its held-out clicks, int64, rising.
+
+    These are not quite those that it learns from, see `is_unlabeled`.
+
+    Args:
+        chip_set: whose buildings the rows are.
+        pu: what is learned from, without the held-out clicks.
+        held_out: rows of these, int64; None for none.
+    """
+    with store.connect(layout) as db:
+        answers = labels.current_labels(db, at=pu.at_event)
+    why = assessability.reasons(chip_facts(layout, chip_set))
+    is_clicked = pu.is_positive | (why != "") & np.array(
+        [answers.get(one) == "positive" for one in pu.building_ids], np.bool_
+    )
+    is_clicked[held_out if held_out is not None else []] = True
+    is_hidden = assessability.is_hidden(pu.building_ids, answers, why)
+    return np.flatnonzero(is_unlabeled(is_clicked, is_hidden))

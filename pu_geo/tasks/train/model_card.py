@@ -1,0 +1,156 @@
+"""The card of a trained model: what it is, what it learned from, and by which sha256 both can be known again."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from pu_geo import __version__
+from pu_geo.atomic_write import atomic_write
+from pu_geo.features.bank import FEATURE_SEED
+from pu_geo.methods import catalog
+from pu_geo.project import contents, model_files, store
+from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.model_files import CARD, FILTERS, WEIGHTS
+from pu_geo.records import PUSet, RunFacts
+from pu_geo.training.data import FeatureViews, PUData
+
+_BLOCK = 1 << 24
+_ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "estimated_share")
+"""Facts of a run that stand in "learned_from", or nowhere."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a method learned, and from what.
+
+    Attributes:
+        weights: name -> tensor, on the CPU.
+        data: what `fit` was given.
+        types_from: attribute of the footprints that named the kinds of damage; None without kinds.
+        at_decision: see `RunInputs`.
+    """
+
+    weights: Mapping[str, torch.Tensor]
+    data: PUData
+    types_from: str | None
+    at_decision: int = 0
+
+
+def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> list[Path]:
+    """Write `model.safetensors` and `model.json` into the folder of a run, each atomically; the two are a whole model.
+
+    Where it looks at cached features, the filters that made these are among the tensors.
+
+    Returns:
+        Paths of both files.
+    """
+    tensors = {name: tensor.contiguous().cpu().numpy() for name, tensor in learned.weights.items()}
+    tensors |= filters_of(layout, facts.chip_set) if isinstance(learned.data.inputs, FeatureViews) else {}
+    path = layout.run(facts.run_id) / WEIGHTS
+    weights = save(tensors)
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(weights)  # the library's own writer does not tell a full disk from other faults
+    card = _card(layout, facts, pu, learned)
+    card["tensors"] = {name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in tensors.items()}
+    card["sha256"] = hashlib.sha256(weights).hexdigest()
+    write_json(path.with_name(CARD), card)
+    return [path, path.with_name(CARD)]
+
+
+def filters_of(layout: Layout, chip_set: str) -> dict[str, NDArray[np.float32]]:
+    """Read the filters that made the features of a chip set, by their names in a model; none where they were not kept."""
+    if not layout.filters(chip_set).is_file():
+        return {}
+    with np.load(layout.filters(chip_set), allow_pickle=False) as arrays:
+        return {FILTERS + name: value for name, value in arrays.items()}
+
+
+def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:
+    method, inputs = catalog.card(facts.method), learned.data.inputs
+    settings = {**facts.settings, "weights_file": Path(str(facts.settings.get("weights_file", ""))).name}
+    told = {name: value for name, value in asdict(facts).items() if name not in _ELSEWHERE}
+    is_features = isinstance(inputs, FeatureViews)
+    views = {"kind": "features", "n_views": len(inputs.array), "seed": FEATURE_SEED} if is_features else {"kind": "chips"}
+    return {
+        "format": model_files.FORMAT,
+        "format_version": model_files.VERSION,
+        **told,
+        "title": method.title,
+        "paper": method.paper,
+        "variant": facts.settings.get("variant"),
+        "settings": settings,
+        "versions": {**_versions(), **facts.versions},
+        "input": {**views, "shape": list(inputs.shape)},
+        "learned_from": _learned_from(layout, facts, pu, learned),
+    }
+
+
+def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:
+    chips = np.load(layout.chips(facts.chip_set), mmap_mode="r", allow_pickle=False)
+    with store.connect(layout) as db:
+        grid, sha256_footprints = contents.grid(db), contents.footprints_sha256(db, pu.building_ids)
+    inputs = learned.data.inputs
+    return {
+        "chip_set": facts.chip_set,
+        "bands": chip_facts(layout, facts.chip_set)["bands"],
+        "chip_shape": list(chips.shape[1:]),
+        "gsd_m": grid.gsd_m,
+        "n_chips": len(chips),
+        "n_positive": facts.n_positive,
+        "n_not_damaged": int(pu.is_not_damaged.sum()),
+        "n_left_out": int(pu.is_excluded.sum()),
+        "n_unlabeled": facts.n_unlabeled,
+        "at_event": facts.at_event,
+        "at_decision": learned.at_decision,
+        "types_from": learned.types_from,
+        "class_names": list(learned.data.class_names),
+        "sha256_chips": sha256_of_array(chips),
+        "sha256_features": sha256_of_array(inputs.array) if isinstance(inputs, FeatureViews) else None,
+        "sha256_footprints": sha256_footprints,
+        "sha256_labels": sha256_of_labels(pu, learned.data),
+    }
+
+
+def sha256_of_array(array: NDArray[Any]) -> str:
+    """Return the lowercase hex sha256 of an array's values in C order, whatever file they lie in; read once, in blocks."""
+    digest = hashlib.sha256()
+    flat = array.reshape(-1).view(np.uint8)
+    for first in range(0, len(flat), _BLOCK):
+        digest.update(flat[first : first + _BLOCK].data)
+    return digest.hexdigest()
+
+
+def sha256_of_labels(pu: PUSet, data: PUData) -> str:
+    """Return the sha256 of a line a building, in the order of the chips: id, tab, what was said of it, line feed."""
+    digest = hashlib.sha256()
+    for building, state in zip(pu.building_ids, _states(pu, data), strict=True):
+        digest.update(f"{building}\t{state}\n".encode())
+    return digest.hexdigest()
+
+
+def _states(pu: PUSet, data: PUData) -> Iterator[str]:
+    """Yield what a method learned of each building: "left out", the name of its class, or "unlabeled"."""
+    for is_excluded, known in zip(pu.is_excluded, data.classes, strict=True):
+        yield "left out" if is_excluded else "unlabeled" if known < 0 else data.class_names[known]
+
+
+def _versions() -> dict[str, str]:
+    found = {"pu_geo": __version__, "python": platform.python_version()}
+    for name in ("torch", "torchvision", "numpy"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

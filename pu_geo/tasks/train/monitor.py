@@ -1,0 +1,136 @@
+"""Evaluate a training under way: held-out clicks, shares, embeddings, alarms, and a contact sheet of top and bottom chips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis import collapse
+from pu_geo.atomic_write import atomic_write
+from pu_geo.project import events
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train.inputs import RunInputs, unlabeled_to_judge
+from pu_geo.training.callbacks import chosen, drawn
+from pu_geo.training.contact_sheets import can_draw, contact_sheet, png_of
+from pu_geo.training.data import PUData
+from pu_geo.training.network import TrainedModel
+
+LOOKS = "looks"
+"""Folder of the contact sheets, in the folder of a job."""
+N_SHOWN, N_EMBEDDED = 12, 512
+RARE, COMMON = 0.20, 0.40
+"""Shares of damage up to which a threshold to start from is a quantile of the scores, and from which it is a method's own 0.5."""
+ALARMS_FROM = 0.25
+"""Share of a stage before which nothing is an alarm: no model knows anything at first."""
+
+
+class TrainingMonitor:
+    """What a run does when it is evaluated, see `Run.look`.
+
+    Args:
+        job: gets the contact sheets.
+        inputs: what was clicked, without the held-out clicks.
+        data: what the method learns from.
+        held_out: rows of the held-out clicks, int64 [P].
+        share: Elkan-Noto estimate of the damaged share of the unlabeled, or None.
+        start_share: see `RunInputs.share_to_start_from`.
+        score_type: of the method.
+    """
+
+    def __init__(
+        self, job: Job, inputs: RunInputs, data: PUData, held_out: NDArray[np.int64], *, share: float | None,
+        start_share: float | None = None, score_type: str,
+    ) -> None:  # fmt: skip
+        self._folder, self._share, self._score_type = job.folder / LOOKS, share, score_type
+        self._start_share = start_share
+        self._chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
+        self._inputs, self._n_held_out = data.inputs, len(held_out)
+        judged = unlabeled_to_judge(job.layout, inputs.chip_set, inputs.pu, held_out)
+        learned = np.flatnonzero(~inputs.pu.is_positive & ~inputs.pu.is_excluded)
+        either = np.union1d(judged, learned)
+        rows = drawn(either)
+        self._is_sampled = len(either) > len(rows)
+        self._is_learned, self._is_judged = np.isin(rows, learned), np.isin(rows, judged)
+        self._unlabeled = rows[self._is_judged]
+        self._rows = np.concatenate([held_out, rows])
+
+    def __call__(self, model: TrainedModel, report: Mapping[str, object]) -> dict[str, object]:
+        """Evaluate a model after an epoch.
+
+        Returns:
+            {"look": name of the contact sheet, "spread"}, and where these are known "share_called", "recall", "criterion",
+            "criterion_low", "criterion_high", "n_held_out"; "alarms" where there are any, a list of mappings. Of more than
+            4,000 unlabeled these are estimates from 4,000, and the bounds of the criterion tell how good that is.
+        """
+        scores = model.score(chosen(self._inputs, self._rows))
+        if not np.isfinite(scores).all():
+            return {}
+        held_out, others = scores[: self._n_held_out], scores[self._n_held_out :]
+        unlabeled = others[self._is_judged]
+        embeddings = model.embed(np.asarray(self._inputs.plain_array[self._unlabeled[:: self._step]]))
+        indicators = collapse.signs(
+            held_out, unlabeled, embeddings, share=self._share, score_type=self._score_type,
+            threshold=initial_threshold(others[self._is_learned], self._start_share, self._score_type), is_sampled=self._is_sampled,
+        )  # fmt: skip
+        found = _values(indicators)
+        if int(str(report["epoch"])) >= ALARMS_FROM * int(str(report["epochs"])):
+            alarms = [alarm.as_mapping() for alarm in collapse.alarms(indicators)]
+            found |= {"alarms": alarms} if alarms else {}
+        return {"look": self._sheet(unlabeled, report), **found} if can_draw() else found
+
+    @property
+    def _step(self) -> int:
+        """One in so many unlabeled chips is embedded."""
+        return -(-len(self._unlabeled) // N_EMBEDDED)
+
+    def _sheet(self, scores: NDArray[np.float32], report: Mapping[str, object]) -> str:
+        """Write the chips of the highest and of the lowest scores, int64 [U], as a picture; return its name."""
+        n = max(1, min(N_SHOWN, len(scores) // 2))
+        order = np.argsort(-scores, kind="stable")
+        picture = contact_sheet(*(self._read(self._unlabeled[rows]) for rows in (order[:n], order[::-1][:n])))
+        stage, epoch = str(report["stage"]).replace(" ", "-"), int(str(report["epoch"]))
+        name = f"{stage}-{epoch:04d}.png"
+        with atomic_write(self._folder / name) as temporary:
+            temporary.write_bytes(png_of(picture))
+        return name
+
+    def _read(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Read a few chips, uint8 [M, C, H, W]."""
+        return np.stack([np.asarray(self._chips[row]) for row in rows])
+
+
+def _values(indicators: collapse.CollapseIndicators) -> dict[str, object]:
+    """Return the indicators as plain numbers, without what is not known."""
+    judged = indicators.judgement
+    values: dict[str, float | None] = {"share_called": indicators.share_called, "spread": indicators.spread}
+    if judged is not None:
+        values |= {"n_held_out": judged.n_held_out, "recall": judged.recall, "criterion": judged.criterion}
+        values |= {"criterion_low": judged.low, "criterion_high": judged.high}
+    return {name: round(value, 5) for name, value in values.items() if value is not None}
+
+
+def initial_threshold(unlabeled_scores: NDArray[np.float32], share: float | None, score_type: str) -> float:
+    """Return the threshold to start from: the score that a share of the unlabeled exceed; 0.5 without a share.
+
+    PU methods place their own boundary, 0.5, well where much is damaged, and call far too many where little is. So for scores
+    with a boundary the start moves from that quantile to 0.5 as the share goes from `RARE` to `COMMON`; a switch at one
+    share would move it by a fifth of the flags for five footprints more. Other scores mean nothing at 0.5.
+
+    Args:
+        share: to flag, as `estimates.share_to_start_from` gives it.
+        score_type: of the run, see `RunFacts`.
+    """
+    if share is None or not len(unlabeled_scores):
+        return 0.5
+    start = float(np.quantile(unlabeled_scores, 1 - share))
+    if score_type not in collapse.WITHOUT_BOUNDARY:
+        start += float(np.interp(share, (RARE, COMMON), (0.0, 1.0))) * (0.5 - start)
+    return round(start, 4)
+
+
+def curve_of(job: Job) -> list[dict[str, object]]:
+    """Return every epoch's report of a job, see `events.curve`."""
+    reports = events.curve(events.read(job.folder))
+    return [{name: value for name, value in event.items() if name not in ("at", "event")} for event in reports]

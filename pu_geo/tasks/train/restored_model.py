@@ -1,0 +1,196 @@
+"""A model file made a model again: only if settings, names, shapes and types are what its method would have written."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.errors import ModelError, PuGeoError
+from pu_geo.features.rcf import RcfBank
+from pu_geo.methods import catalog
+from pu_geo.methods.settings import NetworkSettings
+from pu_geo.project.model_files import FILTERS, Model, refusal
+from pu_geo.training.network import TrainedModel
+
+MAX_BANDS, SIDES_PX, MAX_SIZE, MAX_FILTER_PX = 12, (16, 256), 8192, 15
+MAX_VALUES = 65_536
+"""Features times views of a chip; ours are 512 in 17 views. 20,000 chips then take 2.6 GB of disk at most."""
+MAX_WORK = 3 * 10**9
+"""Products that the features of one chip may take; ours take 3 * 10**9 at 256 px, and a twentieth of that at 64 px."""
+MAX_LISTED = 256
+"""Longest list of whole numbers in a network: kinds of damage, known classes. A network is built by them before it is compared."""
+_WORD = re.compile(r"[a-z0-9_-]{1,40}")
+_BAND_WORDS = {3: "post", 6: "pre+post"}
+
+
+@dataclass(frozen=True)
+class RestoredModel:
+    """A model that can score chips.
+
+    Attributes:
+        model: in evaluation mode, on its device.
+        bank: filters of the features that it looks at; None where it looks at chips.
+        n_views, seed: of these features.
+        chip_shape: [C, H, W] of the chips it was made for.
+        card: see `tasks.model_card`.
+        settings: of its method, checked; without a name of a weights file.
+    """
+
+    model: TrainedModel
+    bank: RcfBank | None
+    n_views: int
+    seed: int
+    chip_shape: tuple[int, int, int]
+    card: Mapping[str, Any]
+    settings: NetworkSettings
+
+    @property
+    def bands(self) -> str:
+        """Bands of its chips, in the words of `pu-geo chip`."""
+        return _BAND_WORDS.get(self.chip_shape[0], f"{self.chip_shape[0]} bands")
+
+
+def restore(found: Model, device: torch.device) -> RestoredModel:
+    """Build the model that a file holds.
+
+    Raises:
+        ModelError: if the method or a setting is not known here, or the tensors are not what these ask for.
+    """
+    chip_shape, shape = _chip_shape(found), _input_shape(found)
+    state = {name: array for name, array in found.tensors.items() if not name.startswith(FILTERS)}
+    filters = {name.removeprefix(FILTERS): array for name, array in found.tensors.items() if name.startswith(FILTERS)}
+    _check_numbers(found, state)
+    bank = _bank(found, filters, chip_shape, shape)
+    settings = _settings(found)
+    model = _network(found, state, settings, device)
+    _try(found, model, shape)
+    told = found.card["input"]
+    n_views, seed = (told.get("n_views"), told.get("seed")) if bank else (1, 0)
+    if not _is_within(n_views, 1, MAX_VALUES // shape[0]) or not _is_within(seed, 0, 2**31):
+        raise refusal(found.name, f"asks for {str(n_views)[:20]} views of each chip with seed {str(seed)[:20]}")
+    if bank and _work(bank, chip_shape) * n_views > MAX_WORK:
+        raise refusal(found.name, "holds filters that take too long on every chip")
+    return RestoredModel(model, bank, n_views, seed, chip_shape, found.card, settings)
+
+
+def _work(bank: RcfBank, chip_shape: tuple[int, int, int]) -> int:
+    """Return the products that the features of one view of a chip take."""
+    side, stride = bank.filters.shape[-1], bank.stride_px
+    return bank.filters.numel() * (-(-(chip_shape[1] - side + 1) // stride)) ** 2
+
+
+def _network(found: Model, state: Mapping[str, NDArray[Any]], settings: Any, device: torch.device) -> TrainedModel:
+    """Build the network that method and settings ask for, and see that it is the file's to the last name, shape and type."""
+    method = str(found.card["method"])
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in state.items()}
+    try:
+        model: TrainedModel = catalog.load_from_state(method)(tensors, settings, device)
+    except (RuntimeError, ValueError, LookupError, TypeError) as error:
+        words = f"does not hold the network that {method} builds from its settings ({_first_words(error)})"
+        raise refusal(found.name, words) from error
+    ours = model.state()
+    for name in sorted({*ours, *tensors}):
+        if name not in ours or name not in tensors or ours[name].dtype != tensors[name].dtype:
+            raise refusal(found.name, f"does not hold the network that {method} builds from its settings: {name} is odd")
+    return model
+
+
+def _try(found: Model, model: TrainedModel, shape: tuple[int, ...]) -> None:
+    """Let a network answer once: parts of a size that its settings leave open may not fit each other."""
+    inputs = np.full((2, *shape), 100, np.uint8 if len(shape) == 3 else np.float16)
+    try:
+        answers = model.score(inputs), model.embed(inputs)
+    except (RuntimeError, ValueError, LookupError, TypeError) as error:
+        raise refusal(found.name, f"holds a network whose parts do not fit each other ({_first_words(error)})") from error
+    if not all(len(answer) == 2 and np.isfinite(answer).all() for answer in answers):
+        raise refusal(found.name, "holds a network that answers with no finite numbers")
+
+
+def _first_words(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _settings(found: Model) -> Any:
+    method, preset, values = found.card["method"], found.card["preset"], found.card["settings"]
+    odd = [name for name, value in values.items() if not isinstance(value, str | int | float) or len(str(value)) > 200]
+    if odd:
+        raise refusal(found.name, f"has a setting {odd[0][:60]!r} that is neither a word nor a number")
+    if not _WORD.fullmatch(preset):
+        raise refusal(found.name, f"has a preset {preset[:60]!r} that is no word")
+    try:
+        presets = catalog.card(method).presets
+        known = preset if preset in presets else next(iter(presets))  # for settings that the file lacks
+        return catalog.settings_for(method, known, {**values, "weights_file": "", "compiled": "no"})
+    except PuGeoError as error:
+        hint = "It may come from a newer version of PU-Geo: install that one, or ask for a model of another method."
+        raise ModelError(f"{found.name} does not fit this version of PU-Geo: {error.problem}", hint, kind="model") from error
+
+
+def _chip_shape(found: Model) -> tuple[int, int, int]:
+    told = found.card["learned_from"].get("chip_shape")
+    if isinstance(told, list) and len(told) == 3 and _is_within(told[0], 1, MAX_BANDS):
+        _, height, width = told
+        if height == width and _is_within(height, *SIDES_PX):
+            return told[0], height, width
+    raise refusal(found.name, f"is made for chips of shape {str(told)[:60]}; PU-Geo cuts none like that")
+
+
+def _input_shape(found: Model) -> tuple[int, ...]:
+    """Return the shape of what the network looks at, which its own tensor must agree with."""
+    told = found.card["input"].get("shape")
+    if not isinstance(told, list) or len(told) not in (1, 3) or not all(_is_within(one, 1, MAX_SIZE) for one in told):
+        raise refusal(found.name, f"is made for inputs of shape {str(told)[:60]}; PU-Geo makes none like that")
+    kept = found.tensors.get("trunk.input_shape")
+    if kept is None or kept.dtype != np.int64 or kept.tolist() != told:
+        raise refusal(found.name, "holds a network for other inputs than its card says")
+    if len(told) == 3 and told != found.card["learned_from"]["chip_shape"]:
+        raise refusal(found.name, "says two things about the shape of its chips")
+    return tuple(told)
+
+
+def _check_numbers(found: Model, state: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse what would make a network of any size, or one that answers with no numbers."""
+    for name, array in state.items():
+        if array.dtype.kind == "i" and array.size > MAX_LISTED:
+            raise refusal(found.name, f"lists {array.size:,} whole numbers in {name}; {MAX_LISTED} are a lot")
+        if name.endswith("running_var") and (array < 0).any():
+            raise refusal(found.name, f"holds variances below 0 in {name}")
+        if name.endswith("scale") and (array <= 0).any():
+            raise refusal(found.name, f"holds standard deviations of 0 or less in {name}")
+
+
+def _bank(
+    found: Model, filters: Mapping[str, NDArray[Any]], chip_shape: tuple[int, int, int], shape: tuple[int, ...]
+) -> RcfBank | None:
+    if len(shape) == 3:
+        if filters:
+            raise refusal(found.name, "holds filters for features, while its network looks at chips")
+        return None
+    if not filters:
+        raise refusal(
+            found.name, "lacks the filters that made its features, so it can only be used where it was trained",
+            "Cut the chips anew in the project it comes from, train again, and export that model.",
+        )  # fmt: skip
+    n, side = shape[0] // 2, filters["filters"].shape[-1] if "filters" in filters else 0
+    wanted = {
+        "filters": (n, chip_shape[0], side, side), "bias": (n,), "band_mean": (chip_shape[0],), "band_std": (chip_shape[0],),
+        "step": (2,),
+    }  # fmt: skip
+    there = {name: array.shape for name, array in filters.items() if array.dtype == np.float32}
+    if there != wanted or shape[0] % 2 or side > min(MAX_FILTER_PX, chip_shape[1]):
+        raise refusal(found.name, f"holds filters that do not make the {shape[0]} features its network looks at")
+    stride, threshold = filters["step"].tolist()
+    if (filters["band_std"] <= 0).any() or not 1 <= stride <= chip_shape[1] or stride != math.floor(stride) or threshold < 0:
+        raise refusal(found.name, "holds filters with a step, a threshold or a spread of bands that cannot be")
+    return RcfBank.from_state(filters)
+
+
+def _is_within(value: object, low: int, high: int) -> bool:
+    return type(value) is int and low <= value <= high

@@ -1,0 +1,145 @@
+"""The rows of papers' tables and ours: which data, which chips are positive, how it is made positive-unlabeled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.datasets import binary_files, chip_files, splits
+from pu_geo.datasets.classified import UNKNOWN_CLASS, ClassifiedChips
+from pu_geo.datasets.xbd_crops import read_xbd
+from pu_geo.errors import DatasetError
+
+PLACES_FOR_TEST = 0.3
+ANIMALS = (
+    *("aquatic mammals", "fish", "insects", "large carnivores", "large omnivores and herbivores", "medium-sized mammals"),
+    *("non-insect invertebrates", "people", "reptiles", "small mammals"),
+)
+"""Half of CIFAR-100, as NcPU's class prior of 0.5 asks for; the paper says "Animal" and no more."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One data set made positive-unlabeled in one way.
+
+    Attributes:
+        positive: names of the classes that count as positive.
+        is_case_control: unlabeled chips are drawn separately from positives; otherwise all chips are one set.
+        n_positive: labeled positives, n_P.
+        n_unlabeled: n_U; 0 takes all there are.
+        prior: share of positives among the unlabeled (case-control) or in the whole set; the data's own if None.
+        augmentation: "natural" or "aerial" views.
+        published: what papers report, by method, in words.
+    """
+
+    name: str
+    positive: tuple[str, ...]
+    is_case_control: bool
+    n_positive: int
+    n_unlabeled: int = 0
+    prior: float | None = None
+    augmentation: str = "aerial"
+    published: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Settings on the same files, of a folder or a file; `wants` are words for what to name on the command line."""
+
+    title: str
+    read: Callable[[Path], ClassifiedChips]
+    wants: str
+    settings: tuple[Setting, ...]
+
+
+def _names(all_names: tuple[str, ...], chosen: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(all_names[i] for i in chosen)
+
+
+def _pucl(name: str, all_names: tuple[str, ...], chosen: tuple[int, ...], published: str) -> Setting:
+    """Return a row of PUCL's Table 1, of which the paper does not say how many unlabeled chips there are."""
+    more = {"n_unlabeled": 20_000} if "FMNIST" in name else {}
+    return Setting(name, _names(all_names, chosen), True, 1000, **more, augmentation="natural",
+                   published={"pucl": published} if published else {})  # fmt: skip
+
+
+def _harvey(prior: float, n_positive: int) -> Setting:
+    return Setting(f"Harvey A, {100 * prior:g} % damaged, {n_positive} clicks", ("damage",), False, n_positive, prior=prior)
+
+
+TABLES: dict[str, Table] = {
+    "fmnist": Table(
+        "Fashion-MNIST (PUCL, Table 1)", binary_files.read_fmnist, "the folder with train-images-idx3-ubyte.gz",
+        (_pucl("FMNIST-I", binary_files.FMNIST, (1, 4, 7), "91.8 ± 0.8 (ResNet-18)"),
+         _pucl("FMNIST-II", binary_files.FMNIST, (0, 2, 3, 5, 6, 8, 9), "89.2 ± 0.3 (ResNet-18)")),
+    ),
+    "cifar10": Table(
+        "CIFAR-10 (NcPU, Table 1; PUCL, Table 1)", binary_files.read_cifar10, "the folder cifar-10-batches-bin",
+        (Setting("CIFAR-10", _names(binary_files.CIFAR_10, (0, 1, 8, 9)), True, 1000, 40_000, 0.4, "natural",
+                 {"ncpu": "OA 97.36, F1 96.67"}),
+         _pucl("CIFAR-II", binary_files.CIFAR_10, (2, 3, 4, 5, 6, 7), "")),
+    ),
+    "cifar100": Table(
+        "CIFAR-100 (NcPU, Table 1)", binary_files.read_cifar100, "the folder cifar-100-binary",
+        (Setting("CIFAR-100", ANIMALS, True, 1000, 40_000, 0.5, "natural"),),
+    ),
+    "stl10": Table(
+        "STL-10 (NcPU, Table 1)", binary_files.read_stl10, "the folder stl10_binary",
+        (Setting("STL-10", _names(binary_files.STL_10, (0, 2, 3, 8, 9)), True, 1000, 90_000, None, "natural"),),
+    ),
+    "abcd": Table(
+        "ABCD (NcPU, Table 1)", chip_files.read_abcd, "ABCD's folder resized",
+        (Setting("ABCD", ("washed-away",), True, 300, 4000, 0.5, published={"ncpu": "OA 91.10, F1 91.21"}),),
+    ),
+    "xbd": Table(
+        "xBD (NcPU, Table 1)", read_xbd, "the folder that holds train/ and test/, or one with images/ and labels/",
+        (Setting("xBD", ("major-damage", "destroyed"), True, 500, 20_000, 0.4, published={"ncpu": "OA 87.60, F1 64.84"}),),
+    ),
+    "harvey": Table(
+        "Hurricane Harvey chips, region A, split by place", chip_files.read_chips, "region_A.zip or its folder",
+        tuple(_harvey(prior, n) for prior in (0.5, 0.4, 0.05) for n in (30, 300) if n < 1500 * prior),
+    ),
+}  # fmt: skip
+
+
+def is_positive(data: ClassifiedChips, setting: Setting) -> NDArray[np.bool_]:
+    """Mark the chips that count as positive, bool [N]."""
+    return data.is_one_of(setting.positive)
+
+
+def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
+    """Draw positives, unlabeled and test chips of one seed.
+
+    What the makers set aside is tested on; else 30 % of the places; else the unlabeled themselves. Of one set with a given
+    share of positives, the test chips have that share, too. Chips without a class serve as unlabeled alone, where the
+    setting names no share.
+
+    Raises:
+        DatasetError: if there are too few chips, or places to set aside.
+    """
+    generator = np.random.default_rng(seed)
+    truth, is_known = is_positive(data, setting), data.classes != UNKNOWN_CLASS
+    is_test = data.is_test & is_known
+    if not is_test.any() and data.place is not None and len(np.unique(data.place)) > 1:
+        is_test = splits.apart_by_place(data.place, PLACES_FOR_TEST, np.random.default_rng(0))
+    pool, test = np.flatnonzero(is_known & ~is_test), np.flatnonzero(is_test)
+    nameless = np.flatnonzero(~is_known)
+    if setting.is_case_control and len(nameless) and setting.prior is None:
+        good = generator.permutation(pool[truth[pool]])[: setting.n_positive]
+        if len(good) < setting.n_positive or len(nameless) < setting.n_unlabeled:
+            raise DatasetError(f"{setting.name} needs {setting.n_positive} positives and {setting.n_unlabeled} unlabeled.",
+                               "Use the whole data set.", kind="few")  # fmt: skip
+        some = generator.choice(nameless, setting.n_unlabeled or len(nameless), replace=False)
+        return splits.PUSplit(np.sort(good), np.sort(some), test)
+    if setting.is_case_control:
+        if not len(test):
+            raise DatasetError(f"{setting.name} has no chips to test on.", "Use the whole data set.", kind="few")
+        drawn = (truth, pool, test, setting.n_positive, setting.n_unlabeled, setting.prior, generator)
+        return splits.case_control(*drawn)
+    if setting.prior is not None and len(test):
+        test = splits.thinned(truth, test, setting.prior, np.random.default_rng(0))
+    return splits.single_set(truth, pool, test if len(test) else None, setting.n_positive, setting.prior, generator)

@@ -1,0 +1,322 @@
+"""Make a run: train a method on what the analyst has clicked, score every building, and store the result."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.analysis import assessability, collapse, estimates, pupl
+from pu_geo.errors import TrainingError
+from pu_geo.methods import catalog
+from pu_geo.methods.catalog import TrainingRequest
+from pu_geo.methods.settings import NetworkSettings
+from pu_geo.project import runs, store, training_times
+from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.store import now
+from pu_geo.records import PUSet, RunFacts
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
+from pu_geo.tasks.train.model_card import Learned, write_model
+from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of, initial_threshold
+from pu_geo.training.checkpoints import Checkpoints
+from pu_geo.training.data import FeatureViews
+from pu_geo.training.run import Run, best_device, name_of
+
+RANKER_NAME = "ranker"
+RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
+CURVE = "curve.json"  # in the folder of a run: what was reported of each epoch
+RANKER_EMBEDDING_DIM = 64
+LEAST_PRIOR = 0.001
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method made of it. The other fields are those of `RunFacts`.
+
+    Attributes:
+        write_files: writes what else belongs into the run's folder, and returns the paths.
+        held_out: rows of clicks that were not learned from, int64; None without any.
+        versions: of libraries, where it was not made by those of this machine.
+        without_answers: sensor groups without an answer, where that is known; None to work it out.
+    """
+
+    method: str
+    preset: str
+    scores: NDArray[np.float32]
+    embeddings: NDArray[np.float32]
+    score_type: str
+    threshold: float
+    share: float | None
+    seed: int = 0
+    settings: Mapping[str, object] = field(default_factory=dict)
+    device: str = "cpu"
+    write_files: Callable[[RunFacts], Sequence[Path]] = lambda _: ()
+    warnings: Sequence[str] = ()
+    from_model: Mapping[str, object] | None = None
+    held_out: NDArray[np.int64] | None = None
+    versions: Mapping[str, str] | None = None
+    without_answers: tuple[int, ...] | None = None
+
+
+def rank(job: Job) -> dict[str, object]:
+    """Run the instant ranker on the features of the unaugmented chips and store the result as a run.
+
+    Returns:
+        {"run_id", "n_positive", "n_unlabeled", "seconds"}
+
+    Raises:
+        TrainingError: if there are no positives.
+    """
+    began, stored = time.monotonic(), stored_before(job)
+    if stored:
+        return stored
+    inputs = read_inputs(job.layout)
+    job.report(0.1, "ranking all buildings")
+    prepared, pu = inputs.prepared(), inputs.pu
+    scores, share = estimates.rank_with_estimate(
+        prepared, pu.is_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged,
+        is_accepted=inputs.is_accepted,
+    )  # fmt: skip
+    threshold = first_threshold(scores, pu, inputs.share_to_start_from(), "linear")
+    embeddings = _ranker_embeddings(prepared.values, _ranker_axes(prepared.values))
+    return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
+
+
+def train(job: Job, **args: Any) -> dict[str, object]:
+    """Train a method from the catalog and store the run. Started again, it goes on after its last checkpoint.
+
+    Args:
+        args: of a `TrainingRequest`.
+
+    Returns:
+        {"run_id", "n_positive", "n_unlabeled", "seconds"}
+
+    Raises:
+        TrainingError: if there are too few labels, a setting is wrong, or the training diverged.
+    """
+    began, stored = time.monotonic(), stored_before(job)
+    if stored:
+        return stored
+    request = TrainingRequest(**args)
+    card, settings, seed, types_from = request.card, request.settings, request.seed, request.types_from
+    kept = job.folder / "checkpoints"
+    is_fresh = not kept.exists()
+    inputs = read_inputs(job.layout, kept)
+    require_labels(card, inputs.pu)
+    pu, held_out = set_aside(inputs.pu, request.hold_out, seed, card)
+    inputs = inputs.with_clicks(pu, types_from)
+    job.report(0.02, f"loading chips for {card.title}")
+    data = inputs.data(job.layout, settings, types_from)
+    device, named = best_device(), name_of(best_device())
+    if isinstance(data.inputs, FeatureViews):
+        torch.set_num_threads(1)  # the matrices are small: one thread is as fast, and leaves room to click
+    run = Run(
+        device=device, seed=seed, report=_epoch_reporter(job, f"{card.title} on {named}"), is_cancelled=job.is_cancelled,
+        is_paused=job.is_paused, checkpoints=Checkpoints(kept),
+    )  # fmt: skip
+    share = inputs.estimated_share()
+    settings = with_class_prior(settings, inputs.prior_of(share), run)
+    start_share = inputs.share_to_start_from()
+    run.look = TrainingMonitor(job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type)
+    model = catalog.load_fit(request.method)(data, settings, run)
+    job.report(0.95, "scoring all buildings")
+    scores = model.score(data.inputs.array)
+    threshold = first_threshold(scores, pu, start_share, card.score_type)
+    outcome = Outcome(
+        request.method, request.preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
+        settings=asdict(settings), device=named, warnings=run.warnings, held_out=held_out,
+        write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from, inputs.at_decision)),
+    )  # fmt: skip
+    result = finish(job, inputs, began, outcome)
+    shutil.rmtree(kept)
+    if is_fresh and not request.overrides:
+        training_times.remember(request.method, request.preset, len(scores), float(str(result["seconds"])))
+    return result
+
+
+def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -> NetworkSettings:
+    """Return settings with the Elkan-Noto estimate, and a warning of the run, for a method that needs a class prior and has none.
+
+    It is nearer to the truth than the best-bin estimate that methods make for themselves where little is damaged.
+    """
+    if share is None or getattr(settings, "class_prior", None) != 0:
+        return settings
+    prior = min(max(share, LEAST_PRIOR), 1 - LEAST_PRIOR)
+    run.warnings.append(
+        f"The class prior was not given; the method assumed {prior:.1%}, what the clicks suggest if they are an even draw of the "
+        "damage (Elkan-Noto). It is no estimate of the damage."
+    )
+    return replace(settings, class_prior=prior)  # type: ignore[call-arg]  # not every settings class has it
+
+
+def first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None, score_type: str) -> float:
+    """Return the threshold to start from, of scores [N] of all chips, see `monitor.initial_threshold`."""
+    return initial_threshold(scores[~pu.is_positive & ~pu.is_excluded], share, score_type)
+
+
+def require_labels(card: catalog.MethodCard, pu: PUSet) -> None:
+    needs = ((pu.is_positive, card.min_positives, "positives"), (pu.is_not_damaged, card.min_not_damaged, "undamaged"))
+    for mask, wanted, words in needs:
+        if mask.sum() < wanted:
+            raise TrainingError(
+                f"{card.title} needs at least {wanted} {words}; this project has {int(mask.sum())}.",
+                "Mark more buildings on the Annotate page.",
+                kind="few_labels",
+            )
+
+
+def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], None]:
+    def report(values: Mapping[str, object]) -> None:
+        job.epoch(values)
+        words = f"{title}: {values['stage']}, epoch {values['epoch']} of {values['epochs']}"
+        job.report(0.05 + 0.9 * float(str(values["progress"])), words)
+
+    return report
+
+
+def _ranker_axes(standardised: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the 64 widest axes of features [N, D], float32 [64, D]."""
+    _, _, axes = np.linalg.svd(standardised[:: max(1, len(standardised) // 4000)], full_matrices=False)
+    widest: NDArray[np.float32] = axes[:RANKER_EMBEDDING_DIM]
+    return widest
+
+
+def _ranker_embeddings(standardised: NDArray[np.float32], axes: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Reduce features [N, D] to unit rows [N, 64] along axes [64, D], so that ranker runs can be explored too."""
+    reduced = standardised @ axes.T
+    unit: NDArray[np.float32] = reduced / (np.linalg.norm(reduced, axis=1, keepdims=True) + 1e-12)
+    return unit.astype(np.float32)
+
+
+def _signs(
+    layout: Layout, inputs: RunInputs, outcome: Outcome, clusters: pupl.PuplResult | None
+) -> collapse.CollapseIndicators:
+    """Evaluate a finished run as `TrainingMonitor` does one under way."""
+    scores, held_out = outcome.scores, np.zeros(0, np.int64) if outcome.held_out is None else outcome.held_out
+    unlabeled = scores[unlabeled_to_judge(layout, inputs.chip_set, inputs.pu, held_out)]
+    if not len(unlabeled):
+        return collapse.CollapseIndicators()
+    return collapse.signs(
+        scores[held_out], unlabeled, outcome.embeddings, share=outcome.share, threshold=_threshold(outcome),
+        score_type=outcome.score_type, is_oriented=None if clusters is None else clusters.oriented,
+    )  # fmt: skip
+
+
+def _without_answers(layout: Layout, inputs: RunInputs, outcome: Outcome) -> tuple[int, ...]:
+    """Return the sensor groups without an answer; none for a model from elsewhere, which rests on no answer of here."""
+    if outcome.without_answers is not None or outcome.from_model is not None:
+        return outcome.without_answers or ()
+    is_flagged = runs.written(outcome.scores) >= _threshold(outcome)
+    pu = inputs.pu
+    return assessability.groups_without_answers(
+        chip_facts(layout, inputs.chip_set), pu.is_positive, pu.is_not_damaged, is_flagged
+    )
+
+
+def _threshold(outcome: Outcome) -> float:
+    return round(outcome.threshold, 4)
+
+
+def _write_curve(job: Job, layout: Layout, run_id: str) -> list[Path]:
+    """Write what was reported of each epoch into the run's folder; nothing where there were no epochs."""
+    curve, path = curve_of(job), layout.run(run_id) / CURVE
+    if curve:
+        write_json(path, curve)
+    return [path] if curve else []
+
+
+def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[str, object]:
+    """Store a run with its clusters and files, and make it the one that the live map shows.
+
+    Returns:
+        {"run_id", "n_positive", "n_unlabeled", "seconds"}
+    """
+    pu = inputs.pu
+    is_visible = np.ones(len(outcome.scores), np.bool_) if inputs.is_hidden is None else ~inputs.is_hidden
+    clusters, labels = None, np.zeros(len(outcome.scores))
+    if pu.is_positive.any():
+        clusters = pupl.pupl(outcome.embeddings[is_visible], pu.is_positive[is_visible], seed=outcome.seed)
+        labels[is_visible] = clusters.labels
+    indicators = _signs(job.layout, inputs, outcome, clusters)
+    facts = RunFacts(
+        run_id=_run_id(job, outcome.method),
+        method=outcome.method,
+        preset=outcome.preset,
+        seed=outcome.seed,
+        settings=outcome.settings,
+        chip_set=inputs.chip_set,
+        at_event=pu.at_event,
+        n_positive=int(pu.is_positive.sum()),
+        n_unlabeled=int((~pu.is_positive & ~pu.is_excluded).sum()),
+        created_at=now(),
+        seconds=round(time.monotonic() - began, 2),
+        device=outcome.device,
+        score_type=outcome.score_type,
+        threshold=_threshold(outcome),
+        estimated_share=outcome.share,
+        warnings=tuple(
+            dict.fromkeys((*outcome.warnings, *inputs.warnings, *(alarm.words for alarm in collapse.alarms(indicators))))
+        ),
+        versions=outcome.versions or {name: metadata.version(name) for name in ("torch", "numpy")},
+        from_model=outcome.from_model,
+        judgement=None if indicators.judgement is None else indicators.judgement.as_mapping(),
+        n_accepted=inputs.n_accepted,
+        n_hidden=inputs.n_hidden,
+        without_answers=_without_answers(job.layout, inputs, outcome),
+    )
+    arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
+    if outcome.held_out is not None and len(outcome.held_out):
+        arrays["held_out"] = outcome.held_out.astype(np.int64)
+    scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
+    with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
+        files = [*outcome.write_files(facts), *_write_curve(job, job.layout, facts.run_id)]
+    with store.connect(job.layout) as db:
+        runs.finish(
+            db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
+            reasons=assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers)),
+        )  # fmt: skip
+    return _result(facts)
+
+
+def _result(facts: RunFacts) -> dict[str, object]:
+    return {name: getattr(facts, name) for name in ("run_id", "n_positive", "n_unlabeled", "seconds")}
+
+
+def _run_id(job: Job, method: str) -> str:
+    """Return the id of the job's run, the same one after a restart, so that halves of it are written over."""
+    if known := _noted_run_id(job):
+        return known
+    stamp = now()[5:16].replace("-", "").replace("T", "-").replace(":", "")
+    run_id = f"{method.replace('+', '-')}-{stamp}-{secrets.token_hex(2)}"
+    write_json(job.folder / RUN_NOTE, {"run_id": run_id})
+    return run_id
+
+
+def _noted_run_id(job: Job) -> str | None:
+    note = job.folder / RUN_NOTE
+    return str(json.loads(note.read_text(encoding="utf-8"))["run_id"]) if note.exists() else None
+
+
+def stored_before(job: Job) -> dict[str, object] | None:
+    """Return the job's result if it was killed after its run was stored."""
+    run_id = _noted_run_id(job)
+    if run_id is None:
+        return None
+    with store.connect(job.layout) as db:
+        found = [facts for facts in runs.all_runs(db) if facts.run_id == run_id]
+    if not found:
+        return None
+    shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)
+    return _result(found[0])

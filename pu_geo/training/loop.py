@@ -1,0 +1,277 @@
+"""The outer loop that all methods share: epochs, their reports, the last good state, and batches that do not fit."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from types import TracebackType
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from pu_geo.errors import JobCancelled, JobPaused, TrainingError
+from pu_geo.training.callbacks import Evaluator, memory_mb
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
+
+T = TypeVar("T")
+_OUT_OF_MEMORY = "Memory ran out"
+_Stateful = (nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
+
+
+class _Diverged(Exception):
+    """The loss of a batch is no finite number."""
+
+
+def snapshot(learner: Any) -> dict[str, Any]:
+    """Copy all that decides how a training goes on.
+
+    Args:
+        learner: a dataclass of networks, optimisers, schedules, tensors, numbers, and dataclasses of such.
+
+    Returns:
+        Field name -> copy, made of tensors, numbers, texts, lists and dicts alone; what was there is not shared.
+    """
+    return {item.name: _copied(getattr(learner, item.name)) for item in fields(learner)}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, _Stateful):
+        return copy.deepcopy(value.state_dict())
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    return snapshot(value) if is_dataclass(value) else copy.deepcopy(value)
+
+
+def restore(learner: Any, saved: Mapping[str, Any]) -> None:
+    """Bring a learner back to where `snapshot` saw it. The learner is changed; `saved` is not, and can serve again."""
+    for name, value in saved.items():
+        held = getattr(learner, name)
+        if isinstance(held, _Stateful):
+            held.load_state_dict(copy.deepcopy(value))
+        elif is_dataclass(held):
+            setattr(learner, name, _rebuilt(held, value))
+        else:
+            setattr(learner, name, _returned(held, value))
+
+
+def _rebuilt(held: Any, saved: Mapping[str, Any]) -> Any:
+    """Make a dataclass anew from its copy; it may be frozen, and tensors return to the device where they were held."""
+    fresh = copy.copy(held)
+    for name, value in saved.items():
+        old = getattr(held, name)
+        new = _rebuilt(old, value) if is_dataclass(old) else _returned(old, value)
+        object.__setattr__(fresh, name, new)
+    return fresh
+
+
+def _returned(held: Any, value: Any) -> Any:
+    """Copy a value; a tensor onto the device of the one that is held."""
+    return value.detach().to(held.device, copy=True) if isinstance(held, Tensor) else copy.deepcopy(value)
+
+
+def model_of(learner: Any) -> Callable[[], TrainedModel]:
+    """Return what gives the model as it is now, of a learner with a `network` that has a `trunk`."""
+    return lambda: TrainedModel(learner.network, learner.network.trunk)
+
+
+class Epoch:
+    """One epoch: collects what its batches report. Use it as a context, so that a loss that is no number is caught."""
+
+    def __init__(self, training: Training, number: int) -> None:
+        self._training = training
+        self._values: list[Mapping[str, float]] = []
+        self._began, self._n_before = time.monotonic(), training.run.n_chips_seen
+        self.number = number
+
+    def generator(self, stream: int) -> torch.Generator:
+        """Return this epoch's CPU generator of a stream."""
+        return self._training.run.generator(stream, self.number)
+
+    def add(self, values: Mapping[str, float]) -> None:
+        """Take what one batch reports; "loss" is asked for.
+
+        Raises:
+            JobCancelled: if the user cancelled.
+        """
+        self._values.append(values)
+        if self._training.run.is_cancelled():
+            raise JobCancelled
+        if not math.isfinite(values["loss"]):
+            raise _Diverged(
+                f"epoch {self.number}, batch {len(self._values)}: the loss became {values['loss']}, "
+                "which is not a finite number"
+            )
+
+    def means(self) -> dict[str, float]:
+        """Average over batches so far."""
+        n = max(len(self._values), 1)
+        return {name: sum(each[name] for each in self._values) / n for name in (self._values or [{}])[0]}
+
+    def chips_per_s(self) -> float:
+        """Return how many chips a second were trained on since the epoch began."""
+        n_seen = self._training.run.n_chips_seen - self._n_before
+        return round(n_seen / max(time.monotonic() - self._began, 1e-6), 1)
+
+    def __enter__(self) -> Epoch:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        if isinstance(error, _Diverged):
+            self._training.stop(self.number, str(error))
+            return True
+        if error is None:
+            self._training.finish(self)
+        return False
+
+
+class Training:
+    """The epochs of one stage of a training.
+
+    Args:
+        run: gets a report after each epoch.
+        learner: see `snapshot`; kept as it was after the last good epoch.
+        n_epochs: how many.
+        stage: what is being done, in a word or two.
+        span: which part of the whole training the stage is, within 0..1; its end is reported as "progress".
+        model: gives the model as it is now, for the looks of the run; it is put into evaluation mode for them. None: no looks.
+    """
+
+    def __init__(
+        self, run: Run, learner: Any, n_epochs: int, *, stage: str = "training", span: tuple[float, float] = (0.0, 1.0),
+        model: Callable[[], TrainedModel] | None = None,
+    ) -> None:  # fmt: skip
+        self.run, self.learner, self.n_epochs, self.stage, self._span = run, learner, n_epochs, stage, span
+        self._began, self._stopped = time.monotonic(), False
+        self._looks = Evaluator(run.look, model, n_epochs)
+        self._good: dict[str, Any] | None = None
+
+    def epochs(self) -> Iterator[Epoch]:
+        """Yield one epoch after the other, numbered from 1; ends early where a loss was no number.
+
+        Where the run has checkpoints of this stage, begins after the newest one: its state is the learner's from then on.
+        """
+        for number in range(self._taken_up() + 1, self.n_epochs + 1):
+            yield Epoch(self, number)
+            if self._stopped:
+                return
+
+    def _taken_up(self) -> int:
+        """Go on from a checkpoint where there is one; return how many epochs are done."""
+        found = self.run.checkpoints.newest(self.stage) if self.run.checkpoints else None
+        if found is None:
+            return 0
+        done, self._good = found
+        restore(self.learner, self._good)
+        return done
+
+    def finish(self, epoch: Epoch) -> None:
+        """Keep the state after a good epoch, look at the model where that is due, and report.
+
+        Raises:
+            JobPaused: if the user wants to go on later; the state is on disk then, where the run has checkpoints.
+        """
+        start, end = self._span
+        self._good = snapshot(self.learner)
+        report = {
+            "stage": self.stage,
+            "epoch": epoch.number,
+            "epochs": self.n_epochs,
+            **epoch.means(),
+            "progress": start + (end - start) * epoch.number / self.n_epochs,
+            "seconds": time.monotonic() - self._began,
+            "chips_per_s": epoch.chips_per_s(),
+            "memory_mb": memory_mb(self.run.device),
+        }
+        self.run.report({**report, **self._looks.after(epoch.number, report)})
+        is_paused = self.run.is_paused()
+        if self.run.checkpoints:  # after the report: killed between the two, an epoch is told twice rather than never
+            must_keep = is_paused or epoch.number == self.n_epochs
+            self.run.checkpoints.offer(self.stage, epoch.number, self._good, is_last=must_keep)
+        if is_paused:
+            raise JobPaused
+
+    def stop(self, number: int, where: str) -> None:
+        """Go back to the last good epoch and say so.
+
+        Raises:
+            TrainingError: if there is none.
+        """
+        if self._good is None:
+            raise TrainingError(
+                f"Training stopped at {where}.",
+                "Start again with a smaller learning rate (lr) or another seed.",
+                kind="diverged",
+            )
+        restore(self.learner, self._good)
+        self._stopped = True
+        self.run.warnings.append(
+            f"Training stopped at {where}. The model is that of epoch {number - 1} of {self.n_epochs}; "
+            "a smaller learning rate (lr) may get further."
+        )
+
+
+class MicroBatcher:
+    """Cuts batches into as many pieces as memory asks for: one at first, twice as many after each error.
+
+    Gradients of the pieces add up to that of the batch where a loss is a mean over chips. Losses over pairs of chips then
+    see fewer pairs, and BatchNorm fewer chips: a training that had to cut is a slightly different one, and says so.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.n = 1
+
+    def each(self, n_chips: int, begin: Callable[[], None], work: Callable[[slice, float], T]) -> list[T]:
+        """Do the work on a batch, piece by piece; all of it again where memory ran out.
+
+        Args:
+            n_chips: size of the batch.
+            begin: forgets what an attempt before has left, such as gradients.
+            work: does the forward and the backward pass of one piece; gets its place in the batch and its share, 0..1.
+
+        Returns:
+            What `work` returned, one a piece.
+
+        Raises:
+            TrainingError: if not even pieces of 2 chips fit.
+        """
+        while True:
+            begin()
+            try:
+                found = [work(part, (part.stop - part.start) / n_chips) for part in self._parts(n_chips)]
+                self._run.n_chips_seen += n_chips
+                return found
+            except RuntimeError as error:
+                if not _is_out_of_memory(error):
+                    raise
+            self._cut_finer(n_chips)
+
+    def _parts(self, n_chips: int) -> list[slice]:
+        cuts = [round(number * n_chips / self.n) for number in range(self.n + 1)]
+        return [slice(start, end) for start, end in itertools.pairwise(cuts)]
+
+    def _cut_finer(self, n_chips: int) -> None:
+        if n_chips // (2 * self.n) < 2:
+            raise TrainingError(
+                f"The device has too little memory even for {n_chips // self.n} chips at once.",
+                "Choose a smaller backbone or smaller chips, or close other programs that use the device.",
+                kind="memory",
+            )
+        if self._run.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.n *= 2
+        self._run.warnings[:] = [text for text in self._run.warnings if not text.startswith(_OUT_OF_MEMORY)]
+        self._run.warnings.append(
+            f"{_OUT_OF_MEMORY}: batches were worked on in {self.n} pieces. A smaller batch_size makes all steps alike."
+        )
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether a device or a host ran out of memory (torch knows an error of its own for the device alone)."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,0 +1,172 @@
+"""What every method's network begins with, and what a trained one can do for the rest of PU-Geo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pu_geo.errors import ShapeError, TrainingError
+from pu_geo.training.backbones import new_backbone
+from pu_geo.training.data import PUData
+from pu_geo.training.heads import Standardize, feature_backbone
+from pu_geo.training.inference import quick_backbone
+
+FEATURES = "features"
+FEATURES_AT_ONCE, IMAGES_AT_ONCE = 8192, 256
+ROWS_FOR_STATISTICS = 4096
+
+
+class FeatureExtractor(nn.Module):
+    """Standardisation and backbone.
+
+    Args:
+        shape: of one chip, (D,) or (C, H, W).
+        backbone: "features" for cached features, or a name in `backbones.BACKBONES`.
+        width: hidden units on cached features; 0 gives the features themselves.
+        generator: CPU generator of the weights.
+        weights_file: see `backbones.new_backbone`.
+        precision: "float32", or "bf16": the backbone alone runs in bfloat16, heads and losses stay in float32.
+        is_compiled: let `torch.compile` work on the backbone.
+
+    Attributes:
+        out_dim: length of what `forward` returns.
+    """
+
+    input_shape: Tensor
+
+    def __init__(
+        self, shape: tuple[int, ...], backbone: str, width: int, generator: torch.Generator, *,
+        weights_file: str = "", precision: str = "float32", is_compiled: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if (backbone == FEATURES) != (len(shape) == 1):
+            raise ShapeError(f"backbone {backbone!r} does not fit inputs of shape {shape}.")
+        self.register_buffer("input_shape", torch.tensor(shape))
+        self.standardize = Standardize(shape)
+        self.backbone: nn.Module
+        if backbone == FEATURES:
+            self.backbone, self.out_dim = feature_backbone(shape[0], width, generator), width or shape[0]
+        else:
+            found = new_backbone(backbone, shape[0], generator, weights_file=weights_file)
+            self.backbone, self.out_dim = found.to(memory_format=torch.channels_last), found.out_dim
+        self.is_bf16 = precision == "bf16"
+        if is_compiled:
+            self.backbone.compile()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Turn features [B, D] or images [B, C, H, W] in 0..255 into float32 [B, out_dim]."""
+        with torch.autocast(inputs.device.type, dtype=torch.bfloat16, enabled=self.is_bf16):
+            return cast(Tensor, self.backbone(self.standardize(inputs))).float()
+
+    def linear_features(self, inputs: Tensor) -> Tensor:
+        """Return what a linear method is fitted to, float32 [B, out_dim]: cached features as they are, or what is made of chips.
+
+        Without a layer, `forward` would still draw far outliers in, which the instant ranker does not.
+        """
+        return inputs.float() if isinstance(self.backbone, nn.Identity) else cast(Tensor, self(inputs))
+
+    def fit_statistics(self, data: PUData, rows: NDArray[np.int64], generator: torch.Generator) -> None:
+        """Take the standardisation from a random view of up to 4,096 of these chips."""
+        chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
+        (views,) = data.inputs.draw(chosen, ("weak",), generator, self.standardize.mean.device)
+        self.standardize.fit(views)
+
+
+class Network(Protocol):
+    """What a method's network must answer after training."""
+
+    def represent(self, inputs: Tensor) -> Tensor:
+        """Embed inputs [B, ...]: float [B, E], not normalised."""
+        ...
+
+    def margin(self, inputs: Tensor) -> Tensor:
+        """Judge inputs [B, ...]: log odds of damaged, float [B]."""
+        ...
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """What `fit` of every method returns.
+
+    Attributes:
+        network: in evaluation mode, on its device.
+        trunk: the network's trunk.
+        findings: what a method learned besides, for those who ask its module.
+        wants_views: whether it judges the mean over views, so that its boundary holds for chips of which it is given all.
+    """
+
+    network: nn.Module
+    trunk: FeatureExtractor
+    findings: Mapping[str, Any] = field(default_factory=dict)
+    wants_views: ClassVar[bool] = False
+
+    def embed(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
+        """Compute embeddings.
+
+        Args:
+            inputs: features, float [M, D]; views of features [V, M, D], which are averaged; or chips, uint8 [M, C, H, W].
+
+        Returns:
+            float32 [M, E] of unit length.
+        """
+        network = cast(Network, self.network)
+        return self._apply(inputs, lambda x: F.normalize(network.represent(x), dim=1), F.normalize)
+
+    def score(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
+        """Compute scores: inputs as in `embed`, float32 [M] in [0, 1]. Log odds are averaged over views."""
+        return self._apply(inputs, cast(Network, self.network).margin, torch.sigmoid)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that the model is made of, standardisation included, as tensors on the CPU."""
+        return {name: tensor.detach().cpu().contiguous() for name, tensor in self.network.state_dict().items()}
+
+    @torch.inference_mode()
+    def _apply(
+        self, inputs: NDArray[Any], each: Callable[[Tensor], Tensor], finish: Callable[[Tensor], Tensor]
+    ) -> NDArray[np.float32]:
+        """Run `each` on blocks of inputs, average it over views, and `finish` the average."""
+        views = self._views_of(inputs)
+        device, parts = self.trunk.standardize.mean.device, []
+        step = FEATURES_AT_ONCE if views.ndim == 3 else IMAGES_AT_ONCE
+        with quick_backbone(self.trunk):
+            for first in range(0, max(views.shape[1], 1), step):
+                blocks = (torch.from_numpy(np.array(view[first : first + step])).to(device) for view in views)
+                total = torch.stack([each(block) for block in blocks]).mean(0)
+                parts.append(finish(total).float().cpu())
+        return torch.cat(parts).numpy()
+
+    def _views_of(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """See that inputs are what the network looks at, and give them as views, [V, M, ...]."""
+        shape = tuple(self.trunk.input_shape.tolist())
+        views = inputs if inputs.ndim == 3 and len(shape) == 1 else inputs[None]
+        if views.shape[2:] != shape:
+            raise ShapeError(f"inputs must be [M, {', '.join(map(str, shape))}], or such views; got {inputs.shape}.")
+        return views
+
+
+def require_positives(data: PUData, rows: NDArray[np.int64], title: str) -> None:
+    """Refuse to train without a positive, or without an unlabeled chip.
+
+    Raises:
+        TrainingError: names the method by its title.
+    """
+    n_positive = int(data.is_positive[rows].sum())
+    if n_positive == 0:
+        raise TrainingError(
+            f"{title} needs positives; this project has none.",
+            "Mark damaged buildings on the Annotate page.",
+            kind="positives",
+        )
+    if n_positive == len(rows):
+        raise TrainingError(
+            f"{title} needs unlabeled buildings beside the positives; here all are positive.",
+            "Add footprints of the whole area on the Imagery page.",
+            kind="unlabeled",
+        )

@@ -1,0 +1,1 @@
+"""The pieces of the Annotate screen, and the routes its clicks go over."""

@@ -1,0 +1,290 @@
+"""The damage view: a map and a chip wall in one Streamlit component, with one log of clicks between them.
+
+Pictures, footprints and scores reach the browser over the routes of `pu_geo.ui.routes`; what goes through Streamlit's
+websocket is small: which buildings are labelled, which queue comes next, how to draw. The browser shows a click at once,
+keeps it in a numbered log and sends that log over HTTP until the server answers that it is stored; of the page it asks for
+no more than another run and the next queue; see `frontend/src/oplog.js`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import takewhile
+from typing import Any, Literal, TypedDict
+
+import streamlit as st
+
+from pu_geo.errors import PuGeoError
+from pu_geo.records import Label, Reason, Shown
+from pu_geo.ui.components.scatter import Scatter, encode_places, encode_scatter, store_selection
+from pu_geo.ui.routes import PREFIX, bundle_url
+
+_LOG = logging.getLogger(__name__)
+_CODES: dict[Label, str] = {"positive": "1", "not_damaged": "2", "not_assessable": "3"}
+
+# The bundle comes over HTTP, once: a component's inline script is sent again whenever its data change.
+_LOADER = """
+export default async function (component) {
+  try {
+    const bundle = await import(new URL(component.data.module, document.baseURI).href);
+    return bundle.default(component);
+  } catch (error) {
+    component.parentElement.textContent =
+      "The map could not be loaded. Run `make app`, or `python -m pu_geo.ui.build`, then reload this page. (" + error.message + ")";
+  }
+}
+"""
+
+
+@dataclass(frozen=True)
+class MapLayer:
+    """One quicklook pyramid: 256-pixel tiles, zoom 0 is the whole grid in one tile, `max_zoom` is full resolution."""
+
+    name: Literal["pre", "post"]
+    max_zoom: int
+    v: str = ""
+
+
+@dataclass(frozen=True)
+class Wall:
+    """How the chips of a set lie on their sprite sheets; chip k shows building k of the footprint file.
+
+    Attributes:
+        chip_set: its id; sheets are read from `chips/<chip_set>.sheets/NNNN.jpg`.
+        per_sheet, columns: chips on a sheet, and beside each other.
+        cell_w, cell_h: pixels of one cell; with `has_pre` the pre chip is its upper half, the post chip its lower one.
+        n, n_sheets: chips and sheets in all; the last sheet may be full or cut to its last row.
+        v: changes when the pictures do.
+    """
+
+    chip_set: str
+    per_sheet: int
+    columns: int
+    cell_w: int
+    cell_h: int
+    n: int
+    n_sheets: int
+    has_pre: bool = True
+    v: str = ""
+
+
+@dataclass(frozen=True)
+class QueueItem:
+    """One building of a queue.
+
+    Attributes:
+        i: its place in the footprint file.
+        kind: what it was chosen for.
+        why: the reason in words; not sent for an audit's item, whose answer must not hang on what the machine thinks.
+    """
+
+    i: int
+    kind: Literal["exploit", "explore", "audit"]
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What to answer next, in this order. A new `id` for new items; the browser keeps its place until then."""
+
+    id: str
+    items: Sequence[QueueItem]
+
+
+@dataclass(frozen=True)
+class PresenceConfig:
+    """Who sits at this browser. With it, the browser sends labels, undo and redo to `{PREFIX}/{token}/operations`, and asks
+    `{PREFIX}/{token}/here` who else is here and what they answer.
+
+    Attributes:
+        analyst: the name that others read.
+        event: number of the last event that `labels` hold. Read it before the labels: they may hold more, never less.
+        color: "#rrggbb", in which others see this analyst.
+    """
+
+    analyst: str
+    event: int
+    color: str
+
+
+class Details(TypedDict, total=False):
+    """What an answer holds beside its label; see `LabelOp`. `by` is whose it is."""
+
+    reason: Reason
+    damage_types: Sequence[str]
+    comment: str
+    by: str
+    shown: Shown
+
+
+def damage_view(
+    *,
+    key: str,
+    token: str,
+    grid_px: tuple[int, int],
+    gsd_m: float,
+    layers: Sequence[MapLayer],
+    geometry_v: str,
+    labels: Mapping[str, Label],
+    positions: Mapping[str, int],
+    on_queue: Callable[[str], object] | None = None,
+    panes: Sequence[Literal["map", "wall"]] = ("map", "wall"),
+    mode: Literal["label", "view"] = "view",
+    score_id: str | None = None,
+    threshold: float | None = None,
+    color_by: Literal["labels", "scores"] = "labels",
+    wall: Wall | None = None,
+    height: int = 720,
+    queue: Queue | None = None,
+    types: Sequence[str] = (),
+    details: Mapping[str, Details] | None = None,
+    conflicts: Collection[str] | None = None,
+    here: PresenceConfig | None = None,
+    seen: Mapping[str, Any] | None = None,
+    scatter: Scatter | None = None,
+) -> None:
+    """Show buildings on a map and a chip wall, and take labels.
+
+    Args:
+        key: of the component, unique on the page; also names its entries in `st.session_state`.
+        token: opaque id that the routes resolve to the project folder.
+        grid_px: width and height of the project grid.
+        gsd_m: metres on the ground per grid pixel.
+        geometry_v: changes when the footprint file does; the browser keeps the file until then.
+        labels: building id to label. Read them after Streamlit's callbacks ran, that is, in the body of the page.
+        positions: building id to its place in the footprint file (and in every score array).
+        on_queue: takes the id of a queue that is done; called in a Streamlit callback, so before the page runs, once the
+            labels before it are stored. It may come again. Where it raises a `PuGeoError`, `OSError` or `sqlite3.Error`, the
+            browser shows the problem and asks again.
+        mode: "label" takes labels (and needs `here`); in "view" a click only selects, and the page does not run.
+        score_id: names the scores that the score route sends; a new id for new numbers.
+        threshold: score from which on a building counts as flagged; below it scores are drawn faintly.
+        color_by: a change by the page wins over the analyst's choice.
+        height: pixels, of the whole view.
+        queue: what to look at next, shown beside the map in "label" mode; None shows no queue. Once all of it is answered
+            or skipped, or when the analyst asks for another one, `on_queue` gets its id; hand in the next one then.
+        types: damage types that the card of a positive offers.
+        details: building id to what its answer holds, for labelled buildings. Hand in `shown` too: a comment that is added
+            to an audit's answer is the audit's answer still.
+        conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
+        seen: from `encode_image_quality`: what the imagery hides, and whether shifts can be shown as arrows.
+        scatter: shows a scatter beside map and wall; a click selects then, also in "label" mode, and keys label what is
+            selected. `{key}:selected` of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
+        here: who labels; shows who else is here, where they are and what they answer, without a run of the page.
+    """
+    places = None if conflicts is None else encode_places(positions[each] for each in conflicts if each in positions)
+    _renderer()(
+        key=key,
+        data={
+            **_answer(key),
+            "module": bundle_url(),
+            "base": PREFIX,
+            "token": token,
+            "panes": list(panes),
+            "mode": mode if here else "view",
+            "grid": list(grid_px),
+            "gsd_m": gsd_m,
+            "layers": [asdict(layer) for layer in layers],
+            "geometry_v": geometry_v,
+            "labels": encode_labels(labels, positions),
+            "score_id": score_id,
+            "threshold": threshold,
+            "color_by": color_by,
+            "wall": asdict(wall) if wall else None,
+            "height": height,
+            "queue": encode_queue(queue) if queue else None,
+            "types": list(types),
+            "details": encode_details(details or {}, positions),
+            "conflicts": places,
+            "seen": seen,
+            "scatter": encode_scatter(scatter, positions) if scatter else None,
+            **({"here": asdict(here)} if here else {}),
+        },
+        on_operations_change=lambda: _take_message(key, on_queue),
+        on_selection_change=lambda: store_selection(key, positions),
+    )
+
+
+def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> dict[str, str]:
+    """Write labels shortly: for each label's code the ascending positions, as differences in base 36.
+
+    >>> encode_labels({"a": "positive", "b": "cleared", "c": "positive"}, {"a": 3, "b": 4, "c": 40})
+    {'1': '3 11'}
+    """
+    places: dict[str, list[int]] = {}
+    for building_id, label in labels.items():
+        if label in _CODES and building_id in positions:
+            places.setdefault(_CODES[label], []).append(positions[building_id])
+    return {code: encode_places(found) for code, found in places.items()}
+
+
+def encode_details(details: Mapping[str, Details], positions: Mapping[str, int]) -> dict[str, dict[str, str]]:
+    """Write details as shortly as labels: for each text the positions that have it; comments by position.
+
+    >>> encode_details({"a": {"reason": "cloud", "by": "ann"}, "b": {"by": "ann", "comment": "hm"}}, {"a": 3, "b": 4})
+    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'shown': {}, 'comment': {'4': 'hm'}}
+    """
+    places: dict[str, dict[str, list[int]]] = {"by": {}, "reason": {}, "type": {}, "shown": {}}
+    comments = {}
+    for building_id, detail in details.items():
+        if building_id not in positions:
+            continue
+        at = positions[building_id]
+        for name, text in (("by", detail.get("by")), ("reason", detail.get("reason")), ("shown", detail.get("shown"))):
+            if text:
+                places[name].setdefault(text, []).append(at)
+        for text in detail.get("damage_types", ()):
+            places["type"].setdefault(text, []).append(at)
+        if comment := detail.get("comment"):
+            comments[str(at)] = comment
+    encoded = {name: {text: encode_places(found) for text, found in texts.items()} for name, texts in places.items()}
+    return {**encoded, "comment": comments}
+
+
+def encode_queue(queue: Queue) -> dict[str, Any]:
+    """Write a queue for the browser. An audit's item goes without its words, which hold its score."""
+    return {"id": queue.id, "items": [[item.i, item.kind, "" if item.kind == "audit" else item.why] for item in queue.items]}
+
+
+@cache
+def _renderer() -> Any:
+    return st.components.v2.component("pu_geo.damage_view", js=_LOADER)
+
+
+def _answer(key: str) -> dict[str, Any]:
+    """Return what became of the browser's last message to the page: {"ack"} if all is well, {"problem"} if not.
+
+    "server" is another one after a restart of the server, which knows nothing of earlier messages.
+    """
+    server = st.session_state.setdefault(f"{key}:server", uuid.uuid4().hex)
+    return {"server": server, "ack": None, "problem": None, **st.session_state.get(f"{key}:ack", {})}
+
+
+def _take_message(key: str, on_queue: Callable[[str], object] | None) -> None:
+    """Take what the browser asks of the page: another run, and the next queue. Note the acknowledgement for that run.
+
+    Labels come over HTTP alone: one that is among these operations, and all after it, are not acknowledged.
+    """
+    message = (st.session_state.get(key) or {}).get("operations")
+    if not isinstance(message, Mapping):
+        return
+    ops = message.get("ops")
+    found = ops if isinstance(ops, list) else []
+    asked = list(takewhile(lambda op: isinstance(op, Mapping) and op.get("next") is True, found))
+    try:
+        for op in asked:
+            if on_queue is not None:
+                on_queue(str(op.get("queue")))
+    except PuGeoError as error:
+        st.session_state[f"{key}:ack"] = {"problem": f"{error.problem} {error.hint}"}
+    except (OSError, sqlite3.Error) as error:
+        _LOG.exception("The next queue was not written")
+        st.session_state[f"{key}:ack"] = {"problem": f"The project folder could not be written ({error})."}
+    else:
+        ack = {**{name: message.get(name) for name in ("session", "attempt")}, "n": asked[-1].get("n") if asked else 0}
+        st.session_state[f"{key}:ack"] = {"ack": ack}

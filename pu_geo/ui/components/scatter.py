@@ -1,0 +1,131 @@
+"""The scatter beside map and wall, and the selection that the browser sends; sets of buildings travel as places.
+
+Positions and values of all buildings reach the browser as bytes over the routes; here go their addresses, the words of the
+legend, and the selection as places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from pu_geo.services.explore import exploring
+from pu_geo.services.explore.coloring import Coloring, values_for_browser
+from pu_geo.services.project import projects
+
+CONFIRM_ABOVE = 500
+"""Labels for more buildings at once are asked for twice."""
+_LONGEST_NAME = 200
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_LONGEST_STEP = 6  # digits; no footprint file holds two billion buildings
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A run's buildings in the plane.
+
+    Attributes:
+        kind, v: see `exploring.projection_of`.
+        selected: buildings that are selected to begin with, or once `load` is another one.
+        load: changes where `selected` shall replace what is selected in the browser.
+        tells_focus: whether the browser sends a click on one building as well, and not only a selection of many.
+    """
+
+    run_id: str
+    kind: exploring.Kind
+    v: str
+    coloring: Coloring
+    selected: Sequence[str] = ()
+    load: str = ""
+    tells_focus: bool = False
+
+
+def encode_scatter(scatter: Scatter, positions: Mapping[str, int]) -> dict[str, Any]:
+    """Write a scatter for the browser, without the numbers of its dots."""
+    color = scatter.coloring
+    return {
+        "run_id": scatter.run_id,
+        "kind": scatter.kind,
+        "v": scatter.v,
+        "color": {
+            "by": color.by, "title": color.title, "kind": color.kind, "names": list(color.names), "low": color.low,
+            "high": color.high, "ends": list(color.ends), "v": color.v,
+        },
+        "selected": encode_places(positions[each] for each in scatter.selected if each in positions),
+        "load": scatter.load,
+        "confirm_above": CONFIRM_ABOVE,
+        "tells_focus": scatter.tells_focus,
+    }  # fmt: skip
+
+
+def read_selection(message: object, positions: Mapping[str, int]) -> tuple[list[str], str | None] | None:
+    """Return the ids of the selected buildings, and that of the one clicked last or None; None if it makes no sense."""
+    if not isinstance(message, Mapping) or not isinstance(message.get("places"), str):
+        return None
+    ids = list(positions)
+    places, focus = decode_places(message["places"], len(ids)), message.get("focus")
+    if places is None:
+        return None
+    one = ids[focus] if isinstance(focus, int) and 0 <= focus < len(ids) else None
+    return [ids[place] for place in places], one
+
+
+def store_selection(key: str, positions: Mapping[str, int]) -> None:
+    """Store what the browser of component `key` selected; for a Streamlit callback."""
+    found = read_selection((st.session_state.get(key) or {}).get("selection"), positions)
+    if found is not None:
+        st.session_state[f"{key}:selected"], st.session_state[f"{key}:focus"] = found
+
+
+def dots(token: str, run_id: str, what: str, by: str) -> bytes | None:
+    """Return the numbers of all dots for the HTTP routes: positions ("pca", "umap"), or the values ("color") of coloring `by`."""
+    layout = projects.resolve(token)
+    if layout is None or len(by) > _LONGEST_NAME:
+        return None
+    if what == "color":
+        return values_for_browser(layout, run_id, by)
+    kind: exploring.Kind | None = {"pca": "PCA", "umap": "UMAP"}.get(what)  # type: ignore[assignment]
+    return None if kind is None else exploring.positions_for_browser(layout, run_id, kind)
+
+
+# Sets of buildings as they travel: ascending places in the footprint file, as steps in base 36
+
+
+def encode_places(places: Iterable[int]) -> str:
+    """Write places in ascending order, as differences in base 36.
+
+    >>> encode_places([40, 3])
+    '3 11'
+    """
+    found = sorted(places)
+    return " ".join(_base36(after - before) for before, after in zip([0, *found], found, strict=False))
+
+
+def decode_places(text: str, n: int) -> list[int] | None:
+    """Read what `encode_places` wrote; None if it makes no sense, or names a place that is not below `n`.
+
+    >>> decode_places("3 11", 41)
+    [3, 40]
+    """
+    found: list[int] = []
+    at = 0
+    for step in text.split():
+        if len(step) > _LONGEST_STEP or not set(step) <= set(_DIGITS):
+            return None
+        at += int(step, 36)
+        if at >= n or (found and at <= found[-1]):
+            return None
+        found.append(at)
+    return found
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while True:
+        number, last = divmod(number, 36)
+        digits = _DIGITS[last] + digits
+        if not number:
+            return digits

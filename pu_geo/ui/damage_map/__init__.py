@@ -1,0 +1,1 @@
+"""The pieces of the Damage map screen: audit, areas, scenes, versions."""

@@ -1,0 +1,1 @@
+"""The pieces of the Explore screen: clusters, neighbors, outliers, selections, damage types."""

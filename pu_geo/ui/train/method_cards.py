@@ -1,0 +1,103 @@
+"""The cards of the methods on the Train page: what each is and needs, its form, how long it took here, and its start."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import streamlit as st
+
+from pu_geo.project import training_times
+from pu_geo.project.layout import Layout
+from pu_geo.services.train import training
+from pu_geo.services.train.training import DataSummary, TrainingRequest
+from pu_geo.ui import frame
+
+_CARDS_A_ROW = 3
+_LONG_S = 3600.0
+_FIGURES_HELP = (
+    "AUC: chance that a damaged building scores above an undamaged one. AP: how pure the top of the list is. Methods "
+    "were tuned while looking at these events, so expect less on yours. All figures: docs/tables.md."
+)
+
+
+def draw(layout: Layout, data: DataSummary) -> None:
+    """Draw the cards by group; the first group is open."""
+    for number, (heading, cards) in enumerate(training.cards_by_group().items()):
+        if cards and (number == 0 or st.toggle(heading, key=f"group-{number}")):
+            columns = st.columns(min(max(len(cards), 2), _CARDS_A_ROW), gap="medium")
+            for place, card in enumerate(cards):
+                with columns[place % len(columns)].container(border=True):
+                    _card(layout, card, data)
+
+
+def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
+    badge = " :blue-badge[Recommended]" if card.name == training.DEFAULT_METHOD else ""
+    st.markdown(f"**{card.title}**{badge}")
+    st.caption(card.summary)
+    with st.expander("Details and settings"):
+        st.caption(f"Source: {card.paper}  \nNeeds: {card.needs}  \nCannot: {card.cannot}")
+        if lines := training.figures_of(card.name):
+            heading = "Reached with quick, AUC / AP, the instant ranker's in brackets:\n\n"
+            st.caption(heading + "\n".join(f"- {line}" for line in lines), help=_FIGURES_HELP)
+        preset = st.selectbox("Preset", list(card.presets), key=f"preset-{card.name}")
+        seed = st.number_input("Seed", 0, 10_000, 0, key=f"seed-{card.name}")
+        hold_out = _hold_out_field(card, data.n_positive)
+        types_from = None
+        if card.uses_types:
+            types_from = st.selectbox(
+                "Kind of damage", training.type_fields(layout), index=None, key=f"types-{card.name}",
+                placeholder="one kind for all", help="Attribute of the footprints that names it; read for your positives alone.",
+            )  # fmt: skip
+        changed = _settings(card, preset)
+    if data.n_chips and not changed:
+        _expected_time(card.name, preset, data.n_chips)
+    reason = training.why_not(layout, card.name, hold_out)
+    if reason:
+        st.caption(f":orange[{reason}]")
+    label = f"Train {training.name_within(card.name).split(' + PUPL')[0]}"
+    if st.button(label, type="primary", disabled=reason is not None, key=f"start-{card.name}"):
+        frame.act_and_rerun(
+            lambda: training.start(layout, TrainingRequest(card.name, preset, int(seed), changed, types_from, hold_out))
+        )
+
+
+def _expected_time(method: str, preset: str, n_chips: int) -> None:
+    """Draw how long a training may take; a warning where it may be long."""
+    words = f"Preset {preset}: {training_times.words(method, preset, n_chips)}."
+    expected = training_times.expected_seconds(method, preset, n_chips)
+    if expected and expected[1] > _LONG_S:
+        st.warning(words, icon=":material/hourglass_top:")
+    else:
+        st.caption(f":material/schedule: {words}")
+
+
+def _hold_out_field(card: training.MethodCard, n_positive: int) -> int:
+    """Draw the field for the positives that a training shall not learn from; return how many."""
+    most = max(n_positive - card.min_positives, 0)
+    proposed = min(training.proposed_hold_out(n_positive), most)
+    given = st.number_input(
+        "Held-out clicks", 0, most, proposed, key=f"hold-out-{card.name}-{n_positive}",
+        help="Positives that this training does not learn from. They tell how much damage it finds that it was not shown; "
+        "it takes 10 to judge. Below 50 positives each one teaches more than it judges, so none is proposed.",
+    )  # fmt: skip
+    return int(given)
+
+
+def _settings(card: training.MethodCard, preset: str) -> dict[str, str]:
+    """Draw a field for each setting of a method; return those that differ from the preset, as text."""
+    chosen = training.settings_for(card.name, preset)
+    changed = {}
+    for item in fields(chosen):
+        value, key = getattr(chosen, item.name), f"set-{card.name}-{preset}-{item.name}"
+        meta = item.metadata
+        words = meta.get("help")
+        if meta.get("choices"):
+            given = st.selectbox(item.name, meta["choices"], index=meta["choices"].index(value), help=words, key=key)
+        elif isinstance(value, bool):
+            given = st.checkbox(item.name, value, help=words, key=key)
+        else:
+            bounds = f" ({meta.get('min')} to {meta.get('max')})" if meta.get("max") is not None else ""
+            given = st.text_input(item.name, str(value), help=f"{words}{bounds}", key=key)
+        if str(given) != str(value):
+            changed[item.name] = str(given)
+    return changed

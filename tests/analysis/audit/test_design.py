@@ -1,0 +1,384 @@
+"""Audits of a map: intervals worked by hand, censuses without width, loops that count the same, and honest coverage."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import beta
+from small_parts import mostly_long
+
+from pu_geo.analysis.audit import design as audit
+from pu_geo.analysis.audit.bounds import DAMAGED, NOT_ASSESSABLE, OPEN, UNDAMAGED, Estimate
+from pu_geo.analysis.audit.progress import Audit
+from pu_geo.errors import ShapeError
+
+Answers = NDArray[np.int8]
+
+
+def event(n: int = 4000, n_damaged: int = 80, seed: int = 0, shift: float = 2.0) -> tuple[NDArray[np.float64], Answers]:
+    """Scores and truth."""
+    truth = (np.arange(n) < n_damaged).astype(np.int8)
+    return np.random.default_rng(seed).normal(size=n) + shift * truth, truth
+
+
+def answered(sample: Audit, truth: Answers) -> Answers:
+    """The truth where it was drawn, open elsewhere."""
+    answers = np.full(len(truth), OPEN, np.int8)
+    drawn = sample.rows[: sample.n_drawn]
+    answers[drawn] = truth[drawn]
+    return answers
+
+
+def drawn_audit(truth: Answers, scores: NDArray[np.float64], n: int, seed: int = 0) -> tuple[Audit, Answers]:
+    sample = audit.design(scores, np.zeros(len(truth), np.bool_), n=n, seed=seed)
+    return sample, answered(sample, truth)
+
+
+def strata_by_hand(checks: list[list[int]], sizes: list[int]) -> tuple[Audit, Answers]:
+    """An audit whose strata have these sizes, with these answers; the drawing order goes through the checks first."""
+    starts = np.cumsum([0, *sizes])
+    rows = [start + i for start, part in zip(starts, checks, strict=False) for i in range(len(part))]
+    others = sorted(set(range(sum(sizes))) - set(rows))
+    stratum = np.repeat(np.arange(len(sizes)), sizes)
+    answers = np.full(sum(sizes), OPEN, np.int8)
+    answers[rows] = np.concatenate(checks)
+    order, edge = np.array([*rows, *others]), -np.arange(len(sizes), dtype=np.float64)
+    return Audit(order, stratum[order], edge, edge, len(rows)), answers
+
+
+def bounds(figure: Estimate) -> tuple[float, float, float]:
+    assert figure.value is not None
+    assert figure.low is not None
+    assert figure.high is not None
+    return figure.low, figure.value, figure.high
+
+
+# Design
+
+
+def test_strata_are_denser_at_the_top_and_longer_samples_contain_shorter_ones() -> None:
+    scores, _ = event(10_000)
+    known = np.arange(10_000) % 10 == 0
+    short, long = (audit.design(scores, known, n=n, seed=3) for n in (150, 400))
+    assert short.sizes().tolist() == [90, 180, 450, 1080, 2700, 4500]
+    np.testing.assert_array_equal(short.rows, long.rows)
+    assert (short.n_drawn, long.n_drawn) == (150, 400)
+    assert not known[long.rows].any()
+    assert (np.diff(long.inclusion()) < 0).all()
+    assert audit.design(scores, known, n=10**6, seed=3).n_drawn == 9000
+
+
+def test_scores_that_are_missing_and_negative_sizes_are_refused() -> None:
+    scores, truth = event(200)
+    scores[5] = np.nan
+    known = np.zeros(200, np.bool_)
+    with pytest.raises(ValueError, match="finite"):
+        audit.design(scores, known, n=40, seed=0)
+    known[5] = True
+    sample = audit.design(scores, known, n=40, seed=0)
+    answers = answered(sample, truth)
+    with pytest.raises(ValueError, match="finite"):
+        audit.at_thresholds(sample, answers, scores, [0.0])
+    answers[5] = NOT_ASSESSABLE  # belongs to nothing, so its score does not matter
+    assert audit.at_thresholds(sample, answers, scores, [-9.0])[0].flagged == 199
+    with pytest.raises(ValueError, match="-1"):
+        audit.design(scores, known, n=-1, seed=0)
+
+
+# Estimates worked by hand
+
+
+def test_total_is_the_sum_of_scaled_strata() -> None:
+    # 100 * 6/20 + 1000 * 1/40 = 30 + 25; 7 certain.
+    sample, answers = strata_by_hand([[1] * 6 + [0] * 14, [1] + [0] * 39], [100, 1000])
+    low, value, high = bounds(audit.estimate_total(sample, answers))
+    assert value == pytest.approx(55)
+    # Upper: half an answer, 1/6 in the first stratum and 1/3 in the second. 80 + 960 were not checked.
+    # Mean 80 * 6.1667/20.1667 + 960 * 1.3333/40.3333 = 24.463 + 31.736 = 56.199.
+    # Variance 80 * 6.1667 * 14 * 100.1667 / (20.1667^2 * 19.1667) = 88.75, and
+    # 960 * 1.3333 * 39 * 1000.3333 / (40.3333^2 * 39.3333) = 780.40; in all 869.2.
+    # As a beta on [0, 1040]: share .054038, weight .051118 * 1040^2 / 869.2 - 1 = 62.61.
+    assert high == math.ceil(7 + 1040 * beta.ppf(0.975, 0.054038 * 62.61, 0.945962 * 62.61))
+    # Lower: to the undamaged. 80 * 6/20.1667 + 960 * 1/40.3333 = 23.802 + 23.802 = 47.603.
+    # 80 * 6 * 14.1667 * 100.1667 / (20.1667^2 * 19.1667) = 87.38; 960 * 39.3333 * 1000.3333 / (40.3333^2 * 39.3333) = 590.32.
+    share, weight = 47.603 / 1040, 47.603 * (1040 - 47.603) / 677.70 - 1
+    assert low == math.floor(7 + 1040 * beta.ppf(0.025, share * weight, (1 - share) * weight))
+
+
+def test_none_found_is_bounded_by_about_two_and_a_half_in_as_many_as_were_checked() -> None:
+    # Jeffreys: the upper 2.5 % point of a gamma of shape 1/2 is 2.51.
+    sample, answers = strata_by_hand([[0] * 200], [100_000])
+    figure = audit.estimate_total(sample, answers)
+    low, value, high = bounds(figure)
+    assert (low, value) == (0, 0)
+    assert high == pytest.approx(2.51 / 200 * 100_000, rel=0.02)
+    assert "0 of 200" in figure.words
+
+
+def test_precision_and_recall_of_a_threshold_between_strata_and_through_one() -> None:
+    sample, answers = strata_by_hand([[1] * 6 + [0] * 14, [1] * 2 + [0] * 38], [100, 1000])
+    scores = -np.arange(1100.0)
+    between, through = audit.at_thresholds(sample, answers, scores, [-99.0, -119.0])
+    assert (between.flagged, between.n_checks) == (100, 20)
+    assert between.damaged.value == pytest.approx(30)
+    assert between.precision.value == pytest.approx(0.3)
+    assert between.recall.value == pytest.approx(30 / (30 + 50))
+    # 20 buildings of the second stratum are above, 2 damaged and 18 not among them were checked; 0 of 20 below.
+    assert through.damaged.value == pytest.approx(30 + 2)
+    assert through.precision.value == pytest.approx(32 / 120)
+    assert through.recall.value == pytest.approx(1)
+    assert "not 100 %" in through.recall.words
+    assert bounds(through.recall)[0] < 0.7
+
+
+def test_known_buildings_count_as_they_are() -> None:
+    sample, answers = strata_by_hand([[1] * 5 + [0] * 35], [400])
+    known = np.array([1] * 30 + [0] * 10 + [2] * 7, np.int8)
+    both = np.concatenate([answers, known])
+    alone, total = (audit.estimate_total(sample, given) for given in (answers, both))
+    assert bounds(total) == pytest.approx([figure + 30 for figure in bounds(alone)])
+    # All known ones score above the rest: 30 of 40 assessable are damaged, nothing is left to chance.
+    scores = np.concatenate([np.zeros(400), np.ones(47)])
+    (at,) = audit.at_thresholds(sample, both, scores, [1.0])
+    assert bounds(at.precision) == pytest.approx((0.75, 0.75, 0.75))
+    assert at.flagged == 40
+    assert at.recall.value == pytest.approx(30 / (30 + 50))
+
+
+def test_answers_not_assessable_shrink_their_stratum_and_open_ones_do_not() -> None:
+    # 10 of 50 not assessable: 400 of 500 remain, 8 of 40 of them damaged.
+    sample, answers = strata_by_hand([[1] * 8 + [0] * 32 + [2] * 10], [500])
+    assert audit.estimate_total(sample, answers).value == pytest.approx(80)
+    sample, answers = strata_by_hand([[1] * 8 + [0] * 32 + [-1] * 10], [500])
+    assert audit.estimate_total(sample, answers).value == pytest.approx(100)
+
+
+def test_what_was_found_otherwise_bounds_the_estimate() -> None:
+    sample, answers = strata_by_hand([[0] * 100], [1000])
+    answers[500:540] = DAMAGED  # found by searching, after the audit began
+    low, value, _ = bounds(audit.estimate_total(sample, answers))
+    assert (low, value) == (40, 40)
+    answers[100:500] = answers[540:995] = UNDAMAGED
+    low, value, high = bounds(audit.estimate_total(sample, answers))
+    assert (low, value) == (40, 40)
+    assert 40 < high <= 45  # five are open
+
+
+# Edges
+
+
+def test_census_gives_the_truth_without_width() -> None:
+    for seed in range(3):
+        scores, truth = event(300, 40, seed)
+        truth[::7] = NOT_ASSESSABLE
+        sample, answers = drawn_audit(truth, scores, 300, seed)
+        assert bounds(audit.estimate_total(sample, answers)) == pytest.approx([(truth == 1).sum()] * 3)
+        for at in audit.at_thresholds(sample, answers, scores, [-1.0, 0.3, 1.7]):
+            above = truth[(scores >= at.threshold) & (truth != NOT_ASSESSABLE)]
+            assert bounds(at.precision) == pytest.approx([above.mean()] * 3)
+            assert bounds(at.recall) == pytest.approx([above.sum() / (truth == 1).sum()] * 3)
+
+
+def test_all_known_needs_no_check() -> None:
+    scores, truth = event(50, 20)
+    sample = audit.design(scores, np.ones(50, np.bool_), n=30, seed=0)
+    assert (sample.n_drawn, len(sample.rows)) == (0, 0)
+    assert bounds(audit.estimate_total(sample, truth)) == (20, 20, 20)
+    (at,) = audit.at_thresholds(sample, truth, scores, [0.5])
+    assert bounds(at.recall) == pytest.approx([truth[scores >= 0.5].sum() / 20] * 3)
+    assert audit.size_for(scores, np.ones(50, np.bool_), guess=0.1, half_width_share=0.1) == 0
+
+
+def test_fewer_than_twenty_buildings_are_one_stratum() -> None:
+    scores, truth = event(15, 5)
+    sample, answers = drawn_audit(truth, scores, 10)
+    assert len(sample.sizes()) == 1
+    assert audit.estimate_total(sample, answers).words.startswith("not enough: 10 answered random checks")
+    sample, answers = drawn_audit(truth, scores, 15)
+    assert bounds(audit.estimate_total(sample, answers)) == (5, 5, 5)
+
+
+def test_all_damaged_is_bounded_by_all() -> None:
+    sample, answers = drawn_audit(np.ones(2000, np.int8), event(2000)[0], 200)
+    low, value, high = bounds(audit.estimate_total(sample, answers))
+    assert (value, high) == (2000, 2000)
+    assert 1950 < low < 2000
+
+
+def test_too_few_answers_say_so_instead_of_a_hundred_percent() -> None:
+    scores, truth = event(3000, 30, shift=4)
+    sample, answers = drawn_audit(truth, scores, 100)
+    high = float(np.sort(scores)[-40])
+    (at,) = audit.at_thresholds(sample, answers, scores, [high])
+    assert 0 < at.n_checks < 10
+    for figure in (at.precision, at.damaged):
+        assert (figure.value, figure.low, figure.high, figure.is_enough) == (None, None, None, False)
+        assert figure.words.startswith("not enough: ")
+    sample, answers = strata_by_hand([[1] * 2 + [0] * 48, [0] * 50], [100, 1000])
+    (at,) = audit.at_thresholds(sample, answers, -np.arange(1100.0), [-99.0])
+    assert at.recall.words.startswith("not enough: 2 damaged buildings are known")
+
+
+def test_a_stratum_without_answers_is_not_guessed() -> None:
+    sample, answers = strata_by_hand([[1] * 10 + [0] * 30, [-1] * 5], [100, 1000])
+    assert "none in one of the strata" in audit.estimate_total(sample, answers).words
+    above, all_ = audit.at_thresholds(sample, answers, -np.arange(1100.0), [-99.0, -2000.0])
+    assert above.precision.value == pytest.approx(0.25)
+    assert not above.recall.is_enough
+    assert not all_.precision.is_enough
+
+
+def test_answers_taken_back_widen_the_interval() -> None:
+    sample, answers = strata_by_hand([[1] * 5 + [0] * 35], [400])
+    before = bounds(audit.estimate_total(sample, np.append(answers, np.zeros(10, np.int8))))
+    after = bounds(audit.estimate_total(sample, np.append(answers, np.full(10, OPEN, np.int8))))
+    assert (after[0], after[1], after[2]) == (before[0], before[1], before[2] + 10)
+
+
+def test_wrong_shapes_and_answers_are_refused() -> None:
+    sample, answers = strata_by_hand([[0] * 40], [400])
+    with pytest.raises(ShapeError, match="answers"):
+        audit.estimate_total(sample, answers[:300])
+    answers[3] = 7
+    with pytest.raises(ValueError, match="answers must be"):
+        audit.estimate_total(sample, answers)
+    with pytest.raises(ValueError, match="confidence"):
+        audit.estimate_total(*strata_by_hand([[0] * 40], [400]), confidence=95)
+
+
+# Properties
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_estimates_equal_a_loop_over_buildings(seed: int) -> None:
+    scores, truth = event(1500, 200, seed, shift=1)
+    truth[np.random.default_rng(seed).random(1500) < 0.1] = NOT_ASSESSABLE
+    sample, answers = drawn_audit(truth, scores, 300, seed)
+    stratum = dict(zip(sample.rows.tolist(), sample.stratum.tolist(), strict=True))
+    drawn = set(sample.rows[: sample.n_drawn].tolist())
+    for threshold in (-0.5, 1.1):
+        damaged, assessable = [0.0, 0.0], [0.0, 0.0]
+        for side in (0, 1):
+            for part in set(stratum.values()):
+                inside = [row for row in stratum if stratum[row] == part and (scores[row] >= threshold) == (side == 0)]
+                asked = [int(answers[row]) for row in inside if row in drawn]
+                for answer in asked:
+                    damaged[side] += (answer == DAMAGED) * len(inside) / len(asked)
+                    assessable[side] += (answer != NOT_ASSESSABLE) * len(inside) / len(asked)
+        (at,) = audit.at_thresholds(sample, answers, scores, [threshold])
+        assert at.damaged.value == pytest.approx(damaged[0])
+        assert at.precision.value == pytest.approx(damaged[0] / assessable[0])
+        assert at.recall.value == pytest.approx(damaged[0] / sum(damaged))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_hold_the_estimate_stay_in_range_and_narrow_with_checks(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores, truth = event(3000, int(rng.integers(1, 1500)), seed, shift=float(rng.uniform(-1, 3)))
+    widths = []
+    for n in (200, 800):
+        sample, answers = drawn_audit(truth, scores, n, seed)
+        low, value, high = bounds(audit.estimate_total(sample, answers))
+        assert (answers == 1).sum() <= low <= value <= high <= 3000 - (answers == 0).sum()
+        widths.append(high - low)
+        for at in audit.at_thresholds(sample, answers, scores, np.quantile(scores, [0.01, 0.4, 0.9])):
+            for figure in (at.precision, at.recall):
+                if figure.is_enough:
+                    low, value, high = bounds(figure)
+                    assert 0 <= low <= value <= high <= 1
+                    assert low < high
+    assert widths[1] < widths[0]
+
+
+def test_precision_at_k_equals_the_threshold_of_the_kth_score() -> None:
+    scores, truth = event()
+    sample, answers = drawn_audit(truth, scores, 400)
+    top = audit.precision_at_k(sample, answers, scores, 300)
+    (at,) = audit.at_thresholds(sample, answers, scores, [np.sort(scores)[-300]])
+    assert top == at
+    assert top.flagged == 300
+    assert audit.precision_at_k(sample, answers, np.zeros(4000), 300).flagged == 300  # ties are cut by row
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        audit.precision_at_k(sample, answers, scores, 0)
+
+
+# Choosing
+
+
+def row(threshold: float, value: float | None, low: float | None) -> audit.AtThreshold:
+    figure = Estimate(value, low, None if value is None else 1.0, "")
+    return audit.AtThreshold(threshold, 10, figure, figure, figure, 20)
+
+
+def test_threshold_for_takes_the_lowest_for_precision_and_the_highest_for_recall() -> None:
+    rows = [row(0.9, None, None), row(0.8, 0.9, 0.7), row(0.6, 0.8, 0.6), row(0.4, 0.5, 0.3)]
+    found = audit.threshold_for(rows, precision=0.7)
+    assert (found.estimated, found.assured) == (0.6, 0.8)
+    found = audit.threshold_for(list(reversed(rows)), recall=0.6)
+    assert (found.estimated, found.assured) == (0.8, 0.8)
+    found = audit.threshold_for(rows, precision=0.85)
+    assert (found.estimated, found.assured) == (0.8, None)
+    assert "lower bound" in found.words
+    found = audit.threshold_for(rows, precision=0.95)
+    assert (found.estimated, found.assured) == (None, None)
+    assert "90.0%" in found.words
+    assert audit.threshold_for(rows[:1], recall=0.5).words.startswith("not enough")
+    for wishes in ({}, {"precision": 0.5, "recall": 0.5}, {"recall": 1.5}):
+        with pytest.raises(ValueError, match="one wish"):
+            audit.threshold_for(rows, **wishes)
+
+
+# Size
+
+
+def test_size_reaches_the_wanted_width_and_one_check_less_does_not_by_far() -> None:
+    scores, truth = event(20_000, 400)
+    known = np.zeros(20_000, np.bool_)
+    chance = np.clip(0.02 * np.exp(2 * scores - 2), 0, 1)
+    chance *= 0.02 / chance.mean()
+    n = audit.size_for(scores, known, guess=chance, relative_half_width=0.4)
+    widths = []
+    for seed in range(20):
+        sample, answers = drawn_audit(truth, scores, n, seed)
+        low, _, high = bounds(audit.estimate_total(sample, answers))
+        widths.append((high - low) / 2 / 400)
+    assert np.median(widths) == pytest.approx(0.4, rel=0.25)
+    finer = audit.size_for(scores, known, guess=chance, relative_half_width=0.2)
+    assert 3 * n < finer < 5 * n
+    assert audit.size_for(scores, known, guess=0.02, relative_half_width=0.4) > n  # nothing is hoped of the scores
+    assert audit.size_for(scores, known, guess=chance, half_width_share=0.4 * 0.02) == pytest.approx(n, rel=0.03)
+    assert audit.size_for(scores, known, guess=0.5, half_width_share=0.5) == 30
+    assert audit.size_for(scores, known, guess=0.0, relative_half_width=0.1) == 20_000
+
+
+def test_size_needs_one_wish_and_a_chance() -> None:
+    scores, known = event(100)[0], np.zeros(100, np.bool_)
+    for given in ({"guess": 0.1}, {"guess": 0.1, "half_width_share": 0.0}, {"guess": 1.1, "half_width_share": 0.1}):
+        with pytest.raises(ValueError, match="one half width"):
+            audit.size_for(scores, known, **given)
+
+
+# Coverage
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_damaged", "shift"), mostly_long([(57, 2.1), (500, 0.95)], (500, 0.95)))
+def test_bounds_hold_as_often_as_they_say(n_damaged: int, shift: float) -> None:
+    n_rounds, holds, told = 400, np.zeros(3), np.zeros(3)
+    for seed in range(n_rounds):
+        scores, truth = event(10_000, n_damaged, seed, shift)
+        sample, answers = drawn_audit(truth, scores, 300, seed)
+        (at,) = audit.at_thresholds(sample, answers, scores, [1.5])
+        above = truth[scores >= 1.5]
+        truths = (n_damaged, above.mean(), above.sum() / n_damaged)
+        for i, figure in enumerate((audit.estimate_total(sample, answers), at.precision, at.recall)):
+            if figure.is_enough:
+                low, _, high = bounds(figure)
+                holds[i] += low <= truths[i] <= high
+                told[i] += 1
+    # 95 % promised; three standard errors of 400 rounds are 3.3 %.
+    assert (holds / told > 0.917).all(), holds / told
+    assert told.min() > 100

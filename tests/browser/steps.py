@@ -1,0 +1,104 @@
+"""What journeys do with the damage view, by mouse and keyboard, and what they ask it through `hooks.js`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+READY = "window.__pugeo && window.__pugeo.ready"
+
+
+def open_view(page, village, screen: str = "annotate") -> None:
+    page.goto(village.url(screen))
+    wait_for_view(page, screen)
+
+
+def wait_for_view(page, screen: str = "annotate") -> None:
+    page.wait_for_function(f"{READY}{' && window.__pugeo.queue().id' * (screen == 'annotate')}", timeout=60_000)
+    page.wait_for_timeout(600)  # the first frames, and on Annotate the way to the queue's building
+
+
+def ask(page, name: str, *given):
+    """Call one of the hooks."""
+    return page.evaluate("([name, given]) => window.__pugeo[name](...given)", [name, list(given)])
+
+
+def on_page(page) -> dict[str, str]:
+    return ask(page, "labels")
+
+
+def queue(page) -> dict:
+    return ask(page, "queue")
+
+
+def settle(page, seconds: float = 60) -> None:
+    """Wait until everything is acknowledged and the page has run since."""
+    page.wait_for_function("window.__pugeo.pending() === 0 && window.__pugeo.fresh()", timeout=seconds * 1000)
+
+
+def see_all(page, resolution: float = 2.2) -> None:
+    page.wait_for_timeout(500)  # until the map rests at the queue's building
+    ask(page, "setView", [750, 750], resolution)
+    page.wait_for_timeout(300)
+
+
+def go_to(page, building: str, resolution: float = 0.5) -> list[float]:
+    """Bring a building to the middle of the map; return its place in the window."""
+    page.wait_for_timeout(500)
+    ask(page, "setView", ask(page, "gridCenter", building), resolution)
+    page.wait_for_timeout(600)  # tiles, and the drawing of another frame
+    return spot(page, building)
+
+
+def spot(page, building: str) -> list[float]:
+    return ask(page, "pixelOf", building)
+
+
+def spots(page, n: int = 10) -> dict[str, list[float]]:
+    """Where buildings are that can be clicked on the map, by id, spread over it."""
+    found = page.evaluate("window.__pugeo.onScreen(60).map((id) => [id, window.__pugeo.pixelOf(id)])")
+    return dict(found[:: max(1, len(found) // n)][:n])
+
+
+def chip(page, building: str) -> list[float]:
+    return ask(page, "chipOf", building)
+
+
+def wall(page) -> list[str]:
+    return ask(page, "wallIds")
+
+
+def show_wall(page) -> None:
+    """From the queue to all chips."""
+    page.keyboard.press("w")
+    page.wait_for_timeout(400)
+
+
+def press(page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def drag(page, corners: list, key: str = "Shift", steps: int = 6) -> None:
+    """Drag through pixels of the window with a key held down."""
+    page.keyboard.down(key)
+    page.mouse.move(*map(float, corners[0]))
+    page.mouse.down()
+    for corner in corners[1:]:
+        page.mouse.move(*map(float, corner), steps=steps)
+    page.mouse.up()
+    page.keyboard.up(key)
+    page.wait_for_timeout(300)
+
+
+def lasso(page, places: list, margin: float = 14, key: str = "Shift") -> None:
+    """Draw a line around pixels of the window."""
+    middle = np.mean(places, axis=0)
+    reach = np.abs(places - middle).max(axis=0) + margin
+    angles = np.linspace(0, 2 * np.pi, 40)
+    drag(page, middle + 1.3 * reach * np.stack([np.cos(angles), np.sin(angles)], axis=1), key, steps=1)
+
+
+def go(page, screen: str) -> None:
+    """Follow the link in the sidebar: the session stays the same."""
+    page.get_by_test_id("stSidebarNav").get_by_role("link", name=screen).click()
+    page.get_by_role("heading", name=screen).wait_for(timeout=30_000)

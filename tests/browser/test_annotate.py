@@ -1,0 +1,229 @@
+"""Annotate in the real app: by map, wall, queue, keys, box and lasso; what the page shows at once is what is stored."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.browser.steps import (
+    ask,
+    chip,
+    drag,
+    lasso,
+    on_page,
+    open_view,
+    press,
+    queue,
+    see_all,
+    settle,
+    show_wall,
+    spot,
+    spots,
+    wait_for_view,
+    wall,
+)  # fmt: skip
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+MEANS = {"1": "positive", "Enter": "positive", "2": "not_damaged", "3": "not_assessable"}
+GAPS_MS = (0, 30, 100)
+
+
+def click_all(page, places: dict[str, list[float]], expected: dict[str, str]) -> dict[str, str]:
+    """Click each place, every third one with the right button, ever more slowly; return what should be labeled then."""
+    expected = dict(expected)
+    for k, (building, place) in enumerate(places.items()):
+        wanted = "not_damaged" if k % 3 == 2 else "positive"
+        page.mouse.click(*place, button="right" if k % 3 == 2 else "left")
+        page.wait_for_timeout(GAPS_MS[3 * k // len(places)])
+        if expected.pop(building, None) != wanted:
+            expected[building] = wanted
+    return expected
+
+
+def assert_stored(page, village, expected: dict[str, str]) -> None:
+    """At once on the page, soon in the project."""
+    assert on_page(page) == expected, "the page shows a click at once"
+    settle(page)
+    assert village.labels() == on_page(page) == expected
+
+
+def test_clicks_on_the_map_at_any_pace(page, village) -> None:
+    received: list[int] = []
+    page.on("websocket", lambda link: link.on("framereceived", lambda frame: received.append(len(frame))))
+    open_view(page, village)
+    see_all(page)
+    look = ask(page, "look")
+    before = village.labels()
+    expected = click_all(page, spots(page, 30), before)
+    assert_stored(page, village, expected)
+    assert ask(page, "look") == look, "under a pointer that clicks, the map stays"
+
+    building, place = next((each, place) for each, place in spots(page, 60).items() if each not in expected)
+    for k in range(7):  # positive, cleared, not damaged, positive, cleared, not damaged, positive
+        page.mouse.click(*place, button="right" if k % 3 == 2 else "left")
+        page.wait_for_timeout(GAPS_MS[k % 3])
+    expected[building] = "positive"
+    assert_stored(page, village, expected)
+
+    n_bytes = sum(received)
+    for k, key in enumerate(("2", "0", "1")):  # keys mean the queue; these clicks go on the map
+        page.mouse.click(*list(spots(page, 60).values())[-1 - k], button="right" if key == "2" else "left")
+        settle(page)
+    assert (sum(received) - n_bytes) / 3 < 40 * 1024, "a click costs a few kilobytes"
+
+    expected = on_page(page)
+    open_view(page, village)
+    assert on_page(page) == village.labels() == expected, "and the same after a reload"
+
+
+def choose(page, label: str, value: str) -> list[str]:
+    page.get_by_label(label, exact=True).select_option(value)
+    return wall(page)
+
+
+def test_the_wall_of_chips(page, village) -> None:
+    open_view(page, village)
+    before = village.labels()
+    show_wall(page)
+    shown = wall(page)
+    assert (len(shown), choose(page, "Order", "id")) == (len(village.ids), sorted(village.ids))
+    assert choose(page, "Order", "score") == shown
+    places = {building: chip(page, building) for building in shown[:12]}
+    expected = click_all(page, places, before)
+    page.locator(".pugeo .renew").wait_for(timeout=30_000)
+    assert wall(page) == shown, "new scores move no chip under the pointer"
+    assert_stored(page, village, expected)
+
+    press(page, "ArrowRight", "ArrowRight", "Enter", "ArrowRight", "2")  # on from the chip that was clicked last
+    for building, key in ((shown[13], "Enter"), (shown[14], "2")):
+        expected.pop(building, None)
+        expected[building] = MEANS[key]
+    assert_stored(page, village, expected)
+    page.wait_for_timeout(300)  # the wall has scrolled after the last chip
+    page.mouse.move(*chip(page, shown[12]))
+    preview = page.locator(".pugeo .preview")
+    preview.wait_for(timeout=5_000)
+    assert preview.locator(".picture").first.bounding_box()["width"] > 150
+    page.keyboard.press("3")
+    page.keyboard.press("k")
+    page.get_by_label("Order", exact=True).get_by_text(f"Like {shown[12]}").wait_for(state="attached", timeout=10_000)
+    assert wall(page)[0] == shown[12], "chips like this one first"
+    settle(page)
+    labels = village.labels()
+    for label in ("positive", "not_damaged", "not_assessable"):
+        assert set(choose(page, "Show", label)) == {building for building, given in labels.items() if given == label}
+    open_view(page, village)
+    assert wall(page) == [shown[12]], "the choice survives a reload"
+
+
+def test_a_queue_by_keys_into_the_next(page, village) -> None:
+    open_view(page, village)
+    before, first = village.labels(), queue(page)
+    ids, n = first["ids"], len(first["ids"])
+    assert n == 20
+    assert not set(ids) & set(before)
+    checks = [building for building, kind in zip(ids, first["kinds"], strict=True) if kind == "audit"]
+    assert checks
+    assert all(ask(page, "score", building) is None for building in checks), "a check is answered by the pictures alone"
+    keys = (["1", "2", "3", "Enter", "2"] * 4)[:n]
+    for k, key in enumerate(keys[:-1]):
+        page.keyboard.press(key)
+        page.wait_for_timeout(GAPS_MS[3 * k // n])
+    expected = {**before, **{building: MEANS[key] for building, key in zip(ids[:-1], keys[:-1], strict=True)}}
+    assert on_page(page) == expected
+    press(page, "Control+z")
+    settle(page)
+    page.wait_for_function("(id) => window.__pugeo.queue().current === id", arg=ids[-2], timeout=10_000)
+    press(page, "3", "m", "n")  # why the one before; and skip the last one
+    assert_stored(page, village, {**expected, ids[-2]: "not_assessable"})
+    answers = village.answers()
+    assert [answers[building].reason for building in (ids[2], ids[-2])] == ["unclear", "misaligned"]
+    assert [answers[building].shown for building in ids[:-1]] == first["kinds"][:-1]
+    page.wait_for_function("(id) => window.__pugeo.queue().id !== id", arg=first["id"], timeout=60_000)
+    assert not set(queue(page)["ids"]) & set(village.labels()), "the next ones are others"
+    press(page, "1", "1")
+    press(page, "q")
+    settle(page)
+    assert len(village.labels()) == len(before) + n + 1
+
+
+def test_a_box_and_a_line_are_one_act_and_one_undo(page, village) -> None:
+    open_view(page, village)
+    see_all(page)
+    page.evaluate("""() => {
+      window.writes = 0;
+      const set = Storage.prototype.setItem;
+      Storage.prototype.setItem = function (key, value) { window.writes += key.startsWith("pugeo:log:"); set.call(this, key, value); };
+    }""")
+    before, places = village.labels(), ask(page, "onScreen", 60)
+    corners = np.array([spot(page, places[0]), spot(page, places[len(places) // 3])])
+    drag(page, [corners.min(0) - 12, corners.max(0) + 12])
+    page.locator(".boxbar .choice.label1").click()
+    settle(page)
+    boxed = village.labels()
+    assert on_page(page) == boxed
+    assert len(boxed) > len(before) + 10
+    assert page.evaluate("window.writes") == 1, "a write for each building froze the browser"
+    press(page, "Control+z")
+    settle(page)
+    assert village.labels() == on_page(page) == before
+
+    middle = np.mean([spot(page, each) for each in places], axis=0)
+    lasso(page, [middle - 90, middle + 90], key="Alt")
+    page.locator(".boxbar .choice.label3").click()
+    press(page, "c")
+    settle(page)
+    marked = {each: answer for each, answer in village.answers().items() if answer.label == "not_assessable"}
+    assert len(marked) > 5
+    assert {answer.reason for answer in marked.values()} == {"cloud"}, "one letter is enough for all"
+    press(page, "Control+z")
+    settle(page)
+    assert village.labels() == before
+    press(page, "Control+Shift+Z")
+    settle(page)
+    assert {each for each, label in on_page(page).items() if label == "not_assessable"} == set(marked)
+    assert on_page(page) == village.labels()
+
+
+def test_the_card_of_a_building(page, village) -> None:
+    open_view(page, village)
+    see_all(page)
+    free = [each for each in spots(page, 40).items() if each[0] not in village.labels()]
+    (first, a), (second, b) = free[-2:]  # the card covers the upper left
+    card = page.locator(".pugeo .card")
+    comment = card.locator("textarea")
+    page.mouse.click(*a)
+    press(page, "i")
+    box = card.get_by_role("button", name="roof").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    settle(page)  # the new ranking arrives, and the card is drawn again
+    page.mouse.up()
+    comment.focus()
+    page.keyboard.type("2 3 q cab")
+    page.keyboard.press("Escape")  # the keys are the view's again, and it is stored
+    settle(page)
+    assert (village.answers()[first].damage_types, village.answers()[first].comment) == (("roof",), "2 3 q cab")
+    comment.fill("two of 3 <b>walls</b> gone")
+    page.mouse.click(*b)  # the comment was not confirmed by anything
+    settle(page)
+    assert village.answers()[first].comment == "two of 3 <b>walls</b> gone"
+    assert (village.answers()[second].damage_types, village.answers()[second].comment) == ((), "")
+    page.mouse.click(*a, button="right")
+    settle(page)
+    assert village.answers()[first].damage_types == (), "types go with positives"
+    press(page, "Control+z")
+    settle(page)
+    assert village.answers()[first].damage_types == ("roof",)
+
+    page.mouse.click(*b)  # cleared, and selected
+    page.mouse.click(*b)
+    settle(page)
+    page.route("**/operations", lambda route: route.fulfill(status=503, json={"problem": "Busy.", "hint": ""}))
+    comment.focus()
+    page.keyboard.type("half a sentence")
+    page.reload()
+    page.unroute("**/operations")
+    wait_for_view(page)
+    settle(page)
+    assert village.answers()[second].comment == "half a sentence", "what was being written when the page went"

@@ -1,0 +1,70 @@
+"""The damage map in the real app: a click tells a building's history and labels nothing; it fits on screens of three sizes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pu_geo import jobs
+from pu_geo.project import labels, store
+from pu_geo.project.labels import LabelOp
+from tests.browser.steps import ask, go_to, on_page, open_view, press, see_all, spots
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+SIZES = ((1280, 720), (1440, 900), (1920, 1080))
+NASTY = "<img src=x onerror='window.hit = 1'>"
+
+
+def test_history_scores_and_an_export(page, village, screenshots: Path) -> None:
+    with store.connect(village.layout) as db:
+        op = LabelOp("eve-1", village.ids[7], "positive", comment=NASTY)
+        labels.append(db, [op], analyst=NASTY, screen="map")
+    before, cloudy, hazy = village.labels(), village.ids[100], village.ids[103]
+    open_view(page, village, "damage_map")
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(400)
+        box = page.locator(".pugeo").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing to scroll to the side"
+        page.screenshot(path=screenshots / f"damage_map-{width}.png")
+    page.set_viewport_size({"width": 1400, "height": 900})
+    assert (ask(page, "score", cloudy), ask(page, "score", hazy) is None) == (None, False)
+    assert "Not assessed: cloud, no data" in page.locator(".pugeo .legend").inner_text()
+
+    sent: list[object] = []
+    see_all(page)
+    page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
+    card, history = page.locator(".pugeo .card"), page.locator(".pugeo .history")
+    page.mouse.click(*go_to(page, village.ids[7]))
+    card.wait_for(timeout=5_000)  # it opens by itself where nothing is labeled
+    history.get_by_text("islands-1: 0.").wait_for(timeout=10_000)
+    assert f"{NASTY}: damaged" in history.inner_text()
+    assert f"“{NASTY}”" in history.inner_text()
+    assert card.locator(".choice").count() == 0
+    assert history.locator("img").count() == 0
+    history.locator(".picture").last.click()  # a chip that looks like it
+    other = page.evaluate("window.__pugeo.selected")
+    assert other != village.ids[7]
+    see_all(page)
+    place = list(spots(page).values())[-1]
+    page.mouse.click(*place, button="right")
+    press(page, "3", "1", "Control+z")
+    card.locator(".cardhead button").click()
+    assert card.is_hidden()
+    page.mouse.click(*place)
+    card.wait_for(timeout=5_000)
+    page.wait_for_timeout(500)
+    assert (on_page(page), village.labels(), sent) == (before, before, []), "a look is no answer"
+
+    page.get_by_role("tab", name="Export").click()
+    page.get_by_role("button", name="Export the next version").click()
+    page.get_by_text("damaged (flagged or confirmed)").wait_for(timeout=120_000)
+    job = next(each for each in jobs.all_jobs(village.layout) if each.task == "publish")
+    document = json.loads((Path(str(job.result["out"])) / "damage_map.geojson").read_text(encoding="utf-8"))
+    confirmed = {each["id"] for each in document["features"] if each["properties"]["triage"] == "confirmed"}
+    assert len(document["features"]) == len(village.ids)
+    assert confirmed == set(before)

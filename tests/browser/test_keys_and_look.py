@@ -1,0 +1,240 @@
+"""What keys act on is in view, outlined and named; what the map shows stays where it is under clicks, and after a reload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.browser.steps import (
+    ask,
+    chip,
+    go,
+    go_to,
+    on_page,
+    open_view,
+    press,
+    queue,
+    see_all,
+    settle,
+    show_wall,
+    spot,
+    spots,
+    wait_for_view,
+    wall,
+)  # fmt: skip
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+NO_TARGET = "Point at a building first"
+WIDTHS = (900, 1100, 1280, 1366, 1400, 1440, 1600, 1920)
+SIZES = ((1280, 720), (1440, 900), (1920, 1080))
+
+
+def target(page) -> dict | None:
+    return page.evaluate("window.__pugeo.target")
+
+
+def named(page) -> str:
+    page.wait_for_timeout(150)  # it is drawn with the next frame
+    return page.locator(".pugeo .keys").inner_text().replace("\n", " ")
+
+
+def leave_behind(page) -> None:
+    """Move the map to where no building is, and the pointer over it."""
+    page.evaluate(
+        """() => {
+            const view = window.__pugeo, centers = view.ids().map((id) => view.gridCenter(id));
+            const away = ([x, y]) => Math.min(...centers.map(([a, b]) => Math.hypot(a - x, b - y)));
+            const places = Array.from({length: 900}, (_, k) => [25 + 50 * (k % 30), 25 + 50 * Math.floor(k / 30)]);
+            view.setView(places.sort((a, b) => away(b) - away(a))[0], 0.02);
+        }"""
+    )
+    box = page.locator(".pugeo .mappane").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_timeout(300)
+
+
+def test_keys_act_on_one_building_in_view(page, village, screenshots: Path) -> None:
+    open_view(page, village)
+    before, ids = village.labels(), queue(page)["ids"]
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(700)
+        assert target(page) == {"id": ids[0], "on": "queue"}, "without scrolling"
+        box = page.locator(".pugeo .keys").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert box["height"] < 30, "named in one line"
+        page.screenshot(path=screenshots / f"annotate-{width}.png")
+    see_all(page)
+    page.mouse.move(*next(place for each, place in spots(page).items() if each not in ids))
+    assert named(page) == f"Keys: {ids[0]}, in the queue"
+    assert f"keys answer {ids[0]} in the queue" in page.locator(".pugeo .tooltip").inner_text()
+    assert page.locator(".pugeo .large.target").count() == 1
+
+    # S12: the key labelled the queue's building, of which nothing was on the screen.
+    page.set_viewport_size({"width": 1280, "height": 420})
+    page.wait_for_timeout(300)
+    page.evaluate("document.querySelector('[data-testid=stMain]').scrollTop = 700")
+    page.wait_for_timeout(300)
+    page.mouse.move(640, 200)
+    assert target(page) is None
+    press(page, "2", "Enter", "n")
+    assert (queue(page)["current"], queue(page)["skipped"], on_page(page)) == (ids[0], [], before)
+    page.evaluate("document.querySelector('[data-testid=stMain]').scrollTop = 0")
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.wait_for_timeout(400)
+    press(page, "2")
+    assert on_page(page) == {**before, ids[0]: "not_damaged"}
+    assert named(page) == f"Keys: {ids[1]}, in the queue"
+
+    show_wall(page)
+    see_all(page)
+    building, place = next(each for each in spots(page, 40).items() if each[0] not in on_page(page))
+    page.mouse.click(*place)
+    assert target(page) == {"id": building, "on": "map"}
+    leave_behind(page)
+    assert target(page) is None
+    press(page, "2", "0", "Backspace", "Enter")
+    assert named(page) == NO_TARGET
+    in_sight = page.evaluate("window.__pugeo.wallIds().filter((id) => window.__pugeo.chipOf(id))")
+    second, third = in_sight[len(in_sight) // 2 :][:2]
+    page.mouse.move(*chip(page, third))
+    press(page, "ArrowRight", "ArrowRight")
+    walked = page.evaluate("window.__pugeo.selected")
+    assert target(page)["id"] == walked != third, "who walks by keys means the chip walked to, until the pointer moves"
+    x, y = chip(page, third)
+    page.mouse.move(x + 3, y + 3)
+    assert target(page) == {"id": third, "on": "wall"}
+    page.mouse.click(*chip(page, second))
+    expected = on_page(page)
+    page.mouse.wheel(0, 30_000)
+    page.wait_for_function("window.__pugeo.chipOf(window.__pugeo.selected) === null")
+    leave_behind(page)
+    press(page, "1" if expected.get(second) != "positive" else "2")
+    assert named(page) == NO_TARGET, "a chip that was scrolled away"
+    settle(page)
+    assert village.labels() == on_page(page) == expected
+
+
+def test_the_look_of_the_map(page, village) -> None:
+    open_view(page, village)
+    see_all(page)
+    line, picture = page.locator(".pugeo header"), page.locator(".pugeo .mappane")
+    long = (("Saved", "1 positive"), ("Saving 1,234 …", "1,234 positive"), ("offline? 1,234 waiting", "x" * 90))
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(100)
+        before = picture.bounding_box()["y"]
+        for texts in long:
+            for name, text in zip((".status", ".counts"), texts, strict=True):
+                line.locator(name).evaluate("(element, text) => (element.textContent = text)", text)
+            assert picture.bounding_box()["y"] == before, f"the map moved under clicks, {width} pixels wide"
+    page.set_viewport_size({"width": 1400, "height": 900})
+    show_wall(page)
+    see_all(page)
+
+    place = next(place for each, place in spots(page, 40).items() if each not in on_page(page))
+    page.mouse.move(*place)
+    looks = []
+    for key in ("a", "s", "d", "Space", "p"):
+        page.keyboard.press(key)
+        looks.append(ask(page, "look"))
+    assert [look["view"] for look in looks] == ["pre", "swipe", "post", "post", "post"]
+    assert [look["outlines"] for look in looks] == [True, True, True, False, False]
+    assert looks[-1]["colorBy"] == "scores"
+    press(page, "Space", "?")
+    assert page.locator(".pugeo .help").get_by_text("Shift + drag").first.is_visible()
+    press(page, "?")
+    tooltip = page.locator(".pugeo .tooltip")
+    tooltip.get_by_text("Unlabeled").wait_for(timeout=5_000)
+    page.mouse.click(*place)
+    assert "Positive" in tooltip.inner_text(), "the tooltip knows of the click at once"
+
+    page.keyboard.press("f")
+    settle(page)
+    before = ask(page, "look")
+    page.reload()
+    wait_for_view(page)
+    after = ask(page, "look")
+    assert (after["view"], after["colorBy"]) == ("side", "scores")
+    assert after["resolution"] == pytest.approx(before["resolution"], abs=1e-6)
+    assert after["center"] == pytest.approx(before["center"], abs=0.01), "a reload keeps the view"
+    half = picture.bounding_box()["width"] / 2
+    first, second = [each for each in spots(page, 60) if each not in on_page(page)][:2]
+    left, right = ask(page, "twinPixelOf", first), spot(page, first)
+    assert (right[0] - left[0], right[1]) == (pytest.approx(half, abs=1.5), pytest.approx(left[1], abs=1.5))
+    page.mouse.click(*left)
+    page.mouse.click(*ask(page, "twinPixelOf", second), button="right")
+    settle(page)
+    assert {each: village.labels()[each] for each in (first, second)} == {first: "positive", second: "not_damaged"}
+    page.mouse.wheel(0, -300)
+    page.wait_for_timeout(600)
+    left, right = ask(page, "twinPixelOf", first), spot(page, first)
+    assert right[0] - left[0] == pytest.approx(half, abs=1.5), "one view, shown twice"
+
+
+def test_what_the_imagery_hides_and_how_the_dates_fit(page, village) -> None:
+    cloudy, dark, misaligned, hazy, one_date = village.ids[100:105]
+    open_view(page, village)
+    show_wall(page)
+    place = go_to(page, cloudy)
+    page.mouse.move(*place)
+    tooltip, counts = page.locator(".pugeo .tooltip"), page.locator(".pugeo .counts")
+    tooltip.get_by_text("Not assessed: cloud").wait_for(timeout=5_000)
+    assert "overrides it" in tooltip.inner_text()
+    assert "score" not in tooltip.inner_text()
+    assert "2 not assessed" in counts.inner_text()
+    hidden, plain = gray(page, place), gray(page, spot(page, village.ids[121]))
+    assert hidden < 0.6 * plain, "it is hatched"
+    page.mouse.click(*place)
+    settle(page)
+    assert "1 not assessed" in counts.inner_text()
+    assert gray(page, place) > 2 * hidden, "an answer overrides it"
+    press(page, "Control+z")
+    settle(page)
+    assert gray(page, place) == pytest.approx(hidden, rel=0.1)
+
+    for building, reason in ((dark, "nodata"), (misaligned, "misaligned"), (hazy, "cloud"), (one_date, None)):
+        page.mouse.move(*go_to(page, building))
+        page.wait_for_timeout(200)
+        page.keyboard.press("3")
+        marked = page.locator(".pugeo .picker .choice.on")
+        assert [each.get_attribute("data-reason") for each in marked.all()] == ([reason] if reason else [])
+    press(page, "8")  # the analyst knows better
+    settle(page)
+    reasons = {each: village.answers()[each].reason for each in (dark, misaligned, hazy, one_date)}
+    assert reasons == {dark: "nodata", misaligned: "misaligned", hazy: "cloud", one_date: "no_building"}
+    show = page.locator(".pugeo .wallpane select[aria-label=Show]")
+    for value, expected in (("misaligned", [misaligned]), ("hidden", [cloudy])):
+        show.select_option(value)
+        assert wall(page) == expected
+
+    page.keyboard.press("v")
+    page.wait_for_function("window.__pugeo.arrows().arrows.length > 5")
+    drawn = ask(page, "arrows")
+    assert f"arrows {drawn['times']}×, longest 5.0 m" in page.locator(".pugeo .legend").inner_text()
+    for arrow in drawn["arrows"]:
+        along = [head - tail for head, tail in zip(arrow["head"], arrow["tail"], strict=True)]
+        expected = [metres * drawn["times"] / 0.5 / 0.5 * (arrow["quality"] > 0) for metres in (3, 4)]
+        assert along == pytest.approx(expected, abs=0.5), "to the east and, as screens count, down to the south"
+    go(page, "Train")
+    page.locator(".pugeo").wait_for(state="detached", timeout=30_000)
+    go(page, "Annotate")
+    wait_for_view(page)
+    page.wait_for_function("window.__pugeo.arrows().arrows.length > 0")
+    button = page.locator(".pugeo button[aria-label*='Arrows']")
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    page.wait_for_function("window.__pugeo.arrows().arrows.length === 0")
+
+
+def gray(page, place: list[float], half: int = 8) -> float:
+    """Mean distance between the color bands around a place, with the pointer elsewhere."""
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(250)
+    clip = {"x": place[0] - half, "y": place[1] - half, "width": 2 * half, "height": 2 * half}
+    shot = cv2.imdecode(np.frombuffer(page.screenshot(clip=clip), np.uint8), cv2.IMREAD_COLOR).astype(int)
+    return float((shot.max(axis=2) - shot.min(axis=2)).mean())

@@ -1,0 +1,88 @@
+"""Two analysts at one project: each sees where the other is and what the other answers, without a run of the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.steps import ask, on_page, open_view, press, queue, see_all, settle, show_wall, spot, spots
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+NASTY = "<img src=x onerror='window.hit = 1'>"
+WATCH = """() => {
+  window.shown = [];
+  const note = () => { window.shown.push(JSON.stringify(window.__pugeo.labels())); requestAnimationFrame(note); };
+  note();
+}"""
+
+
+def wait_for_label(page, building: str, label: str | None) -> None:
+    page.wait_for_function(
+        "([id, label]) => (window.__pugeo.labels()[id] ?? null) === label", arg=[building, label], timeout=15_000
+    )
+
+
+def test_two_analysts_at_once(new_page, village) -> None:
+    ann, eve = new_page(), new_page()
+    runs: list[object] = []
+    ann.on("websocket", lambda link: link.on("framesent", lambda frame: runs.append(frame)))
+    open_view(ann, village)
+    open_view(eve, village)
+    name = eve.get_by_label("Analyst", exact=True)
+    name.fill(NASTY)
+    name.press("Enter")
+    eve.wait_for_timeout(1_500)  # the page runs with the new name
+    eve.evaluate("document.activeElement.blur()")
+    show_wall(eve)  # with the queue open her place would be its building
+    see_all(eve)
+    see_all(ann)
+    settle(eve)
+    settle(ann)
+    current, before = queue(ann)["current"], village.labels()
+    runs.clear()
+
+    # the place and the answer of one appear at the other, as text
+    first, second, third = [each for each in spots(eve, 60) if each not in {*before, *queue(ann)["ids"]}][:3]
+    eve.mouse.click(*spot(eve, first))
+    wait_for_label(ann, first, "positive")
+    ring = ann.locator(f".pugeo .ring[data-building='{village.ids.index(first)}']:visible")
+    ring.wait_for(timeout=15_000)
+    assert NASTY[:30] in ring.inner_text()
+    box, (x, y) = ring.bounding_box(), spot(ann, first)
+    assert box["x"] < x < box["x"] + box["width"]
+    assert box["y"] < y < box["y"] + box["height"]
+    assert ann.locator(".pugeo .others").inner_text().startswith("1 other here")
+    assert runs == [], "and Streamlit ran nothing"
+    settle(eve)
+    assert village.answers()[first].analyst == NASTY
+
+    # nothing flickers back when the page runs
+    ann.evaluate(WATCH)
+    ann.mouse.click(*spot(ann, second))
+    settle(ann)
+    ann.wait_for_timeout(1_000)
+    assert all(f'"{first}":"positive"' in each for each in ann.evaluate("[...new Set(window.shown)]"))
+    eve.mouse.click(*spot(eve, first))
+    wait_for_label(ann, first, None)
+
+    # what is on its way wins, and what others do moves neither view nor selection nor the queue's picture
+    ann.route("**/operations", lambda route: route.fulfill(status=503, json={"problem": "Busy.", "hint": ""}))
+    ann.mouse.click(*spot(ann, third), button="right")
+    look, selected = ask(ann, "look"), ann.evaluate("window.__pugeo.selected")
+    village.put("bob", {third: "positive", current: "positive"})
+    wait_for_label(ann, current, "positive")
+    assert on_page(ann)[third] == "not_damaged"
+    assert (ask(ann, "look"), ann.evaluate("window.__pugeo.selected")) == (look, selected)
+    assert queue(ann)["current"] == current, "ann is on it still"
+    ann.unroute("**/operations")
+    settle(ann)
+    assert village.labels()[third] == "not_damaged"
+    press(ann, "2")
+    settle(ann)
+    assert village.labels() == on_page(ann)
+    assert village.labels()[current] == "not_damaged"
+
+    ask(eve, "select", queue(ann)["current"])
+    ann.locator(".pugeo .alsohere").wait_for(timeout=15_000)
+    for place in (".others", ".thumb .here:visible", ".alsohere"):
+        assert NASTY[:30] in ann.locator(f".pugeo {place}").first.inner_text()
+    assert ann.locator(".pugeo img").count() == 0

@@ -1,0 +1,160 @@
+"""The command line as a whole: exit codes, help, completion, start-up, and progress."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+import typer
+
+import pu_geo
+from pu_geo.cli.main import app
+from pu_geo.cli.run import run_job
+from pu_geo.jobs import worker
+from pu_geo.project.layout import Layout
+from pu_geo.tasks.job import Job
+
+Run: TypeAlias = Callable[..., tuple[int, str, str]]
+
+
+def test_mistake_ends_in_exit_code_2_with_problem_and_hint(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("rank", str(tmp_path / "no.pugeo"))
+    assert (code, out) == (2, "")
+    assert "is not a PU-Geo project" in err
+    assert "pu-geo init" in err
+    assert "Traceback" not in err
+
+
+def commands(group: Any, prefix: str = "pu-geo") -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{prefix} {name}")
+        elif not command.hidden:
+            yield f"{prefix} {name}", command
+
+
+ALL = dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("verb", ALL)
+def test_examples_in_the_help_are_understood(verb: str) -> None:
+    _, *examples = ALL[verb].epilog.removeprefix("\b\n").splitlines()
+    assert examples
+    for example in examples:
+        assert example.startswith(f"  {verb}")
+        words = shlex.split(example.partition("<")[0].removeprefix(f"  {verb}"))
+        assert ALL[verb].make_context(verb, words).params is not None
+
+
+def test_help_lists_the_verbs_by_screen_and_is_plain(run: Run) -> None:
+    code, out, err = run("--help")
+    assert (code, err) == (0, "")
+    titles = ["Project:", "Imagery:", "Annotate:", "Train:", "Explore:", "Damage map:"]
+    assert [line for line in out.splitlines() if line in titles] == titles
+    assert all(f"  {verb.split()[1]} " in out for verb in ALL)
+    assert " suspects " not in out
+    assert out.isascii()
+    assert "\x1b" not in out
+    assert "..." not in out.partition("\n")[2], "a sentence is cut off"
+    assert "Examples:\n    pu-geo model check " in run("model", "check", "-h")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "Missing command"),
+        (("rnak",), "No such command 'rnak'"),
+        (("rank",), "Missing argument 'P.pugeo'"),
+        (("rank", "p.pugeo", "--fast"), "No such option"),
+        (("chip", "p.pugeo", "--bands", "pre"), "Invalid value for '--bands'"),
+        (("train", "p.pugeo", "--hold-out", "-1"), "Invalid value for '--hold-out'"),
+        (("compare", "p.pugeo", "--runs", "latest"), "requires 2 arguments"),
+    ],
+)
+def test_usage_errors_end_in_exit_code_2(run: Run, words: tuple[str, ...], problem: str) -> None:
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    assert problem in err
+    assert "\x1b" not in err
+
+
+def test_version_is_printed(run: Run) -> None:
+    assert run("--version") == (0, f"pu-geo {pu_geo.__version__}\n", "")
+
+
+def test_one_option_takes_several_words_up_to_the_next() -> None:
+    words = ["p.pugeo", "--formats", "csv", "kml", "--run", "latest", "--formats", "heat", "--profile", "unosat"]
+    found = ALL["pu-geo publish"].make_context("publish", words).params
+    assert [*found["formats"], *found["profile"], found["run"]] == ["csv", "kml", "heat", "unosat", "latest"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_verbs(run: Run, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    monkeypatch.setenv("_PU_GEO_COMPLETE", f"complete_{shell}")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "pu-geo label")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    monkeypatch.setenv("COMP_WORDS", "pu-geo label")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    code, out, _ = run()
+    assert code == 0
+    assert "label-errors" in out
+    assert "rank" not in out
+
+
+def test_help_and_the_label_stream_load_nothing_heavy(project: Layout) -> None:
+    code = """
+import io, sys
+from pu_geo import cli
+sys.stdin = io.StringIO('{"op": "a", "building_id": "b1", "label": "positive"}\\n')
+assert cli.main(["label", sys.argv[1], "--stdin"]) == 0
+assert cli.main(["--help"]) == 0
+heavy = {"torch", "torchvision", "rasterio", "streamlit", "geopandas", "faiss", "cv2", "rich"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(project.folder)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith('{"ack": "a", "event": 1}\n')
+
+
+def reports(layout: Layout, monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
+    """Do a job that reports four times."""
+
+    def task(job: Job) -> dict[str, int]:
+        assert (job.echo is None) == as_json
+        for report in ("  4%  reading", "  8%  reading", " 20%  waves", "waiting for another"):
+            if job.echo:
+                job.echo(report)
+        return {"n": 1}
+
+    module = types.ModuleType("four_reports")
+    module.task = task  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "four_reports", module)
+    monkeypatch.setitem(worker.TASKS, "four", "four_reports:task")
+    assert run_job(layout, "four", {}, as_json) == {"n": 1}
+
+
+def test_progress_is_a_line_each_tenth_where_nobody_watches(
+    project: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reports(project, monkeypatch, as_json=False)
+    assert capsys.readouterr() == ("", " 20%  waves\nwaiting for another\n")
+    reports(project, monkeypatch, as_json=True)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_is_a_bar_on_a_terminal(
+    project: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    reports(project, monkeypatch, as_json=False)
+    drawn = [line.rstrip() for line in capsys.readouterr().err.split("\r")]
+    assert drawn == [
+        "", "[                    ]   4%  reading", "[#                   ]   8%  reading",
+        "[####                ]  20%  waves", "waiting for another", "", "",
+    ]  # fmt: skip

@@ -1,0 +1,156 @@
+"""Random-convolution features and augmented views."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.errors import JobCancelled, ShapeError
+from pu_geo.features import rcf as features
+from pu_geo.training import augment
+
+CPU = torch.device("cpu")
+
+
+def _chips(n: int = 40, bands: int = 3, size: int = 20, seed: int = 0) -> NDArray[np.uint8]:
+    """Smooth noise; the second half of the chips is striped."""
+    draw = np.random.default_rng(seed)
+    chips = draw.integers(60, 120, (n, bands, size, size))
+    chips[n // 2 :] += (np.arange(size) % 4 < 2) * 60
+    return chips.astype(np.uint8)
+
+
+def _bank(chips: NDArray[np.uint8], n_filters: int = 16, seed: int = 0) -> features.RcfBank:
+    return features.RcfBank.fit(chips, torch.Generator().manual_seed(seed), features.RcfSettings(n_filters=n_filters))
+
+
+def test_features_equal_loop_over_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "fast_dtype", lambda _: torch.float32)
+    chips = _chips(4)
+    bank = _bank(chips, 3)
+    got = features.rcf(torch.from_numpy(chips).float(), bank)
+    image = (torch.from_numpy(chips[1]).float() - bank.band_mean[:, None, None]) / bank.band_std[:, None, None]
+    size, above, below, count = bank.filters.shape[-1], torch.zeros(3), torch.zeros(3), 0
+    for top in range(0, 20 - size + 1, bank.stride_px):
+        for left in range(0, 20 - size + 1, bank.stride_px):
+            window = image[:, top : top + size, left : left + size]
+            response = (bank.filters * window).sum((1, 2, 3)) + bank.bias
+            above += (response - bank.threshold).clamp_min(0)
+            below += (-response - bank.threshold).clamp_min(0)
+            count += 1
+    torch.testing.assert_close(got[1], torch.cat([above, below]) / count, rtol=1e-4, atol=1e-5)
+
+
+def test_fast_numbers_stay_near_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    chips = _chips()
+    bank, images = _bank(chips), torch.from_numpy(chips).float()
+    fast = features.rcf(images, bank)
+    monkeypatch.setattr(features, "fast_dtype", lambda _: torch.float32)
+    exact = features.rcf(images, bank)
+    assert float((fast - exact).abs().max() / exact.mean()) < 0.05
+
+
+def test_features_tell_stripes_from_noise() -> None:
+    chips = _chips()
+    views = _bank(chips).transform(chips, 2, seed=0, device=CPU).astype(np.float32)
+    for view in views:
+        plain, striped = view[:20], view[20:]
+        apart = np.abs(plain.mean(0) - striped.mean(0)) / np.sqrt((plain.var(0) + striped.var(0)) / 2 + 1e-9)
+        assert apart.max() > 1.3
+
+
+def test_bank_survives_being_written_as_arrays() -> None:
+    chips = _chips()
+    bank = _bank(chips)
+    again = features.RcfBank.from_state(bank.state())
+    first = bank.transform(chips, 1, seed=0, device=CPU)
+    np.testing.assert_array_equal(first, again.transform(chips, 1, seed=0, device=CPU))
+    assert bank.n_features == 32
+
+
+def test_filters_follow_the_generator() -> None:
+    chips = _chips()
+    assert torch.equal(_bank(chips, seed=1).filters, _bank(chips, seed=1).filters)
+    assert not torch.equal(_bank(chips, seed=1).filters, _bank(chips, seed=2).filters)
+
+
+def test_flat_chips_give_finite_features() -> None:
+    chips = np.full((5, 3, 16, 16), 7, np.uint8)
+    assert np.isfinite(_bank(chips, 4).transform(chips, 2, seed=0, device=CPU)).all()
+
+
+def test_views_depend_on_seed_alone_and_go_into_out() -> None:
+    chips = _chips()
+    bank = _bank(chips)
+    out = np.zeros((3, 40, 32), np.float16)
+    first = bank.transform(chips, 3, seed=5, device=CPU, out=out)
+    assert first is out
+    np.testing.assert_array_equal(out, bank.transform(chips, 3, seed=5, device=CPU))
+    other = bank.transform(chips, 3, seed=6, device=CPU)
+    np.testing.assert_array_equal(out[0], other[0])
+    assert np.abs(out[1].astype(float) - other[1]).max() > 1e-3
+    assert np.abs(out[1].astype(float) - out[2]).max() > 1e-3
+
+
+def test_progress_is_reported_and_cancelling_stops() -> None:
+    chips = _chips()
+    bank = _bank(chips)
+    told: list[Mapping[str, object]] = []
+    bank.transform(chips, 1, seed=0, device=CPU, report=told.append)
+    assert [told[-1]["done"], told[-1]["total"]] == [40, 40]
+    with pytest.raises(JobCancelled):
+        bank.transform(chips, 1, seed=0, device=CPU, is_cancelled=lambda: True)
+
+
+def test_wrong_shapes_are_refused() -> None:
+    chips = _chips()
+    bank = _bank(chips)
+    with pytest.raises(ShapeError, match="3, H, W"):
+        bank.transform(_chips(bands=6), 1, seed=0, device=CPU)
+    with pytest.raises(ShapeError, match="float16"):
+        bank.transform(chips, 1, seed=0, device=CPU, out=np.zeros((1, 3, 32), np.float16))
+    with pytest.raises(ShapeError, match="5 px"):
+        _bank(chips[:, :, :4, :4])
+
+
+def test_every_chip_gets_its_own_draw() -> None:
+    same = torch.rand(1, 3, 16, 16).repeat(6, 1, 1, 1)
+    seen = augment.augment(same, augment.AERIAL, torch.Generator().manual_seed(0))
+    pairs = [float((a - b).abs().max()) for i, a in enumerate(seen) for b in seen[:i]]
+    assert min(pairs) > 1e-3
+
+
+def test_still_settings_only_turn_and_flip() -> None:
+    still = augment.AugmentSettings(rotation_deg=0, zoom=(1.0, 1.0), shift=0)
+    image = torch.rand(1, 2, 8, 8, generator=torch.Generator().manual_seed(1))
+    turned = [torch.rot90(base, turn, (2, 3)) for base in (image, image.flip(3)) for turn in range(4)]
+    hit = set()
+    for view in augment.augment(image.repeat(64, 1, 1, 1), still, torch.Generator().manual_seed(0)):
+        gaps = [float((view - candidate[0]).abs().max()) for candidate in turned]
+        assert min(gaps) < 1e-4
+        hit.add(int(np.argmin(gaps)))
+    assert hit == set(range(8))
+
+
+def test_zoom_and_shift_stay_in_their_bounds() -> None:
+    bounds = augment.AugmentSettings(rotation_deg=10, zoom=(0.8, 1.5), shift=0.1)
+    affines = augment.draw_affines(500, bounds, torch.Generator().manual_seed(0))
+    zoom = 1 / affines[:, :, :2].det().abs().sqrt()
+    assert 0.799 < float(zoom.min()) < 0.85
+    assert 1.4 < float(zoom.max()) < 1.501
+    assert 0.15 < float(affines[:, :, 2].abs().max()) <= 0.2  # twice the share: the axis runs from -1 to 1
+    angle = torch.rad2deg(torch.atan2(affines[:, 1, 0], affines[:, 0, 0])).abs() % 90
+    assert float(torch.minimum(angle, 90 - angle).max()) < 10.01
+    with pytest.raises(ValueError, match="zoom"):
+        augment.AugmentSettings(zoom=(1.2, 0.9))
+
+
+def test_border_is_mirrored_instead_of_black() -> None:
+    white = torch.full((8, 1, 12, 12), 200.0)
+    seen = augment.augment(white, augment.AugmentSettings(zoom=(0.5, 0.6)), torch.Generator().manual_seed(0))
+    assert math.isclose(float(seen.min()), 200.0, rel_tol=1e-5)

@@ -1,0 +1,190 @@
+"""Directions of edges, how they match, and edges held while a mosaic is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+import pytest
+from geo_parts import pattern
+from numpy.typing import NDArray
+
+from pu_geo.geo.alignment.edges import APART, N_PEAKS, EdgeView, HeldEdges, correlation, edge_field, noise_of, peaks, trust
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.records import Scene
+
+YES = np.ones((64, 64), dtype=bool)
+Make = Callable[..., Scene]
+
+
+def texture(seed: int, side: int = 64) -> NDArray[np.uint8]:
+    noise = cv2.GaussianBlur(np.random.default_rng(seed).normal(size=(side, side)), (0, 0), 2)
+    return np.clip(120 + 60 * noise / noise.std(), 0, 255).astype(np.uint8)
+
+
+def naive_correlation(pre: NDArray[np.int8], post: NDArray[np.int8], reach: int) -> NDArray[np.float64]:
+    """Sum of products over the inner window for every shift, one by one, without unit."""
+    size = len(post)
+    inner = post[reach : size - reach, reach : size - reach].astype(float)
+    out = np.zeros((2 * reach + 1, 2 * reach + 1))
+    for dy in range(-reach, reach + 1):
+        for dx in range(-reach, reach + 1):
+            moved = pre[reach - dy : size - reach - dy, reach - dx : size - reach - dx]
+            out[reach + dy, reach + dx] = (inner * moved).sum()
+    return out
+
+
+def test_field_of_a_step_by_hand() -> None:
+    # Gray 0 | 40 at column 32: Sobel gives 4 * 40 = 160 on both sides. With noise 160 the length is a half: 127 / 2 -> 64.
+    picture = np.zeros((64, 64), np.uint8)
+    picture[:, 32:] = 40
+    field = edge_field(picture, YES, 160.0)
+    assert field[30, 31].tolist() == field[30, 32].tolist() == [64, 0]
+    assert np.abs(field[:, :31]).max() == np.abs(field[:, 33:]).max() == 0
+    np.testing.assert_array_equal(edge_field(picture.T.copy(), YES, 160.0)[31, 30], [0, 64])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_field_keeps_its_direction_under_haze_and_darkening(seed: int) -> None:
+    bright = texture(seed)
+    hazy = (bright // 2 + 60).astype(np.uint8)
+    one, other = edge_field(bright, YES, noise_of([bright], [YES])), edge_field(hazy, YES, noise_of([hazy], [YES]))
+    one, other = one.astype(float), other.astype(float)
+    clear = np.linalg.norm(one, axis=2) > 64
+    cosine = (one * other).sum(2) / np.maximum(np.linalg.norm(one, axis=2) * np.linalg.norm(other, axis=2), 1)
+    assert np.median(cosine[clear]) > 0.99
+
+
+def test_pixels_without_data_and_their_neighbors_have_no_edges() -> None:
+    picture, valid = texture(4), YES.copy()
+    picture[20:30, 20:30], valid[20:30, 20:30] = 0, False
+    field = edge_field(picture, valid, 8.0)
+    assert np.abs(field[19:31, 19:31]).max() == 0
+    assert np.abs(field[10:19, 10:19]).max() > 50
+
+
+def test_noise_of_flat_pictures_is_that_of_quantization() -> None:
+    assert noise_of([np.full((64, 64), 9, np.uint8)], [YES]) == 8.0
+    assert noise_of([texture(1)], [~YES]) == 8.0
+    assert noise_of([texture(1)], [YES]) > 8.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_correlation_equals_a_naive_sum_up_to_its_unit(seed: int) -> None:
+    pre, post = (edge_field(texture(s), YES, 40.0) for s in (seed, seed + 10))
+    ours, naive = correlation(pre, post, 5), naive_correlation(pre, post, 5)
+    np.testing.assert_allclose(ours / np.abs(ours).max(), naive / np.abs(naive).max(), atol=1e-5)
+
+
+@pytest.mark.parametrize(("dx", "dy"), [(0, 0), (4, 0), (-3, 5)])
+def test_peak_lies_where_pre_must_move(dx: int, dy: int) -> None:
+    big = texture(7, 96)
+    pre, post = big[16:80, 16:80], big[16 - dy : 80 - dy, 16 - dx : 80 - dx]  # post shows at p what pre shows at p - d
+    found, height = peaks(correlation(edge_field(pre, YES, 40.0), edge_field(post, YES, 40.0), 6)[None])
+    np.testing.assert_allclose(found[0, 0], [dx, dy], atol=0.2)
+    assert height[0, 0] > 6
+    assert trust(height)[0] > 0.8
+
+
+def test_what_was_replaced_does_not_move_the_peak() -> None:
+    pre, post = texture(8), texture(8)
+    post[16:48, 16:48] = texture(9)[16:48, 16:48]
+    found, _ = peaks(correlation(edge_field(pre, YES, 40.0), edge_field(post, YES, 40.0), 6)[None])
+    np.testing.assert_allclose(found[0, 0], [0, 0], atol=0.2)
+
+
+def test_too_little_of_the_place_gives_zero_everywhere() -> None:
+    full, nothing = edge_field(texture(1), YES, 40.0), np.zeros((64, 64, 2), np.int8)
+    corner = nothing.copy()
+    corner[6:12, 6:12] = full[6:12, 6:12]
+    for pre, post in ((full, nothing), (nothing, full), (nothing, nothing), (full, corner), (corner, full)):
+        assert not correlation(pre, post, 6).any()
+    shifts, heights = peaks(np.zeros((2, 13, 13), np.float32))
+    assert not shifts.any()
+    assert not trust(heights).any()
+
+
+def test_peaks_of_a_parabola_by_hand() -> None:
+    # Along columns 8, 10, 9: top at 0.5 * (8 - 9) / (8 - 20 + 9) = 1/6. Along rows 4, 10, 4: in the middle.
+    surface = np.zeros((1, 21, 21), np.float32)
+    surface[0, 12, 4:7], surface[0, 11, 5], surface[0, 13, 5] = (8, 10, 9), 4, 4
+    surface[0, 12, 5 + APART + 1] = 7
+    shifts, heights = peaks(surface)
+    np.testing.assert_allclose(shifts[0, :2], [[5 - 10 + 1 / 6, 2], [9 - 10, 2]], atol=1e-6)
+    assert heights[0].tolist() == [10, 7, 0, 0]
+    assert shifts[0, 2:].tolist() == [[0, 0], [0, 0]]
+
+
+def test_peaks_at_the_border_stay_within_it_and_none_are_fine() -> None:
+    surface = np.zeros((1, 9, 9), np.float32)
+    surface[0, 0, 8] = 5
+    np.testing.assert_allclose(peaks(surface)[0][0, 0], [4, -4], atol=0.5)
+    shifts, heights = peaks(np.zeros((0, 9, 9), np.float32))
+    assert shifts.shape == (0, N_PEAKS, 2)
+    assert heights.shape == (0, N_PEAKS)
+
+
+def test_trust_by_hand() -> None:
+    # (0.95 - ratio) / 0.5 times (height - 3) / 2, each at most 1
+    heights = np.array([[10.0, 4.5, 0, 0], [10, 7.5, 0, 0], [4, 1, 0, 0], [10, 9.8, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0]])
+    np.testing.assert_allclose(trust(heights), [1, 0.4, 0.5, 0, 0, 0])
+
+
+def test_worked_pixels_are_means_of_red_and_green_and_need_all_their_pixels(make_scene: Make) -> None:
+    data = np.full((3, 40, 40), 200, np.uint8)
+    data[0, :, :20], data[1, :, :20], data[2] = 40, 80, 7  # gray 60 on the left; blue does not count
+    data[:, 11, 31] = 0  # one pixel without data
+    scene = make_scene("a", data, nodata=0)
+    with Mosaic([scene], project_grid([scene])) as mosaic:
+        gray, valid = EdgeView(mosaic, 2).read(0, 0, 20, 20)
+    assert gray[:, :10].min() == gray[:, :10].max() == 60
+    assert gray[0, 15] == 200
+    assert np.argwhere(~valid).tolist() == [[5, 15]]
+
+
+@pytest.mark.parametrize("shrink", [1, 2, 4])
+def test_strips_hold_the_edges_of_the_whole_but_for_the_last_row(make_scene: Make, shrink: int) -> None:
+    scene = make_scene("a", pattern(96, 64))
+    with Mosaic([scene], project_grid([scene])) as mosaic:
+        view = EdgeView(mosaic, shrink, noise=20.0, col=1, width=64 // shrink - 2)
+        whole = edge_field(*view.read(1, 0, 64 // shrink - 2, 96 // shrink), 20.0)
+        step = 32 // shrink
+        for k, keep_from in enumerate((0, 0, step + 3)):
+            view.advance(keep_from, k * step, (k + 1) * step)
+            held = view.held()
+            assert (held.row, len(held.edges)) == (keep_from, (k + 1) * step - keep_from)
+            np.testing.assert_array_equal(held.edges[:-1], whole[keep_from : (k + 1) * step - 1])
+            assert held.valid.shape == held.edges.shape[:2]
+
+
+def test_rows_left_out_make_a_fresh_start(make_scene: Make) -> None:
+    scene = make_scene("a", pattern(96, 64))
+    with Mosaic([scene], project_grid([scene])) as mosaic:
+        view = EdgeView(mosaic, 1, col=0, width=64)
+        view.advance(0, 0, 16)
+        first = view.held()
+        copy = first.edges.copy()
+        view.advance(64, 64, 80)
+        assert (view.held().row, len(view.held().edges)) == (64, 16)
+        np.testing.assert_array_equal(first.edges, copy)
+
+
+def test_a_cut_beyond_what_is_held_is_zero_there() -> None:
+    edges = np.arange(1, 10 * 8 * 2 + 1, dtype=np.uint8).astype(np.int8).reshape(10, 8, 2)
+    held = HeldEdges(100, 50, edges, np.ones((10, 8), dtype=bool))
+    np.testing.assert_array_equal(held.cut(102, 51, 4), edges[1:5, 2:6])
+    padded = np.zeros((40, 40, 2), np.int8)
+    padded[15:25, 15:23] = edges
+    for x, y in ((97, 48), (106, 58), (99, 40), (85, 35), (130, 50), (100, 80)):
+        np.testing.assert_array_equal(held.cut(x, y, 6), padded[y - 35 :, x - 85 :][:6, :6] if x < 120 and y < 70 else 0)
+
+
+def test_covered_are_pixels_with_data_alone() -> None:
+    valid = np.ones((10, 8), dtype=bool)
+    valid[3, 2] = False
+    held = HeldEdges(100, 50, np.zeros((10, 8, 2), np.int8), valid)
+    assert held.covers(100, 50)
+    assert held.covers(107, 59)
+    assert not any(held.covers(x, y) for x, y in ((102, 53), (99, 50), (108, 50), (100, 49), (100, 60)))

@@ -1,0 +1,110 @@
+"""The codebook, the side files, and the classes of other services."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+import shapely
+
+from pu_geo.geo.export.codebook import FIELDS, PROFILES, fields_of, with_classes, write_side_files
+from pu_geo.geo.export.exporters import EXPORTERS
+from pu_geo.records import DamageMap
+
+
+def made(**columns: list[object]) -> DamageMap:
+    n = len(next(iter(columns.values())))
+    ids = [f"b{i}" for i in range(n)]
+    wkb = [shapely.to_wkb(shapely.box(15, 41, 15.001, 41.001))] * n
+    return DamageMap(ids, wkb, {"building_id": ids, **columns}, "EPSG:4326", {"title": "Quake", "seed": 3})
+
+
+def test_side_files_stand_beside_the_export(tmp_path: Path) -> None:
+    damage_map = made(score=[0.5], damage_binary=["damaged"], color=["red"])
+    paths = write_side_files(damage_map, tmp_path / "map.v1.geojson")
+    assert [path.name for path in paths] == ["map.v1.codebook.csv", "map.v1.run.json"]
+    assert sorted(tmp_path.iterdir()) == paths
+    assert json.loads(paths[1].read_bytes()) == {"title": "Quake", "seed": 3}
+    with paths[0].open(encoding="utf-8-sig", newline="") as file:
+        rows = {row["field"]: row for row in csv.DictReader(file)}
+    assert list(rows) == ["building_id", "score", "damage_binary", "color"]
+    assert rows["score"]["type"] == "float"
+    assert rows["damage_binary"]["allowed_values"] == "damaged; not_flagged; not_assessed"
+    assert rows["color"]["meaning"] == "Not part of the schema."
+    assert all(row["meaning"] for row in rows.values())
+
+
+def test_the_codebook_has_the_whole_export_schema() -> None:
+    schema = """
+        building_id source_footprint area_m2 lon lat adm1_pcode adm2_pcode adm2_name
+        assessed not_assessed_reason damage_binary damage_class score score_type p_damaged p_low p_high rank threshold triage
+        damage_types discovered_type label label_source labeller labelled_at n_labels agreement review_status audit_weight
+        pre_image_id pre_date post_image_id post_date post_gsd_m pre_hidden_share post_hidden_share
+        off_nadir_deg shift_dx_m shift_dy_m shift_quality
+        method run_id run_at round product_version schema_version source_attributes ems_class unosat_class
+        unosat_class_name
+    """
+    assert list(FIELDS) == schema.split()
+    assert all(field.meaning and field.name == name for name, field in FIELDS.items())
+
+
+def test_kinds_do_not_change_with_what_a_column_holds() -> None:
+    empty = {field.name: field.kind for field in fields_of(made(score=[None], rank=[None], label=[None], damage_types=[[]]))}
+    full = {
+        field.name: field.kind for field in fields_of(made(score=[1], rank=[2], label=["damaged"], damage_types=[["a"]]))
+    }
+    assert empty == full == {"building_id": "text", "score": "float", "rank": "int", "label": "text", "damage_types": "list"}
+
+
+def test_a_column_that_breaks_its_promise_gets_the_kind_it_holds() -> None:
+    kinds = {field.name: field.kind for field in fields_of(made(rank=["first"], score=[True], new=[{"a": 1}], mixed=[1]))}
+    assert kinds == {"building_id": "text", "rank": "text", "score": "bool", "new": "json", "mixed": "int"}
+
+
+@pytest.mark.parametrize(
+    ("damage_class", "label", "binary", "ems", "unosat", "name"),
+    [
+        ("destroyed", "damaged", "damaged", "Destroyed", 1, "Destroyed"),
+        ("major", "damaged", "damaged", "Damaged", 2, "Major damage"),
+        ("minor", "damaged", "damaged", "Possibly damaged", 3, "Minor damage"),
+        ("possible", None, "damaged", "Possibly damaged", 4, "Possible damage"),
+        ("damaged_not_graded", "damaged", "damaged", "Damaged, not graded", None, "Damaged, not graded"),
+        ("no_visible_damage", None, "not_flagged", "No visible damage", 6, "No visible damage"),
+        ("not_assessed", None, "not_assessed", "Not analysed", None, "Not assessed"),
+        (None, "damaged", "damaged", "Damaged, not graded", None, "Damaged, not graded"),  # never the weakest class
+        (None, "no_visible_damage", "not_flagged", "No visible damage", 6, "No visible damage"),
+        (None, "not_assessable", "not_assessed", "Not analysed", None, "Not assessed"),
+        (None, None, "not_assessed", "Not analysed", None, "Not assessed"),
+        (None, None, "damaged", None, None, None),  # a flag of the model is no grade
+        (None, None, "not_flagged", None, None, None),  # and no flag is not "no visible damage"
+    ],
+)
+def test_only_people_give_classes(
+    damage_class: str | None, label: str | None, binary: str, ems: str | None, unosat: int | None, name: str | None
+) -> None:
+    plain = made(damage_class=[damage_class], label=[label], damage_binary=[binary])
+    both = with_classes(with_classes(plain, "copernicus"), "unosat")
+    assert both.columns["ems_class"] == [ems]
+    assert both.columns["unosat_class"] == [unosat]
+    assert both.columns["unosat_class_name"] == [name]
+    assert "ems_class" not in plain.columns
+
+
+def test_a_map_without_grades_has_none_to_give() -> None:
+    assert with_classes(made(damage_binary=["damaged", "not_flagged"]), "copernicus").columns["ems_class"] == [None, None]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_class_values_are_those_of_the_codebook(profile: str) -> None:
+    for column, names in PROFILES[profile].items():  # type: ignore[index]
+        assert {str(value) for value in names.values()} == set(FIELDS[column].allowed.split("; "))
+        assert set(names) <= set(FIELDS["damage_class"].allowed.split("; "))
+
+
+@pytest.mark.parametrize("name", EXPORTERS)
+def test_classes_travel_in_every_format(name: str, tmp_path: Path) -> None:
+    damage_map = with_classes(made(label=["damaged"], damage_binary=["damaged"]), "copernicus")
+    EXPORTERS[name](damage_map, tmp_path / "map")
+    assert name == "heat" or b"Damaged, not graded" in (tmp_path / "map").read_bytes()

@@ -1,0 +1,312 @@
+"""Damage maps as GeoJSON: they follow RFC 7946, checked by a checker of ours that is tested itself."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import shapely
+
+from pu_geo.geo.export.exporters import EXPORTERS
+from pu_geo.geo.export.geojson import export_geojson, geometry_texts
+from pu_geo.geo.export.geometry import lonlat, to_crs84
+from pu_geo.records import DamageMap
+
+_NUMBER = re.compile(r"-?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
+
+
+class Decimal(float):
+    """A number that remembers how many decimals its text had."""
+
+    decimals: int
+
+    def __new__(cls, text: str) -> Decimal:
+        number = super().__new__(cls, text)
+        match = _NUMBER.fullmatch(text)
+        assert match, text
+        number.decimals = len(match[1] or "") - int(match[2] or 0)
+        return number
+
+
+def breaches(text: str) -> list[str]:
+    """Return each rule of RFC 7946 (and of our own export contract) that a text breaks; [] for a good file."""
+    not_numbers: list[str] = []
+    root = json.loads(text, parse_float=Decimal, parse_constant=lambda name: not_numbers.append(name) or 0.0)
+    found = [f"{name} is no JSON" for name in not_numbers]
+    if root.get("type") != "FeatureCollection" or not isinstance(root.get("features"), list):
+        return [*found, "no FeatureCollection"]
+    if "crs" in root:
+        found.append("crs member (4)")
+    places: list[tuple[float, float]] = []
+    ids = [feature.get("id") for feature in root["features"]]
+    if len(set(ids)) != len(ids) or None in ids:
+        found.append("ids missing or double")
+    for feature in root["features"]:
+        if feature.get("type") != "Feature" or not {"geometry", "properties"} <= set(feature):
+            found.append("no Feature (3.2)")
+            continue
+        found += _of_geometry(feature["geometry"], places)
+    return found + _of_box(root, places)
+
+
+def _of_geometry(geometry: dict[str, object] | None, places: list[tuple[float, float]]) -> list[str]:
+    if geometry is None:
+        return []
+    if geometry["type"] not in ("Polygon", "MultiPolygon") or not geometry["coordinates"]:
+        return [f"geometry {geometry['type']} or empty"]
+    polygons = geometry["coordinates"] if geometry["type"] == "MultiPolygon" else [geometry["coordinates"]]
+    found = [breach for polygon in polygons for i, ring in enumerate(polygon) for breach in _of_ring(ring, is_outer=i == 0)]
+    places += [tuple(position[:2]) for polygon in polygons for ring in polygon for position in ring]
+    if not found and not shapely.is_valid(shapely.from_geojson(json.dumps(geometry))):
+        found.append("not simple")
+    return found
+
+
+def _of_ring(ring: list[list[float]], *, is_outer: bool) -> list[str]:
+    found = []
+    if len(ring) < 4 or ring[0] != ring[-1]:
+        return ["ring open or under four positions (3.1.6)"]
+    for position in ring:
+        if len(position) != 2:
+            found.append("not two numbers")
+        elif not (-180 <= position[0] <= 180 and -90 <= position[1] <= 90):
+            found.append("outside -180..180, -90..90")
+        found += ["over 7 decimals" for value in position if isinstance(value, Decimal) and value.decimals > 7]
+    corners = list(pairwise(ring))
+    x0, y0 = ring[0]
+    turn = sum((a[0] - x0) * (b[1] - y0) - (b[0] - x0) * (a[1] - y0) for a, b in corners)
+    if (turn > 0) != is_outer:
+        found.append("ring turns the wrong way (3.1.6)")
+    if max(p[0] for p in ring) - min(p[0] for p in ring) > 180:
+        found.append("crosses the antimeridian (3.1.9)")
+    return found
+
+
+def _of_box(root: dict[str, object], places: list[tuple[float, float]]) -> list[str]:
+    box = root.get("bbox")
+    if box is None:
+        return ["no bbox"] if places else []
+    west, south, east, north = box  # type: ignore[misc]
+    x, y = np.array(places).T
+    inside = (x >= west) & (x <= east) if west <= east else (x >= west) | (x <= east)
+    return [] if inside.all() and y.min() == south and y.max() == north else ["bbox does not hold all (5)"]
+
+
+GOOD = {
+    "type": "FeatureCollection",
+    "bbox": [0.0, 0.0, 2.0, 2.0],
+    "features": [
+        {
+            "type": "Feature", "id": "a", "properties": {},
+            "geometry": {"type": "Polygon", "coordinates": [
+                [[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [0.0, 0.0]],
+                [[0.5, 0.5], [0.5, 1.0], [1.0, 1.0], [0.5, 0.5]],
+            ]},
+        }
+    ],
+}  # fmt: skip
+
+
+def test_the_checker_likes_a_good_file() -> None:
+    assert breaches(json.dumps(GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "breach"),
+    [
+        ("[2.0, 0.0], [2.0, 2.0]", "[2.0, 0.0], [200.0, 2.0]", "outside -180..180, -90..90"),
+        ("[2.0, 0.0], [2.0, 2.0], [0.0, 2.0]", "[0.0, 2.0], [2.0, 2.0], [2.0, 0.0]", "ring turns the wrong way (3.1.6)"),
+        ("[0.5, 1.0], [1.0, 1.0]", "[1.0, 1.0], [0.5, 1.0]", "ring turns the wrong way (3.1.6)"),
+        ("[0.0, 2.0], [0.0, 0.0]", "[0.0, 2.0]", "ring open or under four positions (3.1.6)"),
+        ("[0.5, 1.0]", "[0.5, 1.00000001]", "over 7 decimals"),
+        ("[0.5, 1.0]", "[0.5, 1.0, 3.0]", "not two numbers"),
+        ("[1.0, 1.0]", "[NaN, 1.0]", "NaN is no JSON"),
+        ("[1.0, 1.0]", "[-1.0, 1.0]", "bbox does not hold all (5)"),
+        ('"id": "a", ', "", "ids missing or double"),
+        ('"type": "FeatureCollection"', '"type": "FeatureCollection", "crs": {}', "crs member (4)"),
+    ],
+)
+def test_the_checker_sees_each_breach(old: str, new: str, breach: str) -> None:
+    text = json.dumps(GOOD)
+    assert old in text
+    assert breach in breaches(text.replace(old, new))
+
+
+def made(shapes: list[shapely.Geometry], crs: str, **columns: list[object]) -> DamageMap:
+    ids = [f"b{i}" for i in range(len(shapes))]
+    return DamageMap(ids, [shapely.to_wkb(s) for s in shapes], {"building_id": ids, **columns}, crs, {})
+
+
+def polygons(seed: int, n: int, middle: tuple[float, float], spread: float, size: float) -> list[shapely.Geometry]:
+    """Every kind of outline: any number of corners, holes, several parts, crossing themselves, thin, turned either way."""
+    rng = np.random.default_rng(seed)
+    out: list[shapely.Geometry] = []
+    for i in range(n):
+        at, angle = rng.uniform(-spread, spread, 2) + middle, np.sort(rng.uniform(0, 2 * np.pi, rng.integers(3, 12)))
+        if i % 5 == 0:
+            rng.shuffle(angle)  # crosses itself
+        ring = np.stack([np.cos(angle), np.sin(angle) * (0.001 if i % 7 == 0 else 1)], axis=-1) * size
+        holes = [ring[::-1] * 0.2] if i % 4 == 1 else []
+        shape = shapely.Polygon(ring * (1 if i % 2 else -1) + at, [hole + at for hole in holes])
+        out.append(shapely.MultiPolygon([shape, shapely.box(*(at + 2 * size), *(at + 3 * size))]) if i % 6 == 2 else shape)
+    return out
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("crs", "middle", "spread", "size"),
+    [
+        ("EPSG:32633", (500_000, 4_594_200), 3000, 8),
+        ("EPSG:32760", (819_500, 8_118_000), 3000, 8),  # 180 degrees runs through it
+        ("EPSG:3413", (-90_000, -110_000), 3000, 8),
+        ("EPSG:4326", (180, -17), 0.01, 1e-4),
+        ("EPSG:4326", (0, 0), 0.01, 1e-6),  # a decimeter: rounding changes every one
+        ("EPSG:3857", (20_037_508, 5_000_000), 3000, 8),
+    ],
+)
+def test_any_outline_anywhere_follows_rfc_7946(
+    seed: int, crs: str, middle: tuple[float, float], spread: float, size: float, tmp_path: Path
+) -> None:
+    shapes = polygons(seed, 120, middle, spread, size)
+    export_geojson(made(shapes, crs, score=[math.nan] * 120), tmp_path / "map.geojson")
+    text = (tmp_path / "map.geojson").read_text(encoding="utf-8")
+    assert breaches(text) == []
+    features = json.loads(text)["features"]
+    assert len(features) == 120
+    assert sum(feature["geometry"] is not None for feature in features) > 90
+    assert {feature["properties"]["score"] for feature in features} == {None}
+
+
+def test_pieces_are_joined_without_a_seam(tmp_path: Path) -> None:
+    n = 4001  # two whole pieces and one building
+    x = 500_000 + 20.0 * np.arange(n)
+    export_geojson(made(list(shapely.box(x, 4_594_200, x + 10, 4_594_210)), "EPSG:32633"), tmp_path / "map.geojson")
+    text = (tmp_path / "map.geojson").read_text(encoding="utf-8")
+    assert breaches(text) == []
+    assert [feature["id"] for feature in json.loads(text)["features"]] == [f"b{i}" for i in range(n)]
+    assert len(text.splitlines()) == n + 2
+
+
+def test_geometries_are_the_same_in_bulk_and_one_by_one() -> None:
+    shapes = np.array([*polygons(3, 60, (10, 50), 1, 0.01)], dtype=object)
+    shapes = shapely.make_valid(shapes)
+    shapes = np.array([s for s in shapes if s.geom_type in ("Polygon", "MultiPolygon")] + [None], dtype=object)
+    bulk = geometry_texts(shapes)
+    alone = [geometry_texts(shapes[i : i + 1])[0] for i in range(len(shapes))]
+    assert bulk == alone
+    assert bulk[-1] == b"null"
+    for text, shape in zip(bulk[:-1], shapes[:-1], strict=True):
+        assert shapely.equals(shapely.from_geojson(text.decode()), shape)
+
+
+def damage_map(shapes: list[shapely.Geometry], crs: str = "EPSG:32633", **columns: object) -> DamageMap:
+    ids = [f"b{i}" for i in range(len(shapes))]
+    return DamageMap(ids, [shapely.to_wkb(s) for s in shapes], columns, crs, {"title": "Made up", "estimate": {"N": 2}})
+
+
+def export(tmp_path: Path, *args: object, **kwargs: object) -> dict[str, object]:
+    out = tmp_path / "map.geojson"
+    EXPORTERS["geojson"](damage_map(*args, **kwargs), out)
+    assert [p.name for p in tmp_path.iterdir()] == ["map.geojson"]
+    return json.loads(out.read_text(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def square(x: float, y: float, size: float = 10.0) -> shapely.Polygon:
+    return shapely.box(500_000 + x, 4_594_200 + y, 500_000 + x + size, 4_594_200 + y + size)
+
+
+def coordinates(found: dict[str, object]) -> np.ndarray:
+    geometries = [json.dumps(f["geometry"]) for f in found["features"] if f["geometry"]]  # type: ignore[attr-defined]
+    return shapely.get_coordinates(shapely.from_geojson(geometries))
+
+
+def test_the_file_follows_rfc_7946(tmp_path: Path) -> None:
+    holed = shapely.Polygon(square(0, 0, 30).exterior.coords[::-1], [square(5, 5, 5).exterior.coords])
+    two = shapely.MultiPolygon([square(100, 0), square(120, 0)])
+    high = shapely.force_3d(square(200, 0), 9.0)
+    found = export(tmp_path, [holed, two, high], score=[0.5, math.nan, math.inf], damage_types=[["roof"], [], None])
+    assert set(found) == {"type", "features", "bbox", "pu_geo"}
+    assert found["pu_geo"] == {"title": "Made up", "estimate": {"N": 2}}
+    features = found["features"]
+    assert [f["id"] for f in features] == [f["properties"]["building_id"] for f in features] == ["b0", "b1", "b2"]
+    assert [f["properties"]["score"] for f in features] == [0.5, None, None]
+    assert features[0]["properties"]["damage_types"] == ["roof"]
+    assert [f["geometry"]["type"] for f in features] == ["Polygon", "MultiPolygon", "Polygon"]
+    outer, inner = (shapely.LinearRing(ring) for ring in features[0]["geometry"]["coordinates"])
+    assert outer.is_ccw
+    assert not inner.is_ccw
+    xy = coordinates(found)
+    np.testing.assert_array_equal(xy, np.round(xy, 7))
+    np.testing.assert_allclose(found["bbox"], [*xy.min(axis=0), *xy.max(axis=0)])
+    assert all(len(point) == 2 for point in features[2]["geometry"]["coordinates"][0])
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_geometry_is_valid_after_rounding_even_where_it_is_thin(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shapes = []
+    for _ in range(300):
+        angle, n = rng.uniform(0, 6.3), rng.integers(4, 9)
+        stretch = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) @ np.diag(
+            [5, rng.uniform(0.003, 0.05)]
+        )
+        turn = np.sort(rng.uniform(0, 2 * np.pi, n))
+        points = np.stack([np.cos(turn), np.sin(turn)], axis=-1) @ stretch.T + [500_000, 4_594_200] + rng.uniform(0, 50, 2)
+        shapes.append(shapely.Polygon(points))
+    out = to_crs84([shapely.to_wkb(s) for s in shapes], "EPSG:32633")
+    kept = np.array([s for s in out if s is not None])
+    assert len(kept) > 100
+    assert shapely.is_valid(kept).all()
+    assert not shapely.is_empty(kept).any()
+    xy = shapely.get_coordinates(kept)
+    np.testing.assert_array_equal(xy, np.round(xy, 7))
+
+
+def test_a_footprint_across_the_antimeridian_is_split(tmp_path: Path) -> None:
+    # Zone 60 south: easting 500,000 is 177 degrees; 180 degrees at 17 south lies near easting 819,500.
+    crossing = shapely.box(819_000, 8_117_900, 820_000, 8_118_000)
+    found = export(tmp_path, [crossing], crs="EPSG:32760")
+    geometry = found["features"][0]["geometry"]
+    assert geometry["type"] == "MultiPolygon"
+    west, east = sorted(shapely.get_parts(shapely.from_geojson(json.dumps(geometry))), key=lambda p: p.bounds[0])
+    assert west.bounds[0] == -180
+    assert east.bounds[2] == 180
+    assert west.bounds[2] < -179.9
+    assert found["bbox"][0] > 179.9
+    assert found["bbox"][2] < -179.9
+    lon, lat = lonlat([shapely.to_wkb(crossing)], "EPSG:32760")
+    assert abs(lon[0]) > 179.99
+    assert lat[0] == pytest.approx(-17, abs=0.05)
+
+
+def test_longitudes_beyond_180_come_home(tmp_path: Path) -> None:
+    found = export(
+        tmp_path, [shapely.box(180.1, -17.1, 180.2, -17.0), shapely.box(179.99, -17.1, 180.01, -17.0)], crs="EPSG:4326"
+    )
+    first, second = (shapely.from_geojson(json.dumps(f["geometry"])) for f in found["features"])
+    np.testing.assert_allclose(first.bounds, (-179.9, -17.1, -179.8, -17.0))
+    assert second.geom_type == "MultiPolygon"
+    assert second.area == pytest.approx(0.002)
+
+
+def test_lonlat_is_the_centroid_in_six_decimals() -> None:
+    lon, lat = lonlat([shapely.to_wkb(shapely.box(499_990, 4_594_190, 500_010, 4_594_210))], "EPSG:32633")
+    assert lon[0] == 15.0
+    assert lat[0] == pytest.approx(41.499, abs=0.001)
+    assert lat[0] == round(lat[0], 6)
+
+
+def test_an_empty_map_is_still_a_collection(tmp_path: Path) -> None:
+    found = export(tmp_path, [])
+    assert found["features"] == []
+    assert "bbox" not in found
+
+
+def test_columns_of_another_length_are_a_programming_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="1 values for 2 buildings"):
+        export_geojson(damage_map([square(0, 0), square(20, 20)], score=[0.1]), tmp_path / "x.geojson")

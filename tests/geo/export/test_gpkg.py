@@ -1,0 +1,145 @@
+"""The GeoPackage around its layer: style, metadata, and an index that outlives edits by other programs."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import struct
+from contextlib import closing
+from pathlib import Path
+from xml.etree import ElementTree
+
+import geopandas
+import pyogrio
+import pytest
+import shapely
+from small_parts import REPOSITORY
+
+from pu_geo.geo.export import styles as export_styles
+from pu_geo.geo.export.codebook import FIELDS
+from pu_geo.geo.export.gpkg import export_gpkg
+from pu_geo.geo.export.kml import export_kml
+from pu_geo.geo.readers.footprint_files import load_features
+from pu_geo.records import DamageMap
+
+TRIAGE = ["confirmed", "flagged", "high_precision", "high_recall", "below", "not_assessed"]
+
+
+def exported(folder: Path, n: int = 6) -> Path:
+    x = [15 + 0.001 * i for i in range(n)]
+    shapes = [shapely.box(at, 41.5, at + 0.0002, 41.5002) for at in x]
+    columns = {"triage": TRIAGE[:n]}
+    ids = [f"b{i}" for i in range(n)]
+    meta = {"title": "Quake", "disclaimer": "preliminary", "run_id": "r1"}
+    export_gpkg(DamageMap(ids, [shapely.to_wkb(s) for s in shapes], columns, "EPSG:4326", meta), folder / "map.gpkg")
+    return folder / "map.gpkg"
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(query).fetchall()
+
+
+def test_the_database_is_sound(tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    assert rows(path, "PRAGMA integrity_check") == [("ok",)]
+    assert rows(path, "PRAGMA foreign_key_check") == []
+    assert rows(path, "PRAGMA application_id") == [(int.from_bytes(b"GPKG", "big"),)]
+    assert rows(path, "SELECT count(*) FROM rtree_damage_map_geom") == [(6,)]
+    assert rows(path, "SELECT rtreecheck('rtree_damage_map_geom')") == [("ok",)]
+    assert [tuple(layer) for layer in pyogrio.list_layers(path)] == [("damage_map", "MultiPolygon"), ("layer_styles", None)]
+    assert pyogrio.read_info(path, layer="damage_map")["layer_metadata"]["DESCRIPTION"] == "Quake. preliminary"
+    assert '"run_id":"r1"' in str(rows(path, "SELECT metadata FROM gpkg_metadata"))
+
+
+def test_each_outline_carries_its_envelope(tmp_path: Path) -> None:
+    for (blob,) in rows(exported(tmp_path), "SELECT geom FROM damage_map"):
+        assert isinstance(blob, bytes)
+        magic, version, flags, srs_id, *envelope = struct.unpack_from("<2sBBi4d", blob)
+        assert (magic, version, flags, srs_id) == (b"GP", 0, 0b011, 4326)
+        west, south, east, north = shapely.from_wkb(blob[40:]).bounds
+        assert envelope == [west, east, south, north]
+
+
+def test_we_can_read_it_as_footprints(tmp_path: Path) -> None:
+    raw = load_features(exported(tmp_path))
+    assert [row["building_id"] for row in raw.attributes] == [f"b{i}" for i in range(6)]
+    assert raw.crs == "EPSG:4326"
+    assert shapely.is_valid(raw.geometries).all()
+
+
+def test_the_index_follows_what_another_program_changes(tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    table = geopandas.read_file(path, layer="damage_map").iloc[:1]
+    table["building_id"] = "new"
+    table["geometry"] = table.geometry.translate(5)
+    pyogrio.write_dataframe(table, path, layer="damage_map", append=True)
+    assert list(pyogrio.read_dataframe(path, layer="damage_map", bbox=(19.9, 41, 20.1, 42))["building_id"]) == ["new"]
+    assert rows(path, "SELECT count(*) FROM rtree_damage_map_geom") == [(7,)]
+
+
+def styles(path: Path) -> dict[str, str]:
+    names = "f_table_name, f_geometry_column, useAsDefault, styleQML, styleSLD"
+    ((table, column, is_default, qml, sld),) = rows(path, f"SELECT {names} FROM layer_styles")
+    assert (table, column, is_default) == ("damage_map", "geom", 1)
+    return {"qml": str(qml), "sld": str(sld)}
+
+
+def test_qgis_finds_a_default_style_with_a_fill_for_each_triage_value(tmp_path: Path) -> None:
+    root = ElementTree.fromstring(styles(exported(tmp_path))["qml"])
+    renderer = root.find("renderer-v2")
+    assert (renderer.get("type"), renderer.get("attr")) == ("categorizedSymbol", "triage")
+    fills = {}
+    for category in renderer.iter("category"):
+        symbol = renderer.find(f"symbols/symbol[@name='{category.get('symbol')}']")
+        options = {option.get("name"): option.get("value") for option in symbol.iter("Option") if option.get("name")}
+        fills[category.get("value")] = (options["color"], options["style"])
+    assert list(fills) == TRIAGE
+    assert fills["confirmed"] == ("213,94,0,217", "solid")
+    assert fills["not_assessed"][1] == "b_diagonal"
+    red, green, blue, _ = map(int, str(fills["below"][0]).split(","))
+    assert red == green == blue
+
+
+def test_the_sld_has_a_rule_for_each_triage_value(tmp_path: Path) -> None:
+    root = ElementTree.fromstring(styles(exported(tmp_path))["sld"])
+    assert [node.text for node in root.iter("{http://www.opengis.net/ogc}Literal")] == TRIAGE
+    assert len(list(root.iter("{http://www.opengis.net/sld}GraphicFill"))) == 1
+
+
+def test_styles_and_codebook_know_the_same_values() -> None:
+    assert [look.triage for look in export_styles.STYLES] == TRIAGE == FIELDS["triage"].allowed.split("; ")
+
+
+def test_a_confirmed_building_has_the_color_of_a_positive_on_the_annotate_screen() -> None:
+    source = (REPOSITORY / "pu_geo/ui/frontend/src/colors.js").read_text(encoding="utf-8")
+    colors = re.search(r"LABEL_COLORS = \[(.*?)\]", source)
+    assert export_styles.STYLES[0].color == colors[1].split(",")[1].strip(' "')
+
+
+def luminance(color: str) -> float:
+    """Relative luminance, 0..1. Source: WCAG 2.1."""
+    parts = [value / 255 for value in bytes.fromhex(color[1:])]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_the_three_shades_of_damage_differ_in_brightness_too() -> None:
+    confirmed, flagged, recall = (luminance(export_styles.STYLES[i].color) for i in (0, 1, 3))
+    assert confirmed * 1.5 < flagged
+    assert flagged * 1.5 < recall
+
+
+@pytest.mark.parametrize("n", [0, 6])
+def test_kml_is_colored_too_and_is_xml_whatever_the_texts_hold(n: int, tmp_path: Path) -> None:
+    ids = [f"b{i}\x00\x0b\ufffe<&\r" for i in range(n)]
+    wkb = [shapely.to_wkb(shapely.box(15, 41, 15.1, 41.1))] * n
+    export_kml(DamageMap(ids, wkb, {"triage": TRIAGE[:n]}, "EPSG:4326", {"title": "A & B"}), tmp_path / "map.kml")
+    name = "{http://www.opengis.net/kml/2.2}"
+    root = ElementTree.fromstring((tmp_path / "map.kml").read_bytes())
+    assert [node.text for node in root.iter(f"{name}styleUrl")] == [f"#{value}" for value in TRIAGE[:n]]
+    assert {f"#{node.get('id')}" for node in root.iter(f"{name}Style")} >= {f"#{value}" for value in TRIAGE}
+    found = [node.findtext(f"{name}name") for node in root.iter(f"{name}Placemark")]
+    assert found == [f"b{i}\ufffd\ufffd\ufffd<&\r" for i in range(n)]
+    style = next(root.iter(f"{name}Style"))
+    assert style.findtext(f"{name}PolyStyle/{name}color") == "d9005ed5"  # alpha, blue, green, red

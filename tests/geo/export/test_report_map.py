@@ -1,0 +1,202 @@
+"""The map of a report: marks in their place and color, a scene under them, cells where buildings are many."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pyproj
+import pytest
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.geo.export import report_map
+from pu_geo.geo.export.report_map import MapPicture, draw_map, round_length
+from pu_geo.geo.raster.quicklooks import NO_DATA_GREY
+from pu_geo.records import DamageMap, Grid
+
+X, Y = 500_000.0, 4_600_000.0  # upper left corner; on the central meridian of zone 33
+GRID = Grid("EPSG:32633", "", (0.5, 0.0, X, 0.0, -0.5, Y), 800, 400, 0.5)  # 400 m x 200 m: 0.25 m per pixel of the map
+CONFIRMED, FLAGGED, WHITE = (0xD5, 0x5E, 0x00), (0xE6, 0x9F, 0x00), (255, 255, 255)
+
+
+def box(x: float, y: float, side: float = 20.0) -> shapely.Geometry:
+    """A square with its upper left corner `x` m right of and `y` m below that of the grid."""
+    return shapely.box(X + x, Y - y - side, X + x + side, Y - y)
+
+
+def draw(buildings: list[tuple[shapely.Geometry, str]], grid: Grid = GRID, background: Path | None = None) -> MapPicture:
+    wkb = [shapely.to_wkb(shape) for shape, _ in buildings]
+    columns = {"triage": [triage for _, triage in buildings]}
+    return draw_map(DamageMap([f"b{i}" for i in range(len(wkb))], wkb, columns, grid.crs, {}), grid, background)
+
+
+def pixels(found: MapPicture) -> NDArray[np.uint8]:
+    """The picture as a reader sees it, RGB."""
+    return cv2.imdecode(np.frombuffer(found.data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+
+
+def test_a_building_is_drawn_where_it_stands() -> None:
+    found = draw([(box(100, 60), "confirmed")])
+    assert (found.width, found.height, found.m_per_px) == (1600, 800, pytest.approx(0.25))
+    assert (found.media_type, found.cell_m, found.has_scene) == ("image/png", None, False)
+    colored = (pixels(found) < 128).any(axis=2)
+    rows, columns = np.nonzero(colored)
+    # 100 to 120 m right and 60 to 80 m down at 0.25 m: columns 400 to 479, rows 240 to 319, and half a line around
+    assert [columns.min(), columns.max(), rows.min(), rows.max()] == pytest.approx([400, 479, 240, 319], abs=1)
+    assert tuple(pixels(found)[280, 440]) == CONFIRMED
+
+
+def test_what_a_person_confirmed_is_never_hidden() -> None:
+    others = ("not_assessed", "high_recall", "flagged", "below", "high_precision")
+    found = draw([(box(100, 60), "confirmed"), *((box(100, 60, 24), other) for other in others)])
+    assert tuple(pixels(found)[280, 440]) == CONFIRMED
+
+
+def test_what_was_not_assessed_is_hatched_and_what_was_not_flagged_stays_open() -> None:
+    picture = pixels(draw([(box(100, 60), "not_assessed"), (box(200, 60), "below")]))
+    inside = picture[250:310, 410:470].reshape(-1, 3)
+    assert len(np.unique(inside, axis=0)) == 2
+    assert 0.1 < (inside != WHITE).any(axis=1).mean() < 0.3
+    assert (picture[250:310, 810:870] == WHITE).all()
+
+
+def test_the_yard_of_a_building_is_left_open_and_all_its_parts_are_drawn() -> None:
+    ring = shapely.difference(box(100, 60, 40), box(110, 70, 20))
+    picture = pixels(draw([(shapely.union(ring, box(200, 60)), "flagged")]))
+    assert tuple(picture[320, 480]) == WHITE
+    assert tuple(picture[320, 420]) == FLAGGED
+    assert tuple(picture[280, 840]) == FLAGGED
+
+
+def test_a_small_building_is_still_seen() -> None:
+    picture = pixels(draw([(box(100, 60, 0.4), "confirmed")]))
+    assert 36 <= (picture == CONFIRMED).all(axis=2).sum() <= 81  # a square of about seven pixels
+
+
+@pytest.mark.parametrize("most", [0, 3], ids=["cells", "outlines"])
+def test_shapes_off_the_map_are_left_out(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(report_map, "MOST_OUTLINES", most)
+    far, nothing = box(1e7, 0), shapely.Polygon()
+    broken = shapely.transform(box(0, 0), lambda xy: xy * math.inf)
+    found = draw([(far, "flagged"), (nothing, "flagged"), (broken, "flagged")])
+    assert (pixels(found) == WHITE).all()
+    if most:
+        assert [row.words for row in found.legend] == ["Flagged by score: 3"]
+
+
+def test_a_building_that_reaches_far_out_is_drawn_up_to_the_edge() -> None:
+    picture = pixels(draw([(shapely.box(X - 1e6, Y - 100, X + 1e6, Y - 50), "flagged")]))
+    assert tuple(picture[300, 3]) == tuple(picture[300, 1597]) == FLAGGED
+
+
+def test_the_map_is_square_on_the_ground_in_degrees() -> None:
+    """At 60 degrees north a degree of longitude is half as long."""
+    grid = Grid(
+        "EPSG:4326", "", (0.001, 0.0, 15.0, 0.0, -0.001, 60.1), 200, 100, 55.0, x_unit_m=55_800.0, y_unit_m=111_400.0
+    )
+    found = draw([], grid)
+    assert (found.width, found.height) == (1600, round(1600 * (100 * 111.4) / (200 * 55.8)))
+    assert found.corners[0] == pytest.approx((15.0, 60.1))
+    assert found.corners[3] == pytest.approx((15.2, 60.0))
+
+
+def test_the_arrow_points_to_true_north() -> None:
+    east = replace(GRID, transform=(10.0, 0.0, 740_000.0, 0.0, -10.0, Y))
+    found = draw([], east)
+    lon, lat = np.mean(found.corners, axis=0)
+    convergence = pyproj.Proj("EPSG:32633").get_factors(lon, lat).meridian_convergence  # of grid north from true north
+    assert abs(convergence) > 1.5
+    assert found.north_deg == pytest.approx(-convergence, abs=0.02)
+    south_polar = Grid("EPSG:3031", "", (10.0, 0.0, 500_000.0, 0.0, -10.0, 500.0), 100, 100, 10.0)
+    assert abs(draw([], south_polar).north_deg) == pytest.approx(90, abs=0.2)  # at 90 degrees east, north is to the right
+
+
+def pyramid(folder: Path, levels: list[NDArray[np.uint8]], width: int, height: int) -> Path:
+    """Write pictures [h, w, 3], the coarsest first, as tiles of 256 pixels; tiles that are all 0 are left out."""
+    for zoom, picture in enumerate(levels):
+        for x in range(0, picture.shape[1], 256):
+            for y in range(0, picture.shape[0], 256):
+                tile = np.full((256, 256, 3), NO_DATA_GREY, np.uint8)
+                part = picture[y : y + 256, x : x + 256]
+                tile[: part.shape[0], : part.shape[1]] = part
+                path = folder / str(zoom) / str(x // 256) / f"{y // 256}.jpg"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if part.any():
+                    path.write_bytes(cv2.imencode(".jpg", tile)[1].tobytes())
+    top = len(levels) - 1
+    facts = {
+        "tile_px": 256,
+        "max_zoom": top,
+        "width": width,
+        "height": height,
+        "resolutions": [2 ** (top - z) for z in range(top + 1)],
+    }
+    (folder / "pyramid.json").write_text(json.dumps(facts))
+    return folder
+
+
+def test_the_scene_lies_under_the_buildings_in_grey(tmp_path: Path) -> None:
+    scene = np.full((400, 800, 3), 90, np.uint8)
+    scene[120:160, 200:240] = (40, 90, 200)  # where a building of 20 m stands
+    scene[:, 400:] = np.random.default_rng(0).integers(100, 200, (400, 400, 1))
+    levels = [scene[::4, ::4], scene[::2, ::2], scene]
+    found = draw([], background=pyramid(tmp_path, levels, 800, 400))
+    picture = pixels(found).astype(int)
+    assert (found.media_type, found.has_scene, picture.shape) == ("image/jpeg", True, (800, 1600, 3))
+    assert np.ptp(picture, axis=2).max() <= 6
+    assert picture[280, 440, 0] - picture[280, 300, 0] > 5  # twice as many pixels as the grid: columns 400 to 480
+    assert abs(picture[280, 395, 0] - picture[280, 300, 0]) < 5
+
+
+def test_the_map_is_white_where_there_is_no_scene(tmp_path: Path) -> None:
+    scene = np.full((400, 800, 3), 120, np.uint8)
+    scene[:, 100:200] = NO_DATA_GREY
+    scene[:256, 256:512] = 0  # this tile is not written
+    scene[5, 5] = NO_DATA_GREY  # a dark pixel is no gap
+    picture = pixels(draw([], background=pyramid(tmp_path, [scene[::4, ::4], scene[::2, ::2], scene], 800, 400)))
+    assert picture[300, 300].min() > 250
+    assert picture[300, 800].min() > 250
+    assert picture[300, 150].max() < 245
+    assert picture[10, 10].max() < 245
+
+
+def test_a_scene_of_another_grid_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="800 x 399"):
+        draw([], background=pyramid(tmp_path, [np.ones((4, 8, 3), np.uint8)], 800, 399))
+
+
+def test_a_project_without_quicklooks_gets_a_white_map(tmp_path: Path) -> None:
+    found = draw([(box(100, 60), "flagged")], background=tmp_path / "missing")
+    assert (found.has_scene, found.media_type) == (False, "image/png")
+
+
+def test_many_buildings_become_cells_with_their_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_map, "MOST_OUTLINES", 15)
+    grid = replace(GRID, transform=(5.0, 0.0, X, 0.0, -5.0, Y))  # 4000 m x 2000 m: 2.5 m per pixel, cells of 50 m, 20 pixels
+    ten = [(box(110 + i, 110, 1), "flagged") for i in range(9)] + [(box(130, 130, 1), "confirmed")]
+    one = [(box(210, 110, 1), "high_precision"), (box(215, 110, 1), "below"), (box(220, 110, 1), "not_assessed")]
+    rest = [(box(310, 110, 1), "below"), (box(410, 110, 1), "not_assessed"), (box(-90, 110, 1), "flagged")]
+    found = draw([*ten, *one, *rest], grid)
+    assert found.cell_m == 50.0
+    counts = ["0", "1–2", "3–4", "5–6", "7–10"]
+    assert [row.words for row in found.legend] == [*counts, "none assessed: nothing is known"]
+    picture, color = pixels(found), {row.words: tuple(bytes.fromhex(row.color[1:])) for row in found.legend}
+    assert tuple(picture[50, 50]) == color["7–10"]
+    assert tuple(picture[50, 90]) == color["1–2"]
+    assert tuple(picture[50, 130]) == color["0"]
+    assert tuple(picture[50, 10]) == WHITE
+    assert len(np.unique(picture[42:58, 162:178].reshape(-1, 3), axis=0)) == 2  # hatched
+    assert (picture[40:60, 40:60] == color["7–10"]).all()
+    assert tuple(picture[50, 38]) == WHITE
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"), [(1, 1), (1.01, 2), (2.5, 5), (5.0, 5), (7, 10), (84.4, 100), (0.03, 0.05), (20.0000000001, 20)]
+)
+def test_lengths_are_rounded_up_to_what_people_read(length: float, expected: float) -> None:
+    assert round_length(length) == pytest.approx(expected)

@@ -1,0 +1,199 @@
+"""Thick clouds are found, and nothing that only looks like one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import rasterio
+from cloud_parts import Picture, disc, town, under_clouds
+
+from pu_geo.geo.raster import clouds
+from pu_geo.geo.raster.clouds import CloudCells, Usual, cloud_cells, darkness, least_veil, may_be_veiled, usual_rise, veil
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.quicklooks import build_pyramid
+from pu_geo.geo.raster.scene_files import describe
+from pu_geo.records import Scene
+
+SIDE, GSD_M = 1024, 0.5  # 512 m; a cell of 8 m is 16 pixels
+MIDDLE = (512.0, 512.0)
+Make = Callable[..., Scene]
+Look = Callable[..., CloudCells]
+
+
+@pytest.fixture
+def look(make_scene: Make, tmp_path: Path) -> Look:
+    def look(picture: Picture, valid: np.ndarray | None = None) -> CloudCells:
+        data = picture if valid is None else np.where(valid[..., None], picture, 0)
+        scene = make_scene("post", data.transpose(2, 0, 1), nodata=None if valid is None else 0)
+        with Mosaic([scene], project_grid([scene])) as mosaic:
+            build_pyramid(mosaic, tmp_path / "tiles")
+        found = cloud_cells(tmp_path / "tiles", GSD_M)
+        assert found is not None
+        return found
+
+    return look
+
+
+def share_of_cells(thick: np.ndarray) -> np.ndarray:
+    return np.asarray(cv2.resize(thick, (SIDE // 16, SIDE // 16), interpolation=cv2.INTER_AREA))
+
+
+@pytest.mark.parametrize("soft", [60, 120])
+def test_a_thick_cloud_is_found_where_it_is_thick_and_nowhere_else(look: Look, soft: int) -> None:
+    thick = disc(SIDE, MIDDLE, 220, soft)
+    found = look(under_clouds(town(SIDE), thick))
+    share = share_of_cells(thick)
+    assert found.cell_px == 16
+    assert found.is_cloud[share > 0.97].mean() > 0.95
+    assert not found.is_cloud[share < 0.6].any()
+
+
+@pytest.mark.parametrize("thick", [0.5, 0.7])
+def test_a_thin_cloud_through_which_buildings_show_is_none(look: Look, thick: float) -> None:
+    assert not look(under_clouds(town(SIDE), disc(SIDE, MIDDLE, 300, 60, thick))).is_cloud.any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_town_with_bright_roofs_has_no_clouds(look: Look, seed: int) -> None:
+    assert not look(town(SIDE, seed, white_roofs=0.8)).is_cloud.any()
+
+
+@pytest.mark.parametrize(("width_m", "height_m", "turned"), [(60, 60, 0), (150, 100, 25), (250, 180, 40)])
+def test_a_huge_white_roof_is_no_cloud_for_it_ends_at_its_edge(look: Look, width_m: int, height_m: int, turned: int) -> None:
+    corners = cv2.boxPoints((MIDDLE, (width_m / GSD_M, height_m / GSD_M), turned)).astype(int)
+    roof = np.zeros((SIDE, SIDE))
+    cv2.fillPoly(roof, [corners], 1.0)
+    assert not look(under_clouds(town(SIDE), cv2.GaussianBlur(roof, (0, 0), 1.0))).is_cloud.any()
+
+
+def test_a_scene_that_is_all_cloud_is_all_cloud(look: Look) -> None:
+    assert look(under_clouds(town(SIDE), np.full((SIDE, SIDE), 0.98))).is_cloud.all()
+
+
+def test_where_a_cloud_meets_the_border_or_missing_data_it_does_not_end(look: Look) -> None:
+    thick = disc(SIDE, (0.0, 512.0), 300, 80)
+    valid = np.ones((SIDE, SIDE), dtype=bool)
+    valid[:, 160:] = False  # most of its rim lies there
+    valid[800:] = valid[:200] = True
+    found = look(under_clouds(town(SIDE), thick), valid).is_cloud
+    share = np.where(share_of_cells(valid.astype(float)) == 1, share_of_cells(thick), 0)
+    assert found[share > 0.97].mean() > 0.9
+    assert not found[13:50, 10:].any()
+
+
+def test_shares_of_windows_are_interpolated_between_cells() -> None:
+    cells = np.zeros((4, 4), dtype=bool)
+    cells[1, 2] = True  # grid pixels 20..30 across, 10..20 down
+    windows = np.array(
+        [[20, 10, 10, 10], [15, 10, 10, 10], [0, 0, 40, 40], [25, 15, 10, 10], [-30, 0, 20, 20], [35, 35, 20, 20]]
+    )
+    # by hand: all; the right half; 100 of 1600; a quarter; outside twice
+    np.testing.assert_allclose(CloudCells(cells, 10).shares(windows.astype(float)), [1, 0.5, 1 / 16, 0.25, 0, 0], atol=1e-6)
+
+
+def test_pixels_too_coarse_for_texture_are_not_judged(look: Look, tmp_path: Path) -> None:
+    look(town(SIDE))
+    assert cloud_cells(tmp_path / "tiles", clouds.COARSEST_M + 0.1) is None
+    assert cloud_cells(tmp_path / "nowhere", GSD_M) is None
+
+
+S = 64
+HOUSE = np.zeros((S, S), dtype=bool)
+HOUSE[20:44, 20:44] = True
+
+
+def house(seed: int, roof: float = 120.0) -> np.ndarray:
+    """A chip of a house on town ground, uint8 [3, S, S], at 0.5 m."""
+    picture = town(256, seed, white_roofs=0)[100 : 100 + S, 100 : 100 + S].copy()
+    cv2.rectangle(picture, (20, 20), (43, 43), [roof] * 3, -1)
+    return np.ascontiguousarray(picture.transpose(2, 0, 1))
+
+
+def covered(chip: np.ndarray, thick: np.ndarray, seed: int = 0) -> np.ndarray:
+    return np.ascontiguousarray(under_clouds(chip.transpose(1, 2, 0), thick, seed=seed).transpose(2, 0, 1))
+
+
+def share_under_veil(chip: np.ndarray, other: np.ndarray | None) -> float:
+    return float(veil(chip, other, HOUSE, 0.5, 0.5, Usual())[HOUSE].mean())
+
+
+@pytest.mark.parametrize("thick", [0.6, 0.75, 0.85, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cloud_over_all_of_a_chip_hides_its_house_however_transparent(thick: float, seed: int) -> None:
+    chip = covered(house(seed), np.full((S, S), thick))
+    for other in (None, house(seed), covered(house(seed), np.full((S, S), 0.9))):
+        assert share_under_veil(chip, other) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cloud_little_larger_than_a_house_hides_it(seed: int) -> None:
+    chip = covered(house(seed), disc(S, (33, 30), 28, 18))  # 28 m across, of which 9 m at each side fade
+    assert share_under_veil(chip, house(seed)) > 0.8
+    assert share_under_veil(chip, np.zeros_like(chip)) == share_under_veil(chip, None) > 0.8  # the other date is not there
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("before", [120.0, 240.0])
+def test_a_white_roof_hides_nothing_be_it_old_or_new(seed: int, before: float) -> None:
+    chip = house(seed, 240.0)
+    assert share_under_veil(chip, house(seed, before)) == share_under_veil(chip, None) == 0
+
+
+def test_a_thin_veil_through_which_the_house_shows_hides_nothing() -> None:
+    chip = covered(house(0), np.full((S, S), 0.3))
+    assert share_under_veil(chip, house(0)) == share_under_veil(chip, None) == 0
+
+
+def test_in_a_hazy_scene_more_is_asked_of_a_veil() -> None:
+    haze = np.stack([covered(house(seed), np.full((S, S), 0.35)) for seed in range(4)])
+    clear = np.stack([house(seed) for seed in range(4)])
+    dark = darkness(clear)
+    assert least_veil(dark) == pytest.approx(max(clouds.LEAST_DARK, np.percentile(dark, 10) + clouds.DARK_RISE))
+    assert least_veil(darkness(haze)) > least_veil(dark)
+    assert least_veil(np.full(5, 250, np.float32)) == clouds.MOST_DARK  # all under cloud: that must be found all the same
+    assert least_veil(np.zeros(3, np.float32)) == clouds.LEAST_DARK  # no data
+    assert usual_rise(haze, clear) > 20
+    assert usual_rise(clear, haze) == 0
+
+
+def test_what_is_not_worth_a_look_has_no_veil() -> None:
+    chips = np.stack([house(0) // 2, covered(house(0), np.full((S, S), 0.9)), covered(house(0), disc(S, (33, 30), 28, 18))])
+    assert may_be_veiled(chips, np.full(3, clouds.LEAST_DARK)).tolist() == [False, True, True]
+
+
+def test_points_lie_under_cloud_where_their_cell_does() -> None:
+    cells = np.zeros((3, 4), dtype=bool)
+    cells[1, 2] = True  # grid pixels 20..30 across, 10..20 down
+    at = CloudCells(cells, 10).at(np.array([-1.0, 15.0, 20.0, 29.9, 99.0]), np.array([-5.0, 12.0, 25.0]))
+    np.testing.assert_array_equal(at, [[False] * 5, [False, False, True, True, False], [False] * 5])
+
+
+def test_real_scenes_without_clouds_have_none(shared: Path, tmp_path: Path) -> None:
+    joplin = sorted((shared / "data" / "joplin_xbd").glob("*/p*.tif"))
+    others = sorted((shared / "data" / "puerto_rico_maria").glob("*.tif"))
+    tile = shared / "data" / "open_cities" / "665946_tile_920.tif"
+    for k, path in enumerate([*joplin, *others, tile]):
+        scene = describe(path, "post", "post-1")
+        with Mosaic([scene], project_grid([scene])) as mosaic:
+            build_pyramid(mosaic, tmp_path / str(k))
+        found = cloud_cells(tmp_path / str(k), scene.gsd_m)
+        assert not found.is_cloud.any(), path.name
+
+
+def test_clouds_over_a_real_scene_are_found(joplin: Path, tmp_path: Path, make_scene: Make) -> None:
+    with rasterio.open(joplin / "joplin-tornado_00000000" / "post.tif") as source:
+        picture = source.read().transpose(1, 2, 0)
+    thick = np.maximum(disc(SIDE, (300, 400), 180, 80), disc(SIDE, (750, 650), 160, 60, 0.95))
+    thin = disc(SIDE, (800, 150), 140, 60, 0.6)
+    scene = make_scene("post", under_clouds(picture, np.maximum(thick, thin)).transpose(2, 0, 1))
+    with Mosaic([scene], project_grid([scene])) as mosaic:
+        build_pyramid(mosaic, tmp_path / "tiles")
+    found = cloud_cells(tmp_path / "tiles", 0.45128)
+    share = share_of_cells(thick)
+    assert found.is_cloud[share > 0.94].mean() > 0.9
+    assert not found.is_cloud[share < 0.5].any()

@@ -1,0 +1,383 @@
+"""Whether a file can be a scene, its description, and its place from a world file or xBD labels."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+import shapely
+from geo_parts import NORTH_UP, ORIGIN, pattern
+from numpy.typing import NDArray
+from pyproj import CRS, Geod, Transformer
+from rasterio.enums import ColorInterp
+from rasterio.errors import NotGeoreferencedWarning
+from rasterio.transform import Affine
+
+from pu_geo.errors import ImageryError, PuGeoError
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
+from pu_geo.geo.readers import xbd
+from pu_geo.geo.vector.footprints import read_footprints
+from pu_geo.records import BandTriple, Grid, Scene
+
+Make = Callable[..., Scene]
+pytestmark = pytest.mark.filterwarnings(f"ignore::{NotGeoreferencedWarning.__module__}.NotGeoreferencedWarning")
+PICTURE = pattern(40, 60)
+TURNED = NORTH_UP @ Affine.rotation(20)
+TO_UTM15 = Transformer.from_crs(4326, 32615, always_xy=True)
+
+
+def test_describe_tells_place_size_and_hash(write_tif: Callable[..., Path]) -> None:
+    path = write_tif("a", pattern(40, 48))
+    scene = describe(path, "pre", "pre-1", "2011-05-29")
+    assert (scene.crs, scene.width, scene.height, scene.bands, scene.dtype) == ("EPSG:32633", 48, 40, 3, "uint8")
+    assert scene.transform == (0.5, 0.0, *ORIGIN[:1], 0.0, -0.5, ORIGIN[1])
+    assert scene.gsd_m == pytest.approx(0.5)
+    assert scene.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (scene.role, scene.date, scene.stretch, scene.path) == ("pre", "2011-05-29", None, str(path))
+
+
+def test_pixel_size_is_measured_on_the_ground_in_web_mercator(make_scene: Make) -> None:
+    # At 60 degrees north one Web Mercator metre is cos(60) = 0.5 m on the sphere, 0.5016 m on the ellipsoid along x.
+    x, y = 1_000_000.0, 8_399_737.89
+    scene = make_scene("m", pattern(32, 32), Affine(1, 0, x, 0, -1, y), "EPSG:3857")
+    assert scene.gsd_m == pytest.approx(0.501, abs=0.002)
+
+
+def test_pixel_size_is_measured_on_the_ground_in_degrees(make_scene: Make) -> None:
+    step = 1e-5
+    scene = make_scene("d", pattern(32, 32), Affine(step, 0, 15.0, 0, -step, 41.5), "EPSG:4326")
+    geod = Geod(ellps="WGS84")
+    along_x = geod.inv(15.0, 41.49984, 15.0 + step, 41.49984)[2]
+    along_y = geod.inv(15.0, 41.49984, 15.0, 41.49984 + step)[2]
+    assert scene.gsd_m == pytest.approx((along_x * along_y) ** 0.5, rel=1e-4)
+
+
+def test_stretch_of_16_bit_ignores_nodata_and_outliers(make_scene: Make) -> None:
+    data = np.tile(np.arange(1000, 1100, dtype=np.uint16).repeat(10), (3, 40, 1))
+    data[:, :, 0], data[:, 0, 5] = 0, 65535
+    scene = make_scene("u", data, nodata=0)
+    assert scene.stretch is not None
+    for low, high in scene.stretch:
+        assert 1000 <= low <= 1004
+        assert 1095 <= high <= 1099
+
+
+def test_stretch_of_a_constant_band_is_not_empty(make_scene: Make) -> None:
+    scene = make_scene("c", np.full((3, 20, 20), 7, dtype=np.float32))
+    assert all(high > low for low, high in scene.stretch or ())
+
+
+def test_a_scene_with_one_valid_corner_is_not_called_empty(make_scene: Make) -> None:
+    data = np.zeros((3, 2100, 2100), dtype=np.uint8)
+    data[:, 1, 1] = 9  # the decimated look takes every second pixel and misses it
+    assert make_scene("corner", data, nodata=0, compress="deflate").width == 2100
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "kind"),
+    [
+        (np.zeros((3, 32, 32), np.uint8), {"nodata": 0}, "empty"),
+        (pattern(32, 32, bands=2), {}, "bands"),
+        (pattern(8, 32), {}, "small"),
+        (pattern(32, 32).astype(np.complex64), {}, "dtype"),
+        (pattern(32, 32), {"crs": None}, "crs"),
+        (pattern(32, 32), {"transform": Affine(500, 0, ORIGIN[0], 0, -500, ORIGIN[1])}, "geotransform"),
+        (pattern(32, 32), {"transform": Affine(0.5, 0, 5e9, 0, -0.5, 1e9)}, "bounds"),
+        (pattern(32, 32), {"transform": Affine(1e-5, 0, 41.0, 0, -1e-5, 139.0), "crs": "EPSG:4326"}, "bounds"),
+        (np.ones((3, 5000, 5000), np.uint8), {"sparse_ok": True, "compress": "zstd", "tiled": True}, "size"),
+    ],
+)
+def test_unusable_scenes_are_refused_with_their_kind(
+    make_scene: Make, data: np.ndarray, options: dict[str, object], kind: str
+) -> None:
+    with pytest.raises(ImageryError) as refused:
+        make_scene("bad", data, **options)
+    assert refused.value.kind == kind
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("names", "colors", "wanted", "expected"),
+    [
+        ((), "rgb", None, (1, 2, 3)),
+        ((), "bgr", None, (3, 2, 1)),
+        ((), "bgr", (1, 1, 2), (1, 1, 2)),
+        ((), "????", None, (1, 2, 3)),
+        (("NIR", "Red ", "green", "blue"), "????", None, (2, 3, 4)),
+        (("blue", "green", "nir", "red"), "????", None, (4, 2, 1)),
+        ((), "g", None, (1, 1, 1)),
+        ((), "ga", None, (1, 1, 1)),
+        ((), "argb", None, (2, 3, 4)),
+        ((), "rgb?????", (8, 4, 3), (8, 4, 3)),
+    ],
+)
+def test_bands_are_those_that_a_person_or_the_file_calls_red_green_blue(
+    write_tif: Callable[..., Path], names: tuple[str, ...], colors: str, wanted: BandTriple | None, expected: BandTriple
+) -> None:
+    data = np.stack([np.full((20, 20), 10 * (i + 1), np.uint8) for i in range(len(colors))])
+    path = write_tif("b", data, photometric="MINISBLACK", **({"alpha": "NO"} if len(colors) == 4 else {}))
+    kinds = {"r": "red", "g": "green" if len(colors) > 2 else "gray", "b": "blue", "a": "alpha", "?": "undefined"}
+    with rasterio.open(path, "r+") as file:
+        file.colorinterp = [ColorInterp[kinds[color]] for color in colors]
+        if names:
+            file.descriptions = names
+    scene = describe(path, "post", "s", bands=wanted)
+    assert scene.rgb == expected
+    with Mosaic([scene], project_grid([scene])) as mosaic:
+        pixels, valid = mosaic.read(0, 0, 20, 20)
+    assert valid.all()
+    assert pixels[:, 9, 9].tolist() == [10 * band for band in expected]
+
+
+@pytest.mark.parametrize("wanted", [(0, 1, 2), (1, 2, 5), (1, 2, 4), (1, 2)])
+def test_bands_that_are_not_there_or_transparency_are_refused(write_tif: Callable[..., Path], wanted: BandTriple) -> None:
+    path = write_tif("rgba", pattern(20, 20, bands=4))
+    with pytest.raises(ImageryError, match=r"^Bands .* it has bands 1, 2, 3") as refused:
+        describe(path, "post", "s", bands=wanted)
+    assert refused.value.kind == "bands"
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"), [("2031:05:29 17:00:00", "2031-05-29"), ("0000:00:00 00:00:00", None), ("last summer", None)]
+)
+def test_date_comes_from_the_files_own_tag_if_it_is_one(tmp_path: Path, tag: str, expected: str | None) -> None:
+    path = tmp_path / "dated.tif"
+    picture = np.random.default_rng(0).integers(1, 255, (3, 64, 64)).astype(np.uint8)
+    transform = Affine(0.5, 0.0, 500_000.0, 0.0, -0.5, 4_000_000.0)
+    with rasterio.open(
+        path, "w", driver="GTiff", width=64, height=64, count=3, dtype="uint8", crs="EPSG:32615", transform=transform
+    ) as target:
+        target.write(picture)
+        target.update_tags(TIFFTAG_DATETIME=tag)
+    assert describe(path, "post", "post-1").date == expected
+    assert describe(path, "post", "post-1", "2020-01-02").date == "2020-01-02"
+
+
+def save(path: Path, data: NDArray[np.generic] = PICTURE) -> Path:
+    driver = {".png": "PNG", ".jpg": "JPEG", ".tif": "GTiff"}[path.suffix]
+    shape = {"count": len(data), "height": data.shape[1], "width": data.shape[2], "dtype": data.dtype}
+    with rasterio.open(path, "w", driver=driver, **shape) as file:
+        file.write(data)
+    return path
+
+
+def world(path: Path, transform: Affine = NORTH_UP) -> Path:
+    a, b, c, d, e, f, *_ = transform
+    path.write_text("".join(f"{number!r}\n" for number in (a, d, b, e, c + (a + b) / 2, f + (d + e) / 2)))
+    return path
+
+
+def refused(path: Path, crs: str | None = None) -> ImageryError:
+    with pytest.raises(ImageryError) as refusal:
+        describe(path, "post", "s", crs=crs)
+    return refusal.value
+
+
+def whole(scene: Scene, grid: Grid) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    with Mosaic([scene], grid) as mosaic:
+        return mosaic.read(0, 0, grid.width, grid.height)
+
+
+@pytest.mark.parametrize(
+    ("picture", "beside"),
+    [("a.png", "a.pgw"), ("a.png", "a.PGW"), ("a.png", "a.wld"), ("a.jpg", "a.jgw"), ("a.tif", "a.tfw")],
+)
+def test_a_picture_lies_where_its_world_file_says(tmp_path: Path, picture: str, beside: str) -> None:
+    save(tmp_path / picture)
+    world(tmp_path / beside)
+    scene = describe(tmp_path / picture, "post", "s", crs="EPSG:32633")
+    assert scene.transform == pytest.approx(tuple(NORTH_UP)[:6], abs=1e-6)
+    assert (scene.crs, scene.place) == ("EPSG:32633", f"world file {beside}")
+    pixels, valid = whole(scene, project_grid([scene]))
+    assert valid.all()
+    if picture != "a.jpg":
+        np.testing.assert_array_equal(pixels, PICTURE)
+
+
+@pytest.mark.parametrize("transform", [NORTH_UP @ Affine.translation(0.4, 0.3), TURNED])
+def test_a_placed_picture_is_warped_as_a_geotiff_of_the_same_place_is(
+    tmp_path: Path, write_tif: Callable[..., Path], transform: Affine
+) -> None:
+    save(tmp_path / "a.png")
+    world(tmp_path / "a.pgw", transform)
+    (tmp_path / "a.prj").write_text(CRS.from_epsg(32633).to_wkt("WKT1_ESRI"))
+    placed = describe(tmp_path / "a.png", "post", "s")
+    true = describe(write_tif("true", PICTURE, transform), "post", "s")
+    assert placed.crs == true.crs
+    grid = replace(project_grid([true]), transform=(0.5, 0, 500_000.0 - 10, 0, -0.5, 4_600_000.0 + 10))
+    for ours, expected in zip(whole(placed, grid), whole(true, grid), strict=True):
+        assert ours.any()
+        np.testing.assert_array_equal(ours, expected)
+
+
+def test_a_geotiff_with_its_own_place_takes_none_from_a_side_file(tmp_path: Path, write_tif: Callable[..., Path]) -> None:
+    path = write_tif("a", PICTURE)
+    world(path.with_suffix(".tfw"), TURNED)
+    scene = describe(path, "post", "s", crs="EPSG:3857")
+    assert (scene.transform, scene.crs, scene.place) == (tuple(NORTH_UP)[:6], "EPSG:32633", "")
+
+
+def test_a_geotiff_without_coordinate_system_takes_the_given_one(write_tif: Callable[..., Path]) -> None:
+    path = write_tif("a", PICTURE, crs=None)
+    assert refused(path).kind == "crs"
+    scene = describe(path, "post", "s", crs="EPSG:32633")
+    assert scene.crs == "EPSG:32633"
+    np.testing.assert_array_equal(whole(scene, project_grid([scene]))[0], PICTURE)
+    assert refused(path, "EPSG:99999").kind == "crs"
+
+
+def test_what_is_missing_is_told(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.png")
+    error = refused(path, "EPSG:32633")
+    assert (error.kind, ".pgw" in error.hint) == ("geotransform", True)
+    world(tmp_path / "a.pgw")
+    error = refused(path)
+    assert (error.kind, ".prj" in error.hint) == ("crs", True)
+
+
+@pytest.mark.parametrize("text", ["", "1 2 3", "0.5\n0\n0\n-0.5\n1\nx", "0.5 0 0 -0.5 nan 1", "1 " * 7, "\0\1\2"])
+def test_a_damaged_world_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = save(tmp_path / "a.png")
+    (tmp_path / "a.pgw").write_text(text)
+    assert refused(path, "EPSG:32633").kind == "geotransform"
+
+
+@pytest.mark.parametrize("text", ['LOCAL_CS["x",UNIT["m",1]]', "http://127.0.0.1:9/crs", "\0", "EPSG:0", "EPSG:4978"])
+def test_a_side_file_with_a_system_that_is_not_on_earth_is_refused(tmp_path: Path, text: str) -> None:
+    path = save(tmp_path / "a.png")
+    world(tmp_path / "a.pgw")
+    (tmp_path / "a.prj").write_text(text)
+    assert refused(path).kind == "crs"
+
+
+def test_a_world_file_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    path = save(tmp_path / "inner" / "a.png")
+    (tmp_path / "inner" / "a.pgw").symlink_to(world(tmp_path / "far.pgw"))
+    assert refused(path, "EPSG:32633").kind == "link"
+
+
+def test_comma_decimals_are_read(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.png")
+    file = world(tmp_path / "a.pgw")
+    file.write_text(file.read_text().replace(".", ","))
+    assert describe(path, "post", "s", crs="EPSG:32633").transform[0] == 0.5
+
+
+def test_a_picture_that_changed_is_noticed(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.png")
+    world(tmp_path / "a.pgw")
+    scene = describe(path, "post", "s", crs="EPSG:32633")
+    save(path, pattern(41, 60))
+    with pytest.raises(ImageryError, match="changed"):
+        whole(scene, project_grid([scene]))
+
+
+# xBD
+
+
+def labels(folder: Path, name: str = "x_post_disaster", off: float = 0.0, n: int = 6, matrix: Affine | None = None) -> Path:
+    """Labels of n squares; `off` moves every second one by so many pixels."""
+    place = matrix or Affine(0.5, 0, 400_000, 0, -0.5, 4e6)
+    rows: dict[str, list[dict[str, object]]] = {"xy": [], "lng_lat": []}
+    for i in range(n):
+        ring = shapely.get_coordinates(shapely.box(20 * i, 30 * (i % 3), 20 * i + 8, 30 * (i % 3) + 6))
+        metres = np.stack([place @ (x + off * (i % 2), y) for x, y in ring])
+        degrees = np.stack(TO_UTM15.transform(*metres.T, direction="INVERSE"), axis=-1)
+        properties = {"uid": f"u{i}", "subtype": "destroyed" if i % 2 else "no-damage"}
+        for key, corners in (("xy", ring), ("lng_lat", degrees)):
+            rows[key].append({"properties": properties, "wkt": shapely.Polygon(corners).wkt})
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({"features": rows, "metadata": {"capture_date": "2011-05-29T17:29:25.433Z"}}))
+    return path
+
+
+def test_a_picture_is_placed_by_its_labels(tmp_path: Path) -> None:
+    path = save(tmp_path / "x_post_disaster.png", pattern(64, 128))
+    labels(tmp_path)
+    scene = describe(path, "post", "s")
+    assert scene.crs == "EPSG:32615"
+    assert scene.transform == pytest.approx((0.5, 0, 400_000, 0, -0.5, 4e6), abs=1e-4)
+    assert (scene.date, scene.transform[1], scene.transform[3]) == ("2011-05-29", 0.0, 0.0)
+    assert scene.place.startswith("xBD labels (6 buildings, off by ")
+
+
+def test_a_turned_picture_stays_turned(tmp_path: Path) -> None:
+    turned = Affine.translation(400_000, 4e6) @ Affine.rotation(-10) @ Affine.scale(0.5, -0.5)
+    place = xbd.place_of(labels(tmp_path, matrix=turned), "x")
+    assert place.transform == pytest.approx(tuple(turned)[:6], abs=1e-4)
+
+
+def test_a_building_cut_off_at_the_border_does_not_disturb_the_fit(tmp_path: Path) -> None:
+    path = labels(tmp_path)
+    document = json.loads(path.read_text())
+    document["features"]["xy"][0]["wkt"] = "POLYGON ((0 0, 4 0, 8 2, 8 6, 0 6, 0 0))"  # one corner more than in degrees
+    path.write_text(json.dumps(document))
+    place = xbd.place_of(path, "x")
+    assert place.n_polygons == 5
+    assert place.residual_px < 1e-4
+
+
+@pytest.mark.parametrize("options", [{"off": 5.0}, {"n": 0}])
+def test_labels_that_do_not_fit_or_are_too_few_are_refused(tmp_path: Path, options: dict[str, float]) -> None:
+    path = save(tmp_path / "x_post_disaster.png", pattern(64, 128))
+    labels(tmp_path, **options)  # type: ignore[arg-type]
+    error = refused(path)
+    assert error.kind == "geotransform"
+    assert "labels" in error.problem
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"features": {"xy": [], "lng_lat": [5, None, {"wkt": 7}]}},
+        {"features": {"xy": [{"properties": {}, "wkt": "x"}], "lng_lat": [{"properties": 1, "wkt": "POLYGON EMPTY"}]}},
+        {"features": {"xy": [{"wkt": "GEOMETRYCOLLECTION(" * 100_000}], "lng_lat": [{"wkt": "POLYGON((((((((0 0"}]}},
+        {"features": []},
+        [],
+    ],
+)
+def test_damaged_labels_are_refused(tmp_path: Path, document: object) -> None:
+    path = save(tmp_path / "x_post_disaster.png", pattern(64, 128))
+    (tmp_path / "x_post_disaster.json").write_text(json.dumps(document))
+    assert refused(path).kind == "geotransform"
+    with pytest.raises(PuGeoError):
+        read_footprints(tmp_path / "x_post_disaster.json", Grid("EPSG:32615", "", (1, 0, 0, 0, -1, 0), 9, 9, 1.0))
+
+
+def test_the_official_layout_is_found_and_pictures_without_labels_are_left_out(tmp_path: Path) -> None:
+    for part in ("images", "labels"):
+        (tmp_path / part).mkdir()
+    for name in ("a_00_pre_disaster", "a_00_post_disaster", "a_01_post_disaster"):
+        save(tmp_path / "images" / f"{name}.png", pattern(64, 128))
+    for name in ("a_00_pre_disaster", "a_00_post_disaster"):
+        labels(tmp_path / "labels", name)
+    found = xbd.find_xbd(tmp_path)
+    assert [path.name for path in (*found.pre, *found.post)] == ["a_00_pre_disaster.png", "a_00_post_disaster.png"]
+    assert list(found.labels) == [tmp_path / "labels" / "a_00_post_disaster.json"]
+    assert describe(found.post[0], "post", "s").crs == "EPSG:32615"
+    with pytest.raises(ImageryError):
+        xbd.find_xbd(tmp_path / "labels")
+
+
+def test_joplin_lies_where_its_geotiffs_do(joplin: Path) -> None:
+    """The GeoTIFFs beside the original pictures were placed by another hand."""
+    for number in (0, 1):
+        folder = joplin / f"joplin-tornado_0000000{number}"
+        found = xbd.find_xbd(folder)
+        scene, true = describe(found.post[0], "post", "s"), describe(folder / "post.tif", "post", "t")
+        assert scene.crs == true.crs
+        np.testing.assert_allclose(scene.transform, true.transform, rtol=1e-6, atol=1e-3)
+        np.testing.assert_array_equal(whole(scene, project_grid([scene]))[0], whole(true, project_grid([true]))[0])
+        table = read_footprints(found.labels[0], project_grid([scene]))
+        known = read_footprints(folder / "buildings.geojson", project_grid([scene]))
+        assert (list(table.building_ids), len(table.wkb)) == (list(known.building_ids), len(known.wkb))
+        assert [row["damage"] for row in table.attributes] == [row["damage"] for row in known.attributes]

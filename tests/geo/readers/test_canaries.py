@@ -1,0 +1,512 @@
+"""Hostile files that point at a server, at files elsewhere or out of their folder: none of it is contacted, read or written."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import geopandas
+import numpy as np
+import pytest
+import rasterio
+import shapely
+from canaries import Server, WatchedFolder, snapshot
+from pyproj import CRS, Transformer
+from rasterio.errors import NotGeoreferencedWarning
+from rasterio.transform import Affine
+from small_parts import mostly_long
+
+from pu_geo.errors import PuGeoError
+from pu_geo.geo.readers import in_child
+from pu_geo.geo.vector.crs import names_a_file
+from pu_geo.records import FootprintTable, Grid, Scene
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="who opens a file is told by inotify, which is Linux's")
+SIDE_PX = 64
+PLACE = {"crs": "EPSG:32633", "transform": Affine(0.5, 0, 500_000, 0, -0.5, 4_600_000)}
+GRID = Grid("EPSG:32633", CRS.from_epsg(32633).to_wkt(), tuple(PLACE["transform"])[:6], SIDE_PX, SIDE_PX, 0.5)
+OUTLINE = shapely.box(500_005, 4_599_980, 500_015, 4_599_992)
+PARTS = (".shp", ".shx", ".dbf", ".prj", ".cpg")
+
+
+@dataclass(frozen=True)
+class Lures:
+    """Where hostile files point: a server, and a folder with a picture, a grid and a text."""
+
+    url: str
+    outside: Path
+
+    @property
+    def text(self) -> Path:
+        return self.outside / "secret.txt"
+
+    @property
+    def picture(self) -> Path:
+        return self.outside / "secret.tif"
+
+    @property
+    def grid(self) -> Path:
+        return self.outside / "secret.gsb"
+
+
+Bait = Callable[[Path, Lures], Path]
+BAITS: dict[str, Bait] = {}
+
+
+def bait(make: Bait) -> Bait:
+    BAITS[make.__name__] = make
+    return make
+
+
+def write_tif(path: Path, crs: str = "EPSG:32633", **options: object) -> Path:
+    profile = {"driver": "GTiff", "width": SIDE_PX, "height": SIDE_PX, "count": 3, "dtype": "uint8", **PLACE, "crs": crs}
+    with rasterio.open(path, "w", **profile, photometric="RGB", **options) as file:
+        file.write(np.random.default_rng(1).integers(1, 255, (3, SIDE_PX, SIDE_PX), dtype=np.uint8))
+    return path
+
+
+def write_png(path: Path) -> Path:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with rasterio.open(path, "w", driver="PNG", width=SIDE_PX, height=SIDE_PX, count=3, dtype="uint8") as file:
+            file.write(np.random.default_rng(1).integers(1, 255, (3, SIDE_PX, SIDE_PX), dtype=np.uint8))
+    return path
+
+
+def frame(crs: object = 32633) -> geopandas.GeoDataFrame:
+    return geopandas.GeoDataFrame({"uid": ["a"], "name": ["x"]}, geometry=[OUTLINE], crs=crs)
+
+
+def geojson(path: Path, **members: object) -> Path:
+    path.write_text(json.dumps({**json.loads(frame().to_crs(4326).to_json()), **members}))
+    return path
+
+
+def text(path: Path, content: str) -> Path:
+    path.write_text(content)
+    return path
+
+
+def wkt_with_grid(grid: object) -> str:
+    return (
+        'PROJCS["x",GEOGCS["x",DATUM["D",SPHEROID["b",6378137,298.257223563]],PRIMEM["Greenwich",0],'
+        'UNIT["degree",0.0174532925199433]],PROJECTION["Transverse_Mercator"],PARAMETER["central_meridian",15],'
+        'PARAMETER["scale_factor",0.9996],PARAMETER["false_easting",500000],UNIT["metre",1]'
+        f',EXTENSION["PROJ4","+proj=utm +zone=33 +ellps=bessel +nadgrids={grid} +units=m +no_defs"]]'
+    )
+
+
+def wkt_with_datum_grid(grid: object) -> str:
+    return (
+        f'GEOGCS["x",DATUM["D",SPHEROID["b",6378137,298.257223563],EXTENSION["PROJ4_GRIDS","{grid}"]],'
+        'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]]'
+    )
+
+
+# Scenes
+
+
+def vrt(source: str, raw: bool = False) -> str:
+    kind = ' subClass="VRTRawRasterBand"' if raw else ""
+    inner = f'<SourceFilename relativeToVRT="0">{source}</SourceFilename>'
+    inner = inner if raw else f"<SimpleSource>{inner}<SourceBand>1</SourceBand></SimpleSource>"
+    return f"""<VRTDataset rasterXSize="16" rasterYSize="16"><SRS>EPSG:32633</SRS>
+<GeoTransform>500000,0.5,0,4600000,0,-0.5</GeoTransform>
+<VRTRasterBand dataType="Byte" band="1"{kind}>{inner}</VRTRasterBand></VRTDataset>"""
+
+
+@bait
+def svg_with_entities(home: Path, lures: Lures) -> Path:
+    entities = f'<!ENTITY a SYSTEM "{lures.text.as_uri()}"><!ENTITY b SYSTEM "{lures.url}/e">'
+    body = f'<svg xmlns="http://www.w3.org/2000/svg"><image href="{lures.url}/i.png"/><text>&a;&b;</text></svg>'
+    return text(home / "a.tif", f'<?xml version="1.0"?><!DOCTYPE svg [{entities}]>{body}')
+
+
+@bait
+def tif_with_an_address_for_a_crs(home: Path, lures: Lures) -> Path:
+    wkt = CRS.from_epsg(32633).to_wkt("WKT1_GDAL").replace("WGS 84 / UTM zone 33N", f"{lures.url}/crs")
+    return write_tif(home / "a.tif", wkt.replace(',AUTHORITY["EPSG","32633"]', ""))
+
+
+def tif_with_grid(path: Path, grid: object) -> Path:
+    """Write a GeoTIFF whose CRS, in the words of Esri's software, asks for a grid; GDAL itself would leave that out."""
+    plain = wkt_with_grid(grid)
+    extension = plain[plain.index(",EXTENSION") : -1]
+    filler = "y" * len(extension)
+    write_tif(path, plain.replace(extension, "").replace('["x"', f'["x{filler}"', 1), GEOTIFF_KEYS_FLAVOR="ESRI_PE")
+    head, _, tail = path.read_bytes().rpartition(f"x{filler}".encode())
+    unit = b'UNIT["Meter",1.0]'
+    path.write_bytes(head + b"x" + tail.replace(unit, unit + extension.encode(), 1))
+    return path
+
+
+@bait
+def tif_with_overviews_elsewhere(home: Path, lures: Lures) -> Path:
+    path = write_tif(home / "a.tif")
+    with rasterio.open(path, "r+") as file:
+        file.update_tags(ns="OVERVIEWS", OVERVIEW_FILE=str(lures.picture))
+    return path
+
+
+@bait
+def tif_with_side_files(home: Path, lures: Lures) -> Path:
+    path = write_tif(home / "a.tif")
+    for name in ("a.tif.ovr", "a.ovr", "a.tif.msk", "a.IMD", "a.RPB", "a_RPC.TXT", "a_rpc.txt", "METADATA.DIM", "a.tfw"):
+        (home / name).symlink_to(lures.picture if name.endswith(("ovr", "msk")) else lures.text)
+    overviews = f'<Metadata domain="OVERVIEWS"><MDI key="OVERVIEW_FILE">/vsicurl/{lures.url}/o.tif</MDI></Metadata>'
+    text(home / "a.tif.aux.xml", f"<PAMDataset><SRS>{wkt_with_grid(lures.grid)}</SRS>{overviews}</PAMDataset>")
+    text(home / "a.prj", f"{lures.url}/crs")
+    return path
+
+
+@bait
+def tif_without_a_place_beside_links(home: Path, lures: Lures) -> Path:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        profile = {"driver": "GTiff", "width": SIDE_PX, "height": SIDE_PX, "count": 3, "dtype": "uint8"}
+        with rasterio.open(home / "a.tif", "w", **profile) as file:
+            file.write(np.ones((3, SIDE_PX, SIDE_PX), np.uint8))
+    for name in ("a.tfw", "a.prj", "a.tab", "a.json", "a.tif.aux.xml"):
+        (home / name).symlink_to(lures.text)
+    return home / "a.tif"
+
+
+@bait
+def png_with_a_linked_world_file(home: Path, lures: Lures) -> Path:
+    (home / "a.pgw").symlink_to(lures.text)
+    return write_png(home / "a.png")
+
+
+@bait
+def png_with_a_linked_crs(home: Path, lures: Lures) -> Path:
+    text(home / "a.pgw", "0.5\n0\n0\n-0.5\n500000.25\n4599999.75\n")
+    (home / "a.prj").symlink_to(lures.text)
+    return write_png(home / "a.png")
+
+
+@bait
+def png_with_a_grid_for_a_crs(home: Path, lures: Lures) -> Path:
+    text(home / "a.pgw", "0.5\n0\n0\n-0.5\n500000.25\n4599999.75\n")
+    text(home / "a.prj", wkt_with_grid(lures.grid))
+    return write_png(home / "a.png")
+
+
+@bait
+def png_with_linked_labels(home: Path, lures: Lures) -> Path:
+    (home / "a.json").symlink_to(lures.text)
+    return write_png(home / "a.png")
+
+
+@bait
+def link_to_a_scene_elsewhere(home: Path, lures: Lures) -> Path:
+    (home / "a.tif").symlink_to(lures.picture)
+    return home / "a.tif"
+
+
+# Footprints
+
+
+@bait
+def kml_with_a_network_link(home: Path, lures: Lures) -> Path:
+    link = f"<NetworkLink><Link><href>{lures.url}/k.kml</href></Link></NetworkLink>"
+    return text(home / "a.geojson", f'<kml xmlns="http://www.opengis.net/kml/2.2">{link}</kml>')
+
+
+@bait
+def vector_vrt(home: Path, lures: Lures) -> Path:
+    source = f'<OGRVRTLayer name="a"><SrcDataSource>{lures.url}/a.geojson</SrcDataSource></OGRVRTLayer>'
+    return text(home / "a.geojson", f"<OGRVRTDataSource>{source}</OGRVRTDataSource>")
+
+
+def gpkg(home: Path, *statements: str) -> Path:
+    frame().to_file(home / "a.gpkg", layer="b")
+    database = sqlite3.connect(home / "a.gpkg")
+    for statement in statements:
+        database.execute(statement)
+    database.commit()
+    database.close()
+    return home / "a.gpkg"
+
+
+def gpkg_of_view(home: Path, view: str) -> Path:
+    point_to_it = [f"UPDATE {table} SET table_name = 'v'" for table in ("gpkg_contents", "gpkg_geometry_columns")]
+    return gpkg(home, view, *point_to_it)
+
+
+@bait
+def gpkg_with_triggers(home: Path, lures: Lures) -> Path:
+    write = f"SELECT writefile('{lures.outside / 'made.txt'}', load_extension('{lures.text}'));"
+    return gpkg(home, f"CREATE TRIGGER t AFTER INSERT ON b BEGIN {write} END")
+
+
+@bait
+def gpkg_with_a_grid_for_a_crs(home: Path, lures: Lures) -> Path:
+    change = f"organization = '{lures.url}', definition = '{wkt_with_datum_grid(lures.grid)}'"
+    return gpkg(home, f"UPDATE gpkg_spatial_ref_sys SET {change} WHERE srs_id = 32633")
+
+
+@bait
+def gpkg_with_linked_journals(home: Path, lures: Lures) -> Path:
+    path = gpkg(home)
+    for suffix in ("-wal", "-journal", "-shm"):
+        (home / f"a.gpkg{suffix}").symlink_to(lures.text)
+    return path
+
+
+def shapefile(home: Path, **parts: str) -> Path:
+    frame().to_file(home / "a.shp")
+    for suffix, content in parts.items():
+        text(home / f"a.{suffix}", content)
+    return home / "a.shp"
+
+
+@bait
+def shapefile_with_traps(home: Path, lures: Lures) -> Path:
+    traps = {"cpg": str(lures.text), "qix": lures.url, "sbn": lures.url, "qpj": wkt_with_grid(lures.grid), "cst": lures.url}
+    return shapefile(home, **traps)
+
+
+@bait
+def shapefile_with_linked_parts(home: Path, lures: Lures) -> Path:
+    path = shapefile(home)
+    for suffix in (".dbf", ".prj", ".cpg"):
+        path.with_suffix(suffix).unlink()
+        path.with_suffix(suffix).symlink_to(lures.text)
+    return path
+
+
+def archive(home: Path, *more: tuple[str | zipfile.ZipInfo, str], **parts: str) -> Path:
+    path = shapefile(home, **parts)
+    with zipfile.ZipFile(home / "a.zip", "w") as file:
+        for suffix in PARTS:
+            file.write(path.with_suffix(suffix), f"a{suffix}")
+            path.with_suffix(suffix).unlink()
+        for name, content in more:
+            file.writestr(name, content)
+    return home / "a.zip"
+
+
+@bait
+def zip_with_a_link(home: Path, lures: Lures) -> Path:
+    link = zipfile.ZipInfo("a.qix")
+    link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+    return archive(home, (link, str(lures.text)))
+
+
+@bait
+def zip_of_a_virtual_layer(home: Path, lures: Lures) -> Path:
+    source = f'<OGRVRTLayer name="a"><SrcDataSource>{lures.url}/a.geojson</SrcDataSource></OGRVRTLayer>'
+    with zipfile.ZipFile(home / "a.zip", "w") as file:
+        for suffix in PARTS:
+            file.writestr(f"a{suffix}", f"<OGRVRTDataSource>{source}</OGRVRTDataSource>")
+    return home / "a.zip"
+
+
+@bait
+def flatgeobuf_with_a_grid(home: Path, lures: Lures) -> Path:
+    frame(wkt_with_datum_grid(lures.grid)).to_file(home / "a.fgb")
+    assert names_a_file((home / "a.fgb").read_bytes().decode("latin-1"))  # the writer kept it
+    return home / "a.fgb"
+
+
+@bait
+def flatgeobuf_with_a_grid_behind_a_long_header(home: Path, lures: Lures) -> Path:
+    wkt = wkt_with_datum_grid(lures.grid)
+    frame(wkt).to_file(home / "a.fgb", DESCRIPTION="x" * 200_000)
+    assert b"PARAMETERFILE" in (home / "a.fgb").read_bytes()
+    return home / "a.fgb"
+
+
+@bait
+def parquet_with_a_grid(home: Path, lures: Lures) -> Path:
+    frame(wkt_with_datum_grid(lures.grid)).to_parquet(home / "a.parquet")
+    return home / "a.parquet"
+
+
+@bait
+def csv_with_a_grid(home: Path, lures: Lures) -> Path:
+    quoted = wkt_with_datum_grid(lures.grid).replace('"', '""')
+    return text(home / "a.csv", f'id,wkt,crs\n1,"{OUTLINE.wkt}","{quoted}"\n')
+
+
+BAITS |= {
+    "vrt_of_an_address": lambda home, lures: text(home / "a.tif", vrt(f"/vsicurl/{lures.url}/x.tif")),
+    "vrt_of_a_file": lambda home, lures: text(home / "a.tif", vrt(str(lures.picture))),
+    "vrt_of_raw_bytes": lambda home, lures: text(home / "a.tif", vrt(str(lures.text), raw=True)),
+    "vrt_of_the_password_file": lambda home, lures: text(home / "a.png", vrt("/etc/passwd", raw=True)),
+    "map_service": lambda home, lures: text(
+        home / "a.tif", f'<GDAL_WMS><Service name="TMS"><ServerUrl>{lures.url}/${{z}}</ServerUrl></Service></GDAL_WMS>'
+    ),
+    "address_alone": lambda home, lures: text(home / "a.tif", f"/vsicurl/{lures.url}/x.tif\n"),
+    "tif_with_a_grid_elsewhere": lambda home, lures: tif_with_grid(home / "a.tif", lures.grid),
+    "tif_with_a_grid_of_an_address": lambda home, lures: tif_with_grid(home / "a.tif", f"{lures.url}/g.gsb"),
+    "json_with_a_linked_crs": lambda home, lures: geojson(
+        home / "a.geojson", crs={"type": "link", "properties": {"href": f"{lures.url}/crs", "type": "ogcwkt"}}
+    ),
+    "json_with_an_address_for_a_crs": lambda home, lures: geojson(
+        home / "a.geojson", crs={"type": "name", "properties": {"name": f"{lures.url}/crs"}}
+    ),
+    "json_with_references": lambda home, lures: geojson(
+        home / "a.geojson", **{"$ref": lures.text.as_uri(), "$schema": f"{lures.url}/s", "links": [lures.url]}
+    ),
+    "json_that_is_one_reference": lambda home, lures: text(
+        home / "a.geojson", json.dumps({"$ref": f"{lures.url}/real.geojson"})
+    ),
+    "gml_with_a_schema": lambda home, lures: text(
+        home / "a.gml", f'<c xmlns:x="x" x:schemaLocation="x {lures.url}/s.xsd"><x:include href="{lures.text}"/></c>'
+    ),
+    "gpkg_with_a_view_that_loads_code": lambda home, lures: gpkg_of_view(
+        home, f"CREATE VIEW v AS SELECT fid, geom, load_extension('{lures.text}') AS c FROM b"
+    ),
+    "gpkg_with_a_view_that_reads_files": lambda home, lures: gpkg_of_view(
+        home, f"CREATE VIEW v AS SELECT fid, geom, readfile('{lures.text}') AS c FROM b"
+    ),
+    "gpkg_with_a_catalog_that_is_a_view": lambda home, lures: gpkg(
+        home,
+        "ALTER TABLE gpkg_contents RENAME TO hidden",
+        f"CREATE VIEW gpkg_contents AS SELECT *, load_extension('{lures.text}'), readfile('{lures.text}') FROM hidden",
+    ),
+    "gpkg_with_a_virtual_table": lambda home, lures: gpkg_of_view(
+        home, f"CREATE VIRTUAL TABLE v USING fts5(geom, content='{lures.text}')"
+    ),
+    "shapefile_with_an_address_for_a_crs": lambda home, lures: shapefile(
+        home, prj=f"{lures.url}/crs", cpg=f"{lures.url}/cpg"
+    ),
+    "shapefile_with_a_grid": lambda home, lures: shapefile(home, prj=wkt_with_datum_grid(lures.grid)),
+    "zip_that_climbs": lambda home, lures: archive(home, ("../../outside/made.txt", "x"), ("..\\..\\made.txt", "x")),
+    "zip_with_an_absolute_path": lambda home, lures: archive(home, (str(lures.outside / "made.txt"), "x")),
+    "zip_with_a_grid": lambda home, lures: archive(home, prj=wkt_with_datum_grid(lures.grid), cpg=lures.url),
+    "csv_with_an_address_for_a_crs": lambda home, lures: text(
+        home / "a.csv", f'id,wkt,crs\n=WEBSERVICE("{lures.url}"),"{OUTLINE.wkt}",{lures.url}/crs\n'
+    ),
+}
+
+
+# The tests
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def lures(tmp_path: Path, server: Server) -> Lures:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    found = Lures(server.url, outside)
+    found.text.write_text("0.5\n0\n0\n-0.5\n500000.25\n4599999.75\n")
+    found.grid.write_bytes(b"NUM_OREC" + bytes(500))
+    write_tif(found.picture)
+    return found
+
+
+@pytest.fixture
+def watch(lures: Lures) -> Iterator[WatchedFolder]:
+    watch = WatchedFolder(lures.outside)
+    yield watch
+    watch.close()
+
+
+def outcome(read: Callable[[], Scene | FootprintTable]) -> str:
+    try:
+        return type(read()).__name__
+    except PuGeoError as refusal:
+        return refusal.kind if refusal.hint else "no hint"
+
+
+QUICK = (
+    "vrt_of_an_address", "tif_with_a_grid_elsewhere", "tif_with_side_files", "png_with_linked_labels", "link_to_a_scene_elsewhere",
+    "json_with_a_linked_crs", "kml_with_a_network_link", "gpkg_with_a_view_that_loads_code", "gpkg_with_triggers",
+    "shapefile_with_linked_parts", "zip_that_climbs", "flatgeobuf_with_a_grid", "parquet_with_a_grid", "csv_with_a_grid",
+)  # fmt: skip
+"""One of each format and trick; the others are of the long tier."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mostly_long(BAITS, *QUICK))
+def test_nothing_but_the_file_is_touched(
+    name: str, tmp_path: Path, lures: Lures, watch: WatchedFolder, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, temporary = tmp_path / "home", tmp_path / "temporary"
+    home.mkdir()
+    temporary.mkdir()
+    path = BAITS[name](home, lures)
+    before, _, already = snapshot(tmp_path), watch.touched(), len(server.asked)
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    ends = {outcome(lambda: in_child.describe(path, "post", "a")), outcome(lambda: in_child.read_footprints(path, GRID))}
+    assert watch.touched() == []
+    assert server.asked[already:] == []
+    after = snapshot(tmp_path)
+    assert after.pop("temporary")[0] == before.pop("temporary")[0]
+    assert after == before
+    # Only what is harmless as it is may pass: the lure in it was not followed.
+    assert ends <= {"driver", "corrupt", "crs", "link", "geotransform", "parse", "view", "path", "symlink", "open"} | (
+        {"Scene", "FootprintTable"} if name in HARMLESS else set()
+    )
+    assert bool(ends & {"Scene", "FootprintTable"}) == (name in HARMLESS)
+
+
+HARMLESS = {
+    "tif_with_an_address_for_a_crs",
+    "tif_with_overviews_elsewhere",
+    "tif_with_side_files",
+    "json_with_references",
+    "gpkg_with_triggers",
+    "shapefile_with_traps",
+}
+
+
+@pytest.mark.parametrize("crs", ["address", "grid", "datum grid"])
+def test_a_crs_that_a_person_gives_is_not_followed_either(
+    crs: str, tmp_path: Path, lures: Lures, watch: WatchedFolder, server: Server
+) -> None:
+    (tmp_path / "home").mkdir()
+    path = shapefile(tmp_path / "home")
+    path.with_suffix(".prj").unlink()
+    made = {"grid": wkt_with_grid(lures.grid), "datum grid": wkt_with_datum_grid(lures.grid)}
+    already = len(server.asked)
+    assert outcome(lambda: in_child.read_footprints(path, GRID, crs=made.get(crs, f"{lures.url}/crs"))) == "crs"
+    assert (watch.touched(), server.asked[already:]) == ([], [])
+
+
+def test_what_watches_notices(lures: Lures, watch: WatchedFolder, server: Server) -> None:
+    already = len(server.asked)
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(f"{lures.url}/seen", timeout=5)
+    assert b"GET /seen" in server.asked[already]
+    subprocess.run([sys.executable, "-c", f"open({str(lures.text)!r}).read()"], check=True)
+    assert watch.touched() == ["opened secret.txt", "read secret.txt"]
+    (lures.outside / "new").write_text("x")
+    assert "made new" in watch.touched()
+
+
+def test_the_baits_work_on_readers_without_guards(
+    tmp_path: Path, lures: Lures, watch: WatchedFolder, server: Server
+) -> None:
+    """Were they stale, the tests above would prove nothing."""
+    already = len(server.asked)
+    with pytest.raises(rasterio.errors.RasterioError), rasterio.open(BAITS["vrt_of_an_address"](tmp_path, lures)) as file:
+        file.read()
+    assert server.asked[already:]
+    with rasterio.open(BAITS["vrt_of_a_file"](tmp_path, lures)) as file:
+        file.read()
+    assert "opened secret.tif" in watch.touched()
+    with rasterio.open(BAITS["tif_with_a_grid_elsewhere"](tmp_path, lures)) as file:
+        wkt = file.crs.to_wkt(version="WKT2_2019")
+    assert str(lures.grid) in wkt
+    with pytest.raises(Exception, match="not found or invalid"):
+        Transformer.from_crs(CRS.from_wkt(wkt), 4326)
+    assert "opened secret.gsb" in watch.touched()

@@ -1,0 +1,122 @@
+"""Every hostile or broken file ends in one clear refusal; see test_canaries for what it must not reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks import guards
+from pu_geo.errors import PuGeoError
+from pu_geo.geo.readers.child_process import Answer, ReaderEnded, ask_each
+from pu_geo.geo.readers.file_kinds import is_vector
+from pu_geo.geo.readers.in_child import FOOTPRINTS, SCENES, inspect_file
+
+SCENE = {"role": "post", "scene_id": "a"}
+Found = Answer | PuGeoError | ReaderEnded
+
+
+def looked_at(paths: Sequence[Path]) -> dict[Path, Found]:
+    """What children say of files: one child for all scenes, one for all footprints, so that one crash would show in many."""
+    scenes = [path for path in paths if not is_vector(path)]
+    vectors = [path for path in paths if is_vector(path)]
+    found = ask_each("scene", scenes, [SCENE] * len(scenes), SCENES)
+    found += ask_each("summary", vectors, [{}] * len(vectors), FOOTPRINTS)
+    return dict(zip([*scenes, *vectors], found, strict=True))
+
+
+def cases(shared: Path) -> list[dict[str, str]]:
+    return json.loads((shared / "bad_inputs" / "MANIFEST_geo.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def corpus(shared: Path) -> dict[str, Found]:
+    """What is said of each case of the corpus; `benchmarks.guards` gives each a child of its own."""
+    names = {shared / "bad_inputs" / case["file"]: case["file"] for case in cases(shared)}
+    return {names[path]: found for path, found in looked_at(list(names)).items()}
+
+
+@pytest.mark.slow
+def test_every_case_is_refused_or_accepted_as_the_manifest_says(shared: Path, corpus: dict[str, Found]) -> None:
+    wrong = []
+    for case in cases(shared):
+        found, expect = corpus[case["file"]], case["expect"]
+        ok, kind = isinstance(found, Answer), getattr(found, "kind", "")
+        wanted = expect.partition(":")[2]
+        if expect.startswith("reject") and "_or_" not in expect and case["cls"] != "pair":
+            if ok or (wanted and kind != wanted):
+                wrong.append((case["file"], expect, kind))
+        elif expect.split("_")[0] == "accept" and "reject" not in expect and not ok:
+            wrong.append((case["file"], expect, kind))
+    assert len(corpus) > 90
+    assert wrong == []
+
+
+@pytest.mark.slow
+def test_refusals_name_the_file_and_the_next_step(corpus: dict[str, Found]) -> None:
+    refusals = {name: found for name, found in corpus.items() if not isinstance(found, Answer)}
+    assert len(refusals) > 50
+    for name, refusal in refusals.items():
+        assert isinstance(refusal, PuGeoError), name
+        assert Path(name).name in refusal.problem
+        assert refusal.hint.endswith((".", "tif"))
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [("raster/ok_rgb8.tif", "raster"), ("vector/ok_shp.zip", "vector"), ("raster/geo_nan.tif", "geotransform")],
+)
+def test_a_file_is_inspected_by_the_door_that_it_belongs_to(shared: Path, file: str, kind: str) -> None:
+    report = inspect_file(shared / "bad_inputs" / file)
+    assert set(report) == {"file", "ok", "kind", "problem", "hint"}
+    assert (report["ok"], report["kind"]) == (kind in ("raster", "vector"), kind)
+    assert bool(report["hint"]) != report["ok"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of children is told in other units elsewhere")
+def test_bombs_are_refused_in_bounded_memory(shared: Path) -> None:
+    bombs = sorted((shared / "bad_inputs").glob("*/*bomb*"))
+    assert len(bombs) > 7
+    rows = guards.look_at(bombs)
+    assert not any(row["ok"] for row in rows)
+    assert rows[-1]["peak_mb"] < guards.ALLOWED_MB
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of children is told in other units elsewhere")
+def test_the_memory_of_children_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "large.geojson").write_text(f'{{"type":"FeatureCollection","features":[],"a":"{"x" * 200_000_000}"}}')
+    assert guards.look_at([tmp_path / "large.geojson"])[0]["peak_mb"] > guards.ALLOWED_MB
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["stress_tiff", "odd_geojson"])
+def test_every_odd_file_of_other_projects_ends_in_an_answer_or_a_refusal(shared: Path, folder: str) -> None:
+    paths = [path for path in sorted((shared / "data" / folder).iterdir()) if path.suffix != ".csv"]
+    found = looked_at(paths).values()
+    assert len(found) == len(paths) > 40
+    assert not any(isinstance(answer, ReaderEnded) for answer in found)
+    assert 5 < sum(isinstance(answer, Answer) for answer in found) < len(found)
+
+
+def test_a_folder_a_pipe_a_missing_file_and_an_address_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.tif")
+    for path in (tmp_path, tmp_path / "pipe.tif", tmp_path / "none.tif"):
+        assert inspect_file(path)["kind"] == "missing"
+    for address in ("http://127.0.0.1:9/x.tif", "/vsicurl/http://127.0.0.1:9/x.tif", "/vsimem/x.tif"):
+        assert inspect_file(address)["kind"] == "driver"
+
+
+def test_a_link_to_another_folder_is_refused_and_one_to_a_neighbour_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real.geojson").write_text('{"type": "FeatureCollection", "features": []}')
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    (folder / "far.geojson").symlink_to(tmp_path / "real.geojson")
+    (tmp_path / "near.geojson").symlink_to(tmp_path / "real.geojson")
+    assert inspect_file(folder / "far.geojson")["kind"] == "link"
+    assert inspect_file(tmp_path / "near.geojson")["kind"] == "empty"

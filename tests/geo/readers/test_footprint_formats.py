@@ -1,0 +1,350 @@
+"""Footprints out of shapefiles, FlatGeobuf, GeoParquet and CSV: the same table as from GeoJSON, or one clear refusal."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import geopandas
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+
+from pu_geo.errors import FootprintError
+from pu_geo.geo.readers import in_child
+from pu_geo.geo.readers.in_child import read_footprints
+from pu_geo.geo.readers.raw_footprints import from_blobs
+from pu_geo.records import FootprintTable, Grid
+
+GRID = Grid("EPSG:32633", "", (0.5, 0.0, 500_000.0, 0.0, -0.5, 4_594_400.0), 400, 400, 0.5)
+SQUARES = [shapely.box(500_010 + 30 * i, 4_594_220, 500_020 + 30 * i, 4_594_235) for i in range(3)]
+BOWTIE = shapely.Polygon([(500_110, 4_594_210), (500_130, 4_594_230), (500_130, 4_594_210), (500_110, 4_594_230)])
+FAR = shapely.box(600_000, 4_594_220, 600_010, 4_594_235)
+
+
+def frame(*more: shapely.Geometry | None, crs: str | None = "EPSG:32633") -> geopandas.GeoDataFrame:
+    shapes = [*SQUARES, *more]
+    rows = {"uid": [f"u{i}" for i in range(len(shapes))], "storeys": range(len(shapes)), "name": "Häuser"}
+    return geopandas.GeoDataFrame(rows, geometry=shapes, crs=crs)
+
+
+def zipped(folder: Path, *names: str, into: str = "f.zip", inside: str = "") -> Path:
+    with zipfile.ZipFile(folder / into, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            for part in folder.glob(f"{name}.*"):
+                if part.suffix in (".shp", ".shx", ".dbf", ".prj", ".cpg"):
+                    archive.write(part, inside + part.name)
+    return folder / into
+
+
+def write_shapefile(table: geopandas.GeoDataFrame, folder: Path) -> Path:
+    table.to_file(folder / "a.shp")
+    return zipped(folder, "a", inside="a folder/")
+
+
+def write_plain_shapefile(table: geopandas.GeoDataFrame, folder: Path) -> Path:
+    table.to_file(folder / "a.shp")
+    return folder / "a.shp"
+
+
+def write_flatgeobuf(table: geopandas.GeoDataFrame, folder: Path) -> Path:
+    table.to_file(folder / "a.fgb", SPATIAL_INDEX="NO")
+    return folder / "a.fgb"
+
+
+def write_parquet(table: geopandas.GeoDataFrame, folder: Path) -> Path:
+    table.to_parquet(folder / "a.parquet", write_covering_bbox=True)
+    return folder / "a.parquet"
+
+
+def write_csv(table: geopandas.GeoDataFrame, folder: Path) -> Path:
+    epsg = table.crs.to_epsg() if table.crs else ""
+    table.to_wkt().rename(columns={"geometry": "WKT"}).assign(epsg=epsg).to_csv(folder / "a.csv", index=False)
+    return folder / "a.csv"
+
+
+Write = Callable[[geopandas.GeoDataFrame, Path], Path]
+WRITERS = [write_shapefile, write_plain_shapefile, write_flatgeobuf, write_parquet, write_csv]
+every_format = pytest.mark.parametrize("write", WRITERS)
+
+
+def refusal(path: Path, crs: str | None = None) -> FootprintError:
+    with pytest.raises(FootprintError) as refused:
+        read_footprints(path, GRID, crs=crs)
+    assert path.name in refused.value.problem
+    return refused.value
+
+
+def outlines(table: FootprintTable) -> list[shapely.Geometry]:
+    return list(shapely.from_wkb(list(table.wkb)))
+
+
+@every_format
+def test_each_format_gives_the_same_footprints(write: Write, tmp_path: Path) -> None:
+    table = read_footprints(write(frame(), tmp_path), GRID)
+    assert list(table.building_ids) == ["u0", "u1", "u2"]
+    for outline, square in zip(outlines(table), SQUARES, strict=True):
+        assert shapely.equals(outline, square)
+    assert [row["storeys"] for row in table.attributes] == [0, 1, 2]
+    assert {row["name"] for row in table.attributes} == {"Häuser"}
+    assert (table.n_in, table.n_repaired, table.n_dropped, table.notes) == (3, 0, 0, ())
+    np.testing.assert_allclose(table.area_m2, 150.0, rtol=2e-3)
+
+
+@every_format
+def test_each_format_counts_what_it_repairs_and_drops(write: Write, tmp_path: Path) -> None:
+    table = read_footprints(write(frame(BOWTIE, FAR, None), tmp_path), GRID)
+    assert list(table.building_ids) == ["u0", "u1", "u2", "u3"]
+    assert (table.n_in, table.n_repaired, table.n_dropped) == (6, 1, 2)
+    assert len(table.notes) == 3
+
+
+@every_format
+def test_each_format_is_moved_out_of_its_own_coordinate_system(write: Write, tmp_path: Path) -> None:
+    table = read_footprints(write(frame().to_crs(3857), tmp_path), GRID)
+    for outline, square in zip(outlines(table), SQUARES, strict=True):
+        assert shapely.hausdorff_distance(outline, square) < 0.01
+
+
+@every_format
+def test_points_are_refused_in_each_format(write: Write, tmp_path: Path) -> None:
+    points = frame()
+    points.geometry = points.centroid
+    assert refusal(write(points, tmp_path)).kind == "type"
+
+
+@every_format
+def test_a_file_cut_in_two_is_refused_in_each_format(write: Write, tmp_path: Path) -> None:
+    path = write(frame(), tmp_path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert refusal(path).kind == "parse"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:'crs' was not provided")  # that is the point
+@pytest.mark.parametrize("write", [write_shapefile, write_flatgeobuf, write_parquet])
+def test_a_file_without_coordinate_system_takes_the_given_one_or_is_refused(write: Write, tmp_path: Path) -> None:
+    path = write(frame(crs=None), tmp_path)
+    assert refusal(path).kind == "crs"
+    assert shapely.equals(outlines(read_footprints(path, GRID, crs="EPSG:32633"))[0], SQUARES[0])
+    assert refusal_of_name(path) == "crs"
+
+
+def refusal_of_name(path: Path) -> str:
+    with pytest.raises(FootprintError, match="EPSG:n") as refused:
+        read_footprints(path, GRID, crs="http://127.0.0.1:9/crs")
+    return refused.value.kind
+
+
+def test_the_given_coordinate_system_serves_geojson_but_does_not_overrule_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "f.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": json.loads(frame().to_json())["features"]}))
+    assert refusal(path).kind == "bounds"
+    assert len(read_footprints(path, GRID, crs="EPSG:32633").wkb) == 3
+    assert len(read_footprints(write_flatgeobuf(frame(), tmp_path), GRID, crs="EPSG:4326").wkb) == 3
+
+
+def test_a_shapefile_in_a_system_of_no_place_on_earth_is_refused(tmp_path: Path) -> None:
+    path = write_plain_shapefile(frame(), tmp_path)
+    path.with_suffix(".prj").write_text('LOCAL_CS["Factory floor",UNIT["Meter",1]]')
+    assert refusal(path).kind == "crs"
+
+
+def test_a_signaling_nan_is_no_warning_but_a_coordinate_that_is_not_finite() -> None:
+    blob = bytearray(shapely.to_wkb(SQUARES[0], byte_order=1))
+    blob[29:37] = struct.pack("<Q", 0x7FF0000000000001)  # x of the second corner, after the counts
+    assert not np.isfinite(
+        shapely.get_coordinates(from_blobs([bytes(blob)], [{}], [None], "EPSG:32633", "f").geometries)
+    ).all()
+
+
+# Archives
+
+
+def test_an_archive_with_two_shapefiles_is_refused_with_their_names(tmp_path: Path) -> None:
+    for name in ("roads", "houses"):
+        frame().to_file(tmp_path / f"{name}.shp")
+    error = refusal(zipped(tmp_path, "roads", "houses"))
+    assert error.kind == "layers"
+    assert "roads.shp" in error.problem
+    assert "houses.shp" in error.problem
+
+
+def test_mac_leftovers_in_an_archive_are_passed_over(tmp_path: Path) -> None:
+    path = write_shapefile(frame(), tmp_path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("__MACOSX/a folder/._a.shp", b"\0\5\26\7")
+    assert len(read_footprints(path, GRID).wkb) == 3
+
+
+def test_an_archive_with_a_false_size_unpacks_no_more_than_it_declares(tmp_path: Path) -> None:
+    path = tmp_path / "f.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for suffix in ("shp", "shx", "dbf"):
+            archive.writestr(f"a.{suffix}", bytes(5_000_000))
+    data = bytearray(path.read_bytes())
+    at = -1
+    while (at := data.find(b"PK\1\2", at + 1)) >= 0:
+        struct.pack_into("<I", data, at + 24, 1000)  # uncompressed size in the central directory
+    path.write_bytes(data)
+    assert refusal(path).kind == "parse"
+
+
+def test_a_password_is_told(tmp_path: Path) -> None:
+    path = write_shapefile(frame(), tmp_path)
+    data = bytearray(path.read_bytes())
+    for mark, at_flags in ((b"PK\1\2", 8), (b"PK\3\4", 6)):
+        at = -1
+        while (at := data.find(mark, at + 1)) >= 0:
+            data[at + at_flags] |= 1
+    path.write_bytes(data)
+    assert "encrypted" in refusal(path).problem
+
+
+def test_a_shapefile_takes_only_files_of_its_own_name(tmp_path: Path) -> None:
+    path = write_plain_shapefile(frame(), tmp_path)
+    (tmp_path / "a.dbf").unlink()
+    (tmp_path / "secret.dbf").write_bytes(b"x")
+    (tmp_path / "a.dbf").symlink_to(tmp_path / "secret.dbf")
+    assert ".dbf" in refusal(path).problem
+
+
+# GeoParquet
+
+
+def rewritten(path: Path, change: Callable[[dict[str, object]], object]) -> Path:
+    table = pq.read_table(path)
+    geo = json.loads(table.schema.metadata[b"geo"])
+    change(geo["columns"]["geometry"])
+    pq.write_table(table.replace_schema_metadata({b"geo": json.dumps(geo)}), path)
+    return path
+
+
+def test_geoparquet_without_a_crs_key_is_in_longitude_and_latitude(tmp_path: Path) -> None:
+    path = rewritten(write_parquet(frame().to_crs(4326), tmp_path), lambda column: column.pop("crs"))
+    assert shapely.hausdorff_distance(outlines(read_footprints(path, GRID))[0], SQUARES[0]) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [({"encoding": "polygon"}, "parse"), ({"crs": "http://127.0.0.1:9/x"}, "crs"), ({"covering": [1]}, "parse")],
+)
+def test_odd_geo_metadata_is_refused(tmp_path: Path, change: dict[str, object], kind: str) -> None:
+    assert refusal(rewritten(write_parquet(frame(), tmp_path), lambda column: column.update(change))).kind == kind
+
+
+def test_a_plain_parquet_table_is_refused_in_words(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"geometry": [b"\1"]}), tmp_path / "t.parquet")
+    assert "GeoParquet" in refusal(tmp_path / "t.parquet").problem
+
+
+def test_the_boxes_of_geoparquet_are_no_attributes_and_dates_are_text(tmp_path: Path) -> None:
+    table = frame().assign(seen=np.datetime64("2024-05-06", "ms"), parts=[[1], [2, 3], None], share=[0.5, np.nan, 1.0])
+    rows = read_footprints(write_parquet(table, tmp_path), GRID).attributes
+    assert set(rows[0]) == {"uid", "storeys", "name", "seen", "parts", "share"}
+    assert (rows[0]["seen"], rows[1]["parts"], rows[1]["share"]) == ("2024-05-06T00:00:00", [2, 3], None)
+
+
+# CSV
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_csv_fields_are_split_by_any_usual_sign(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / "f.csv"
+    frame().to_crs(4326).to_wkt().to_csv(path, sep=separator, index=False, encoding="utf-8-sig")
+    assert list(read_footprints(path, GRID).building_ids) == ["u0", "u1", "u2"]
+
+
+def test_csv_without_coordinate_system_is_in_degrees_and_metres_are_refused_with_a_hint(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    frame().to_wkt().to_csv(path, index=False)
+    error = refusal(path)
+    assert error.kind == "bounds"
+    assert "epsg" in error.hint
+    assert len(read_footprints(path, GRID, crs="EPSG:32633").wkb) == 3
+
+
+def test_csv_knows_the_srid_of_extended_wkt(tmp_path: Path) -> None:
+    rows = [f'b{i},"SRID=32633;{square.wkt}"' for i, square in enumerate(SQUARES)]
+    (tmp_path / "f.csv").write_text("\n".join(["id,geom", *rows, ""]))
+    assert shapely.equals(outlines(read_footprints(tmp_path / "f.csv", GRID))[1], SQUARES[1])
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        (["id,lat,lon", "1,41.5,15"], "parse"),
+        (["id,wkt"], "empty"),
+        (["id,wkt", "1,2,3"], "parse"),
+        (["id,wkt", '1,"POLYGON'], "parse"),
+        (["id,wkt", "1,POLYGON 5"], "parse"),
+        (["id,wkt", "1,", "2,"], "empty"),
+        (["id;wkt;epsg", "1;POLYGON EMPTY;4326", "2;POLYGON EMPTY;3857"], "crs"),
+        (["id;wkt;epsg", "1;POLYGON EMPTY;99999999"], "crs"),
+    ],
+)
+def test_unusable_csv_is_refused(tmp_path: Path, lines: list[str], kind: str) -> None:
+    (tmp_path / "f.csv").write_text("\n".join(lines))
+    assert refusal(tmp_path / "f.csv").kind == kind
+
+
+def test_csv_numbers_are_numbers_and_house_numbers_stay_text(tmp_path: Path) -> None:
+    shape = frame().to_crs(4326).geometry[0].wkt
+    (tmp_path / "f.csv").write_text(f'wkt,n,x,house,none\n"{shape}",12,-0.5,007,\n')
+    attributes = read_footprints(tmp_path / "f.csv", GRID).attributes[0]
+    assert attributes == {"n": 12, "x": -0.5, "house": "007", "none": None}
+
+
+# Limits of the child process
+
+
+def test_nested_wkt_ends_the_child_alone(tmp_path: Path) -> None:
+    deep = "GEOMETRYCOLLECTION(" * 400_000 + "POINT (1 1)" + ")" * 400_000
+    (tmp_path / "f.csv").write_text(f'id,wkt\n1,"{deep}"\n')
+    assert refusal(tmp_path / "f.csv").kind == "parse"
+
+
+@pytest.mark.slow
+def test_a_table_that_unpacks_to_ten_gigabytes_is_refused(tmp_path: Path) -> None:
+    shape = shapely.to_wkb(SQUARES[0])
+    geo = {"primary_column": "geometry", "columns": {"geometry": {"encoding": "WKB"}}}
+    text = pa.DictionaryArray.from_arrays(np.zeros(10_000, np.int32), ["x" * 1_000_000])  # stored once
+    table = pa.table({"geometry": [shape] * 10_000, "a": text}).replace_schema_metadata({b"geo": json.dumps(geo)})
+    pq.write_table(table, tmp_path / "bomb.parquet")
+    assert (tmp_path / "bomb.parquet").stat().st_size < 3_000_000
+    error = refusal(tmp_path / "bomb.parquet")
+    assert error.kind == "size", error.problem
+
+
+def test_a_reader_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, seconds=0.01))
+    assert refusal(write_csv(frame(), tmp_path)).kind == "timeout"
+
+
+@pytest.mark.slow
+def test_gdal_is_never_loaded_by_the_process_that_asks(tmp_path: Path) -> None:
+    path = write_shapefile(frame(), tmp_path)
+    code = (
+        "import sys; from pu_geo.geo.readers.in_child import describe_footprints\n"
+        f"print(describe_footprints({str(path)!r})[:1], [m for m in ('pyogrio', 'pyarrow', 'rasterio') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "3 []"
+
+
+@pytest.mark.slow
+def test_no_temporary_file_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_shapefile(frame(), tmp_path)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    in_child.describe_footprints(path)
+    refusal(zipped(tmp_path, "nothing", into="empty.zip"))
+    assert list((tmp_path / "temporary").iterdir()) == []

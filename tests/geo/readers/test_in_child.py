@@ -1,0 +1,327 @@
+"""What comes back from the child is what its reader found, or why it refused, or how it ended."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import shapely
+from small_parts import REPOSITORY
+
+from pu_geo.errors import FootprintError, ImageryError, PuGeoError
+from pu_geo.geo.raster import scene_files
+from pu_geo.geo.readers import child_process, in_child, xbd
+from pu_geo.geo.vector import footprints
+from pu_geo.records import Grid
+
+GRID = Grid("EPSG:32633", "", (0.5, 0.0, 500_000.0, 0.0, -0.5, 4_600_000.0), 200, 200, 0.5)
+CRS_MEMBER = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32633"}}
+Write = Callable[..., Path]
+not_on_windows = pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these limits and signals")
+
+
+def picture(bands: int = 3, dtype: str = "uint8") -> np.ndarray:
+    return np.random.default_rng(3).integers(1, 200, (bands, 32, 40)).astype(dtype)
+
+
+def outlines(n: int) -> list[tuple[object, dict[str, object]]]:
+    shapes = [shapely.box(500_010 + 3 * i, 4_599_950, 500_012 + 3 * i, 4_599_955) for i in range(n)]
+    rows: list[tuple[object, dict[str, object]]] = [
+        (shapely.geometry.mapping(shape), {"uid": f"u{i}", "name": "Häuser", "x": [1, None, {"a": 0.1}]})
+        for i, shape in enumerate(shapes)
+    ]
+    bowtie = {"type": "Polygon", "coordinates": [[[500_010, 4_599_990], [500_015, 4_599_995],
+              [500_015, 4_599_990], [500_010, 4_599_995], [500_010, 4_599_990]]]}  # fmt: skip
+    return [*rows, (bowtie, {"uid": "tie"}), (None, {"uid": "none"})]
+
+
+@pytest.mark.parametrize(("dtype", "bands"), [("uint8", None), ("uint16", (4, 2, 1)), ("float32", None)])
+def test_a_scene_is_described_as_without_a_child(write_tif: Write, dtype: str, bands: tuple[int, int, int] | None) -> None:
+    path = write_tif("a", picture(4, dtype), alpha="NO", photometric="MINISBLACK")
+    expected = scene_files.describe(path, "pre", "pre-7", bands=bands)
+    found = in_child.describe(path, "pre", "pre-7", bands=bands)
+    assert found == expected
+    assert [type(value) for value in vars(found).values()] == [type(value) for value in vars(expected).values()]
+    assert in_child.describe(path, "pre", "pre-7", "2020-01-02", bands=bands).date == "2020-01-02"
+
+
+def test_footprints_are_read_as_without_a_child(write_json: Write) -> None:
+    path = write_json(outlines(5), crs=CRS_MEMBER)
+    expected, found = (
+        footprints.read_footprints(path, GRID, source="osm"),
+        in_child.read_footprints(path, GRID, source="osm"),
+    )
+    for name, value in vars(expected).items():
+        if isinstance(value, np.ndarray):
+            assert getattr(found, name).dtype == value.dtype
+            np.testing.assert_array_equal(getattr(found, name), value)
+        else:
+            assert getattr(found, name) == value, name
+    assert (found.n_in, found.n_repaired, found.n_dropped) == (7, 1, 1)
+    assert in_child.describe_footprints(path) == footprints.describe_footprints(path)
+
+
+@pytest.mark.parametrize("write", ["tif", "json"])
+def test_a_refusal_comes_over_whole(write: str, write_tif: Write, write_json: Write) -> None:
+    if write == "tif":
+        path = write_tif("a", picture(2))
+        reads = [lambda: scene_files.describe(path, "post", "a"), lambda: in_child.describe(path, "post", "a")]
+    else:
+        path = write_json([({"type": "Point", "coordinates": [1, 2]}, {})])
+        reads = [lambda: footprints.read_footprints(path, GRID), lambda: in_child.read_footprints(path, GRID)]
+    refusals = []
+    for read in reads:
+        with pytest.raises(PuGeoError) as refused:
+            read()
+        refusals.append((type(refused.value), refused.value.problem, refused.value.hint, refused.value.kind))
+    assert refusals[0] == refusals[1]
+
+
+def test_many_scenes_are_described_in_order_and_the_first_bad_one_ends_it(
+    write_tif: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_child, "MAX_TOGETHER", 2)
+    paths = [write_tif(f"s{i}", picture() + i) for i in range(3)]
+    bad = paths[0].with_name("bad.tif")
+    bad.write_bytes(paths[0].read_bytes()[:3000])
+    described = in_child.describe_each([*paths, bad, paths[0]])
+    assert [Path(next(described).path).name for _ in paths] == ["s0.tif", "s1.tif", "s2.tif"]
+    with pytest.raises(ImageryError, match=r"bad\.tif"):
+        next(described)
+
+
+def test_scenes_share_a_child_up_to_a_number_and_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_child, "MAX_TOGETHER", 3)
+    monkeypatch.setattr(in_child, "MAX_TOGETHER_BYTES", 100)
+    paths = []
+    for i, size in enumerate([10, 10, 10, 10, 90, 10, 500, 1]):
+        paths.append(tmp_path / f"{i}")
+        paths[-1].write_bytes(bytes(size))
+    groups = [[path.name for path in group] for group in in_child._in_groups(paths)]
+    assert groups == [["0", "1", "2"], ["3", "4"], ["5"], ["6"], ["7"]]
+
+
+def test_large_scenes_get_more_time() -> None:
+    small, large = in_child._for_scenes(1_000_000), in_child._for_scenes(5_000_000_000)
+    assert large.seconds - small.seconds > 1000  # a hash at 10 MB/s takes 500 s
+    assert large.cpu_seconds - small.cpu_seconds > 500
+    assert large.memory_bytes == small.memory_bytes
+
+
+def test_places_of_labels_come_in_order_with_refusals_among_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_child, "MAX_LABELS", 2)
+    ring = np.array([[2, 5], [30, 5], [30, 40], [2, 40]])
+    lonlat = -94.5 + ring[:, :1] * 5e-6, 37.1 - ring[:, 1:] * 4e-6
+    both = {"xy": ring, "lng_lat": np.hstack(lonlat)}
+    features = {key: [{"properties": {"uid": "a"}, "wkt": shapely.Polygon(corners).wkt}] for key, corners in both.items()}
+    good = tmp_path / "good.json"
+    good.write_text(json.dumps({"features": features}))
+    (tmp_path / "bad.json").write_text("{")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "link.json").symlink_to(good)
+    paths = [good, tmp_path / "bad.json", tmp_path / "elsewhere" / "link.json", good, good]
+    found = list(in_child.place_each(paths, [f"picture {i}" for i in range(5)]))
+    assert [getattr(place, "kind", "placed") for place in found] == ["placed", "geotransform", "link", "placed", "placed"]
+    assert found[0] == found[4] == xbd.place_of(good, "picture 0")
+    assert "picture 1" in str(found[1])
+
+
+def test_a_name_that_is_not_unicode_is_refused_in_words(write_tif: Write, tmp_path: Path) -> None:
+    good = write_tif("a", picture())
+    name = tmp_path / os.fsdecode(b"h\xe4user.tif")
+    try:
+        shutil.copyfile(good, name)
+    except OSError:
+        pytest.skip("file names must be Unicode here")
+    for read in (lambda: in_child.describe(name, "post", "a"), lambda: in_child.describe_footprints(name)):
+        with pytest.raises(PuGeoError, match=r"h\\udce4user\.tif is no name in UTF-8") as refused:
+            read()
+        assert refused.value.problem.isprintable()
+    ours = write_tif("häuser 家", picture())
+    assert in_child.describe(ours, "post", "a").path == str(ours)
+
+
+# How a child ends
+
+
+class Ending:
+    """Stands for `sys.executable`: a program that does as it is told in place of the child."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._program = tmp_path / "child"
+        monkeypatch.setattr(sys, "executable", str(self._program))
+
+    def does(self, code: str) -> None:
+        self._program.write_text(f"#!/bin/sh\n{code}\n")
+        self._program.chmod(0o755)
+
+
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ending:
+    return Ending(tmp_path, monkeypatch)
+
+
+@not_on_windows
+@pytest.mark.parametrize(
+    ("code", "scene_kind", "footprint_kind", "words"),
+    [
+        ("kill -SEGV $$", "corrupt", "parse", f"stopped with -{int(signal.SIGSEGV)}"),
+        ("kill -KILL $$", "corrupt", "parse", f"stopped with -{int(signal.SIGKILL)}"),
+        ("kill -XCPU $$", "timeout", "timeout", "too much processor time"),
+        ("echo 'numpy._core._exceptions._ArrayMemoryError: Unable to allocate' >&2; exit 1", "size", "size", "memory"),
+        ("echo terminate called after throwing an instance of std::bad_alloc >&2; exit 1", "size", "size", "memory"),
+        ("echo one >&2; echo 'ValueError: two' >&2; exit 1", "corrupt", "parse", "ValueError: two"),
+        ("exit 0", "corrupt", "parse", "without a word"),
+        ("exec sleep 60", "timeout", "timeout", "over 0.5 s"),
+    ],
+)
+def test_whatever_ends_the_child_becomes_a_refusal(
+    child: Ending, code: str, scene_kind: str, footprint_kind: str, words: str,
+    write_tif: Write, write_json: Write, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    child.does(code)
+    if "sleep" in code:
+        monkeypatch.setattr(in_child, "SCENES", replace(in_child.SCENES, seconds=0.5 - 1e-9))
+        monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, seconds=0.5))
+    scene, outline = write_tif("a", picture()), write_json(outlines(1))
+    with pytest.raises(ImageryError, match=r"a\.tif") as refused:
+        in_child.describe(scene, "post", "a")
+    assert refused.value.kind == scene_kind
+    assert words in refused.value.problem or "sleep" in code
+    with pytest.raises(FootprintError, match=r"f\.geojson") as refused_too:
+        in_child.describe_footprints(outline)
+    assert refused_too.value.kind == footprint_kind
+    assert words in refused_too.value.problem
+
+
+@not_on_windows
+def test_what_a_child_says_without_end_is_not_taken_into_memory(child: Ending, write_tif: Write) -> None:
+    child.does("head -c 100000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo 'the end' >&2; exit 1")
+    with pytest.raises(ImageryError, match="the end"):
+        in_child.describe(write_tif("a", picture()), "post", "a")
+
+
+def test_an_answer_that_is_too_large_is_not_taken_over(write_json: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, answer_bytes=100))
+    with pytest.raises(FootprintError, match="memory") as refused:
+        in_child.read_footprints(write_json(outlines(5), crs=CRS_MEMBER), GRID)
+    assert refused.value.kind == "size"
+
+
+@not_on_windows
+@pytest.mark.parametrize(
+    ("limit", "small", "code", "words"),
+    [
+        ("memory_bytes", 300_000_000, "bytearray(400_000_000)", "MemoryError"),
+        ("file_bytes", 1_000, "import pathlib; pathlib.Path('x').write_bytes(bytes(2_000))", "File too large"),
+        ("cpu_seconds", 1, "while True: pass", ""),
+    ],
+)
+def test_the_child_limits_itself(tmp_path: Path, limit: str, small: int, code: str, words: str) -> None:
+    limits = {**asdict(in_child.SCENES), limit: small}
+    program = f"import resource; from pu_geo.geo.readers import child_process; child_process._limit({limits!r})\n"
+    program += f"assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0\n{code}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == (1 if words else -signal.SIGXCPU)
+    assert words in done.stderr
+
+
+def test_without_limits_the_clock_alone_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows: importing it fails
+    child_process._limit(asdict(in_child.SCENES))
+
+
+def test_a_child_that_is_stopped_leaves_no_file_behind(
+    write_json: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    path = write_json(outlines(3), crs=CRS_MEMBER)
+    in_child.read_footprints(path, GRID)
+    monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, seconds=0.001))
+    with pytest.raises(FootprintError) as refusal:
+        in_child.read_footprints(path, GRID)
+    assert refusal.value.kind == "timeout"
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+# What is loaded where
+
+
+@pytest.mark.parametrize(
+    ("reader", "unwanted"),
+    [
+        ("footprints", ("rasterio", "pandas", "pyogrio", "pyarrow", "cv2")),
+        ("scene", ("pandas", "pyogrio", "pyarrow", "cv2", "sqlite3")),
+    ],
+)
+def test_a_reader_loads_no_library_that_it_does_not_need(
+    reader: str, unwanted: tuple[str, ...], write_tif: Write, write_json: Write
+) -> None:
+    """Each costs a tenth of a second of every start, and GDAL twice in a process is asking for trouble."""
+    if reader == "scene":
+        path, arguments = write_tif("a", picture()), {"role": "post", "scene_id": "a"}
+    else:
+        path, arguments = write_json(outlines(2), crs=CRS_MEMBER), {"grid": asdict(GRID), "source": "user", "crs": None}
+    code = (
+        "import sys; from pathlib import Path; from pu_geo.geo.readers import child_process\n"
+        f"child_process.READERS[{reader!r}](Path({str(path)!r}), {arguments!r})\n"
+        f"print(sorted(set({unwanted!r}) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_files_of_other_people_are_read_by_the_child_alone() -> None:
+    """Outside the child, nobody may call the readers that work in their own process."""
+    readers = {
+        "pu_geo.geo.raster.scene_files.describe",
+        "pu_geo.geo.readers.footprint_files.load_features",
+        "pu_geo.geo.readers.xbd.place_of",
+    }
+    readers |= {f"pu_geo.geo.vector.footprints.{name}" for name in ("read_footprints", "describe_footprints")}
+    calling = []
+    for path in sorted((REPOSITORY / "pu_geo").rglob("*.py")):
+        if "node_modules" in path.parts or path.name in ("footprints.py", "scene_files.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                calling += [path.name for alias in node.names if f"{node.module}.{alias.name}" in readers]
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                calling += [path.name for name in readers if name.endswith(f".{node.value.id}.{node.attr}")]
+    assert calling == []
+
+
+def test_a_limit_that_a_system_does_not_take_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    taken = []
+
+    def refuse_memory(limit: int, pair: tuple[int, int]) -> None:
+        if limit == resource.RLIMIT_AS:
+            raise ValueError("current limit exceeds maximum limit")
+        taken.append(limit)
+
+    monkeypatch.setattr(resource, "setrlimit", refuse_memory)
+    child_process._limit(asdict(in_child.SCENES))
+    assert {resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE} == set(taken)
+
+
+def test_the_settings_of_the_child_reach_it() -> None:
+    env = {**os.environ, **child_process._SETTINGS}
+    code = (
+        "import pu_geo.geo.raster.guard; import rasterio\nwith rasterio.Env() as env:\n"
+        "    print(sorted({'VRT', 'WMS', 'HTTP', 'WCS', 'GTiff', 'PNG', 'JPEG'} & set(env.drivers())))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.strip() == "['GTiff', 'JPEG', 'PNG']"

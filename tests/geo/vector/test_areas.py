@@ -1,0 +1,228 @@
+"""Areas out of polygon files, regular cells, which building lies where, and the files with the figures."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import geopandas
+import numpy as np
+import pytest
+import shapely
+from pyproj import Geod, Transformer
+
+from pu_geo.errors import FootprintError, PuGeoError
+from pu_geo.geo.vector.areas import assign, centroids, grid_cells, read_areas, write_area_csv, write_area_geojson
+from pu_geo.records import Grid
+
+Write = Callable[..., Path]
+GRID = Grid("EPSG:32633", "", (0.5, 0.0, 500_000.0, 0.0, -0.5, 4_594_400.0), 400, 400, 0.5)
+CRS_MEMBER = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32633"}}
+ROW = {"name": "a", "pcode": None, "buildings_total": 1, "est_damaged": 0.5}
+
+
+def box(x: float, y: float, width: float, height: float) -> shapely.Polygon:
+    """A box in metres from the grid's lower left corner."""
+    return shapely.box(500_000 + x, 4_594_200 + y, 500_000 + x + width, 4_594_200 + y + height)
+
+
+def as_json(shape: shapely.Geometry) -> dict[str, object]:
+    return json.loads(shapely.to_geojson(shape))
+
+
+@pytest.fixture
+def write_areas(write_json: Write) -> Write:
+    """Write one box an area with its attributes, in the grid's CRS."""
+
+    def write(*rows: dict[str, object], name: str = "areas.geojson") -> Path:
+        features = [(as_json(box(20 * i, 0, 20, 500)), row) for i, row in enumerate(rows)]
+        return write_json(features, name, crs=CRS_MEMBER)
+
+    return write
+
+
+def test_areas_keep_their_whole_shape_in_the_project_crs(write_json: Write) -> None:
+    to_degrees = Transformer.from_crs(32633, 4326, always_xy=True)
+    reaching = shapely.transform(box(-5000, -5000, 5100, 9000), lambda xy: np.stack(to_degrees.transform(*xy.T), axis=-1))
+    far = shapely.box(3, 3, 4, 4)
+    areas = read_areas(write_json([(as_json(reaching), {"name": "West"}), (as_json(far), {"name": "Far"})]), GRID, layer="d")
+    assert list(areas.names) == ["West"]
+    np.testing.assert_allclose(shapely.from_wkb(areas.wkb[0]).bounds, box(-5000, -5000, 5100, 9000).bounds, atol=5)
+    assert "1 area(s) lie outside the post scenes and were left out." in areas.notes
+    assert not any("footprint" in note for note in areas.notes)
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "code"),
+    [
+        (
+            {"ADM0_EN": "Land", "ADM1_EN": "North", "ADM2_EN": "Town", "ADM2_PCODE": "L0102", "ADM1_PCODE": "L01"},
+            "Town",
+            "L0102",
+        ),
+        ({"adm2_name": "Town", "adm2_pcode": "L0102", "adm1_name": "North", "lang": "en"}, "Town", "L0102"),
+        ({"admin1Name_ar": "حلب", "admin1Pcod": "SY02", "admin0Name_en": "Syria"}, "حلب", "SY02"),
+        ({"NAME_1": "North", "NAME_2": "Town", "GID_2": "L.1.2_1", "GID_1": "L.1_1"}, "Town", "L.1.2_1"),
+        ({"shapeName": "Town", "shapeISO": "L-1", "shapeID": "123B", "shapeType": "ADM2"}, "Town", "123B"),
+        ({"NAME": "Bezirk", "NAMELSAD": "Bezirk County", "GEOID": "48201"}, "Bezirk County", "48201"),
+        ({"name": "東京都", "code": 13}, "東京都", "13"),
+        ({"name": " Мар'їн \t ка ", "code": 13.0}, "Мар'їн ка", "13"),
+        ({"ADM2_EN": "Town", "ADM2_PCODE": None, "ADM1_PCODE": "L01"}, "Town", None),  # no code of another level
+        ({"ADM1_EN": "North", "ADM2_EN": None, "ADM1_PCODE": "L01"}, "North", "L01"),
+    ],
+)
+def test_usual_attributes_are_found(write_areas: Write, fields: dict[str, object], name: str, code: str | None) -> None:
+    areas = read_areas(write_areas(fields, fields), GRID, layer="adm")
+    assert (areas.names[1], areas.pcodes[1]) == (name, code)
+
+
+def test_named_attributes_win_and_unknown_ones_are_refused(write_areas: Write) -> None:
+    path = write_areas({"ADM2_EN": "Town", "ADM2_AR": "حلب", "kod": "X1", "ADM2_PCODE": "L1"})
+    areas = read_areas(path, GRID, layer="adm2", name_field="adm2_ar", code_field="kod")
+    assert (areas.names, areas.pcodes) == (["حلب"], ["X1"])
+    with pytest.raises(FootprintError, match=r"no attribute 'nom'; it has: ADM2_EN, ADM2_AR, kod") as refused:
+        read_areas(path, GRID, layer="adm2", name_field="nom")
+    assert refused.value.kind == "field"
+
+
+def test_areas_without_a_name_go_by_code_or_number_and_it_is_said(write_areas: Write) -> None:
+    areas = read_areas(
+        write_areas({"район": "a", "pcode": "P1"}, {"район": "b", "pcode": "P2"}, {"район": "c"}), GRID, layer="z"
+    )
+    assert (list(areas.names), list(areas.pcodes)) == (["P1", "P2", "z 3"], ["P1", "P2", None])
+    assert areas.notes == ("No attribute looks like a name, so areas go by code or number. The file has: pcode, район.",)
+
+
+def test_names_lose_marks_that_turn_the_reading_direction(write_areas: Write) -> None:
+    areas = read_areas(write_areas({"name": "a\u202eb\x00"}, {"name": "a\u202eb"}), GRID, layer="z")
+    assert list(areas.names) == ["ab", "ab"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "words"),
+    [
+        (shapely.Point(500_010, 4_594_210), "type", "no usable area: 1 are points or lines. Areas are polygons."),
+        (shapely.box(0, 0, 10, 10), "outside", "None of the areas in footprints.geojson lies on the post scenes"),
+    ],
+)
+def test_refusals_speak_of_areas(write_json: Write, shape: shapely.Geometry, kind: str, words: str) -> None:
+    path = write_json([(as_json(shape), {"name": "a"})], "footprints.geojson", crs=CRS_MEMBER)
+    with pytest.raises(FootprintError) as refused:
+        read_areas(path, GRID, layer="adm2")
+    assert refused.value.kind == kind
+    assert words in refused.value.problem
+    assert "ootprint" not in (refused.value.problem + refused.value.hint).replace("footprints.geojson", "")
+
+
+def test_geopackages_and_broken_borders_are_read(tmp_path: Path) -> None:
+    bowtie = shapely.Polygon([(500_010, 4_594_210), (500_030, 4_594_230), (500_030, 4_594_210), (500_010, 4_594_230)])
+    two = shapely.MultiPolygon([box(50, 50, 10, 10), box(90, 90, 10, 10)])
+    path = tmp_path / "a.gpkg"
+    table = geopandas.GeoDataFrame({"NAME_1": ["x", "y"]}, geometry=[bowtie, two], crs=32633)
+    table.to_file(path, driver="GPKG", layer="adm1")
+    areas = read_areas(path, GRID, layer="adm1")
+    shapes = shapely.from_wkb(list(areas.wkb))
+    assert shapely.is_valid(shapes).all()
+    np.testing.assert_allclose(shapely.area(shapes), [200, 200])
+    assert "1 area(s) crossed themselves and were repaired." in areas.notes
+
+
+def test_an_area_with_islands_is_one_and_one_inside_another_is_kept(tmp_path: Path) -> None:
+    """Footprints are split and searched for doubles; districts are not."""
+    islands = shapely.MultiPolygon([box(10, 10, 20, 20), box(80, 80, 10, 10)])
+    path = tmp_path / "a.gpkg"
+    table = geopandas.GeoDataFrame(
+        {"NAME_1": ["islands", "city", "old town"]}, geometry=[islands, box(40, 40, 20, 20), box(41, 41, 18, 18)], crs=32633
+    )
+    table.to_file(path, driver="GPKG", layer="adm1")
+    areas = read_areas(path, GRID, layer="adm1")
+    assert list(areas.names) == ["islands", "city", "old town"]
+    np.testing.assert_allclose(shapely.area(shapely.from_wkb(list(areas.wkb))), [500, 400, 324])
+
+
+def naive_assign(points: np.ndarray, shapes: list[shapely.Geometry]) -> list[int]:
+    return [next((i for i, shape in enumerate(shapes) if shape.intersects(shapely.Point(xy))), -1) for xy in points]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_points_get_the_first_area_that_holds_them(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shapes = [shapely.Point(rng.uniform(0, 100, 2)).buffer(rng.uniform(2, 25)) for _ in range(20)]
+    shapes.append(shapely.box(0, 0, 10, 10).difference(shapely.box(4, 4, 6, 6)))  # with a hole
+    points = np.concatenate([rng.uniform(-10, 110, (500, 2)), [[5.0, 5.0], [2.0, 2.0]]])
+    index = assign(points, shapely.to_wkb(shapes).tolist())
+    assert index.dtype == np.int64
+    assert index.tolist() == naive_assign(points, shapes)
+    assert {-1} < set(index.tolist())
+
+
+def test_a_building_on_a_shared_border_is_counted_once() -> None:
+    halves = [shapely.to_wkb(box(0, 0, 10, 10)), shapely.to_wkb(box(10, 0, 10, 10))]
+    middle = centroids([shapely.to_wkb(box(8, 4, 4, 2)), shapely.to_wkb(box(1, 1, 2, 2))])
+    np.testing.assert_allclose(middle, [[500_010, 4_594_205], [500_002, 4_594_202]])
+    assert assign(middle, halves).tolist() == [0, 0]
+    assert assign(middle, halves[::-1]).tolist() == [0, 1]
+    assert assign(np.zeros((0, 2)), halves).tolist() == []
+
+
+@pytest.mark.parametrize("size_m", [500.0, 250.0, 62.5])
+def test_cells_lie_on_whole_multiples_and_only_where_buildings_are(size_m: float) -> None:
+    points = np.random.default_rng(0).uniform([-3000, 4_000_000], [3000, 4_003_000], (40, 2))
+    cells, index = grid_cells(points, GRID, size_m)
+    bounds = shapely.bounds(shapely.from_wkb(list(cells.wkb)))
+    np.testing.assert_allclose(bounds / size_m, np.round(bounds / size_m), atol=1e-9)
+    np.testing.assert_allclose(bounds[:, 2:] - bounds[:, :2], size_m)
+    assert set(index.tolist()) == set(range(len(cells.wkb)))
+    inside = (bounds[index, :2] <= points) & (points < bounds[index, 2:])
+    assert inside.all()
+    assert len(set(cells.pcodes)) == len(cells.pcodes)
+    assert (np.diff(bounds[:, 1]) <= 0).all()  # north first
+
+
+def test_a_cell_is_called_by_its_place() -> None:
+    cells, index = grid_cells(np.array([[500_250.0, 4_000_250.0], [-1.0, 499.0]]), GRID)
+    assert list(cells.pcodes) == ["500mN8000E1000", "500mN0E-1"]
+    assert index.tolist() == [0, 1]
+
+
+def test_cells_of_a_grid_in_degrees_measure_metres_on_the_ground() -> None:
+    grid = Grid("EPSG:4326", "", (1e-5, 0.0, 13.0, 0.0, -1e-5, 52.0), 2000, 2000, 1.0, 68_677.6, 111_265.0)
+    cells, _ = grid_cells(np.array([[13.005, 51.995]]), grid)
+    west, south, east, north = shapely.from_wkb(cells.wkb[0]).bounds
+    geod = Geod(ellps="WGS84")
+    assert geod.inv(west, south, east, south)[2] == pytest.approx(500, rel=2e-3)
+    assert geod.inv(west, south, west, north)[2] == pytest.approx(500, rel=2e-3)
+
+
+@pytest.mark.parametrize("size_m", [0.0, -5.0, 9.9, 1e6, float("nan")])
+def test_impossible_cells_are_refused(size_m: float) -> None:
+    with pytest.raises(PuGeoError, match="from 10 to 100,000 m can"):
+        grid_cells(np.zeros((1, 2)), GRID, size_m)
+
+
+def test_csv_defuses_formulas_and_leaves_unknown_figures_empty(tmp_path: Path) -> None:
+    out = tmp_path / "a.csv"
+    write_area_csv([ROW | {"name": '=HYPERLINK("x")'}, ROW | {"name": "Łódź, północ", "est_damaged": None}], out)
+    assert out.read_bytes().startswith(b"\xef\xbb\xbf")
+    with out.open(encoding="utf-8-sig", newline="") as file:
+        head, first, second = csv.reader(file)
+    assert head == list(ROW)
+    assert first == ['\'=HYPERLINK("x")', "", "1", "0.5"]
+    assert second == ["Łódź, północ", "", "1", ""]
+
+
+def test_geojson_holds_the_rows_on_their_areas(tmp_path: Path) -> None:
+    out = tmp_path / "a.geojson"
+    shapes = [box(0, 0, 500, 500), shapely.MultiPolygon([box(500, 0, 100, 100), box(700, 0, 100, 100)])]
+    rows = [ROW, ROW | {"name": "=b", "est_damaged": None}]
+    write_area_geojson(rows, shapely.to_wkb(shapes).tolist(), "EPSG:32633", out, {"layer": "adm2"})
+    root = json.loads(out.read_text())
+    assert (root["pu_geo"], "crs" in root) == ({"layer": "adm2"}, False)
+    assert [feature["properties"] for feature in root["features"]] == rows
+    read = geopandas.read_file(out)
+    assert read.crs == "EPSG:4326"
+    np.testing.assert_allclose(read.to_crs(32633).area, [250_000, 20_000], rtol=1e-4)
+    np.testing.assert_allclose(root["bbox"], read.total_bounds, atol=1e-7)
+    assert all(polygon.exterior.is_ccw for polygon in shapely.get_parts(read.geometry.to_numpy()))

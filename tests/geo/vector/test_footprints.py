@@ -1,0 +1,261 @@
+"""Footprints out of GeoJSON and GeoPackage files, onto the project grid."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import geopandas
+import numpy as np
+import pytest
+import shapely
+from pyproj import Geod, Transformer
+
+from pu_geo.errors import FootprintError
+from pu_geo.geo.readers import footprint_files
+from pu_geo.geo.vector.footprints import clean_attributes, read_footprints
+from pu_geo.records import Grid
+
+Write = Callable[..., Path]
+GRID = Grid("EPSG:32633", "", (0.5, 0.0, 500_000.0, 0.0, -0.5, 4_594_400.0), 400, 400, 0.5)
+CRS_MEMBER = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32633"}}
+DEGREES = Transformer.from_crs(32633, 4326, always_xy=True)
+
+
+def square(x: float, y: float, size: float = 10.0) -> shapely.Polygon:
+    """A square in grid metres from the grid's lower left corner."""
+    return shapely.box(500_000 + x, 4_594_200 + y, 500_000 + x + size, 4_594_200 + y + size)
+
+
+def lonlat_json(shape: shapely.Geometry) -> dict[str, object]:
+    moved = shapely.transform(shape, lambda xy: np.stack(DEGREES.transform(*xy.T), axis=-1))
+    return json.loads(shapely.to_geojson(moved))
+
+
+def features(shapes: list[shapely.Geometry], key: str | None = "building_id") -> list[tuple[object, dict[str, object]]]:
+    return [(lonlat_json(shape), {key: f"b{i}"} if key else {}) for i, shape in enumerate(shapes)]
+
+
+def test_footprints_arrive_in_the_project_crs_with_their_area(write_json: Write) -> None:
+    table = read_footprints(write_json(features([square(10, 20), square(50, 60, 20)])), GRID)
+    shapes = shapely.from_wkb(list(table.wkb))
+    np.testing.assert_allclose(shapely.bounds(shapes)[0], square(10, 20).bounds, atol=0.01)
+    lon, lat = np.array(lonlat_json(square(10, 20))["coordinates"][0]).T
+    by_geodesic = abs(Geod(ellps="WGS84").polygon_area_perimeter(lon, lat)[0])
+    assert table.area_m2[0] == pytest.approx(by_geodesic, rel=1e-5)
+    assert table.building_ids == ["b0", "b1"]
+    assert (table.n_in, table.n_repaired, table.n_dropped, table.notes) == (2, 0, 0, ())
+    assert table.wkb[0][0] == 1  # little-endian
+
+
+def test_a_tagged_crs_is_followed_and_a_link_is_not(write_json: Write) -> None:
+    inside = [(json.loads(shapely.to_geojson(square(10, 10))), {})]
+    table = read_footprints(write_json(inside, crs=CRS_MEMBER), GRID)
+    assert shapely.from_wkb(table.wkb[0]).equals(square(10, 10))
+    for crs in (
+        {"type": "link", "properties": {"href": "http://127.0.0.1:9/"}},
+        {"properties": {"name": "http://x"}},
+        "EPSG:4326",
+    ):
+        with pytest.raises(FootprintError) as refused:
+            read_footprints(write_json(inside, crs=crs), GRID)
+        assert refused.value.kind == "crs"
+
+
+def test_every_drop_and_repair_is_counted(write_json: Write) -> None:
+    bowtie = shapely.Polygon([(500_010, 4_594_210), (500_030, 4_594_230), (500_030, 4_594_210), (500_010, 4_594_230)])
+    both = shapely.GeometryCollection([square(100, 100), shapely.Point(500_100, 4_594_300)])
+    given = [square(10, 20), bowtie, both, square(900, 900), shapely.Point(500_010, 4_594_220), shapely.Polygon()]
+    rows = [*features(given), (None, {"building_id": "none"}), ({"type": "Polygon", "coordinates": [[[1, 2]]]}, {})]
+    table = read_footprints(write_json(rows), GRID)
+    assert list(table.building_ids) == ["b0", "b1", "b2"]
+    assert (table.n_in, table.n_repaired, table.n_dropped) == (8, 2, 5)
+    assert table.dropped == {"empty": 2, "unreadable": 1, "not a polygon": 1, "outside the scenes": 1}
+    assert table.is_repaired.tolist() == [False, True, True]
+    assert len(table.notes) == 6
+    shapes = shapely.from_wkb(list(table.wkb))
+    assert shapely.is_valid(shapes).all()
+    assert shapely.area(shapes)[1] == pytest.approx(200, rel=1e-3)  # two triangles of 20 x 10 / 2 m
+
+
+def test_a_multipolygon_of_two_distant_houses_is_two_buildings_and_a_courtyard_is_one(write_json: Write) -> None:
+    far = shapely.MultiPolygon([square(10, 10), square(120, 10)])  # 100 m of other ground between them
+    yard = shapely.MultiPolygon([square(10, 60), square(23, 60), square(36, 60)])  # gaps of 3 m
+    pair = shapely.MultiPolygon([square(80, 60), square(92, 60), square(150, 60, 5)])
+    table = read_footprints(write_json(features([far, yard, pair, square(10, 120)])), GRID)
+    assert list(table.building_ids) == ["b0-1", "b0-2", "b1", "b2-1", "b2-2", "b3"]
+    assert shapely.get_num_geometries(shapely.from_wkb(list(table.wkb))).tolist() == [1, 1, 3, 2, 1, 1]
+    np.testing.assert_allclose(table.area_m2, [100, 100, 300, 200, 25, 100], rtol=2e-3)
+    assert (table.n_in, table.n_repaired, table.n_dropped, table.dropped) == (4, 2, 0, {})
+    assert table.feature.tolist() == [0, 0, 1, 2, 2, 3]
+    assert any("2 multipolygon(s)" in note and "4 buildings" in note for note in table.notes)
+
+
+def test_ids_of_parts_stay_unique_and_parts_beyond_the_scenes_are_told(write_json: Write) -> None:
+    far = shapely.MultiPolygon([square(10, 10), square(120, 10), square(900, 900)])
+    rows = [(lonlat_json(far), {"id": "a"}), (lonlat_json(square(10, 60)), {"id": "a-2"}), (lonlat_json(far), {})]
+    table = read_footprints(write_json(rows), GRID)
+    assert list(table.building_ids) == ["a--1", "a--2", "a-2"]  # the last feature repeats the first one
+    assert (table.n_in, len(np.unique(table.feature_of)) + table.n_dropped) == (3, 3)
+    assert table.dropped == {"duplicates": 1}
+    assert any("2 more parts lie outside" in note for note in table.notes)
+
+
+def test_heights_are_dropped(write_json: Write) -> None:
+    high = shapely.force_3d(square(10, 10), 12.5)
+    rows = [(json.loads(shapely.to_geojson(high)), {})]
+    assert not shapely.from_wkb(read_footprints(write_json(rows, crs=CRS_MEMBER), GRID).wkb[0]).has_z
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([{"building_id": "x", "id": 1}, {"building_id": "y", "id": 2}], ["x", "y"]),
+        ([{"uid": "x", "id": 1}, {"uid": "y", "id": 2}], ["x", "y"]),
+        ([{"building_id": "x", "id": 1}, {"building_id": "x", "id": 2}], ["1", "2"]),
+        ([{"id": 7}, {"id": 7}], ["", ""]),
+        ([{"id": 7.0}, {"id": None}], ["7", ""]),
+        ([{}, {}], ["", ""]),
+        ([{"id": True}, {"id": {"a": 1}}], ["", ""]),
+        ([{"id": " a\x00\u202e "}, {"id": "b"}], ["a", "b"]),
+    ],
+)
+def test_ids_are_taken_where_they_are_unique(write_json: Write, rows: list[dict[str, object]], expected: list[str]) -> None:
+    shapes = [square(10, 20), square(50, 60)]
+    path = write_json([(lonlat_json(s), p) for s, p in zip(shapes, rows, strict=True)])
+    table = read_footprints(path, GRID)
+    assert list(table.building_ids) == expected
+    assert bool(table.notes) == ("" in expected)
+
+
+def test_attributes_are_cleaned_for_json() -> None:
+    dirty = {"a\x00b\u202e": "x\x07y", "n": float("nan"), "b": b"\1", "l": [1, float("inf"), {"k": "\x00"}], "t": True}
+    assert clean_attributes(dirty, "f") == {"ab": "xy", "n": None, "b": None, "l": [1, None, {"k": ""}], "t": True}
+
+
+def test_attributes_nested_too_deep_are_refused(write_json: Write) -> None:
+    deep: object = 1
+    for _ in range(30):
+        deep = [deep]
+    with pytest.raises(FootprintError, match="nested") as refused:
+        read_footprints(write_json([(lonlat_json(square(1, 1)), {"a": deep})]), GRID)
+    assert refused.value.kind == "parse"
+
+
+def test_footprints_with_next_to_no_area_are_counted_apart_and_refused_alone(write_json: Write) -> None:
+    flat = shapely.Polygon([(500_010, 4_594_210), (500_030, 4_594_210), (500_020, 4_594_210)])
+    table = read_footprints(write_json(features([square(10, 20), flat, square(900, 900)])), GRID)
+    assert (table.n_in, len(table.wkb), table.dropped) == (3, 1, {"too small": 1, "outside the scenes": 1})
+    assert table.n_dropped == sum(table.dropped.values())
+    with pytest.raises(FootprintError, match="1 are smaller than a hundredth of a pixel") as refused:
+        read_footprints(write_json(features([flat])), GRID)
+    assert refused.value.kind == "type"
+
+
+def test_swapped_axes_are_named_in_the_hint(write_json: Write) -> None:
+    shape = lonlat_json(square(10, 10))
+    shape["coordinates"] = [[[y, x] for x, y in shape["coordinates"][0]]]
+    with pytest.raises(FootprintError, match="swapped") as refused:
+        read_footprints(write_json([(shape, {})]), GRID)
+    assert refused.value.kind == "outside"
+
+
+def test_a_footprint_on_the_border_stays_and_one_touching_from_outside_goes(write_json: Write) -> None:
+    rows = [(json.loads(shapely.to_geojson(s)), {}) for s in (square(-5, 10), square(-10, 50))]
+    table = read_footprints(write_json(rows, crs=CRS_MEMBER), GRID)
+    assert (len(table.wkb), table.n_dropped) == (1, 1)
+
+
+def test_footprints_find_a_grid_across_the_antimeridian(write_json: Write) -> None:
+    grid = Grid("EPSG:4326", "", (1e-5, 0.0, 179.999, 0.0, -1e-5, -17.0), 200, 200, 1.0, 106_000.0, 110_600.0)
+    shape = shapely.box(-179.9995, -17.0015, -179.9993, -17.0013)
+    table = read_footprints(write_json([(json.loads(shapely.to_geojson(shape)), {})]), grid)
+    np.testing.assert_allclose(shapely.from_wkb(table.wkb[0]).bounds, (180.0005, -17.0015, 180.0007, -17.0013), atol=1e-9)
+    assert table.area_m2[0] == pytest.approx(0.0002 * 106_466 * 0.0002 * 110_670, rel=2e-3)
+
+
+@pytest.fixture
+def gpkg(tmp_path: Path) -> Path:
+    """A GeoPackage with two footprints, written by another program (GDAL)."""
+    table = geopandas.GeoDataFrame(
+        {"uid": ["x", "y"], "n": [1.5, None]}, geometry=[square(10, 20), square(50, 60)], crs=32633
+    )
+    path = tmp_path / "b.gpkg"
+    table.to_file(path, driver="GPKG", layer="buildings")
+    return path
+
+
+def test_geopackages_are_read_with_their_attributes(gpkg: Path) -> None:
+    content = gpkg.read_bytes()
+    table = read_footprints(gpkg, GRID)
+    assert table.building_ids == ["x", "y"]
+    assert table.attributes[0] == {"uid": "x", "n": 1.5}
+    assert table.attributes[1]["n"] is None
+    assert shapely.from_wkb(table.wkb[1]).equals(square(50, 60))
+    assert gpkg.read_bytes() == content
+    assert sorted(p.name for p in gpkg.parent.iterdir()) == ["b.gpkg"]
+
+
+def test_our_own_project_database_is_never_opened(gpkg: Path) -> None:
+    inside = gpkg.parent / "event.pugeo"
+    inside.mkdir()
+    gpkg.rename(inside / "project.gpkg")
+    with pytest.raises(FootprintError) as refused:
+        read_footprints(inside / "project.gpkg", GRID)
+    assert refused.value.kind == "open"
+
+
+def test_a_geopackage_with_unsaved_changes_is_refused(gpkg: Path) -> None:
+    gpkg.with_name("b.gpkg-wal").write_bytes(b"x")
+    with pytest.raises(FootprintError, match="unsaved") as refused:
+        read_footprints(gpkg, GRID)
+    assert refused.value.kind == "open"
+
+
+def change(path: Path, *statements: str) -> None:
+    database = sqlite3.connect(path)
+    for statement in statements:
+        database.execute(statement)
+    database.commit()
+    database.close()
+
+
+def test_views_and_several_layers_are_refused(gpkg: Path) -> None:
+    change(
+        gpkg,
+        "CREATE VIEW v AS SELECT * FROM buildings",
+        "UPDATE gpkg_contents SET table_name = 'v'",
+        "UPDATE gpkg_geometry_columns SET table_name = 'v'",
+    )
+    with pytest.raises(FootprintError, match="view") as refused:
+        read_footprints(gpkg, GRID)
+    assert refused.value.kind == "view"
+
+
+def test_reading_stops_after_its_time(gpkg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(footprint_files, "MAX_SQL_SECONDS", 0.05)
+    change(
+        gpkg,
+        "ALTER TABLE gpkg_contents RENAME TO hidden",
+        "CREATE VIEW gpkg_contents AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) "
+        "SELECT 'buildings' table_name, 'features' data_type FROM r WHERE n < 0",
+    )
+    with pytest.raises(FootprintError) as refused:
+        read_footprints(gpkg, GRID)
+    assert refused.value.kind == "timeout"
+
+
+def test_a_layer_without_a_crs_is_refused(gpkg: Path) -> None:
+    change(gpkg, "UPDATE gpkg_geometry_columns SET srs_id = -1")
+    with pytest.raises(FootprintError) as refused:
+        read_footprints(gpkg, GRID)
+    assert refused.value.kind == "crs"
+
+
+def test_a_large_file_is_refused_before_it_is_read(write_json: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(footprint_files, "MAX_JSON_BYTES", 100)
+    with pytest.raises(FootprintError) as refused:
+        read_footprints(write_json(features([square(1, 1)])), GRID)
+    assert refused.value.kind == "size"

@@ -1,0 +1,607 @@
+"""Jobs: how they end, what a killed one looks like, and that no two workers share a job."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from small_parts import REPOSITORY, small_project
+
+from pu_geo import jobs
+from pu_geo.errors import JobCancelled, JobError, PuGeoError
+from pu_geo.jobs import control, device_queue, processes, worker
+from pu_geo.project import events, locks
+from pu_geo.project.layout import Layout
+from pu_geo.tasks.job import Job
+
+PYTHON = sys.executable
+TASK_FILE = """
+import os, signal, subprocess, sys, time
+from pu_geo.errors import JobCancelled, JobPaused, PuGeoError
+
+def hang(job, *, stopped=False):
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    job.report(0.5, "hanging")
+    if stopped:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(600)
+
+def sleep(job, *, seconds, child=False):
+    if child:
+        left_behind = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        (job.folder / "child").write_text(str(left_behind.pid))
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        job.report(0.5, "sleeping")
+        if job.is_cancelled():
+            raise JobCancelled
+        if job.is_paused():
+            raise JobPaused
+        time.sleep(0.02)
+    return {"slept": seconds}
+"""
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Adds tasks to the worker, in this process and in those it starts: "sleep", "turn" (which sleeps in turn), "hang"."""
+    (tmp_path / "sleep_task.py").write_text(TASK_FILE)
+    launcher = tmp_path / "python"
+    launcher.write_text(
+        f"#!{sys.executable}\nimport sys, runpy\nsys.path.insert(0, {str(tmp_path)!r})\n"
+        "import pu_geo.jobs.worker as w\nw.TASKS.update(sleep='sleep_task:sleep', turn='sleep_task:sleep', hang='sleep_task:hang')\n"
+        "w.device_queue.TASKS = ('turn',)\nsys.exit(w.main(sys.argv[4:]))\n"
+    )
+    launcher.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(launcher))
+    yield
+    for spec in tmp_path.glob("*/jobs/*/spec.json"):  # of a test that failed
+        jobs.kill_orphans(spec.parent)
+
+
+def until(condition: object, seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():  # type: ignore[operator]
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def runs(pid: int) -> bool:
+    """Tell whether a process exists and is more than an entry that nobody collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def started_pid(folder: Path) -> int:
+    assert until(lambda: any(event["event"] == "started" for event in events.read(folder)))
+    return int(next(event["pid"] for event in events.read(folder) if event["event"] == "started"))  # type: ignore[call-overload]
+
+
+@pytest.mark.slow
+def test_job_runs_to_its_end_and_tells_its_result(project: Layout, sleeper: None) -> None:
+    job_id = jobs.start(project, "sleep", {"seconds": 0.3})
+    assert jobs.view(project.jobs / job_id).state == "running"  # from the first moment on, never "interrupted"
+    seen = jobs.wait(project, job_id, seconds=30)
+    assert (seen.state, seen.progress, dict(seen.result)) == ("done", 1.0, {"slept": 0.3})
+    with pytest.raises(JobError, match="is done"):
+        jobs.resume(project, job_id)
+
+
+@pytest.mark.slow
+def test_killed_worker_shows_as_interrupted_and_can_be_started_again(project: Layout, sleeper: None) -> None:
+    job_id = jobs.start(project, "sleep", {"seconds": 600, "child": True})
+    folder = project.jobs / job_id
+    pid = started_pid(folder)
+    assert until(lambda: jobs.view(folder).progress == 0.5)
+    os.kill(pid, signal.SIGKILL)
+    assert until(lambda: jobs.view(folder).state == "interrupted")
+    child = int((folder / "child").read_text())
+    assert runs(child)  # a killed worker does not take its children with it
+    spec = (folder / "spec.json").read_text().replace("600", "0.1").replace("true", "false")
+    (folder / "spec.json").write_text(spec)
+    jobs.resume(project, job_id)
+    assert jobs.wait(project, job_id, seconds=30).state == "done"
+    assert until(lambda: not runs(child))
+
+
+@pytest.mark.slow
+def test_cancelled_job_says_so_and_a_running_one_cannot_be_started_twice(project: Layout, sleeper: None) -> None:
+    job_id = jobs.start(project, "sleep", {"seconds": 600})
+    started_pid(project.jobs / job_id)
+    with pytest.raises(JobError, match="running already"):
+        jobs.resume(project, job_id)
+    with pytest.raises(JobError, match="running already"):
+        jobs.launch(project.jobs / job_id)
+    jobs.cancel(project, job_id)
+    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
+    with pytest.raises(JobError, match="not running"):
+        jobs.cancel(project, job_id)
+
+
+@pytest.mark.slow
+def test_second_job_that_changes_the_imagery_is_refused(
+    project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "ONE_AT_A_TIME", ("sleep",))
+    job_id = jobs.start(project, "sleep", {"seconds": 600})
+    with pytest.raises(JobError, match="is changing this project's imagery"):
+        jobs.start(project, "sleep", {"seconds": 1})
+    jobs.cancel(project, job_id)
+    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
+
+
+def marked(folder: Path) -> list[int]:
+    """Return the processes that work for a job."""
+    mark, found = f"{processes.JOB_VARIABLE}={folder}".encode(), []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in entry.read_bytes().split(b"\0"):
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_job_that_does_not_answer_is_ended_with_all_it_started(project: Layout, sleeper: None, stopped: bool) -> None:
+    job_id = jobs.start(project, "hang", {"stopped": stopped})
+    folder = project.jobs / job_id
+    assert until(lambda: jobs.view(folder).progress == 0.5)
+    assert until(lambda: len(marked(folder)) == 2)
+    jobs.cancel(project, job_id)
+    assert jobs.view(folder).is_asked_to == "cancel"
+    assert until(lambda: jobs.view(folder).state == "cancelled")
+    assert until(lambda: not [pid for pid in marked(folder) if runs(pid)])
+    assert not any(event["event"] == "cancelled" for event in events.read(folder))  # it could not say so itself
+
+
+@pytest.mark.slow
+def test_a_job_that_was_resumed_meanwhile_is_not_ended(
+    project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "PATIENCE_S", 1.0)
+    job_id = jobs.start(project, "sleep", {"seconds": 600})
+    started_pid(project.jobs / job_id)
+    jobs.cancel(project, job_id)
+    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
+    jobs.resume(project, job_id)
+    time.sleep(1.5)
+    assert jobs.view(project.jobs / job_id).state == "running"
+    jobs.cancel(project, job_id, wait=True)
+    assert jobs.view(project.jobs / job_id).state == "cancelled"
+
+
+@pytest.mark.slow
+def test_paused_job_says_so_and_goes_on(project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = jobs.start(project, "sleep", {"seconds": 600})
+    with pytest.raises(JobError, match="cannot pause"):
+        jobs.pause(project, job_id)
+    monkeypatch.setattr(control, "CAN_PAUSE", ("sleep",))
+    jobs.pause(project, job_id)
+    assert jobs.wait(project, job_id, seconds=20).state == "paused"
+    with pytest.raises(JobError, match="not running"):
+        jobs.pause(project, job_id)
+    jobs.resume(project, job_id)
+    assert jobs.view(project.jobs / job_id).state == "running"
+    jobs.cancel(project, job_id, wait=True)
+
+
+@pytest.mark.slow
+def test_jobs_of_two_projects_wait_in_turn(project: Layout, sleeper: None, tmp_path: Path) -> None:
+    other = small_project(tmp_path / "other.pugeo")
+    first = jobs.start(project, "turn", {"seconds": 600})
+    assert until(lambda: jobs.view(project.jobs / first).progress == 0.5)
+    folders = []
+    for layout in (other, project, other):
+        folders.append(layout.jobs / jobs.start(layout, "turn", {"seconds": 600}))
+        assert until(lambda: jobs.view(folders[-1]).state == "waiting")
+    assert jobs.view(folders[0]).message == f"waiting for turn (job {first} of event.pugeo)"
+    assert [ticket.folder for ticket in device_queue.line()] == [project.jobs / first, *folders]
+    jobs.cancel(project, folders[1].name, wait=True)  # gives up while it waits
+    assert jobs.view(folders[1]).state == "cancelled"
+    os.kill(started_pid(project.jobs / first), signal.SIGKILL)  # a turn ends with whoever has it
+    assert until(lambda: jobs.view(folders[0]).state == "running")
+    assert until(lambda: jobs.view(folders[2]).message == f"waiting for turn (job {folders[0].name} of other.pugeo)")
+    assert jobs.view(folders[2]).state == "waiting"
+    jobs.cancel(other, folders[0].name, wait=True)
+    assert until(lambda: jobs.view(folders[2]).state == "running")
+    jobs.cancel(other, folders[2].name, wait=True)
+    assert device_queue.line() == []
+
+
+@pytest.mark.slow
+def test_a_machine_that_was_switched_off_leaves_interrupted_jobs_that_hold_nobody_up(
+    project: Layout, sleeper: None, own_home: Path
+) -> None:
+    stranger = subprocess.Popen([PYTHON, "-c", "import time; time.sleep(600)"])
+    job_id = jobs.create(project, "turn", {"seconds": 0.1}).name
+    folder = project.jobs / job_id
+    events.append(folder, "launched")
+    events.append(folder, "started", {"pid": stranger.pid})  # the id belongs to somebody else by now
+    events.append(folder, "turn")
+    (folder / "alive.lock").touch()
+    stale = device_queue.device_folder() / "000000001-0123abcd.ticket"
+    stale.parent.mkdir(parents=True, exist_ok=True)
+    stale.write_text(json.dumps({"folder": str(folder)}))
+    (stale.parent / "000000002-0123abcd.ticket").write_text("")  # the power went while it was written
+    assert jobs.view(folder).state == "interrupted"
+    assert device_queue.line() == []
+    jobs.resume(project, job_id)
+    assert jobs.wait(project, job_id, seconds=30).state == "done"
+    assert stranger.poll() is None
+    assert not stale.exists()
+    stranger.kill()
+    stranger.wait()
+
+
+RACE = """
+import sys
+from pu_geo import jobs
+from pu_geo.errors import JobError
+from pu_geo.project.layout import Layout
+from pathlib import Path
+sys.executable = sys.argv[1]
+sys.stdin.readline()
+try:
+    jobs.resume(Layout(Path(sys.argv[2])), sys.argv[3])
+    print("resumed")
+except JobError as error:
+    print(error.problem)
+"""
+
+
+@pytest.mark.slow
+def test_of_two_servers_that_resume_a_job_at_once_one_does(project: Layout, sleeper: None) -> None:
+    folder = jobs.create(project, "sleep", {"seconds": 600})
+    events.append(folder, "launched")
+    command = [PYTHON, "-c", RACE, sys.executable, str(project.folder), folder.name]
+    servers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    told = [server.communicate("go\n")[0].strip() for server in servers]
+    assert sorted(told) == [f"Job {folder.name} is running already."] * 2 + ["resumed"]
+    started_pid(folder)
+    assert [event["event"] for event in events.read(folder)].count("started") == 1
+    jobs.cancel(project, folder.name, wait=True)
+
+
+BEGIN = """
+import sys
+from pu_geo import jobs
+from pu_geo.errors import JobError
+from pu_geo.project.layout import Layout
+from pathlib import Path
+sys.executable, sys.modules["pu_geo.jobs.start"].ONE_AT_A_TIME = sys.argv[1], ("sleep",)
+sys.stdin.readline()
+try:
+    print(jobs.start(Layout(Path(sys.argv[2])), "sleep", {"seconds": 600}))
+except JobError as error:
+    print(error.problem)
+"""
+
+
+@pytest.mark.slow
+def test_of_two_servers_that_change_the_imagery_at_once_one_does(project: Layout, sleeper: None) -> None:
+    command = [PYTHON, "-c", BEGIN, sys.executable, str(project.folder)]
+    servers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    told = [server.communicate("go\n")[0].strip() for server in servers]
+    (job,) = jobs.all_jobs(project)
+    assert sorted(told) == sorted([job.job_id] + [f"Job {job.job_id} is changing this project's imagery already."] * 2)
+    jobs.cancel(project, job.job_id, wait=True)
+
+
+@pytest.mark.slow
+def test_dismissed_job_is_shown_no_more_and_comes_back_when_it_goes_on(project: Layout, sleeper: None) -> None:
+    job_id = jobs.start(project, "sleep", {"seconds": 600})
+    with pytest.raises(JobError, match="Cancel it first"):
+        jobs.dismiss(project, job_id)
+    jobs.cancel(project, job_id, wait=True)
+    jobs.dismiss(project, job_id)
+    assert jobs.all_jobs(project) == []
+    assert [job.job_id for job in jobs.all_jobs(project, with_dismissed=True)] == [job_id]
+    jobs.resume(project, job_id)
+    assert [job.job_id for job in jobs.all_jobs(project)] == [job_id]
+    with pytest.raises(JobError, match="running already"):
+        jobs.retry(project, job_id)
+    jobs.cancel(project, job_id, wait=True)
+    fresh = jobs.retry(project, job_id)
+    assert [(job.job_id, job.task, job.args) for job in jobs.all_jobs(project)] == [(fresh, "sleep", {"seconds": 600})]
+    jobs.cancel(project, fresh, wait=True)
+
+
+def test_job_of_a_task_that_is_gone_is_listed_and_not_started_again(project: Layout) -> None:
+    folder = jobs.create(project, "bring_in", {"folder": "/elsewhere"})
+    events.append(folder, "launched")
+    events.append(folder, "failed", {"problem": "It has not ended.", "hint": "Wait."})
+    (job,) = jobs.all_jobs(project)
+    assert (job.task, job.state, job.problem) == ("bring_in", "failed", "It has not ended.")
+    for again in (jobs.retry, jobs.resume):
+        with pytest.raises(JobError, match=r"older PU-Geo; this version has no such task.*runs import"):
+            again(project, job.job_id)
+    assert [job.job_id for job in jobs.all_jobs(project)] == [folder.name]
+
+
+def held_up(work: Callable[[], object], lock: Path) -> bool:
+    """Tell whether work waits for a lock that another holds, and is done once it is free."""
+    done = threading.Event()
+    with locks.one_at_a_time(lock):
+        worker_thread = threading.Thread(target=lambda: (work(), done.set()))
+        worker_thread.start()
+        waited = not done.wait(0.3)
+    worker_thread.join(20)
+    return waited and done.is_set()
+
+
+def test_jobs_and_places_in_the_line_are_given_one_at_a_time(project: Layout) -> None:
+    descriptors: list[int] = []
+    assert held_up(lambda: descriptors.append(jobs.create_held(project, "align", {})[1]), project.jobs / "start.lock")
+    folder = jobs.all_jobs(project)[0].job_id
+    numbers = device_queue.device_folder() / "numbers.lock"
+    assert held_up(lambda: descriptors.append(device_queue._take(project.jobs / folder)[0]), numbers)
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def test_a_job_can_be_seen_only_once_it_is_held(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, take = [], jobs.take_lock
+
+    def watched(folder: Path) -> int:
+        seen.append(jobs.all_jobs(project))
+        return take(folder)
+
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "take_lock", watched)
+    lock = jobs.create_held(project, "train", {})[1]
+    assert seen == [[]]
+    assert [job.state for job in jobs.all_jobs(project)] == ["running"]
+    os.close(lock)
+
+
+def test_a_job_that_ended_while_somebody_resumed_it_is_not_done_twice(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, take = jobs.create(project, "train", {}), jobs.take_lock
+    events.append(folder, "launched")
+
+    def late(of: Path) -> int:
+        events.append(of, "done", {"result": {}})
+        return take(of)
+
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "take_lock", late)
+    with pytest.raises(JobError, match="is done"):
+        jobs.resume(project, folder.name)
+    assert not jobs.is_alive(folder)
+
+
+def test_resume_does_not_let_two_jobs_change_the_imagery(project: Layout) -> None:
+    first = jobs.create(project, "prepare", {})
+    events.append(first, "launched")
+    _, lock = jobs.create_held(project, "align", {})
+    with pytest.raises(JobError, match="is changing this project's imagery"):
+        jobs.resume(project, first.name)
+    os.close(lock)
+
+
+def test_who_looks_whether_a_job_lives_does_not_keep_it_from_starting(project: Layout) -> None:
+    folder = jobs.create(project, "train", {})
+    (folder / "alive.lock").touch()
+    looking = os.open(folder / "alive.lock", os.O_RDWR)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    threading.Timer(0.05, os.close, [looking]).start()
+    os.close(jobs.take_lock(folder))
+
+
+@pytest.mark.slow
+def test_a_job_goes_on_in_the_project_where_it_lies(project: Layout, sleeper: None, tmp_path: Path) -> None:
+    folder = jobs.create(project, "sleep", {"seconds": 0})
+    moved = Layout(project.folder.rename(tmp_path / "moved.pugeo"))
+    jobs.resume(moved, folder.name)
+    assert jobs.wait(moved, folder.name, seconds=30).state == "done"
+
+
+@pytest.mark.slow
+def test_anybody_ends_a_cancelled_job_whose_server_is_gone(
+    project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = jobs.start(project, "hang", {})
+    folder = project.jobs / job_id
+    assert until(lambda: jobs.view(folder).progress == 0.5)
+    (folder / "cancel").touch()
+    jobs.end_overdue(folder)
+    assert jobs.view(folder).state == "running"  # it still has time to answer
+    an_hour_ago = time.time() - 3600
+    os.utime(folder / "cancel", (an_hour_ago, an_hour_ago))
+    jobs.end_overdue(folder)
+    assert until(lambda: jobs.view(folder).state == "cancelled")
+
+
+IN_TERMINAL = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import pu_geo.jobs.worker as w
+from pathlib import Path
+from pu_geo.cli.run import run_job
+from pu_geo.project.layout import Layout
+w.TASKS["hang"] = "sleep_task:hang"
+run_job(Layout(Path(sys.argv[2])), "hang", {}, as_json=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_job_in_a_terminal_that_does_not_answer_is_ended_with_all_it_started(
+    project: Layout, sleeper: None, tmp_path: Path
+) -> None:
+    command = [PYTHON, "-c", IN_TERMINAL, str(tmp_path), str(project.folder)]
+    terminal = subprocess.Popen(command, cwd=REPOSITORY)
+    assert until(lambda: [job for job in jobs.all_jobs(project) if job.progress == 0.5])
+    (job,) = jobs.all_jobs(project)
+    child = marked(project.jobs / job.job_id)
+    assert len(child) == 1
+    jobs.cancel(project, job.job_id, wait=True)
+    assert jobs.view(project.jobs / job.job_id).state == "cancelled"  # it has stopped when that returns
+    assert terminal.wait(20) == -signal.SIGKILL
+    assert until(lambda: not runs(child[0]))
+
+
+@pytest.mark.slow
+def test_starting_over_leaves_no_orphan_beside_the_new_job(project: Layout, sleeper: None) -> None:
+    job_id = jobs.start(project, "sleep", {"seconds": 600, "child": True})
+    folder = project.jobs / job_id
+    pid = started_pid(folder)
+    assert until(lambda: (folder / "child").exists())
+    assert until(lambda: (folder / "child").read_text())
+    os.kill(pid, signal.SIGKILL)
+    assert until(lambda: jobs.view(folder).state == "interrupted")
+    fresh = jobs.retry(project, job_id)
+    assert until(lambda: not runs(int((folder / "child").read_text())))
+    assert [job.job_id for job in jobs.all_jobs(project)] == [fresh]
+    jobs.cancel(project, fresh, wait=True)
+
+
+def told_at(seconds: float, share: float) -> dict[str, object]:
+    at = datetime.now(UTC) - timedelta(seconds=seconds)
+    return {"at": at.isoformat(), "event": "progress", "share": share, "message": ""}
+
+
+def test_time_left_goes_by_the_pace_since_the_turn(project: Layout) -> None:
+    folder = jobs.create(project, "train", {})
+    log = [{"at": told_at(500, 0)["at"], "event": "launched"}, {"at": told_at(100, 0)["at"], "event": "turn"}]
+    log += [told_at(90, 0.5), told_at(10, 0.7)]  # went on at one half: 0.2 in 80 s, so 0.3 in 120 s, of which 10 s are over
+    (folder / events.FILE_NAME).write_text("".join(json.dumps(event) + "\n" for event in log))
+    lock = jobs.take_lock(folder)
+    seen = jobs.view(folder)
+    os.close(lock)
+    assert seen.seconds == pytest.approx(100, abs=5)
+    assert seen.seconds_left == pytest.approx(110, abs=5)
+
+
+@pytest.mark.parametrize(
+    ("shares", "left"),
+    [
+        ([(60, 0.1)], 300),  # the first of ten epochs took 40 s, so nine take 360 s, of which 60 s are over
+        ([(60, 0.1), (10, 0.2)], 350),  # 0.2 in 90 s, so 0.8 in 360 s, of which 10 s are over
+        ([(60, 0.6), (20, 0.7)], 100),  # went on at 0.5, see below: 0.2 in 80 s, so 0.3 in 120 s, of which 20 s are over
+    ],
+)
+def test_time_left_of_a_training_goes_by_its_epochs(project: Layout, shares: list[tuple[float, float]], left: float) -> None:
+    folder = jobs.create(project, "train", {})
+    log = [{"at": told_at(900, 0)["at"], "event": "launched"}]
+    log += [told_at(800, 0) | {"event": "epoch", "progress": 0.5}] if shares[0][1] > 0.5 else []
+    log += [{"at": told_at(500, 0)["at"], "event": "launched"}, told_at(100, 0.02)]
+    log += [told_at(seconds, 0) | {"event": "epoch", "progress": share} for seconds, share in shares]
+    (folder / events.FILE_NAME).write_text("".join(json.dumps(event) + "\n" for event in log))
+    lock = jobs.take_lock(folder)
+    seen = jobs.view(folder)
+    os.close(lock)
+    assert seen.seconds_left == pytest.approx(left, abs=5)
+
+
+def test_story_and_prints_are_told_to_who_asks(project: Layout) -> None:
+    folder = jobs.create(project, "train", {})
+    assert jobs.worker_log(folder) == ""
+    events.append(folder, "epoch", {"stage": "training", "epoch": 3, "loss": 0.51234, "alarms": []})
+    (folder / "log.txt").write_bytes(b"x" * (1 << 17) + b"the end")
+    assert jobs.event_lines(folder)[-1].endswith("epoch: stage training, epoch 3, loss 0.5123")
+    assert jobs.worker_log(folder).endswith("the end")
+    assert len(jobs.worker_log(folder)) == 1 << 16
+
+
+def run_here(project: Layout, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> jobs.JobView:
+    """Run a task in this process that reports an epoch and then raises `error`."""
+
+    def task(job: Job) -> dict[str, object]:
+        job.epoch({"epoch": 1, "loss": 0.5})
+        raise error
+
+    monkeypatch.setattr(sys.modules[__name__], "task_under_test", task, raising=False)
+    monkeypatch.setitem(sys.modules, "task_under_test_module", sys.modules[__name__])
+    monkeypatch.setitem(worker.TASKS, "sleep", "task_under_test_module:task_under_test")
+    folder = jobs.create(project, "sleep", {})
+    raised = type(error) if isinstance(error, PuGeoError | JobCancelled) else JobError
+    with pytest.raises(raised):
+        worker.run(folder)
+    return jobs.view(folder)
+
+
+def test_users_mistake_keeps_problem_and_hint(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = run_here(project, monkeypatch, PuGeoError("Too few.", "Click more."))
+    assert (seen.state, seen.problem, seen.hint) == ("failed", "Too few.", "Click more.")
+    assert seen.curve[0]["loss"] == 0.5
+
+
+def test_a_job_of_another_version_with_a_task_that_is_gone_is_refused_in_words(project: Layout) -> None:
+    with pytest.raises(JobError, match="This version of PU-Geo has no task 'probe'"):
+        worker.run(jobs.create(project, "probe", {"into": "speed.json"}))
+
+
+def test_fault_of_ours_keeps_its_traceback_in_the_log_only(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = run_here(project, monkeypatch, ZeroDivisionError("division by zero"))
+    assert "ZeroDivisionError" in seen.problem
+    assert "Traceback" not in seen.problem
+    assert "Traceback" in (project.jobs / seen.job_id / "log.txt").read_text()
+
+
+def test_cancel_inside_a_task_is_no_failure(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_here(project, monkeypatch, JobCancelled()).state == "cancelled"
+
+
+def test_half_a_line_at_the_end_of_the_log_is_left_out(tmp_path: Path) -> None:
+    events.append(tmp_path, "progress", {"share": 0.5})
+    with (tmp_path / "events.jsonl").open("a") as log:
+        log.write('{"event": "pro')
+    assert [event["event"] for event in events.read(tmp_path)] == ["progress"]
+
+
+def test_an_event_after_half_a_line_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text('{"event": "pro')
+    events.append(tmp_path, "failed", {"problem": "The disk is full."})
+    events.append(tmp_path, "launched")
+    assert [event["event"] for event in events.read(tmp_path)] == ["failed", "launched"]
+    assert (tmp_path / "events.jsonl").read_bytes().count(b"\n") == 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)),
+        RuntimeError("I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_full_disk_is_no_fault_of_ours(project: Layout, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    seen = run_here(project, monkeypatch, error)
+    assert seen.state == "failed"
+    assert re.match(rf"The disk that holds {project.folder} is full \(\d+\.\d MB are free\)", seen.problem)
+    assert "start this job again" in seen.hint
+    assert not (project.jobs / seen.job_id / "room").exists()
+
+
+def test_a_job_in_a_folder_that_cannot_be_written_is_refused_in_words(project: Layout) -> None:
+    project.jobs.write_text("in the way")
+    with pytest.raises(JobError, match="cannot be started: "):
+        jobs.start(project, "sleep", {})
+
+
+def test_curve_goes_on_over_launches(project: Layout) -> None:
+    folder = jobs.create(project, "sleep", {"seconds": 0})
+    events.append(folder, "launched")
+    for epoch, loss in ((1, 0.9), (2, 0.8), (3, 0.7)):
+        events.append(folder, "epoch", {"stage": "training", "epoch": epoch, "loss": loss})
+    events.append(folder, "launched")
+    for epoch, loss in ((3, 0.6), (4, 0.5)):  # the last checkpoint was that of epoch 2
+        events.append(folder, "epoch", {"stage": "training", "epoch": epoch, "loss": loss})
+    assert [(point["epoch"], point["loss"]) for point in jobs.view(folder).curve] == [(1, 0.9), (2, 0.8), (3, 0.6), (4, 0.5)]

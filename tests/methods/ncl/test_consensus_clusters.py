@@ -1,0 +1,141 @@
+"""Several trainings read together: names of clusters do not matter, and what they agree on is found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pu_geo.methods.cards.ncl import NclSettings
+from pu_geo.methods.ncl import consensus_clusters, ncl
+from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.training.run import Run
+
+CPU = torch.device("cpu")
+SHORT = NclSettings(epochs=2, max_steps=4, n_new=3, width=16, embedding_dim=8, batch_size=20)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def said(truth: np.ndarray, seed: int, sure: float = 3.0) -> np.ndarray:
+    """Soft memberships of a made-up training: by the truth, under names of its own, with noise."""
+    draw = np.random.default_rng(seed)
+    logits = draw.normal(size=(len(truth), 3)) + sure * np.eye(3)[draw.permutation(3)[truth]]
+    return (np.exp(logits) / np.exp(logits).sum(1, keepdims=True)).astype(np.float32)
+
+
+def test_side_by_side_has_unit_rows_and_hellinger_distances() -> None:
+    one, other = said(np.arange(12) % 3, 0), said(np.arange(12) % 3, 1)
+    found = consensus_clusters.concatenated([np.sqrt(one), np.sqrt(other)])
+    assert found.shape == (12, 6)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
+    # The squared distance is the mean over trainings of 2 - 2 sum sqrt(p q), by hand for chips 0 and 1.
+    by_hand = np.mean([2 - 2 * np.sqrt(each[0] * each[1]).sum() for each in (one, other)])
+    assert ((found[0] - found[1]) ** 2).sum() == pytest.approx(by_hand, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_five_trainings_find_what_one_alone_blurs(seed: int) -> None:
+    truth = np.random.default_rng(seed).permutation(np.repeat(np.arange(3), [60, 40, 20]))
+    trainings = [said(truth, 10 * seed + i, sure=2.0) for i in range(5)]
+    groups = consensus_clusters.sort_into_groups(
+        consensus_clusters.concatenated([np.sqrt(each) for each in trainings]), 3, generator(seed)
+    )
+    right = [(np.bincount(truth[groups == group], minlength=3).max()) for group in range(3)]
+    alone = [max(np.bincount(truth[each.argmax(1) == c], minlength=3)) for each in trainings[:1] for c in range(3)]
+    assert sum(right) > 0.95 * len(truth) > sum(alone)
+
+
+def test_groups_come_by_size_and_the_draw_is_repeatable() -> None:
+    draw = np.random.default_rng(0)
+    points = np.concatenate([draw.normal(at, 0.1, (n, 2)) for at, n in ((0, 5), (5, 30), (9, 12))])
+    before = torch.get_rng_state()
+    groups = consensus_clusters.sort_into_groups(points, 3, generator())
+    assert np.bincount(groups).tolist() == [30, 12, 5]
+    np.testing.assert_array_equal(groups, consensus_clusters.sort_into_groups(points, 3, generator()))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_many_rows_are_sorted_by_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consensus_clusters, "MOST_ROWS", 40)
+    points = np.concatenate([np.full((60, 2), 0.0), np.full((40, 2), 4.0)])
+    assert consensus_clusters.sort_into_groups(points, 2, generator()).tolist() == [0] * 60 + [1] * 40
+
+
+def test_coinciding_points_leave_groups_empty() -> None:
+    assert set(consensus_clusters.sort_into_groups(np.ones((6, 2)), 3, generator()).tolist()) == {0}
+
+
+def test_reads_a_trained_model_of_ncl() -> None:
+    draw = np.random.default_rng(0)
+    views = draw.normal(size=(3, 40, 12)).astype(np.float32)
+    is_positive = np.arange(40) < 6
+    data = PUData(FeatureViews(views), is_positive, np.zeros(40, np.bool_))
+    model = ncl.fit(data, SHORT, Run(device=CPU))
+    found = consensus_clusters.soft_memberships(model, data)
+    assert found.shape == (40, 3)
+    np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(found.argmax(1), model.findings["clusters"])
+
+
+def test_principal_axes_have_unit_rows_and_stands_constant_features() -> None:
+    views = np.random.default_rng(0).normal(size=(2, 30, 5)).astype(np.float16)
+    views[:, :, 0] = 1
+    found = consensus_clusters.principal_axes(FeatureViews(views))
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-4)
+    assert np.isfinite(found).all()
+
+
+def test_clicks_of_each_class_are_dealt_out_evenly() -> None:
+    classes = np.array([-1] * 5 + [0] * 7 + [1] * 2 + [2] * 3)
+    part = consensus_clusters.held_out_parts(classes, 3, generator())
+    assert (part[classes == -1] == -1).all()
+    assert sorted(np.bincount(part[classes == 0])) == [2, 2, 3]
+    assert (part[classes == 1] == -1).all()  # of two clicks, one part of three would be empty
+    assert sorted(part[classes == 2]) == [0, 1, 2]
+    assert (consensus_clusters.held_out_parts(classes, 1, generator()) == -1).all()
+
+
+def test_the_steadier_reading_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = np.arange(40) % 3
+    is_positive = np.arange(40) < 9
+    views = np.random.default_rng(0).normal(size=(2, 40, 6)).astype(np.float32)
+    data = PUData(FeatureViews(views), is_positive, np.arange(40) == 39)
+    steady, moving = (
+        np.eye(3, dtype=np.float32)[truth],
+        [np.eye(3, dtype=np.float32)[(truth + i // 2) % 3] for i in range(2)],
+    )
+    moving[1] = moving[1][np.random.default_rng(0).permutation(40)]
+    held_out: list[int] = []
+
+    class Made:
+        def __init__(self, embedding: np.ndarray, said: np.ndarray) -> None:
+            self.embedding, self.said = embedding, said
+
+        def embed(self, _: object) -> np.ndarray:
+            return self.embedding
+
+    def made(better: str) -> list[Made]:
+        pairs = [(steady, each) if better == consensus_clusters.EMBEDDINGS else (each, steady) for each in moving]
+        return [Made(*pair) for pair in pairs]
+
+    for better in (consensus_clusters.EMBEDDINGS, consensus_clusters.MEMBERSHIPS):
+        models = made(better)
+
+        def fit(data: PUData, settings: NclSettings, run: Run, models: list[Made] = models) -> Made:
+            held_out.append(9 - int((data.classes >= 1).sum()))
+            return models.pop(0)
+
+        monkeypatch.setattr(ncl, "fit", fit)
+        monkeypatch.setattr(consensus_clusters, "soft_memberships", lambda model, _: model.said)
+        found = consensus_clusters.find_consensus(data, SHORT, [Run(device=CPU, seed=seed) for seed in range(2)])
+        assert found.reading == better
+        assert found.agreement[better] == 1.0 > min(found.agreement.values())
+        assert found.groups.shape == (39,)
+        assert len(np.unique(truth[:39][found.groups == 0])) == 1
+        models.extend(made(better)[:1])
+        assert consensus_clusters.find_consensus(data, SHORT, [Run(device=CPU)]).reading == consensus_clusters.MEMBERSHIPS
+    assert sorted(held_out[:2]) == [4, 5]
+    assert held_out[2] == 0

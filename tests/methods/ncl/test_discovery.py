@@ -1,0 +1,102 @@
+"""What is said of clusters: shares, the chips that stand for them, and how many there may be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score, silhouette_score
+
+from pu_geo.errors import ShapeError
+from pu_geo.methods.ncl.discovery import central_chips, cluster_shares, k_means, silhouette, suggested_number
+
+
+def blobs(n_blobs: int, seed: int = 0, n: int = 25, spread: float = 0.15) -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(n_blobs), n)
+    return np.eye(8)[truth] + spread * draw.normal(size=(len(truth), 8)), truth
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_shares_by_hand() -> None:
+    # 4 chips, 1 positive: the average is 1/4. Cluster 0 holds the positive and half of another chip: (1 + 2/4) / (1.5 + 2).
+    # Cluster 1 holds 2.5 others: (0 + 2/4) / (2.5 + 2). Cluster 2 is empty and gets the average.
+    members = np.array([[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0], [0, 1, 0]])
+    shares = cluster_shares(members, np.array([True, False, False, False]), 2.0)
+    np.testing.assert_allclose(shares, [1.5 / 3.5, 0.5 / 4.5, 0.25], rtol=1e-12)
+
+
+def test_smoothing_draws_small_clusters_to_the_average() -> None:
+    members = np.eye(2)[[0, 0] + [1] * 98]
+    is_positive = np.zeros(100, np.bool_)
+    is_positive[[0, 1, 2]] = True
+    little, much = (cluster_shares(members, is_positive, weight)[0] for weight in (0.1, 50.0))
+    assert 0.03 < much < 0.1 < 0.9 < little < 1
+
+
+def test_central_chips_are_the_nearest_members() -> None:
+    angles = np.array([0.0, 0.1, 0.5, 3.0, 3.1, 1.0])
+    embeddings = np.stack([np.cos(angles), np.sin(angles)], 1)
+    found = central_chips(embeddings, np.array([0, 0, 0, 1, 1, -1]), 3, most=2)
+    assert [each.tolist() for each in found[:1]] == [[1, 0]]  # the mean direction lies at 0.2
+    assert sorted(found[1].tolist()) == [3, 4]
+    assert len(found[2]) == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n_blobs", [2, 4, 6])
+def test_counts_clusters_that_are_there(n_blobs: int, seed: int) -> None:
+    points, _ = blobs(n_blobs, seed)
+    found = suggested_number(points, range(2, 9), generator(seed))
+    assert found.number == n_blobs
+    assert list(found.silhouettes) == list(range(2, 9))
+    assert found.silhouettes[n_blobs] == max(found.silhouettes.values()) > 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_silhouette_equals_that_of_sklearn(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    points, clusters = draw.normal(size=(40, 3)), draw.integers(0, 5, 40)
+    clusters[0] = 17  # alone in its cluster
+    tensor = torch.from_numpy(points)
+    found = silhouette(torch.cdist(tensor, tensor), torch.from_numpy(clusters))
+    assert found == pytest.approx(silhouette_score(points, clusters), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_k_means_is_as_good_as_that_of_sklearn(seed: int) -> None:
+    points, truth = blobs(5, seed, spread=0.25)
+    clusters = k_means(torch.from_numpy(points), 5, generator(seed)).numpy()
+    centers = np.stack([points[clusters == each].mean(0) for each in range(5)])
+    cost = ((points - centers[clusters]) ** 2).sum()
+    assert cost < 1.02 * KMeans(5, n_init=10, random_state=0).fit(points).inertia_
+    assert adjusted_rand_score(truth, clusters) > 0.9
+
+
+def test_coinciding_points_make_no_trouble() -> None:
+    found = suggested_number(np.ones((6, 3)), (2, 3), generator())
+    assert found.number == 2
+    assert found.silhouettes == {2: 0.0, 3: 0.0}
+
+
+def test_looks_at_some_of_many_rows_and_draws_from_its_generator_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pu_geo.methods.ncl.discovery.MAX_ROWS", 60)
+    points, _ = blobs(3)
+    before = torch.get_rng_state()
+    first, again = (suggested_number(points, (2, 3, 4), generator(1)) for _ in range(2))
+    assert first == again
+    assert first.number == 3
+    assert first != suggested_number(points, (2, 3, 4), generator(2))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("candidates", [(), (1, 2), (2, 6), (0,)])
+def test_refuses_numbers_that_cannot_be(candidates: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"2\.\.5"):
+        suggested_number(np.eye(6), candidates, generator())
+    with pytest.raises(ShapeError, match="M, D"):
+        suggested_number(np.ones(6), (2,), generator())

@@ -1,0 +1,397 @@
+"""NCL: it ranks, finds kinds that nobody named, remembers, and copes with a single known class."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.metrics import normalized_mutual_info_score, roc_auc_score
+from torch.nn import functional
+
+from pu_geo.errors import TrainingError
+from pu_geo.losses import neighborhood as formulas
+from pu_geo.methods.cards.ncl import NclSettings
+from pu_geo.methods.ncl import ncl
+from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.training.loop import MicroBatcher
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
+
+CPU = torch.device("cpu")
+NAMES = ("not damaged", "roof", "wall")
+SMALL = NclSettings(
+    n_new=4, epochs=15, batch_size=64, lr=0.01, width=32, embedding_dim=16, queue_size=200, n_easy=8, n_hard=4
+)
+
+
+def made_up(seed: int = 0, n: int = 200, known: str = "one") -> tuple[PUData, NDArray[np.int64]]:
+    """Four kinds of building, 0 and 3 undamaged, 1 and 2 damaged, in noisy views of 12 features; and the kinds.
+
+    Clicked are ten of kind 1; with known = "two" also ten of kind 0, as not damaged.
+    """
+    draw = np.random.default_rng(seed)
+    kinds = np.arange(n) % 4
+    chips = 3 * np.eye(12)[kinds] + 1.5 * np.eye(12)[4 + (kinds % 3 > 0)] + 0.4 * draw.normal(size=(n, 12))
+    views = chips + 0.3 * draw.normal(size=(4, n, 12))
+    classes = np.full(n, -1)
+    classes[np.flatnonzero(kinds == 1)[:10]] = 1
+    if known == "two":
+        classes[np.flatnonzero(kinds == 0)[:10]] = 0
+    return PUData(FeatureViews(views.astype(np.float16)), classes >= 1, np.zeros(n, np.bool_), classes, NAMES), kinds
+
+
+def fit(data: PUData, settings: NclSettings = SMALL, seed: int = 0, **run: object) -> TrainedModel:
+    return ncl.fit(data, settings, Run(CPU, seed, **run))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=["one", "two"])
+def trained(request: pytest.FixtureRequest) -> tuple[PUData, NDArray[np.int64], TrainedModel]:
+    """A model for tests that only look at it."""
+    data, kinds = made_up(known=request.param)
+    return data, kinds, fit(data, replace(SMALL, epochs=40))
+
+
+def learner_of(data: PUData, settings: NclSettings = SMALL, n_steps: int = 100) -> ncl.Learner:
+    return ncl._new_learner(data, data.trained_rows, settings, Run(CPU), n_steps)
+
+
+def batch_of(data: PUData, rows: NDArray[np.int64], seed: int = 0) -> ncl.Batch:
+    views = data.inputs.draw(rows, ncl.VIEWS, torch.Generator().manual_seed(seed), CPU)
+    return ncl.Batch(views, torch.from_numpy(data.classes[rows]), 1.0, seed)
+
+
+def step(learner: ncl.Learner, data: PUData, number: int, settings: NclSettings = SMALL) -> dict[str, float]:
+    rows = np.random.default_rng(number).permutation(200)[:80]
+    return ncl._step(learner, MicroBatcher(Run(CPU)), batch_of(data, rows, number), settings)
+
+
+# --- it learns -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [0, 32])
+@pytest.mark.parametrize("known", ["one", "two"])
+def test_hidden_damage_of_the_named_kind_is_ranked_first(known: str, width: int) -> None:
+    data, kinds = made_up(known=known)
+    scores = fit(data, replace(SMALL, width=width)).score(data.inputs.array)
+    hidden = data.classes == -1
+    assert roc_auc_score(kinds[hidden] == 1, scores[hidden]) > 0.85
+
+
+def test_kinds_that_nobody_named_become_clusters(trained: tuple[PUData, NDArray[np.int64], TrainedModel]) -> None:
+    data, kinds, model = trained
+    clusters, hidden = model.findings["clusters"], data.classes == -1
+    assert normalized_mutual_info_score(kinds[hidden], clusters[hidden]) > 0.9
+    for kind in (2, 3):
+        own = np.bincount(clusters[kinds == kind]).argmax()
+        assert (clusters[kinds == kind] == own).mean() > 0.9
+        assert (kinds[clusters == own] == kind).mean() > 0.9
+
+
+def test_findings_show_the_clusters(trained: tuple[PUData, NDArray[np.int64], TrainedModel]) -> None:
+    data, kinds, model = trained
+    found = model.findings
+    assert found["clusters"].dtype == np.int64
+    assert found["clusters"].shape == (200,)
+    best = found["shares"].argmax()
+    assert np.bincount(kinds[found["clusters"] == best]).argmax() == 1
+    members = found["clusters"] == best
+    by_hand = (data.is_positive[members].sum() + 5 * 10 / 200) / (members.sum() + 5)
+    assert found["shares"][best] == pytest.approx(by_hand)
+    for cluster, chips in enumerate(found["central"]):
+        assert (data.classes[chips] == -1).all()
+        assert (found["clusters"][chips] == cluster).all()
+        assert 0 < len(chips) <= 24
+    assert found["suggested"].number == 4
+
+
+def test_score_judges_clusters_by_soft_members(trained: tuple[PUData, NDArray[np.int64], TrainedModel]) -> None:
+    data, _, model = trained
+    with torch.inference_mode():
+        views = [torch.from_numpy(view).float() for view in data.inputs.array]
+        logits = torch.stack([model.network.cluster_logits(view) for view in views]).mean(0)
+        members = torch.softmax(logits / SMALL.softness, dim=1).double().numpy()
+    expected = (members[data.is_positive].sum(0) + 5 * 10 / 200) / (members.sum(0) + 5)
+    np.testing.assert_allclose(model.state()["shares"], expected, atol=1e-6)
+
+
+def test_left_out_chips_are_in_no_finding() -> None:
+    data, _ = made_up()
+    left_out = np.arange(200) % 7 == 0
+    data = PUData(data.inputs, data.is_positive, left_out, data.known_class, NAMES)
+    found = fit(data, replace(SMALL, epochs=2)).findings
+    assert len(found["clusters"]) == (~left_out).sum()
+    assert not left_out[np.concatenate(found["central"])].any()
+    place = {row: number for number, row in enumerate(data.trained_rows)}
+    for cluster, chips in enumerate(found["central"]):
+        assert all(found["clusters"][place[chip]] == cluster for chip in chips)
+
+
+@pytest.mark.parametrize(("n_new", "warned"), [(3, []), (5, ["against 0.5"]), (40, ["silhouette 0.9"])])
+def test_warns_where_the_embeddings_suggest_another_number(n_new: int, warned: list[str]) -> None:
+    points = np.repeat(np.eye(3), 20, axis=0) + 0.02 * np.random.default_rng(0).normal(size=(60, 3))
+    run = Run(CPU)
+    found = ncl._suggested(points.astype(np.float32), replace(SMALL, n_new=n_new), run)
+    assert found.number == 3
+    assert len(run.warnings) == len(warned)
+    for text, words in zip(run.warnings, warned, strict=True):
+        assert words in text
+        assert f"into {n_new} clusters" in text
+
+
+# --- the score -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", ["one", "two"])
+def test_margin_is_the_log_odds_of_clusters_and_of_known_classes(known: str) -> None:
+    data, _ = made_up(known=known)
+    network = fit(data, replace(SMALL, epochs=2)).network
+    inputs = torch.from_numpy(data.inputs.array[0, :9]).float()
+    with torch.inference_mode():
+        found = network.margin(inputs)
+        for number, embedding in enumerate(network.represent(inputs).double()):
+            new = (network.new_head.weight.double() @ embedding + network.new_head.bias.double()) / SMALL.softness
+            share = float((torch.softmax(new, 0) * network.shares.double()).sum())
+            expected = math.log(share / (1 - share))
+            if known == "two":
+                logits = network.known_head.weight.double() @ embedding + network.known_head.bias.double()
+                expected += float(logits[1] - logits[0])
+            assert float(found[number]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_margin_stays_finite_where_clusters_are_sure() -> None:
+    data, _ = made_up()
+    network = learner_of(data).network
+    with torch.no_grad():
+        network.new_head.weight.mul_(1e4)
+        network.shares.copy_(torch.tensor([0.001, 0.2, 0.3, 0.9]))
+        margins = network.margin(torch.from_numpy(data.inputs.array[0]).float())
+    assert torch.isfinite(margins).all()
+    assert float(margins.max()) == pytest.approx(math.log(9), abs=1e-3)
+
+
+# --- pairs ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_new", [2, 5, 10])
+def test_nearest_pairs_are_half_of_what_clusters_would_hold(n_new: int) -> None:
+    features = torch.randn(41, 6, generator=torch.Generator().manual_seed(n_new))
+    same, share = ncl.same_category(features, replace(SMALL, n_new=n_new))
+    assert float(share) == pytest.approx(1 / (2 * n_new), abs=0.003)
+    assert torch.equal(same, same.T)
+    unit = functional.normalize(features, dim=1)
+    cosines, others = unit @ unit.T, ~torch.eye(41, dtype=torch.bool)
+    assert cosines[same & others].min() > cosines[~same].max()
+
+
+def test_pairs_by_cosine_are_those_of_the_formula() -> None:
+    features = torch.randn(30, 3, generator=torch.Generator().manual_seed(0))
+    same, share = ncl.same_category(features, replace(SMALL, pair_rule="cosine", threshold=0.8))
+    assert torch.equal(same, formulas.pair_targets(features, threshold=0.8))
+    assert float(share) == pytest.approx(float(same[~torch.eye(30, dtype=torch.bool)].float().mean()))
+    assert 0.02 < float(share) < 0.5
+
+
+@pytest.mark.parametrize("rule", ["nearest", "cosine"])
+def test_one_chip_and_chips_without_direction_are_a_pair_with_themselves_alone(rule: str) -> None:
+    settings = replace(SMALL, pair_rule=rule)
+    for features in (torch.ones(1, 4), torch.full((5, 4), torch.nan)):
+        same, share = ncl.same_category(features, settings)
+        assert torch.equal(same, torch.eye(len(features), dtype=torch.bool))
+        assert float(share) == 0
+
+
+def test_a_cosine_that_is_never_reached_is_told() -> None:
+    data, _ = made_up()
+    for rule, threshold, n in (("cosine", 1.0, 1), ("cosine", 0.5, 0), ("nearest", 1.0, 0)):
+        run, told = Run(CPU), []
+        run.report = told.append
+        ncl.fit(data, replace(SMALL, epochs=1, pair_rule=rule, threshold=threshold), run)
+        assert sum("pair_rule" in text for text in run.warnings) == n
+        assert (told[-1]["share_pairs"] < 0.001) == (n == 1)
+
+
+# --- the queues ----------------------------------------------------------------------------------------------------
+
+
+def test_queues_hold_the_second_views_as_embedded_before_the_step() -> None:
+    data, _ = made_up(known="two")
+    learner = learner_of(data)
+    batch = batch_of(data, np.arange(60))
+    with torch.no_grad():
+        expected = learner.network.represent(batch.views[1])
+    ncl._step(learner, MicroBatcher(Run(CPU)), batch, SMALL)
+    for queue, chosen in ((learner.labeled, batch.classes >= 0), (learner.unlabeled, batch.classes < 0)):
+        rows, classes = queue.filled()
+        torch.testing.assert_close(rows, expected[chosen], rtol=0, atol=1e-6)
+        assert torch.equal(classes, batch.classes[chosen])
+    assert (learner.labeled.classes[:20] >= 0).all()
+
+
+def test_a_batch_that_was_cut_is_remembered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, _ = made_up(known="two")
+    learner, run, calls, kept = learner_of(data), Run(CPU), [], ncl.losses
+
+    def short_of_memory(*args):  # type: ignore[no-untyped-def]
+        calls.append(len(args[1].classes))
+        if calls == [80] or calls == [80, 40, 40]:
+            raise torch.OutOfMemoryError("no")
+        return kept(*args)
+
+    monkeypatch.setattr(ncl, "losses", short_of_memory)
+    batch = batch_of(data, np.random.default_rng(0).permutation(200)[:80])
+    with torch.no_grad():
+        expected = learner.network.represent(batch.views[1])[batch.classes < 0]
+    values = ncl._step(learner, MicroBatcher(run), batch, SMALL)
+    assert calls == [80, 40, 40, 20, 20, 20, 20]
+    torch.testing.assert_close(learner.unlabeled.filled()[0], expected, rtol=0, atol=1e-6)
+    assert math.isfinite(values["loss"])
+
+
+def test_neighbors_are_half_of_what_a_cluster_has_in_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, _ = made_up()
+    kept, asked = formulas.neighborhood_loss, []
+
+    def spy(*args, k, **others):  # type: ignore[no-untyped-def]
+        asked.append((len(args[2]), k))
+        return kept(*args, k=k, **others)
+
+    monkeypatch.setattr(formulas, "neighborhood_loss", spy)
+    learner = learner_of(data)
+    for number in range(5):
+        step(learner, data, number)
+    step(learner, data, 5, replace(SMALL, n_neighbors=7))
+    assert asked[0] == (0, 1)
+    assert asked[1][1] == asked[1][0] // 8 > 5
+    assert asked[4] == (200, 25)
+    assert asked[5] == (200, 7)
+
+
+# --- known classes, one and more -----------------------------------------------------------------------------------
+
+
+def test_a_single_known_class_teaches_by_contrast_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, _ = made_up()
+    learner = learner_of(data)
+    monkeypatch.setattr(formulas, "hard_negatives", None)
+    found = [step(learner, data, number) for number in range(3)]
+    assert [each["loss_cls"] for each in found] == [0, 0, 0]
+    assert found[2]["loss_supervised"] > 0
+    assert all(torch.isfinite(weight).all() for weight in learner.network.parameters())
+
+
+def test_hard_negatives_come_from_other_classes_than_an_anchor_seems_to_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, _ = made_up(known="two")
+    learner = learner_of(data)
+    for number in range(3):
+        step(learner, data, number)
+    kept, seen = formulas.hard_negatives, []
+    monkeypatch.setattr(formulas, "hard_negatives", lambda *args, **others: seen.append(args) or kept(*args, **others))
+    batch = batch_of(data, np.arange(100, 160))
+    ncl.losses(learner, batch, SMALL, torch.Generator())
+    (anchors, queue, labeled, may_mix), classes = seen[0], learner.labeled.filled()[1]
+    assert torch.equal(queue, learner.unlabeled.filled()[0])
+    assert torch.equal(labeled, learner.labeled.filled()[0])
+    for anchor, row in zip(anchors, may_mix, strict=True):
+        own = int(learner.network.known_head(anchor).argmax())
+        assert row.tolist() == [int(each) != own for each in classes]
+    before = len(seen)
+    ncl.losses(learner, batch, replace(SMALL, n_hard=0), torch.Generator())
+    assert len(seen) == before
+
+
+def test_classes_with_gaps_between_their_numbers_are_told_apart() -> None:
+    data, kinds = made_up()
+    classes = np.full(200, -1)
+    for kind, number in ((1, 2), (2, 5)):
+        classes[np.flatnonzero(kinds == kind)[:10]] = number
+    data = PUData(data.inputs, classes >= 1, data.is_excluded, classes, ("no", "a", "b", "c", "d", "e"))
+    network = fit(data).network
+    assert network.known.tolist() == [2, 5]
+    with torch.inference_mode():
+        said = network.known_head(network.represent(torch.from_numpy(data.inputs.array[0]).float())).argmax(1).numpy()
+    assert (said[kinds == 1] == 0).mean() > 0.9
+    assert (said[kinds == 2] == 1).mean() > 0.9
+
+
+@pytest.mark.parametrize("chosen", [slice(0, 40, 4), slice(1, 40, 4), slice(1, 2), slice(199, 200)])
+def test_batches_of_one_kind_or_one_chip_give_finite_losses_and_gradients(chosen: slice) -> None:
+    # Every fourth chip is of one kind: the first slice is all labeled as not damaged, the second as damaged.
+    data, _ = made_up(known="two")
+    learner = learner_of(data)
+    step(learner, data, 0)
+    learner.optimizer.zero_grad()
+    values, _ = ncl.losses(learner, batch_of(data, np.arange(200)[chosen]), SMALL, torch.Generator())
+    values["loss"].backward()
+    assert all(torch.isfinite(value) for value in values.values())
+    gradients = [weight.grad for weight in learner.network.parameters() if weight.grad is not None]
+    assert gradients
+    assert all(torch.isfinite(gradient).all() for gradient in gradients)
+
+
+# --- loss, steps, refusals -----------------------------------------------------------------------------------------
+
+
+def test_loss_is_the_sum_of_its_weighted_terms() -> None:
+    data, _ = made_up(known="two")
+    learner = learner_of(data)
+    step(learner, data, 0)
+    batch = batch_of(data, np.arange(80))
+    names = ("cls", "pairs", "consistency", "neighbors", "supervised")
+    weights = {"pair_weight": 2.0, "consistency_weight": 3.0, "neighbor_weight": 0.5, "supervised_weight": 0.25}
+    ones = replace(SMALL, **dict.fromkeys(weights, 1.0))  # type: ignore[arg-type]
+    plain, weighted = (
+        ncl.losses(learner, replace(batch, ramp=ramp), settings, torch.Generator().manual_seed(0))[0]
+        for settings, ramp in ((ones, 1.0), (replace(SMALL, **weights), 0.1))  # type: ignore[arg-type]
+    )
+    factors = (1.0, 2.0, 0.1 * 3.0, 0.5, 0.25)
+    for name, factor in zip(names, factors, strict=True):
+        assert float(plain[f"loss_{name}"].detach()) > 0
+        torch.testing.assert_close(weighted[f"loss_{name}"], factor * plain[f"loss_{name}"])
+    torch.testing.assert_close(weighted["loss"], sum(weighted[f"loss_{name}"] for name in names))
+
+
+def test_consistency_ramps_up() -> None:
+    # exp(-5 (1 - t)^2) at t = 1/4, 1/2 and 1
+    assert [ncl._ramp(epoch, 4) for epoch in (1, 2, 4, 9)] == pytest.approx(
+        [math.exp(-5 * 9 / 16), math.exp(-5 / 4), 1.0, 1.0]
+    )
+    assert ncl._ramp(1, 0) == 1.0
+    rising = [ncl._ramp(epoch, 10) for epoch in range(1, 11)]
+    assert all(a < b for a, b in pairwise(rising))
+
+
+def test_every_unlabeled_chip_is_dealt_once_and_labeled_ones_go_along() -> None:
+    is_labeled = np.arange(100) < 10
+    steps = ncl._steps(is_labeled, replace(SMALL, batch_size=32, labeled_batch=6), torch.Generator().manual_seed(0))
+    assert sorted(np.concatenate([numbers[numbers >= 10] for numbers in steps])) == list(range(10, 100))
+    assert {(numbers < 10).sum() for numbers in steps} == {6}
+
+
+def test_refuses_data_without_contrast() -> None:
+    data, _ = made_up()
+    nobody = np.zeros(200, np.bool_)
+    with pytest.raises(TrainingError, match="has 1"):
+        fit(PUData(FeatureViews(data.inputs.array[:1]), data.is_positive, nobody))
+    with pytest.raises(TrainingError, match="none"):
+        fit(PUData(data.inputs, nobody, nobody))
+    classes = np.where(data.is_positive, 1, 0)
+    with pytest.raises(TrainingError, match="all 200"):
+        fit(PUData(data.inputs, data.is_positive, nobody, classes, NAMES))
+    for wrong in ({"n_new": 1}, {"pair_rule": "rank"}, {"threshold": 1.5}):
+        with pytest.raises(TrainingError, match=next(iter(wrong))):
+            replace(SMALL, **wrong)
+
+
+def test_few_unlabeled_chips_train() -> None:
+    data, _ = made_up()
+    for n in (1, 2, 3):
+        rows = np.concatenate([np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive)[:n]])
+        few = PUData(FeatureViews(data.inputs.array[:, rows]), data.is_positive[rows], np.zeros(len(rows), np.bool_))
+        model = fit(few, replace(SMALL, epochs=2))
+        assert np.isfinite(model.score(few.inputs.array)).all()
+        assert (model.findings["suggested"] is None) == (n < 3)

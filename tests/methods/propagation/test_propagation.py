@@ -1,0 +1,281 @@
+"""The default method: two readings, the weight between them, and what it makes of clicks, views and models."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from pu_geo.analysis import estimates, metrics
+from pu_geo.errors import ShapeError, TrainingError
+from pu_geo.methods import catalog
+from pu_geo.methods.cards.propagation import PropagationSettings
+from pu_geo.methods.propagation import propagation
+from pu_geo.methods.propagation.propagation import PropagationModel, roots_of, whitening
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.run import Run
+
+CPU = torch.device("cpu")
+QUICK = PropagationSettings()
+
+
+def event(
+    share: float, *, n: int = 1200, clicks: int = 20, seed: int = 0, known: int = 0, wide: float = 0.0
+) -> tuple[PUData, NDArray[np.bool_]]:
+    """Chips whose widest directions say nothing, and of which narrow ones, mixed into all columns, tell damage; and the truth.
+
+    Args:
+        wide: how far damage also moves chips in all directions, in their spread there: 0 not at all.
+    """
+    draw = np.random.default_rng(seed)
+    truth = np.arange(n) < max(clicks + 5, round(share * n))
+    centre = draw.normal(size=(n, 24)) * np.geomspace(4.0, 0.3, 24)
+    centre[truth, 18:] += 0.6
+    centre[truth] += wide * np.geomspace(4.0, 0.3, 24)
+    turned = centre @ np.linalg.qr(draw.normal(size=(24, 24)))[0]
+    views = np.abs(turned + 20 + draw.normal(size=(4, n, 24)) * 0.15).astype(np.float16)
+    classes = np.full(n, -1)
+    classes[draw.choice(np.flatnonzero(truth), clicks, replace=False)] = 1
+    classes[draw.choice(np.flatnonzero(~truth), known, replace=False)] = 0
+    return PUData(FeatureViews(views), classes == 1, np.zeros(n, np.bool_), classes.astype(np.int64)), truth
+
+
+def trained(data: PUData, seed: int = 0, **values: Any) -> tuple[PropagationModel, dict[str, object]]:
+    told: list[dict[str, object]] = []
+    run = Run(CPU, seed, report=lambda values: told.append(dict(values)))
+    return propagation.fit(data, PropagationSettings(**values), run), told[-1]
+
+
+def average_precision(data: PUData, truth: NDArray[np.bool_], scores: NDArray[np.float32]) -> float:
+    return metrics.average_precision(scores[~data.is_positive], truth[~data.is_positive])
+
+
+def test_it_is_the_default_of_the_catalog() -> None:
+    assert next(iter(catalog.METHODS)) == catalog.DEFAULT_METHOD == "propagation"
+
+
+@pytest.mark.parametrize(("share", "wide", "least"), [(0.03, 0.0, 0.3), (0.5, 0.7, 0.02)])
+def test_it_ranks_better_than_the_instant_ranker(share: float, wide: float, least: float) -> None:
+    gains = []
+    for seed in range(4):
+        data, truth = event(share, clicks=10 if wide else 20, seed=seed, wide=wide)
+        model, _ = trained(data, seed)
+        plain = np.asarray(data.inputs.plain_array, np.float32)
+        ranked, _ = estimates.rank_with_estimate(estimates.prepare(plain), data.is_positive)
+        found = average_precision(data, truth, model.score(data.inputs.array))
+        gains.append(found - average_precision(data, truth, ranked))
+    assert np.mean(gains) > least
+
+
+def test_more_damage_lets_scores_travel_more() -> None:
+    spreads, shares = [], []
+    for share in (0.03, 0.1, 0.6):
+        _, told = trained(event(share)[0])
+        spreads.append(float(str(told["propagated"])))
+        shares.append(float(str(told["share"])))
+    assert shares == sorted(shares)
+    assert spreads == sorted(spreads)
+    assert spreads[0] < 0.3
+    assert spreads[2] > 0.9
+
+
+def test_a_share_that_is_told_is_taken() -> None:
+    data, _ = event(0.1)
+    low, high = (trained(data, damaged_share=share)[1] for share in (0.002, 0.9))
+    assert (low["share"], high["share"]) == (0.002, 0.9)
+    assert float(str(low["propagated"])) < 0.1 < 0.5 < float(str(high["propagated"]))
+
+
+def test_as_many_score_above_half_as_are_estimated() -> None:
+    for share in (0.05, 0.4):
+        data, _ = event(share)
+        model, told = trained(data)
+        called = (model.score(data.inputs.array)[~data.is_positive] > 0.5).mean()
+        assert called == pytest.approx(float(str(told["share"])), abs=0.02)
+
+
+def test_without_an_estimate_the_whitened_ranking_alone_counts() -> None:
+    data, truth = event(0.05, clicks=3)
+    model, told = trained(data)
+    assert (told["share"], told["propagated"]) == (0.0, 0.0)
+    assert metrics.auc(model.score(data.inputs.array), truth) > 0.7
+
+
+def test_buildings_called_not_damaged_are_learned_from() -> None:
+    data, truth = event(0.05, clicks=6, known=200)
+    without = PUData(data.inputs, data.is_positive, data.is_excluded)
+    unsaid = data.classes == -1
+    found = [
+        metrics.average_precision(trained(each)[0].score(data.inputs.array)[unsaid], truth[unsaid])
+        for each in (data, without)
+    ]
+    assert found[0] > found[1]
+
+
+def test_few_anchors_do_nearly_as_well() -> None:
+    data, truth = event(0.5)
+    every, some = (
+        average_precision(data, truth, trained(data, n_anchors=n)[0].score(data.inputs.array)) for n in (8192, 300)
+    )
+    assert some == pytest.approx(every, abs=0.05)
+
+
+def test_very_many_unlabeled_are_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(propagation, "MOST_UNLABELED", 200)
+    data, truth = event(0.1)
+    run = Run(CPU)
+    model = propagation.fit(data, QUICK, run)
+    assert run.n_chips_seen == 220
+    assert metrics.auc(model.score(data.inputs.array), truth) > 0.8
+
+
+def test_model_made_again_from_its_state_scores_the_same() -> None:
+    data, _ = event(0.2)
+    model, _ = trained(data, n_anchors=400)
+    assert [name for name, held in model.network.state_dict().items() if not held.is_contiguous()] == []
+    again = propagation.from_state(model.state(), PropagationSettings(n_anchors=400), CPU)
+    for answer in ("score", "embed"):
+        np.testing.assert_array_equal(getattr(model, answer)(data.inputs.array), getattr(again, answer)(data.inputs.array))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("reach", float("nan"), "reach is not finite"), ("anchors", float("inf"), "anchors is not finite"),
+        ("degree", 0.0, "degree"), ("degree", -1.0, "degree"), ("scale_of", 0.0, "scale_of"), ("spread", 5.0, "spread"),
+    ],
+)  # fmt: skip
+def test_numbers_that_no_training_leaves_are_refused(name: str, value: float, words: str) -> None:
+    state = trained(event(0.2)[0], n_anchors=400)[0].state()
+    state[name] = state[name].clone().fill_(value)
+    with pytest.raises(ValueError, match=words):
+        propagation.from_state(state, PropagationSettings(n_anchors=400), CPU)
+
+
+def test_anchors_that_do_not_fit_are_refused() -> None:
+    state = trained(event(0.2)[0], n_anchors=400)[0].state()
+    with pytest.raises(ValueError, match="400"):
+        propagation.from_state(state, PropagationSettings(n_anchors=100), CPU)
+    for odd in (
+        {"reach": state["reach"][:10]},
+        {name: state[name][:0] for name in ("anchors", "reach", "degree", "values")},
+    ):
+        with pytest.raises(ValueError, match="anchors"):
+            propagation.from_state({**state, **odd}, QUICK, CPU)
+    with pytest.raises(RuntimeError, match="anchors"):
+        propagation.from_state({**state, "anchors": state["anchors"][:, :5]}, QUICK, CPU)
+
+
+def test_more_clicks_than_half_of_the_anchors_are_no_matter() -> None:
+    data, truth = event(0.2, clicks=120)
+    model, told = trained(data, n_anchors=100)
+    assert len(model.state()["anchors"]) == 100
+    assert float(str(told["propagated"])) > 0
+    assert metrics.auc(model.score(data.inputs.array), truth) > 0.8
+
+
+def test_without_an_unlabeled_chip_it_says_so() -> None:
+    data, _ = event(0.2)
+    known = np.where(data.is_positive, 1, 0)
+    with pytest.raises(TrainingError, match="all 1200 here are marked"):
+        trained(PUData(data.inputs, data.is_positive, data.is_excluded, known), damaged_share=0.2)
+
+
+def test_copies_of_one_chip_do_not_swell_the_graph() -> None:
+    data, truth = event(0.2)
+    views = np.array(data.inputs.array)
+    views[:, 600:] = views[:, 600:601]
+    model, _ = trained(PUData(FeatureViews(views), data.is_positive, data.is_excluded))
+    assert len(model.state()["anchors"]) == 601
+    scores = model.score(views)
+    assert np.ptp(scores[600:]) < 1e-4
+    assert metrics.auc(scores, truth) > 0.8
+    same = np.ones_like(views)
+    with_same, _ = trained(PUData(FeatureViews(same), data.is_positive, data.is_excluded))
+    assert np.ptp(with_same.score(same)) < 1e-6
+
+
+def test_accepted_buildings_teach_a_little_and_are_no_clicks() -> None:
+    """They move scores, by a quarter of the positives' side at most, and the share is estimated without them."""
+    data, truth = event(0.3, clicks=10)
+    is_accepted = np.zeros(1200, np.bool_)
+    is_accepted[np.flatnonzero(truth & ~data.is_positive)[:150]] = True
+    both = data.is_positive | is_accepted
+    told_apart, share = trained(PUData(data.inputs, both, data.is_excluded, is_accepted=is_accepted))
+    alone, told = trained(data)
+    assert share["share"] == pytest.approx(float(str(told["share"])), abs=0.1)
+    scores, without = (model.score(data.inputs.array) for model in (told_apart, alone))
+    assert np.abs(scores - without).max() > 0.01
+    found = [metrics.average_precision(each[~both], truth[~both]) for each in (scores, without)]
+    assert found[0] > found[1]
+
+
+def test_accepted_chips_must_be_positives_and_not_all_of_them() -> None:
+    data, truth = event(0.2)
+    with pytest.raises(TrainingError, match="needs a clicked positive"):
+        trained(PUData(data.inputs, data.is_positive, data.is_excluded, is_accepted=data.is_positive))
+    with pytest.raises(ShapeError, match="is_accepted"):
+        PUData(data.inputs, data.is_positive, data.is_excluded, is_accepted=truth)
+
+
+def test_same_seed_same_scores_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, _ = event(0.3)
+    first, second = (trained(data, 3)[0].score(data.inputs.array) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    monkeypatch.setattr(propagation.graph, "BLOCK", 250)
+    np.testing.assert_allclose(trained(data, 3)[0].score(data.inputs.array), first, atol=1e-3)
+
+
+def test_it_looks_at_chips_where_a_backbone_is_asked_for() -> None:
+    draw = np.random.default_rng(0)
+    chips = draw.integers(60, 120, (60, 3, 32, 32)).astype(np.uint8)
+    chips[:30, :, 8:20, 8:20] = 220
+    data = PUData(ChipImages(chips), np.arange(60) < 8, np.zeros(60, np.bool_))
+    model, _ = trained(data, backbone="small")
+    assert metrics.auc(model.score(chips), np.arange(60) < 30) > 0.9
+    assert model.embed(chips).shape == (60, 64)
+    with pytest.raises(ShapeError):
+        model.score(chips[:, :, :16])
+
+
+def test_infinite_features_are_refused() -> None:
+    data, _ = event(0.1)
+    views = np.array(data.inputs.array)
+    views[0, 7] = np.inf
+    with pytest.raises(TrainingError, match="1 of 1200 chips is not finite"):
+        trained(PUData(FeatureViews(views), data.is_positive, data.is_excluded))
+
+
+@pytest.mark.parametrize("power", [0.0, 0.35, 0.5])
+def test_whitening_divides_variances_by_their_power(power: float) -> None:
+    draw = np.random.default_rng(0)
+    rows = torch.from_numpy((draw.normal(size=(4000, 5)) * [5, 3, 2, 1, 0.8]).astype(np.float32))
+    rows -= rows.mean(0)
+    turned = rows @ whitening(rows, power)
+    before, after = (torch.linalg.eigvalsh(values.T @ values / len(rows)) for values in (rows, turned))
+    raised = before + 0.01 * before.mean()
+    expected = before / raised ** (2 * power)
+    torch.testing.assert_close(after / after.sum(), expected / expected.sum(), rtol=1e-3, atol=1e-4)
+    assert float((turned**2).sum(1).mean()) == pytest.approx(5, rel=1e-3)
+
+
+def test_directions_in_which_no_chip_differs_count_for_nothing() -> None:
+    rows = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+    rows[:, 3] = 0
+    turn = whitening(rows - rows.mean(0), 0.5)
+    assert turn.isfinite().all()
+    assert (rows.new_tensor([[0.0, 0.0, 0.0, 1.0]]) @ turn).abs().max() < 1e-3
+
+
+def test_roots_keep_the_sign() -> None:
+    torch.testing.assert_close(roots_of(torch.tensor([-4.0, 0.0, 9.0])), torch.tensor([-2.0, 0.0, 3.0]))
+
+
+def test_settings_are_those_of_the_card() -> None:
+    assert asdict(catalog.settings_for("propagation", "quick")) == asdict(QUICK)
+    with pytest.raises(TrainingError, match="whitening"):
+        PropagationSettings(whitening=0.6)

@@ -1,0 +1,66 @@
+"""The history of a building: its answers, its score in each run, and the chips most like it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mapped_parts import RUN, N, mapped_project, say
+
+from pu_geo.project import labels, rounds, runs, store
+from pu_geo.project.layout import Layout, write_array
+from pu_geo.project.rounds import PastAnswer, Round
+from pu_geo.services.annotate.building_history import building_history
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    made, _ = mapped_project(tmp_path)
+    features = np.random.default_rng(0).normal(size=(1, N, 8))
+    features[0, 7] = features[0, 5] + 0.01  # b7 looks like b5
+    write_array(made.features("set"), features.astype(np.float16))
+    return made
+
+
+def test_answers_come_in_their_order(layout: Layout) -> None:
+    say(layout, "b5", "positive", analyst="ann")
+    say(layout, "b6", "positive", analyst="ann")
+    say(layout, "b5", "not_damaged", analyst="bob")
+    with store.connect(layout) as db:
+        labels.undo(db, "u1", analyst="bob", screen="map")
+    found = building_history(layout, 5)
+    assert found["building_id"] == "b5"
+    assert [(one["analyst"], one["label"], one["kind"]) for one in found["events"]] == [
+        ("ann", "positive", "set"), ("bob", "not_damaged", "set"), ("bob", "positive", "undo"),
+    ]  # fmt: skip
+    assert found["attributes"]["name"] == "House 5"
+
+
+def test_it_has_each_runs_score_and_the_chips_alike(layout: Layout) -> None:
+    found = building_history(layout, 5)
+    scores = np.asarray(runs.array(layout, RUN, "scores"))
+    (one,) = found["runs"]
+    assert one["score"] == pytest.approx(scores[5], abs=1e-4)
+    assert one["rank"] == (scores > scores[5]).sum() + 1
+    assert found["alike"][0] == 7
+    assert 5 not in found["alike"]
+
+
+def test_it_has_the_round_before(layout: Layout) -> None:
+    past = [PastAnswer(1, b, "damaged", "positive", "ann", "2026-01-01T00:00:00Z", 0.9, None) for b in ("b5", "b6")]
+    rounds.write(layout, Round(2, "/elsewhere", past))
+    found = building_history(layout, 5)
+    assert [(one["round"], one["label"]) for one in found["before"]] == [(1, "positive")]
+
+
+@pytest.mark.parametrize("place", [-1, N])
+def test_nobody_lives_outside_the_list(layout: Layout, place: int) -> None:
+    assert building_history(layout, place) is None
+
+
+def test_it_has_what_the_imagery_hides(layout: Layout) -> None:
+    for place, hidden in ((0, 0.9), (5, 0.0)):
+        found = building_history(layout, place)
+        reason = "nodata" if hidden else ""
+        assert found["imagery"] == {"reason": reason, "candidate": reason, "post_hidden_share": hidden}

@@ -1,0 +1,97 @@
+"""What the Annotate screen relies on: operations in order, replays, undo, and the instant ranking."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_parts import add_chips
+
+from pu_geo.errors import LabelError
+from pu_geo.project import contents, labels, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import labeling, ranking
+
+
+def op(number: int, building: str, label: str = "positive") -> LabelOp:
+    return LabelOp(f"s-{number}", building, label)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def with_features(project: Layout) -> Layout:
+    """Chips' features in which b0 to b4 differ from the rest."""
+    views = np.random.default_rng(0).normal(size=(2, 20, 8)).astype(np.float16)
+    views[:, :5] += 4
+    add_chips(project, [f"b{i}" for i in range(20)], size_px=64, features=views)
+    return project
+
+
+def test_operations_are_stored_in_order_with_undo_between_them(project: Layout) -> None:
+    operations = [op(1, "b1"), op(2, "b2"), LabelOp("s-3", step="undo"), op(4, "b3"), LabelOp("s-5", step="undo")]
+    operations += [LabelOp("s-6", step="redo")]
+    acks = labeling.apply_operations(project, operations, analyst="ann", screen="map")
+    assert [ack.op for ack in acks] == [f"s-{n}" for n in range(1, 7)]
+    assert labeling.current_labels(project) == {"b1": "positive", "b3": "positive"}
+    again = labeling.apply_operations(project, operations, analyst="ann", screen="map")
+    assert [ack.event for ack in again] == [ack.event for ack in acks]
+    assert labeling.current_labels(project) == {"b1": "positive", "b3": "positive"}
+
+
+def test_a_line_of_a_stream_may_carry_all_that_an_operation_has(project: Layout) -> None:
+    details = {"reason": "cloud", "damage_types": ["roof"], "comment": "x", "shown": "audit", "inclusion": 0.5, "act": None}
+    line = {"op": "s-1", "building_id": "b1", "label": "not_assessable", **details, "analyst": "bob", "screen": "field"}
+    assert labeling.apply_operations(project, [labeling.parse_line("", line)], analyst="ann", screen="cli")[0].error is None
+    with store.connect(project) as db:
+        event = labels.current(db)["b1"]
+    assert (event.reason, event.damage_types, event.comment, event.shown, event.inclusion) == (
+        "cloud",
+        ("roof",),
+        "x",
+        "audit",
+        0.5,
+    )
+    assert (event.analyst, event.screen) == ("ann", "field")
+
+
+def test_undo_with_nothing_to_undo_is_acknowledged(project: Layout) -> None:
+    ack = labeling.apply_operations(project, [LabelOp("u", step="undo")], analyst="ann", screen="map")[0]
+    assert ack.error is None
+
+
+def test_ranking_needs_chips_and_a_positive(project: Layout) -> None:
+    assert ranking.rank_now(project) is None
+    labeling.apply_operations(project, [op(1, "b1")], analyst="ann", screen="map")
+    assert ranking.rank_now(project) is None
+
+
+def test_each_click_gives_a_new_ranking_with_lookalikes_on_top(with_features: Layout) -> None:
+    labeling.apply_operations(with_features, [op(1, "b0"), op(2, "b1")], analyst="ann", screen="map")
+    first = ranking.rank_now(with_features)
+    scores = np.frombuffer(ranking.scores_for_browser(with_features, first.score_id) or b"", dtype="<f4")
+    assert set(np.argsort(-scores)[:5]) == {0, 1, 2, 3, 4}
+    labeling.apply_operations(with_features, [op(3, "b2")], analyst="ann", screen="map")
+    second = ranking.rank_now(with_features)
+    assert second.score_id != first.score_id
+
+
+def test_buildings_without_a_chip_have_no_score(with_features: Layout) -> None:
+    from small_parts import square_table
+
+    with store.connect(with_features) as db:
+        contents.add_footprints(db, square_table(22))
+    labeling.apply_operations(with_features, [op(1, "b0")], analyst="ann", screen="map")
+    found = ranking.rank_now(with_features)
+    scores = np.frombuffer(ranking.scores_for_browser(with_features, found.score_id) or b"", dtype="<f4")
+    assert np.isnan(scores).tolist() == [False] * 20 + [True] * 2
+
+
+def test_scores_of_an_unknown_id_are_not_served(with_features: Layout, tmp_path: Path) -> None:
+    for score_id in ("nothing", "live-", "live-x", "../../etc"):
+        assert ranking.scores_for_browser(with_features, score_id) is None
+
+
+def test_simulated_clicks_are_refused_when_there_are_too_few(project: Layout) -> None:
+    with pytest.raises(LabelError, match="there are 5 unlabeled"):
+        labeling.simulate(project, field="damage", values=["destroyed"], count=6, seed=0, analyst="ann")

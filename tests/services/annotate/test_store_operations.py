@@ -1,0 +1,171 @@
+"""A browser's operations are stored once, in their order, acknowledged when they are on disk, and refused where they make no sense."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from small_parts import small_grid, small_scene, square_table
+
+from pu_geo.errors import PuGeoError
+from pu_geo.project import contents, labels, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import LabelEvent
+from pu_geo.services.damage_map import random_audits
+from pu_geo.services.project import projects
+from pu_geo.ui import frame
+
+
+@pytest.fixture
+def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    layout = projects.create(str(tmp_path / "town.pugeo"), "town")
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [small_scene()], small_grid())
+        contents.add_footprints(db, square_table(5))
+    return layout
+
+
+def click(number: int, building: str, label: str = "positive", **more: object) -> dict[str, object]:
+    return {"n": number, "op": f"s-{number}", "building_id": building, "label": label, "screen": "map", **more}
+
+
+def send(layout: Layout, *ops: dict[str, object], **more: object) -> dict[str, object] | None:
+    answer = frame.store_operations(projects.token_of(layout), {"session": "s", "analyst": "ann", "ops": list(ops), **more})
+    return None if answer is None else dict(answer)
+
+
+def current(layout: Layout) -> dict[str, LabelEvent]:
+    with store.connect(layout) as db:
+        return labels.current(db)
+
+
+def standing(layout: Layout) -> dict[str, str]:
+    return {building: event.label for building, event in current(layout).items()}
+
+
+def test_clicks_are_stored_in_their_order_and_acknowledged(town: Layout) -> None:
+    answer = send(town, click(1, "b0"), click(2, "b1"), click(3, "b0", "cleared"), {"n": 4, "op": "s-4", "undo": True})
+    assert answer == {"session": "s", "n": 4, "event": 4, "refused": None}
+    assert standing(town) == {"b0": "positive", "b1": "positive"}
+    assert {event.analyst for event in current(town).values()} == {"ann"}
+
+
+def test_what_is_sent_again_is_acknowledged_again_and_stored_once(town: Layout) -> None:
+    first = send(town, click(1, "b0"))
+    assert send(town, click(1, "b0"), click(2, "b1")) == {"session": "s", "n": 2, "event": 2, "refused": None}
+    assert first["event"] == 1
+
+
+def test_what_can_never_be_stored_is_refused_for_good_and_the_rest_stored(town: Layout) -> None:
+    answer = send(town, click(1, "nobody"), click(2, "b1"))
+    assert (answer["n"], standing(town)) == (2, {"b1": "positive"})
+    assert "1 of 2 labels were refused" in str(answer["refused"])
+
+
+def test_asking_for_the_next_queue_is_left_to_the_page(town: Layout) -> None:
+    answer = send(town, {"n": 1, "op": "s-1", "next": True, "queue": "q"})
+    assert answer["event"] == 0
+
+
+def test_details_are_stored(town: Layout) -> None:
+    details = {"damage_types": ["roof", "walls"], "comment": "<b>", "shown": "exploit", "queue": "q-1", "screen": "card"}
+    more = {"screen": "queue", "act": "act", "reason": "cloud"}
+    send(
+        town,
+        click(1, "b1", **details),
+        click(2, "b2", "not_assessable", **more),
+        click(3, "b3", "not_assessable", reason=None),
+    )
+    first, second, third = (current(town)[building] for building in ("b1", "b2", "b3"))
+    assert (first.damage_types, first.comment, first.shown, first.screen) == (("roof", "walls"), "<b>", "exploit", "card")
+    assert (second.reason, second.screen, second.analyst) == ("cloud", "queue", "ann")
+    assert third.reason == "unclear"
+
+
+def test_the_server_alone_knows_with_what_probability_an_audit_drew_a_building(
+    town: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        random_audits, "inclusion_now", lambda _, analyst, building: {("ann", "b1"): 0.25}.get((analyst, building))
+    )
+    answers = [click(1, "b1", shown="audit", inclusion=0.9), click(2, "b2", shown="audit"), click(3, "b3", inclusion=0.5)]
+    assert send(town, *answers) == {"session": "s", "n": 3, "event": 3, "refused": None}
+    found = [(event.shown, event.inclusion) for event in current(town).values()]
+    assert found == [("audit", 0.25), ("", None), ("", None)], "what none drew is a plain answer, and not lost"
+
+
+def test_a_browser_answers_for_nobody_else_and_at_no_other_time(town: Layout) -> None:
+    send(town, click(1, "b1", analyst="bob", at="2001-01-01T00:00:00Z"))
+    event = current(town)["b1"]
+    assert event.analyst == "ann"
+    assert event.at > "2002"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"op": ""}, {"op": 7}, {"op": "x" * 201}, {"op": "half \ud83c"}, {"label": "destroyed"}, {"label": ["positive"]},
+        {"label": None}, {"building_id": ""}, {"building_id": "b" * 300}, {"building_id": ["b1"]}, {"building_id": 5},
+        {"screen": 3}, {"screen": "x" * 201}, {"act": "x" * 201}, {"act": [1]}, {"reason": "cloud"},
+        {"label": "not_assessable", "reason": "rain"}, {"label": "not_assessable", "reason": ["cloud"]},
+        {"shown": "by chance"}, {"shown": ["audit"]}, {"comment": 7}, {"comment": "x" * 501}, {"damage_types": "roof"},
+        {"damage_types": ["roof", 3]}, {"damage_types": [""]}, {"damage_types": ["x" * 61]}, {"damage_types": ["roof"] * 21},
+    ],
+)  # fmt: skip
+def test_an_operation_that_makes_no_sense_is_refused_for_good_and_the_next_stored(
+    town: Layout, entry: dict[str, object]
+) -> None:
+    answer = send(town, {**click(1, "b1"), **entry}, click(2, "b2"), {"n": 3, "op": 8, "undo": True})
+    assert (answer["n"], standing(town)) == (3, {"b2": "positive"})
+    assert "2 of 3 labels were refused" in str(answer["refused"])
+
+
+def test_a_box_of_20_000_buildings_is_one_message(town: Layout) -> None:
+    answer = send(town, *(click(n, f"b{n % 5}", act="box-1") for n in range(1, 20_001)))
+    assert answer == {"session": "s", "n": 20_000, "event": 20_000, "refused": None}
+
+
+def test_nothing_is_acknowledged_where_the_last_of_many_cannot_be_written(
+    town: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = labels.insert
+
+    def fail(db: sqlite3.Connection, values: dict[str, object]) -> int:
+        if values["op"] == "s-2":
+            raise sqlite3.OperationalError("disk I/O error")
+        return real(db, values)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(labels, "insert", fail)
+        with pytest.raises(PuGeoError, match="disk I/O"):
+            send(town, click(1, "b0"), click(2, "b1"))
+    assert standing(town) == {}
+    assert send(town, click(1, "b0"), click(2, "b1")) == {"session": "s", "n": 2, "event": 2, "refused": None}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"analyst": ""}, {"analyst": None}, {"analyst": "x" * 201}, {"session": ""}, {"session": 5}, {"ops": "x"}]
+)
+def test_what_makes_no_sense_is_not_stored(town: Layout, wrong: dict[str, object]) -> None:
+    assert send(town, click(1, "b0"), **wrong) is None
+    assert standing(town) == {}
+
+
+def test_an_unknown_project_is_nothing(town: Layout) -> None:
+    assert frame.store_operations("nobody", {"session": "s", "analyst": "ann", "ops": [click(1, "b0")]}) is None
+
+
+def test_a_file_that_another_program_holds_is_an_error_and_stores_later(
+    town: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUSY_MS", 50)
+    other = sqlite3.connect(town.gpkg, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    try:
+        with pytest.raises(PuGeoError):
+            send(town, click(1, "b0"))
+    finally:
+        other.close()
+    assert send(town, click(1, "b0")) is not None

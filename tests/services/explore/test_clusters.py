@@ -1,0 +1,219 @@
+"""The PUPL inspector's service: what is in a cluster, what people decide, and what the next run gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clustered_parts import RUN, N, explored_project, groups
+from model_parts import job_of
+
+from pu_geo.errors import ProjectError
+from pu_geo.project import decisions, labels, pseudo_positives, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map import auditing
+from pu_geo.services.explore import clusters
+from pu_geo.tasks.explore.cluster import cluster
+
+
+@pytest.fixture
+def explored(tmp_path: Path) -> Layout:
+    return explored_project(tmp_path)
+
+
+@pytest.fixture
+def audited(explored: Layout, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    """An audit counted 18.8 damaged buildings in all: 15 % of the 72 that nobody clicked, and the 8 clicks."""
+    counted = replace(auditing.how_many(explored), total=auditing.Estimate(18.8, 18.8, 18.8, ""))
+    monkeypatch.setattr(auditing, "how_many", lambda _: counted)
+    return explored
+
+
+def clustered(layout: Layout, k: int = 4) -> clusters.Inspected:
+    cluster(job_of(layout, f"cluster-{len(list(layout.jobs.glob('*')))}"), run_id=RUN, k=k)
+    return clusters.inspect(layout, RUN, "many")
+
+
+def test_two_means_of_the_run_are_there_at_once(explored: Layout) -> None:
+    found = clusters.inspect(explored, RUN, "two")
+    own, other = found.clusters
+    assert (own.name, own.size, own.n_positive, own.n_open, other.n_positive) == ("positives", 20, 8, 12, 0)
+    assert found.is_oriented
+    assert found.potential is None
+    assert (own.damaged, own.low, own.high, other.damaged) == (None, None, None, None)  # clicks alone do not tell
+    with pytest.raises(ProjectError, match="not split into many"):
+        clusters.inspect(explored, RUN, "many")
+
+
+def test_an_audit_tells_how_much_of_a_cluster_is_damaged(audited: Layout) -> None:
+    own, other = clusters.inspect(audited, RUN, "two").clusters
+    assert own.damaged > 0.9  # all clicks are here
+    assert other.damaged == 0 < other.high < 0.2
+
+
+def test_turned_two_means_fail_the_orientation_check(explored: Layout) -> None:
+    path = explored.run(RUN) / "clusters.npy"
+    np.save(path, (groups() == 1).astype(np.int8))
+    assert clusters.inspect(explored, RUN, "two").is_oriented is False
+
+
+def test_the_job_finds_the_groups_with_potential_seeds_and_stability(explored: Layout) -> None:
+    found = clustered(explored)
+    best = found.clusters[0]
+    assert set(found.rows_of(best.name).tolist()) == set(np.flatnonzero(groups() == 0).tolist())
+    assert (best.size, best.n_positive) == (20, 8)
+    assert min(one.stability or 0 for one in found.clusters) > 0.9
+    quarter, middle, three = best.spread
+    assert 0 < quarter < middle < three < 1
+    two = clusters.inspect(explored, RUN, "two")
+    assert len(two.seeds) == 8
+    assert two.potential == min(one["potential"] for one in two.seeds if one["oriented"])
+    assert sum(one["is_chosen"] for one in two.seeds) == 1
+
+
+def test_examples_are_nearest_to_the_center_at_the_border_and_of_high_score(explored: Layout) -> None:
+    found = clustered(explored)
+    name = found.clusters[0].name
+    shown = clusters.examples(explored, RUN, found, name, 3)
+    rows, at = found.rows_of(name), list(found.names).index(name)
+    assert shown.center[0] == rows[found.gaps[rows, at].argmin()]
+    assert shown.highest.tolist() == rows[:3].tolist()  # scores fall with the row
+    margin = np.delete(found.gaps[rows], at, axis=1).min(axis=1) - found.gaps[rows, at]
+    assert shown.border[0] == rows[margin.argmin()]
+
+
+def test_accepting_adds_the_unlabeled_and_undo_takes_them_away(explored: Layout) -> None:
+    found = clustered(explored)
+    name = found.clusters[0].name
+    assert clusters.next_run(explored).words == "next run: 8 positives + 0 accepted"
+    assert clusters.accept(explored, RUN, found, name, analyst="ann") == 12
+    assert clusters.next_run(explored).words == "next run: 8 positives + 12 accepted"
+    assert clusters.inspect(explored, RUN, "many").clusters[0].state == "accepted"
+    assert clusters.effect(explored) is not None
+    with store.connect(explored) as db:
+        said = labels.current_labels(db)
+        assert len(said) == 8  # nothing is labeled by it
+        labels.append(db, [LabelOp("later", "b76", "not_damaged")], analyst="ann", screen="map")
+    told = clusters.next_run(explored)
+    assert (told.n_accepted, told.n_overruled, told.n_not_damaged) == (11, 1, 1)
+    (past,) = clusters.history(explored)
+    assert past.words.endswith(f"run {RUN})")
+    assert clusters.undo(explored, past.decision, analyst="ann") == f"cluster {name} accepted, 12 buildings"
+    assert clusters.next_run(explored).n_accepted == 0
+    assert clusters.history(explored) == []
+
+
+def test_undo_takes_back_the_decision_that_was_seen_and_no_other(explored: Layout) -> None:
+    found = clustered(explored)
+    first, second = (one.name for one in found.clusters[:2])
+    clusters.accept(explored, RUN, found, first, analyst="ann")
+    (seen,) = clusters.history(explored)
+    clusters.accept(explored, RUN, found, second, analyst="bob")
+    assert "cluster" in clusters.undo(explored, seen.decision, analyst="ann")
+    (left,) = clusters.history(explored)
+    assert f"cluster {second} accepted" in left.words
+    for gone in (seen.decision, 99):
+        with pytest.raises(ProjectError, match="stands no more"):
+            clusters.undo(explored, gone, analyst="ann")
+
+
+def test_rejecting_takes_back_what_was_accepted(explored: Layout) -> None:
+    found = clustered(explored)
+    name = found.clusters[0].name
+    clusters.accept(explored, RUN, found, name, analyst="ann")
+    assert clusters.reject(explored, RUN, found, name, analyst="bob") == 12
+    assert clusters.next_run(explored).n_accepted == 0
+    assert clusters.inspect(explored, RUN, "many").clusters[0].state == "rejected"
+    clusters.undo(explored, clusters.history(explored)[0].decision, analyst="ann")
+    assert clusters.next_run(explored).n_accepted == 12
+
+
+def test_split_and_merge_change_the_clusters_and_can_be_undone(explored: Layout) -> None:
+    found = clusters.inspect(explored, RUN, "two")
+    first, second = clusters.split(explored, RUN, found, "other", analyst="ann")
+    now = clusters.inspect(explored, RUN, "two")
+    assert {one.name for one in now.clusters} == {"positives", first, second}
+    assert sum(one.size for one in now.clusters) == N
+    for name in (first, second):  # of three groups that lie apart, each side holds one whole
+        assert np.bincount(groups()[now.rows_of(name)], minlength=4).max() == 20
+    merged = clusters.merge(explored, RUN, now, first, "positives", analyst="ann")
+    after = clusters.inspect(explored, RUN, "two")
+    assert set(after.rows_of(merged).tolist()) == {*now.rows_of(first).tolist(), *now.rows_of("positives").tolist()}
+    with pytest.raises(ProjectError, match="no cluster 'other' any more"):
+        clusters.accept(explored, RUN, after, "other", analyst="ann")
+    with pytest.raises(ProjectError, match="with itself"):
+        clusters.merge(explored, RUN, after, merged, merged, analyst="ann")
+    for _ in range(2):
+        clusters.undo(explored, clusters.history(explored)[0].decision, analyst="ann")
+    again = clusters.inspect(explored, RUN, "two")
+    np.testing.assert_array_equal(again.part, found.part)
+    assert list(again.names) == ["other", "positives"]
+
+
+def test_another_clustering_forgets_splits_but_not_what_was_accepted(explored: Layout) -> None:
+    found = clustered(explored)
+    name = found.clusters[0].name
+    clusters.accept(explored, RUN, found, name, analyst="ann")
+    clusters.split(explored, RUN, found, name, analyst="ann")
+    again = clustered(explored, k=3)
+    assert len(again.clusters) == 3
+    assert clusters.next_run(explored).n_accepted == 12
+
+
+def say(layout: Layout, label: str, rows: list[int]) -> None:
+    with store.connect(layout) as db:
+        ops = [LabelOp(f"{label}-{row}", f"b{row}", label) for row in rows]  # type: ignore[arg-type]
+        labels.append(db, ops, analyst="ann", screen="map")
+
+
+def test_later_answers_are_part_of_the_damage_not_on_top_of_it(audited: Layout) -> None:
+    explored = audited
+    part = (groups() < 2).astype(np.int8)
+    np.save(explored.run(RUN) / "clusters.npy", part)
+    own = clusters.inspect(explored, RUN, "two").clusters[0]
+    assert own.damaged == pytest.approx((0.15 * 72 + 8) / 40)
+    damaged = np.flatnonzero(groups() == 0)[8:].tolist()
+    say(explored, "positive", damaged[:6])
+    assert clusters.inspect(explored, RUN, "two").clusters[0].damaged == pytest.approx(own.damaged)
+    say(explored, "positive", damaged[6:])
+    say(explored, "not_damaged", np.flatnonzero(groups() == 1).tolist())
+    now = clusters.inspect(explored, RUN, "two").clusters[0]
+    assert (now.damaged, now.low, now.high) == (0.5, 0.5, 0.5)  # all 40 are answered, half of them as damaged
+
+
+def test_positives_that_came_later_are_none_that_were_kept(explored: Layout) -> None:
+    say(explored, "positive", [32, 1])  # of these one lies in the positives' cluster anyway
+    found = clusters.inspect(explored, RUN, "two")
+    assert (found.n_kept, found.n_near, found.n_later) == (8, 8, 2)
+    assert {one.name: one.n_positive for one in found.clusters} == {"positives": 9, "other": 1}
+    clustered(explored)
+    found = clusters.inspect(explored, RUN, "two")
+    assert (found.n_kept, found.n_later) == (10, 0)
+
+
+def test_effect_is_worked_out_once_for_the_same_answers(explored: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = []
+    rank = clusters.estimates.rank_with_estimate
+    monkeypatch.setattr(
+        clusters.estimates, "rank_with_estimate", lambda *args, **more: fits.append(1) or rank(*args, **more)
+    )
+    found = clusters.inspect(explored, RUN, "two")
+    clusters.accept(explored, RUN, found, "positives", analyst="ann")
+    first = clusters.effect(explored)
+    assert first is not None
+    assert (clusters.effect(explored), len(fits)) == (first, 2)
+    say(explored, "not_damaged", [5])
+    clusters.effect(explored)
+    assert len(fits) == 4
+
+
+def test_every_decision_is_kept(explored: Layout) -> None:
+    found = clusters.inspect(explored, RUN, "two")
+    clusters.accept(explored, RUN, found, "positives", analyst="ann")
+    with store.connect(explored) as db:
+        (act,) = decisions.standing(db, pseudo_positives.KIND).values()
+    assert act.facts["decision"] == "accept"
+    assert (act.facts["run_id"], act.facts["how"], len(act.facts["building_ids"])) == (RUN, "two means", 12)

@@ -1,0 +1,180 @@
+"""Positions and colors of dots, in the order of the map, without a browser."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import shapely
+from small_parts import add_run, square_table
+
+from pu_geo.project import areas, contents, decisions, discoveries, labels, store
+from pu_geo.project.areas import AreaLayer
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.services.explore import coloring, exploring
+
+RUN = "ranker-1"
+KNOWN = [f"b{i}" for i in range(19, 2, -1)]
+"""Buildings of the run: not all of the project, and in another order."""
+
+
+@pytest.fixture
+def explored(project: Layout) -> Layout:
+    rng = np.random.default_rng(0)
+    n = len(KNOWN)
+    arrays = {"embeddings": rng.normal(size=(n, 8)).astype(np.float32), "clusters": np.arange(n) % 2}
+    add_run(project, RUN, ids=KNOWN, arrays=arrays, estimated_share=0.1)
+    return project
+
+
+def read(sent: bytes | None, columns: int = 1) -> np.ndarray:
+    assert sent is not None
+    return np.frombuffer(sent, "<f4").reshape(-1, columns)
+
+
+def test_positions_come_in_the_order_of_the_map_and_are_missing_where_the_run_has_no_building(explored: Layout) -> None:
+    sent = read(exploring.positions_for_browser(explored, RUN, "PCA"), 2)
+    pca = exploring.positions(explored, RUN, "PCA")
+    assert sent.shape == (20, 2)
+    assert np.isnan(sent[:3]).all()
+    assert np.array_equal(sent[3:], pca[::-1])
+
+
+def test_umap_takes_the_place_of_pca_once_it_is_there(explored: Layout) -> None:
+    kind, v = exploring.projection_of(explored, RUN)
+    assert kind == "PCA"
+    assert exploring.positions_for_browser(explored, RUN, "UMAP") is None
+    laid_out = np.random.default_rng(1).normal(size=(len(KNOWN), 2)).astype(np.float32)
+    write_array(explored.run(RUN) / "umap.npy", laid_out)
+    now = exploring.projection_of(explored, RUN)
+    assert now[0] == "UMAP"
+    assert now[1] != v
+    assert np.array_equal(read(exploring.positions_for_browser(explored, RUN, "UMAP"), 2)[3:], laid_out[::-1])
+
+
+def test_buildings_that_came_later_stand_where_they_were_placed(explored: Layout) -> None:
+    write_array(explored.run(RUN) / "umap.npy", np.zeros((len(KNOWN), 2), np.float32))
+    write_array(explored.run(RUN) / "umap_new.npy", np.array([[1, 2], [3, 4], [5, 6]], np.float32))
+    write_json(explored.run(RUN) / "umap.json", {"new_ids": ["b2", "gone", "b0"], "note": ""})
+    sent = read(exploring.positions_for_browser(explored, RUN, "UMAP"), 2)
+    assert sent[[0, 2]].tolist() == [[5, 6], [1, 2]]
+    assert np.isnan(sent[1]).all()
+    assert not sent[3:].any()
+
+
+def test_no_numbers_of_a_run_that_is_not_there(explored: Layout) -> None:
+    assert exploring.positions_for_browser(explored, "../secrets", "PCA") is None
+    assert coloring.values_for_browser(explored, "ranker-2", "size") is None
+    assert coloring.values_for_browser(explored, RUN, "attribute:nothing") is None
+    assert coloring.values_for_browser(explored, RUN, "label") is None, "the browser knows labels already"
+
+
+def test_clusters_are_colored_by_row_of_the_run(explored: Layout) -> None:
+    found = coloring.coloring(explored, RUN, "cluster")
+    assert np.isnan(found.values[:3]).all()
+    assert np.array_equal(found.values[3:], (np.arange(len(KNOWN)) % 2)[::-1])
+    assert found.names[1] == "of the positives"
+
+
+def test_attributes_areas_and_sizes_are_offered_and_types_once_there_are_some(explored: Layout) -> None:
+    assert list(coloring.choices(explored)) == ["label", "score", "cluster", "size", "attribute:damage", "attribute:name"]
+    with store.connect(explored) as db:
+        square = shapely.to_wkb(shapely.box(500_000, 3_999_990, 500_100, 4_000_020))
+        areas.put_areas(db, AreaLayer("adm2", ["West"], [None], [square]))
+        decisions.decide(db, "op-1", "damage_type", "Burnt", {"building_ids": ["b4", "b5"]}, analyst="ann")
+        decisions.decide(db, "op-2", "damage_type", "Flooded", {"building_ids": ["b5"]}, analyst="ann")
+    assert {"type", "area:adm2"} <= set(coloring.choices(explored))
+    west = coloring.coloring(explored, RUN, "area:adm2")
+    assert west.values is not None
+    assert west.names == ["West"]
+    assert np.isnan(west.values).tolist() == [16 * i + 4 > 100 for i in range(20)], "middles of the squares lie every 16 m"
+    types = coloring.coloring(explored, RUN, "type")
+    assert types.names == ["Burnt", "Flooded"]
+    assert types.values[[4, 5]].tolist() == [0, 1], "of two types the newer one"
+    with store.connect(explored) as db:
+        labels.append(db, [LabelOp("whole", "b5", "not_damaged")], analyst="ann", screen="map")
+    judged = coloring.coloring(explored, RUN, "type")
+    assert judged.values[4] == 0
+    assert np.isnan(judged.values[5]), "what people called undamaged has no type of damage"
+    assert judged.v != types.v
+    with store.connect(explored) as db:
+        decisions.decide(db, "op-3", "damage_type", "Flooded", None, analyst="ann")
+    after = coloring.coloring(explored, RUN, "type")
+    assert after.names == ["Burnt"]
+    assert after.v != types.v, "the browser asks again"
+
+
+def test_groups_of_a_discovery_are_colored_as_people_merged_and_dropped_them(explored: Layout) -> None:
+    ids = [f"b{i}" for i in range(12)]
+    groups = np.repeat(np.arange(4), 3).astype(np.int16)
+    facts = {"discovery": "types-1", "made_at": store.now(), "n_groups": 4}
+    discoveries.keep(explored, explored.folder / "work", facts, ids, groups, np.ones(12, np.float32))
+    with store.connect(explored) as db:
+        review = {"merged": [[0, 2]], "dropped": [3]}
+        discoveries.decide(db, "types-1", {None: review}, analyst="ann")
+    found = coloring.coloring(explored, RUN, "groups")
+    assert found.names == ["Group 1", "Group 2"]
+    assert found.values[:9].tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
+    assert np.isnan(found.values[9:]).all()
+
+
+@pytest.mark.parametrize("has_umap", [False, True])
+def test_positions_are_asked_for_again_when_footprints_came(explored: Layout, has_umap: bool) -> None:
+    if has_umap:
+        write_array(explored.run(RUN) / "umap.npy", np.zeros((len(KNOWN), 2), np.float32))
+    before = exploring.projection_of(explored, RUN)
+    with store.connect(explored) as db:
+        contents.add_footprints(db, square_table(22))
+    after = exploring.projection_of(explored, RUN)
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+    assert len(read(exploring.positions_for_browser(explored, RUN, after[0]), 2)) == 22
+
+
+def test_a_new_footprint_is_colored(explored: Layout) -> None:
+    before = coloring.coloring(explored, RUN, "attribute:damage")
+    with store.connect(explored) as db:
+        contents.add_footprints(db, square_table(1, prefix="new"))
+        contents.add_footprints(db, square_table(22))
+    after = coloring.coloring(explored, RUN, "attribute:damage")
+    assert before.values is not None
+    assert after.values is not None
+    assert len(after.values) > len(before.values)
+
+
+def test_many_categories_keep_the_twelve_most_frequent() -> None:
+    values: list[object] = [f"kind {k:02d}" for k in range(20) for _ in range(20 - k)]
+    found = coloring.of_values("attribute:kind", "Kind", values, "1")
+    assert found.kind == "categories"
+    assert list(found.names) == [f"kind {k:02d}" for k in range(12)] + ["other"]
+    assert found.values is not None
+    assert [found.names[int(code)] for code in found.values] == [
+        str(value) if str(value) < "kind 12" else "other" for value in values
+    ]
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_many_numbers_get_a_ramp_between_percentiles(as_text: bool) -> None:
+    numbers = [*range(100), 10_000.0]
+    values = [str(number) if as_text else number for number in numbers]
+    found = coloring.of_values("attribute:year", "Year", [*values, None, ""], "1")
+    assert found.kind == "numbers"
+    assert np.isnan(found.values[-2:]).all()
+    assert np.array_equal(found.values[:-2], np.array(numbers, np.float32))
+    assert (found.low, found.high) == (1.0, 99.0)
+    assert found.ends == ("≤ 1", "≥ 99")
+
+
+def test_dates_get_a_ramp_with_dates_at_its_ends() -> None:
+    days = [f"2024-03-{day:02d}" for day in range(1, 31)]
+    found = coloring.of_values("attribute:seen", "Seen", [*days, None], "1")
+    assert found.kind == "numbers"
+    assert np.diff(found.values[:-1]).tolist() == [1.0] * 29
+    assert found.ends == ("≤ 2024-03-01", "≥ 2024-03-30")
+
+
+@pytest.mark.parametrize(
+    "values", [[1, 2, 3, 2], [True, False, None], ["5", "east", *map(str, range(20))], [float("inf"), *range(20)], []]
+)
+def test_few_values_and_mixed_ones_are_categories(values: list[object]) -> None:
+    assert coloring.of_values("attribute:x", "X", values, "1").kind == "categories"

@@ -1,0 +1,187 @@
+"""The review queue: what comes first, what was reviewed stays away, and a review can be taken back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clustered_parts import RUN, explored_project
+from model_parts import job_of
+
+from pu_geo.analysis import projection
+from pu_geo.errors import JobCancelled, ProjectError
+from pu_geo.project import decisions, labels, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.services.annotate import labeling
+from pu_geo.services.explore import outliers
+from pu_geo.services.explore.outliers import Suspect
+from pu_geo.tasks.explore.outliers import find_outliers
+
+
+@pytest.fixture
+def explored(tmp_path: Path) -> Layout:
+    return explored_project(tmp_path, n_positive=18)
+
+
+def click(layout: Layout, building: str, label: str = "positive") -> None:
+    with store.connect(layout) as db:
+        labels.append(db, [LabelOp(f"click-{building}-{label}", building, label)], analyst="bob", screen="map")  # type: ignore[arg-type]
+
+
+def test_a_wrong_click_comes_first_and_does_not_come_back(explored: Layout) -> None:
+    click(explored, "b1")
+    (found,) = outliers.queue(explored, RUN)  # the right clicks are not doubted
+    assert (found.why, found.building_ids) == ("wrong click", ("b1",))
+    assert found.doubt > 0.5
+    outliers.review(explored, found, None, analyst="ann")
+    assert labeling.current_labels(explored)["b1"] == "positive"
+    assert outliers.queue(explored, RUN) == []
+    assert outliers.queue(explored, RUN, again=True) == [found]
+    outliers.undo(explored, analyst="ann")
+    assert outliers.queue(explored, RUN) == [found]
+    outliers.review(explored, found, "not_damaged", analyst="ann")
+    assert labeling.current_labels(explored)["b1"] == "not_damaged"
+    assert outliers.queue(explored, RUN) == []
+
+
+def test_undo_puts_a_review_and_its_label_back(explored: Layout) -> None:
+    click(explored, "b1")
+    first = outliers.queue(explored, RUN)[0]
+    outliers.review(explored, first, "cleared", analyst="ann")
+    assert "b1" not in labeling.current_labels(explored)
+    assert outliers.undo(explored, analyst="ann") == ["b1"]
+    assert labeling.current_labels(explored)["b1"] == "positive"
+    assert outliers.queue(explored, RUN)[0] == first
+    assert outliers.undo(explored, analyst="ann") == ()
+
+
+@pytest.mark.parametrize("n_positive", [6, 12, 18])
+def test_right_clicks_are_not_called_wrong(tmp_path: Path, n_positive: int) -> None:
+    assert outliers.queue(explored_project(tmp_path, n_positive=n_positive), RUN) == []
+
+
+def test_undo_gives_back_the_whole_answer(explored: Layout) -> None:
+    with store.connect(explored) as db:
+        said = LabelOp("said", "b1", "positive", damage_types=("roof",), comment="gable gone")
+        labels.append(db, [said], analyst="bob", screen="map")
+    outliers.review(explored, Suspect("isolated", ("b1",), "", 1), "not_damaged", analyst="ann")
+    outliers.undo(explored, analyst="ann")
+    with store.connect(explored) as db:
+        now = labels.current(db)["b1"]
+    assert (now.label, now.damage_types, now.comment, now.analyst) == ("positive", ("roof",), "gable gone", "bob")
+
+
+def test_undo_takes_back_nothing_of_others(explored: Layout) -> None:
+    suspect = Suspect("isolated", ("b1",), "", 1)
+    outliers.review(explored, suspect, "not_damaged", analyst="ann")
+    assert outliers.undo(explored, analyst="cat") == ()
+    click(explored, "b1", "not_assessable")
+    with pytest.raises(ProjectError, match="'b1' was answered again since, by bob"):
+        outliers.undo(explored, analyst="ann")
+    assert labeling.current_labels(explored)["b1"] == "not_assessable"
+    with store.connect(explored) as db:
+        assert suspect.key in decisions.standing(db, outliers.KIND)
+
+
+def test_undo_finds_its_review_among_later_clicks_elsewhere(explored: Layout) -> None:
+    outliers.review(explored, Suspect("duplicate", ("b1", "b2"), "", 1), "not_damaged", analyst="ann")
+    with store.connect(explored) as db:
+        labels.append(db, [LabelOp("later", "b3", "positive")], analyst="ann", screen="map")
+    assert outliers.undo(explored, analyst="ann") == ["b1", "b2"]
+    said = labeling.current_labels(explored)
+    assert (said.get("b1"), said.get("b2"), said["b3"]) == (None, None, "positive")
+    labeling.apply_operations(explored, [LabelOp("z", step="undo")], analyst="ann", screen="map")
+    assert "b3" not in labeling.current_labels(explored)
+
+
+def test_a_review_whose_label_was_undone_elsewhere_comes_back(explored: Layout) -> None:
+    click(explored, "b1")
+    first = outliers.queue(explored, RUN)[0]
+    outliers.review(explored, first, "not_damaged", analyst="ann")
+    labeling.apply_operations(explored, [LabelOp("z", step="undo")], analyst="ann", screen="map")
+    assert outliers.queue(explored, RUN)[0] == first
+    assert outliers.undo(explored, analyst="ann") == ()
+    labeling.apply_operations(explored, [LabelOp("y", step="redo")], analyst="ann", screen="map")
+    assert first.key not in {each.key for each in outliers.queue(explored, RUN)}
+
+
+def test_few_clicks_are_not_doubted(tmp_path: Path) -> None:
+    assert outliers.queue(explored_project(tmp_path, n_positive=5), RUN) == []
+
+
+def test_the_job_finds_lonely_chips_and_buildings_that_are_there_twice(explored: Layout) -> None:
+    folder = explored.run(RUN)
+    rows = np.array(np.load(folder / "embeddings.npy"))
+    rows[7] = np.eye(rows.shape[1])[-1]
+    rows[20] = rows[24]
+    np.save(folder / "embeddings.npy", rows)
+    chips = np.array(np.load(explored.chips("set")))
+    chips[20] = np.clip(chips[24].astype(int) + 1, 0, 255)
+    np.save(explored.chips("set"), chips)
+    done = find_outliers(job_of(explored, "outliers"), run_id="latest")
+    assert done == {"run_id": RUN, "n_isolated": 1, "n_duplicates": 1}
+    assert outliers.is_looked_through(explored, RUN)
+    twice, lonely = outliers.queue(explored, RUN)[-2:]
+    assert (twice.why, twice.building_ids) == ("duplicate", ("b20", "b24"))
+    assert "gray levels" in twice.words
+    assert (lonely.why, lonely.building_ids) == ("isolated", ("b7",))
+
+
+def test_overlapping_outlines_are_one_building(explored: Layout) -> None:
+    import shapely
+
+    from pu_geo.project import contents
+    from pu_geo.records import FootprintTable
+
+    over = shapely.to_wkb(shapely.box(500_001, 4_000_000, 500_009, 4_000_008))
+    with store.connect(explored) as db:
+        contents.add_footprints(db, FootprintTable(["twin"], [over], np.ones(1), [{}], "user", 1, 0, 0))
+    path = explored.run(RUN) / "building_ids.json"
+    path.write_text(path.read_text().replace('"b79"', '"twin"'))
+    find_outliers(job_of(explored, "outliers"), run_id=RUN)
+    (twice,) = [each for each in outliers.queue(explored, RUN) if each.why == "duplicate"]
+    assert set(twice.building_ids) == {"b0", "twin"}
+    assert twice.doubt == pytest.approx(7 / 8, abs=1e-3)
+
+
+def test_buildings_without_a_picture_are_neither_lonely_nor_twice(explored: Layout) -> None:
+    blank, unclear, seen = ["b1", "b5", "b9"], ["b13", "b17"], ["b20", "b24"]
+    rows, chips = np.array(np.load(explored.run(RUN) / "embeddings.npy")), np.array(np.load(explored.chips("set")))
+    for group in (blank, unclear, seen):
+        at = [int(building[1:]) for building in group]
+        rows[at], chips[at] = rows[at[0]], chips[at[0]]
+    rows[7] = np.eye(rows.shape[1])[-1]
+    write_array(explored.run(RUN) / "embeddings.npy", rows)
+    write_array(explored.chips("set"), chips)
+    facts = json.loads(explored.chip_facts("set").read_text())
+    facts["nodata_share"] = [float(building in {*blank, "b7"}) for building in facts["building_ids"]]
+    write_json(explored.chip_facts("set"), facts)
+    for building in unclear:
+        click(explored, building, "not_assessable")
+    done = find_outliers(job_of(explored, "outliers"), run_id=RUN)
+    assert (done["n_isolated"], done["n_duplicates"]) == (0, 1)
+    assert outliers.queue(explored, RUN)[-1].building_ids == ("b20", "b24")
+
+
+def test_a_pair_that_one_of_both_alone_lists_is_found(explored: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    chips = np.array(np.load(explored.chips("set")))
+    chips[24] = chips[20]
+    write_array(explored.chips("set"), chips)
+    near = np.arange(80)[:, None].repeat(2, axis=1)
+    near[24, 1] = 20
+    away = np.tile(np.float32([0, 1]), (80, 1))
+    away[24, 1] = 0
+    monkeypatch.setattr(projection, "nearest", lambda rows, k: (near, away))
+    assert find_outliers(job_of(explored, "outliers"), run_id=RUN)["n_duplicates"] == 1
+    assert outliers.queue(explored, RUN)[-1].building_ids == ("b20", "b24")
+
+
+def test_the_job_stops_when_asked(explored: Layout) -> None:
+    job = job_of(explored, "outliers")
+    (job.folder / "cancel").touch()
+    with pytest.raises(JobCancelled):
+        find_outliers(job, run_id=RUN)
+    assert not outliers.is_looked_through(explored, RUN)

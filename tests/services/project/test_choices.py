@@ -1,0 +1,111 @@
+"""What people chose stays chosen: the run that is shown, thresholds with their origin, and settings of the screens."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mapped_parts import RUN, mapped_project
+
+from pu_geo.errors import ProjectError
+from pu_geo.methods import catalog
+from pu_geo.project import runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map import mapping, random_audits
+from pu_geo.services.project import choices
+from pu_geo.tasks.damage_map.publish import publish
+from pu_geo.tasks.job import Job
+
+N = 40
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> Layout:
+    return mapped_project(tmp_path, N)[0]
+
+
+def add_run(layout: Layout, run_id: str, method: str = "ranker", month: int = 2) -> None:
+    with store.connect(layout) as db:
+        facts = replace(
+            runs.find(db, RUN), run_id=run_id, method=method, created_at=f"2026-{month:02}-01T00:00:00.000Z", threshold=0.25
+        )
+        scores = np.linspace(0, 1, N, dtype=np.float32)
+        runs.finish(db, layout, facts, ids=[f"b{i}" for i in range(N)], scores=scores, arrays={}, reasons={})
+
+
+def shown(layout: Layout) -> tuple[str, str | None]:
+    """The run that is shown, which is the one on the live map, and why."""
+    found = choices.chosen_run(layout)
+    with store.connect(layout) as db:
+        assert runs.pinned(db) == found.run_id == runs.find(db, "chosen").run_id
+    return found.run_id, choices.why_chosen(layout)
+
+
+def test_the_shown_run_is_a_persons_else_published_else_audited_else_recommended_else_the_newest(mapped: Layout) -> None:
+    assert shown(mapped) == (RUN, "newest")
+    add_run(mapped, "best-1", catalog.DEFAULT_METHOD, 2)
+    assert shown(mapped) == ("best-1", "recommended")
+    add_run(mapped, "quick-1", "ranker", 3)
+    assert shown(mapped) == ("best-1", "recommended"), "an instant ranking does not replace it"
+    random_audits.begin_audit(mapped, "quick-1", 10, "ann")
+    assert shown(mapped) == ("quick-1", "audited")
+    add_run(mapped, "best-2", catalog.DEFAULT_METHOD, 4)
+    assert shown(mapped) == ("quick-1", "audited"), "no later run drops an audited map"
+    publish(Job(mapped, mapped.folder), run_id=RUN, formats=["csv"], threshold=0.4)
+    assert shown(mapped) == (RUN, "published")
+    choices.choose_run(mapped, "best-1")
+    random_audits.begin_audit(mapped, "best-2", 10, "ann")
+    publish(Job(mapped, mapped.folder), run_id="best-2", formats=["csv"], threshold=0.4)
+    assert shown(mapped) == ("best-1", "person")
+    choices.choose_automatically(mapped)
+    assert shown(mapped) == ("best-2", "published")
+    shutil.rmtree(mapped.exports / "v2")  # somebody took it away
+    assert shown(mapped) == (RUN, "published")
+
+
+def test_latest_is_the_newest_whatever_is_shown(mapped: Layout) -> None:
+    add_run(mapped, "other-1")
+    choices.choose_run(mapped, RUN)
+    assert [choices.run(mapped, name).run_id for name in ("chosen", "latest", "other-1")] == [RUN, "other-1", "other-1"]
+    with pytest.raises(ProjectError, match="no run 'nobody'"):
+        choices.choose_run(mapped, "nobody")
+
+
+def test_each_run_keeps_its_threshold_and_who_set_it(mapped: Layout) -> None:
+    add_run(mapped, "other-1")
+    assert choices.threshold(mapped, RUN) == (0.5, "run")
+    choices.choose_threshold(mapped, RUN, 0.3)
+    choices.choose_threshold(mapped, "other-1", 0.61237, "audit:check-1")
+    assert choices.threshold(mapped, RUN) == (0.3, "person")
+    assert choices.threshold(mapped, "other-1") == (0.6124, "audit:check-1")
+    assert choices.threshold(mapped, "other-1").words == "chosen by audit check-1"
+    for wrong in (-0.01, 1.01, float("nan")):
+        with pytest.raises(ProjectError, match="scores lie between 0 and 1"):
+            choices.choose_threshold(mapped, RUN, wrong)
+    assert choices.threshold(mapped, RUN).value == pytest.approx(0.3)
+
+
+def test_what_a_job_takes_names_run_threshold_and_origin(mapped: Layout) -> None:
+    choices.choose_threshold(mapped, RUN, 0.3, "audit:check-1")
+    told = mapping.map_arguments(mapped, "chosen", None)
+    assert told == {"run_id": RUN, "threshold": 0.3, "threshold_origin": "audit:check-1"}
+    assert mapping.map_arguments(mapped, RUN, 0.3)["threshold_origin"] == "audit:check-1"
+    assert mapping.map_arguments(mapped, RUN, 0.31)["threshold_origin"] == "person"
+
+
+def test_settings_of_screens_stay_and_the_log_of_them_is_never_changed(mapped: Layout) -> None:
+    assert choices.setting(mapped, "cell_m") == 500
+    for side in (250, 250, 300):
+        choices.choose_setting(mapped, "cell_m", side)
+    choices.choose_setting(mapped, "profiles", ["unosat"])
+    assert (choices.setting(mapped, "cell_m"), choices.setting(mapped, "profiles")) == (300, ["unosat"])
+    with pytest.raises(ProjectError, match="is no setting"):
+        choices.choose_setting(mapped, "colour", 1)  # type: ignore[arg-type]
+    with store.connect(mapped) as db:
+        assert db.execute("SELECT count(*) FROM choice WHERE name = 'cell_m'").fetchone() == (2,)
+        for statement in ("UPDATE choice SET value = '1'", "DELETE FROM threshold"):
+            with pytest.raises(Exception, match="choices are never changed"):
+                db.execute(statement)

@@ -1,0 +1,109 @@
+"""A project is copied while people click in it."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from small_parts import REPOSITORY, small_project
+
+from pu_geo.errors import ProjectError, PuGeoError
+from pu_geo.project import labels, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.services.project.copying import copy_project
+
+CLICKING = """
+import sys
+from pu_geo.project import labels, store
+from pu_geo.project.labels import LabelOp
+layout = store.open_project(sys.argv[1])
+for number in range(1, 100_000):
+    with store.connect(layout) as db:
+        labels.append(db, [LabelOp(f"op-{number}", f"b{number % 20}", "positive")], analyst="ann", screen="map")
+    print(number, flush=True)
+"""
+
+
+def operations(layout: Layout) -> list[str]:
+    with closing(sqlite3.connect(layout.gpkg)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return [row[0] for row in db.execute("SELECT op FROM label_event ORDER BY event")]
+
+
+@pytest.mark.slow
+def test_copies_made_while_another_process_clicks_are_whole(project: Layout, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CLICKING, str(project.folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as clicking:
+        found = []
+        for number in range(5):
+            acknowledged = int(clicking.stdout.readline())
+            told = copy_project(project, str(tmp_path / f"copy-{number}.pugeo"))
+            found.append((acknowledged, told["at_event"], operations(Layout(Path(str(told["out"]))))))
+        clicking.kill()
+        last = max(int(line) for line in clicking.stdout if line.endswith("\n"))
+    for acknowledged, at_event, there in found:
+        assert there == [f"op-{number}" for number in range(1, len(there) + 1)]
+        assert acknowledged <= len(there) == at_event <= last
+    assert len(operations(project)) >= last  # nothing that was acknowledged is lost by it
+
+
+def test_copy_has_all_but_what_belongs_to_those_at_work(project: Layout, tmp_path: Path) -> None:
+    for name in (
+        "chips/set.npy",
+        "exports/map.gpkg",
+        "jobs/one/spec.json",
+        "jobs/one/alive.lock",
+        "runs/r/.scores.npy.1-1.part",
+    ):
+        (project.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.folder / name).write_text(name)
+    copy_project(project, str(tmp_path / "copy.pugeo"))
+    copy_project(project, str(tmp_path / "small.pugeo"), with_exports=False)
+    there, small = (
+        sorted(
+            str(path.relative_to(folder))
+            for path in folder.rglob("*")
+            if path.is_file() and path.suffix not in ("", ".gpkg")
+        )
+        for folder in (tmp_path / "copy.pugeo", tmp_path / "small.pugeo")
+    )
+    assert there == small == ["chips/set.npy", "jobs/one/spec.json"]
+    assert (tmp_path / "copy.pugeo" / "exports" / "map.gpkg").read_text() == "exports/map.gpkg"
+    assert not (tmp_path / "small.pugeo" / "exports").exists()
+
+
+def test_copies_share_an_id_and_projects_do_not(project: Layout, tmp_path: Path) -> None:
+    copy_project(project, str(tmp_path / "copy.pugeo"))
+    ids = []
+    for layout in (project, Layout(tmp_path / "copy.pugeo"), small_project(tmp_path / "other.pugeo")):
+        with store.connect(layout) as db:
+            ids.append(store.project_id(db))
+            db.execute("DELETE FROM pugeo_meta WHERE key = 'project_id'")  # as of an older PU-Geo
+            ids.append(store.project_id(db))
+    assert ids[:2] == ids[2:4]
+    assert len({*ids}) == 4
+
+
+def test_clicks_in_a_copy_stay_there(project: Layout, tmp_path: Path) -> None:
+    copy_project(project, str(tmp_path / "copy.pugeo"))
+    with store.connect(Layout(tmp_path / "copy.pugeo")) as db:
+        labels.append(db, [LabelOp("one", "b1", "positive")], analyst="ann", screen="map")
+    assert operations(project) == []
+
+
+def test_target_that_cannot_be_is_refused_in_words(project: Layout, tmp_path: Path) -> None:
+    (tmp_path / "there.pugeo").mkdir()
+    (tmp_path / "file").touch()
+    for target, words in (
+        ("there.pugeo", "exists already"), ("copy", "ends in .pugeo"), ("event.pugeo/in.pugeo", "outside the project"),
+    ):  # fmt: skip
+        with pytest.raises(ProjectError, match=words):
+            copy_project(project, str(tmp_path / target))
+    with pytest.raises(PuGeoError, match="cannot be written"):
+        copy_project(project, str(tmp_path / "file" / "copy.pugeo"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["event.pugeo", "file", "there.pugeo"]

@@ -1,0 +1,63 @@
+"""Projects: found again by token, remembered, summed up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pu_geo.errors import ProjectError
+from pu_geo.project.layout import Layout
+from pu_geo.services.imagery import preparation
+from pu_geo.services.project import projects
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_bare_name_goes_into_the_home_folder_and_is_remembered(own_home: Path) -> None:
+    layout = projects.create("joplin", "Joplin")
+    assert layout.folder == own_home / "joplin.pugeo"
+    assert projects.recent() == [layout]
+    assert projects.summary(layout).next_step == "imagery"
+
+
+def test_token_leads_to_opened_projects_only(project: Layout) -> None:
+    token = projects.token_of(project)
+    assert projects.resolve(token) is None
+    projects.open_project(str(project.folder))
+    assert projects.resolve(token) == project
+    assert str(project.folder) not in token
+
+
+def test_recent_projects_that_are_gone_or_garbled_do_no_harm(own_home: Path, project: Layout) -> None:
+    projects.open_project(str(project.folder))
+    project.gpkg.unlink()
+    assert projects.recent() == []
+    (own_home / "recent.json").write_text("{broken")
+    assert projects.recent() == []
+
+
+def test_summary_counts_what_is_there(project: Layout) -> None:
+    summary = projects.summary(project)
+    assert (summary.n_post, summary.n_pre, summary.n_buildings, summary.n_chips) == (1, 0, 20, 0)
+    assert (summary.n_positive, summary.last_run, projects.last_export(project)) == (0, None, None)
+
+
+def test_opening_what_is_no_project_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match="not a PU-Geo project"):
+        projects.open_project(str(tmp_path))
+
+
+def test_paths_are_read_one_a_line_with_or_without_quotes() -> None:
+    assert preparation.paths_in(" \"/a/b c.tif\" \n\n'/d.tif'\n") == ["/a/b c.tif", "/d.tif"]
+
+
+def test_home_that_cannot_be_written_is_told(tmp_path: Path, project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "file"))
+    with pytest.raises(ProjectError, match="cannot be written"):
+        projects.open_project(str(project.folder))

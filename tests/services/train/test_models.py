@@ -1,0 +1,101 @@
+"""Models for people: which runs have one, the file they hand on, and the job that uses one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from model_parts import parts, trained, with_chips
+
+from pu_geo import cli, jobs
+from pu_geo.errors import ModelError
+from pu_geo.project import model_files, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.train import models
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train import train as train_task
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def modelled(project: Layout) -> tuple[Layout, str]:
+    """A project with a run of a method, and a newer one of the ranker."""
+    run_id = trained(with_chips(project), "linear")
+    folder = project.jobs / "rank"
+    folder.mkdir()
+    train_task.rank(Job(project, folder))
+    return project, run_id
+
+
+def test_only_runs_of_methods_have_a_model(modelled: tuple[Layout, str]) -> None:
+    layout, run_id = modelled
+    assert [run.run_id for run in models.runs_with_model(layout)] == [run_id]
+    with store.connect(layout) as db:
+        ranked = runs.find(db, "latest").run_id
+    with pytest.raises(ModelError, match="has no model"):
+        models.export(layout, ranked, str(layout.folder))
+
+
+def test_export_and_download_are_the_same_file(modelled: tuple[Layout, str], tmp_path: Path) -> None:
+    layout, run_id = modelled
+    told = models.export(layout, "latest", str(tmp_path))
+    path = tmp_path / f"{run_id}.pugeo-model.zip"
+    assert told == {"run_id": run_id, "out": str(path), "bytes": path.stat().st_size}
+    assert models.model_file(layout, run_id) == path.read_bytes()
+    found = model_files.read(path)
+    assert (found.card_bytes, found.weights) == parts(layout, run_id)
+
+
+def test_a_damaged_run_is_not_handed_on(modelled: tuple[Layout, str], tmp_path: Path) -> None:
+    layout, run_id = modelled
+    path = layout.run(run_id) / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(ModelError, match="has weights that are damaged"):
+        models.export(layout, run_id, str(tmp_path))
+    assert not list(tmp_path.glob("*.zip"))
+
+
+def test_a_place_that_cannot_be_written_is_said(modelled: tuple[Layout, str]) -> None:
+    layout, run_id = modelled
+    with pytest.raises(ModelError, match="cannot be written"):
+        models.export(layout, run_id, "/proc/x/model.zip")
+
+
+def test_a_bad_file_starts_no_job(modelled: tuple[Layout, str], tmp_path: Path) -> None:
+    layout, _ = modelled
+    (tmp_path / "m.zip").write_bytes(b"\x80\x04hello")
+    n_jobs = len(jobs.all_jobs(layout))
+    for path, words in ((str(tmp_path / "m.zip"), "pickle"), (" ", "No model file was named")):
+        with pytest.raises(ModelError, match=words):
+            models.start_apply(layout, path)
+    assert len(jobs.all_jobs(layout)) == n_jobs
+
+
+def test_a_worker_scores_by_a_model(modelled: tuple[Layout, str], tmp_path: Path) -> None:
+    layout, _ = modelled
+    path = str(models.export(layout, "latest", str(tmp_path / "m.zip"))["out"])
+    job = jobs.wait(layout, models.start_apply(layout, path), seconds=120)
+    assert job.state == "done", job.problem
+    with store.connect(layout) as db:
+        assert runs.find(db, str(job.result["run_id"])).from_model is not None
+
+
+def test_the_command_line_exports_checks_and_applies(
+    modelled: tuple[Layout, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout, run_id = modelled
+    path = tmp_path / "m.pugeo-model.zip"
+    assert cli.main(["model", "export", str(layout.folder), "latest", "--out", str(path)]) == 0
+    assert f"Wrote the model of {run_id}" in capsys.readouterr().out
+    assert cli.main(["model", "check", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "can be used: Linear ranking (quick)" in said
+    assert "needs chips of 16 x 16 px, bands pre+post with pixels of 0.50 m" in said
+    assert cli.main(["model", "apply", str(layout.folder), str(path), "--json"]) == 0
+    applied = json.loads(capsys.readouterr().out)["run_id"]
+    assert (layout.run(applied) / "scores.npy").read_bytes() == (layout.run(run_id) / "scores.npy").read_bytes()
+    path.write_bytes(path.read_bytes()[:-9])
+    assert cli.main(["model", "check", str(path)]) == 2
+    assert "cut off" in capsys.readouterr().err

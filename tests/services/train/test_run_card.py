@@ -1,0 +1,264 @@
+"""The card of a run: whole, told in plain values, and safe to hand on whatever names the files had."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mapped_parts import RUN, N, answer_audit, mapped_project, say
+from model_parts import job_of, trained, with_chips
+
+from pu_geo import cli
+from pu_geo.errors import ProjectError
+from pu_geo.methods import catalog
+from pu_geo.project import contents, events, runs, store
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.runs import sha256_of
+from pu_geo.services.damage_map import random_audits
+from pu_geo.services.train import run_card
+from pu_geo.services.train.run_card import drawings, figures, judgement_words, limits
+from pu_geo.tasks.train import train as train_task
+
+HOSTILE = (
+    "<script>alert(1)</script> [x](http://evil.example) ![y](//evil.example/p.png) | **b** `c` \u202e\x1b[2J :smile: & '\""
+)
+JUDGED = {
+    "n_held_out": 20,
+    "recall": 0.8,
+    "share_called": 0.25,
+    "criterion": 2.56,
+    "low": 1.8,
+    "high": 3.1,
+    "threshold": 0.5,
+}
+
+
+@pytest.fixture
+def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Layout, Any]:
+    monkeypatch.setattr(random_audits, "_seed", lambda: 1)
+    return mapped_project(tmp_path)
+
+
+def facts_of(layout: Layout, run_id: str = "latest") -> Any:
+    with store.connect(layout) as db:
+        return runs.find(db, run_id)
+
+
+def change_facts(layout: Layout, **values: object) -> None:
+    """Store the newest run's facts anew, with some of them changed."""
+    found = facts_of(layout)
+    with store.connect(layout) as db:
+        row = json.loads(db.execute("SELECT facts FROM run WHERE run_id = ?", (found.run_id,)).fetchone()[0])
+        db.execute("UPDATE run SET facts = ? WHERE run_id = ?", (json.dumps({**row, **values}), found.run_id))
+
+
+@pytest.mark.slow
+def test_it_says_what_the_run_learned_and_how(project: Layout) -> None:
+    layout = with_chips(project)
+    run_id = trained(layout, "ncpu", epochs=3)
+    card = run_card.card(layout, "latest")
+    facts = facts_of(layout, run_id)
+    assert json.loads(json.dumps(card, allow_nan=False)) == card
+    assert (card["run"]["run_id"], card["run"]["title"], card["run"]["seed"]) == (run_id, "NcPU", 0)
+    assert card["run"]["paper"] == catalog.card("ncpu").paper
+    assert card["run"]["changed"] == {"epochs": 60, "max_steps": 300, "batch_size": 128}
+    assert card["run"]["settings"]["epochs"] == 3
+    told = card["labels"]
+    assert (told["at_event"], told["n_positive"], told["n_unlabeled"], told["n_not_damaged"]) == (12, 6, 14, 6)
+    assert (told["n_left_out"], told["n_held_out"], told["n_people"], told["were_learned"]) == (0, 0, 1, True)
+    data = card["data"]
+    assert (data["project"], data["chip_set"], data["n_buildings"], data["bands"]) == ("Event", "set", 20, "pre+post")
+    assert card["versions"] == dict(facts.versions)
+    assert card["sha256"] == {
+        path.name: sha256_of(path) for path in layout.run(run_id).iterdir() if path.name != "manifest.json"
+    }
+    assert [report["epoch"] for report in card["curve"]] == [1, 2, 3]
+    assert f"NcPU: {catalog.card('ncpu').cannot}" in card["limits"]
+    assert "learned from 6 positives" in " ".join(card["limits"])
+
+
+@pytest.mark.slow
+def test_clicks_after_it_change_nothing_and_paths_stay_at_home(project: Layout, tmp_path: Path) -> None:
+    layout = with_chips(project)
+    trained(layout, "linear")
+    before = run_card.card(layout, "latest")
+    say(layout, "b9", "not_damaged", analyst="bob")
+    assert run_card.card(layout, "latest") == before
+    change_facts(layout, settings={"weights_file": str(tmp_path / "mine.pt")})
+    card = run_card.card(layout, "latest")
+    assert card["run"]["settings"]["weights_file"] == "mine.pt"
+    assert card["data"]["scenes"][0]["file"] == "x.tif"
+    assert str(tmp_path) not in json.dumps(card)
+    assert "/nowhere" not in json.dumps(card)
+    assert "bob" not in json.dumps(card)
+
+
+@pytest.mark.slow
+def test_curves_come_from_the_run_then_from_its_job(project: Layout) -> None:
+    layout = with_chips(project)
+    job = job_of(layout, "20260101-000000-aaa")
+    write_json(job.folder / "spec.json", {"task": "rank", "args": {}, "project": str(layout.folder)})
+    result = train_task.rank(job)
+    run_id = str(result["run_id"])
+    assert run_card.card(layout, run_id)["curve"] == []
+    events.append(job.folder, "launched")
+    events.append(job.folder, "epoch", {"stage": "training", "epoch": 1, "loss": 2.0})
+    events.append(job.folder, "done", {"result": result})
+    assert run_card.card(layout, run_id)["curve"] == [{"stage": "training", "epoch": 1, "loss": 2.0}]
+    write_json(layout.run(run_id) / "curve.json", [{"stage": "training", "epoch": 1, "loss": float("nan")}])
+    assert run_card.card(layout, run_id)["curve"] == [{"stage": "training", "epoch": 1, "loss": None}]
+    (layout.run(run_id) / "curve.json").write_text("{half")
+    assert run_card.card(layout, run_id)["curve"][0]["loss"] == 2.0
+
+
+@pytest.mark.parametrize("method", ["ranker", "ensemble", "of-a-newer-version"])
+def test_a_run_of_no_method_of_the_catalog_has_a_card(method: str, mapped: tuple[Layout, Any]) -> None:
+    layout, _ = mapped
+    change_facts(layout, method=method, score_type="rank", settings={})
+    card = run_card.card(layout, "latest")
+    assert card["run"]["paper"] is None
+    assert card["run"]["changed"] == {}
+    assert card["limits"]
+    for text in (run_card.as_markdown(card), run_card.as_html(card)):
+        assert card["run"]["title"] in text
+        assert "not a probability" in text
+        assert "None were kept." in text
+
+
+def test_an_unknown_run_is_told(mapped: tuple[Layout, Any]) -> None:
+    with pytest.raises(ProjectError, match="has no run 'x'"):
+        run_card.card(mapped[0], "x")
+
+
+def test_the_audit_is_told(mapped: tuple[Layout, Any]) -> None:
+    layout, truth = mapped
+    assert any("No random checks" in words for words in run_card.card(layout, RUN)["limits"])
+    answer_audit(layout, truth, N - 2)
+    card = run_card.card(layout, RUN)
+    n_damaged = int(truth[2:].sum())
+    assert card["audit"]["total"]["value"] == n_damaged
+    assert not any("No random checks" in words for words in card["limits"])
+    assert card["how_many"]["estimate"] == card["how_many"]["low"] == n_damaged
+    assert f"Number damaged in the project: {n_damaged} of {N - 2} buildings are damaged" in run_card.as_markdown(card)
+
+
+def test_judgement_needs_ten_held_out_clicks() -> None:
+    assert "PU criterion 2.56 (95 % interval 1.80 to 3.10): 80% of 20 held-out clicks" in judgement_words(JUDGED)
+    for few in (None, {}, {**JUDGED, "n_held_out": 9}, {**JUDGED, "criterion": None}, {**JUDGED, "low": None}):
+        assert judgement_words(few).startswith("Not enough to judge: ")
+
+
+def test_the_judgement_of_a_run_and_its_held_out_clicks_are_told(mapped: tuple[Layout, Any]) -> None:
+    layout, _ = mapped
+    np.save(layout.run(RUN) / "held_out.npy", np.arange(20))
+    change_facts(layout, judgement=JUDGED)
+    card = run_card.card(layout, RUN)
+    assert card["judgement"]["criterion"] == 2.56
+    assert card["labels"]["n_held_out"] == 20
+    assert "PU criterion 2.56" in run_card.as_html(card)
+
+
+def test_limits_follow_the_run(mapped: tuple[Layout, Any]) -> None:
+    facts = facts_of(mapped[0])
+    told = " ".join(limits(facts, n_positive=29, has_audit=True))
+    assert "learned from 29 positives" in told
+    assert "learned from" not in " ".join(limits(facts, n_positive=30, has_audit=True))
+    applied = replace(facts, from_model={"file": "m.zip"})
+    assert "trained elsewhere and learned nothing" in " ".join(limits(applied, n_positive=3, has_audit=True))
+
+
+class Reader(HTMLParser):
+    """Collects the tags of a page, their attributes, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def hostile_card(layout: Layout) -> dict[str, Any]:
+    with store.connect(layout) as db:
+        db.execute("UPDATE pugeo_meta SET value = ? WHERE key = 'name'", (HOSTILE,))
+        (scene,) = contents.scenes(db)
+        facts = {**json.loads(db.execute("SELECT facts FROM scene").fetchone()[0]), "path": f"/a/{HOSTILE.replace('/', '')}"}
+        db.execute("UPDATE scene SET facts = ? WHERE scene_id = ?", (json.dumps(facts), scene.scene_id))
+    change_facts(layout, warnings=[HOSTILE], settings={HOSTILE: HOSTILE}, from_model={"file": HOSTILE}, device=HOSTILE)
+    write_json(layout.run(RUN) / "curve.json", [{"stage": HOSTILE, "epoch": i, HOSTILE: 1.0 * i} for i in range(3)])
+    return run_card.card(layout, RUN)
+
+
+def test_hostile_names_stay_text_on_the_page(mapped: tuple[Layout, Any]) -> None:
+    page = run_card.as_html(hostile_card(mapped[0]))
+    found = Reader(page)
+    assert "script" not in found.tags
+    assert not {"img", "a", "link", "iframe"} & set(found.tags)
+    names = {name for name, _ in found.attributes}
+    assert not {"src", "href", "style", "onload", "onerror", "onclick"} & names
+    assert "alert(1)" in " ".join(found.words)
+    assert "\u202e" not in page
+    assert "\x1b" not in page
+    assert "url(" not in page
+    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in found.attributes
+
+
+def test_hostile_names_stay_text_in_markdown(mapped: tuple[Layout, Any]) -> None:
+    text = run_card.as_markdown(hostile_card(mapped[0]))
+    assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`|(?<!\\)!\\?\[|(?<!\\)\*\*", text)
+    assert "http://" not in text
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+    for line in text.splitlines():
+        if line.startswith("|") and "alert" in line:
+            assert len(re.findall(r"(?<!\\)\|", line)) in (3, 4, 6, 7), line
+
+
+def test_curves_are_drawn_within_their_frames() -> None:
+    draw = np.random.default_rng(0)
+    curve = [
+        {"stage": "training", "epoch": i, "loss": float(draw.normal()), "note": "x", "flag": True} for i in range(1, 1000)
+    ]
+    curve += [{"stage": "pretraining", "epoch": i, "loss": 7.0} for i in (1, 2)]
+    found = figures([*curve, {"stage": "alone", "epoch": 1, "loss": 1.0}, {"loss": 3.0}])
+    assert list(found) == [("training", "loss"), ("pretraining", "loss")]
+    drawn = drawings(curve)
+    assert drawn.count("<svg") == 2
+    for points in re.findall(r"polyline points='([^']*)'", drawn):
+        places = np.array([[float(value) for value in place.split(",")] for place in points.split(" ")])
+        assert len(places) <= 302
+        assert (places.min(axis=0) >= [44, 22]).all()
+        assert (places.max(axis=0) <= [214, 92]).all()
+    assert drawings([]) == ""
+
+
+def test_the_command_writes_each_kind(
+    mapped: tuple[Layout, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(mapped[0].folder)
+    for suffix, words in ((".html", "<!DOCTYPE html>"), (".md", "# Instant ranker"), (".json", '"pu-geo run card"')):
+        out = tmp_path / f"card{suffix}"
+        assert cli.main(["card", folder, "--run", RUN, "--out", str(out)]) == 0
+        assert words in out.read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert cli.main(["card", folder]) == 0
+    assert capsys.readouterr().out.startswith("# Instant ranker")
+    assert cli.main(["card", folder, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["run"]["run_id"] == RUN
+    assert cli.main(["card", folder, "--out", str(tmp_path / "card.pdf")]) == 2
+    assert "written as .html, .md or .json" in capsys.readouterr().err
+    assert cli.main(["card", folder, "--out", str(tmp_path / "no" / "card.md")]) == 2
+    assert "cannot be written" in capsys.readouterr().err

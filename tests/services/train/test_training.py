@@ -1,0 +1,103 @@
+"""What the Train screen asks for: what it recommends, what methods and runs are called, held-out clicks, and the start."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mapped_parts import RUN, mapped_project
+
+from pu_geo import jobs
+from pu_geo.errors import TrainingError
+from pu_geo.methods import catalog
+from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.services.train import training
+from pu_geo.services.train.training import TrainingRequest
+
+
+def test_the_default_is_a_method_and_the_first_card_of_the_open_group() -> None:
+    first_of_all = next(iter(training.cards_by_group().values()))[0]
+    assert first_of_all.name == training.DEFAULT_METHOD == "propagation"
+
+
+def test_the_recommendation_names_the_default_before_there_is_any_run() -> None:
+    words = training.recommendation()
+    assert words.startswith("Train the propagated ranking: it was ahead of the instant ranker")
+    assert "%" not in words  # clicks alone cannot say how much is damaged
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("propagation", "propagated ranking"), ("ncpu", "NcPU"), ("pucl", "PUCL + PUPL"), ("nnpu", "nnPU"), ("gone", "gone")],
+)
+def test_only_titles_that_are_plain_words_begin_small_in_a_sentence(method: str, name: str) -> None:
+    assert method == "gone" or method in catalog.METHODS
+    assert training.name_within(method) == name
+
+
+def test_a_run_is_called_by_method_time_and_id_and_whether_it_came_from_elsewhere(tmp_path: Path) -> None:
+    layout, _ = mapped_project(tmp_path)
+    with store.connect(layout) as db:
+        run = runs.find(db, RUN)
+    assert training.run_name(run) == "Instant ranker · 2026-01-01 00:00 · ranker-1"
+    came = replace(run, method="ncpu", from_model={"file": "x"})
+    assert training.run_name(came) == "NcPU from elsewhere · 2026-01-01 00:00 · ranker-1"
+
+
+@pytest.fixture
+def clicked(project: Layout) -> Layout:
+    with store.connect(project) as db:
+        contents.add_chip_set(db, "set", "post", 16, 20)
+        labels.append(db, [LabelOp(f"{i}", f"b{i}", "positive") for i in range(8)], analyst="ann", screen="map")
+    return project
+
+
+@pytest.mark.parametrize(("n", "proposed"), [(0, 0), (49, 0), (50, 10), (99, 19), (500, 100), (5000, 100)])
+def test_one_in_five_is_proposed_from_fifty_on(n: int, proposed: int) -> None:
+    assert training.proposed_hold_out(n) == proposed
+
+
+def test_the_summary_tells_what_is_proposed(clicked: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert training.data_summary(clicked).n_held_out == 0
+    monkeypatch.setattr(training, "HOLD_OUT_FROM", 5)
+    assert training.data_summary(clicked).n_held_out == 1
+
+
+def test_too_many_are_refused_before_anything_starts(clicked: Layout) -> None:
+    assert training.why_not(clicked, "ncpu", 3) is None
+    assert "4 held-out clicks would leave 4 of 8" in str(training.why_not(clicked, "ncpu", 4))
+    with pytest.raises(TrainingError, match="4 held-out clicks"):
+        training.start(clicked, TrainingRequest("ncpu", "quick", hold_out=4))
+    assert not jobs.all_jobs(clicked)
+
+
+def test_a_job_keeps_the_request_as_plain_values(clicked: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr(jobs, "start", lambda layout, task, args: asked.append(args) or "id")
+    request = TrainingRequest("ncpu", "quick", 7, {"epochs": "3"}, None, 3)
+    training.start(clicked, request)
+    training.start(clicked, TrainingRequest("ncpu", "quick"))
+    assert asked[0] == {
+        "method": "ncpu", "preset": "quick", "seed": 7, "overrides": {"epochs": "3"}, "types_from": None, "hold_out": 3,
+    }  # fmt: skip
+    assert asked[1]["hold_out"] == 0
+    assert TrainingRequest(**json.loads(json.dumps(asked[0]))) == request
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"hold_out": -1}, "hold_out is -1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"preset": "slow"}, "no preset 'slow'"),
+        ({"method": "magic"}, "no method 'magic'"),
+        ({"overrides": {"epochs": "many"}}, "epochs is 'many'"),
+    ],
+)
+def test_a_request_is_refused_where_it_is_made(wrong: dict[str, object], words: str) -> None:
+    with pytest.raises(TrainingError, match=words):
+        TrainingRequest(**{"method": "ncpu", "preset": "quick", **wrong})  # type: ignore[arg-type]

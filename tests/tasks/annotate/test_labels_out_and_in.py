@@ -1,0 +1,424 @@
+"""Labels leave a project and come back: as a table, as points on the map, and as the whole history."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from pathlib import Path
+
+import geopandas
+import numpy as np
+import pytest
+import shapely
+from small_parts import small_grid, small_scene, square_table
+
+from pu_geo.errors import LabelError
+from pu_geo.geo.export.pieces import guarded, unguarded
+from pu_geo.geo.local_space import points_inside
+from pu_geo.project import analysts, contents, labels, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.records import LABELS, REASONS, FootprintTable
+from pu_geo.tasks.annotate.export_labels import export_labels
+from pu_geo.tasks.annotate.import_labels import import_labels
+
+NASTY = ["=1+1", "'=1+1", "-93.1", "@me", "a;b", 'say "x", y', "two\nlines", "\tx", "日本", "'quoted'", "''-", ""]
+
+
+def new_project(folder: Path, name: str, table: FootprintTable | None = None) -> Layout:
+    layout = store.create(folder / f"{name}.pugeo", name)
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [small_scene()], small_grid())
+        contents.add_footprints(db, table or square_table(20))
+    return layout
+
+
+@pytest.fixture
+def busy(project: Layout) -> Layout:
+    """Sixty acts of three analysts: every kind of answer, many undone, some redone."""
+    rng = random.Random(5)
+    with store.connect(project) as db:
+        for number in range(60):
+            analyst = rng.choice(("ann", "bob", "=eve"))
+            kind = rng.choice(("set", "set", "set", "undo", "redo"))
+            if kind != "set":
+                getattr(labels, kind)(db, f"s{number}", analyst=analyst, screen="keys")
+                continue
+            label = rng.choice(LABELS)
+            op = LabelOp(
+                f"s{number}",
+                f"b{rng.randrange(8)}",
+                label,
+                reason=rng.choice(REASONS) if label == "not_assessable" else "",
+                damage_types=rng.sample(["roof", "=wall", "a;b, c"], rng.randrange(3)) if label == "positive" else (),
+                comment=rng.choice(NASTY),
+                **rng.choice(({}, {"shown": "explore"}, {"shown": "audit", "inclusion": 0.1})),  # type: ignore[arg-type]
+            )
+            assert labels.append(db, [op], analyst=analyst, screen="map")[0].error is None
+    return project
+
+
+def facts(layout: Layout, *, with_events: bool = True) -> dict[str, object]:
+    """All that people and methods see of the labels; event numbers apart."""
+    with store.connect(layout) as db:
+        current = labels.current(db)
+        keys = ("label", "reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at")
+        found: dict[str, object] = {
+            "current": {building: [getattr(event, key) for key in keys] for building, event in current.items()},
+            "map": db.execute(
+                "SELECT building_id, label, labeller, labelled_at, reason, comment FROM damage_map WHERE label <> ''"
+            ).fetchall(),
+            "pu": [getattr(labels.pu_set(db), name).tolist() for name in ("is_positive", "is_not_damaged", "is_excluded")],
+        }
+        if with_events:
+            found |= {
+                "conflicts": analysts.conflicts(db),
+                "agreement": analysts.agreement(db),
+                "by_analyst": analysts.by_analyst(db),
+                "audits": labels.audits(db),
+            }
+    return found
+
+
+def test_history_brings_everything_back(busy: Layout, tmp_path: Path) -> None:
+    result = export_labels(busy, str(tmp_path / "labels.csv"))
+    with store.connect(busy) as db:
+        assert result["n_events"] == labels.last_event(db) > 40
+        assert result["n"] == len(labels.current_labels(db)) > 3
+        assert len(analysts.conflicts(db)) > 1
+    other = new_project(tmp_path, "other")
+    done = import_labels(other, str(result["events_out"]), analyst="carl")
+    assert done == {"rows": result["n_events"], "stored": result["n_events"], "unchanged": 0, "skipped": 0}
+    assert facts(other) == facts(busy)
+    again = import_labels(other, str(result["events_out"]), analyst="carl")
+    assert (again["stored"], again["unchanged"]) == (0, result["n_events"])
+    third = export_labels(other, str(tmp_path / "second.csv"))  # and once more, from hand to hand
+    last = new_project(tmp_path, "last")
+    import_labels(last, str(third["events_out"]), analyst="dora")
+    assert facts(last) == facts(busy)
+    with store.connect(other) as db:
+        labels.undo(db, "all", analyst="carl", screen="cli")
+        assert labels.current_labels(db) == {}
+        assert analysts.own_answers(db) == {}
+        labels.redo(db, "again", analyst="carl", screen="cli")
+        assert labels.current_labels(db) == {building: row[0] for building, row in facts(busy)["current"].items()}  # type: ignore[attr-defined]
+    assert facts(other)["conflicts"] == facts(busy)["conflicts"]
+
+
+def test_history_grows_where_it_was_imported_before(busy: Layout, tmp_path: Path) -> None:
+    other = new_project(tmp_path, "other")
+    import_labels(other, str(export_labels(busy, str(tmp_path / "a.csv"))["events_out"]), analyst="carl")
+    with store.connect(busy) as db:
+        labels.undo(db, "later", analyst="ann", screen="map")
+        labels.append(db, [LabelOp("new", "b9", "positive")], analyst="ann", screen="map")
+    later = export_labels(busy, str(tmp_path / "a.csv"))
+    assert import_labels(other, str(later["events_out"]), analyst="carl")["stored"] == 2
+    assert facts(other) == facts(busy)
+
+
+@pytest.mark.parametrize("ending", ["csv", "geojson", "GeoJSON"])
+def test_current_labels_come_back_from_table_and_points(busy: Layout, tmp_path: Path, ending: str) -> None:
+    result = export_labels(busy, str(tmp_path / f"labels.{ending}"))
+    other = new_project(tmp_path, "other")
+    done = import_labels(other, str(result["out"]), analyst="carl")
+    assert done == {"rows": result["n"], "stored": result["n"], "unchanged": 0, "skipped": 0}
+    expected, found = facts(busy, with_events=False), facts(other, with_events=False)
+    assert (found["current"], found["map"]) == (expected["current"], expected["map"])
+    assert import_labels(other, str(result["out"]), analyst="carl")["stored"] == 0
+    with store.connect(other) as db:  # an audit's answer is still no answer to learn from
+        assert not labels.pu_set(db).is_positive[[event.shown == "audit" for event in _by_row(db)]].any()
+        labels.undo(db, "all", analyst="carl", screen="cli")
+        assert labels.current_labels(db) == {}
+
+
+def _by_row(db: object) -> list[object]:
+    current = labels.current(db)  # type: ignore[arg-type]
+    nothing = LabelOp("", "", "cleared")
+    return [current.get(building, nothing) for building in contents.building_ids(db)]  # type: ignore[arg-type]
+
+
+def test_points_lie_inside_their_buildings_in_a_file_that_gis_reads(project: Layout, tmp_path: Path) -> None:
+    with store.connect(project) as db:
+        ops = [LabelOp(str(i), f"b{i}", "positive", damage_types=["roof"]) for i in (3, 7)]
+        labels.append(db, ops, analyst="ann", screen="map")
+    out = export_labels(project, str(tmp_path / "labels.geojson"))["out"]
+    frame = geopandas.read_file(out)
+    squares = shapely.from_wkb(list(square_table(20).wkb))
+    assert list(frame.building_id) == ["b3", "b7"]
+    assert shapely.contains(squares[[3, 7]], frame.to_crs(32615).geometry.to_numpy()).all()
+    document = json.loads(Path(str(out)).read_text())
+    assert "crs" not in document
+    assert document["features"][0]["properties"]["damage_types"] == ["roof"]
+    assert document["features"][0]["properties"]["label"] == "damaged"
+    assert document["features"][0]["properties"]["reason"] is None
+    assert document["features"][0]["geometry"]["coordinates"][0] == pytest.approx(-92.9994, abs=1e-4)
+
+
+def test_point_of_a_bent_building_is_not_its_centroid() -> None:
+    bent = shapely.difference(shapely.box(10, 50, 11, 51), shapely.box(10, 50.01, 10.99, 51))
+    inside = points_inside([shapely.to_wkb(bent)], "EPSG:4326")
+    assert shapely.contains(bent, shapely.points(inside)).all()
+    assert not shapely.contains(bent, shapely.centroid(bent))
+
+
+def test_project_without_labels_exports_empty_files(project: Layout, tmp_path: Path) -> None:
+    for ending in ("csv", "geojson"):
+        result = export_labels(project, str(tmp_path / f"labels.{ending}"))
+        assert (result["n"], result["n_events"]) == (0, 0)
+        for path in ("out", "events_out"):
+            assert import_labels(project, str(result[path]), analyst="ann")["stored"] == 0
+
+
+@pytest.mark.parametrize("text", [*NASTY, "+1", "\r", "=", "'", "a=b", "'''=x"])
+def test_guarded_cell_is_no_formula_and_comes_back(text: str) -> None:
+    assert guarded(text)[:1] not in {"=", "+", "-", "@", "\t", "\r"}
+    assert unguarded(guarded(text)) == text
+
+
+def test_no_text_cell_of_the_files_starts_like_a_formula(busy: Layout, tmp_path: Path) -> None:
+    result = export_labels(busy, str(tmp_path / "labels.csv"))
+    for path in (result["out"], result["events_out"]):
+        with Path(str(path)).open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.DictReader(stream))
+        texts = [value for row in rows for key, value in row.items() if key not in ("lon", "lat")]
+        assert any(text.startswith("'=") for text in texts)
+        assert not [text for text in texts if text[:1] in {"=", "+", "-", "@", "\t"}]
+        assert not rows or {"building_id", "label", "reason", "damage_types", "comment"} <= set(rows[0])
+
+
+def test_places_where_an_export_would_destroy_something_are_refused(project: Layout, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").mkdir()
+    for path, word in (
+        (tmp_path / "labels.xlsx", r"\.csv or \.geojson"),
+        (tmp_path / "labels", "ends in nothing"),
+        (tmp_path / "none" / "labels.csv", "does not exist"),
+        (tmp_path / "x.csv", "is a folder"),
+        (project.folder / "labels.csv", "belongs to a project"),
+        (project.folder / "chips" / "labels.csv", "."),
+    ):
+        with pytest.raises(LabelError, match=word):
+            export_labels(project, str(path))
+    (tmp_path / "y.events.csv").mkdir()
+    with pytest.raises(LabelError, match=r"y\.events\.csv is a folder"):
+        export_labels(project, str(tmp_path / "y.csv"))
+    assert not (tmp_path / "y.csv").exists()
+    project.exports.mkdir()
+    export_labels(project, str(project.exports / "labels.csv"))
+
+
+# Houses that another project calls something else
+
+
+def nameless(order: list[int], dx: float = 0.0) -> FootprintTable:
+    """Houses without ids, in an order of their own: PU-Geo makes ids up, b000001 for the first one."""
+    table = square_table(40)
+    shapes = shapely.transform(shapely.from_wkb([table.wkb[i] for i in order]), lambda xy: xy + np.array([dx, 0.0]))
+    n = len(order)
+    return FootprintTable([""] * n, list(shapely.to_wkb(shapes)), np.full(n, 64.0), [{}] * n, "user", n, 0, 0)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Layout, Layout]:
+    """The same 40 houses twice, in another order and 1 m off; 30 of the first project have a label."""
+    order = np.random.default_rng(3).permutation(40).tolist()
+    one, other = new_project(tmp_path, "one", nameless(list(range(40)))), new_project(tmp_path, "two", nameless(order, 1.0))
+    with store.connect(one) as db:
+        ops = [LabelOp(f"s{i}", f"b{i + 1:06d}", "positive" if i % 3 else "not_damaged") for i in range(30)]
+        labels.append(db, ops, analyst="ann", screen="map")
+    return one, other
+
+
+def on_the_ground(layout: Layout) -> dict[int, str]:
+    """The labels by the house that they are on, counted from west to east."""
+    with store.connect(layout) as db:
+        said, (ids, xy) = labels.current_labels(db), contents.centers(db)
+    return {round((xy[ids.index(building), 0] - 500_004) / 16): label for building, label in said.items()}
+
+
+@pytest.mark.parametrize("ending", ["csv", "geojson", "events.csv"])
+def test_labels_of_made_up_ids_land_on_the_houses_they_were_given_to(
+    two: tuple[Layout, Layout], tmp_path: Path, ending: str
+) -> None:
+    one, other = two
+    result = export_labels(one, str(tmp_path / ("x.geojson" if ending == "geojson" else "x.csv")))
+    done = import_labels(other, str(result["events_out" if ending == "events.csv" else "out"]), analyst="bob")
+    assert (done["stored"], done["skipped"]) == (30, 0)
+    assert on_the_ground(other) == on_the_ground(one)
+    assert done["placed"] >= 26
+    assert done["notes"] == [f"{done['placed']} label(s) were placed by their position because ids differ."]
+    assert import_labels(other, str(result["events_out" if ending == "events.csv" else "out"]), analyst="bob")["stored"] == 0
+
+
+def test_made_up_ids_without_a_place_are_refused_unless_a_person_states_they_hold(
+    two: tuple[Layout, Layout], tmp_path: Path
+) -> None:
+    _, other = two
+    path = write(tmp_path, "building_id,label\nb000001,damaged\nb000002,damaged\n")
+    with pytest.raises(LabelError, match=r"2 building\(s\) by ids that PU-Geo made up, such as b000001") as refused:
+        import_labels(other, path, analyst="bob")
+    assert refused.value.kind == "ids"
+    assert on_the_ground(other) == {}
+    assert import_labels(other, path, analyst="bob", same_footprints=True)["stored"] == 2
+
+
+def test_an_id_of_the_files_own_counts_only_where_the_place_agrees(project: Layout, tmp_path: Path) -> None:
+    # b1 lies at x 500016 to 500024. A point 3 m beside it agrees with its id; one on b5 does not; one 100 m off is nowhere.
+    spots = [("b1", 500_027.0, 4_000_004.0), ("b2", 500_084.0, 4_000_004.0), ("b3", 500_050.0, 4_000_200.0)]
+    points = shapely.points([spot[1:] for spot in spots])
+    lonlat = geopandas.GeoSeries(points, crs=32615).to_crs(4326)
+    rows = [f"{name},damaged,{p.x:.7f},{p.y:.7f}" for (name, *_), p in zip(spots, lonlat, strict=True)]
+    done = import_labels(project, write(tmp_path, "\n".join(["building_id,label,lon,lat", *rows])), analyst="bob")
+    with store.connect(project) as db:
+        assert sorted(labels.current_labels(db)) == ["b1", "b5"]
+    assert (done["rows"], done["stored"], done["skipped"], done["placed"]) == (3, 2, 1, 1)
+    assert done["notes"] == [
+        "1 label(s) were placed by their position because ids differ.",
+        "1 label(s) lie on no footprint of this project and were left out.",
+    ]
+    with pytest.raises(LabelError, match="None of the 1 labels") as refused:
+        import_labels(project, write(tmp_path, "\n".join(["building_id,label,lon,lat", rows[2]])), analyst="bob")
+    assert refused.value.kind == "outside"
+
+
+def test_a_history_of_another_place_is_refused_whole(two: tuple[Layout, Layout], tmp_path: Path) -> None:
+    one, _ = two
+    third = new_project(tmp_path, "three", nameless(list(range(25))))
+    out = export_labels(one, str(tmp_path / "x.csv"))
+    with pytest.raises(LabelError, match=r"5 building\(s\) of the history"):
+        import_labels(third, str(out["events_out"]), analyst="bob")
+    assert on_the_ground(third) == {}
+    assert import_labels(third, str(out["out"]), analyst="bob")["skipped"] == 5
+
+
+def test_an_exported_damage_map_is_known_by_its_outlines(two: tuple[Layout, Layout], tmp_path: Path) -> None:
+    one, other = two
+    with store.connect(one) as db:
+        table = contents.footprints(db)
+    outlines = geopandas.GeoSeries(shapely.from_wkb(list(table.wkb[:30])), crs=32615).to_crs(4326)
+    features = [
+        {
+            "type": "Feature",
+            "geometry": json.loads(shapely.to_geojson(shape)),
+            "properties": {"building_id": name, "label": "damaged", "labeller": "ann", "damage_types": []},
+        }
+        for name, shape in zip(table.building_ids, outlines, strict=False)
+    ]
+    path = tmp_path / "map.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "pu_geo": {}, "features": features}))
+    done = import_labels(other, str(path), analyst="bob")
+    assert done["stored"] == 30
+    assert sorted(on_the_ground(other)) == list(range(30))
+
+
+def test_two_buildings_of_a_file_on_one_outline_are_told(tmp_path: Path) -> None:
+    halves = [shapely.box(500_000, 4_000_000, 500_004, 4_000_008), shapely.box(500_004, 4_000_000, 500_008, 4_000_008)]
+    table = FootprintTable(["", ""], list(shapely.to_wkb(halves)), np.full(2, 32.0), [{}] * 2, "user", 2, 0, 0)
+    one, other = new_project(tmp_path, "one", table), new_project(tmp_path, "two", nameless([0]))
+    with store.connect(one) as db:
+        labels.append(db, [LabelOp(f"s{i}", f"b00000{i}", "positive") for i in (1, 2)], analyst="ann", screen="map")
+    done = import_labels(other, str(export_labels(one, str(tmp_path / "x.csv"))["out"]), analyst="bob")
+    assert done["notes"][-1] == "1 footprint(s) hold several buildings of the file; of each the last row counts."  # type: ignore[index]
+
+
+# Files that people made
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "made.csv"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_table_by_hand_may_say_more_than_labels(project: Layout, tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "building_id,label,reason,damage_types,comment,analyst,at,other\n"
+        "b1,damaged,,roof; wall ;,half gone,bob,2026-01-02T03:04:05Z,x\n"
+        'b2,not_assessable,cloud,,,,,\nb3,positive,,"[""a;b""]"\nb4,,,,,,,\n',
+    )
+    assert import_labels(project, path, analyst="carl") == {"rows": 4, "stored": 3, "unchanged": 0, "skipped": 1}
+    with store.connect(project) as db:
+        found = labels.current(db)
+    assert found["b1"].damage_types == ("roof", "wall")
+    assert (found["b1"].analyst, found["b1"].at, found["b1"].comment) == ("bob", "2026-01-02T03:04:05.000Z", "half gone")
+    assert (found["b2"].reason, found["b2"].analyst) == ("cloud", "carl")
+    assert (found["b3"].damage_types, found["b3"].comment) == (("a;b",), "")
+    assert import_labels(project, path, analyst="carl")["unchanged"] == 3
+
+
+def test_row_that_speaks_of_the_label_alone_leaves_the_comment_that_stands(project: Layout, tmp_path: Path) -> None:
+    with store.connect(project) as db:
+        labels.append(db, [LabelOp("1", "b1", "positive", comment="keep")], analyst="ann", screen="map")
+    assert import_labels(project, write(tmp_path, "building_id,label\nb1,damaged\n"), analyst="carl")["stored"] == 0
+    assert import_labels(project, write(tmp_path, "building_id,comment\nb1,other\n"), analyst="carl")["stored"] == 1
+
+
+def test_second_reader_with_the_same_label_is_a_second_answer(project: Layout, tmp_path: Path) -> None:
+    path = write(tmp_path, "building_id,label,analyst\nb1,damaged,ann\nb1,damaged,bob\nb2,damaged,ann\nb2,not_damaged,bob\n")
+    for stored in (4, 0):
+        assert import_labels(project, path, analyst="carl")["stored"] == stored
+        with store.connect(project) as db:
+            assert labels.current_labels(db) == {"b1": "positive", "b2": "not_damaged"}
+            assert (analysts.agreement(db).n, analysts.agreement(db).share) == (2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("building_id,label,reason\nb1,damaged,cloud\n", "1 of 1 labels .* the label is positive"),
+        ("building_id,label,reason\nb1,not_assessable,fog\nb2,damaged,\n", "1 of 2 labels .*'fog'"),
+        ("building_id,label,at\nb1,damaged,yesterday\n", "is not a time"),
+        ("building_id,label,damage_types\nb1,damaged,[broken\n", "must be a list"),
+        ("building_id,label,damage_types\nb1,damaged,[1]\n", "must be a list"),
+        ("building_id,label,shown,inclusion\nb1,damaged,audit,much\n", "got 'much'"),
+        ("building_id,label,shown\nb1,damaged,audit\n", "got None"),
+        ("event,building_id,label\n1,b1,positive\n", "no column op, analyst, at, kind"),
+        ("event,op,building_id,label,analyst,at,kind\nx,o,b1,positive,ann,2026-01-01T00:00:00Z,set\n", "whole numbers"),
+        (
+            "event,op,building_id,label,analyst,at,kind\n,o,b1,positive,ann,2026-01-01T00:00:00Z,set\n",
+            "without an event number",
+        ),
+        ("event,op,building_id,label,analyst,at,kind\n1,o,b1,positive,ann,,set\n", "is not a time"),
+        ("event,op,building_id,label,analyst,at,kind\n1,a,b1,,,,\n1,b,b1,,,,\n", "same event number"),
+    ],
+)
+def test_file_that_makes_no_sense_is_refused_in_words(project: Layout, tmp_path: Path, text: str, word: str) -> None:
+    with pytest.raises(LabelError, match=word):
+        import_labels(project, write(tmp_path, text), analyst="carl")
+
+
+def test_history_of_the_same_operations_on_other_buildings_is_told_not_swallowed(project: Layout, tmp_path: Path) -> None:
+    other = new_project(tmp_path, "other")
+    for layout, building in ((project, "b1"), (other, "b2")):
+        with store.connect(layout) as db:
+            labels.append(db, [LabelOp("1", building, "positive")], analyst="ann", screen="cli")
+    events = str(export_labels(project, str(tmp_path / "a.csv"))["events_out"])
+    with pytest.raises(LabelError, match=r"1 of 1 labels .* is here already, as positive on 'b2' by ann"):
+        import_labels(other, events, analyst="carl")
+
+
+def test_point_in_two_footprints_goes_to_the_one_it_names(tmp_path: Path) -> None:
+    box = shapely.to_wkb(shapely.box(500_000, 4_000_000, 500_010, 4_000_010))
+    table = FootprintTable(["low", "high"], [box, box], np.full(2, 100.0), [{}, {}], "user", 2, 0, 0)
+    layout, other = (new_project(tmp_path, name, table) for name in ("one", "two"))
+    with store.connect(layout) as db:
+        labels.append(db, [LabelOp("1", "high", "positive")], analyst="ann", screen="map")
+    out = export_labels(layout, str(tmp_path / "x.geojson"))["out"]
+    import_labels(other, str(out), analyst="ann")
+    with store.connect(other) as db:
+        assert labels.current_labels(db) == {"high": "positive"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "geojson"])
+def test_simulated_answers_stay_simulated_in_another_project(project: Layout, tmp_path: Path, ending: str) -> None:
+    """Exported and imported they were answers like any other, and the map no longer spoke of a trial."""
+    with store.connect(project) as db:
+        labels.append(db, [LabelOp("s1", "b1", "positive")], analyst="ann", screen="cli", kind="simulated")
+        labels.append(db, [LabelOp("c2", "b2", "positive")], analyst="ann", screen="map")
+    export_labels(project, str(tmp_path / f"labels.{ending}"))
+    other = new_project(tmp_path, "other")
+    import_labels(other, str(tmp_path / f"labels.{ending}"), analyst="bob")
+    with store.connect(other) as db:
+        kinds = {building: event.kind for building, event in labels.current(db).items()}
+    assert kinds == {"b1": "simulated", "b2": "import"}

@@ -1,0 +1,266 @@
+"""What a damage map states about where its rows come from holds: the run, the area of interest, cells, duplicates."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shapely
+from mapped_parts import RUN, mapped_project
+from small_parts import small_grid, small_scene, square_table
+from tasks.made_up_map import made_up_areas, made_up_map
+
+from pu_geo.geo.export.codebook import fields_of
+from pu_geo.geo.raster.guard import ends_sha256, sha256_of
+from pu_geo.project import aoi, contents, import_log, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import FootprintTable, Units
+from pu_geo.services.damage_map import mapping
+from pu_geo.services.project import projects
+from pu_geo.tasks.damage_map import report_parts as parts
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
+from pu_geo.tasks.damage_map.export import counts_of
+from pu_geo.tasks.damage_map.report import write_report
+
+N = 40
+EARLY, LATE = "2025-12-01T00:00:00.000Z", "2026-02-01T00:00:00.000Z"  # the run is of 2026-01-01
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return mapped_project(tmp_path, N)[0]
+
+
+def report_of(layout: Layout, folder: Path) -> str:
+    damage_map = build_damage_map(layout, RUN, 0.5)
+    return write_report(folder / "r.html", damage_map, None, [], None, grid=small_grid()).read_text(encoding="utf-8")
+
+
+def set_aoi(layout: Layout, at: str, *, n_inside: int = N) -> None:
+    """Put an area around the first buildings, as if it had been done at that time."""
+    with store.connect(layout) as db:
+        shapes = shapely.from_wkb(list(contents.footprints(db).wkb))[:n_inside]
+        aoi.put(db, shapely.to_wkb(shapely.box(*shapely.total_bounds(shapes))), "town.geojson")
+        db.execute("UPDATE aoi_log SET at = ? WHERE step = (SELECT max(step) FROM aoi_log)", (at,))
+
+
+def take_in(layout: Layout, table: FootprintTable, at: str) -> None:
+    with store.connect(layout) as db:
+        import_log.import_footprints(db, table, "houses.geojson")
+        db.execute("UPDATE intake SET at = ? WHERE intake = (SELECT max(intake) FROM intake)", (at,))
+
+
+def more(n: int) -> FootprintTable:
+    table = square_table(N + n)
+    return replace(
+        table, building_ids=[f"late{i}" for i in range(n)], wkb=table.wkb[N:], area_m2=table.area_m2[N:],
+        attributes=table.attributes[N:], n_in=n,
+    )  # fmt: skip
+
+
+def test_footprints_added_after_the_run_are_said_to_be_that(layout: Layout, tmp_path: Path) -> None:
+    take_in(layout, more(5), LATE)
+    damage_map = build_damage_map(layout, RUN, 0.5)
+    rows = dict(zip(damage_map.building_ids, damage_map.columns["not_assessed_reason"], strict=True))
+    assert [rows[f"late{i}"] for i in range(5)] == ["not_in_run"] * 5
+    assert (rows["b0"], rows["b1"]) == ("nodata", "nodata"), "these have no picture indeed"
+    (field,) = [field for field in fields_of(damage_map) if field.name == "not_assessed_reason"]
+    assert "not_in_run" in field.allowed
+    assert "7 of 45 buildings" in report_of(layout, tmp_path)
+    assert "added after the run, which does not score them 5" in report_of(layout, tmp_path)
+    assert mapping.at_threshold(layout, RUN, 0.5).n_later == 5
+
+
+def area(layout: Layout) -> dict[str, Any]:
+    found = build_damage_map(layout, RUN, 0.5).metadata["aoi"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_an_area_set_after_the_run_is_not_stated_as_if_it_held(layout: Layout, tmp_path: Path) -> None:
+    set_aoi(layout, LATE, n_inside=30)
+    found = area(layout)
+    assert (found["set_after_run"], found["selected_buildings"], found["n_outside"]) == (True, False, 10)
+    words = "town.geojson) was set after the run and did not choose what was mapped: 10 of 40 buildings lie outside it."
+    assert words in report_of(layout, tmp_path)
+
+
+def test_an_area_that_stood_when_footprints_came_did_choose_them(layout: Layout, tmp_path: Path) -> None:
+    set_aoi(layout, "2025-11-01T00:00:00.000Z", n_inside=N)
+    with store.connect(layout) as db:
+        db.execute(
+            "INSERT INTO intake (file, at, n_in, kept, repaired, dropped, dropped_by, notes) "
+            "VALUES ('a', ?, 40, 40, 0, 0, '{}', '[]')", (EARLY,)
+        )  # fmt: skip
+    found = area(layout)
+    assert (found["set_after_run"], found["selected_buildings"], found["n_outside"], found["stands"]) == (
+        False,
+        True,
+        0,
+        True,
+    )
+    assert "area of interest" not in report_of(layout, tmp_path)
+    set_aoi(layout, LATE, n_inside=5)  # another one now: what held then is stated, not what stands now
+    found = area(layout)
+    assert (found["since"], found["selected_buildings"], found["n_outside"], found["stands"]) == (
+        "2025-11-01T00:00:00.000Z", True, 0, False,
+    )  # fmt: skip
+    with store.connect(layout) as db:
+        aoi.remove(db)
+    assert area(layout)["stands"] is False
+    assert "replaced or taken away since" in report_of(layout, tmp_path)
+
+
+def test_an_area_set_between_two_files_chose_some_only(layout: Layout, tmp_path: Path) -> None:
+    with store.connect(layout) as db:
+        for file, at in (("a", "2025-10-01T00:00:00.000Z"), ("b", EARLY)):
+            db.execute(
+                "INSERT INTO intake (file, at, n_in, kept, repaired, dropped, dropped_by, notes) "
+                "VALUES (?, ?, 20, 20, 0, 0, '{}', '[]')", (file, at)
+            )  # fmt: skip
+    set_aoi(layout, "2025-11-01T00:00:00.000Z", n_inside=35)
+    found = area(layout)
+    assert (found["set_after_run"], found["selected_buildings"], found["n_outside"]) == (False, False, 5)
+    assert "did not stand yet, or not any more, when some of the outlines were added: 5 of 40" in report_of(layout, tmp_path)
+
+
+def as_cells(layout: Layout, n: int, size_m: float = 8.0) -> None:
+    with store.connect(layout) as db:
+        db.execute(
+            "UPDATE footprints SET source_footprint = 'grid', attributes = json_object('cell_m', ?) WHERE fid <= ?",
+            (size_m, n),
+        )
+
+
+def test_cells_of_a_grid_are_called_cells(layout: Layout, tmp_path: Path) -> None:
+    as_cells(layout, N)
+    damage_map = build_damage_map(layout, RUN, 0.5)
+    assert damage_map.units == Units(0, N, (8.0,))
+    assert counts_of(damage_map)["units"] == "cells of 8 m"
+    assert mapping.at_threshold(layout, RUN, 0.5).units == "cells of 8 m"
+    assert projects.summary(layout).units.full == "cells of 8 m"
+    meanings = {field.name: field.meaning for field in fields_of(damage_map)}
+    assert "cells of 8 m" in meanings["building_id"]
+    assert meanings["not_assessed_reason"].startswith("Why the cell was not assessed")
+    told = report_of(layout, tmp_path)
+    assert "Mapped are cells of 8 m of a regular grid, not buildings" in told
+    assert "How many cells are damaged is not known" in told
+    assert "2 of 40 cells (5 %) were not assessed" in told
+    assert "buildings are damaged" not in told
+
+
+def test_a_mixed_project_says_both(layout: Layout, tmp_path: Path) -> None:
+    as_cells(layout, 10)
+    damage_map = build_damage_map(layout, RUN, 0.5)
+    assert counts_of(damage_map)["units"] == "buildings and cells of 8 m"
+    assert "10 of 40 rows are cells of 8 m of a regular grid" in report_of(layout, tmp_path)
+    assert projects.summary(layout).units.one == "building or cell"
+
+
+def test_buildings_are_called_buildings(layout: Layout) -> None:
+    damage_map = build_damage_map(layout, RUN, 0.5)
+    assert counts_of(damage_map)["units"] == "buildings"
+    assert made_up_map().units.full == "buildings"
+    assert ">Buildings</th>" in parts.area_section(made_up_areas())
+    assert ">Cells</th>" in parts.area_section(made_up_areas(), Units(0, 5, (30.0,)))
+
+
+def test_a_source_file_exchanged_under_its_path_is_told(layout: Layout, tmp_path: Path) -> None:
+    path = tmp_path / "post.tif"
+    path.write_bytes(b"x" * 1000)
+    with store.connect(layout) as db:
+        facts = json.loads(db.execute("SELECT facts FROM scene").fetchone()[0])
+        facts |= {"path": str(path), "sha256": sha256_of(path), "size_bytes": 1000, "mtime_ns": path.stat().st_mtime_ns}
+        facts["ends_sha256"] = ends_sha256(path)
+        db.execute("UPDATE scene SET facts = ?", (json.dumps(facts),))
+    assert build_damage_map(layout, RUN, 0.5).metadata["sources_changed"] == []
+    path.write_bytes(b"y" * 1000)
+    metadata = build_damage_map(layout, RUN, 0.5).metadata
+    assert (metadata["sources_changed"], metadata["sources_missing"]) == (["post-1"], [])
+    assert "Another file lies now where post-1 was" in report_of(layout, tmp_path)
+    path.unlink()
+    assert build_damage_map(layout, RUN, 0.5).metadata["sources_missing"] == ["post-1"]
+
+
+def test_scenes_of_an_older_project_open_without_what_is_known_of_new_ones(layout: Layout) -> None:
+    with store.connect(layout) as db:
+        facts = json.loads(db.execute("SELECT facts FROM scene").fetchone()[0])
+        old = {key: value for key, value in facts.items() if key not in ("size_bytes", "mtime_ns", "ends_sha256")}
+        db.execute("UPDATE scene SET facts = ?", (json.dumps(old),))
+        (scene,) = contents.scenes(db)
+    assert (scene.size_bytes, scene.mtime_ns, scene.ends_sha256) == (None, None, "")
+
+
+def test_buildings_that_an_older_project_holds_twice_are_told(layout: Layout, tmp_path: Path) -> None:
+    table = square_table(3)
+    shapes = shapely.transform(shapely.from_wkb(list(table.wkb)), lambda xy: xy + np.array([1.0, 0.0]))
+    with store.connect(layout) as db:
+        contents.add_footprints(db, replace(table, building_ids=["x", "y", "z"], wkb=list(shapely.to_wkb(shapes))))
+    assert build_damage_map(layout, RUN, 0.5).metadata["n_duplicates"] == 3
+    assert "3 outlines are the same building as another one, which every number here counts twice" in report_of(
+        layout, tmp_path
+    )
+
+
+# Imagery, building by building (S16)
+
+
+def of_scenes(layout: Layout, **facts: object) -> None:
+    """Give the chip set of the run two post scenes and one pre scene, which shows the first half alone."""
+    path = layout.chip_facts("set")
+    known = json.loads(path.read_text())
+    half = N // 2
+    scenes = {
+        "pre-1": {"role": "pre", "sha256": "aa", "date": "2010-01-01", "gsd_m": 0.5, "dtype": "uint8", "path": "/x"},
+        "post-1": {"role": "post", "sha256": "bb", "date": "2011-05-29", "gsd_m": 0.5, "dtype": "uint8", "path": "/y"},
+        "post-2": {"role": "post", "sha256": "cc", "date": "2011-06-02", "gsd_m": 0.31, "dtype": "uint8", "path": "/z"},
+    }
+    none = [0.0] * N
+    hidden = {"outside": none, "nodata": [0.0] * half + [1.0] * half, "cloud": none}
+    shown: dict[str, object] = {
+        "scenes": scenes, "post_scene": ["post-1"] * half + ["post-2"] * half, "pre_scene": ["pre-1"] * half + [None] * half,
+        "post_outline": dict.fromkeys(("outside", "nodata", "cloud"), none), "pre_outline": hidden, "nodata_share": none,
+    }  # fmt: skip
+    path.write_text(json.dumps({**known, **shown, **facts}))
+
+
+def test_each_building_names_the_scene_that_its_chip_was_cut_from(layout: Layout) -> None:
+    of_scenes(layout, bands="pre+post")
+    found = build_damage_map(layout, RUN, 0.5)
+    first, last = ({name: column[row] for name, column in found.columns.items()} for row in (5, N - 1))
+    assert [first[f"post_{name}"] for name in ("image_id", "date", "gsd_m")] == ["post-1", "2011-05-29", 0.5]
+    assert [last[f"post_{name}"] for name in ("image_id", "date", "gsd_m")] == ["post-2", "2011-06-02", 0.31]
+    assert (first["pre_image_id"], first["pre_date"], first["pre_hidden_share"]) == ("pre-1", "2010-01-01", 0.0)
+    assert (last["pre_image_id"], last["pre_date"], last["pre_hidden_share"]) == (None, None, 1.0)
+    assert (last["assessed"], last["not_assessed_reason"], last["damage_binary"]) == (False, "no_pre_image", "not_assessed")
+    assert found.metadata["sha256"] == {"pre-1": "aa", "post-1": "bb", "post-2": "cc"}
+
+
+def test_a_run_of_post_bands_states_no_pre_image(layout: Layout) -> None:
+    of_scenes(layout, bands="post", bands_why="The pre-event scenes do not show 20 of 40 buildings, so post alone.")
+    found = build_damage_map(layout, RUN, 0.5)
+    assert set(found.columns["pre_image_id"]) == set(found.columns["pre_date"]) == {None}
+    assert all(found.columns["assessed"])
+    assert "The pre-event scenes do not show 20 of 40 buildings, so post alone." in found.metadata["cannot_say"]  # type: ignore[operator]
+
+
+def test_a_scene_added_after_the_run_is_not_in_its_map(layout: Layout) -> None:
+    of_scenes(layout, bands="post")
+    before = build_damage_map(layout, RUN, 0.5)
+    later = replace(small_scene(), scene_id="post-3", sha256="dd")
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [later], small_grid())
+    found = build_damage_map(layout, RUN, 0.5)
+    assert found.columns["post_image_id"] == before.columns["post_image_id"]
+    assert found.metadata["sha256"] == before.metadata["sha256"]
+
+
+def test_an_old_chip_set_states_a_scene_only_where_it_can_be_no_other(layout: Layout) -> None:
+    assert set(build_damage_map(layout, RUN, 0.5).columns["post_image_id"]) == {"post-1"}
+    with store.connect(layout) as db:
+        contents.add_scenes(db, [replace(small_scene(), scene_id="post-2")], small_grid())
+    assert set(build_damage_map(layout, RUN, 0.5).columns["post_image_id"]) == {None}

@@ -1,0 +1,304 @@
+"""The report says what is known, in words that do not say more, and carries nothing that runs or calls home."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tasks.made_up_map import EVIL, GRID, NOT_ENOUGH, audited_map, estimate, made_up_areas, made_up_audit, made_up_map
+
+from pu_geo.errors import PuGeoError
+from pu_geo.records import DamageMap
+from pu_geo.tasks.damage_map.report import write_report
+from pu_geo.tasks.damage_map.report_parts import curve_svg, number, percent, text
+
+NO_CLOSE = {"meta", "img", "br", "rect", "path", "polygon", "polyline"}
+
+
+class Reader(HTMLParser):
+    """Collects tags with their attributes and the text that a person sees; tags must be closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in NO_CLOSE:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in NO_CLOSE:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def seen(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def report(
+    tmp_path: Path,
+    damage_map: DamageMap | None = None,
+    audit: Mapping[str, Any] | None = None,
+    areas: Sequence[Mapping[str, Any]] = (),
+) -> Reader:
+    out = tmp_path / "report.html"
+    assert write_report(out, damage_map or made_up_map(), audit, areas, None, grid=GRID) == out
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    reader = Reader()
+    reader.feed(out.read_text(encoding="utf-8"))
+    assert reader.open == []
+    return reader
+
+
+def changed(damage_map: DamageMap, **columns: object) -> DamageMap:
+    n = len(damage_map.building_ids)
+    return replace(damage_map, columns={**damage_map.columns, **{name: [value] * n for name, value in columns.items()}})
+
+
+# Nothing runs, nothing is fetched
+
+
+def hostile() -> tuple[DamageMap, dict[str, Any], list[dict[str, object]]]:
+    """Scripts wherever a file or a person could have put text."""
+    names = ("title", "event", "run_id", "method", "preset", "product_version", "disclaimer", "license", "made_with")
+    told = {**dict.fromkeys(names, EVIL), "run_warnings": [EVIL], "sha256": {EVIL: EVIL}, "n_positive_clicks": EVIL}
+    found = changed(
+        made_up_map(**told), post_image_id=EVIL, post_date=EVIL, pre_date=EVIL, not_assessed_reason=EVIL, run_at=EVIL,
+        source_footprint=EVIL, score_type=EVIL, labelled_at=EVIL, **{EVIL: EVIL},
+    )  # fmt: skip
+    audit = {**made_up_audit(), "total": estimate(None, None, None, f"not enough{EVIL}")}
+    return found, audit, [{**row, "name": EVIL, "pcode": f"P{EVIL}", "post_date": EVIL} for row in made_up_areas()]
+
+
+def test_text_from_files_never_becomes_a_tag_or_an_attribute(tmp_path: Path) -> None:
+    audit = {**made_up_audit(), "total": NOT_ENOUGH}
+    harmless = report(tmp_path, made_up_map(event="e", license="l"), audit, made_up_areas())
+    found = report(tmp_path, *hostile())
+    assert {tag for tag, _ in found.tags} == {tag for tag, _ in harmless.tags}
+    assert {name for _, attributes in found.tags for name in attributes} == {name for _, a in harmless.tags for name in a}
+    assert found.seen.count("<script>alert(1)</script>") > 20
+    assert not {"\u202e", "\ud800", "\x07"} & set(found.seen)
+
+
+def test_nothing_in_the_file_can_be_fetched_or_run(tmp_path: Path) -> None:
+    found = report(tmp_path, made_up_map(), made_up_audit(), made_up_areas())
+    assert not {"script", "link", "iframe", "object", "embed", "base", "form"} & {tag for tag, _ in found.tags}
+    outward = [(a.get("src") or a.get("href") or "") for _, a in found.tags if {"src", "href", "xlink:href"} & set(a)]
+    assert [address[:22] for address in outward] == ["data:image/png;base64,"]
+    raw = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r"@import|url\(|@font-face| on\w+=", raw)
+    policies = [a["content"] for tag, a in found.tags if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy"]
+    assert policies == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
+
+
+def test_names_in_other_scripts_are_kept(tmp_path: Path) -> None:
+    areas = [{**made_up_areas()[0], "name": "\u0645\u06cc\u200c\u0631\u0648\u062f", "pcode": None}]
+    assert "\u0645\u06cc\u200c\u0631\u0648\u062f" in report(tmp_path, areas=areas).seen
+
+
+# What is known
+
+
+def test_without_an_audit_no_number_of_damaged_buildings_stands_as_a_fact(tmp_path: Path) -> None:
+    seen = report(tmp_path).seen
+    assert "How many buildings are damaged is not known." in seen
+    assert seen.index("a rank, not a probability") < seen.index("confirmed damaged by a person")  # in the headline
+    assert "10 buildings are confirmed damaged" in seen
+    assert "not enough to estimate" in seen
+    assert "4,321" not in seen
+    assert "4321" not in seen
+    assert "95 % interval" not in seen
+    assert "Audit None was made of this run's map." in seen
+
+
+def test_without_a_guess_none_is_printed(tmp_path: Path) -> None:
+    seen = report(tmp_path, made_up_map(estimate={"N": 80, "estimate": None, "low": None, "high": None})).seen
+    assert "not known" in seen
+    assert "guess" not in seen
+
+
+def test_an_audit_gives_the_number_with_its_interval(tmp_path: Path) -> None:
+    seen = report(tmp_path, audited_map(), made_up_audit()).seen
+    assert "About 33 damaged buildings, between 21 and 58 (95 % interval, of 80 buildings)." in seen
+    assert "14 of 55 random checks found damage." in seen
+    assert "guess" not in seen
+    assert "70 % (50–85 %)" in seen
+    assert "55 answered of 60 drawn; 50 count" in seen
+    assert "The check was left unfinished: of 60 random checks the first 50 count." in seen
+    assert "12 buildings read twice, 75 % alike, kappa 0.50" in seen
+
+
+def test_where_checks_are_too_few_the_words_are_printed_and_no_number(tmp_path: Path) -> None:
+    at = {**made_up_audit()["at_threshold"], "precision": NOT_ENOUGH}
+    audit = {**made_up_audit(), "total": NOT_ENOUGH, "at_threshold": at, "curve": [], "agreement": None}
+    estimate = {**made_up_map().metadata["estimate"], "words": NOT_ENOUGH["words"]}  # type: ignore[dict-item]
+    seen = report(tmp_path, made_up_map(estimate=estimate), audit).seen
+    assert "How many buildings are damaged is not known." in seen
+    assert "About" not in seen
+    assert seen.count("not enough: 3 checks; 10 are needed.") == 3
+    assert "each audited building was read by one person" in seen
+
+
+def test_counts_are_those_of_the_map_and_what_people_confirmed_is_counted_once(tmp_path: Path) -> None:
+    seen = report(tmp_path).seen  # of 80: 10 confirmed, 20 flagged, 40 below, 10 not assessed
+    expected = (
+        "10 confirmed damaged by a person 20 flagged by score, not looked at 40 not flagged: no proof of an intact building"
+    )
+    assert f"{expected} 10 not assessed (12 %): nothing is known" in seen
+
+
+def test_an_empty_map_can_be_printed(tmp_path: Path) -> None:
+    assert "0 confirmed" in report(tmp_path, made_up_map(0)).seen
+
+
+# Areas
+
+
+def rows_of(tmp_path: Path, areas: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    report(tmp_path, areas=areas)
+    raw = (tmp_path / "report.html").read_text(encoding="utf-8")
+    table = raw[raw.index("<table class='areas'>") :]
+    rows = re.findall(r"<tr>(.*?)</tr>", table[: table.index("</table>")])
+    return [[re.sub(r"</?div>", "", cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)] for row in rows]
+
+
+def test_fifteen_areas_are_printed_and_the_rest_is_named(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, made_up_areas()[::-1])
+    assert [row[0] for row in rows[1:]] == [f"Area {i}" for i in range(15)]
+    assert rows[1] == ["Area 0", "P000", "100", "90", "10", "3", "50", "20 (11–32)", "22.7", "2024-02-03"]
+    seen = report(tmp_path, areas=made_up_areas()).seen
+    assert "and 5 more in areas.csv" in seen
+    assert "In 1 of 20 areas no building was assessed" in seen
+
+
+def test_what_is_not_known_of_an_area_is_a_dash_and_never_zero(tmp_path: Path) -> None:
+    _, row = rows_of(tmp_path, [{**made_up_areas()[-1], "post_date": None}])
+    assert row == ["Area 19", "P019", "119", "0", "119", "–", "–", "–", "–", "–"]
+
+
+def test_an_estimate_without_an_interval_is_not_printed(tmp_path: Path) -> None:
+    _, row = rows_of(tmp_path, [{**made_up_areas()[0], "low": None}])
+    assert row[7:9] == ["–", "–"]
+
+
+def test_codes_that_only_repeat_names_are_left_out(tmp_path: Path) -> None:
+    head, row = rows_of(tmp_path, [{**made_up_areas()[0], "pcode": "Area 0"}])
+    assert (head[0], head[1], row[1]) == ("Area", "Buildings", "100")
+
+
+def test_without_areas_there_is_no_table(tmp_path: Path) -> None:
+    assert "Areas" not in report(tmp_path).seen
+
+
+# Limits
+
+
+def limits(tmp_path: Path, damage_map: DamageMap, audit: Mapping[str, Any] | None = None) -> str:
+    seen = report(tmp_path, damage_map, audit).seen
+    return seen[seen.index("What this map can't say ") : seen.index(" Method ")]
+
+
+def test_limits_follow_from_the_data(tmp_path: Path) -> None:
+    plain = limits(tmp_path, made_up_map(), {**made_up_audit(), "state": "finished"})
+    assert "Preliminary, not field-validated." in plain
+    assert "10 of 80 buildings (12 %) were not assessed: cloud 10." in plain
+    for word in ("before", "The date", "positives", "simulated", "disagree", "warns", "unfinished", "rank", "grade"):
+        assert word not in plain
+    bad = changed(made_up_map(n_positive_clicks=12, run_warnings=["Loss is odd."]), pre_image_id=None, post_date=None)
+    told = limits(
+        tmp_path, changed(bad, label_source="simulated", review_status="disputed", damage_class="damaged_not_graded")
+    )
+    for sentence in (
+        "There is no picture from before the event",
+        "The date of the pictures after the event is not known.",
+        "learned from 12 positives only",
+        "80 answers are simulated",
+        "On 80 buildings people disagree",
+        "80 buildings that people marked damaged have no grade",
+        "The method warns: Loss is odd.",
+        "Without an audit the scores are a rank, not a probability",
+    ):
+        assert sentence in told
+    assert "of 60 random checks the first 50 count" in limits(tmp_path, made_up_map(), made_up_audit())
+
+
+def test_licenses_of_the_outlines_are_named(tmp_path: Path) -> None:
+    seen = report(tmp_path, made_up_map(license="CC BY 4.0")).seen
+    assert "License of this map: CC BY 4.0" in seen
+    assert "OpenStreetMap contributors (ODbL)" in seen
+    assert "License of this map: none stated" in report(tmp_path).seen
+
+
+# Figures
+
+
+def test_the_curve_has_a_gap_where_checks_were_too_few() -> None:
+    drawn = curve_svg(made_up_audit())
+    lines = re.findall(r"<polyline points='([^']*)'", drawn)
+    # the plot is 560 x 190 with its origin at (46, 200): precision 0.25 at threshold 0.25 lies at (186, 152.5)
+    assert lines[:2] == ["46.0,200.0 186.0,152.5", "466.0,57.5 606.0,10.0"]
+    assert lines[2] == "46.0,10.0 186.0,57.5 326.0,105.0 466.0,152.5 606.0,200.0"
+    assert drawn.count("<polygon") == 3
+    assert "M270.0 10.0v190.0" in drawn  # the threshold of 0.4
+
+
+def test_there_is_no_curve_without_estimates() -> None:
+    rows = [{"threshold": 0.5, "precision": NOT_ENOUGH, "recall": NOT_ENOUGH}]
+    assert curve_svg({"curve": rows, "at_threshold": None}) == curve_svg({"curve": []}) == ""
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(0, "0 %"), (1, "100 %"), (0.004, "<1 %"), (0.996, ">99 %"), (0.994, "99 %"), (0.305, "30 %")]
+)
+def test_percents_are_whole_and_never_say_none_or_all_by_rounding(share: float, words: str) -> None:
+    assert percent(share) == words
+
+
+@pytest.mark.parametrize(("value", "words"), [(None, "–"), (0, "0"), (1234567, "1,234,567"), (10.0, "10"), (3.14, "3.1")])
+def test_numbers(value: object, words: str) -> None:
+    assert number(value) == words
+
+
+def test_long_text_is_cut_and_put_on_one_line() -> None:
+    assert text("a\n\tb   c") == "a b c"
+    assert text("x" * 50, 10) == "x" * 9 + "…"
+    assert text("a&b", 3) == "a&amp;b"
+
+
+# The file
+
+
+def test_a_full_disk_leaves_the_old_report_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "report.html"
+    out.write_text("old")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(PuGeoError) as error:
+        write_report(out, made_up_map(), None, [], None, grid=GRID)
+    assert error.value.kind == "disk"
+    assert out.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_the_same_map_makes_the_same_file(tmp_path: Path) -> None:
+    report(tmp_path, audit=made_up_audit(), areas=made_up_areas())
+    first = (tmp_path / "report.html").read_bytes()
+    report(tmp_path, audit=made_up_audit(), areas=made_up_areas())
+    assert (tmp_path / "report.html").read_bytes() == first

@@ -1,0 +1,195 @@
+"""What clouds, missing data and borders hide is known from cutting the chips on, everywhere that it matters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+import shapely
+from cloud_parts import disc, town, under_clouds
+from rasterio.transform import Affine
+from small_parts import add_run
+
+from pu_geo.project import contents, labels, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.records import FootprintTable
+from pu_geo.services.annotate import queueing
+from pu_geo.services.damage_map import mapping, random_audits
+from pu_geo.services.imagery import image_quality
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
+from pu_geo.tasks.imagery.chip import chip
+from pu_geo.tasks.imagery.scenes import add_scenes
+from pu_geo.tasks.job import Job
+
+SIDE, GSD_M = 800, 0.5
+WEST, NORTH = 400_000.0, 4_100_000.0
+PLACES = {"clear": (600, 150), "cloudy": (300, 400), "thin": (620, 620), "dark": (100, 720), "outside": (-9, 100)}
+"""Where buildings of 20 x 20 pixels have their middle."""
+
+
+@pytest.fixture(autouse=True)
+def quick_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chips without their features: those take a second and nothing here looks at them."""
+    monkeypatch.setattr("pu_geo.tasks.imagery.chip._compute_features", lambda *_: ())
+
+
+def write(path: Path, picture: np.ndarray) -> str:
+    profile = {
+        "driver": "GTiff",
+        "count": 3,
+        "height": SIDE,
+        "width": SIDE,
+        "dtype": "uint8",
+        "photometric": "RGB",
+        "nodata": 0,
+    }
+    with rasterio.open(path, "w", **profile, crs="EPSG:32615", transform=Affine(GSD_M, 0, WEST, 0, -GSD_M, NORTH)) as target:
+        target.write(picture.transpose(2, 0, 1))
+    return str(path)
+
+
+def footprints() -> FootprintTable:
+    places = np.array(list(PLACES.values()))
+    x, y = WEST + GSD_M * places[:, 0], NORTH - GSD_M * places[:, 1]
+    wkb = [bytes(one) for one in shapely.to_wkb(shapely.box(x - 5, y - 5, x + 5, y + 5))]
+    n = len(PLACES)
+    return FootprintTable(list(PLACES), wkb, np.full(n, 100.0), [{}] * n, "user", n, 0, 0)
+
+
+@pytest.fixture
+def hidden(tmp_path: Path) -> tuple[Layout, dict]:
+    """A town with a thick and a thin cloud and a corner without data; pre has a cloud over the clear building."""
+    layout = store.create(tmp_path / "event.pugeo", "Event")
+    picture = town(SIDE)
+    cloud = np.maximum(disc(SIDE, PLACES["cloudy"], 180, 60), disc(SIDE, PLACES["thin"], 130, 60, 0.35))
+    post = under_clouds(picture, cloud)
+    post[640:, :200] = 0
+    pre = under_clouds(picture, disc(SIDE, PLACES["clear"], 180, 60))
+    job = Job(layout, layout.jobs / "1")
+    job.folder.mkdir(parents=True)
+    add_scenes(job, pre=[write(tmp_path / "pre.tif", pre)], post=[write(tmp_path / "post.tif", post)])
+    with store.connect(layout) as db:
+        contents.add_footprints(db, footprints())
+    return layout, chip(job)
+
+
+def say(layout: Layout, building: str, label: str, reason: str = "") -> None:
+    with store.connect(layout) as db:
+        (ack,) = labels.append(
+            db,
+            [LabelOp(f"op-{building}-{label}", building, label, reason=reason)],  # type: ignore[arg-type]
+            analyst="ann",
+            screen="map",
+        )
+    assert ack.error is None
+
+
+def finish_run(layout: Layout, chip_set: str) -> None:
+    add_run(layout, ids=list(PLACES), scores=np.full(len(PLACES), 0.9), chip_set=chip_set)
+
+
+def test_cutting_chips_says_what_is_hidden_and_how(hidden: tuple[Layout, dict]) -> None:
+    layout, made = hidden
+    assert made["n_not_assessed"] == {"cloud": 1, "nodata": 1, "outside_image": 1}
+    assert (made["n_without_pre"], made["bands"]) == (1, "post")  # a blank pre chip is no evidence: of two, one has it
+    assert "do not show 1 of 2 buildings" in str(made["bands_why"])
+    facts = json.loads(layout.chip_facts(str(made["chip_set"])).read_text())
+    row = list(PLACES).index
+    assert facts["cloud_share"][row("cloudy")] == 1
+    assert facts["cloud_share"][row("clear")] == facts["cloud_share"][row("thin")] == 0
+    assert facts["pre_cloud_share"][row("clear")] == 1
+    # by hand: a window of 40 pixels around column -9 has 29 of 40 columns beyond the border
+    assert facts["outside_share"][row("outside")] == pytest.approx(29 / 40)
+    assert facts["nodata_share"][row("dark")] == 1
+    assert facts["outside_share"][row("dark")] == 0
+
+
+def test_of_each_outline_it_is_known_what_is_hidden_on_each_date_and_which_scene_shows_it(
+    hidden: tuple[Layout, dict],
+) -> None:
+    layout, made = hidden
+    facts = json.loads(layout.chip_facts(str(made["chip_set"])).read_text())
+    after, before = facts["post_outline"], facts["pre_outline"]
+    names = list(PLACES)
+    assert dict(zip(names, after["cloud"], strict=True)) == {"clear": 0, "cloudy": 1, "thin": 0, "dark": 0, "outside": 0}
+    assert dict(zip(names, before["cloud"], strict=True)) == {"clear": 1, "cloudy": 0, "thin": 0, "dark": 0, "outside": 0}
+    assert dict(zip(names, after["nodata"], strict=True)) == {"clear": 0, "cloudy": 0, "thin": 0, "dark": 1, "outside": 0}
+    # by hand: an outline of 20 pixels around column -9 has 19 of them beyond the border
+    for shares in (after, before):
+        assert shares["outside"] == [0, 0, 0, 0, pytest.approx(0.95, abs=0.05)]
+    assert facts["post_scene"] == ["post-1", "post-1", "post-1", None, "post-1"]
+    assert facts["pre_scene"] == ["pre-1"] * 5
+    assert set(facts["scenes"]) == {"pre-1", "post-1"}
+    one = facts["scenes"]["post-1"]
+    assert (one["role"], one["dtype"], one["gsd_m"], len(one["sha256"]), one["date"]) == ("post", "uint8", 0.5, 64, None)
+    assert one["path"].endswith("post.tif")
+
+
+def test_chips_of_post_alone_say_nothing_of_pre(hidden: tuple[Layout, dict]) -> None:
+    layout, _ = hidden
+    made = chip(Job(layout, layout.jobs / "1"), bands="post")
+    facts = json.loads(layout.chip_facts(str(made["chip_set"])).read_text())
+    assert "pre_outline" not in facts
+    assert "pre_scene" not in facts
+    assert set(facts["scenes"]) == {"post-1"}
+    assert facts["post_outline"]["cloud"] == [0, 1, 0, 0, 0]
+
+
+def test_fill_is_searched_for_once_and_no_screen_reads_a_scene_again(
+    hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, _ = hidden
+    monkeypatch.setattr("pu_geo.geo.raster.fill.find_fill", lambda *_: pytest.fail("searched again"))
+    chip(Job(layout, layout.jobs / "1"), bands="post")
+
+
+def test_the_hidden_are_neither_offered_nor_counted_as_open(
+    hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, made = hidden
+    monkeypatch.setattr(queueing.ranking, "scores_now", lambda _: None)
+    now = queueing.standing(layout)
+    assert [building for building, done in zip(now.ids, now.is_answered, strict=True) if not done] == ["clear", "thin"]
+    answers = random_audits.answers_of(layout, str(made["chip_set"]))
+    assert [random_audits._CODES["not_assessable"] == one for one in answers] == [False, True, False, True, True]
+    finish_run(layout, str(made["chip_set"]))
+    assert mapping.at_threshold(layout, "ranker-1", 0.5).n_flagged == 2
+
+
+def test_the_map_gives_the_reason_and_an_answer_overrides_it(hidden: tuple[Layout, dict]) -> None:
+    layout, made = hidden
+    finish_run(layout, str(made["chip_set"]))
+    columns = build_damage_map(layout, "latest", None).columns
+    assert list(columns["not_assessed_reason"]) == [None, "cloud", None, "nodata", "outside_image"]
+    assert list(columns["assessed"]) == [True, False, True, False, False]
+    assert list(columns["score"]) == [0.9, None, 0.9, None, None]
+    assert columns["damage_binary"][1] == "not_assessed"
+    say(layout, "cloudy", "positive")
+    say(layout, "dark", "not_damaged")
+    say(layout, "clear", "not_assessable", "misaligned")
+    columns = build_damage_map(layout, "latest", None).columns
+    assert list(columns["not_assessed_reason"]) == ["misaligned", None, None, None, "outside_image"]
+    assert list(columns["damage_binary"]) == ["not_assessed", "damaged", "damaged", "not_flagged", "not_assessed"]
+
+
+def test_a_chip_set_without_the_new_facts_still_works(hidden: tuple[Layout, dict]) -> None:
+    layout, made = hidden
+    path = layout.chip_facts(str(made["chip_set"]))
+    facts = json.loads(path.read_text())
+    write_json(path, {key: facts[key] for key in ("bands", "size_px", "building_ids", "nodata_share", "sheets")})
+    finish_run(layout, str(made["chip_set"]))
+    columns = build_damage_map(layout, "latest", None).columns
+    assert list(columns["not_assessed_reason"]) == [None, None, None, "nodata", "nodata"]
+    assert image_quality.image_quality(layout).reasons == {"dark": "nodata", "outside": "nodata"}
+
+
+def test_the_browser_hears_of_the_newest_chips(hidden: tuple[Layout, dict]) -> None:
+    layout, _ = hidden
+    said = image_quality.image_quality(layout)
+    assert said.reasons == {"cloudy": "cloud", "dark": "nodata", "outside": "outside_image"}
+    assert said.candidates == said.reasons
+    assert said.shifts is None

@@ -1,0 +1,155 @@
+"""An xBD folder in one step: scenes placed by their labels, buildings with their damage, what is left out and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import shapely
+from pyproj import Transformer
+
+from pu_geo.errors import ImageryError, JobCancelled, PuGeoError
+from pu_geo.project import contents, labels, store
+from pu_geo.project.layout import Layout
+from pu_geo.services.imagery import preparation
+from pu_geo.tasks.imagery.scenes import add_xbd
+from pu_geo.tasks.job import Job
+
+SIZE = 64
+TO_UTM15 = Transformer.from_crs(4326, 32615, always_xy=True)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    (tmp_path / "job").mkdir()
+    return Job(store.create(tmp_path / "p.pugeo", "P"), tmp_path / "job")
+
+
+def pair(folder: Path, name: str, east: float, north: float = 4_100_000.0, n: int = 4) -> None:
+    """A pre and a post picture of 64 x 64 pixels of 0.5 m with n buildings each, from (east, north) in UTM 15."""
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    (folder / "labels").mkdir(exist_ok=True)
+    for role in ("pre", "post"):
+        pixels = np.random.default_rng(len(name) + int(east) % 1000).integers(0, 255, (3, SIZE, SIZE), dtype=np.uint8)
+        pixels[0, 0] = int(east) % 251  # no two alike
+        cv2.imwrite(str(folder / "images" / f"{name}_{role}_disaster.png"), pixels.transpose(1, 2, 0) + (role == "pre"))
+        rows: dict[str, list[object]] = {"xy": [], "lng_lat": []}
+        for i in range(n):
+            ring = shapely.get_coordinates(shapely.box(12 * i + 2, 10 * (i % 3) + 5, 12 * i + 10, 10 * (i % 3) + 12))
+            degrees = TO_UTM15.transform(east + 0.5 * ring[:, 0], north - 0.5 * ring[:, 1], direction="INVERSE")
+            properties = {"uid": f"{name}-{i}", "subtype": ("destroyed", "no-damage", "un-classified")[i % 3]}
+            for key, corners in (("xy", ring), ("lng_lat", np.stack(degrees, axis=-1))):
+                rows[key].append({"properties": properties, "wkt": shapely.Polygon(corners).wkt})
+        document = {"features": rows, "metadata": {"capture_date": "2011-05-29T17:29:25.433Z"}}
+        (folder / "labels" / f"{name}_{role}_disaster.json").write_text(json.dumps(document))
+
+
+@pytest.fixture
+def town(tmp_path: Path) -> Path:
+    """Two adjoining pairs, and one whose only building is too little to place it."""
+    folder = tmp_path / "town"
+    pair(folder, "joplin-tornado_00000000", 400_000)
+    pair(folder, "joplin-tornado_00000001", 400_032)
+    pair(folder, "joplin-tornado_00000002", 400_064, n=0)
+    return folder
+
+
+def stored(layout: Layout) -> tuple[list[str], dict[str, object]]:
+    with store.connect(layout) as db:
+        table = contents.footprints(db)
+        damage = {b: row.get("damage") for b, row in zip(table.building_ids, table.attributes, strict=True)}
+        return [scene.scene_id for scene in contents.scenes(db)], damage
+
+
+def test_pictures_become_scenes_and_labels_become_footprints(job: Job, town: Path) -> None:
+    result = add_xbd(job, folder=str(town))
+    scenes, damage = stored(job.layout)
+    assert scenes == ["pre-1", "pre-2", "post-1", "post-2"]
+    assert (result["width"], result["height"]) == (128, 64)  # two squares of 64 side by side
+    assert (result["n_pictures"], result["n_left_out"], result["pre_share"]) == (6, 2, pytest.approx(1.0, abs=1e-3))
+    assert "joplin-tornado_00000002_post_disaster.png" in str(result["notes"])
+    footprints = result["footprints"]
+    assert isinstance(footprints, dict)
+    assert (footprints["n_in"], footprints["added"]) == (8, 8)
+    kinds = ("destroyed", "no-damage", "un-classified", "destroyed")
+    assert damage == {f"joplin-tornado_0000000{k}-{i}": kinds[i] for k in (0, 1) for i in range(4)}
+    assert (job.layout.quicklooks / "pre" / "pyramid.json").is_file()
+    assert job.layout.geometry.is_file()
+
+
+def test_what_xbd_knows_of_damage_is_nobodys_answer(job: Job, town: Path) -> None:
+    add_xbd(job, folder=str(town))
+    with store.connect(job.layout) as db:
+        assert labels.current_labels(db) == {}
+        assert db.execute("SELECT count(*) FROM label_event").fetchone()[0] == 0
+
+
+def test_added_again_nothing_changes(job: Job, town: Path) -> None:
+    add_xbd(job, folder=str(town))
+    before = stored(job.layout)
+    again = add_xbd(job, folder=str(town))
+    assert again["added"] == []
+    assert stored(job.layout) == before
+
+
+def test_places_far_apart_are_refused_with_the_picture_and_the_way_out(job: Job, town: Path) -> None:
+    pair(town, "hurricane-harvey_00000007", 400_000, 3_300_000)
+    with pytest.raises(ImageryError, match="one place") as refusal:
+        add_xbd(job, folder=str(town))
+    # 800 km of northing, along UTM's middle, on the ground
+    assert "hurricane-harvey_00000007_post_disaster.png lies 800 km from joplin-tornado_0000000" in refusal.value.problem
+    assert "joplin-tornado (2 pictures)" in refusal.value.hint
+    assert "hurricane-harvey (1 pictures)" in refusal.value.hint
+    assert stored(job.layout) == ([], {})
+    assert len(add_xbd(job, folder=str(town), chosen="joplin-tornado")["added"]) == 4  # type: ignore[arg-type]
+
+
+def test_some_pictures_are_chosen_by_a_pattern(job: Job, town: Path) -> None:
+    result = add_xbd(job, folder=str(town), chosen="*_00000001_*")
+    assert (result["n_pictures"], len(stored(job.layout)[1])) == (2, 4)
+    with pytest.raises(ImageryError, match="'santa'") as refusal:
+        add_xbd(job, folder=str(town), chosen="santa")
+    assert "joplin-tornado" in refusal.value.hint
+
+
+def test_a_building_in_two_pictures_is_one_file_of_footprints_with_new_ids(job: Job, town: Path) -> None:
+    """Overlapping pictures may name a building twice; neither outline is lost, and no id stands for two."""
+    path = town / "labels" / "joplin-tornado_00000001_post_disaster.json"
+    path.write_text(path.read_text().replace("00000001-0", "00000000-0"))
+    result = add_xbd(job, folder=str(town))
+    assert "share their uid" in str(result["footprints"])
+    assert len(stored(job.layout)[1]) == 8
+
+
+def test_a_folder_without_xbd_is_refused(job: Job, tmp_path: Path) -> None:
+    for folder, words in ((tmp_path, "no xBD picture"), (tmp_path / "missing", "is no folder")):
+        with pytest.raises(ImageryError, match=words):
+            add_xbd(job, folder=str(folder))
+    with pytest.raises(PuGeoError, match="No xBD folder"):
+        preparation.start_adding_xbd(job.layout, " ")
+
+
+def test_a_folder_of_which_no_picture_can_be_placed_is_refused(job: Job, tmp_path: Path) -> None:
+    pair(tmp_path / "x", "a_00000001", 400_000, n=0)
+    with pytest.raises(ImageryError, match="too few"):
+        add_xbd(job, folder=str(tmp_path / "x"))
+
+
+def test_it_stops_when_asked(job: Job, town: Path) -> None:
+    (job.folder / "cancel").touch()
+    with pytest.raises(JobCancelled):
+        add_xbd(job, folder=str(town))
+    assert stored(job.layout) == ([], {})
+
+
+def test_joplin_in_folders_of_their_own(job: Job, joplin: Path) -> None:
+    result = add_xbd(job, folder=str(joplin))
+    scenes, damage = stored(job.layout)
+    assert (len(scenes), result["width"], result["height"]) == (4, 2048, 1024)
+    known = [json.loads((joplin / f"joplin-tornado_0000000{k}" / "buildings.geojson").read_text()) for k in (0, 1)]
+    assert len(damage) == sum(len(part["features"]) for part in known)
+    truth = [row["properties"]["damage"] for part in known for row in part["features"]]
+    assert sorted(map(str, damage.values())) == sorted(truth)

@@ -1,0 +1,203 @@
+"""Several runs as one: what it is made of, what is refused, and that the rest of the product copes with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small_parts
+from model_parts import N, job_of, with_chips
+from numpy.typing import NDArray
+
+from pu_geo.analysis import agreement
+from pu_geo.errors import JobCancelled, ModelError, ProjectError
+from pu_geo.project import labels, runs, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.records import RunFacts
+from pu_geo.services.annotate import building_history
+from pu_geo.services.damage_map import mapping
+from pu_geo.services.explore import exploring
+from pu_geo.services.train import models, training
+from pu_geo.tasks.damage_map.publish import publish
+from pu_geo.tasks.train.ensemble import ensemble
+from pu_geo.tasks.train.train import rank
+
+IDS = [f"b{i}" for i in range(N)]
+MEMBERS = ("one-1", "two-1")
+
+
+def add_run(
+    layout: Layout, run_id: str, seed: int, *, held_out: Sequence[int] = (), share: float | None = 0.25, **facts: object
+) -> None:
+    """Store a run whose scores are drawn, b0 to b5 on top."""
+    draw = np.random.default_rng(seed)
+    scores = (draw.random(N) / 2).astype(np.float32)
+    scores[:6] += 0.5
+    wide = draw.normal(size=(N, 4 + seed)).astype(np.float32)
+    arrays = {"embeddings": wide / np.linalg.norm(wide, axis=1, keepdims=True)}
+    if held_out:
+        arrays["held_out"] = np.array(held_out, np.int64)
+    usual = {"method": "pucl", "seed": seed, "n_positive": 6, "n_unlabeled": 14, "at_event": 12, "threshold": 0.4}
+    settled = {**usual, "score_type": "pu_probability", "estimated_share": share, **facts}
+    small_parts.add_run(layout, run_id, scores=scores, arrays=arrays, **settled)
+
+
+@pytest.fixture
+def layout(project: Layout) -> Layout:
+    """Twenty buildings, six of them positives, and two runs."""
+    made = with_chips(project)
+    for seed, run_id in enumerate(MEMBERS, 1):
+        add_run(made, run_id, seed)
+    return made
+
+
+def averaged(layout: Layout, *run_ids: str, name: str = "average") -> RunFacts:
+    result = ensemble(job_of(layout, name), run_ids=list(run_ids or MEMBERS))
+    with store.connect(layout) as db:
+        return runs.find(db, str(result["run_id"]))
+
+
+def array(layout: Layout, run_id: str, name: str) -> NDArray[np.float64]:
+    return np.asarray(runs.array(layout, run_id, name), np.float64)
+
+
+def test_its_score_is_the_mean_of_the_runs_rank_shares(layout: Layout) -> None:
+    facts = averaged(layout)
+    each = [array(layout, run_id, "scores") for run_id in MEMBERS]
+    np.testing.assert_allclose(array(layout, facts.run_id, "scores"), agreement.rank_average(each), rtol=1e-6)
+    assert (facts.method, facts.score_type, facts.chip_set, facts.at_event) == ("ensemble", "rank", "set", 12)
+    assert (facts.n_positive, facts.n_unlabeled) == (6, 14)
+    assert facts.settings == {"run_ids": list(MEMBERS), "methods": ["pucl", "pucl"]}
+    assert facts.warnings == ()
+    assert not (layout.run(facts.run_id) / "curve.json").exists()
+
+
+def test_a_cosine_of_its_embeddings_is_the_mean_of_the_runs_cosines(layout: Layout) -> None:
+    own = array(layout, averaged(layout).run_id, "embeddings")
+    assert own.shape == (N, 5 + 6)
+    mean = np.mean([(e := array(layout, run_id, "embeddings")) @ e.T for run_id in MEMBERS], axis=0)
+    np.testing.assert_allclose(own @ own.T, mean, atol=1e-5)
+
+
+def test_its_threshold_flags_the_estimated_share(layout: Layout) -> None:
+    facts = averaged(layout)
+    assert facts.estimated_share == 0.25
+    unlabeled = array(layout, facts.run_id, "scores")[6:]
+    assert (unlabeled >= facts.threshold).sum() == 4  # of 14: the quantile at .75 lies between the fourth and the fifth
+
+
+def test_without_an_estimate_it_flags_as_many_as_the_runs_do(layout: Layout) -> None:
+    add_run(layout, "three-1", 3, share=None, threshold=0.2)
+    add_run(layout, "four-1", 4, share=None, threshold=0.3)
+    facts = averaged(layout, "three-1", "four-1")
+    called = [(array(layout, run_id, "scores")[6:] >= at).mean() for run_id, at in (("three-1", 0.2), ("four-1", 0.3))]
+    unlabeled = array(layout, facts.run_id, "scores")[6:]
+    assert (unlabeled >= facts.threshold).mean() == pytest.approx(np.mean(called), abs=1 / 14)
+    assert facts.estimated_share is None
+
+
+def test_it_holds_out_what_all_runs_held_out_and_knows_the_newest_labels(layout: Layout) -> None:
+    add_run(layout, "three-1", 3, held_out=[0, 2, 4], at_event=12)
+    with store.connect(layout) as db:
+        labels.append(db, [LabelOp("more", "b8", "positive")], analyst="ann", screen="map")
+    add_run(layout, "four-1", 4, held_out=[2, 4, 8], at_event=13)
+    facts = averaged(layout, "three-1", "four-1")
+    assert np.flatnonzero(runs.held_out(layout, facts.run_id)).tolist() == [2, 4]
+    assert (facts.at_event, facts.n_positive) == (13, 5)  # seven clicks but the two
+    assert not runs.held_out(layout, "one-1").any()
+
+
+def test_warnings_of_its_runs_are_passed_on(layout: Layout) -> None:
+    add_run(layout, "three-1", 3, warnings=("It calls everything damaged.",))
+    facts = averaged(layout, "one-1", "three-1")
+    assert facts.warnings == ("three-1, one of the runs averaged: It calls everything damaged.",)
+
+
+def test_an_average_can_be_averaged_again(layout: Layout) -> None:
+    rank(job_of(layout, "rank"))
+    first = averaged(layout)
+    with store.connect(layout) as db:
+        ranker = next(facts for facts in runs.all_runs(db) if facts.method == "ranker")
+    second = averaged(layout, first.run_id, ranker.run_id, name="again")
+    each = [array(layout, run_id, "scores") for run_id in (first.run_id, ranker.run_id)]
+    np.testing.assert_allclose(array(layout, second.run_id, "scores"), agreement.rank_average(each), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("run_ids", "words"),
+    [
+        ([], "none was named"),
+        (["one-1"], "1 was named"),
+        (["one-1", "two-1", "one-1"], "one-1 was named 2 times"),
+        (["two-1", "latest"], "two-1 was named 2 times"),
+        (["one-1", "nobody-1"], "no run 'nobody-1'"),
+        (["one-1", "other-1"], "other-1 the chips other"),
+    ],
+)
+def test_what_cannot_be_averaged_is_refused_in_words(layout: Layout, run_ids: list[str], words: str) -> None:
+    if "other-1" in run_ids:
+        add_run(layout, "other-1", 3, chip_set="other")
+    with pytest.raises(ProjectError, match=words):
+        ensemble(job_of(layout, "average"), run_ids=run_ids)
+    with store.connect(layout) as db:
+        assert not any(facts.method == "ensemble" for facts in runs.all_runs(db))
+
+
+def test_started_again_after_it_was_stored_it_stores_nothing_more(layout: Layout) -> None:
+    job = job_of(layout, "average")
+    first = ensemble(job, run_ids=list(MEMBERS))
+    assert ensemble(job, run_ids=list(MEMBERS)) == first
+    with store.connect(layout) as db:
+        assert len(runs.all_runs(db)) == 3
+
+
+def test_a_cancelled_one_stores_nothing(layout: Layout) -> None:
+    job = job_of(layout, "average")
+    (job.folder / "cancel").touch()
+    with pytest.raises(JobCancelled):
+        ensemble(job, run_ids=list(MEMBERS))
+    with store.connect(layout) as db:
+        assert len(runs.all_runs(db)) == 2
+
+
+def test_the_rest_of_the_product_copes_with_it(layout: Layout, tmp_path: Path) -> None:
+    facts = averaged(layout)
+    assert training.method_title(facts.method)
+    assert training.pinned_run(layout) == facts.run_id
+    called = (array(layout, facts.run_id, "scores")[6:14] >= facts.threshold).sum()  # b14 to b19 are not damaged
+    assert mapping.at_threshold(layout, facts.run_id, facts.threshold).n_flagged == called
+    told = building_history.building_history(layout, 3)
+    assert told["runs"][0]["method"] == "ensemble"
+    assert exploring.positions(layout, facts.run_id, "PCA").shape == (N, 2)
+    assert models.runs_with_model(layout) == []
+    with pytest.raises(ModelError, match="averages of runs have none"):
+        models.export(layout, facts.run_id, str(tmp_path))
+
+
+def test_its_map_is_published_and_reported(layout: Layout) -> None:
+    facts = averaged(layout)
+    job = job_of(layout, "publish")
+    made = publish(job, run_id="latest", formats=["geojson", "csv", "gpkg"], threshold=facts.threshold)
+    folder = Path(str(made["out"]))
+    rows = [feature["properties"] for feature in json.loads((folder / "damage_map.geojson").read_text())["features"]]
+    assert {(row["method"], row["score_type"]) for row in rows} == {("ensemble", "rank")}
+    assert sum(row["damage_binary"] == "damaged" for row in rows) == 6 + 4 - sum(
+        row["label"] == "no_visible_damage" and row["score"] >= row["threshold"] for row in rows
+    )
+    assert json.loads((folder / "damage_map.run.json").read_text())["average_of"] == list(MEMBERS)
+    assert "the mean rank of several runs" in (folder / "report.html").read_text()
+
+
+def test_hidden_buildings_teach_an_average_nothing_and_its_members_silent_scenes_are_its_own(layout: Layout) -> None:
+    path = layout.chip_facts("set")
+    look = [0] * (N - 4) + [1] * 4
+    hidden = [0.9 if row in (2, N - 5) else 0.0 for row in range(N)]
+    write_json(path, {**json.loads(path.read_text()), "nodata_share": hidden, "look_group": look, "sensor_group": look})
+    add_run(layout, "silent-1", 3, without_answers=(1,))
+    made = averaged(layout, MEMBERS[0], "silent-1")
+    assert (made.n_hidden, made.n_positive) == (2, 5)  # b2 was clicked, and shows nothing
+    assert made.without_answers == (1,)

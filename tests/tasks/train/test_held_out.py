@@ -1,0 +1,352 @@
+"""Held-out clicks: nothing is learned from them, the same seed draws the same, and too many are refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from model_parts import job_of, with_chips
+
+from pu_geo.analysis.pu_criterion import wilson
+from pu_geo.errors import TrainingError
+from pu_geo.methods import catalog
+from pu_geo.project import labels, runs, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.records import PUSet, RunFacts
+from pu_geo.services.train import comparing
+from pu_geo.tasks.train import train
+from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
+from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of, initial_threshold
+from pu_geo.tasks.train.train import Outcome, finish, first_threshold
+from pu_geo.training.data import FeatureViews, PUData
+
+NCPU: dict[str, Any] = {"method": "ncpu", "preset": "quick", "overrides": {"epochs": "24", "batch_size": "10"}}
+
+
+def clicked(n_positive: int = 30, n: int = 100) -> PUSet:
+    nothing = np.zeros(n, np.bool_)
+    return PUSet([f"b{i}" for i in range(n)], np.arange(n) < n_positive, nothing, np.arange(n) >= n - 5, 7)
+
+
+def test_what_is_set_aside_is_neither_positive_nor_unlabeled() -> None:
+    pu = clicked()
+    left, rows = set_aside(pu, 12, 3, catalog.card("ncpu"))
+    assert rows.dtype == np.int64
+    assert (np.diff(rows) > 0).all()
+    assert set(rows.tolist()) <= set(range(30))
+    assert len(rows) == 12
+    assert left.is_positive.sum() == 18
+    assert left.is_excluded[rows].all()
+    assert left.is_excluded.sum() == 12 + 5
+    assert not left.is_positive[rows].any()
+    assert pu.is_positive.sum() == 30
+    unlabeled = ~left.is_positive & ~left.is_excluded
+    np.testing.assert_array_equal(np.flatnonzero(unlabeled), np.arange(30, 95))
+
+
+def test_the_seed_draws() -> None:
+    card = catalog.card("ncpu")
+    one, again, other = (set_aside(clicked(), 12, seed, card)[1].tolist() for seed in (3, 3, 4))
+    assert one == again != other
+    left, rows = set_aside(clicked(), 0, 3, card)
+    assert len(rows) == 0
+    assert left.is_positive.sum() == 30
+
+
+def test_a_positive_of_an_audit_is_not_held_out() -> None:
+    pu = clicked(n_positive=100)
+    assert max(set_aside(pu, 60, 0, catalog.card("ncpu"))[1]) < 95
+
+
+@pytest.mark.parametrize(("n", "word"), [(26, "would leave 4"), (40, "would leave 0"), (-1, "-1 held-out")])
+def test_a_number_that_leaves_too_few_is_refused(n: int, word: str) -> None:
+    with pytest.raises(TrainingError, match=word) as caught:
+        set_aside(clicked(), n, 0, catalog.card("ncpu"))
+    assert "at least 5" in caught.value.problem
+    assert "25 at most" in caught.value.hint
+
+
+def more_clicks(project: Layout) -> Layout:
+    """Twelve positives in all."""
+    layout = with_chips(project)
+    with store.connect(layout) as db:
+        said = [LabelOp(f"more{i}", f"b{i}", "positive") for i in range(6, 12)]
+        labels.append(db, said, analyst="ann", screen="map")
+    return layout
+
+
+def facts_of(layout: Layout, run_id: str) -> RunFacts:
+    with store.connect(layout) as db:
+        return runs.find(db, run_id)
+
+
+def test_a_run_keeps_its_held_out_clicks_its_judgement_and_its_curve(project: Layout) -> None:
+    layout = more_clicks(project)
+    job = job_of(layout, "held")
+    run_id = str(train.train(job, **NCPU, hold_out=4)["run_id"])
+    facts, rows = facts_of(layout, run_id), runs.array(layout, run_id, "held_out")
+    assert rows.dtype == np.int64
+    assert len(rows) == 4
+    assert facts.n_positive == 8
+    assert facts.n_unlabeled == 8
+    scores = np.asarray(runs.array(layout, run_id, "scores"))
+    assert len(scores) == 20
+    judged = facts.judgement
+    assert set(judged) == {"n_held_out", "recall", "share_called", "criterion", "low", "high", "threshold"}
+    assert (judged["n_held_out"], judged["criterion"]) == (4, None)
+    assert judged["recall"] == (scores[rows] >= facts.threshold).mean()
+    manifest = json.loads((layout.run(run_id) / "manifest.json").read_text())
+    assert {"held_out.npy", "curve.json"} <= set(manifest["sha256"])
+    curve = json.loads((layout.run(run_id) / "curve.json").read_text())
+    assert [report["epoch"] for report in curve] == list(range(1, 25))
+    looked = [report for report in curve if "look" in report]
+    assert looked
+    for report in looked:
+        picture = job.folder / "looks" / report["look"]
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert picture.name == f"training-{report['epoch']:04d}.png"
+        assert 0 <= report["share_called"] <= 1
+        assert report["n_held_out"] == 4
+        assert "criterion" not in report
+
+
+def test_nothing_is_learned_from_held_out_clicks(project: Layout) -> None:
+    layout = more_clicks(project)
+    run_id = str(train.train(job_of(layout, "plain"), **NCPU, hold_out=3)["run_id"])
+    rows = runs.array(layout, run_id, "held_out").tolist()
+    views = np.load(layout.features("set"), mmap_mode="r+")
+    views[1:, rows] = 60.0  # of training alone: the chips as they were cut are looked at by the estimate
+    views.flush()
+    again = str(train.train(job_of(layout, "spoiled"), **NCPU, hold_out=3)["run_id"])
+    weights = [(layout.run(each) / "model.safetensors").read_bytes() for each in (run_id, again)]
+    assert weights[0] == weights[1]
+
+
+def test_without_held_out_clicks_a_run_has_no_judgement(project: Layout) -> None:
+    layout = with_chips(project)
+    run_id = str(train.train(job_of(layout, "plain"), **NCPU)["run_id"])
+    assert facts_of(layout, run_id).judgement is None
+    assert not (layout.run(run_id) / "held_out.npy").exists()
+    ranked = str(train.rank(job_of(layout, "rank"))["run_id"])
+    assert not (layout.run(ranked) / "curve.json").exists()
+
+
+def test_a_refused_number_leaves_no_run(project: Layout) -> None:
+    layout = with_chips(project)
+    with pytest.raises(TrainingError, match="needs at least 5"):
+        train.train(job_of(layout, "many"), **NCPU, hold_out=2)
+    assert not list(layout.run("x").parent.glob("*"))
+
+
+def test_facts_of_older_runs_still_load(project: Layout) -> None:
+    layout = with_chips(project)
+    run_id = str(train.train(job_of(layout, "plain"), **NCPU)["run_id"])
+    with store.connect(layout) as db:
+        (text,) = db.execute("SELECT facts FROM run").fetchone()
+        older = {name: value for name, value in json.loads(text).items() if name != "judgement"}
+        db.execute("UPDATE run SET facts = ?", (json.dumps(older),))
+        db.commit()
+    assert facts_of(layout, run_id).judgement is None
+
+
+NNPU: dict[str, Any] = {
+    "method": "nnpu",
+    "preset": "quick",
+    "overrides": {"epochs": "2", "max_steps": "4", "batch_size": "10"},
+}
+
+
+def test_a_run_is_the_one_that_never_saw_its_held_out_clicks(project: Layout) -> None:
+    layout = more_clicks(project)
+    run_id = str(train.train(job_of(layout, "held"), **NNPU, hold_out=4)["run_id"])
+    rows = runs.array(layout, run_id, "held_out").tolist()
+    with store.connect(layout) as db:
+        said = [LabelOp(f"never{row}", f"b{row}", "not_assessable") for row in rows]
+        labels.append(db, said, analyst="ann", screen="map")
+    other = str(train.train(job_of(layout, "never"), **NNPU)["run_id"])
+    held, never = facts_of(layout, run_id), facts_of(layout, other)
+    assert held.estimated_share == never.estimated_share is not None
+    assert 0 < float(str(held.settings["class_prior"])) == never.settings["class_prior"] < 1
+    assert (held.n_positive, held.n_unlabeled, held.threshold) == (never.n_positive, never.n_unlabeled, never.threshold)
+    weights, scores, clusters = (
+        [(layout.run(each) / name).read_bytes() for each in (run_id, other)]
+        for name in ("model.safetensors", "scores.npy", "clusters.npy")
+    )
+    assert weights[0] == weights[1]
+    assert scores[0] == scores[1]
+    assert clusters[0] == clusters[1]
+
+
+def test_held_out_clicks_anchor_no_cluster(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, told = more_clicks(project), []
+    plain = train.pupl.pupl
+
+    def seen(embeddings: Any, is_positive: Any, **values: Any) -> Any:
+        told.append(np.flatnonzero(is_positive))
+        return plain(embeddings, is_positive, **values)
+
+    monkeypatch.setattr(train.pupl, "pupl", seen)
+    run_id = str(train.train(job_of(layout, "held"), **NNPU, hold_out=4)["run_id"])
+    rows = set(runs.array(layout, run_id, "held_out").tolist())
+    assert [set(each.tolist()) for each in told] == [set(range(12)) - rows]
+
+
+class Ordered:
+    """Stands for a model that scores chips by their first feature."""
+
+    def score(self, inputs: Any) -> Any:
+        return np.asarray(inputs[0, :, 0], np.float32)
+
+    def embed(self, inputs: Any) -> Any:
+        return np.tile(np.array([1, 0], np.float32), (len(inputs), 1))
+
+
+def test_a_look_sees_held_out_clicks_alarms_and_the_right_chips(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = with_chips(project)
+    shown: list[Any] = []
+    monkeypatch.setattr(
+        "pu_geo.tasks.train.monitor.contact_sheet", lambda *rows: shown.extend(rows) or np.zeros((2, 2, 3), np.uint8)
+    )
+    chips = np.load(layout.chips("set"))
+    values = np.linspace(0, 1, 20).astype(np.float16)
+    views = np.repeat(values[None, :, None], 2, axis=0)
+    nothing = np.zeros(20, np.bool_)
+    pu = PUSet([f"b{i}" for i in range(20)], nothing, nothing, np.arange(20) < 10, 1)
+    inputs = RunInputs("set", views, pu)
+    data = PUData(FeatureViews(views), nothing, pu.is_excluded)
+    job = job_of(layout, "look")
+    watch = TrainingMonitor(job, inputs, data, np.arange(10), share=None, score_type="pu_probability")
+    early = watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10})  # type: ignore[arg-type]
+    late = watch(Ordered(), {"stage": "training", "epoch": 10, "epochs": 10})  # type: ignore[arg-type]
+    assert "alarms" not in early
+    assert {alarm["name"] for alarm in late["alarms"]} >= {"calls_all", "embeddings"}  # type: ignore[attr-defined]
+    assert (late["share_called"], late["spread"], late["recall"], late["n_held_out"]) == (1.0, 0.0, 0.0, 10)
+    np.testing.assert_array_equal(shown[0], chips[[19, 18, 17, 16, 15]])
+    np.testing.assert_array_equal(shown[1], chips[[10, 11, 12, 13, 14]])
+    assert [path.name for path in sorted((job.folder / "looks").iterdir())] == ["training-0001.png", "training-0010.png"]
+
+
+def partly_audited(project: Layout) -> Layout:
+    """Fifteen clicks, an answer of an audit alone, one building that a person and one that the imagery hides; b16, b19 open."""
+    layout = with_chips(project, is_clicked=False)
+    facts = json.loads(layout.chip_facts("set").read_text())
+    write_json(layout.chip_facts("set"), {**facts, "nodata_share": [0.0] * 18 + [0.9, 0.0]})
+    said = [LabelOp(f"op{i}", f"b{i}", "positive") for i in range(15)]
+    said.append(LabelOp("audit15", "b15", "positive", shown="audit", inclusion=0.5))
+    with store.connect(layout) as db:
+        acks = labels.append(db, [*said, LabelOp("hid", "b17", "not_assessable")], analyst="ann", screen="map")
+    assert not any(ack.error for ack in acks)
+    return layout
+
+
+def test_the_run_the_live_look_and_a_comparison_judge_it_alike(project: Layout) -> None:
+    layout = partly_audited(project)
+    inputs = read_inputs(layout)
+    assert np.flatnonzero(inputs.pu.is_excluded).tolist() == [15, 17, 18]
+    pu, held_out = set_aside(inputs.pu, 10, 0, catalog.card("ncpu"))
+    assert unlabeled_to_judge(layout, "set", pu, held_out).tolist() == [15, 16, 19]
+    views = np.linspace(1, 0, 20).astype(np.float16)[None, :, None]
+    scores, embeddings = views[0, :, 0].astype(np.float32), np.eye(20, dtype=np.float32)
+    inputs, share = replace(inputs, pu=pu, views=views), 0.2
+    data = PUData(FeatureViews(views), pu.is_positive, pu.is_excluded)
+    watch = TrainingMonitor(
+        job_of(layout, "look"), inputs, data, held_out, share=share, start_share=share, score_type="pu_probability"
+    )
+    live = watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10})  # type: ignore[arg-type]
+    threshold = first_threshold(scores, pu, share, "pu_probability")
+    outcome = Outcome("ncpu", "quick", scores, embeddings, "pu_probability", threshold, share, held_out=held_out)
+    one, two = (str(finish(job_of(layout, name), inputs, 0.0, outcome)["run_id"]) for name in ("one", "two"))
+    judged = facts_of(layout, one).judgement
+    assert (judged["n_held_out"], judged["recall"]) == (10, 1.0)
+    assert judged["share_called"] == pytest.approx(2 / 3)  # b15, which an audit alone answered, and b16
+    compared = comparing.compare(layout, one, two).sides[0].judgement
+    assert compared.as_mapping() == judged
+    told = [live[name] for name in ("recall", "criterion", "criterion_low", "criterion_high")]
+    assert told == pytest.approx([judged[name] for name in ("recall", "criterion", "low", "high")], abs=1e-5)
+
+
+def test_a_look_at_a_sample_tells_how_good_it_is(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = partly_audited(project)
+    inputs = read_inputs(layout)
+    pu, held_out = set_aside(inputs.pu, 10, 0, catalog.card("ncpu"))
+    views = (np.arange(20) < 16).astype(np.float16)[None, :, None]
+    data = PUData(FeatureViews(views), pu.is_positive, pu.is_excluded)
+    found = []
+    for most in (3, 2):
+        monkeypatch.setattr("pu_geo.training.callbacks.MOST_ROWS", most)
+        watch = TrainingMonitor(
+            job_of(layout, f"look{most}"), replace(inputs, pu=pu), data, held_out, share=None, score_type="linear"
+        )
+        found.append(watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10}))  # type: ignore[arg-type]
+    widths = [float(str(one["criterion_high"])) / float(str(one["criterion_low"])) for one in found]
+    assert widths[0] == pytest.approx(1 / wilson(10, 10)[0] ** 2, rel=1e-3)  # all were looked at
+    assert widths[1] > 2 * widths[0]
+
+
+def test_a_model_of_no_numbers_is_not_looked_at(project: Layout) -> None:
+    layout = with_chips(project)
+    views = np.full((1, 20, 3), np.nan, np.float16)
+    nothing = np.zeros(20, np.bool_)
+    pu = PUSet([f"b{i}" for i in range(20)], nothing, nothing, nothing, 1)
+    data = PUData(FeatureViews(views), nothing, nothing)
+    watch = TrainingMonitor(
+        job_of(layout, "nan"), RunInputs("set", views, pu), data, np.arange(0), share=None, score_type="linear"
+    )
+    assert watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 1}) == {}  # type: ignore[arg-type]
+
+
+def test_where_to_start() -> None:
+    scores = np.linspace(0, 1, 101).astype(np.float32)
+    assert initial_threshold(scores, None, "linear") == initial_threshold(scores, None, "pu_probability") == 0.5
+    assert initial_threshold(scores, 0.1, "linear") == initial_threshold(scores, 0.1, "pu_probability") == pytest.approx(0.9)
+    assert initial_threshold(scores, 0.6, "linear") == initial_threshold(scores, 0.6, "rank") == pytest.approx(0.4)
+    assert initial_threshold(scores, 0.6, "pu_probability") == 0.5
+    assert initial_threshold(scores, 0.3, "pu_probability") == pytest.approx((0.7 + 0.5) / 2)
+
+
+@pytest.mark.parametrize("score_type", ["linear", "pu_probability"])
+def test_the_start_has_no_step_at_any_share(score_type: str) -> None:
+    """Before: at a share of .30 it went from the score of the upper 30 % to 0.5, here from 114 flagged buildings to 190."""
+    scores = np.concatenate([np.linspace(0, 0.4, 190), np.linspace(0.5, 1, 190)]).astype(np.float32)
+    flagged = [(scores >= initial_threshold(scores, share, score_type)).sum() for share in np.linspace(0.1, 0.6, 251)]
+    assert np.abs(np.diff(flagged)).max() <= 4
+
+
+def test_a_curve_has_each_epoch_once_as_it_was_told_last(project: Layout) -> None:
+    job = job_of(project, "curve")
+    for stage, epoch, loss in (("pretraining", 1, 9.0), ("training", 1, 3.0), ("training", 2, 2.0), ("training", 2, 1.5)):
+        job.epoch({"stage": stage, "epoch": epoch, "loss": loss})
+        job.report(1.0, "on the way")
+    assert curve_of(job) == [
+        {"stage": "pretraining", "epoch": 1, "loss": 9.0},
+        {"stage": "training", "epoch": 1, "loss": 3.0},
+        {"stage": "training", "epoch": 2, "loss": 1.5},
+    ]
+
+
+def test_nothing_is_learned_from_hidden_chips_and_the_run_says_how_many(project: Layout) -> None:
+    """A black pre chip taught the model that black is undamaged: 29 of the destroyed were missed for 1."""
+    layout = with_chips(project, is_clicked=False)
+    path = layout.chip_facts("set")
+    facts = json.loads(path.read_text())
+    none = [0.0] * 20
+    shares = {"outside": none, "nodata": none, "cloud": none}
+    hidden = {**shares, "nodata": [1.0 if i in (3, 16, 17) else 0.0 for i in range(20)]}
+    write_json(path, {**facts, "bands": "pre+post", "post_outline": shares, "pre_outline": hidden, "nodata_share": none})
+    with store.connect(layout) as db:
+        labels.append(db, [LabelOp(f"op{i}", f"b{i}", "positive") for i in range(12)], analyst="ann", screen="map")
+    inputs = read_inputs(layout)
+    assert np.flatnonzero(inputs.pu.is_excluded).tolist() == [3, 16, 17]
+    assert inputs.pu.is_positive.sum() == 11
+    visible = inputs.plain[[i for i in range(20) if i not in (3, 16, 17)]]
+    scaled = inputs.prepared().values[[i for i in range(20) if i not in (3, 16, 17)]]
+    np.testing.assert_allclose(scaled.mean(0), 0, atol=1e-5)  # mean and spread are those of the visible alone
+    assert np.abs(visible.mean(0) - inputs.plain.mean(0)).max() > 1e-3
+    made = train.rank(job_of(layout, "rank"))
+    found = facts_of(layout, str(made["run_id"]))
+    assert (found.n_hidden, found.n_positive, found.n_unlabeled) == (3, 11, 6)
+    assert "3 buildings were not learned from" in " ".join(found.warnings)

@@ -1,0 +1,338 @@
+"""A run of a copy is taken as if it had been trained here, and what is damaged or of other inputs is refused in words."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from model_parts import SHORT, job_of, with_chips
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+from small_parts import small_project
+
+from pu_geo.errors import PuGeoError
+from pu_geo.methods import catalog
+from pu_geo.project import contents, decisions, labels, model_files, pseudo_positives, runs, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.project.runs import sha256_of
+from pu_geo.services.project.copying import copy_project
+from pu_geo.tasks.train import train as train_task
+from pu_geo.tasks.train.import_run import import_run
+
+pytestmark = pytest.mark.slow
+QUICK = {"preset": "quick", "seed": 5}
+FEW = {"epochs": "2", "max_steps": "4", "batch_size": "10"}
+WAYS: dict[str, dict[str, Any]] = {
+    "chips": {"method": "ncpu", "overrides": {**FEW, "backbone": "small", "precision": "bf16"}},
+    "types": {"method": "herocon", "overrides": {"epochs": "2", "max_steps": "4"}, "types_from": "name"},
+    "recommended": {"method": catalog.DEFAULT_METHOD},
+    "held out": {"method": "nnpu", "overrides": FEW, "hold_out": 1},
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Both trainings of a comparison share this process: the first one must not leave the other fewer threads than it had."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def chipped(project: Layout) -> Layout:
+    return with_chips(project)
+
+
+def copy_of(layout: Layout, name: str = "copy") -> Layout:
+    return Layout(Path(str(copy_project(layout, str(layout.folder.with_name(f"{name}.pugeo")))["out"])))
+
+
+def trained(layout: Layout, way: dict[str, Any]) -> str:
+    return str(train_task.train(job_of(layout, "train"), **{**QUICK, **way})["run_id"])
+
+
+def taken(layout: Layout, other: Layout, run_id: str = "latest", job: str = "came") -> str:
+    return str(import_run(job_of(layout, job), folder=str(other.folder), run_id=run_id)["run_id"])
+
+
+def facts_of(layout: Layout, run_id: str) -> dict[str, Any]:
+    with store.connect(layout) as db:
+        return asdict(runs.find(db, run_id))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_it_is_the_run_that_would_have_been_trained_here(way: str, chipped: Layout) -> None:
+    other = copy_of(chipped)
+    here, there = trained(chipped, WAYS[way]), trained(other, WAYS[way])
+    with store.connect(chipped) as db:  # what was clicked and decided since counts for nothing
+        labels.append(db, [LabelOp("later", "b9", "positive")], analyst="ann", screen="map")
+        decide(db, "later", ["b10"])
+    assert taken(chipped, other) == there
+    names = sorted(path.name for path in chipped.run(here).iterdir())
+    assert names == sorted(path.name for path in chipped.run(there).iterdir())
+    for name in set(names) - {"curve.json", "manifest.json", "model.json"}:
+        assert (chipped.run(here) / name).read_bytes() == (chipped.run(there) / name).read_bytes(), name
+    told, wanted = facts_of(chipped, there), facts_of(chipped, here)
+    *warnings, where = told["warnings"]
+    assert where.startswith("Trained in another copy of this project (CPU, 1 thread; pu_geo ") or where in wanted["warnings"]
+    assert sorted({*told["warnings"]} - {*wanted["warnings"]})[0].endswith("and imported from copy.pugeo.")
+    assert len(warnings) == len(wanted["warnings"])
+    changing = ("run_id", "created_at", "seconds", "warnings")
+    assert {k: v for k, v in told.items() if k not in changing} == {k: v for k, v in wanted.items() if k not in changing}
+    assert model_files.of_run(chipped, there)
+    losses = [[row["loss"] for row in json.loads((chipped.run(run) / "curve.json").read_text())] for run in (here, there)]
+    assert losses[0] == losses[1]
+
+
+def decide(db: Any, op: str, ids: list[str]) -> None:
+    facts = {"run_id": "run", "decision": "accept", "building_ids": ids}
+    decisions.decide(db, op, pseudo_positives.KIND, op, facts, analyst="ann")
+
+
+def test_accepted_clusters_count_as_they_stood(chipped: Layout) -> None:
+    with store.connect(chipped) as db:
+        decide(db, "first", ["b8", "b9"])
+    other = copy_of(chipped)
+    there = trained(other, WAYS["recommended"])
+    with store.connect(chipped) as db:
+        decide(db, "second", ["b10"])
+    assert facts_of(chipped, taken(chipped, other))["n_accepted"] == facts_of(other, there)["n_accepted"] == 2
+
+
+def test_killed_after_it_was_stored_it_gives_the_same_run(chipped: Layout) -> None:
+    other = copy_of(chipped)
+    trained(other, WAYS["held out"])
+    job = job_of(chipped, "came")
+    first = import_run(job, folder=str(other.folder), run_id="latest")
+    assert import_run(job, folder=str(other.folder), run_id="latest") == first
+    with pytest.raises(PuGeoError, match="is stored here already"):
+        taken(chipped, other, job="again")
+
+
+def newer_chips(layout: Layout) -> None:
+    with store.connect(layout) as db:
+        contents.add_chip_set(db, "newer", "post", 16, 20)
+
+
+def other_chips(layout: Layout) -> None:
+    np.load(layout.chips("set"), mmap_mode="r+")[3] += 1
+
+
+def other_features(layout: Layout) -> None:
+    np.load(layout.features("set"), mmap_mode="r+")[0, 3] += 1
+
+
+def other_footprints(layout: Layout) -> None:
+    with store.connect(layout) as db:
+        db.execute(
+            "UPDATE footprints SET geom = (SELECT geom FROM footprints WHERE building_id = 'b1') WHERE building_id = 'b0'"
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (newer_chips, "the newest of this project are 'newer'"), (other_chips, "other chips than"),
+        (other_features, "other features than"), (other_footprints, "other footprints than"),
+    ],
+)  # fmt: skip
+def test_changed_inputs_are_refused(change: Callable[[Layout], None], words: str, chipped: Layout) -> None:
+    other = copy_of(chipped)
+    trained(other, WAYS["held out"])
+    change(chipped)
+    with pytest.raises(PuGeoError, match=words):
+        taken(chipped, other)
+
+
+def test_labels_of_a_copy_are_never_taken(chipped: Layout) -> None:
+    other = copy_of(chipped)
+    with store.connect(other) as db:
+        labels.append(db, [LabelOp("there", "b9", "positive")], analyst="bob", screen="map")
+    trained(other, WAYS["held out"])
+    with pytest.raises(PuGeoError, match="label event 13, which this project does not have yet"):
+        taken(chipped, other)
+    with store.connect(chipped) as db:
+        labels.append(db, [LabelOp("here", "b9", "not_damaged")], analyst="ann", screen="map")
+    with pytest.raises(PuGeoError, match="other labels than this project had after event 13"):
+        taken(chipped, other, job="again")
+    with store.connect(chipped) as db:
+        assert labels.current_labels(db)["b9"] == "not_damaged"
+
+
+def test_what_is_no_run_of_a_copy_is_refused(chipped: Layout, tmp_path: Path) -> None:
+    copied, other = copy_of(chipped), with_chips(small_project(tmp_path / "other.pugeo"))
+    ranked = str(train_task.rank(job_of(copied, "rank"))["run_id"])
+    for layout, run_id, words in (
+        (other, "latest", "is another project than this one"), (chipped, "latest", "is this project itself"),
+        (copied, "ncpu-0101-0000-0000", "has no run"), (copied, ranked, "has no model"), (Layout(tmp_path), "x", "not a PU-Geo project"),
+    ):  # fmt: skip
+        with pytest.raises(PuGeoError, match=words):
+            taken(chipped, layout, run_id, job=f"came-{words.split()[-1].lower()}")
+    with store.connect(chipped) as db:
+        assert runs.all_runs(db) == []
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, Layout]:
+    """A project, and a copy with a run."""
+    layout = with_chips(small_project(tmp_path_factory.mktemp("pair") / "event.pugeo"))
+    other = copy_of(layout)
+    trained(other, {"method": "ncpu", "overrides": {name: SHORT[name] for name in ("epochs", "max_steps", "batch_size")}})
+    return layout, other
+
+
+def sealed(folder: Path) -> None:
+    """Write down the sha256 of what is in the folder now, as somebody would who knows the format."""
+    card = json.loads((folder / "model.json").read_text())
+    weights = (folder / "model.safetensors").read_bytes()
+    if card["sha256"] != sha256_of(folder / "model.safetensors"):
+        card["sha256"] = sha256_of(folder / "model.safetensors")
+        with suppress(SafetensorError):
+            tensors = load(weights)
+            card["tensors"] = {
+                name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in tensors.items()
+            }
+        (folder / "model.json").write_text(json.dumps(card))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["sha256"] = {name: sha256_of(folder / name) for name in manifest["sha256"] if (folder / name).is_file()}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def content(name: str, new: bytes | Callable[[bytes], bytes], *, is_sealed: bool = True) -> Callable[[Path], None]:
+    def work(folder: Path) -> None:
+        (folder / name).write_bytes(new((folder / name).read_bytes()) if callable(new) else new)
+        if is_sealed:
+            sealed(folder)
+
+    return work
+
+
+def array(name: str, new: Callable[[Any], Any]) -> Callable[[Path], None]:
+    def work(folder: Path) -> None:
+        np.save(folder / name, new(np.load(folder / name)))
+        sealed(folder)
+
+    return work
+
+
+def tensors(new: Callable[[Any], Any]) -> Callable[[Path], None]:
+    return content("model.safetensors", lambda old: save(new(load(old))))
+
+
+def card(**values: object) -> Callable[[Path], None]:
+    """Change what the card says; what it learned from by names with "there_" before them."""
+
+    def change(old: bytes) -> bytes:
+        found = json.loads(old)
+        for name, value in values.items():
+            part = found["learned_from"] if name.startswith("there_") else found
+            part[name.removeprefix("there_")] = value
+        return json.dumps(found).encode()
+
+    return content("model.json", change)
+
+
+def curve(**values: object) -> Callable[[Path], None]:
+    """Change the last report; None takes a figure away."""
+
+    def change(old: bytes) -> bytes:
+        rows = json.loads(old)
+        rows[-1] = {name: value for name, value in {**rows[-1], **values}.items() if value is not None}
+        return json.dumps(rows).encode()
+
+    return content("curve.json", change)
+
+
+def spoiled(values: Any, value: float) -> Any:
+    found = np.array(values)
+    found.reshape(-1)[0] = value
+    return found
+
+
+def link(name: str) -> Callable[[Path], None]:
+    def work(folder: Path) -> None:
+        (folder / name).rename(folder / "real")
+        (folder / name).symlink_to(folder / "real")
+
+    return work
+
+
+def pipe(folder: Path) -> None:
+    (folder / "scores.npy").unlink()
+    os.mkfifo(folder / "scores.npy")
+
+
+def huge(folder: Path) -> None:
+    with (folder / "scores.npy").open("r+b") as stream:
+        stream.truncate(2**33)
+
+
+HEADER = b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (%s,), }"
+BAD: dict[str, tuple[Callable[[Path], None], str]] = {
+    "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "is not there"),
+    "a manifest of nothing": (content("manifest.json", b"{}", is_sealed=False), "does not give the sha256"),
+    "scores missing": (lambda folder: (folder / "scores.npy").unlink(), "is not there"),
+    "scores not sealed": (content("scores.npy", b"x", is_sealed=False), "has another sha256"),
+    "scores of other kind": (array("scores.npy", lambda x: x.astype(np.float64)), "holds numbers of type float64"),
+    "scores too few": (array("scores.npy", lambda x: x[:-1]), r"shape \[19\]; 20 is needed"),
+    "scores in a table": (array("scores.npy", lambda x: x[:, None]), r"shape \[20, 1\]"),
+    "a score of NaN": (array("scores.npy", lambda x: spoiled(x, np.nan)), "no numbers from 0 to 1"),
+    "a score of 1.5": (array("scores.npy", lambda x: spoiled(x, 1.5)), "no numbers from 0 to 1"),
+    "scores of no model": (array("scores.npy", lambda x: 1 - x), "scores that its model does not give"),
+    "a shape of its own": (content("scores.npy", (HEADER % (b"9" * 18)).ljust(127) + b"\n"), "no .npy file"),
+    "a header of code": (content("scores.npy", b"\x93NUMPY\x01\x00\x10\x00__import__('os')"), "no .npy file"),
+    "an empty array file": (content("scores.npy", b""), "no .npy file"),
+    "a pickle": (content("scores.npy", b"\x80\x04N."), "no .npy file"),
+    "numbers after the end": (content("scores.npy", lambda old: old + b"more"), "cut off or too long"),
+    "embeddings by columns": (array("embeddings.npy", np.asfortranarray), "in rows are needed"),
+    "embeddings of inf": (array("embeddings.npy", lambda x: spoiled(x, np.inf)), "not of length 1"),
+    "embeddings twice as long": (array("embeddings.npy", lambda x: 2 * x), "not of length 1"),
+    "embeddings of nothing": (array("embeddings.npy", lambda x: x[:, :0]), "no .npy file|has the shape"),
+    "weights cut off": (content("model.safetensors", lambda old: old[:-4]), "cut off"),
+    "weights of a pickle": (content("model.safetensors", b"\x80\x04N." * 9), "claims a header"),
+    "weights not sealed": (content("model.safetensors", b"x", is_sealed=False), "has another sha256"),
+    "a tensor missing": (tensors(lambda found: {n: a for n, a in found.items() if n != "trunk.standardize.mean"}), "does not hold the network"),
+    "a tensor more": (tensors(lambda found: {**found, "more": np.zeros(3, np.float32)}), "does not hold the network"),
+    "a weight of NaN": (content("model.safetensors", lambda old: old[:-4] + b"\xff" * 4), "not finite"),
+    "an unknown method": (card(method="magic"), "no method"), "an unknown preset": (card(preset="magic"), "no preset"),
+    "a seed below 0": (card(seed=-1), "no proper 'seed'"), "seconds of text": (card(seconds="1"), "no proper 'seconds'"),
+    "an event of text": (card(there_at_event="1"), "no proper 'at_event'"),
+    "another event": (card(there_at_event=3), "other labels|needs at least|held-out"),
+    "an attribute of a list": (card(there_types_from=[1]), "by no attribute"),
+    "a curve of lists": (content("curve.json", b"[[1]]"), "something else than reports"),
+    "a curve of NaN": (content("curve.json", b'[{"loss": NaN}]'), "holds NaN"),
+    **{f"a curve of {kind}": (curve(**row), "something else than reports") for kind, row in {  # type: ignore[arg-type]
+        "no epoch": {"epoch": None}, "an epoch of 1.5": {"epoch": 1.5}, "epoch True": {"epoch": True}, "an epoch too many": {"epoch": 3},
+        "10^400 epochs": {"epochs": 10**400}, "stage 1": {"stage": 1}, "signs": {"stage": "\u001b"}, "a loss of text": {"loss": "abc"},
+        "a loss of 10^400": {"loss": 10**400}, "a loss of nothing": {"loss": [None]}, "a long name": {"x" * 41: 1},
+    }.items()},
+    "a link": (link("scores.npy"), "no regular file"),
+    "a link as card": (link("model.json"), "no regular file"),
+    "a pipe": (pipe, "no regular file"),
+    "a huge file": (huge, "bytes; at most"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_damaged_and_hostile_files_are_refused_and_nothing_is_stored(
+    kind: str, pair: tuple[Layout, Layout], tmp_path: Path
+) -> None:
+    layout, good = pair
+    spoil, words = BAD[kind]
+    other = Layout(tmp_path / "copied.pugeo")
+    shutil.copytree(good.folder, other.folder)
+    (folder,) = (other.folder / "runs").iterdir()
+    spoil(folder)
+    with pytest.raises(PuGeoError, match=words):
+        taken(layout, other, job=f"bad-{list(BAD).index(kind)}")
+    with store.connect(layout) as db:
+        assert runs.all_runs(db) == []
+    assert not list(layout.run("any").parent.glob("*"))

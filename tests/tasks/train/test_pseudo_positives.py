@@ -1,0 +1,127 @@
+"""The next run learns from accepted clusters, and counts, estimates and labels go without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clustered_parts import chipped
+from model_parts import job_of
+
+from pu_geo.project import decisions, labels, pseudo_positives, runs, store
+from pu_geo.project.labels import LabelOp
+from pu_geo.project.layout import Layout
+from pu_geo.records import RunFacts
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
+from pu_geo.tasks.train import train as train_task
+from pu_geo.tasks.train.inputs import read_inputs
+
+IDS = ["b8", "b9", "b10"]
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return chipped(tmp_path)
+
+
+def accept(layout: Layout, ids: list[str]) -> None:
+    with store.connect(layout) as db:
+        facts = {"run_id": "run", "decision": "accept", "building_ids": ids}
+        decisions.decide(db, "-".join(ids), pseudo_positives.KIND, "-".join(ids), facts, analyst="ann")
+
+
+def facts_of(layout: Layout, run_id: object) -> RunFacts:
+    with store.connect(layout) as db:
+        return runs.find(db, str(run_id))
+
+
+def test_what_a_method_is_told_holds_them_and_the_clicks_do_not(layout: Layout) -> None:
+    plain = read_inputs(layout)
+    accept(layout, IDS)
+    inputs = read_inputs(layout)
+    assert inputs.is_accepted is not None
+    assert [inputs.pu.building_ids[row] for row in np.flatnonzero(inputs.is_accepted)] == IDS
+    np.testing.assert_array_equal(inputs.pu.is_positive, plain.pu.is_positive)
+    assert inputs.learned_as_positive.sum() == 9
+    assert inputs.with_clicks(inputs.pu, "damage").learned_as_positive.sum() == 6  # nobody told their kind
+
+
+def test_ranker_ranks_by_them_but_estimates_and_counts_by_clicks(layout: Layout) -> None:
+    before = facts_of(layout, train_task.rank(job_of(layout, "one"))["run_id"])
+    accept(layout, IDS)
+    after = facts_of(layout, train_task.rank(job_of(layout, "two"))["run_id"])
+    assert (before.n_accepted, after.n_accepted) == (0, 3)
+    assert (after.n_positive, after.n_unlabeled, after.estimated_share) == (
+        before.n_positive, before.n_unlabeled, before.estimated_share,
+    )  # fmt: skip
+    assert any("3 buildings of accepted clusters" in words for words in after.warnings)
+    told = [build_damage_map(layout, run.run_id, None).metadata for run in (before, after)]
+    assert [each["n_accepted_from_clusters"] for each in told] == [0, 3]
+    assert [each["n_positive_clicks"] for each in told] == [6, 6]
+    first, second = (np.asarray(runs.array(layout, run.run_id, "scores")) for run in (before, after))
+    rows = [8, 9, 10]
+    assert (second[rows] > first[rows]).all()
+    with store.connect(layout) as db:
+        assert not set(IDS) & set(labels.current_labels(db))
+
+
+def test_buildings_of_accepted_clusters_are_passed_over_in_words_where_kinds_are_learned(layout: Layout) -> None:
+    accept(layout, IDS)
+    inputs = read_inputs(layout)
+    (words,) = inputs.with_clicks(inputs.pu, "damage").warnings
+    assert words.startswith("3 buildings of accepted clusters were not learned from")
+    (words,) = inputs.with_clicks(inputs.pu, None).warnings
+    assert words.startswith("Learned from 3 buildings")
+
+
+def test_the_class_prior_is_that_of_what_is_left_unlabeled(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    accept(layout, IDS)
+    inputs = read_inputs(layout)
+    assert inputs.prior_of(None) is None
+    n = int((~inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
+    assert inputs.prior_of(0.5) == pytest.approx((0.5 * n - 3) / (n - 3))
+    assert inputs.prior_of(0.1) == 0  # more were accepted than are thought to be damaged
+    assert inputs.with_clicks(inputs.pu, "damage").prior_of(0.5) == 0.5
+    monkeypatch.setattr(type(inputs), "estimated_share", lambda _: 0.5)
+    facts = facts_of(layout, train_task.train(job_of(layout, "one"), method="nnpu", preset="quick")["run_id"])
+    assert facts.estimated_share == 0.5
+    assert facts.settings["class_prior"] == pytest.approx((0.5 * n - 3) / (n - 3))
+
+
+def test_training_is_told_of_them_and_goes_on_with_those_it_began_with(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept(layout, IDS)
+    seen = []
+    load_fit = train_task.catalog.load_fit
+
+    def spying(method: str) -> object:
+        fit = load_fit(method)
+
+        def watched(data, settings, run):  # type: ignore[no-untyped-def]
+            seen.append(data.is_positive.sum())
+            return fit(data, settings, run)
+
+        return watched
+
+    monkeypatch.setattr(train_task.catalog, "load_fit", spying)
+    done = train_task.train(job_of(layout, "one"), method="linear", preset="quick")
+    assert seen == [9]
+    facts = facts_of(layout, done["run_id"])
+    assert (facts.n_positive, facts.n_accepted) == (6, 3)
+    begun = layout.jobs / "begun"
+    assert read_inputs(layout, begun).n_accepted == 3
+    accept(layout, ["b11"])
+    assert read_inputs(layout, begun).n_accepted == 3
+    assert read_inputs(layout).n_accepted == 4
+
+
+def test_a_later_answer_overrules(layout: Layout) -> None:
+    accept(layout, IDS)
+    with store.connect(layout) as db:
+        labels.append(db, [LabelOp("1", "b8", "not_damaged"), LabelOp("2", "b9", "positive")], analyst="bob", screen="map")
+    inputs = read_inputs(layout)
+    assert inputs.n_accepted == 1
+    assert inputs.pu.is_positive.sum() == 7
+    assert inputs.pu.is_not_damaged.sum() == 7

@@ -1,0 +1,125 @@
+"""A training that was cancelled or killed goes on with the labels it began with, and ends as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from model_parts import job_of
+from small_parts import add_chips, click
+
+from pu_geo import jobs
+from pu_geo.errors import JobCancelled
+from pu_geo.jobs import worker
+from pu_geo.jobs.status import _curve
+from pu_geo.project import events, runs, store, training_times
+from pu_geo.project.layout import Layout, write_json
+from pu_geo.tasks.job import Job
+from pu_geo.tasks.train import train as train_task
+from pu_geo.tasks.train.monitor import curve_of
+from pu_geo.training.checkpoints import Checkpoints
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def clicked(project: Layout) -> Layout:
+    """A project with 20 chips of made-up features and six positives."""
+    rng = np.random.default_rng(0)
+    ids = [f"b{i}" for i in range(20)]
+    features = rng.normal(size=(4, 20, 8)).astype(np.float16)
+    chips = rng.integers(0, 255, (20, 6, 16, 16)).astype(np.uint8)
+    add_chips(project, ids, bands="pre+post", chips=chips, features=features)
+    click(project, *ids[:6])
+    return project
+
+
+def scores(layout: Layout, result: dict[str, object]) -> np.ndarray[Any, Any]:
+    return np.asarray(runs.array(layout, str(result["run_id"]), "scores"))
+
+
+def test_a_cancelled_training_goes_on_where_it_was(clicked: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_task, "Checkpoints", lambda folder: Checkpoints(folder, 0.0))
+    chosen: dict[str, Any] = {"method": "ncpu", "preset": "quick", "overrides": {"epochs": "12", "batch_size": "10"}}
+    straight = train_task.train(job_of(clicked, "straight"), **chosen)
+    job, epochs = job_of(clicked, "cut"), []
+    record = job.epoch
+
+    def stop_after_five(values: Any) -> None:
+        record(values)
+        epochs.append(values["epoch"])
+        if len(epochs) == 5:
+            (job.folder / "cancel").touch()
+
+    monkeypatch.setattr(job, "epoch", stop_after_five)
+    with pytest.raises(JobCancelled):
+        train_task.train(job, **chosen)
+    (job.folder / "cancel").unlink()
+    click(clicked, "b10", "b11", "b12")  # what is clicked in between belongs to the next training
+    resumed = train_task.train(job, **chosen)
+    assert epochs[:6] == [1, 2, 3, 4, 5, 6]
+    assert resumed["n_positive"] == straight["n_positive"] == 6
+    np.testing.assert_array_equal(scores(clicked, resumed), scores(clicked, straight))
+    assert not (job.folder / "checkpoints").exists()
+    assert train_task.train(job_of(clicked, "next"), **chosen)["n_positive"] == 9
+
+
+def test_a_method_whose_name_has_a_plus_is_stored(clicked: Layout) -> None:
+    overrides = {"epochs": "1", "batch_size": "10"}
+    result = train_task.train(job_of(clicked, "plus"), method="nnpu+noisncl", preset="quick", overrides=overrides)
+    assert str(result["run_id"]).startswith("nnpu-noisncl-")
+    assert len(scores(clicked, result)) == 20
+
+
+SPEC_OF_BEFORE = """{
+ "task": "train",
+ "args": {
+  "method": "ncpu", "preset": "quick", "seed": 3, "overrides": {"epochs": "2", "batch_size": "10"}, "types_from": null, "hold_out": 1
+ },
+ "project": "other-name.pugeo"
+}"""
+
+
+def test_a_job_that_the_version_before_wrote_runs_and_can_be_started_over(clicked: Layout) -> None:
+    folder = clicked.jobs / "20260101-000000-abcdef"
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text(SPEC_OF_BEFORE, encoding="utf-8")
+    result = worker.run(folder)
+    with store.connect(clicked) as db:
+        facts = runs.find(db, str(result["run_id"]))
+    assert (facts.method, facts.preset, facts.seed, facts.n_positive) == ("ncpu", "quick", 3, 5)
+    assert (facts.settings["epochs"], facts.settings["batch_size"]) == (2, 10)
+    again = jobs.create(clicked, "train", jobs.view(folder).args)  # what `retry` writes
+    assert json.loads((again / "spec.json").read_text())["args"] == json.loads(SPEC_OF_BEFORE)["args"]
+
+
+def test_a_whole_training_by_a_preset_is_remembered_for_the_next_estimate(
+    clicked: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+    result = train_task.train(job_of(clicked, "whole"), method="linear", preset="quick")
+    train_task.train(job_of(clicked, "other"), method="linear", preset="quick", overrides={"l2": "0.3"})  # not the preset's
+    job_of(clicked, "half")
+    write_json(clicked.jobs / "half" / "checkpoints" / "began_with.json", {"chip_set": "set", "at_event": 6})
+    train_task.train(Job(clicked, clicked.jobs / "half"), method="linear", preset="quick")  # goes on: its time is a part
+    assert training_times.past("linear", "quick") == [training_times.PastTraining(20, float(str(result["seconds"])))]
+
+
+def test_other_chips_make_a_training_begin_anew(clicked: Layout, tmp_path: Path) -> None:
+    from pu_geo.tasks.train.inputs import read_inputs
+
+    begun = tmp_path / "begun"
+    assert read_inputs(clicked, begun).pu.at_event == 6
+    events.append(tmp_path, "epoch", {"stage": "training", "epoch": 7, "loss": 9.0})
+    (begun / "training-newest.pt").touch()
+    click(clicked, "b15")
+    assert read_inputs(clicked, begun).pu.at_event == 6
+    write_json(begun / "began_with.json", {"chip_set": "older", "at_event": 2})
+    assert read_inputs(clicked, begun).pu.at_event == 7
+    assert not (begun / "training-newest.pt").exists()
+    events.append(tmp_path, "epoch", {"stage": "training", "epoch": 1, "loss": 1.0})
+    assert [row["epoch"] for row in curve_of(Job(clicked, tmp_path))] == [1]  # the epochs before were of other chips
+    assert [row["epoch"] for row in _curve(events.read(tmp_path))] == [1]

@@ -1,0 +1,43 @@
+"""The sample event's town, drawn very small, with a chipped and a ranked project; the fixture `town` builds it once a test run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from model_parts import job_of
+from small_parts import REPOSITORY, click
+
+from pu_geo.project import contents, store
+from pu_geo.project.layout import Layout
+from pu_geo.tasks.imagery.prepare import prepare
+from pu_geo.tasks.train.train import rank
+
+
+def draw_town(folder: Path) -> None:
+    """Write the two scenes, 320 x 256 pixels, and the footprints of about 40 buildings."""
+    sys.path.insert(0, str(REPOSITORY / "sample_data"))
+    try:
+        from make_sample import make_sample
+    finally:
+        sys.path.pop(0)
+    make_sample(folder, seed=3, size_px=(320, 256), n_buildings=40)
+
+
+def build_town(folder: Path) -> None:
+    """Make the scenes, and the projects `chipped.pugeo` and `ranked.pugeo`, which has every third of six clicks undamaged."""
+    folder.mkdir()
+    draw_town(folder)
+    layout = store.create(folder / "chipped.pugeo", "Town")
+    files = {name: [str(folder / f"{name}.tif")] for name in ("pre", "post")}
+    prepare(job_of(layout, "prepare"), **files, footprints=[str(folder / "footprints.geojson")])  # type: ignore[arg-type]
+    shutil.rmtree(layout.jobs)
+    ranked = Layout(Path(shutil.copytree(layout.folder, folder / "unfinished.pugeo")))
+    with store.connect(ranked) as db:
+        ids = contents.building_ids(db)[:6]
+    click(ranked, *(building for i, building in enumerate(ids) if i % 3 < 2))
+    click(ranked, *ids[2::3], label="not_damaged")
+    rank(job_of(ranked, "rank"))
+    shutil.rmtree(ranked.jobs)
+    ranked.folder.rename(folder / "ranked.pugeo")

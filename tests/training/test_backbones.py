@@ -1,0 +1,471 @@
+"""Backbones: their shapes and sizes, where their weights come from, and which weights files are refused."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from pu_geo.errors import ShapeError, TrainingError
+from pu_geo.training import backbones
+from pu_geo.training.backbones import BACKBONES, Backbone, new_backbone
+from pu_geo.training.heads import linear, projection_head
+
+NAMES = sorted(BACKBONES)
+OUT_DIMS = {"small": 256, "preact_resnet18": 512, "resnet18": 512}
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def chips(n: int = 2, bands: int = 3, size_px: int = 32, seed: int = 9) -> Tensor:
+    """Chips as a network sees them after standardisation."""
+    return torch.randn(n, bands, size_px, size_px, generator=generator(seed))
+
+
+def n_weights(*modules: nn.Module) -> int:
+    return sum(weight.numel() for module in modules for weight in module.parameters() if weight.requires_grad)
+
+
+def n_multiplications(backbone: Backbone, size_px: int) -> int:
+    """Count the multiplications of all convolutions for one chip: positions x weights of one output channel x channels."""
+    counts: list[int] = []
+
+    def count(layer: nn.Module, _: tuple[Tensor, ...], maps: Tensor) -> None:
+        assert isinstance(layer, nn.Conv2d)
+        counts.append(maps.shape[2] * maps.shape[3] * layer.weight.numel())
+
+    hooks = [layer.register_forward_hook(count) for layer in backbone.modules() if isinstance(layer, nn.Conv2d)]
+    with torch.no_grad():
+        backbone.eval()(chips(1, backbone.n_bands, size_px))
+    for hook in hooks:
+        hook.remove()
+    return sum(counts)
+
+
+def same_weights(one: nn.Module, other: nn.Module) -> bool:
+    ours, theirs = one.state_dict(), other.state_dict()
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bands", [1, 3, 4, 6])
+@pytest.mark.parametrize("size_px", [32, 50, 64])
+def test_maps_chips_of_any_size_to_vectors(name: str, bands: int, size_px: int) -> None:
+    backbone = new_backbone(name, bands, generator()).eval()
+    assert backbone.out_dim == OUT_DIMS[name]
+    assert backbone.weights_note == ""
+    with torch.inference_mode():
+        vectors = backbone(chips(2, bands, size_px))
+    assert vectors.shape == (2, backbone.out_dim)
+    assert vectors.dtype == torch.float32
+    assert vectors.isfinite().all()
+    assert vectors.min() >= 0
+    assert vectors.std(0).max() > 0
+
+
+def test_refuses_images_of_another_shape_than_it_was_built_for() -> None:
+    backbone = new_backbone("small", 3, generator())
+    for images in (chips(2, 6), chips(2)[0], chips(3)[0, :, :3]):
+        with pytest.raises(ShapeError, match=r"\[B, 3, H, W\]"):
+            backbone(images)
+
+
+@pytest.mark.parametrize(("name", "bands"), [("resnet50", 3), ("small", 0)])
+def test_refuses_an_unknown_name_and_no_bands(name: str, bands: int) -> None:
+    with pytest.raises(ValueError, match=r"small, preact_resnet18, resnet18 with 1 band or more"):
+        new_backbone(name, bands, generator())
+
+
+def test_preact_resnet18_has_the_published_size() -> None:
+    backbone = new_backbone("preact_resnet18", 3, generator())
+    heads = [
+        projection_head(512, 2048, 128, generator()),
+        projection_head(128, 512, 128, generator()),
+        linear(512, 2, generator()),
+    ]
+    assert round(n_weights(backbone, *heads) / 1e6, 2) == 12.62
+    assert round(n_multiplications(backbone, 32) / 1e9, 3) == 0.555
+
+
+def test_preact_resnet18_counts_add_up_by_hand() -> None:
+    # Stem 3 x 64 x 9; at each width w from n: convolutions 9 (n w + 3 w w), 1x1 shortcut n w where w changes,
+    # BatchNorms 2 n + 3 x 2 w; final BatchNorm 2 x 512.
+    expected, n = 3 * 64 * 9 + 2 * 512, 64
+    for w in (64, 128, 256, 512):
+        expected += 9 * (n * w + 3 * w * w) + (n * w if n != w else 0) + 2 * n + 6 * w
+        n = w
+    assert n_weights(new_backbone("preact_resnet18", 3, generator())) == expected == 11_167_040
+
+
+def test_small_is_small() -> None:
+    small, resnet = new_backbone("small", 6, generator()), new_backbone("resnet18", 6, generator())
+    assert 300_000 < n_weights(small) < 600_000
+    assert n_multiplications(resnet, 64) > 8 * n_multiplications(small, 64)
+
+
+def test_preact_resnet18_equals_its_formula() -> None:
+    backbone = new_backbone("preact_resnet18", 3, generator())
+    weights, images = backbone.state_dict(), chips(4, size_px=16)
+
+    def active(maps: Tensor, name: str) -> Tensor:
+        scale, shift = weights[f"{name}.weight"], weights[f"{name}.bias"]
+        mean, variance = maps.mean((0, 2, 3)), maps.var((0, 2, 3), correction=0)
+        standard = (maps - mean[:, None, None]) / (variance + 1e-5)[:, None, None].sqrt()
+        return (standard * scale[:, None, None] + shift[:, None, None]).clamp_min(0)
+
+    maps = nn.functional.conv2d(images, weights["conv1.weight"], padding=1)
+    for stage in (1, 2, 3, 4):
+        for block in (0, 1):
+            at, stride = f"layer{stage}.{block}", 2 if stage > 1 and block == 0 else 1
+            first = active(maps, f"{at}.bn1")
+            change = nn.functional.conv2d(first, weights[f"{at}.conv1.weight"], stride=stride, padding=1)
+            change = nn.functional.conv2d(active(change, f"{at}.bn2"), weights[f"{at}.conv2.weight"], padding=1)
+            if stride == 2:
+                maps = nn.functional.conv2d(first, weights[f"{at}.shortcut.weight"], stride=2)
+            maps = maps + change
+    torch.testing.assert_close(backbone(images), active(maps, "bn").mean((2, 3)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_generator_gives_same_bits_and_leaves_the_global_state_alone(name: str) -> None:
+    before = torch.get_rng_state()
+    ours = generator(3)
+    first, following = new_backbone(name, 6, ours), torch.rand(3, generator=ours)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(77)
+    theirs = generator(3)
+    assert same_weights(first, new_backbone(name, 6, theirs))
+    assert torch.equal(following, torch.rand(3, generator=theirs))
+    assert not torch.equal(first.conv1.weight, new_backbone(name, 6, generator(4)).conv1.weight)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_start_at_the_scale_of_kaiming_fan_out(name: str) -> None:
+    for layer in new_backbone(name, 6, generator()).modules():
+        if isinstance(layer, nn.Conv2d):
+            fan_out = layer.out_channels * layer.kernel_size[0] * layer.kernel_size[1]
+            expected, n = (2 / fan_out) ** 0.5, layer.weight.numel()
+            assert layer.bias is None
+            assert layer.weight.std().item() == pytest.approx(expected, rel=4 / (2 * n) ** 0.5)
+            assert abs(layer.weight.mean().item()) < 4 * expected / n**0.5
+        elif isinstance(layer, nn.BatchNorm2d):
+            assert layer.weight.min() == layer.weight.max() == layer.running_var.min() == layer.running_var.max() == 1
+            assert not layer.bias.any()
+            assert not layer.running_mean.any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradient_reaches_every_weight(name: str) -> None:
+    backbone = new_backbone(name, 4, generator())
+    backbone(chips(3, 4, 24)).square().sum().backward()
+    for where, weight in backbone.named_parameters():
+        assert weight.grad is not None, where
+        assert weight.grad.isfinite().all(), where
+        assert weight.grad.abs().max() > 0, where
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_channels_last_gives_the_same(name: str) -> None:
+    backbone, images = new_backbone(name, 6, generator()).eval(), chips(2, 6, 50)
+    with torch.inference_mode():
+        plain = backbone(images)
+        last = backbone.to(memory_format=torch.channels_last)(images.contiguous(memory_format=torch.channels_last))
+    torch.testing.assert_close(last, plain, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bfloat16_autocast_stays_finite_and_near(name: str) -> None:
+    backbone, images = new_backbone(name, 3, generator()), chips(4, size_px=24)
+    plain = copy.deepcopy(backbone)(images)
+    with torch.autocast("cpu", torch.bfloat16):
+        fast = backbone(images)
+    fast.float().square().sum().backward()
+    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in backbone.parameters())
+    assert nn.functional.cosine_similarity(fast.float(), plain).min() > 0.98
+
+
+def torchvision_resnet18(seed: int = 5, bands: int = 3, n_classes: int = 7) -> torchvision.models.ResNet:
+    """Make a ResNet-18 as another person would, with statistics as after some training."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = torchvision.models.resnet18(weights=None, num_classes=n_classes)
+        network.conv1 = nn.Conv2d(bands, 64, 7, 2, 3, bias=False)
+        with torch.no_grad():
+            for layer in network.modules():
+                if isinstance(layer, nn.BatchNorm2d):
+                    layer.running_mean.normal_(0, 0.2)
+                    layer.running_var.uniform_(0.5, 2)
+                    layer.weight.uniform_(0.5, 1.5)
+                    layer.bias.normal_(0, 0.2)
+    return network.eval()
+
+
+@pytest.fixture(scope="module")
+def published() -> torchvision.models.ResNet:
+    """A ResNet-18 with its classifier: 122 tensors, of which a backbone needs 100."""
+    return torchvision_resnet18()
+
+
+@pytest.fixture(scope="module")
+def state() -> dict[str, Tensor]:
+    """A light state dict of the same kind: 26 tensors, of which the backbone "small" needs 20."""
+    small = new_backbone("small", 3, generator(1))
+    small(chips())
+    return small.state_dict() | {"fc.weight": torch.ones(7, 256), "fc.bias": torch.ones(7)}
+
+
+def prefixed(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {prefix + name: value for name, value in state.items()}
+
+
+def from_file(path: Path, bands: int = 3, name: str = "resnet18") -> Backbone:
+    return new_backbone(name, bands, generator(), str(path)).eval()
+
+
+FORMS: dict[str, Callable[[dict[str, Tensor]], object]] = {
+    "plain": lambda state: state,
+    "without classifier": lambda state: {name: value for name, value in state.items() if not name.startswith("fc.")},
+    "without counters": lambda state: {name: value for name, value in state.items() if "num_batches" not in name},
+    "state_dict": lambda state: {"state_dict": state, "epoch": 3},
+    "model": lambda state: {"model": state, "optimizer": {"lr": 0.1}},
+    "module.": lambda state: prefixed(state, "module."),
+    "backbone.": lambda state: prefixed(state, "backbone.") | {"head.weight": torch.ones(2, 2)},
+    "all at once": lambda state: {"state_dict": prefixed(state, "module.backbone.") | {"module.head.bias": torch.ones(2)}},
+    "parameters": lambda state: {name: nn.Parameter(value, value.is_floating_point()) for name, value in state.items()},
+}
+
+FLAT_FORMS = ("plain", "without classifier", "without counters", "module.", "backbone.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [".pth", ".safetensors"])
+def test_equals_torchvision_with_the_same_weights(published: torchvision.models.ResNet, tmp_path: Path, ending: str) -> None:
+    path, images = tmp_path / f"weights{ending}", chips(size_px=50)
+    torch.save(published.state_dict(), path) if ending == ".pth" else save_file(published.state_dict(), path)
+    backbone = from_file(path)
+    inputs: list[Tensor] = []
+    hook = published.fc.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+    with torch.inference_mode():
+        published(images)
+        torch.testing.assert_close(backbone(images), inputs[0], rtol=1e-5, atol=1e-6)
+    hook.remove()
+    assert backbone.weights_note == f"100 of the 122 tensors in weights{ending}"
+
+
+@pytest.mark.parametrize(
+    ("form", "ending"),
+    [(form, ending) for form in FORMS for ending in (".pth", ".pt")] + [(form, ".safetensors") for form in FLAT_FORMS],
+)
+def test_takes_weights_in_every_form(state: dict[str, Tensor], tmp_path: Path, form: str, ending: str) -> None:
+    path, content = tmp_path / f"weights{ending}", FORMS[form](state)
+    torch.save(content, path) if ending != ".safetensors" else save_file(content, path)  # type: ignore[arg-type]
+    backbone = from_file(path, 3, "small")
+    for name, value in backbone.state_dict().items():
+        assert torch.equal(value, state[name]) or name.endswith("num_batches_tracked")
+    assert backbone.weights_note.startswith("20 of the 2")
+    assert backbone.weights_note.endswith(f"tensors in weights{ending}")
+    assert all(weight.requires_grad and weight.is_leaf for weight in backbone.parameters())
+
+
+def test_says_how_many_tensors_were_loaded(state: dict[str, Tensor], tmp_path: Path) -> None:
+    save_file(state, tmp_path / "a.safetensors")
+    expected = "20 of the 26 tensors in a.safetensors"
+    assert from_file(tmp_path / "a.safetensors", 3, "small").weights_note == expected
+    note = from_file(tmp_path / "a.safetensors", 6, "small").weights_note
+    assert note == f"{expected}, the first layer spread from 3 to 6 bands"
+
+
+def test_half_precision_weights_become_float32(state: dict[str, Tensor], tmp_path: Path) -> None:
+    torch.save({name: value.half() for name, value in state.items()}, tmp_path / "a.pt")
+    backbone = from_file(tmp_path / "a.pt", 3, "small")
+    assert torch.equal(backbone.conv1.weight, state["conv1.weight"].half().float())
+    assert {value.dtype for value in backbone.parameters()} == {torch.float32}
+
+
+@pytest.mark.slow
+def test_six_bands_that_show_one_picture_twice_give_the_response_of_one(
+    published: torchvision.models.ResNet, tmp_path: Path
+) -> None:
+    torch.save(published.state_dict(), tmp_path / "a.pth")
+    one, both = from_file(tmp_path / "a.pth", 3), from_file(tmp_path / "a.pth", 6)
+    images = chips()
+    with torch.inference_mode():
+        torch.testing.assert_close(both(torch.cat([images, images], 1)), one(images), rtol=1e-4, atol=1e-5)
+        swapped = images.flip(1)
+        assert not torch.allclose(both(torch.cat([swapped, swapped], 1)), one(images), rtol=1e-2)
+    torch.testing.assert_close(both.conv1.weight[:, 3:], published.conv1.weight / 2)
+
+
+def test_takes_files_of_old_torch_versions(state: dict[str, Tensor], tmp_path: Path) -> None:
+    torch.save(state, tmp_path / "a.pth", _use_new_zipfile_serialization=False)
+    assert torch.equal(from_file(tmp_path / "a.pth", 3, "small").conv4.weight, state["conv4.weight"])
+
+
+@pytest.mark.parametrize("bands", [1, 2, 4, 6, 8, 9])
+def test_equal_bands_give_the_response_of_a_gray_picture(state: dict[str, Tensor], tmp_path: Path, bands: int) -> None:
+    torch.save(state, tmp_path / "a.pth")
+    gray = chips(2, 1)
+    with torch.inference_mode():
+        wanted = from_file(tmp_path / "a.pth", 3, "small")(gray.expand(-1, 3, -1, -1))
+        got = from_file(tmp_path / "a.pth", bands, "small")(gray.expand(-1, bands, -1, -1))
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_starts_from_the_backbone_of_an_earlier_run_with_as_many_bands(name: str, tmp_path: Path) -> None:
+    earlier, path = new_backbone(name, 6, generator(1)), tmp_path / "a.safetensors"
+    earlier(chips(4, 6, 16))
+    save_file(prefixed(earlier.state_dict(), "backbone.") | {"classifier.weight": torch.ones(2, 2)}, path)
+    backbone = from_file(path, 6, name)
+    assert torch.equal(backbone.conv1.weight, earlier.conv1.weight)
+    assert "spread" not in backbone.weights_note
+    torch.testing.assert_close(backbone(chips(2, 6, 16)), earlier.eval()(chips(2, 6, 16)))
+
+
+def test_generator_moves_on_alike_with_and_without_a_file(state: dict[str, Tensor], tmp_path: Path) -> None:
+    torch.save(state, tmp_path / "a.pth")
+    drawn, loaded = generator(), generator()
+    new_backbone("small", 3, drawn)
+    new_backbone("small", 3, loaded, str(tmp_path / "a.pth"))
+    assert torch.equal(drawn.get_state(), loaded.get_state())
+
+
+def without(state: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    return {key: value for key, value in state.items() if key != name}
+
+
+def with_value(state: dict[str, Tensor], name: str, value: float) -> dict[str, Tensor]:
+    changed = state[name].clone()
+    changed.view(-1)[3] = value
+    return state | {name: changed}
+
+
+REFUSED: dict[str, tuple[Callable[[dict[str, Tensor]], object], str]] = {
+    "incomplete": (lambda state: without(state, "bn3.running_var"), r"; missing tensors: 1 \(bn3\.running_var\)"),
+    "no stem": (lambda state: without(state, "conv1.weight"), r"missing tensors: 1 \(conv1\.weight\)"),
+    "empty": (lambda _: {}, r"missing tensors: 20 \(bn1\.bias, "),
+    "deeper": (lambda state: state | {"conv5.weight": torch.ones(3)}, r"; unknown tensors: 1 \(conv5\.weight\)"),
+    "five bands": (
+        lambda state: state | {"conv1.weight": torch.ones(32, 5, 5, 5)},
+        r"conv1\.weight is \[32, 5, 5, 5\], needed is \[32, 6, 5, 5\]",
+    ),
+    "other stem": (
+        lambda state: state | {"conv1.weight": torch.ones(32, 3, 3, 3)},
+        r"is \[32, 6, 3, 3\], needed is \[32, 6",
+    ),
+    "flat stem": (lambda state: state | {"conv1.weight": torch.ones(32)}, r"is \[32\], needed is \[32, 6, 5, 5\]"),
+    "other shape": (lambda state: state | {"bn1.bias": torch.ones(3)}, r"bn1\.bias is \[3\], needed is \[32\]"),
+    "nan": (lambda state: with_value(state, "conv2.weight", math.nan), r"conv2\.weight holds values that are not finite"),
+    "infinite": (lambda state: with_value(state, "conv1.weight", math.inf), r"conv1\.weight holds values that are not fin"),
+    "too large": (lambda state: state | {"bn1.bias": torch.full((32,), 1e60, dtype=torch.float64)}, "not finite"),
+    "negative variance": (lambda state: with_value(state, "bn1.running_var", -0.1), "variances below 0"),
+    "no tensor": (lambda state: {**state, "bn1.bias": [0.0] * 32}, r"than a plain tensor of real numbers under bn1\.bias"),
+    "whole numbers": (lambda state: state | {"bn1.bias": torch.ones(32, dtype=torch.int64)}, "real numbers under bn1.bias"),
+    "complex": (lambda state: state | {"bn1.bias": torch.ones(32) * 1j}, "real numbers under bn1.bias"),
+    "sparse": (lambda state: state | {"bn1.bias": torch.ones(32).to_sparse()}, "real numbers under bn1.bias"),
+    "meta": (lambda state: state | {"bn1.bias": torch.ones(32, device="meta")}, "real numbers under bn1.bias"),
+    "a tensor": (lambda _: torch.ones(3), "holds a Tensor where named tensors are needed"),
+    "a list": (lambda state: list(state.values()), "holds a list where"),
+    "numbered": (lambda state: dict(enumerate(state.values())), "where named tensors are needed"),
+    "a network": (lambda _: nn.Linear(2, 2), "could run code"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants:UserWarning")  # torch checks them when it loads
+@pytest.mark.parametrize("what", REFUSED)
+def test_refuses_weights_that_do_not_fit(state: dict[str, Tensor], tmp_path: Path, what: str) -> None:
+    make, message = REFUSED[what]
+    torch.save(make(state), tmp_path / "a.pth")
+    with pytest.raises(TrainingError, match=message) as caught:
+        from_file(tmp_path / "a.pth", 6, "small")
+    assert caught.value.kind == "weights"
+    assert str(tmp_path / "a.pth") in caught.value.problem
+    assert "state dict" in caught.value.hint
+
+
+class Hostile:
+    """Unpickled without care, it makes a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.folder),)
+
+
+def test_code_in_a_weights_file_is_not_run(state: dict[str, Tensor], tmp_path: Path) -> None:
+    torch.save({**state, "hook": Hostile(tmp_path / "made")}, tmp_path / "a.pth")
+    with pytest.raises(TrainingError, match="could run code"):
+        from_file(tmp_path / "a.pth")
+    assert not (tmp_path / "made").exists()
+    torch.load(tmp_path / "a.pth", weights_only=False)
+    assert (tmp_path / "made").exists(), "the file is hostile indeed"
+
+
+@pytest.mark.parametrize("ending", [".pth", ".safetensors"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x89PNG\r\n\x1a\n" * 20, b"PK\x03\x04", b"\x80\x02}q\x00", b"<html>not found</html>"]
+)
+def test_refuses_what_is_no_weights_file(tmp_path: Path, ending: str, content: bytes) -> None:
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(content)
+    with pytest.raises(TrainingError, match="is damaged, or") as caught:
+        from_file(path)
+    assert caught.value.kind == "weights"
+
+
+@pytest.mark.parametrize("ending", [".pth", ".safetensors"])
+def test_refuses_a_file_that_was_cut_short(tmp_path: Path, ending: str) -> None:
+    path, state = tmp_path / f"a{ending}", new_backbone("small", 3, generator()).state_dict()
+    torch.save(state, path) if ending == ".pth" else save_file(state, path)
+    whole = path.read_bytes()
+    assert from_file(path, 3, "small").weights_note
+    for size in (9, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(TrainingError) as caught:
+            from_file(path, 3, "small")
+        assert caught.value.kind == "weights"
+
+
+def test_refuses_paths_that_are_no_weights_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder.pth").mkdir()
+    os.mkfifo(tmp_path / "pipe.pth")
+    for name in ("absent.pth", "folder.pth", "pipe.pth"):
+        with pytest.raises(TrainingError, match="is not there, or not a regular file"):
+            from_file(tmp_path / name, 3, "small")
+    (tmp_path / "a.onnx").write_bytes(b"0" * 20)
+    with pytest.raises(TrainingError, match=r"it must end in \.safetensors, \.pt, \.pth"):
+        from_file(tmp_path / "a.onnx", 3, "small")
+    (tmp_path / "a.pt").write_bytes(b"0" * 20)
+    monkeypatch.setattr(backbones, "MAX_BYTES", 19)
+    with pytest.raises(TrainingError, match="MB at most"):
+        from_file(tmp_path / "a.pt", 3, "small")
+
+
+def test_says_when_safetensors_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_file({"conv1.weight": torch.ones(1)}, tmp_path / "a.safetensors")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(TrainingError, match="needs the package safetensors"):
+        from_file(tmp_path / "a.safetensors")
+
+
+@pytest.mark.slow
+def test_a_run_without_a_file_needs_no_safetensors() -> None:
+    code = (
+        "import sys\nsys.modules['safetensors'] = None\nimport torch\nfrom pu_geo.training.backbones import new_backbone\n"
+        "print(new_backbone('small', 3, torch.Generator()).out_dim)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "256", done.stderr

@@ -1,0 +1,135 @@
+"""Looks at a training: when they are due, what they cost, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pu_geo.errors import TrainingError
+from pu_geo.training import callbacks
+from pu_geo.training.callbacks import Evaluator, chosen, drawn, evaluating, memory_mb, rows_to_judge
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.network import FeatureExtractor, TrainedModel
+
+Report = Mapping[str, object]
+
+
+class Small(nn.Module):
+    """A network with a dropout, whose mode shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk = FeatureExtractor((4,), "features", 3, torch.Generator())
+        self.drop = nn.Dropout()
+
+
+def model() -> TrainedModel:
+    network = Small()
+    return TrainedModel(network, network.trunk)
+
+
+def epochs_looked_at(n_epochs: int) -> list[int]:
+    looks = Evaluator(lambda _, report: {"seen": report["epoch"]}, model, n_epochs)
+    return [epoch for epoch in range(1, n_epochs + 1) if looks.after(epoch, {"epoch": epoch})]
+
+
+@pytest.mark.parametrize("n_epochs", [1, 5, 12, 13, 60, 999])
+def test_about_twelve_looks_are_spread_over_the_epochs_and_one_is_at_the_end(
+    n_epochs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callbacks, "MOST_TIME", math.inf)
+    found = epochs_looked_at(n_epochs)
+    assert min(n_epochs, 6) <= len(found) <= 13
+    assert found[-1] == n_epochs
+    assert len(set(np.diff(found[:-1]))) <= 1
+
+
+def test_looks_wait_until_they_are_a_small_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def look(_: TrainedModel, report: Report) -> Report:
+        clock[0] += 10.0
+        return {"seen": report["epoch"]}
+
+    looks, found = Evaluator(look, model, 100), []
+    for epoch in range(1, 101):
+        clock[0] += 5.0
+        if looks.after(epoch, {"epoch": epoch}):
+            found.append((epoch, clock[0]))
+    # One look of 10 s: the next one from 200 s on, which is 190 s of training, epoch 38; the first multiple of 9 is 45.
+    assert [epoch for epoch, _ in found] == [9, 45, 81, 100]  # and always the last one
+
+
+def test_without_anyone_who_looks_nothing_is_done() -> None:
+    def fail() -> TrainedModel:
+        raise AssertionError
+
+    assert Evaluator(None, fail, 1).after(1, {}) == {}
+    assert Evaluator(lambda *_: {"a": 1}, None, 1).after(1, {}) == {}
+
+
+def test_a_model_that_cannot_be_made_yet_ends_no_training() -> None:
+    def fail() -> TrainedModel:
+        raise TrainingError("not finite", "")
+
+    assert Evaluator(lambda *_: {"a": 1}, fail, 1).after(1, {}) == {}
+    with pytest.raises(OSError, match="full"):
+        Evaluator(lambda *_: (_ for _ in ()).throw(OSError("full")), model, 1).after(1, {})
+
+
+def test_a_look_sees_a_model_in_evaluation_mode_and_every_part_returns_to_its_own() -> None:
+    network = Small()
+    network.drop.eval()
+    before = [part.training for part in network.modules()]
+    assert len(set(before)) == 2
+    looks = Evaluator(lambda seen, _: {"any": any(p.training for p in seen.network.modules())},
+                  lambda: TrainedModel(network, network.trunk), 1)  # fmt: skip
+    assert looks.after(1, {}) == {"any": False}
+    assert [part.training for part in network.modules()] == before
+    with pytest.raises(ZeroDivisionError), evaluating(network):
+        raise ZeroDivisionError
+    assert [part.training for part in network.modules()] == before
+
+
+def test_some_rows_are_drawn_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.arange(0, 20_000, 2)
+    first = drawn(rows)
+    assert len(first) == 4000
+    assert (np.diff(first) > 0).all()
+    np.testing.assert_array_equal(first, drawn(rows))
+    np.testing.assert_array_equal(drawn(rows[:7]), rows[:7])
+    monkeypatch.setattr(callbacks, "MOST_ROWS", 3)
+    data = PUData(FeatureViews(np.zeros((1, 9, 4))), np.arange(9) % 4 == 0, np.arange(9) == 8)
+    found = rows_to_judge(data, data.trained_rows)
+    assert {0, 4} <= set(found.tolist())
+    assert len(found) == 5
+    assert 8 not in found
+
+
+def test_only_the_rows_asked_for_are_read() -> None:
+    rows, views = np.array([1, 3]), np.arange(24.0).reshape(2, 4, 3)
+    np.testing.assert_array_equal(chosen(FeatureViews(views), rows), views[:, [1, 3]])
+    chips = np.arange(4 * 3 * 4, dtype=np.uint8).reshape(4, 3, 2, 2)
+    np.testing.assert_array_equal(chosen(ChipImages(chips), rows), chips[[1, 3]])
+
+
+def test_memory_grows_with_what_is_held() -> None:
+    before = memory_mb(torch.device("cpu"))
+    held = np.ones(40_000_000)  # 320 MB
+    assert memory_mb(torch.device("cpu")) >= before + 250
+    assert held[-1] == 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
+def test_memory_of_a_gpu_is_what_tensors_took() -> None:
+    device = torch.device("cuda")
+    held = torch.zeros(50_000_000, device=device)
+    assert memory_mb(device) >= 200
+    assert held.shape == (50_000_000,)

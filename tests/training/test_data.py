@@ -1,0 +1,85 @@
+"""What methods learn from: views, batches, and what people said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pu_geo.errors import ShapeError
+from pu_geo.training.data import ChipImages, FeatureViews, PUData, batches, n_batches
+
+CPU = torch.device("cpu")
+ROWS = np.arange(30)
+
+
+def _numbered() -> FeatureViews:
+    """Three views of 30 chips whose one feature is 100 times the chip's number plus the view's."""
+    return FeatureViews((100 * ROWS[None, :, None] + np.arange(3)[:, None, None]).astype(np.float32))
+
+
+def test_strong_views_show_the_same_chip_and_differ() -> None:
+    weak, first, second = _numbered().draw(ROWS, ("weak", "strong", "strong"), torch.Generator().manual_seed(0), CPU)
+    for view in (weak, first, second):
+        assert torch.equal(view[:, 0].long() // 100, torch.from_numpy(ROWS))
+    assert (first != second).all()
+    assert set((first[:, 0].long() % 100).tolist()) == {0, 1, 2}
+
+
+def test_plain_view_is_the_chip_as_it_was_cut() -> None:
+    (plain,) = _numbered().draw(ROWS[5:], ("plain",), torch.Generator(), CPU)
+    assert torch.equal(plain[:, 0], torch.from_numpy(100.0 * ROWS[5:]).float())
+
+
+def test_one_view_alone_is_given_again() -> None:
+    first, second = FeatureViews(np.ones((1, 4, 2), np.float16)).draw(
+        np.arange(4), ("strong", "strong"), torch.Generator(), CPU
+    )
+    assert torch.equal(first, second)
+
+
+def test_images_come_in_the_units_of_the_chips_and_strong_views_are_drawn_anew() -> None:
+    chips = np.random.default_rng(0).integers(0, 256, (8, 6, 16, 16)).astype(np.uint8)
+    generator = torch.Generator().manual_seed(0)
+    plain, weak, first, second = ChipImages(chips).draw(np.arange(8), ("plain", "weak", "strong", "strong"), generator, CPU)
+    assert torch.equal(plain, torch.from_numpy(chips).float())
+    assert plain.is_contiguous(memory_format=torch.channels_last)
+    for chip, view in zip(chips, weak.numpy(), strict=True):  # turned or mirrored, never mixed
+        np.testing.assert_array_equal(np.sort(chip.ravel()), np.sort(view.ravel()))
+    assert not torch.equal(first, second)
+    assert first.shape == plain.shape
+
+
+def test_natural_views_change_colour_and_aerial_ones_do_not() -> None:
+    gray = ChipImages(np.full((4, 3, 16, 16), 100, np.uint8))
+    colored = ChipImages(np.full((4, 3, 16, 16), 100, np.uint8), "natural")
+    (same,) = gray.draw(np.arange(4), ("strong",), torch.Generator().manual_seed(0), CPU)
+    (other,) = colored.draw(np.arange(4), ("strong",), torch.Generator().manual_seed(0), CPU)
+    torch.testing.assert_close(same, torch.full_like(same, 100))
+    assert (other - 100).abs().max() > 1
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(67, [22, 22, 23]), (66, [22, 22, 22]), (2, [2]), (22, [22]), (24, [22, 2])])
+def test_batches_deal_out_each_chip_once_and_leave_none_alone(n: int, sizes: list[int]) -> None:
+    parts = batches(n, 22, torch.Generator().manual_seed(1))
+    assert [len(part) for part in parts] == sizes
+    assert sorted(np.concatenate(parts).tolist()) == list(range(n))
+    assert n_batches(n, 22) == len(sizes)
+
+
+def test_classes_follow_from_positives_where_nobody_named_kinds() -> None:
+    positive, nobody = ROWS < 3, np.zeros(30, np.bool_)
+    assert PUData(_numbered(), positive, nobody).classes.tolist() == [1] * 3 + [-1] * 27
+    assert PUData(_numbered(), positive, ROWS > 28).trained_rows.tolist() == list(range(29))
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    nobody = np.zeros(30, np.bool_)
+    with pytest.raises(ShapeError, match="views"):
+        FeatureViews(np.ones((3, 4)))
+    with pytest.raises(ShapeError, match="uint8"):
+        ChipImages(np.ones((3, 4, 5, 5)))  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match=r"\[30\]"):
+        PUData(_numbered(), nobody[:4], nobody)
+    with pytest.raises(ShapeError, match="known_class"):
+        PUData(_numbered(), nobody, nobody, np.ones(30, np.int64))

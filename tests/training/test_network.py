@@ -1,0 +1,111 @@
+"""What every network begins with, and what a trained model does."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pu_geo.errors import ShapeError
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.heads import Standardize, linear
+from pu_geo.training.network import FeatureExtractor, TrainedModel
+
+
+class Judge(nn.Module):
+    def __init__(self, trunk: FeatureExtractor) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.classifier = linear(trunk.out_dim, 1, torch.Generator().manual_seed(1))
+
+    def represent(self, inputs: Tensor) -> Tensor:
+        found: Tensor = self.trunk(inputs)
+        return found
+
+    def margin(self, inputs: Tensor) -> Tensor:
+        found: Tensor = self.classifier(self.trunk(inputs))
+        return found[:, 0]
+
+
+def feature_model(width: int = 5) -> TrainedModel:
+    trunk = FeatureExtractor((4,), "features", width, torch.Generator().manual_seed(0))
+    return TrainedModel(Judge(trunk).eval(), trunk)
+
+
+def test_standardisation_of_features_by_hand() -> None:
+    layer = Standardize((2,))
+    layer.fit(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
+    # mean (2, 5); spread (1, 0 -> 1)
+    torch.testing.assert_close(layer(torch.tensor([[4.0, 6.0]])), torch.tensor([[2.0, 1.0]]))
+    assert float(layer(torch.tensor([[1e6, 5.0]])).max()) == 8
+
+
+def test_standardisation_of_images_is_one_per_band() -> None:
+    images = torch.arange(2 * 3 * 2 * 2).view(2, 3, 2, 2).float()
+    layer = Standardize((3, 2, 2))
+    layer.fit(images)
+    assert layer.mean.shape == (3, 1, 1)
+    standard = layer(images)
+    torch.testing.assert_close(standard.mean((0, 2, 3)), torch.zeros(3), rtol=0, atol=1e-6)
+    torch.testing.assert_close(standard.std((0, 2, 3), correction=0), torch.ones(3))
+
+
+def test_statistics_come_from_the_chosen_chips_alone() -> None:
+    views = np.zeros((2, 10, 4), np.float32)
+    views[:, 5:] = 1000
+    data = PUData(FeatureViews(views), np.arange(10) < 1, np.zeros(10, np.bool_))
+    trunk = FeatureExtractor((4,), "features", 0, torch.Generator())
+    trunk.fit_statistics(data, np.arange(5), torch.Generator().manual_seed(0))
+    assert trunk.standardize.mean.tolist() == [0.0] * 4
+
+
+def test_scores_average_log_odds_over_views_and_embeddings_unit_vectors() -> None:
+    model = feature_model()
+    views = np.random.default_rng(0).normal(size=(3, 6, 4)).astype(np.float32)
+    with torch.inference_mode():
+        margins = torch.stack([model.network.margin(torch.from_numpy(view)) for view in views])  # type: ignore[operator]
+    np.testing.assert_allclose(model.score(views), torch.sigmoid(margins.mean(0)).numpy(), atol=1e-6)
+    mean = np.mean([model.embed(view) for view in views], axis=0)
+    np.testing.assert_allclose(model.embed(views), mean / np.linalg.norm(mean, axis=1, keepdims=True), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["small", "resnet18"])
+def test_trunk_on_images(name: str) -> None:
+    chips = np.random.default_rng(0).integers(0, 256, (5, 6, 32, 32)).astype(np.uint8)
+    trunk = FeatureExtractor((6, 32, 32), name, 0, torch.Generator().manual_seed(0))
+    data = PUData(ChipImages(chips), np.arange(5) < 1, np.zeros(5, np.bool_))
+    trunk.fit_statistics(data, np.arange(5), torch.Generator().manual_seed(0))
+    model = TrainedModel(Judge(trunk).eval(), trunk)
+    assert model.score(chips).shape == (5,)
+    assert model.embed(chips).shape == (5, trunk.out_dim)
+    with pytest.raises(ShapeError, match="6, 32, 32"):
+        model.score(chips[:, :3])
+
+
+def test_bf16_stays_near_float32_and_gives_float32() -> None:
+    chips = torch.randint(0, 256, (4, 3, 32, 32), generator=torch.Generator().manual_seed(0)).float()
+    exact = FeatureExtractor((3, 32, 32), "small", 0, torch.Generator().manual_seed(0)).eval()
+    fast = copy.deepcopy(exact)
+    fast.is_bf16 = True
+    with torch.no_grad():
+        expected, found = exact(chips), fast(chips)
+    assert found.dtype == torch.float32
+    assert torch.cosine_similarity(expected, found).min() > 0.99
+    assert not torch.equal(expected, found)
+
+
+@pytest.mark.slow
+def test_compiled_backbone_keeps_the_names_of_its_weights() -> None:
+    plain = FeatureExtractor((3, 16, 16), "small", 0, torch.Generator().manual_seed(0))
+    compiled = FeatureExtractor((3, 16, 16), "small", 0, torch.Generator().manual_seed(0), is_compiled=True)
+    assert list(plain.state_dict()) == list(compiled.state_dict())
+
+
+def test_inputs_of_another_kind_are_refused() -> None:
+    with pytest.raises(ShapeError, match="features"):
+        FeatureExtractor((3, 16, 16), "features", 0, torch.Generator())
+    with pytest.raises(ShapeError, match="small"):
+        FeatureExtractor((16,), "small", 0, torch.Generator())

@@ -1,0 +1,233 @@
+"""LARS, the groups it spares, the table of optimisers, and the learning rate's rise and fall."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pu_geo.training.optim import OPTIMIZERS, Lars, new_optimizer, parameter_groups, warmup_cosine
+
+
+def small_network(seed: int = 0) -> nn.Sequential:
+    """A convolution, a norm and a linear layer, all values from the seed."""
+    network = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(12, 2))
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.copy_(torch.randn(weight.shape, generator=generator))
+    return network
+
+
+def give_gradients(network: nn.Module, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    for weight in network.parameters():
+        weight.grad = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+
+
+def weights_of(network: nn.Module) -> list[Tensor]:
+    return [weight.detach().clone() for weight in network.parameters()]
+
+
+def test_two_lars_steps_by_hand() -> None:
+    # Trust 0.1, decay 0.5, momentum 0.9, lr 1.
+    # First tensor: w = (3, 4), |w| = 5, g = (0, 7.5), ratio = 0.1 * 5 / (7.5 + 2.5) = 0.05,
+    # update = 0.05 * (1.5, 9.5) = (0.075, 0.475), w = (2.925, 3.525).
+    # Second: w = (0, 1), g = (2, 0), ratio = 0.1 / (2 + 0.5) = 0.04, update = 0.04 * (2, 0.5), w = (-0.08, 0.98).
+    first = nn.Parameter(torch.tensor([[3.0, 4.0]], dtype=torch.float64))
+    second = nn.Parameter(torch.tensor([[0.0, 1.0]], dtype=torch.float64))
+    optimizer = Lars([first, second], 1.0, weight_decay=0.5, trust=0.1)
+    first.grad, second.grad = torch.tensor([[0.0, 7.5]]).double(), torch.tensor([[2.0, 0.0]]).double()
+    optimizer.step()
+    assert first.tolist()[0] == pytest.approx([2.925, 3.525], abs=1e-12)
+    assert second.tolist()[0] == pytest.approx([-0.08, 0.98], abs=1e-12)
+    # The second step at lr 2 and without gradient: |g| = 0, so the ratio is 1 and decay alone enters:
+    # v = 0.9 * (0.075, 0.475) + 0.5 * (2.925, 3.525) = (1.53, 2.19), w = (2.925, 3.525) - 2 v = (-0.135, -0.855).
+    optimizer.param_groups[0]["lr"] = 2.0
+    first.grad, second.grad = torch.zeros_like(first), None
+    optimizer.step()
+    assert first.tolist()[0] == pytest.approx([-0.135, -0.855], abs=1e-12)
+    assert second.tolist()[0] == pytest.approx([-0.08, 0.98], abs=1e-12)  # without gradient it stays
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lars_equals_the_loop_over_tensors(seed: int) -> None:
+    network = small_network(seed).double()
+    optimizer = Lars(parameter_groups(network, 0.01), 0.7, trust=0.02)
+    expected = weights_of(network)
+    momenta = [torch.zeros_like(weight) for weight in expected]
+    for step in range(4):
+        give_gradients(network, 10 * seed + step)
+        optimizer.step()
+        for i, weight in enumerate(network.parameters()):
+            gradient = weight.grad
+            if weight.ndim > 1:
+                length, slope = math.sqrt(float(expected[i].square().sum())), math.sqrt(float(gradient.square().sum()))
+                gradient = 0.02 * length / (slope + 0.01 * length) * (gradient + 0.01 * expected[i])
+            momenta[i] = 0.9 * momenta[i] + gradient
+            expected[i] = expected[i] - 0.7 * momenta[i]
+    for weight, value in zip(network.parameters(), expected, strict=True):
+        torch.testing.assert_close(weight.detach(), value, rtol=0, atol=1e-12)
+
+
+def test_lars_is_plain_sgd_where_nothing_is_adapted() -> None:
+    ours, theirs = small_network(), small_network()
+    groups = [{"params": list(ours.parameters()), "is_adapted": False}]
+    optimizers = Lars(groups, 0.1, weight_decay=0.01), torch.optim.SGD(theirs.parameters(), 0.1, 0.9, weight_decay=0.01)
+    for step in range(3):
+        for network, optimizer in zip((ours, theirs), optimizers, strict=True):
+            give_gradients(network, step)
+            optimizer.step()
+    for left, right in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-6)
+
+
+def test_lars_is_plain_sgd_where_the_ratio_is_one() -> None:
+    # |w| = 2, |g| = 0.5, no decay: trust 0.25 makes the ratio 0.25 * 2 / 0.5 = 1.
+    ours, theirs = (nn.Parameter(torch.tensor([[2.0, 0.0]])) for _ in range(2))
+    for weight, optimizer in ((ours, Lars([ours], 0.1, trust=0.25)), (theirs, torch.optim.SGD([theirs], 0.1, 0.9))):
+        weight.grad = torch.tensor([[0.3, 0.4]])
+        optimizer.step()
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_first_lars_step_does_not_depend_on_the_scale_of_the_gradient(scale: float) -> None:
+    weight = nn.Parameter(torch.tensor([[3.0, 4.0]], dtype=torch.float64))
+    weight.grad = scale * torch.tensor([[0.6, -0.8]], dtype=torch.float64)
+    Lars([weight], 2.0).step()  # length 5 * 0.001 * 2
+    assert weight.tolist()[0] == pytest.approx([3 - 0.006, 4 + 0.008], abs=1e-12)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_lars_stays_finite_for_zero_weights_and_zero_gradients(decay: float) -> None:
+    for value, slope in ((0.0, 0.0), (0.0, 1.0), (1.0, 0.0)):
+        weight = nn.Parameter(torch.full((2, 2), value))
+        weight.grad = torch.full((2, 2), slope)
+        Lars([weight], 0.1, weight_decay=decay).step()
+        # A weight of zero length would never leave zero with a ratio of 0.
+        torch.testing.assert_close(weight.detach(), torch.full((2, 2), value - 0.1 * (slope + decay * value)))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_state_survives_a_round_trip_bit_by_bit(name: str) -> None:
+    network = small_network()
+    optimizer = new_optimizer(name, network, 0.1, 0.01)
+    for step in range(3):
+        give_gradients(network, step)
+        optimizer.step()
+    written = io.BytesIO()
+    torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict()}, written)
+    written.seek(0)
+    state = torch.load(written, weights_only=True)
+    twin = small_network(seed=1)
+    twin.load_state_dict(state["network"])
+    resumed = new_optimizer(name, twin, 0.5)
+    resumed.load_state_dict(state["optimizer"])
+    for step in range(3, 6):
+        for net, opt in ((network, optimizer), (twin, resumed)):
+            give_gradients(net, step)
+            opt.step()
+    for left, right in zip(network.parameters(), twin.parameters(), strict=True):
+        assert torch.equal(left, right)
+    assert optimizer.state_dict()["param_groups"] == resumed.state_dict()["param_groups"]
+
+
+def test_step_changes_no_gradient_and_a_closure_gives_the_loss() -> None:
+    network = small_network()
+    before = weights_of(network)
+    optimizer = new_optimizer("lars", network, 0.1, 0.01)
+
+    def closure() -> float:
+        assert torch.is_grad_enabled()
+        give_gradients(network, 0)
+        return 2.5
+
+    assert optimizer.step(closure) == 2.5
+    other = copy.deepcopy(network)
+    give_gradients(other, 0)
+    for weight, same, old in zip(network.parameters(), other.parameters(), before, strict=True):
+        assert same.grad is not None
+        torch.testing.assert_close(weight.grad, same.grad, rtol=0, atol=0)
+        assert not torch.equal(weight, old)
+
+
+def test_groups_split_off_biases_and_norms() -> None:
+    network = small_network()
+    network[0].weight.requires_grad_(False)
+    decayed, spared = parameter_groups(network, 0.3)
+    assert [weight.shape for weight in decayed["params"]] == [(2, 12)]
+    assert (decayed["weight_decay"], decayed["is_adapted"]) == (0.3, True)
+    assert [tuple(weight.shape) for weight in spared["params"]] == [(3,), (3,), (3,), (2,)]
+    assert (spared["weight_decay"], spared["is_adapted"]) == (0.0, False)
+    assert len(parameter_groups([nn.Parameter(torch.ones(2, 2))], 0.3)) == 1
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_decay_moves_all_weights_but_what_lars_spares(name: str) -> None:
+    network = small_network()
+    before = weights_of(network)
+    optimizer = new_optimizer(name, network, 0.1, 0.01)
+    for weight in network.parameters():
+        weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    for weight, old in zip(network.parameters(), before, strict=True):
+        is_spared = name == "lars" and weight.ndim == 1
+        torch.testing.assert_close(weight.detach(), old * (1 if is_spared else 1 - 0.1 * 0.01), rtol=1e-6, atol=0)
+
+
+def test_sgd_and_adamw_are_torchs_own() -> None:
+    peers = {
+        "sgd": lambda weights: torch.optim.SGD(weights, 0.1, momentum=0.9, weight_decay=0.01, foreach=False),
+        "adamw": lambda weights: torch.optim.AdamW(weights, 0.1, weight_decay=0.01, foreach=False),
+    }
+    for name, peer in peers.items():
+        ours, theirs = small_network(), small_network()
+        for network, optimizer in (
+            (ours, new_optimizer(name, ours.parameters(), 0.1, 0.01)),
+            (theirs, peer(theirs.parameters())),
+        ):
+            for step in range(3):
+                give_gradients(network, step)
+                optimizer.step()
+        for left, right in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(left, right, rtol=1e-5, atol=1e-6)
+
+
+def test_refuses_unknown_names_and_impossible_numbers() -> None:
+    with pytest.raises(ValueError, match="sgd, lars, adamw"):
+        new_optimizer("adagrad", small_network(), 0.1)
+    for wrong in ({"lr": -1.0}, {"lr": 1.0, "momentum": 1.0}, {"lr": 1.0, "trust": 0.0}, {"lr": 1.0, "weight_decay": -1.0}):
+        with pytest.raises(ValueError, match="momentum"):
+            Lars([nn.Parameter(torch.ones(1))], **wrong)
+    with pytest.raises(ValueError, match="n_warmup"):
+        warmup_cosine(0, 4, 5)
+
+
+def test_warmup_and_cosine_by_hand() -> None:
+    # Two steps up (1/2, 1), then half a cosine over four: cos 0, 45, 90, 135 degrees, and 0 at the end.
+    root = math.sqrt(0.5)
+    expected = [0.5, 1.0, 1.0, (1 + root) / 2, 0.5, (1 - root) / 2, 0.0, 0.0]
+    assert [warmup_cosine(step, 6, 2) for step in range(8)] == pytest.approx(expected, abs=1e-12)
+
+
+def test_cosine_without_warmup_is_torchs() -> None:
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], 1.0)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 7)
+    for epoch in range(7):
+        assert warmup_cosine(epoch, 7, 0) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-12)
+        optimizer.step()
+        schedule.step()
+
+
+@pytest.mark.parametrize(("n_steps", "n_warmup"), [(1, 0), (1, 1), (5, 5), (100, 10)])
+def test_factor_rises_then_falls_within_0_and_1(n_steps: int, n_warmup: int) -> None:
+    factors = [warmup_cosine(step, n_steps, n_warmup) for step in range(n_steps)]
+    assert all(0 < factor <= 1 for factor in factors)
+    assert factors[:n_warmup] == sorted(factors[:n_warmup])
+    assert factors[n_warmup:] == sorted(factors[n_warmup:], reverse=True)
+    assert warmup_cosine(n_steps, n_steps, n_warmup) == 0

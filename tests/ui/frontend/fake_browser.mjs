@@ -1,0 +1,179 @@
+// What the component's logic asks of a browser, for tests in Node: storage, locks, timers, a server, and elements that hold children.
+
+import { mock } from "node:test";
+
+class Storage {
+  getItem(key) {
+    return Object.hasOwn(this, key) ? this[key] : null;
+  }
+  setItem(key, value) {
+    Storage.writes.push(key);
+    this[key] = String(value);
+  }
+  removeItem(key) {
+    delete this[key];
+  }
+}
+Storage.writes = [];
+
+/** Keys that were written, in order. */
+export const writes = Storage.writes;
+
+class Element extends EventTarget {
+  constructor(tag) {
+    super();
+    Object.assign(this, { tagName: tag.toUpperCase(), children: [], parent: null, attributes: {}, dataset: {}, hidden: false, disabled: false, value: "", className: "", text: "", clientWidth: 600, clientHeight: 600 });
+    this.style = { setProperty: () => {} };
+    const names = () => this.className.split(" ").filter(Boolean);
+    this.classList = {
+      add: (...added) => (this.className = [...new Set([...names(), ...added])].join(" ")),
+      remove: (...gone) => (this.className = names().filter((each) => !gone.includes(each)).join(" ")),
+      contains: (name) => names().includes(name),
+      toggle: (name, on = !names().includes(name)) => (on ? this.classList.add(name) : this.classList.remove(name)),
+    };
+  }
+  setAttribute(name, value) {
+    this.attributes[name] = String(value);
+    if (["hidden", "disabled"].includes(name)) this[name] = true;
+    if (name.startsWith("data-")) this.dataset[name.slice(5)] = String(value);
+  }
+  append(...added) {
+    for (const each of added) {
+      const child = typeof each === "object" ? each : Object.assign(new Element("#text"), { text: String(each) });
+      child.parent = this;
+      this.children.push(child);
+    }
+  }
+  replaceChildren(...added) {
+    this.children = [];
+    this.append(...added);
+  }
+  get parentElement() {
+    return this.parent;
+  }
+  get lastChild() {
+    return this.children.at(-1);
+  }
+  get textContent() {
+    return this.text + this.children.map((each) => each.textContent).join("");
+  }
+  set textContent(text) {
+    this.children = [];
+    this.text = text;
+  }
+  /** Elements below this one with a class. */
+  all(name) {
+    return this.children.flatMap((each) => [...(each.classList.contains(name) ? [each] : []), ...each.all(name)]);
+  }
+  querySelector(selector) {
+    return this.all(selector.slice(1))[0] ?? null;
+  }
+  matches(selector) {
+    return selector === ":focus" && document.activeElement === this;
+  }
+  contains(other) {
+    return other === this || this.children.some((each) => each.contains(other));
+  }
+  click() {
+    this.dispatchEvent(new Event("click"));
+  }
+  blur() {
+    this.dispatchEvent(new Event("change"));
+  }
+}
+
+class Window extends EventTarget {
+  removeEventListener(type, act, capture) {
+    super.removeEventListener(type, act, { capture }); // Node's own knows no `true` here
+  }
+}
+
+/** Buttons below an element, by their text. */
+export function buttons(root) {
+  const found = (each) => [...(each.tagName === "BUTTON" ? [[each.textContent, each]] : []), ...each.children.flatMap(found)];
+  return Object.fromEntries(found(root));
+}
+
+const held = new Set(); // names of locks
+const waitingFrames = [];
+const define = (name, value) => Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
+
+/** Set all up; called once, before the modules under test are imported. */
+export function fakeBrowser() {
+  define("Element", Element);
+  define("location", { href: "http://127.0.0.1/" });
+  define("navigator", { locks: { request: requestLock } });
+  define("requestAnimationFrame", (act) => waitingFrames.push(act));
+  define("ResizeObserver", class { observe() {} });
+  freshPage();
+}
+
+/** Forget what was there: storage, locks, timers, who listens to window and document. */
+export function freshPage() {
+  held.clear();
+  mock.timers.reset();
+  mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_700_000_000_000 });
+  define("localStorage", new Storage());
+  define("sessionStorage", new Storage());
+  define("window", Object.assign(new Window(), { devicePixelRatio: 1 }));
+  define("document", Object.assign(new EventTarget(), { hidden: false, body: new Element("body"), createElement: (tag) => new Element(tag) }));
+  document.activeElement = document.body;
+  define("fetch", () => Promise.reject(new Error("no server")));
+}
+
+async function requestLock(name, options, act = options) {
+  if (held.has(name)) return options.ifAvailable ? act(null) : new Promise(() => {});
+  held.add(name);
+  return Promise.resolve(act({ name })).finally(() => held.delete(name));
+}
+
+/** The page that held a lock is gone. */
+export function releaseLock(name) {
+  held.delete(name);
+}
+
+/** Draw the next frame. */
+export function frame() {
+  for (const act of waitingFrames.splice(0)) act();
+}
+
+/** Let everything happen that waits for nothing but its turn. */
+export async function settle() {
+  for (let k = 0; k < 5; k++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Let time pass. */
+export async function pass(ms) {
+  await settle();
+  mock.timers.tick(ms);
+  await settle();
+}
+
+/**
+ * A server whose answers wait until a test gives them.
+ * @returns {requests: [{url, body, init, answer(json, status), fail()}], open: those without an answer}
+ */
+export function fakeServer() {
+  const requests = [];
+  globalThis.fetch = (url, init = {}) => new Promise((resolve, reject) => {
+    const request = { url, init, body: init.body && JSON.parse(init.body), isOpen: true };
+    const end = (act) => (value) => {
+      request.isOpen = false;
+      act(value);
+    };
+    request.answer = (json, status = 200) => end(resolve)({ ok: status < 400, status, json: async () => json, arrayBuffer: async () => json });
+    request.fail = () => end(reject)(new TypeError("Failed to fetch"));
+    init.signal?.addEventListener("abort", () => end(reject)(new Error("aborted")));
+    requests.push(request);
+  });
+  return { requests, get open() {
+    return requests.filter(({ isOpen }) => isOpen);
+  } };
+}
+
+/** Rings of n unit squares in a row, ten apart, with their ids, as `Store.setGeometry` takes them. */
+export function squares(n, side = 4) {
+  const ids = Array.from({ length: n }, (_, i) => `b${i}`);
+  const rings = ids.map((_, i) => [[10 * i, 0, 10 * i + side, 0, 10 * i + side, side, 10 * i, side]]);
+  return { ids, rings };
+}

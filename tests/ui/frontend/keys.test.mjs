@@ -1,0 +1,73 @@
+// Shortcuts: who gets a key, what it is called, and that the list of keys names all of them.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test, { beforeEach } from "node:test";
+import { fakeBrowser, freshPage } from "./fake_browser.mjs";
+
+fakeBrowser();
+const SOURCES = new URL("../../../pu_geo/ui/frontend/src/", import.meta.url);
+const { HELP, listenForKeys } = await import(new URL("keys.js", SOURCES));
+
+let root, elsewhere, used, isWanted, stop;
+beforeEach(() => {
+  freshPage();
+  [root, elsewhere] = [document.createElement("div"), document.createElement("input")];
+  elsewhere.matches = () => true; // a field to type in
+  [used, isWanted] = [[], false];
+  stop = listenForKeys(root, (name) => used.push(name), () => isWanted);
+});
+
+/** Press a key with the focus on `target`; whether it was kept from Streamlit. */
+function press(key, more = {}, target = document.body) {
+  const event = Object.assign(new Event("keydown", { cancelable: true }), { key, ...more, composedPath: () => [target, document.body] });
+  window.dispatchEvent(event);
+  return event.defaultPrevented;
+}
+const point = () => root.dispatchEvent(new Event("pointerenter"));
+
+test("keys are ours while the pointer is over the view, and Streamlit does not hear them", () => {
+  assert.equal(press("1"), false);
+  point();
+  assert.equal(press("1"), true);
+  root.dispatchEvent(new Event("pointerleave"));
+  assert.equal(press("1"), false);
+  assert.deepEqual(used, ["1"]);
+});
+
+test("after a click on the view too, and while a queue is open and nothing else has the focus", () => {
+  window.dispatchEvent(Object.assign(new Event("pointerdown"), { composedPath: () => [root] }));
+  assert.equal(press("2"), true);
+  window.dispatchEvent(Object.assign(new Event("pointerdown"), { composedPath: () => [document.body] }));
+  assert.equal(press("2"), false);
+  isWanted = true;
+  assert.equal(press("2"), true);
+  document.activeElement = elsewhere;
+  assert.equal(press("2"), false);
+});
+
+test("who types in a field means no shortcut", () => {
+  point();
+  assert.equal(press("3", {}, elsewhere), false);
+});
+
+test("keys have names: letters in small, space, undo and redo; with Alt they are none", () => {
+  point();
+  for (const [key, more] of [["A", {}], [" ", {}], ["ArrowLeft", {}], ["z", { ctrlKey: true }], ["Z", { metaKey: true, shiftKey: true }], ["y", { ctrlKey: true }], ["c", { ctrlKey: true }], ["a", { altKey: true }]]) press(key, more);
+  assert.deepEqual(used, ["a", "space", "ArrowLeft", "undo", "redo", "redo"]);
+});
+
+test("a view that is gone hears nothing", () => {
+  point();
+  stop();
+  assert.equal(press("1"), false);
+});
+
+test("the help names every key that the view uses", () => {
+  const named = HELP.flatMap(([, entries]) => entries.map(([keys]) => keys)).join(" ").toUpperCase();
+  const sources = ["damage_view.js", "queue_pane.js"].map((name) => readFileSync(new URL(name, SOURCES), "utf8")).join("");
+  const keys = new Set([...sources.matchAll(/(?:case|name ===) "(\w|space|Escape|Backspace|Enter|\?)"/g)].map(([, key]) => key).concat([..."asdf123456789"]));
+  assert.ok(keys.size > 20);
+  const missing = [...keys].filter((key) => !named.split(/[\s,;]+/).includes({ Escape: "ESC" }[key] ?? key.toUpperCase()));
+  assert.deepEqual(missing, []);
+});

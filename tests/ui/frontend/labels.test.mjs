@@ -1,0 +1,109 @@
+// What a click or a key becomes in the log: complete answers with their details, what the building was shown for, and acts.
+
+import assert from "node:assert/strict";
+import test, { beforeEach } from "node:test";
+import { squares } from "./fake_browser.mjs";
+import { decodeDetails, detailsFor, encodePlaces, placesOf } from "../../../pu_geo/ui/frontend/src/details.js";
+import { Labeler } from "../../../pu_geo/ui/frontend/src/labeler.js";
+import { Store } from "../../../pu_geo/ui/frontend/src/store.js";
+
+let store, labeler, queue, ops;
+beforeEach(() => {
+  store = new Store();
+  store.setGeometry(squares(6));
+  store.set("mode", "label");
+  ops = [];
+  queue = { current: null, id: "q-1" };
+  const log = { session: "s", get next() {
+    return ops.length + 1;
+  }, addMany: (added) => {
+    ops.push(...added);
+    store.setLabels({}, { ops, settled: [] });
+  }, add: (added) => ops.push(added) };
+  labeler = new Labeler(store, () => log, queue, () => {});
+});
+
+test("a click marks positive, a second one clears; a right click marks not damaged, a click after it positive", () => {
+  for (const wish of ["toggle", "toggle", 2, "toggle"]) labeler.toggle(0, wish, "map");
+  assert.deepEqual(ops.map(({ label }) => label), ["positive", "cleared", "not_damaged", "positive"]);
+  assert.deepEqual(ops[0], { building_id: "b0", label: "positive", screen: "map" });
+});
+
+test("many are one act, and so is an answer that may get a reason later", () => {
+  labeler.give([0, 1, 2], 1, "map");
+  labeler.give([3], 3, "keys");
+  labeler.because([3], "cloud", ops[3].act);
+  assert.deepEqual(ops.map(({ act }) => act), ["s-act-1", "s-act-1", "s-act-1", "s-act-4", "s-act-4"]);
+  assert.deepEqual(ops.slice(3).map(({ label, reason }) => [label, reason]), [["not_assessable", "unclear"], ["not_assessable", "cloud"]]);
+});
+
+test("the likeliest reason is what the imagery shows, until the analyst knows better", () => {
+  store.setImageQuality({ reasons: { cloud: "1" }, candidates: { misaligned: "2" } });
+  for (const i of [0, 1, 2]) labeler.give([i], 3, "keys");
+  labeler.because([2], "no_building", ops[2].act);
+  assert.deepEqual(ops.map(({ reason }) => reason), ["unclear", "cloud", "misaligned", "no_building"]);
+});
+
+test("a reason for what is no longer not assessable is dropped", () => {
+  labeler.give([0], 3, "keys");
+  labeler.give([0], 1, "keys");
+  labeler.because([0], "cloud", ops[0].act);
+  assert.equal(ops.length, 2);
+});
+
+test("an answer names what the queue showed the building for, also when it is revised later; one from elsewhere does not", () => {
+  queue.current = { i: 1, kind: "audit" };
+  labeler.give([0], 1, "map");
+  labeler.give([1], 3, "queue");
+  queue.current = null;
+  labeler.because([1], "cloud", ops[1].act);
+  labeler.edit(1, { comment: "hm" });
+  assert.deepEqual(ops.map(({ shown, queue: id }) => [shown, id]), [[undefined, undefined], ["audit", "q-1"], ["audit", "q-1"], ["audit", "q-1"]]);
+});
+
+test("after a reload a comment keeps what the page knows of the answer", () => {
+  store.setLabels({ 1: "0" }, { ops: [], settled: [] }, { shown: { audit: "0" }, by: { ann: "0" } });
+  labeler.edit(0, { comment: "hm" });
+  assert.equal(ops[0].shown, "audit");
+});
+
+test("types stay with positives, comments with every label, reasons with what is not assessable", () => {
+  labeler.give([0], 1, "map");
+  labeler.edit(0, { damage_types: ["roof", "walls"] });
+  labeler.edit(0, { comment: "two of 3" });
+  labeler.give([0], 2, "keys");
+  labeler.give([0], 0, "keys");
+  assert.deepEqual(ops.map(({ damage_types, comment }) => [damage_types, comment]), [
+    [undefined, undefined], [["roof", "walls"], undefined], [["roof", "walls"], "two of 3"], [undefined, "two of 3"], [undefined, undefined],
+  ]);
+});
+
+test("a building without a label takes no details, and a page that only shows takes nothing", () => {
+  labeler.edit(0, { comment: "hm" });
+  store.set("mode", "view");
+  labeler.give([0], 1, "map");
+  labeler.step("undo");
+  assert.deepEqual(ops, []);
+});
+
+test("undo and redo are operations: the server decides what they do", () => {
+  labeler.step("undo");
+  labeler.step("redo");
+  assert.deepEqual(ops, [{ undo: true }, { redo: true }]);
+});
+
+test("details of many buildings come from their short form", () => {
+  const found = decodeDetails({ by: { ann: "0 2", bob: "1" }, reason: { cloud: "1" }, type: { roof: "0", walls: "0 2" }, shown: { audit: "2" }, comment: { 2: "hm" } });
+  assert.deepEqual(found.get(0), { reason: "", damage_types: ["roof", "walls"], comment: "", by: "ann", shown: "" });
+  assert.deepEqual(found.get(1), { reason: "cloud", damage_types: [], comment: "", by: "bob", shown: "" });
+  assert.deepEqual(found.get(2), { reason: "", damage_types: ["walls"], comment: "hm", by: "ann", shown: "audit" });
+  assert.equal(decodeDetails(null).size, 0);
+});
+
+test("places travel as differences in base 36, there and back", () => {
+  const places = [0, 3, 40, 41, 100_000];
+  assert.equal(encodePlaces([3, 40]), "3 11");
+  assert.deepEqual([...placesOf(encodePlaces(places))], places);
+  assert.deepEqual([...placesOf("")], []);
+  assert.deepEqual(detailsFor(0, { comment: "x", damage_types: [] }), {});
+});

@@ -1,0 +1,211 @@
+// Small panels over the map: the card of a building, why it is not assessable, what is inside a box, what is selected.
+
+import assert from "node:assert/strict";
+import test, { beforeEach } from "node:test";
+import { buttons, fakeBrowser, fakeServer, freshPage, pass, settle, squares } from "./fake_browser.mjs";
+
+fakeBrowser();
+const { Card } = await import("../../../pu_geo/ui/frontend/src/card.js");
+const { describe } = await import("../../../pu_geo/ui/frontend/src/describe.js");
+const { MarkBar } = await import("../../../pu_geo/ui/frontend/src/mark_bar.js");
+const { ReasonPicker } = await import("../../../pu_geo/ui/frontend/src/reason_picker.js");
+const { SelectionBar } = await import("../../../pu_geo/ui/frontend/src/selection_bar.js");
+const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
+
+const NO_PICTURES = { has: () => false, wall: null };
+let store;
+beforeEach(() => {
+  freshPage();
+  store = new Store();
+  store.set("mode", "label");
+  store.setGeometry(squares(6));
+});
+const label = (labels, details = null) => store.setLabels(labels, { ops: [], settled: [] }, details);
+
+// The card
+
+function openCard() {
+  const edits = [];
+  const card = new Card(store, (i, change) => edits.push([i, change]), NO_PICTURES);
+  card.configure({ types: ["roof", "walls"], gsd_m: 0.5, base: "/pugeo", token: "t" });
+  card.toggle();
+  return { card, edits };
+}
+
+test("the card of a positive offers types; one more is all that were given, one again is without it", () => {
+  label({ 1: "0" }, { type: { tent: "0", roof: "0" } });
+  const { card, edits } = openCard();
+  store.set("selected", 0);
+  const shown = buttons(card.choices);
+  assert.deepEqual(Object.keys(shown), ["roof", "walls", "tent"]);
+  shown.walls.click();
+  shown.roof.click();
+  assert.deepEqual(edits, [[0, { damage_types: ["tent", "roof", "walls"] }], [0, { damage_types: ["tent"] }]]);
+});
+
+test("a button stays the same one while scores arrive: a pressed one keeps its click", () => {
+  label({ 1: "0" });
+  const { card } = openCard();
+  store.set("selected", 0);
+  const before = buttons(card.choices).roof;
+  store.setScores(new Float32Array(6).fill(0.5));
+  label({ 1: "0 1" });
+  assert.equal(buttons(card.choices).roof, before);
+  label({ 1: "0" }, { type: { roof: "0" } });
+  assert.notEqual(buttons(card.choices).roof, before, "it shows that it is given");
+});
+
+test("a comment is logged when it is left, when another building is selected, and when the page goes", () => {
+  label({ 1: "0 1" });
+  const { card, edits } = openCard();
+  store.set("selected", 0);
+  card.comment.value = " half ";
+  store.set("selected", 1);
+  card.comment.value = "other";
+  card.comment.blur();
+  card.comment.value = "last";
+  window.dispatchEvent(new Event("pagehide"));
+  assert.deepEqual(edits, [[0, { comment: "half" }], [1, { comment: "other" }], [1, { comment: "last" }]]);
+});
+
+test("nothing can be written to a building without a label, nor where nothing is labeled", () => {
+  const { card } = openCard();
+  store.set("selected", 0);
+  assert.equal(card.comment.hidden, true);
+  label({ 1: "0" }, { comment: { 0: "hm" }, type: { roof: "0" }, by: { ann: "0" } });
+  store.set("mode", "view");
+  assert.deepEqual([card.comment.hidden, card.comment.disabled, Object.keys(buttons(card.choices)).length], [false, true, 0]);
+  assert.match(card.facts.textContent, /by ann/);
+  assert.match(card.facts.textContent, /roof/);
+});
+
+test("where nothing is labeled a selection opens the card, and a closed one stays closed for that building", () => {
+  store.set("mode", "view");
+  const card = new Card(store, () => {}, NO_PICTURES);
+  card.configure({ gsd_m: 0.5 });
+  store.set("selected", 2);
+  assert.equal(card.root.hidden, false);
+  card.toggle();
+  store.set("selected", -1);
+  store.set("selected", 2);
+  assert.equal(card.root.hidden, true);
+  store.set("selected", 3);
+  assert.equal(card.root.hidden, false);
+});
+
+test("the history of a building is asked for after a moment, and only where nothing is labeled", async () => {
+  const server = fakeServer();
+  const { card } = openCard();
+  store.set("selected", 0);
+  await pass(1000);
+  assert.deepEqual(server.requests, [], "an answer must not hang on what the machine thinks");
+  store.set("mode", "view");
+  for (const i of [1, 2, 3]) store.set("selected", i);
+  await pass(150);
+  assert.deepEqual(server.requests.map(({ url }) => url), ["/pugeo/t/story/3.json"]);
+  server.requests[0].answer({
+    events: [{ at: "2026-01-02T03:04:05.000Z", analyst: "<eve>", label: "positive", kind: "set", reason: "", comment: "<b>" }],
+    runs: [{ run_id: "r-1", score: 0.875, rank: 12, n: 3000 }], alike: [4], before: [{ round: 1, label: null, damage_binary: "not_flagged" }],
+    attributes: { storeys: 2, none: null }, imagery: { post_hidden_share: 0.004 },
+  });
+  await settle();
+  const text = card.history.root.textContent;
+  for (const part of ["2026-01-02 03:04 <eve>: damaged, “<b>”", "r-1: 0.88, rank 12 of 3,000", "round 1: not flagged", "storeys: 2", "after the event 1 %"]) assert.ok(text.includes(part), part);
+  assert.ok(!text.includes("none: "));
+});
+
+test("the words for a building name its label, its reason, what the imagery hides, and where keys would go", () => {
+  const words = (i) => describe(store, i, 0.5).map((each) => each.textContent).join(" | ");
+  store.setScores(new Float32Array(6).fill(0.5));
+  store.setImageQuality({ reasons: { cloud: "1 1" }, candidates: { misaligned: "3" } });
+  label({ 1: "2", 3: "4" }, { reason: { unclear: "4" } });
+  assert.match(words(0), /b0 \| Unlabeled \| score 0.500 · rank 1 \| 4 m²/);
+  assert.match(words(1), /Not assessed: cloud \| 4 m² \| an answer of yours overrides it/);
+  assert.match(words(2), /Positive .* the imagery says: cloud; the answer counts/);
+  assert.match(words(3), /could not be aligned here \| pre may show another place/);
+  assert.match(words(4), /Not assessable: unclear/);
+  store.set("queued", 5);
+  assert.match(words(0), /keys answer b5 in the queue/);
+});
+
+// Why not assessable
+
+function openPicker(numbers) {
+  const chosen = [];
+  const picker = new ReasonPicker(store, NO_PICTURES, (...all) => chosen.push(all));
+  picker.open(numbers, "act-1");
+  return { picker, chosen };
+}
+
+for (const [key, letter, reason] of [["4", "c", "cloud"], ["5", "o", "outside_image"], ["6", "n", "nodata"], ["7", "m", "misaligned"], ["8", "b", "no_building"], ["9", "u", "unclear"]]) {
+  test(`${key} and ${letter} give the reason ${reason}, once`, () => {
+    for (const name of [key, letter]) {
+      const { picker, chosen } = openPicker([2]);
+      assert.ok(Object.keys(buttons(picker.root)).some((text) => text.startsWith(key)));
+      assert.equal(picker.key(name, false), true);
+      assert.equal(picker.key(name, false), false, "it is closed");
+      assert.deepEqual(chosen, [[[2], reason, "act-1"]]);
+    }
+  });
+}
+
+test("in the queue N skips and 1 to 3 answer the next one: they are no reasons", () => {
+  const { picker, chosen } = openPicker([2]);
+  for (const name of ["n", "1", "2", "3"]) assert.equal(picker.key(name, true), false);
+  assert.equal(picker.key("6", true), true);
+  assert.deepEqual(chosen, [[[2], "nodata", "act-1"]]);
+});
+
+test("what the imagery makes likely is marked, if it is the same for all", () => {
+  store.setImageQuality({ reasons: { cloud: "1 1" }, candidates: { misaligned: "3" } });
+  const marked = (numbers) => openPicker(numbers).picker.root.all("on").map(({ dataset }) => dataset.reason);
+  assert.deepEqual([marked([0]), marked([1]), marked([1, 2]), marked([1, 3])], [[], ["cloud"], ["cloud"], []]);
+  assert.match(openPicker([1, 2]).picker.root.textContent, /^2 buildings/);
+});
+
+// What is inside a box, and what is selected
+
+test("a box asks what to do with its buildings, and an empty one asks nothing", () => {
+  const chosen = [];
+  const bar = new MarkBar((...all) => chosen.push(all));
+  bar.ask([]);
+  assert.equal(bar.root.hidden, true);
+  bar.ask([1, 2]);
+  assert.match(bar.root.textContent, /^2 buildings:/);
+  buttons(bar.root)["Not damaged"].click();
+  assert.deepEqual([chosen, bar.root.hidden], [[[[1, 2], 2]], true]);
+});
+
+function openBar(confirmAbove = Infinity) {
+  const labeled = [];
+  const bar = new SelectionBar(store, { label: (...all) => labeled.push(all) });
+  Object.assign(bar, { confirmAbove });
+  bar.root.hidden = false;
+  store.choose([0, 1, 2, 3]);
+  return { bar, labeled };
+}
+
+test("a selection is labeled as one step, without those that have the label already", () => {
+  label({ 1: "0" });
+  const { bar, labeled } = openBar();
+  assert.match(bar.root.textContent, /^4 selected1 positive/);
+  bar.ask(1);
+  assert.deepEqual(labeled, [[[1, 2, 3], 1]]);
+  assert.match(bar.root.textContent, /3 buildings marked positive; undo with Ctrl\+Z/);
+});
+
+test("many are labeled only after a question, which names what would be lost; Escape takes it back", () => {
+  label({ 1: "0 1" });
+  const { bar, labeled } = openBar(3);
+  bar.ask(2);
+  assert.deepEqual(labeled, []);
+  assert.match(bar.root.textContent, /^Mark 4 buildings not damaged\? 2 of them have another answer now/);
+  assert.equal(bar.cancel(), true);
+  assert.equal(bar.cancel(), false);
+  bar.ask(2);
+  bar.ask(1);
+  assert.deepEqual(labeled, [[[2, 3], 1]], "two are few enough");
+  bar.ask(2);
+  bar.ask(2);
+  assert.deepEqual(labeled[1], [[0, 1, 2, 3], 2]);
+});

@@ -1,0 +1,180 @@
+// The queue: where the analyst is in it, what is answered or skipped, when another one is asked for, and what keys do there.
+
+import assert from "node:assert/strict";
+import test, { beforeEach } from "node:test";
+import { fakeBrowser, frame, freshPage, squares } from "./fake_browser.mjs";
+
+fakeBrowser();
+const { QueuePane } = await import("../../../pu_geo/ui/frontend/src/queue_pane.js");
+const { QueueState } = await import("../../../pu_geo/ui/frontend/src/queue_state.js");
+const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
+
+const KINDS = ["exploit", "audit", "explore"];
+const LABELS = ["cleared", "positive", "not_damaged", "not_assessable"];
+const NO_PICTURES = { has: () => false };
+let store, queue, pane, ops;
+
+/** A queue of so many buildings: b0, b1, b2 ... */
+const given = (n, id = "q-1", first = 0) => ({ id, items: Array.from({ length: n }, (_, k) => [first + k, KINDS[k % 3], `why ${k}`]) });
+
+function open() {
+  store = new Store();
+  store.set("mode", "label");
+  store.setGeometry(squares(20));
+  store.setScores(new Float32Array(20).fill(0.5));
+  queue = new QueueState(store, { wish: (operation) => log([...ops, operation]), moved: () => {} });
+  pane = new QueuePane(store, queue, NO_PICTURES, (i, code) => log([...ops, { building_id: store.ids[i], label: LABELS[code] }]));
+  queue.setActive(true);
+}
+
+/** What the log holds now. */
+function log(operations) {
+  ops = operations;
+  store.setLabels({}, { ops, settled: [] });
+}
+
+beforeEach(() => {
+  freshPage();
+  ops = [];
+  open();
+});
+
+const press = (...keys) => keys.map((key) => pane.key(key, {}));
+const current = () => queue.current?.i;
+const wishes = () => ops.filter(({ next }) => next);
+const labels = () => Object.fromEntries([...store.labels.entries()].filter(([, code]) => code));
+
+test("each answer leads to the next one; after the last one another queue is asked for, once", () => {
+  queue.take("t", given(3));
+  press("1", "2", "3");
+  assert.deepEqual(labels(), { 0: 1, 1: 2, 2: 3 });
+  assert.deepEqual(wishes(), [{ next: true, screen: "queue", queue: "q-1", skipped: [] }]);
+  queue.take("t", given(3, "q-2", 3));
+  assert.equal(current(), 3);
+});
+
+test("arrows walk, 0 clears, and an answer goes on to the next open one", () => {
+  queue.take("t", given(6));
+  press("ArrowRight", "1");
+  assert.equal(current(), 2);
+  press("ArrowLeft", "ArrowLeft", "2");
+  assert.equal(current(), 2, "the second is answered already");
+  press("ArrowLeft", "1");
+  assert.equal(store.labels[1], 1, "in the queue a second 1 is no clearing");
+  press("ArrowLeft", "Backspace");
+  assert.equal(current(), 1);
+  press("ArrowLeft", "0", "ArrowRight", "n");
+  assert.deepEqual(labels(), {});
+  assert.deepEqual([...queue.skipped], [1]);
+  press("ArrowLeft", "1");
+  assert.deepEqual([...queue.skipped], [], "what was skipped can be answered after all");
+});
+
+test("a key that is held down answers once", () => {
+  queue.take("t", given(6));
+  press("1");
+  for (let k = 0; k < 3; k++) assert.equal(pane.key("1", { repeat: true }), true);
+  assert.deepEqual(labels(), { 0: 1 });
+});
+
+test("keys that come too early for the next queue change no answer; N and Enter ask again", () => {
+  queue.take("t", given(2));
+  press("1", "1", "2", "3");
+  assert.deepEqual(labels(), { 0: 1, 1: 1 });
+  press("n");
+  assert.equal(wishes().length, 1, "it is on its way");
+  log(ops.filter(({ next }) => !next)); // and came back with nothing
+  press("2");
+  assert.equal(wishes().length, 0);
+  press("Enter");
+  assert.equal(wishes().length, 1);
+  press("ArrowLeft", "2");
+  assert.deepEqual(labels(), { 0: 2, 1: 1 }, "who walks back answers again");
+});
+
+test("Q asks at once and names what was skipped", () => {
+  queue.take("t", given(6));
+  press("1", "n", "n", "q", "q");
+  assert.deepEqual(wishes().map(({ skipped }) => skipped), [["b1", "b2"]]);
+  assert.equal(queue.current.i, 3);
+});
+
+test("an undo leads back to its building", () => {
+  queue.take("t", given(6));
+  press("1", "2");
+  queue.expectUndo();
+  log(ops.slice(0, 1));
+  assert.equal(current(), 1);
+});
+
+test("answers on the map count, and end a queue too", () => {
+  queue.take("t", given(2));
+  log([{ building_id: "b1", label: "positive" }]);
+  assert.equal(current(), 0, "the picture stays");
+  press("2");
+  assert.equal(wishes().length, 1);
+});
+
+test("what others answer takes no picture away, and asks for nothing before this analyst did", () => {
+  queue.take("t", given(2));
+  press("1");
+  store.heard.set(1, { code: 1, event: 9 });
+  store.relabel("heard");
+  assert.equal(current(), 1);
+  assert.deepEqual(wishes(), []);
+  press("2");
+  assert.equal(wishes().length, 1);
+});
+
+test("place and skips outlive a reload, and end with the queue", () => {
+  queue.take("t", given(6));
+  press("1", "n");
+  open();
+  log(ops);
+  queue.take("t", given(6));
+  assert.equal(current(), 2);
+  assert.deepEqual([...queue.skipped], [1]);
+  queue.take("t", given(6, "q-2"));
+  assert.deepEqual([...queue.skipped], []);
+});
+
+test("the score of a check is kept back until it is answered, and while it is the current one", () => {
+  queue.take("t", given(6));
+  const known = () => [0, 1, 2, 3, 4, 5].filter((i) => store.score(i) !== null);
+  assert.deepEqual(known(), [0, 2, 3, 5]);
+  press("1", "2");
+  assert.deepEqual(known(), [0, 1, 2, 3, 5]);
+  press("ArrowLeft");
+  assert.deepEqual(known(), [0, 2, 3, 5]);
+  queue.setActive(false);
+  assert.deepEqual(known(), [0, 1, 2, 3, 5], "the analyst is elsewhere");
+});
+
+test("the pane shows what a check is for, and never the words of its choice", () => {
+  queue.take("t", given(6));
+  pane.configure({ gsd_m: 0.5 });
+  frame();
+  assert.match(pane.reason.textContent, /^Likely damagedwhy 0/);
+  press("1");
+  frame();
+  assert.match(pane.reason.textContent, /^Random check/);
+  assert.doesNotMatch(pane.reason.textContent, /why/);
+  assert.equal(pane.facts.textContent.includes("score"), false);
+  assert.equal(pane.progress.textContent, "1 answered");
+});
+
+test("an empty queue has nothing to answer; without a queue keys go elsewhere", () => {
+  queue.take("t", given(0));
+  pane.configure({ gsd_m: 0.5 });
+  frame();
+  assert.equal(pane.title.textContent, "Nothing to look at");
+  assert.deepEqual(press("1", "n"), [false, false]);
+  queue.take("t", null);
+  assert.deepEqual(press("1"), [false]);
+  assert.deepEqual(ops, []);
+});
+
+test("buildings that the map does not have are left out", () => {
+  queue.take("t", given(3, "q-1", 18));
+  assert.deepEqual(queue.items.map(({ i }) => i), [18, 19]);
+});

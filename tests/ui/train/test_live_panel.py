@@ -1,0 +1,162 @@
+"""What a training's card shows while it runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pu_geo import jobs
+from pu_geo.project import events
+from pu_geo.project.layout import Layout
+
+SCRIPT = """
+from pathlib import Path
+from pu_geo import jobs
+from pu_geo.project.layout import Layout
+from pu_geo.ui.train import live_panel
+layout = Layout(Path({folder!r}))
+live_panel.body(layout, jobs.view(jobs.folder_of(layout, {job!r})))
+"""
+FIELD = """
+import streamlit as st
+from pu_geo.services.train import training
+from pu_geo.ui.train import method_cards
+card = next(card for cards in training.cards_by_group().values() for card in cards if card.name == "ncpu")
+st.text(str(method_cards._hold_out_field(card, {n_positive})))
+"""
+ALARM = {"name": "calls_all", "seen": "97% score *0.5*", "meaning": "it may call all", "advice": "Look at [them](http://x)."}
+HELD = {"n_held_out": 15, "recall": 0.8, "criterion": 1.6, "criterion_low": 0.9, "criterion_high": 2.2}
+
+
+def job_with(layout: Layout, *reports: dict[str, Any], done: bool = False, args: dict[str, Any] | None = None) -> Path:
+    folder = jobs.create(layout, "train", {"method": "ncpu", "preset": "quick", **(args or {})})
+    events.append(folder, "launched")
+    (folder / "looks").mkdir()
+    for report in reports:
+        events.append(folder, "epoch", {"stage": "training", "epochs": 20, "loss": 1.0, **report})
+        if "look" in report:
+            cv2.imwrite(str(folder / "looks" / report["look"]), np.full((30, 60, 3), report["epoch"], np.uint8))
+    if done:
+        events.append(folder, "done", {"result": {"run_id": "ncpu-1", "n_positive": 45, "seconds": 1.5}})
+    return folder
+
+
+def shown(layout: Layout, folder: Path) -> AppTest:
+    app = AppTest.from_string(SCRIPT.format(folder=str(layout.folder), job=folder.name), default_timeout=20).run()
+    assert not app.exception
+    return app
+
+
+def figures(app: AppTest) -> dict[str, Any]:
+    """Every figure by its title."""
+    found = [json.loads(chart.proto.spec) for chart in app.get("plotly_chart")]
+    return {figure["layout"]["title"]["text"]: figure for figure in found}
+
+
+def lines(figure: Any) -> dict[str, Any]:
+    return {trace["name"]: trace for trace in figure["data"] if "name" in trace}
+
+
+def captions(app: AppTest) -> str:
+    return "\n".join(caption.value for caption in app.caption)
+
+
+def test_nothing_is_drawn_of_what_was_not_reported(project: Layout) -> None:
+    app = shown(project, job_with(project))
+    assert not app.caption
+    app = shown(project, job_with(project, {"epoch": 1}))
+    assert figures(app) == {}
+    app = shown(project, job_with(project, {"epoch": 1}, {"epoch": 2}))
+    assert list(figures(app)) == ["Loss"]
+    assert not app.tabs
+    assert not app.get("image")
+
+
+def test_each_kind_of_signal_has_its_figure(project: Layout) -> None:
+    reports = [
+        {
+            "epoch": n, "loss_cls": 0.5, "entropy": 0.1, "threshold": 0.5, "share_positive": 0.4, "chips_per_s": 900.0,
+            "memory_mb": 700, "look": f"training-{n:04d}.png", "share_called": 0.5, **HELD,
+        }
+        for n in (1, 2, 3)
+    ]  # fmt: skip
+    app = shown(project, job_with(project, *reports))
+    found = figures(app)
+    assert set(found) == {"Loss and its parts", "Threshold and share called damaged", "Held-out clicks", "Speed and memory"}
+    assert list(lines(found["Loss and its parts"])) == ["loss", "cls", "entropy"]
+    assert list(lines(found["Threshold and share called damaged"])) == ["threshold", "called, in batches", "called, all"]
+    assert {"PU criterion", "found (right)"} <= set(lines(found["Held-out clicks"]))
+    assert lines(found["Speed and memory"])["memory, MB (right)"]["yaxis"] == "y2"
+    for figure in found.values():
+        drawn = [trace["line"] for trace in lines(figure).values()]
+        assert len({(line["color"], line["dash"]) for line in drawn}) == len(drawn)
+        assert len({line["dash"] for line in drawn}) == len(drawn), "lines differ by color alone"
+        assert figure["layout"]["xaxis"]["range"] == [0, 20]
+
+
+def test_the_newest_look_is_shown_and_older_ones_can_be_gone_back_to(project: Layout) -> None:
+    app = shown(project, job_with(project, *({"epoch": n, "look": f"training-{n:04d}.png"} for n in (4, 8, 12))))
+    assert "after epoch 12 of 20" in captions(app)
+    assert app.get("image")
+    (slider,) = app.select_slider
+    assert slider.options == ["4", "8", "12"]
+    slider.set_value(0).run()
+    assert not app.exception
+    assert "after epoch 4 of 20" in captions(app)
+
+
+def test_a_picture_from_elsewhere_is_never_shown(project: Layout, tmp_path: Path) -> None:
+    folder = job_with(project, {"epoch": 1}, {"epoch": 2})
+    cv2.imwrite(str(folder / "secret.png"), np.zeros((9, 9, 3), np.uint8))
+    events.append(folder, "epoch", {"stage": "training", "epochs": 20, "epoch": 3, "loss": 1.0, "look": "../secret.png"})
+    assert not shown(project, folder).get("image")
+
+
+def test_alarms_of_the_newest_look_are_told_until_the_run_tells_them(project: Layout) -> None:
+    early = {"epoch": 3, "look": "training-0003.png", "alarms": [{**ALARM, "seen": "old"}]}
+    late = {"epoch": 6, "look": "training-0006.png", "alarms": [ALARM]}
+    app = shown(project, job_with(project, early, late))
+    (warning,) = app.warning
+    assert "After epoch 6" in warning.value
+    assert r"\*0.5\*" in warning.value
+    assert "](http://x)" not in warning.value
+    assert not shown(project, job_with(project, early, {**late, "alarms": []})).warning
+    assert not shown(project, job_with(project, late, done=True)).warning
+
+
+def test_few_held_out_clicks_are_said_to_be_too_few(project: Layout) -> None:
+    few = {"n_held_out": 4, "recall": 0.5}
+    app = shown(project, job_with(project, {"epoch": 1}, {"epoch": 2, "look": "training-0002.png", **few}))
+    assert "4 held-out clicks: not enough to judge by" in captions(app)
+    assert "Held-out clicks" not in figures(app)
+
+
+def test_a_finished_training_names_its_run(project: Layout) -> None:
+    app = shown(project, job_with(project, {"epoch": 1}, {"epoch": 2}, done=True, args={"hold_out": 9}))
+    assert "Run ncpu-1 · 45 positives · 9 held-out clicks · 1.5 s" in captions(app)
+
+
+def test_stages_are_shown_one_at_a_time(project: Layout) -> None:
+    before = [{"stage": "pretraining", "epoch": n, "loss": 9.0} for n in (1, 2, 3)]
+    app = shown(project, job_with(project, *before, {"epoch": 1}, {"epoch": 2}))
+    assert lines(figures(app)["Loss"])["loss"]["x"] == [1, 2]
+    app.segmented_control[0].set_value("pretraining").run()
+    assert not app.exception
+    assert lines(figures(app)["Loss"])["loss"]["x"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("n_positive", "proposed"), [(3, 0), (49, 0), (50, 10), (120, 24), (2000, 100)])
+def test_the_form_proposes_held_out_clicks(n_positive: int, proposed: int) -> None:
+    app = AppTest.from_string(FIELD.format(n_positive=n_positive), default_timeout=20).run()
+    assert not app.exception
+    assert app.text[0].value == str(proposed)
+    assert app.number_input[0].max == max(n_positive - 5, 0)
+    if n_positive > 6:
+        app.number_input[0].set_value(2).run()
+        assert app.text[0].value == "2"
