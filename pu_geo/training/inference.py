@@ -71,7 +71,7 @@ def fused(backbone: nn.Sequential, shape: tuple[int, ...]) -> nn.Module:
 
 @torch.no_grad()
 def _replace_on_small_maps(network: fx.GraphModule, shape: tuple[int, ...]) -> None:
-    """Put `SmallMaps` in the place of each convolution that has more taps than its maps have pixels."""
+    """Replace with `SmallMaps` each convolution that has more taps than its maps have pixels."""
     first = next(layer for layer in network.modules() if isinstance(layer, nn.Conv2d))
     ShapeProp(network).propagate(torch.zeros(1, first.in_channels, *shape[-2:]))  # some trunks look at dates one by one
     for node in network.graph.nodes:
