@@ -57,10 +57,7 @@ def write_pair(folder: Path, side_px: int, compression: Compression) -> list[Sce
 def cut(scenes: list[Scene], windows: NDArray[np.float64], out: NDArray[np.uint8]) -> None:
     """Cut chips as the chip job does."""
     grid = project_grid(scenes[1:])
-    with (
-        Mosaic(scenes[:1], grid, decode_threads=1) as pre,
-        Mosaic(scenes[1:], grid, decode_threads=1) as post,
-    ):
+    with Mosaic(scenes[:1], grid, decode_threads=1) as pre, Mosaic(scenes[1:], grid, decode_threads=1) as post:
         chips.cut_chips(pre, post, windows, SIZE_PX, out)
 
 

@@ -95,11 +95,7 @@ def bench_bf16_step(_: Path) -> dict[str, float]:
         apart = (exact.network.margin(batch.views[0]) - fast.network.margin(batch.views[0])).abs().max()
     assert apart < 0.25, f"bfloat16 moved a margin by {apart}"
     slow, quick = _interleaved(
-        [
-            lambda: ncpu._step(exact, pieces, batch, settings),
-            lambda: ncpu._step(fast, pieces, batch, fast_settings),
-        ],
-        device,
+        [lambda: ncpu._step(exact, pieces, batch, settings), lambda: ncpu._step(fast, pieces, batch, fast_settings)], device
     )
     return {"float32_s": slow, "bf16_s": quick}
 

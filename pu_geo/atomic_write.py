@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +23,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     killed leaves the old file too, and a hidden `.part` file. Missing folders are made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name[:_KEPT_OF_NAME]}.{os.getpid()}-{threading.get_native_id()}.part")
+    temporary = path.with_name(f".{path.name[:_KEPT_OF_NAME]}.{secrets.token_hex(8)}.part")
     try:
         yield temporary
         with temporary.open("r+b") as file:

@@ -252,15 +252,18 @@ class LabelOp:
         return cls(
             **texts,
             label=entry.get("label"),  # type: ignore[arg-type]  # `problem` checks it
-            act=entry.get("act") or None,
+            act=str(entry["act"]) if entry.get("act") else None,
             damage_types=entry["damage_types"] if entry.get("damage_types") is not None else (),
             inclusion=entry.get("inclusion"),
-            screen=entry.get("screen") or "",
+            screen=str(entry.get("screen") or ""),
             step="undo" if entry.get("undo") else "redo" if entry.get("redo") else "",
         )
 
-    def problem(self, *, max_op: int = MAX_NAME) -> str | None:
-        """Return what is wrong with the values, in words; None if nothing is. They may be anything: they come from outside."""
+    def problem(self, *, max_op: int = MAX_NAME, details: bool = True) -> str | None:
+        """Return what is wrong with the values, in words; None if nothing is. They may be anything: they come from outside.
+
+        Without `details` only id, screen, label and act are checked.
+        """
         if not is_text(self.op, 1, max_op):
             return f"op must be a text of 1 to {max_op} characters that you never use twice."
         if not is_text(self.screen, 0, MAX_NAME):
@@ -271,7 +274,7 @@ class LabelOp:
             return f"label {self.label!r} is not one of {', '.join(LABELS)}."
         if self.act is not None and not is_text(self.act, 1, MAX_NAME):
             return f"act must be a text of 1 to {MAX_NAME} characters."
-        return self._problem_of_details() or self._problem_of_audit() or self._problem_of_origin()
+        return (self._problem_of_details() or self._problem_of_audit() or self._problem_of_origin()) if details else None
 
     def _problem_of_details(self) -> str | None:
         if self.reason not in REASONS:

@@ -184,9 +184,7 @@ def _farm(town: Town, bend: Bend, box: Box, rng: np.random.Generator) -> None:
     cut_u, cut_v = u0 + (u1 - u0) * rng.uniform(0.35, 0.65), v0 + (v1 - v0) * rng.uniform(0.35, 0.65)
     kinds = rng.permutation(["crop", "soil", "rough", "crop"])
     for kind, part in zip(
-        kinds,
-        [(u0, v0, cut_u, cut_v), (cut_u, v0, u1, cut_v), (u0, cut_v, cut_u, v1), (cut_u, cut_v, u1, v1)],
-        strict=True,
+        kinds, [(u0, v0, cut_u, cut_v), (cut_u, v0, u1, cut_v), (u0, cut_v, cut_u, v1), (cut_u, cut_v, u1, v1)], strict=True
     ):
         town.patches.append((str(kind), bend.box(*part)))
     town.roads.append((bend(np.linspace(u0 - 8, u1, 50), np.full(50, cut_v)), 4.0, "gravel", False))

@@ -89,7 +89,7 @@ def umap_2d(
         )
         curve = umap_.find_ab_params(1.0, _MIN_DIST)
         bar = {"disable": False, "file": _Bar(lambda done: tell({"stage": "layout", "share": 0.2 + 0.8 * done}))}
-        bar.update(bar_format="{n_fmt}/{total_fmt}", mininterval=0.05)
+        bar.update(bar_format="{n_fmt}/{total_fmt}", mininterval=0, miniters=10)
         positions, _ = umap_.simplicial_set_embedding(
             reduced, graph, 2, 1.0, *curve, 1.0, _N_REPELLED, None, _first_positions(reduced, seed), random, "euclidean", {},
             False, {}, False, tqdm_kwds=bar,

@@ -32,19 +32,13 @@ from pu_geo.project import training_times
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, projects
-from pu_geo.services.train import (
-    comparing,
-    models,
-    run_card,
-    training,
-)
+from pu_geo.services.train import comparing, models, run_card, training
 
 if TYPE_CHECKING:
     from pu_geo.tasks.train.tables import Table
 
 screen = Screen("Train")
-NOTICE_FROM_S = 60.0
-"""Trainings that take longer print how long before they start."""
+NOTICE_FROM_S = 60.0  # trainings that take longer print how long before they start
 N_SHOWN = 5
 PROJECT_TABLE = "project"
 

@@ -46,11 +46,7 @@ class ClassifiedChips:
             raise ShapeError(f"classes, is_test and place must be [{n}].")
 
     def is_one_of(self, names: Sequence[str]) -> NDArray[np.bool_]:
-        """Mark chips of some classes, bool [N].
-
-        Raises:
-            DatasetError: if a class is unknown.
-        """
+        """Mark chips of some classes, bool [N]. Raises DatasetError if a class is unknown."""
         for name in names:
             if name not in self.class_names:
                 raise DatasetError(

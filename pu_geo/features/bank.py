@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from pu_geo.features.rcf import RcfBank, RcfSettings
 
-FEATURE_SEED = 0
-"""Of the views that the features of every chip set are made of."""
-N_VIEWS = RcfSettings().n_views
-"""Views per chip, the chip as it was cut included."""
+FEATURE_SEED = 0  # of the views that the features of every chip set are made of
+N_VIEWS = RcfSettings().n_views  # views per chip, the chip as it was cut included
 MAKERS: dict[str, type[RcfBank]] = {"rcf": RcfBank}
 DEFAULT_MAKER = "rcf"

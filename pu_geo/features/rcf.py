@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from pu_geo.training.augment import AERIAL, AugmentSettings, augment
 
 BLOCK = 16
 """Chips that are handled, and whose random numbers are drawn, together. Few, so that responses stay in the CPU's cache."""
+_TENSORS = ("filters", "bias", "band_mean", "band_std")
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,10 @@ class RcfSettings:
 
     Attributes:
         n_filters: how many; a chip gets twice as many features, one per filter and sign.
-        size_px: side of the square filters.
         stride_px: step of the filters over a chip.
         threshold: responses below it, in standard deviations of that filter's responses, count as none.
         whitening: share of the mean variance added to every direction before whitening; large means no whitening.
         n_chips: how many chips at most are looked at for filters and statistics.
-        n_patches: how many patches the whitening is estimated from.
         n_views: views per chip that a training asks for, the chip as cut included.
     """
 
@@ -57,8 +56,6 @@ class RcfBank:
         filters: float32 [K, C, S, S]; scaled so that responses have variance 1.
         bias: float32 [K]; moves the responses' origin to the mean patch.
         band_mean, band_std: float32 [C], in units of the uint8 chips.
-        stride_px: see `RcfSettings`.
-        threshold: see `RcfSettings`.
     """
 
     filters: Tensor
@@ -75,17 +72,14 @@ class RcfBank:
 
     def state(self) -> dict[str, NDArray[np.float32]]:
         """Return all that the bank is made of as plain arrays, for a file that cannot run code."""
-        arrays = {name: getattr(self, name).cpu().numpy() for name in ("filters", "bias", "band_mean", "band_std")}
+        arrays = {name: getattr(self, name).cpu().numpy() for name in _TENSORS}
         return arrays | {"step": np.array([self.stride_px, self.threshold], np.float32)}
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[np.float32]]) -> RcfBank:
         """Build a bank from what `state` gave."""
-        filters, bias, mean, std = (
-            torch.from_numpy(np.array(arrays[name], np.float32)) for name in ("filters", "bias", "band_mean", "band_std")
-        )
-        step = arrays["step"]
-        return cls(filters, bias, mean, std, stride_px=int(step[0]), threshold=float(step[1]))
+        tensors = {name: torch.from_numpy(np.array(arrays[name], np.float32)) for name in _TENSORS}
+        return cls(**tensors, stride_px=int(arrays["step"][0]), threshold=float(arrays["step"][1]))
 
     @classmethod
     def fit(
@@ -98,8 +92,6 @@ class RcfBank:
 
         Args:
             chips: uint8 [N, C, H, W], may be a memory map; at most `settings.n_chips` of them are read.
-            generator: CPU generator.
-            settings: how many filters, and their sizes.
             rows: int64 [M], the chips to choose from, such as those that show something; all if None.
 
         Raises:
@@ -142,12 +134,8 @@ class RcfBank:
         Args:
             chips: uint8 [N, C, H, W], may be a memory map; read once, in order.
             n_views: V >= 1.
-            seed: of the augmented views.
-            device: where to compute.
             out: float16 [V, N, D] to write into, such as a memory map.
-            augmentation: bounds of the augmented views.
             report: called after each block of chips with {"done", "total", "seconds"}, counted in chips.
-            is_cancelled: asked before each block.
 
         Returns:
             float16 [V, N, D]; `out` where that was given.
@@ -184,9 +172,7 @@ class RcfBank:
 
     def to(self, device: torch.device) -> RcfBank:
         """Copy the bank to a device."""
-        filters, bias = self.filters.to(device), self.bias.to(device)
-        mean, std = self.band_mean.to(device), self.band_std.to(device)
-        return RcfBank(filters, bias, mean, std, stride_px=self.stride_px, threshold=self.threshold)
+        return replace(self, **{name: getattr(self, name).to(device) for name in _TENSORS})
 
 
 def _draw_patches(images: Tensor, n: int, size: int, generator: torch.Generator) -> Tensor:
@@ -225,7 +211,6 @@ def rcf(images: Tensor, bank: RcfBank) -> Tensor:
 
     Args:
         images: float [B, C, H, W] in units of uint8 (0 to 255), on the bank's device.
-        bank: filters.
 
     Returns:
         float32 [B, 2 K], at least 0.

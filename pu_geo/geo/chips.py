@@ -6,7 +6,7 @@ tall as the scenes' own blocks; a chip is cut as soon as its last row has been r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +17,10 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from pu_geo.errors import JobCancelled, ShapeError
-from pu_geo.geo.raster.mosaic import Mosaic, Ring, Shown, panels, passes
+from pu_geo.errors import ShapeError
+from pu_geo.geo.raster.mosaic import Mosaic, Report, Ring, Shown, panels, passes, report_strip
 from pu_geo.records import Grid
 
-Report = Callable[[Mapping[str, object]], None]
 MIN_FOOTPRINT_PX = 4.0
 HELD_BYTES = 80 * 1024**2  # pixels held back, of all mosaics together, for chips that are not yet complete
 MAX_HELD_PX = 2048  # windows with a longer side are read by themselves
@@ -165,13 +164,11 @@ def cut_chips(
         pre: open mosaic of the pre scenes, or None for post only.
         post: open mosaic of the post scenes, on the same grid.
         windows: float64 [N, 4] from `chip_windows`.
-        size_px: side of the chips.
         out: uint8 [N, 6 or 3, size_px, size_px], written to; pre bands first. May be a memory map.
         pre_shift_px: float64 [N, 2], (columns, rows) by which the pre content of each chip is moved, as in
             `measure.Shifts`; rounded to whole pixels, since windows are. None moves nothing.
         outlines: of the same buildings, filled in where given; pre is judged where its chip is cut.
         report: called with {"stage": "chips", "done", "total"} after each strip.
-        is_cancelled: asked after each strip.
 
     Returns:
         Share of each chip's window that no scene covers, float32 [N, 2 or 1], 0..1, pre first, that of the moved window;
@@ -193,14 +190,14 @@ def cut_chips(
     done = 0
     for n in _cut_in_passes(mosaics, chips, reach, np.flatnonzero(~is_huge)):
         done += n
-        _tell(report, is_cancelled, done, len(boxes))
+        report_strip(report, is_cancelled, "chips", done, len(boxes))
     for i in np.flatnonzero(is_huge).tolist():
         for k, mosaic in enumerate(mosaics):
             chips.nodata_share[i, k], shown, side = _cut_huge(mosaic, boxes[i, k].tolist(), out[i, 3 * k : 3 * k + 3])
             if outlines is not None:
                 outlines.record(i, k, shown, boxes[i, -1, :2], side)
         done += 1
-        _tell(report, is_cancelled, done, len(boxes))
+        report_strip(report, is_cancelled, "chips", done, len(boxes))
     return chips.nodata_share
 
 
@@ -256,13 +253,6 @@ def _boxes(windows: NDArray[np.float64], n_mosaics: int, pre_shift_px: NDArray[n
     if pre_shift_px is not None and n_mosaics > 1:
         boxes[:, 0] -= np.tile(np.rint(pre_shift_px).astype(np.int64), 2)
     return boxes
-
-
-def _tell(report: Report | None, is_cancelled: Callable[[], bool] | None, done: int, total: int) -> None:
-    if is_cancelled is not None and is_cancelled():
-        raise JobCancelled
-    if report is not None:
-        report({"stage": "chips", "done": done, "total": total})
 
 
 def _resize(picture: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:

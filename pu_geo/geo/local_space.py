@@ -39,9 +39,7 @@ def local_transform(name: str, pixel_m: float, allowed_m: tuple[float, float], *
     """Return the transform of a picture without a place, by the size of a pixel that a person stated, meters.
 
     Args:
-        name: of the picture, for messages.
         allowed_m: the smallest and the largest pixel that can be used.
-        is_placed: whether the picture has a georeference of its own.
 
     Raises:
         ImageryError: kind "local" if the picture has a place, "geotransform" if pixels cannot be of that size.
@@ -54,10 +52,9 @@ def local_transform(name: str, pixel_m: float, allowed_m: tuple[float, float], *
             kind="geotransform",
         )
     if is_placed:
-        raise ImageryError(
+        raise _refusal(
             f"{name} has a georeference of its own; a pixel size is stated for pictures without one.",
             "Leave the pixel size away, and add it with its coordinate system.",
-            kind="local",
         )
     return (pixel_m, 0.0, 0.0, 0.0, -pixel_m, 0.0)
 
@@ -130,7 +127,6 @@ def from_pixels(shapes: NDArray[np.object_], crs: str, name: str, grid: Grid) ->
     Args:
         shapes: shapely [N], x to the right and y down.
         crs: what the file says they are in; anything but `systems.LOCAL` is refused.
-        name: of the file, for messages.
 
     Raises:
         FootprintError: kind "local" if they are in a system on the Earth, or look like degrees; "outside" if all of them lie
@@ -167,7 +163,6 @@ def check_coordinates(crs: str, formats: Sequence[str], *, local: bool) -> None:
     """Refuse an export that would be taken for a map of some place on the Earth.
 
     Args:
-        crs: of the project.
         local: whether a person asked that the map shall be written in local coordinates.
 
     Raises:
@@ -176,18 +171,16 @@ def check_coordinates(crs: str, formats: Sequence[str], *, local: bool) -> None:
     """
     if not is_local(crs):
         if local:
-            raise ImageryError(
+            raise _refusal(
                 "This project has a place on the Earth; its maps are written in longitude and latitude.",
                 "Leave local coordinates away.",
-                kind="local",
             )
         return
     check_format(crs, *formats)
     if not local:
-        raise ImageryError(
+        raise _refusal(
             "This project has no place on the Earth, so its map cannot be laid over others.",
             "Say that you want it nevertheless, in local meters: tick Local coordinates, or add --local-coordinates.",
-            kind="local",
         )
 
 
@@ -195,11 +188,10 @@ def check_format(crs: str, *formats: str) -> None:
     """Refuse formats that readers take for longitude and latitude, whatever is written beside."""
     wrong = [name for name in formats if name not in LOCAL_FORMATS]
     if is_local(crs) and wrong:
-        raise ImageryError(
+        raise _refusal(
             f"A map without a place on the Earth cannot be written as {', '.join(wrong)}: its readers expect longitude and "
             "latitude, and would put it somewhere else.",
             f"Choose {' or '.join(LOCAL_FORMATS)}.",
-            kind="local",
         )
 
 

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.geo.chips import Report
+from pu_geo.geo.raster.mosaic import Report
 
 
 def write_chip_sheets(
@@ -23,7 +23,6 @@ def write_chip_sheets(
 
     Args:
         chips: uint8 [N, 3 or 6, size, size]; of 6 bands the first 3 are pre and are drawn above the post ones.
-        folder: made if it is missing.
         quality: of the JPEG, 1..100.
         report: called with {"stage": "sheets", "done", "total"}.
 

@@ -15,8 +15,7 @@ from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
 CAN_PAUSE = ("train",)
-PATIENCE_S = 1.5
-"""A job that was asked to stop is ended by force after this."""
+PATIENCE_S = 1.5  # a job that was asked to stop is ended by force after this
 
 
 @contextmanager

@@ -144,11 +144,7 @@ def _epochs(log: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any
 
 
 def folder_of(layout: Layout, job_id: str) -> Path:
-    """Return a job's folder.
-
-    Raises:
-        JobError: if there is no such job.
-    """
+    """Return a job's folder. Raises JobError if there is no such job."""
     folder = layout.jobs / checked_id(job_id)
     if not (folder / "spec.json").is_file():
         raise JobError(f"This project has no job {job_id!r}.", "`pu-geo jobs` lists them.")

@@ -48,8 +48,7 @@ TASKS = {
     "export_selection": "pu_geo.tasks.damage_map.export:export_selection",
     "publish": "pu_geo.tasks.damage_map.publish:publish",
 }
-FORMER_ARGUMENTS = ("audit",)
-"""What jobs of earlier versions carried and tasks now find out themselves."""
+FORMER_ARGUMENTS = ("audit",)  # what jobs of earlier versions carried and tasks now find out themselves
 WAITING = "waiting"
 USAGE = "Usage: python -m pu_geo.jobs.worker FOLDER, where FOLDER is that of a job. PU-Geo starts workers itself."
 _ROOM = "room"  # a file of some bytes: what is freed for the last words of a job whose disk is full
@@ -67,7 +66,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
     began = time.monotonic()
     try:
-        events.append(folder, "started", processes.identity())
+        events.append(folder, "started", processes.identity(folder))
         (folder / _ROOM).write_bytes(bytes(1 << 14))
         result = _do(Job(open_project(folder.parent.parent), folder, echo), spec["task"], spec["args"])
     except (JobCancelled, KeyboardInterrupt) as stopped:

@@ -78,9 +78,7 @@ class Learner:
     """What a training carries from batch to batch.
 
     Attributes:
-        network: is trained.
         target: EMA target of trunk and projection head; empty without the noisy-pair loss.
-        optimizer: of the network.
         schedule: of the learning rate, a batch a step.
         weight: of the positives: the class prior of uPU and nnPU, else their share of the cross entropy.
     """
@@ -107,7 +105,6 @@ def fit(data: PUData, settings: cards.BatchSettings, run: Run) -> TrainedModel:
     the pairs of Eq. 37.
 
     Args:
-        data, settings: see the classes.
         run: each epoch reports loss, risk, share_positive (the share of unlabeled chips called damaged), and with the
             noisy-pair loss loss_rep.
 
@@ -181,10 +178,8 @@ def mixed_batches(groups: Groups, n_positive: int, n_others: int, generator: tor
     """Deal the others out, each once, and next to each batch of them the same number of positives.
 
     Args:
-        groups: row numbers.
         n_positive: positives a batch; they come in shuffled rounds, so that none comes much more often than another.
         n_others: others a batch, at least 2.
-        generator: CPU generator.
 
     Returns:
         Row numbers, int64 [B]; positives lie evenly among the others, so that a piece of a batch has its share of them.
@@ -225,7 +220,7 @@ def _new_learner(
 
 
 def _class_prior(data: PUData, groups: Groups, trunk: FeatureExtractor, settings: cards.UpuSettings, run: Run) -> float:
-    """Take the class prior from the settings, or estimate it; keep it within `PRIOR_RANGE`, and say what was done."""
+    """Return the class prior of the settings, or estimate it; keep it within `PRIOR_RANGE`, and say what was done."""
     prior = settings.class_prior
     if not prior:
         prior = estimated_class_prior(data, groups.positive, groups.others, trunk, run)

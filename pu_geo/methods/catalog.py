@@ -24,11 +24,7 @@ GROUPS = {"pu": "Positive-unlabeled learning", "types": "Kinds of damage and age
 
 
 def card(method: str) -> MethodCard:
-    """Look a method up by its short name.
-
-    Raises:
-        TrainingError: if there is no such method.
-    """
+    """Return a method by its short name. Raises TrainingError if there is no such method."""
     if method not in METHODS:
         raise TrainingError(
             f"There is no method {method!r}; there are {', '.join(METHODS)}.", "Choose one of these.", kind="settings"
@@ -40,8 +36,6 @@ def settings_for(method: str, preset: str, overrides: Mapping[str, str | float] 
     """Make the settings of a method from a preset and some values of the user's.
 
     Args:
-        method: short name.
-        preset: one of the card's presets.
         overrides: field name -> value; text is read as the field's type, as in "epochs=80".
 
     Returns:

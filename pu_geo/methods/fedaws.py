@@ -88,7 +88,6 @@ class ClientUpdate(NamedTuple):
     """What a client sends to the server.
 
     Attributes:
-        theta: the embedder after its steps.
         own_vector: its class vector after its steps, float [E], of any length.
         n_chips: how many chips it has; 0 where it could not take part.
     """
@@ -103,7 +102,6 @@ class Learner:
     """What the server keeps from round to round; clients keep nothing.
 
     Attributes:
-        theta: the embedder.
         class_vectors: W, unit rows, float [C, E]; row 0 is rest.
     """
 
@@ -172,7 +170,7 @@ def theta_of(embedder: Embedder) -> Theta:
 
 
 def client_update(
-    client: Client, theta: Theta, own_vector: Tensor, settings: FedawsSettings, generator: torch.Generator, told: Callable[[float], None],
+    client: Client, theta: Theta, own_vector: Tensor, settings: FedawsSettings, generator: torch.Generator, report_loss: Callable[[float], None],
 ) -> ClientUpdate:  # fmt: skip
     """Do a client's part of a round: some steps down the loss of its own chips and its own class vector.
 
@@ -183,7 +181,7 @@ def client_update(
         theta: what the server sent. Not changed.
         own_vector: its row of W, float [E], on the client's device. Not changed.
         settings, generator: the client's own copies.
-        told: called with the loss after each step.
+        report_loss: called with the loss after each step.
 
     Returns:
         What it sends back; the same as it got, with n_chips 0, if it has no chips.
@@ -196,7 +194,7 @@ def client_update(
         optimizer.add_param_group({"params": [own], "weight_decay": 0.0})
         for numbers in _client_batches(len(client.rows), settings, generator):
             (views,) = client.inputs.draw(client.rows[numbers], VIEWS, generator, own.device)
-            told(_step(client, own, views, optimizer, settings))
+            report_loss(_step(client, own, views, optimizer, settings))
     return ClientUpdate(theta_of(client.embedder), own.detach(), len(client.rows))
 
 
@@ -292,7 +290,7 @@ def _step(client: Client, own: Tensor, views: Tensor, optimizer: torch.optim.Opt
 
 
 def _parted(class_vectors: Tensor, settings: FedawsSettings) -> Tensor:
-    """Take the server's spreadout step, or leave it out where it has no weight; rows are of unit length then."""
+    """Compute the server's spreadout step, left out where it has no weight; rows are of unit length then."""
     if settings.fixed_vectors or settings.spread_weight == 0:
         return functional.normalize(class_vectors, dim=1)
     nearest = partial(formulas.nearest_spreadout, k=settings.n_nearest)

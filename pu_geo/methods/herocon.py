@@ -22,7 +22,6 @@ from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.linear import estimated_class_prior
 from pu_geo.methods.pretraining import (
     N_DATES,
-    WARMUP_SHARE,
     PairFeatureExtractor,
     empty_trunk,
     is_pair,
@@ -32,11 +31,11 @@ from pu_geo.methods.pretraining import (
     new_trunk,
     training_span,
 )
-from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, batches, epochs_within, n_batches
+from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, batches_with_labeled, epochs_within, n_batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
-from pu_geo.training.optim import new_optimizer, warmup_cosine
+from pu_geo.training.optim import new_optimizer, warmup_schedule
 from pu_geo.training.run import Run
 
 
@@ -127,7 +126,7 @@ class Batch:
     weights: Tensor
 
     def part(self, part: slice) -> Batch:
-        """Take some of the chips."""
+        """Return some of the chips."""
         inputs = [view[part] for view in self.inputs]
         return Batch(inputs, self.is_missing[:, part], self.labels[part], self.is_labeled[part], self.weights[part])
 
@@ -138,7 +137,6 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
     Source: HeroCon, Eq. 1, with L_u of Eq. 5 over all chips of the step and L_s of Eq. 7 over the labeled ones.
 
     Args:
-        data, settings: see the classes.
         run: each epoch reports loss, loss_cls, loss_unsupervised and loss_supervised.
 
     Returns:
@@ -164,7 +162,7 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
     for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=model_of(learner)).epochs():
         drawing = epoch.generator(4)
         with epoch:
-            for numbers in _steps(is_labeled, settings, epoch.generator(3)):
+            for numbers in batches_with_labeled(is_labeled, settings.batch_size, settings.labeled_batch, epoch.generator(3)):
                 batch = _draw(data, rows[numbers], known[numbers], learner.network, settings, drawing)
                 epoch.add(_step(learner, pieces, batch, settings))
     return TrainedModel(learner.network.eval(), learner.network.trunk, {"kinds": tuple(data.class_names[k] for k in kinds)})
@@ -236,9 +234,7 @@ def _new_learner(
     network = HeroconNetwork(trunk, torch.from_numpy(kinds), settings, run.generator(1)).to(run.device)
     decay = settings.weight_decay or _weight_decay(data, rows, trunk, run)
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, decay)
-    n_warmup = max(1, round(WARMUP_SHARE * n_steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: warmup_cosine(step, n_steps, n_warmup))
-    return Learner(network, optimizer, schedule)
+    return Learner(network, optimizer, warmup_schedule(optimizer, n_steps))
 
 
 def _weight_decay(data: PUData, rows: NDArray[np.int64], trunk: FeatureExtractor, run: Run) -> float:
@@ -251,17 +247,6 @@ def _weight_decay(data: PUData, rows: NDArray[np.int64], trunk: FeatureExtractor
     if min(len(positive), len(unlabeled)) < 2:
         return 0.1
     return min(max(0.03, 0.8 * estimated_class_prior(data, positive, unlabeled, trunk, run)), 0.4)
-
-
-def _steps(is_labeled: NDArray[np.bool_], settings: HeroconSettings, generator: torch.Generator) -> list[NDArray[np.int64]]:
-    """Deal out the unlabeled chips of an epoch, and add labeled ones to each step, mixed so that pieces hold some of both."""
-    labeled, unlabeled = np.flatnonzero(is_labeled), np.flatnonzero(~is_labeled)
-    found = []
-    for numbers in batches(len(unlabeled), settings.batch_size, generator):
-        drawn = torch.randperm(len(labeled), generator=generator)[: settings.labeled_batch].numpy()
-        both = np.concatenate([labeled[drawn], unlabeled[numbers]])
-        found.append(both[torch.randperm(len(both), generator=generator).numpy()])
-    return found
 
 
 def _draw(

@@ -76,7 +76,7 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
 
     Args:
         data, settings: see the classes. On chips the regression looks at what the backbone makes of them.
-        run: told once, when it is done.
+        run: gets one report, when it is done.
 
     Raises:
         TrainingError: if there is no positive or no unlabeled chip, or if inputs are not finite.
@@ -112,7 +112,7 @@ def from_state(state: Mapping[str, Tensor], settings: LinearSettings, device: to
 
 @torch.no_grad()
 def plain_columns(look: Look, data: PUData, rows: NDArray[np.int64], device: torch.device) -> Tensor:
-    """Look at some chips as they were cut, float32 [M, E].
+    """Compute columns of some chips as they were cut, float32 [M, E].
 
     Raises:
         TrainingError: if a value is no finite number.
@@ -157,7 +157,6 @@ def fit_logistic(
         values: standardised columns, float32 [M, E].
         positive: bool [M]; both classes occur.
         l2: weight of half the squared length of the slope, against a mean loss. The offset is free.
-        run: asked at every step whether the user cancelled.
         weight: of each row in the mean loss, float32 [M] of sum 1; None for one half a class.
 
     Returns:
@@ -200,10 +199,8 @@ def estimated_class_prior(
     Source: `analysis.class_prior`, on margins of 5 cross-fitted logistic regressions on the chips as they were cut.
 
     Args:
-        data: gives the chips as they were cut.
         positive, unlabeled: row numbers, int64; 3,000 of the unlabeled at most are looked at.
         trunk: looks at chips where no features are cached; one that nothing has taught yet makes the estimate higher.
-        run: for its random numbers.
 
     Returns:
         Share in [0, 1].
@@ -234,7 +231,7 @@ def estimated_class_prior(
 def cross_fitted(
     values: Tensor, is_positive: Tensor, drawing: torch.Generator, run: Run, l2: float = PRIOR_L2
 ) -> NDArray[np.float32]:
-    """Margin, float32 [M], of each row of float32 [M, E] by a fit that did not see it; 5 parts, drawn apart for both classes."""
+    """Margin, float32 [M], of each row of float32 [M, E] by a fit that did not see it; 5 parts, drawn for each class."""
     n_folds = min(N_FOLDS, int(is_positive.sum()), int((~is_positive).sum()))
     fold = torch.empty(len(values), dtype=torch.int64)
     for group in (is_positive, ~is_positive):

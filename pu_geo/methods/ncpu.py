@@ -82,11 +82,8 @@ class Learner:
     """What Algorithm 1 carries from batch to batch.
 
     Attributes:
-        network: the online network.
         target: the EMA target of trunk and projection head.
-        optimizer: of the online network.
         schedule: of the learning rate, an epoch a step.
-        memory: see the class.
     """
 
     network: NcpuNetwork
@@ -113,7 +110,7 @@ class Batch:
     ramp: float
 
     def part(self, part: slice) -> Batch:
-        """Take some of the chips."""
+        """Return some of the chips."""
         return Batch(self.chips[part], [view[part] for view in self.views], self.positive[part], self.ramp)
 
 
@@ -123,7 +120,6 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
     Source: NcPU, Algorithm 1 and Appendix F.
 
     Args:
-        data, settings: see the classes.
         run: each epoch reports loss, loss_cls, loss_rep, entropy, threshold and share_positive, the share of unlabeled
             chips called damaged.
 

@@ -17,16 +17,14 @@ from pu_geo.training.data import PUData, Strength, batches, n_batches
 from pu_geo.training.heads import Standardize, projection_head
 from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.network import ROWS_FOR_STATISTICS, FeatureExtractor
-from pu_geo.training.optim import new_optimizer, warmup_cosine
+from pu_geo.training.optim import new_optimizer, warmup_schedule
 from pu_geo.training.run import Run
 
 PairLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Loss of two views' projections, float [B, p] each, and is_positive, bool [B]."""
 VIEWS: tuple[Strength, ...] = ("strong", "strong")
-WARMUP_SHARE = 0.1
 N_DATES, N_BANDS = 2, 3
-PRETRAINING_SPAN = (0.0, 0.5)
-"""Part of the progress bar that pretraining takes where there is one."""
+PRETRAINING_SPAN = (0.0, 0.5)  # part of the progress bar that pretraining takes where there is one
 _LR, _WEIGHT_DECAY, _TEMPERATURE, _HIDDEN, _DIM = 1e-3, 1e-4, 0.5, 512, 128
 
 
@@ -35,7 +33,6 @@ class ContrastiveLearner:
     """What a contrastive training carries from batch to batch.
 
     Attributes:
-        encoder: turns inputs into representations.
         head: projection head, which only this training uses.
         optimizer, schedule: of both; the schedule moves once a batch.
     """
@@ -94,9 +91,7 @@ def contrastive_learner(
 ) -> ContrastiveLearner:
     """Set up optimiser and schedule (linear warm-up over a tenth of the steps, then a cosine) of encoder and head."""
     chosen = new_optimizer(optimizer, nn.ModuleList([encoder, head]), lr, weight_decay)
-    n_warmup = max(1, round(WARMUP_SHARE * n_steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(chosen, lambda step: warmup_cosine(step, n_steps, n_warmup))
-    return ContrastiveLearner(encoder, head, chosen, schedule)
+    return ContrastiveLearner(encoder, head, chosen, warmup_schedule(chosen, n_steps))
 
 
 def contrast(
@@ -109,10 +104,7 @@ def contrast(
 
     Args:
         training: counts the epochs; each reports loss.
-        learner: is trained.
-        data: gives the views.
         rows: numbers of the chips to train on, int64 [M].
-        loss_of: see `PairLoss`.
         batch_size: chips a step, in two views each.
         stream: of the random numbers; this and the next one are used.
     """
@@ -152,8 +144,6 @@ class PairFeatureExtractor(FeatureExtractor):
 
     Args:
         shape: of one chip, (6, H, W), pre bands first.
-        settings: say what the backbone is.
-        generator: CPU generator of the weights.
         weights_file: see `backbones.new_backbone`.
     """
 
@@ -173,7 +163,7 @@ class PairFeatureExtractor(FeatureExtractor):
         return mean_of_present(self.each(inputs, is_missing), is_missing)
 
     def each(self, inputs: Tensor, is_missing: Tensor) -> Tensor:
-        """Look at each date, float32 [2, B, out_dim]. A missing one never enters the backbone; its row is zero."""
+        """Embed each date, float32 [2, B, out_dim]. A missing one never enters the backbone; its row is zero."""
         dates = self.standardize(inputs).unflatten(1, (N_DATES, N_BANDS)).transpose(0, 1)
         present = dates[~is_missing].contiguous(memory_format=torch.channels_last)
         with torch.autocast(inputs.device.type, dtype=torch.bfloat16, enabled=self.is_bf16):

@@ -14,20 +14,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pu_geo.analysis.pupl import PuplResult, cluster_labels, pupl, two_means_miss
-from pu_geo.errors import TrainingError
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
-from pu_geo.methods.pretraining import PairLoss, contrast, contrastive_learner, empty_trunk, new_trunk, training_span
+from pu_geo.methods.pretraining import contrast, contrastive_learner, empty_trunk, new_trunk, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
-from pu_geo.training.data import FeatureViews, PUData, epochs_within, n_batches
+from pu_geo.training.data import PUData, epochs_within, n_batches
 from pu_geo.training.heads import linear, projection_head
 from pu_geo.training.loop import Training
-from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
+from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
 from pu_geo.training.run import Run
 
-_LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor, float], Tensor]] = {
-    "pucl": lambda z1, z2, positive, temperature: pucl_loss(z1, z2, positive, temperature=temperature),
-    "scl_pu": lambda z1, z2, positive, temperature: scl_pu_loss(z1, z2, positive, temperature=temperature),
+_LOSSES: dict[str, Callable[..., Tensor]] = {
+    "pucl": pucl_loss,
+    "scl_pu": scl_pu_loss,
     "sscl": lambda z1, z2, _, temperature: sscl_loss(z1, z2, temperature=temperature),
 }
 
@@ -75,7 +74,7 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
     frozen features, with AdamW.
     """
     rows = data.trained_rows
-    _require_views(data)
+    require_views(data, "PUCL")
     require_positives(data, rows, "PUCL")
     network = PuclNetwork(new_trunk(data, rows, settings, run), settings, run.generator(0)).to(run.device)
 
@@ -143,13 +142,8 @@ def _learn_embeddings(network: PuclNetwork, data: PUData, rows: NDArray[np.int64
     learner = contrastive_learner(encoder, head, settings.optimizer, settings.lr, settings.weight_decay, n_epochs * n_steps)
     model = partial(_as_it_is, network, data, rows, settings, run)
     training = Training(run, learner, n_epochs, span=training_span(settings), model=model)
-    contrast(training, learner, data, rows, _loss_of(settings), batch_size=settings.batch_size, stream=8)
-
-
-def _loss_of(settings: PuclSettings) -> PairLoss:
-    """Choose the loss by its name."""
-    chosen = _LOSSES[settings.loss]
-    return lambda z1, z2, positive: chosen(z1, z2, positive, settings.temperature)
+    loss_of = partial(_LOSSES[settings.loss], temperature=settings.temperature)
+    contrast(training, learner, data, rows, loss_of, batch_size=settings.batch_size, stream=8)
 
 
 def _projection_head(n_in: int, settings: PuclSettings, run: Run) -> nn.Module:
@@ -182,13 +176,3 @@ def fit_classifier(classifier: nn.Linear, embeddings: Tensor, labels: Tensor, l2
         return loss
 
     optimizer.step(closure)
-
-
-def _require_views(data: PUData) -> None:
-    """Refuse cached features that no contrast can be learned from."""
-    if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2:
-        raise TrainingError(
-            f"PUCL compares two views of each chip; this chip set has {len(data.inputs.views)}.",
-            "Compute the features again with more views.",
-            kind="views",
-        )

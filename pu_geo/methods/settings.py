@@ -13,8 +13,7 @@ from typing import Any
 from pu_geo.errors import TrainingError
 
 NO_LIMIT = 10**7
-PRETRAINING_BATCH = 256
-"""Chips a step of self-supervised training, each in two views."""
+PRETRAINING_BATCH = 256  # chips a step of self-supervised training, each in two views
 STANDARD: Mapping[str, object] = {"backbone": "resnet18", "precision": "bf16", "pretrain_epochs": 100}
 """What presets `standard` share: a network trained from the chips, after self-supervised training on all of them."""
 
@@ -22,13 +21,9 @@ STANDARD: Mapping[str, object] = {"backbone": "resnet18", "precision": "bf16", "
 def setting(
     default: Any, help: str, *, min: float | None = None, max: float | None = None, choices: tuple[str, ...] = ()
 ) -> Any:
-    """Declare one field of a settings class.
+    """Declare one field of a settings class: int, float, bool or str; `min` and `max` are allowed themselves.
 
     Args:
-        default: its value where nobody sets one; int, float, bool or str.
-        help: one sentence for the form.
-        min: smallest allowed value, itself allowed.
-        max: largest allowed value, itself allowed.
         choices: for a str, the allowed words.
     """
     return field(default=default, metadata={"help": help, "min": min, "max": max, "choices": choices})
@@ -36,9 +31,6 @@ def setting(
 
 def check(settings: Any) -> None:
     """Refuse settings with a value out of its bounds.
-
-    Args:
-        settings: an instance of a settings dataclass.
 
     Raises:
         TrainingError: for the first value out of bounds.
@@ -105,13 +97,9 @@ class MethodCard:
 
     Attributes:
         name: short name, as typed on the command line.
-        title: name for people.
         paper: authors, title, venue, year.
         summary: what it does, in two sentences.
-        needs: what it must be given.
-        cannot: what it is not good at.
         min_positives: fewer are refused.
-        settings: its dataclass in `methods.settings`.
         presets: name of a preset -> values that differ from the dataclass's defaults.
         entry: "module:function" of its `fit`; `from_state` lies beside it.
         min_not_damaged: fewer buildings that a person called not damaged are refused.

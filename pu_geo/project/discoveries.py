@@ -35,7 +35,7 @@ class Discovery:
     """A proposal, as it was made.
 
     Attributes:
-        facts: what it was made from and how sure it is; see `tasks.discover`.
+        facts: what it was made from and how sure it is; see `tasks.explore.discover`.
         building_ids: [N], in the order of the chip set.
         groups: of each building, int16 [N]; -1 for buildings that were left out.
         membership: share of the seeds that put it into that group, float32 [N] in [0, 1]; 0 where it has none.

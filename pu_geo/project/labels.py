@@ -60,12 +60,13 @@ def append(
 
 
 def _store(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str, kind: str) -> Ack:
-    stored = (
-        db.execute("SELECT event FROM label_event WHERE op = ?", (op.op,)).fetchone() if is_text(op.op, 1, NEWEST) else None
-    )
+    find = "SELECT event, kind FROM label_event WHERE op = ?"
+    stored = db.execute(find, (op.op,)).fetchone() if is_text(op.op, 1, NEWEST) else None
     if stored and not op.step:
         return Ack(op.op, int(stored[0]))
-    if wrong := op.problem() or (None if op.step else unknown_building(db, op)):
+    if stored and stored[1] != op.step:
+        return Ack(op.op, None, f"op {op.op!r} is the id of another operation; use each id once.")
+    if wrong := op.problem(details=False) or (None if op.step else unknown_building(db, op) or op.problem()):
         return Ack(op.op, None, wrong)
     if op.step:
         events = _step(db, op.op, analyst=analyst, screen=screen, kind=op.step)

@@ -28,8 +28,7 @@ from pu_geo.project.strict_json import MAX_BYTES, BadJson, parse_object
 FORMAT, VERSION = "pu-geo model", 1
 CARD, WEIGHTS = "model.json", "model.safetensors"
 SUFFIX = ".pugeo-model.zip"
-MAX_FILE = 2**29
-"""Larger files are not read; a network with ResNet-18 takes 50 MB, the largest that settings allow 270 MB."""
+MAX_FILE = 2**29  # larger files are not read; a network with ResNet-18 takes 50 MB, the largest that settings allow 270 MB
 FILTERS = "random_filters."
 """Names of tensors that begin so are no part of the network: they turn chips into the features that it looks at."""
 _END = struct.Struct("<4s4H2LH")  # end of a zip: signature, disk numbers, entries here and in all, size and place, comment
@@ -45,7 +44,7 @@ class Model:
     """A model as it was read: checked by itself, not yet against the method that it says it is of.
 
     Attributes:
-        card: what `tasks.model_card` wrote.
+        card: what `tasks.train.model_card` wrote.
         tensors: name -> array, read-only.
         name: of the file it came from, for messages.
         card_bytes, weights: both parts as they came.

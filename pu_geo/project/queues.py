@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from pu_geo.atomic_write import atomic_write
 from pu_geo.project.layout import Layout, write_json
 
-KEPT = 3
-"""Queues of an analyst that are remembered: an answer may arrive after the next one was handed out."""
+KEPT = 3  # queues of an analyst that are remembered: an answer may arrive after the next one was handed out
 
 
 def _folder(layout: Layout) -> Path:

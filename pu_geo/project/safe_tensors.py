@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from pu_geo.project.strict_json import BadJson, parse_object
 
-DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8"}
-"""What our models are made of."""
+DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8"}  # what our models are made of
 MAX_HEADER, MAX_TENSORS, MAX_AXES, MAX_NAME, MAX_SIZE = 1_000_000, 2_000, 6, 200, 2**40
 _LENGTH = struct.Struct("<Q")
 

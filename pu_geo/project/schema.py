@@ -126,7 +126,7 @@ _ANSWER_COLUMNS = (
     "imported_by TEXT",
 )
 
-# What the map says of each building, as an export of the same moment does: `tests/tasks/test_live_view.py` compares the two.
+# What the map says of each building, as an export of the same moment does: `tests/tasks/damage_map/test_live_view.py` compares the two.
 # GDAL takes a column without a declared type or a CAST for text. Scores are stored as exports write them, with 4 decimals; so are thresholds. A person's answer overrides the picture.
 _VIEW = f"""
 CREATE VIEW damage_map AS

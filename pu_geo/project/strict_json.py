@@ -6,8 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
-MAX_BYTES = 1_000_000
-"""Largest text that is parsed; the card of a network of 200 tensors takes 20,000."""
+MAX_BYTES = 1_000_000  # largest text that is parsed; the card of a network of 200 tensors takes 20,000
 MAX_DEPTH = 6
 
 

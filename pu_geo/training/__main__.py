@@ -17,7 +17,7 @@ from typing import Any
 
 from pu_geo.errors import JobCancelled, PuGeoError, TrainingError
 from pu_geo.methods import catalog
-from pu_geo.project import locks, store
+from pu_geo.project import contents, decisions, labels, locks, store
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.train import train
@@ -40,8 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _train(layout: Layout, request: dict[str, Any]) -> dict[str, object]:
-    """Train in a folder of its own, named after the request; it is no job that the app lists, as it has no spec."""
-    digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+    """Train in a folder of its own, named after the request and what it learns from; the app lists no job without a spec."""
+    with store.connect(layout) as db:
+        learned = [contents.latest_chip_set(db), labels.last_event(db), decisions.last_decision(db)]
+    digest = hashlib.sha256(json.dumps([request, learned], sort_keys=True).encode()).hexdigest()
     folder = layout.jobs / f"alone-{digest[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
     lock = locks.take(folder / "alive.lock")

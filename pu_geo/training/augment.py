@@ -15,8 +15,7 @@ from torch import Tensor
 
 from pu_geo.errors import ShapeError
 
-LUMA = (0.299, 0.587, 0.114)
-"""Shares of red, green and blue in brightness (ITU-R BT.601)."""
+LUMA = (0.299, 0.587, 0.114)  # shares of red, green and blue in brightness (ITU-R BT.601)
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,8 @@ def draw_colors(n: int, n_bands: int, settings: ColorSettings, generator: torch.
     Source: PUCL, Appendix A.7.3 (ColorJitter and RandomGrayscale).
 
     Args:
-        n: how many chips.
         n_bands: C. A multiple of three means groups of red, green and blue, as in pre + post; all groups of a chip
             share one draw. Any other number has no colour: brightness and contrast only.
-        settings: bounds of the draws.
-        generator: CPU generator.
 
     Returns:
         Matrices float32 [n, C, C] and weights of the band means float32 [n, C], as `recolor` takes them.
@@ -149,10 +145,8 @@ class AugmentSettings:
         return self.rotation_deg == 0 and self.zoom == (1, 1) and self.crop_area is None
 
 
-AERIAL = AugmentSettings()
-"""What suits chips seen from above."""
-WEAK_AERIAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0)
-"""The eight ways to lay down a chip seen from above."""
+AERIAL = AugmentSettings()  # what suits chips seen from above
+WEAK_AERIAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0)  # the eight ways to lay down a chip seen from above
 NATURAL = AugmentSettings(rotation_deg=0, has_turns=False, crop_area=(0.08, 1), color=ColorSettings())
 """What suits photographs; with `blur=0.5` it is PUCL's list for CIFAR."""
 WEAK_NATURAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0.125, has_turns=False)
@@ -161,11 +155,6 @@ WEAK_NATURAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0.125, has_tur
 
 def draw_affines(n: int, settings: AugmentSettings, generator: torch.Generator) -> Tensor:
     """Draw one affine map per chip: flip, quarter turns, a small rotation, and zoom and shift or a crop.
-
-    Args:
-        n: how many chips.
-        settings: bounds of the draws.
-        generator: CPU generator.
 
     Returns:
         float32 [n, 2, 3], as `torch.nn.functional.affine_grid` takes them.
@@ -242,7 +231,6 @@ def augment(images: Tensor, settings: AugmentSettings, generator: torch.Generato
     Args:
         images: float [B, C, H, W], any device, 0..1 or 0..255. Brightness is a factor, so 0 must be black: standardise
             afterwards. Always computed in float32 or float64, also under autocast.
-        settings: bounds of the draws.
         generator: CPU generator, so that every device sees the same views.
 
     Returns:

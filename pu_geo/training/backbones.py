@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.project import model_files
 
-MAX_BYTES = 2**30
-"""Larger files are not read: ResNet-18 needs 45 MB, and 135 MB with the state of its optimizer."""
+MAX_BYTES = 2**30  # larger files are not read: ResNet-18 needs 45 MB, and 135 MB with the state of its optimizer
 
 SUFFIXES = (".safetensors", ".pt", ".pth", ".zip")
 UNREADABLE = (
@@ -31,8 +30,6 @@ class Backbone(nn.Sequential):
     """Layers applied one after the other, under the names that weights files use (`conv1.weight`, `layer1.0...`).
 
     Attributes:
-        n_bands: bands of the chips.
-        out_dim: length of the vectors that come out.
         weights_note: what was taken from a weights file, in words; empty where all weights were drawn.
     """
 

@@ -22,13 +22,10 @@ from pu_geo.training.network import TrainedModel
 
 Look = Callable[[TrainedModel, Mapping[str, object]], Mapping[str, object]]
 """Gets a model as it is now, and the report of the epoch; returns what belongs into that report besides."""
-MOST_LOOKS = 12
-"""Looks at one stage of a training."""
-MOST_TIME = 0.05
-"""Share of the time of a stage that looks may have taken before there is another."""
+MOST_LOOKS = 12  # looks at one stage of a training
+MOST_TIME = 0.05  # share of the time of a stage that looks may have taken before there is another
 
-MOST_ROWS = 4000
-"""Unlabeled chips that a look is at."""
+MOST_ROWS = 4000  # unlabeled chips that a look is at
 
 
 class Evaluator:
@@ -51,7 +48,8 @@ class Evaluator:
         The model is in evaluation mode meanwhile. What follows is the same to the bit whether there was a look or not, as
         long as the look itself draws no random number from what torch shares.
         """
-        if self._look is None or self._model is None or not self._is_due(epoch):
+        is_due = epoch % self._every == 0 and self._taken <= MOST_TIME * (time.monotonic() - self._began)
+        if self._look is None or self._model is None or not (is_due or epoch == self._n_epochs):  # the last one always is
             return {}
         began, found = time.monotonic(), {}
         with suppress(TrainingError):  # such as embeddings that cannot be clustered yet: no reason to end a training
@@ -61,15 +59,10 @@ class Evaluator:
         self._taken += time.monotonic() - began
         return found
 
-    def _is_due(self, epoch: int) -> bool:
-        if epoch == self._n_epochs:  # what comes of a stage is always seen
-            return True
-        return epoch % self._every == 0 and self._taken <= MOST_TIME * (time.monotonic() - self._began)
-
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Put a network and all its parts into evaluation mode for a while; each part returns to the mode it was in."""
+    """Hold a network and all its parts in evaluation mode for a while; each part returns to the mode it was in."""
     modes = [(part, part.training) for part in network.modules()]
     network.eval()
     try:

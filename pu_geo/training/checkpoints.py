@@ -36,10 +36,7 @@ class Checkpoints:
         """Write the state after an epoch where it is due.
 
         Args:
-            stage: what is being done; a word.
-            epoch: how many epochs of the stage are done.
-            state: made of tensors, numbers, texts, lists and dicts alone; see `training.snapshot`.
-            is_last: whether the stage ends here.
+            state: made of tensors, numbers, texts, lists and dicts alone; see `training.loop.snapshot`.
 
         Raises:
             OSError: if the folder cannot be written; what was there before is still good.

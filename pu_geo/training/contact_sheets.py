@@ -7,8 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 from numpy.typing import NDArray
 
-CHIP_PX = 64
-"""Side of a chip in the picture; larger ones are made smaller."""
+CHIP_PX = 64  # side of a chip in the picture; larger ones are made smaller
 _GAP, _TITLE_PX = 2, 18
 _INK = (60, 60, 60)
 
@@ -36,11 +35,7 @@ def contact_sheet(top: NDArray[np.uint8], bottom: NDArray[np.uint8]) -> NDArray[
 
 
 def png_of(picture: NDArray[np.uint8]) -> bytes:
-    """Encode RGB, uint8 [H, W, 3], as PNG.
-
-    Raises:
-        ValueError: if that is not possible.
-    """
+    """Encode RGB, uint8 [H, W, 3], as PNG. Raises ValueError if that is not possible."""
     import cv2
 
     done, data = cv2.imencode(".png", picture[..., ::-1])

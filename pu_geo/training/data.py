@@ -23,8 +23,7 @@ _AUGMENTATIONS = {
     ("natural", "weak"): augment.WEAK_NATURAL,
     ("natural", "strong"): augment.NATURAL,
 }
-RESIDENT_SHARE = 0.25
-"""Chips are kept on a GPU as a whole where they take less than this share of its free memory."""
+RESIDENT_SHARE = 0.25  # chips are kept on a GPU as a whole where they take less than this share of its free memory
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,6 @@ class FeatureViews:
         Args:
             rows: row numbers, int64 [B].
             strengths: one a view.
-            generator: CPU generator.
-            device: where the views shall be.
 
         Returns:
             One float32 [B, D] per strength.
@@ -141,7 +138,7 @@ class ChipImages:
         return [view.contiguous(memory_format=torch.channels_last) for view in views]
 
     def _images(self, rows: NDArray[np.int64], device: torch.device) -> Tensor:
-        """Put chips on the device, float32 [B, C, H, W]; not channels last yet, in which resampling is slower."""
+        """Return chips on the device, float32 [B, C, H, W]; not channels last yet, in which resampling is slower."""
         if device.type == "cuda" and not self._resident:
             free, _ = torch.cuda.mem_get_info(device)
             if self.chips.nbytes < RESIDENT_SHARE * free:
@@ -203,13 +200,29 @@ def batches(n: int, batch_size: int, generator: torch.Generator) -> list[NDArray
     Args:
         n: how many; 0..n-1 are dealt out, each once.
         batch_size: at least 2.
-        generator: CPU generator.
 
     Returns:
         int64 arrays of `batch_size`; the last one has 2 to `batch_size` + 1.
     """
     order = torch.randperm(n, generator=generator)
     return [part.numpy() for part in torch.tensor_split(order, list(range(batch_size, n - 1, batch_size)))]
+
+
+def batches_with_labeled(
+    is_labeled: NDArray[np.bool_], batch_size: int, n_labeled: int, generator: torch.Generator
+) -> list[NDArray[np.int64]]:
+    """Cut the unlabeled chips into batches, and add `n_labeled` of the others to each, mixed so that pieces hold some of both.
+
+    Returns:
+        Numbers of chips in 0..M-1, int64; bool [M] is `is_labeled`.
+    """
+    labeled, unlabeled = np.flatnonzero(is_labeled), np.flatnonzero(~is_labeled)
+    found = []
+    for numbers in batches(len(unlabeled), batch_size, generator):
+        drawn = torch.randperm(len(labeled), generator=generator)[:n_labeled].numpy()
+        both = np.concatenate([labeled[drawn], unlabeled[numbers]])
+        found.append(both[torch.randperm(len(both), generator=generator).numpy()])
+    return found
 
 
 def n_batches(n: int, batch_size: int) -> int:

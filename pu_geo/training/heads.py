@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class Standardize(nn.Module):
-    """Bring each feature, or each band, to mean 0 and variance 1 with statistics that travel with the weights.
+    """Scale each feature, or each band, to mean 0 and variance 1 with statistics that travel with the weights.
 
     Args:
         shape: of one chip: (D,) for features, (C, H, W) for images.
@@ -30,7 +30,7 @@ class Standardize(nn.Module):
 
     @torch.no_grad()
     def fit(self, inputs: Tensor) -> None:
-        """Take mean and spread from inputs, float [M, D] or [M, C, H, W]."""
+        """Fit mean and spread to inputs, float [M, D] or [M, C, H, W]."""
         over = [0, *range(2, inputs.ndim)]
         self.mean.copy_(inputs.float().mean(over).view(self.mean.shape))
         spread = inputs.float().std(over, correction=0).view(self.scale.shape)
@@ -79,8 +79,6 @@ def ema_update(target: nn.Module, online: nn.Module, momentum: float) -> None:
     """Move each weight of the target by 1 - momentum of its distance to the online network; buffers are copied.
 
     Args:
-        target: what `ema_copy` made.
-        online: the network it was made from.
         momentum: in [0, 1].
     """
     torch._foreach_lerp_(list(target.parameters()), list(online.parameters()), 1 - momentum)

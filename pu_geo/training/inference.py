@@ -71,7 +71,7 @@ def fused(backbone: nn.Sequential, shape: tuple[int, ...]) -> nn.Module:
 
 @torch.no_grad()
 def _replace_on_small_maps(network: fx.GraphModule, shape: tuple[int, ...]) -> None:
-    """Put `SmallMaps` in the place of each convolution that has more taps than its maps have pixels."""
+    """Replace with `SmallMaps` each convolution that has more taps than its maps have pixels."""
     first = next(layer for layer in network.modules() if isinstance(layer, nn.Conv2d))
     ShapeProp(network).propagate(torch.zeros(1, first.in_channels, *shape[-2:]))  # some trunks look at dates one by one
     for node in network.graph.nodes:
@@ -91,7 +91,7 @@ def quick_backbone(trunk: nn.Module) -> Iterator[None]:
     Only where its training ran in bfloat16, too, and not where `torch.compile` works on it.
 
     Args:
-        trunk: a `network.Trunk` in evaluation mode.
+        trunk: a `network.FeatureExtractor` in evaluation mode.
     """
     held = trunk.backbone
     is_wanted = getattr(trunk, "is_bf16", False) and not trunk.training

@@ -49,7 +49,7 @@ def _copied(value: Any) -> Any:
 
 
 def restore(learner: Any, saved: Mapping[str, Any]) -> None:
-    """Bring a learner back to where `snapshot` saw it. The learner is changed; `saved` is not, and can serve again."""
+    """Restore a learner to where `snapshot` saw it. The learner is changed; `saved` is not, and can serve again."""
     for name, value in saved.items():
         held = getattr(learner, name)
         if isinstance(held, _Stateful):
@@ -94,11 +94,7 @@ class Epoch:
         return self._training.run.generator(stream, self.number)
 
     def add(self, values: Mapping[str, float]) -> None:
-        """Take what one batch reports; "loss" is asked for.
-
-        Raises:
-            JobCancelled: if the user cancelled.
-        """
+        """Collect what one batch reports, "loss" among it. Raises JobCancelled if the user cancelled."""
         self._values.append(values)
         if self._training.run.is_cancelled():
             raise JobCancelled
@@ -134,9 +130,7 @@ class Training:
     """The epochs of one stage of a training.
 
     Args:
-        run: gets a report after each epoch.
         learner: see `snapshot`; kept as it was after the last good epoch.
-        n_epochs: how many.
         stage: what is being done, in a word or two.
         span: which part of the whole training the stage is, within 0..1; its end is reported as "progress".
         model: gives the model as it is now, for the looks of the run; it is put into evaluation mode for them. None: no looks.
@@ -190,18 +184,14 @@ class Training:
         }
         self.run.report({**report, **self._looks.after(epoch.number, report)})
         is_paused = self.run.is_paused()
-        if self.run.checkpoints:  # after the report: killed between the two, an epoch is told twice rather than never
+        if self.run.checkpoints:  # after the report: killed between the two, an epoch is reported twice rather than never
             must_keep = is_paused or epoch.number == self.n_epochs
             self.run.checkpoints.offer(self.stage, epoch.number, self._good, is_last=must_keep)
         if is_paused:
             raise JobPaused
 
     def stop(self, number: int, where: str) -> None:
-        """Go back to the last good epoch and say so.
-
-        Raises:
-            TrainingError: if there is none.
-        """
+        """Go back to the last good epoch and say so. Raises TrainingError if there is none."""
         if self._good is None:
             raise TrainingError(
                 f"Training stopped at {where}.",
@@ -231,7 +221,6 @@ class MicroBatcher:
         """Do the work on a batch, piece by piece; all of it again where memory ran out.
 
         Args:
-            n_chips: size of the batch.
             begin: forgets what an attempt before has left, such as gradients.
             work: does the forward and the backward pass of one piece; gets its place in the batch and its share, 0..1.
 
@@ -247,8 +236,8 @@ class MicroBatcher:
                 found = [work(part, (part.stop - part.start) / n_chips) for part in self._parts(n_chips)]
                 self._run.n_chips_seen += n_chips
                 return found
-            except RuntimeError as error:
-                if not _is_out_of_memory(error):
+            except RuntimeError as error:  # torch has an error of its own for a device, not for the host
+                if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
                     raise
             self._cut_finer(n_chips)
 
@@ -270,8 +259,3 @@ class MicroBatcher:
         self._run.warnings.append(
             f"{_OUT_OF_MEMORY}: batches were worked on in {self.n} pieces. A smaller batch_size makes all steps alike."
         )
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Return whether a device or a host ran out of memory (torch knows an error of its own for the device alone)."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

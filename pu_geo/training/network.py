@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.training.backbones import new_backbone
-from pu_geo.training.data import PUData
+from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.heads import Standardize, feature_backbone
 from pu_geo.training.inference import quick_backbone
 
@@ -30,7 +30,6 @@ class FeatureExtractor(nn.Module):
         shape: of one chip, (D,) or (C, H, W).
         backbone: "features" for cached features, or a name in `backbones.BACKBONES`.
         width: hidden units on cached features; 0 gives the features themselves.
-        generator: CPU generator of the weights.
         weights_file: see `backbones.new_backbone`.
         precision: "float32", or "bf16": the backbone alone runs in bfloat16, heads and losses stay in float32.
         is_compiled: let `torch.compile` work on the backbone.
@@ -73,7 +72,7 @@ class FeatureExtractor(nn.Module):
         return inputs.float() if isinstance(self.backbone, nn.Identity) else cast(Tensor, self(inputs))
 
     def fit_statistics(self, data: PUData, rows: NDArray[np.int64], generator: torch.Generator) -> None:
-        """Take the standardisation from a random view of up to 4,096 of these chips."""
+        """Fit the standardisation to a random view of up to 4,096 of these chips."""
         chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
         (views,) = data.inputs.draw(chosen, ("weak",), generator, self.standardize.mean.device)
         self.standardize.fit(views)
@@ -97,7 +96,6 @@ class TrainedModel:
 
     Attributes:
         network: in evaluation mode, on its device.
-        trunk: the network's trunk.
         findings: what a method learned besides, for those who ask its module.
         wants_views: whether it judges the mean over views, so that its boundary holds for chips of which it is given all.
     """
@@ -143,12 +141,22 @@ class TrainedModel:
         return torch.cat(parts).numpy()
 
     def _views_of(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """See that inputs are what the network looks at, and give them as views, [V, M, ...]."""
+        """Return inputs as views, [V, M, ...]; refuse those of another shape than the network was made for."""
         shape = tuple(self.trunk.input_shape.tolist())
         views = inputs if inputs.ndim == 3 and len(shape) == 1 else inputs[None]
         if views.shape[2:] != shape:
             raise ShapeError(f"inputs must be [M, {', '.join(map(str, shape))}], or such views; got {inputs.shape}.")
         return views
+
+
+def require_views(data: PUData, title: str) -> None:
+    """Refuse cached features without a second view to compare; the TrainingError names the method by its title."""
+    if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2:
+        raise TrainingError(
+            f"{title} compares two views of each chip; this chip set has {len(data.inputs.views)}.",
+            "Compute the features again with more views.",
+            kind="views",
+        )
 
 
 def require_positives(data: PUData, rows: NDArray[np.int64], title: str) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 MOMENTUM = 0.9
+WARMUP_SHARE = 0.1
 OPTIMIZERS = ("sgd", "lars", "adamw")
 
 
@@ -25,7 +26,6 @@ class Lars(torch.optim.Optimizer):
 
     Args:
         params: as for every torch optimiser. A group may set `is_adapted` (default True); see `parameter_groups`.
-        lr: global learning rate.
         momentum: in [0, 1).
         weight_decay: 0 or more.
         trust: length of a first step over the length of its weight, at lr 1; the paper's eta.
@@ -117,8 +117,6 @@ def new_optimizer(
 
     Args:
         name: "sgd" (NcPU, Appendix F), "lars" (PUCL, Appendix A.7) or "adamw".
-        parameters: a module or its parameters.
-        lr: learning rate.
         weight_decay: "lars" spares biases and norms; the others decay every parameter, as in NcPU's recipe.
 
     Returns:
@@ -164,3 +162,9 @@ def warmup_cosine(step: int, n_steps: int, n_warmup: int) -> float:
     if step < n_warmup:
         return (step + 1) / n_warmup
     return 0.5 * (1 + math.cos(math.pi * (step - n_warmup) / (n_steps - n_warmup)))
+
+
+def warmup_schedule(optimizer: torch.optim.Optimizer, n_steps: int) -> torch.optim.lr_scheduler.LambdaLR:
+    """Return a schedule that moves once a step: linear warm-up over a tenth of the steps, then half a cosine."""
+    n_warmup = max(1, round(WARMUP_SHARE * n_steps))
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: warmup_cosine(step, n_steps, n_warmup))

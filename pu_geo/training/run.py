@@ -33,13 +33,10 @@ class Run:
     """One training as its method sees it.
 
     Attributes:
-        device: where tensors live.
-        seed: every random number of the training comes from it.
         report: called with {"stage", "epoch", "epochs", "loss", ...}; plain Python numbers and words only.
         is_cancelled: asked once a batch.
         is_paused: asked once an epoch; a training that is paused keeps its state and stops.
         warnings: sentences for the person who trains, added as they come up.
-        checkpoints: where states are kept, and taken up again from; None keeps nothing.
         look: called with the model as it is now after some epochs; what it returns goes into their reports. None: never.
         n_chips_seen: chips that were trained on so far, each as often as it was.
     """

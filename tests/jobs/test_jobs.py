@@ -24,6 +24,7 @@ from pu_geo.errors import JobCancelled, JobError, PuGeoError
 from pu_geo.jobs import control, device_queue, processes, worker
 from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout
+from pu_geo.services.project.copying import copy_project
 from pu_geo.tasks.job import Job
 
 PYTHON = sys.executable
@@ -118,6 +119,19 @@ def test_killed_worker_shows_as_interrupted_and_can_be_started_again(project: La
     jobs.resume(project, job_id)
     assert jobs.wait(project, job_id, seconds=30).state == "done"
     assert until(lambda: not runs(child))
+
+
+@pytest.mark.slow
+def test_a_job_of_a_copied_project_kills_no_worker_of_the_original(project: Layout, sleeper: None, tmp_path: Path) -> None:
+    job_id = jobs.start(project, "sleep", {"seconds": 600})
+    pid = started_pid(project.jobs / job_id)
+    copy_project(project, str(tmp_path / "copy.pugeo"))
+    copied = Layout(tmp_path / "copy.pugeo")
+    assert jobs.view(copied.jobs / job_id).state == "interrupted"
+    assert jobs.kill_orphans(copied.jobs / job_id) == 0
+    assert runs(pid)
+    jobs.cancel(project, job_id)
+    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from pu_geo.losses import herocon as formulas
 from pu_geo.methods import herocon
 from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.pretraining import PairFeatureExtractor, mean_of_present, missing_dates
-from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.data import ChipImages, FeatureViews, PUData, batches_with_labeled
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -190,7 +190,9 @@ def test_without_alpha_and_beta_it_is_plain_training_by_cross_entropy() -> None:
     network, known = learner.network, torch.from_numpy(data.classes)
     optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, weight_decay=settings.weight_decay)
     for epoch, factor in ((1, 1.0), (2, 1.0), (3, 0.5)):  # one step of warm-up, then half a cosine over two
-        numbers = herocon._steps(data.classes != -1, settings, Run(CPU).generator(3, epoch))[0]
+        numbers = batches_with_labeled(
+            data.classes != -1, settings.batch_size, settings.labeled_batch, Run(CPU).generator(3, epoch)
+        )[0]
         views = data.inputs.draw(numbers, ("strong", "strong"), Run(CPU).generator(4, epoch), CPU)
         logits = torch.stack([network.classifiers[0](network.out(network.trunk(view))) for view in views]).mean(0)
         logits = logits - math.log(2)  # two kinds
@@ -314,12 +316,12 @@ def test_weight_decay_is_a_middle_one_where_there_is_nothing_to_estimate_from(kn
 
 def test_every_step_sees_the_labeled_chips() -> None:
     is_labeled = np.arange(50) % 5 == 0
-    steps = herocon._steps(is_labeled, replace(SMALL, batch_size=12), torch.Generator().manual_seed(0))
+    steps = batches_with_labeled(is_labeled, 12, SMALL.labeled_batch, torch.Generator().manual_seed(0))
     unlabeled = np.concatenate([step[~is_labeled[step]] for step in steps])
     assert sorted(unlabeled) == list(np.flatnonzero(~is_labeled))
     assert all(sorted(step[is_labeled[step]]) == list(np.flatnonzero(is_labeled)) for step in steps)
     assert all(is_labeled[step[: len(step) // 2]].any() and is_labeled[step[len(step) // 2 :]].any() for step in steps)
-    few = herocon._steps(is_labeled, replace(SMALL, batch_size=12, labeled_batch=4), torch.Generator().manual_seed(0))
+    few = batches_with_labeled(is_labeled, 12, 4, torch.Generator().manual_seed(0))
     drawn = [frozenset(step[is_labeled[step]]) for step in few]
     assert {len(each) for each in drawn} == {4}
     assert len(set(drawn)) > 1

@@ -71,7 +71,7 @@ def test_each_loss_setting_uses_its_own_loss(monkeypatch: pytest.MonkeyPatch) ->
 
         def spy(z1, z2, positive, temperature, *, kept=pucl._LOSSES[name], name=name, called=called):  # type: ignore[no-untyped-def]
             called.add((name, temperature))
-            return kept(z1, z2, positive, temperature)
+            return kept(z1, z2, positive, temperature=temperature)
 
         monkeypatch.setitem(pucl._LOSSES, name, spy)
         fit(data, PuclSettings(loss=name, epochs=1, temperature=0.3), run_of())

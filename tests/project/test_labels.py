@@ -37,6 +37,22 @@ def test_replayed_operation_gets_its_old_event_and_stores_nothing(project: Layou
         assert labels.current_labels(db) == {}
 
 
+def test_an_undo_with_the_id_of_a_label_is_refused_and_stops_nothing(project: Layout) -> None:
+    with store.connect(project) as db:
+        add(db, "same", "b1")
+        ops = [LabelOp("new", "b2", "positive"), LabelOp("same", step="undo")]
+        stored, refused = labels.append(db, ops, analyst="ann", screen="map")
+        assert stored.event == 2
+        assert refused.event is None
+        assert "another operation" in str(refused.error)
+
+
+def test_an_unknown_building_is_named_before_its_details(project: Layout) -> None:
+    with store.connect(project) as db:
+        op = LabelOp("1", "nobody", "positive", reason="cloudy")
+        assert "not in this project" in str(labels.append(db, [op], analyst="ann", screen="map")[0].error)
+
+
 @pytest.mark.parametrize(
     ("op", "building", "label", "word"),
     [

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from model_parts import with_chips
-from small_parts import REPOSITORY
+from small_parts import REPOSITORY, click
 
 from pu_geo import cli, jobs
-from pu_geo.project import events, runs
+from pu_geo.project import contents, events, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
 from pu_geo.tasks.job import Job
@@ -87,3 +87,17 @@ def test_what_cannot_be_trained_is_refused_in_words(
     with pytest.raises(SystemExit, match="2"):
         alone.main([str(copied.folder), "--set", "epochs"])
     assert "not of the form KEY=VALUE" in capsys.readouterr().err
+
+
+def test_new_clicks_are_learned_from_and_the_same_ones_only_once(copied: Layout) -> None:
+    assert alone.main([str(copied.folder), *SHORT]) == 0
+    assert alone.main([str(copied.folder), *SHORT]) == 0
+    first = run_of(copied)
+    with store.connect(copied) as db:
+        added = next(name for name in contents.building_ids(db) if name not in labels.current_labels(db))
+    click(copied, added)
+    assert alone.main([str(copied.folder), *SHORT]) == 0
+    assert len(list((copied.folder / "runs").iterdir())) == 2
+    with store.connect(copied) as db:
+        found = {facts.run_id: facts.at_event for facts in runs.all_runs(db)}
+        assert max(found.values()) == labels.last_event(db) != found[first]

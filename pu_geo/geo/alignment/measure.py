@@ -9,7 +9,7 @@ may lie beyond it: it is searched for again further out, and never trusted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -17,13 +17,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.errors import JobCancelled
 from pu_geo.geo.alignment import edges, shift_field
 from pu_geo.geo.alignment.edges import EdgeView, HeldEdges
-from pu_geo.geo.raster.mosaic import Mosaic, columns_of, row_order
+from pu_geo.geo.raster.mosaic import Mosaic, Report, columns_of, report_strip, row_order
 from pu_geo.records import Grid
 
-Report = Callable[[Mapping[str, object]], None]
 WORK_M = 0.9  # pixels are averaged to the power of two nearest to this
 SCENE_REACHES_M = (20.0, 60.0)  # largest shift of the scene pair; the surer of the two searches holds
 REACH_M, FAR_REACH_M = 6.0, 20.0  # of a building from that; the second where the first has no sure match inside it
@@ -78,7 +76,6 @@ def estimate_shifts(
         pre, post: open mosaics on the same grid.
         windows: boxes of the buildings, float64 [N, 4]: column, row, width, height in grid pixels.
         report: called with {"stage": "alignment", "done", "total"} after each strip.
-        is_cancelled: asked after each strip.
 
     Returns:
         Quality 0 where either scene has no data or no edges, where the scene pair differs everywhere, and where the best
@@ -111,7 +108,7 @@ def estimate_shifts(
             for part in waiting:  # matched while the strip after them was read
                 part.result()
             done += len(ready)
-            _tell(report, is_cancelled, done, n)
+            report_strip(report, is_cancelled, "alignment", done, n)
             waiting = [pool.submit(matcher.match, before, after, rows) for rows in np.array_split(ready, N_THREADS)]
         for part in waiting:
             part.result()
@@ -191,7 +188,7 @@ def _passes(
 
 @dataclass(frozen=True)
 class _Matcher:
-    """Matches buildings whose windows lie in the held edges, and writes what it finds into their rows.
+    """Matches buildings whose windows are within the held edges, and writes what it finds into their rows.
 
     Attributes:
         reach, far: largest shift of the first search and of the far one, worked pixels.
@@ -241,13 +238,6 @@ class _Matcher:
         is_cut_off = edges.at_border(shifts, reach)
         shifts[:, 1:][is_cut_off[:, 1:]] = np.nan
         return np.where(is_cut_off[:, 0], 0.0, trust)
-
-
-def _tell(report: Report | None, is_cancelled: Callable[[], bool] | None, done: int, total: int) -> None:
-    if is_cancelled is not None and is_cancelled():
-        raise JobCancelled
-    if report is not None:
-        report({"stage": "alignment", "done": done, "total": total})
 
 
 def _settle(

@@ -1,4 +1,7 @@
-"""Damage maps as files for other people's programs: the table of formats."""
+"""Damage maps as files for other people's programs: the table of formats.
+
+Each takes a damage map with its geometry in `grid_crs`, and the file to write, which is replaced if it exists.
+"""
 
 from __future__ import annotations
 

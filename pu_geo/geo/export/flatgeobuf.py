@@ -236,10 +236,6 @@ def export_fgb(damage_map: DamageMap, out: Path) -> None:
 
     With the index, buildings lie along a Hilbert curve and not in their own order. FlatGeobuf cannot index a feature without
     geometry: where rounding leaves nothing of a footprint, the file has no index. Lists are joined by ";", dicts are JSON text.
-
-    Args:
-        damage_map: its geometry in `grid_crs`.
-        out: file to write; replaced if it exists.
     """
     write_export(out, _pieces(damage_map, out.parent))
 

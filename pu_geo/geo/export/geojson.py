@@ -24,10 +24,6 @@ def export_geojson(damage_map: DamageMap, out: Path) -> None:
     Longitude and latitude of WGS 84 (CRS84) without a `crs` member, outer rings counter-clockwise, at most 7 decimals,
     polygons split at the antimeridian and valid after rounding, null for numbers that are not finite, the metadata as
     foreign member `pu_geo`. A footprint that rounding leaves nothing of has a null geometry. One feature a line.
-
-    Args:
-        damage_map: its geometry in `grid_crs`.
-        out: file to write; replaced if it exists.
     """
     write_export(out, _texts(damage_map))
 

@@ -91,10 +91,6 @@ def export_gpkg(damage_map: DamageMap, out: Path) -> None:
     code needs no definition that another program may not know. A map without a place on the Earth is in local meters, in
     GeoPackage's undefined Cartesian system (-1), and its description says so. Lists are joined by ";", dicts are JSON text.
 
-    Args:
-        damage_map: its geometry in `grid_crs`.
-        out: file to write; replaced if it exists.
-
     Raises:
         PuGeoError: kind "disk", see `export_file`.
     """

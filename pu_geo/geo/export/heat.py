@@ -55,7 +55,6 @@ def export_heat(damage_map: DamageMap, out: Path, cell_m: float = CELL_M) -> Non
 
     Args:
         damage_map: needs the column `damage_binary`.
-        out: file to write; replaced if it exists.
         cell_m: side of a cell on the ground, meters; doubled until the raster has at most `MOST_CELLS`. The file's tag
             `CELL_M` says what it came to.
 

@@ -29,10 +29,6 @@ def export_kml(damage_map: DamageMap, out: Path) -> None:
 
     A null field is left out. Characters that XML cannot hold become U+FFFD. A footprint that rounding leaves nothing of has
     no geometry.
-
-    Args:
-        damage_map: its geometry in `grid_crs`.
-        out: file to write; replaced if it exists.
     """
     write_export(out, (text.encode() for text in _texts(damage_map)))
 

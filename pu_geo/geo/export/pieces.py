@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,6 +99,13 @@ def as_text(metadata: object) -> str:
 def caption(damage_map: DamageMap) -> tuple[str, str]:
     """Return title and disclaimer, "" where there is none."""
     return str(damage_map.metadata.get("title", "")), str(damage_map.metadata.get("disclaimer", ""))
+
+
+def csv_lines(rows: Iterable[Iterable[object]]) -> bytes:
+    """Return rows as CSV after RFC 4180, UTF-8."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
 
 
 # Cells of CSV that a spreadsheet shall not take for formulas

@@ -63,7 +63,6 @@ class MapPicture:
         corners: (longitude, latitude) in degrees WGS 84: upper left, upper right, lower left, lower right; NaN where the
             project CRS does not reach; none without a place on the Earth.
         cell_m: side of a cell in meters; None where buildings are drawn one by one.
-        has_scene: whether a background was there.
     """
 
     data: bytes
@@ -100,7 +99,6 @@ def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None) -> MapP
 
     Args:
         damage_map: needs the column `triage`; its outlines are in the grid's CRS.
-        grid: of the project; all of it is drawn.
         background: folder of a tile pyramid of this grid, see `raster.quicklooks`; plain white where there is none.
 
     Raises:
@@ -150,8 +148,7 @@ def _corners(grid: Grid) -> tuple[tuple[float, float], ...]:
 
 def _north_deg(frame: _Frame) -> float:
     """Measure true north at the center; 0 where the CRS does not reach."""
-    a, _, c, _, e, f = frame.grid.transform
-    center = np.array([[c + a * frame.grid.width / 2, f + e * frame.grid.height / 2]])
+    center = systems.middle_of(frame.grid)
     place = systems.to_lonlat(center, frame.grid.crs)
     if not np.isfinite(place).all():
         return 0.0
@@ -165,11 +162,7 @@ def _north_deg(frame: _Frame) -> float:
 
 
 def _draw_buildings(
-    picture: Picture,
-    shapes: NDArray[np.object_],
-    triage: NDArray[np.object_],
-    frame: _Frame,
-    edges: Mapping[str, str],
+    picture: Picture, shapes: NDArray[np.object_], triage: NDArray[np.object_], frame: _Frame, edges: Mapping[str, str]
 ) -> tuple[LegendRow, ...]:
     """Draw each building; what matters most comes last, so that nothing hides it.
 
@@ -260,7 +253,10 @@ def _draw_cells(
     value = triage[is_inside]
     marked = np.bincount(index[np.isin(value, MARKED)], minlength=n_cells)
     assessed = np.bincount(index[value != "not_assessed"], minlength=n_cells)
-    tops = _class_tops(int(marked.max(initial=0)))
+    most, n_classes = max(int(marked.max(initial=0)), 1), len(_RAMP)
+    tops = sorted(
+        {math.ceil(most ** (i / n_classes) - 1e-9) for i in range(1, n_classes + 1)}
+    )  # each about as many times the one before
     ramp = [_NONE_FLAGGED, *_RAMP[len(_RAMP) - len(tops) :]]
     for at in np.unique(index):
         x, y = np.round(np.array([[at % across, at // across], [at % across + 1, at // across + 1]]) * side).astype(int).T
@@ -280,12 +276,6 @@ def _centroids(shapes: NDArray[np.object_]) -> NDArray[np.float64]:
     places = np.full((len(shapes), 2), np.inf)
     places[rows] = np.where(np.isfinite(xy), xy, np.inf)
     return places
-
-
-def _class_tops(most: int) -> list[int]:
-    """Return the highest count of each class of cells: up to four, each about as many times the one before."""
-    steps = [math.ceil(max(most, 1) ** (i / len(_RAMP)) - 1e-9) for i in range(1, len(_RAMP) + 1)]
-    return sorted(set(steps))
 
 
 def _cell_legend(tops: Sequence[int], ramp: Sequence[str], *, has_unseen: bool) -> tuple[LegendRow, ...]:
@@ -311,7 +301,6 @@ def grey_scene(folder: Path, grid: Grid, width: int, height: int) -> Picture | N
 
     Args:
         folder: of a tile pyramid, see `raster.quicklooks`.
-        grid: that the pyramid was made for.
         width, height: of the result, pixels; the whole grid is fitted into it.
 
     Returns:
@@ -343,7 +332,7 @@ def grey_scene(folder: Path, grid: Grid, width: int, height: int) -> Picture | N
 
 
 def _level(folder: Path, tile_px: int, width: int, height: int) -> tuple[Picture, NDArray[np.bool_]]:
-    """Put the tiles of one zoom together: grey uint8 [height, width], and where there is no data."""
+    """Join the tiles of one zoom: grey uint8 [height, width], and where there is no data."""
     across, down = -(-width // tile_px), -(-height // tile_px)
     grey = np.full((down * tile_px, across * tile_px), NO_DATA_GREY, np.uint8)
     is_empty = np.ones(grey.shape, np.bool_)

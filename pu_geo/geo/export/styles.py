@@ -72,11 +72,7 @@ def _fill_options(style: Style) -> str:
 
 
 def sld(layer: str) -> str:
-    """Return an SLD 1.0 style with a rule for each value of `triage`.
-
-    Args:
-        layer: name of the layer it is for.
-    """
+    """Return an SLD 1.0 style with a rule for each value of `triage`."""
     return (
         '<?xml version="1.0" encoding="UTF-8"?><StyledLayerDescriptor version="1.0.0" '
         'xmlns="http://www.opengis.net/sld" xmlns:ogc="http://www.opengis.net/ogc">'

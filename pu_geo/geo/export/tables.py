@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import shapely
 from pu_geo.atomic_write import export_file, write_export
 from pu_geo.geo.export.codebook import Field, fields_of
 from pu_geo.geo.export.geometry import Extent
-from pu_geo.geo.export.pieces import Cell, Piece, as_text, flat_cells, flat_column, guarded, pieces_of
+from pu_geo.geo.export.pieces import Cell, Piece, as_text, csv_lines, flat_cells, flat_column, guarded, pieces_of
 from pu_geo.geo.local_space import centroid_places, place_names
 from pu_geo.records import DamageMap
 
@@ -32,10 +30,6 @@ def export_csv(damage_map: DamageMap, out: Path) -> None:
     UTF-8 with a byte order mark, which Excel needs; RFC 4180 otherwise. A text that a spreadsheet could take for a formula
     (after any apostrophes, = + - @ tab or a line break) gets an apostrophe in front, here and in no other format. Null is an
     empty cell, true and false are written out, lists are joined by ";".
-
-    Args:
-        damage_map: its geometry in `grid_crs`.
-        out: file to write; replaced if it exists.
     """
     write_export(out, _csv_pieces(damage_map))
 
@@ -44,7 +38,7 @@ def _csv_pieces(damage_map: DamageMap) -> Iterator[bytes]:
     fields = fields_of(damage_map)
     names = place_names(damage_map.grid_crs)
     missing = [name for name in names if name not in damage_map.columns]
-    yield "\ufeff".encode() + _lines([[guarded(field.name) for field in fields] + missing])
+    yield "\ufeff".encode() + csv_lines([[guarded(field.name) for field in fields] + missing])
     for piece in pieces_of(damage_map, "csv"):
         columns = [_csv_column(piece, field) for field in fields]
         if missing:
@@ -52,7 +46,7 @@ def _csv_pieces(damage_map: DamageMap) -> Iterator[bytes]:
             found = centroid_places(damage_map.wkb[piece.start : stop], damage_map.grid_crs)
             place = dict(zip(names, found, strict=True))
             columns += [place[name].tolist() for name in missing]
-        yield _lines(zip(*columns, strict=True))
+        yield csv_lines(zip(*columns, strict=True))
 
 
 def _csv_column(piece: Piece, field: Field) -> list[Cell]:
@@ -66,20 +60,10 @@ def _csv_column(piece: Piece, field: Field) -> list[Cell]:
     return [guarded(cell) if isinstance(cell, str) else cell for cell in cells]
 
 
-def _lines(rows: object) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows(rows)  # type: ignore[arg-type]
-    return text.getvalue().encode()
-
-
 def export_parquet(damage_map: DamageMap, out: Path) -> None:
     """Write a damage map as GeoParquet 1.1: WKB polygons in longitude and latitude of WGS 84 (OGC:CRS84).
 
     Rows in the order of the buildings, lists as lists, `source_attributes` as JSON text, the metadata under the key `pu_geo`.
-
-    Args:
-        damage_map: its geometry in `grid_crs`.
-        out: file to write; replaced if it exists.
     """
     fields = fields_of(damage_map)
     types = [pa.list_(pa.string()) if field.kind == "list" else _ARROW[field.kind] for field in fields]

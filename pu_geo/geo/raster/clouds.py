@@ -138,7 +138,6 @@ def veil(
         outline: bool [S, S], the building.
         side_m: of a pixel of the chip, metres.
         gsd_m: of a pixel of the scene it comes from, metres.
-        scene: what is usual in that scene.
     """
     least = scene.least_veil
     nothing = np.zeros_like(outline)
@@ -156,11 +155,8 @@ def veil(
     _, number = cv2.connectedComponents(bright.astype(np.uint8))
     bright &= np.isin(number, number[bright & outline])
     cover = float(bright[outline].mean())
-    return (
-        bright
-        if cover > LEAST_COVER and _is_veil(chip, other, outline, bright, cover, side_m, gsd_m, scene.rise)
-        else nothing
-    )
+    is_cloud = cover > LEAST_COVER and _is_veil(chip, other, outline, bright, cover, side_m, gsd_m, scene.rise)
+    return bright if is_cloud else nothing
 
 
 def _is_veil(
@@ -203,7 +199,7 @@ def _steepness(chip: NDArray[np.uint8], per_pixel: float) -> NDArray[np.float32]
 
 
 def cloud_cells(folder: Path, gsd_m: float) -> CloudCells | None:
-    """Look for thick clouds in a pyramid of `quicklooks.build_pyramid`, tile by tile.
+    """Find thick clouds in a pyramid of `quicklooks.build_pyramid`, tile by tile.
 
     Args:
         folder: of the pyramid; holds `pyramid.json`.

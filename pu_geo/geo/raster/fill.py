@@ -84,7 +84,6 @@ def fill_of(source: rasterio.DatasetReader, scene: Scene, folder: Path | None) -
     """Return the fill of a scene, None if it has none; found by reading all of it, unless `folder` knows it already.
 
     Args:
-        source: the scene's file.
         folder: where to keep what was found, a small file for each scene; None keeps nothing.
     """
     path = None if folder is None or not scene.sha256 else folder / f"{scene.sha256}-{'-'.join(map(str, scene.rgb))}.npz"
@@ -94,14 +93,9 @@ def fill_of(source: rasterio.DatasetReader, scene: Scene, folder: Path | None) -
     else:
         found = find_fill(source, scene.rgb)
         if path is not None:
-            _keep(found, path)
+            with atomic_write(path) as temporary, temporary.open("wb") as stream:  # another process may write the same
+                np.savez_compressed(stream, cells=found.cells, lows=found.lows, highs=found.highs)
     return found if found.cells.any() else None
-
-
-def _keep(fill: Fill, path: Path) -> None:
-    """Write a file that is there as a whole or not at all; another process may write the same."""
-    with atomic_write(path) as temporary, temporary.open("wb") as stream:
-        np.savez_compressed(stream, cells=fill.cells, lows=fill.lows, highs=fill.highs)
 
 
 def find_fill(source: rasterio.DatasetReader, rgb: BandTriple) -> Fill:

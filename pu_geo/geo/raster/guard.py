@@ -129,18 +129,15 @@ def state_of(scene: Scene) -> State:
     try:
         found = path.stat()
         if scene.size_bytes is None:
-            is_known = bool(scene.sha256) and found.st_size <= AFFORDABLE_BYTES
-            return _state(not is_known or _sha256_at(path, found.st_size, found.st_mtime_ns) == scene.sha256)
-        if found.st_size != scene.size_bytes or ends_sha256(path) != scene.ends_sha256:
+            is_same = not scene.sha256 or found.st_size > AFFORDABLE_BYTES
+        elif found.st_size != scene.size_bytes or ends_sha256(path) != scene.ends_sha256:
             return "changed"
-        is_same = found.st_mtime_ns == scene.mtime_ns
-        return _state(is_same or _sha256_at(path, found.st_size, found.st_mtime_ns) == scene.sha256)
+        else:
+            is_same = found.st_mtime_ns == scene.mtime_ns
+        is_same = is_same or _sha256_at(path, found.st_size, found.st_mtime_ns) == scene.sha256
+        return "same" if is_same else "changed"
     except OSError:
         return "missing"
-
-
-def _state(is_same: bool) -> State:
-    return "same" if is_same else "changed"
 
 
 @lru_cache(maxsize=1024)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -21,27 +21,19 @@ from rasterio.transform import Affine
 from rasterio.vrt import WarpedVRT
 from rasterio.windows import Window
 
-from pu_geo.errors import ImageryError
+from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.fill import Fill, fill_of, warped
-from pu_geo.geo.raster.guard import (
-    GDAL_ERRORS,
-    allow_files,
-    gdal_env,
-    quiet_open,
-    state_of,
-    unreadable,
-)
+from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, gdal_env, quiet_open, state_of, unreadable
 from pu_geo.geo.raster.placement import ALIGNED_PX, border_in
 from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
 from pu_geo.records import Grid, Scene
 
-Box = tuple[int, int, int, int]
-"""First column and row, and one past the last column and row, in grid pixels."""
+Box = tuple[int, int, int, int]  # first column and row, and one past the last column and row, in grid pixels
 Shown = int | NDArray[np.uint8 | np.uint32]
+Report = Callable[[Mapping[str, object]], None]
 """1 + the number of the scene that each pixel shows, 0 without data; a single number where it is the same everywhere."""
-FILLS = "fill"
-"""Folder beside the quicklooks that keeps what is known of scenes' fill."""
+FILLS = "fill"  # folder beside the quicklooks that keeps what is known of scenes' fill
 WARP_MEMORY_MB = 64
 DEFAULT_ROWS, MAX_ROWS = 256, 2048
 PIECE_COLUMNS = 2048
@@ -84,7 +76,7 @@ class _Layer:
     def read(self, box: Box) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Read a box of grid pixels that lies inside the source."""
         with self._decode_errors():
-            values, valid = self._read_samples(self._window(box))
+            values, valid = self._read_samples(Window(*self._in_source(box)))
         if self.fill is not None and self.fill.touches(*self._in_source(box)):
             valid &= ~self.fill.covers(values, box[0] - self.col, box[1] - self.row)
         return samples.to_uint8(values, valid, self.scene.stretch), valid
@@ -92,10 +84,7 @@ class _Layer:
     def read_plain(self, box: Box) -> NDArray[np.uint8]:
         """Read a box of a plain source, uint8 [3, height, width]."""
         with self._decode_errors():
-            return np.asarray(self.source.read(list(self.scene.rgb), window=self._window(box)), dtype=np.uint8)
-
-    def _window(self, box: Box) -> Window:
-        return Window(*self._in_source(box))
+            return np.asarray(self.source.read(list(self.scene.rgb), window=Window(*self._in_source(box))), dtype=np.uint8)
 
     def _in_source(self, box: Box) -> Box:
         """Return column, row, width and height of a box in the source."""
@@ -328,6 +317,14 @@ def _grid_box(scene: Scene, grid: Grid) -> tuple[int, int, int, int] | None:
 
 
 # Strip by strip down the grid
+
+
+def report_strip(report: Report | None, is_cancelled: Callable[[], bool] | None, stage: str, done: int, total: int) -> None:
+    """Raise JobCancelled if the user cancelled, else report {"stage", "done", "total"}."""
+    if is_cancelled is not None and is_cancelled():
+        raise JobCancelled
+    if report is not None:
+        report({"stage": stage, "done": done, "total": total})
 
 
 @dataclass

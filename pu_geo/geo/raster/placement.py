@@ -30,7 +30,7 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
         raise ImageryError("There is no post scene. A project needs at least one.", "Add a post scene.", kind="empty")
     first = post_scenes[0]
     a, e, x0, y1 = _north_up(first)
-    boxes = np.array([_bounds_in(scene, first.crs) for scene in post_scenes])
+    boxes = np.array([_box(border_in(scene, first.crs)) for scene in post_scenes])
     left = math.floor((boxes[:, 0].min() - x0) / a + ALIGNED_PX)
     right = math.ceil((boxes[:, 2].max() - x0) / a - ALIGNED_PX)
     top = math.floor((y1 - boxes[:, 3].max()) / -e + ALIGNED_PX)
@@ -92,10 +92,6 @@ def border_in(scene: Scene, crs: str) -> NDArray[np.float64]:
     if systems.load_crs(crs).is_geographic:
         border[:, 0] = systems.near_longitude(border[:, 0], float(border[0, 0]))
     return border
-
-
-def _bounds_in(scene: Scene, crs: str) -> NDArray[np.float64]:
-    return _box(border_in(scene, crs))
 
 
 def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], grid: Grid) -> float:

@@ -14,8 +14,7 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled
-from pu_geo.geo.chips import Report
-from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.mosaic import Mosaic, Report
 from pu_geo.geo.sheets import write_jpeg
 from pu_geo.records import Grid
 

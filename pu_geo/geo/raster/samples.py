@@ -66,7 +66,6 @@ def read_samples(
 
     Args:
         rgb: the bands, from 1.
-        window: part to read, or None for all of it.
         out_hw: (height, width) of a decimated read, nearest neighbour.
 
     Returns:

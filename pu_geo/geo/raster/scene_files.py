@@ -181,7 +181,6 @@ def find_place(path: Path, crs: str | None) -> Place | None:
     """Find a world file of the same name, then for xBD labels; None where there is neither.
 
     Args:
-        path: the picture.
         crs: "EPSG:n" or WKT that the world file is in; the .prj file beside it if None.
 
     Raises:
@@ -257,14 +256,20 @@ def given_crs(text: str, named_by: str) -> str:
 
 def check_size(source: rasterio.DatasetReader, path: Path) -> None:
     """Refuse scenes too small to show a building, and files that would unpack to far more than they weigh."""
-    width, height, item = source.width, source.height, max(np.dtype(_numpy_name(d)).itemsize for d in source.dtypes[:1])
+    width, height, dtype = source.width, source.height, source.dtypes[0]
+    item = np.dtype("complex64" if dtype.startswith("complex_int") else dtype).itemsize  # numpy has no complex integers
     if source.count > MAX_BANDS and width * height <= MAX_PIXELS:
         raise ImageryError(
             f"{path.name} has {source.count} bands; up to {MAX_BANDS} can be read.",
             "Export red, green and blue alone.",
             kind="bands",
         )
-    _check_picture_size(source, path)
+    if source.driver != "GTiff" and width * height > MAX_PICTURE_PIXELS:  # PNG and JPEG are held in memory
+        raise ImageryError(
+            f"{path.name} has {width:,} x {height:,} pixels; a {source.driver} picture may have {MAX_PICTURE_PIXELS:,}.",
+            "Convert it: gdal_translate -co TILED=YES -co COMPRESS=DEFLATE in.png out.tif",
+            kind="size",
+        )
     raw = width * height * source.count * item
     rows, cols = source.block_shapes[0]
     if width * height > MAX_PIXELS or raw > MAX_RAW_BYTES:
@@ -292,22 +297,6 @@ def check_size(source: rasterio.DatasetReader, path: Path) -> None:
             "Choose the full scene.",
             kind="small",
         )
-
-
-def _check_picture_size(source: rasterio.DatasetReader, path: Path) -> None:
-    """Refuse PNG and JPEG pictures that cannot be held in memory."""
-    if source.driver != "GTiff" and source.width * source.height > MAX_PICTURE_PIXELS:
-        raise ImageryError(
-            f"{path.name} has {source.width:,} x {source.height:,} pixels; "
-            f"a {source.driver} picture may have {MAX_PICTURE_PIXELS:,}.",
-            "Convert it: gdal_translate -co TILED=YES -co COMPRESS=DEFLATE in.png out.tif",
-            kind="size",
-        )
-
-
-def _numpy_name(dtype: str) -> str:
-    """Turn rasterio's name of a sample type into one that numpy knows; GDAL's complex integers are held as complex64."""
-    return "complex64" if dtype.startswith("complex_int") else dtype
 
 
 def choose_bands(source: rasterio.DatasetReader, path: Path, wanted: BandTriple | None) -> BandTriple:

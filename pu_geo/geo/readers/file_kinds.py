@@ -22,7 +22,6 @@ def regular_file(path: Path | str, error: type[PuGeoError], max_bytes: int | Non
 
     Args:
         error: the error to raise, ImageryError or FootprintError.
-        max_bytes: largest size accepted.
     """
     text = os.fspath(path)
     if text.startswith("/vsi") or "://" in text or "\0" in text:
@@ -47,9 +46,7 @@ def regular_file(path: Path | str, error: type[PuGeoError], max_bytes: int | Non
         raise error(f"{given.name} is a link to {real}, in another folder.", f"Choose {real} itself.", kind="link")
     if not stat.S_ISREG(found.st_mode):
         raise error(
-            f"{given.name} is not a regular file (it is a folder, a pipe or a device).",
-            "Choose a file.",
-            kind="missing",
+            f"{given.name} is not a regular file (it is a folder, a pipe or a device).", "Choose a file.", kind="missing"
         )
     if max_bytes is not None and found.st_size > max_bytes:
         raise error(

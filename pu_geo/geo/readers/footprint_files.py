@@ -33,7 +33,7 @@ MAX_TABLE_BYTES = 400_000_000  # CSV, about as JSON
 MAX_SQL_SECONDS = 60.0
 _UNDEFINED_SRS = (-1, 0, 99999)  # the last one is what GDAL and QGIS write
 _ENVELOPE_BYTES = (0, 32, 48, 48, 64)
-_FOREIGN = {"zip": "ogr_files", "shp": "ogr_files", "fgb": "ogr_files", "parquet": "table_files", "csv": "table_files"}
+READERS = {"zip": "ogr_files", "shp": "ogr_files", "fgb": "ogr_files", "parquet": "table_files", "csv": "table_files"}
 
 
 def load_features(path: Path | str, crs: str | None = None, *, in_pixels: bool = False) -> RawFootprints:
@@ -82,7 +82,7 @@ def _given_crs(text: str) -> str:
 
 def _load_foreign(path: Path, kind: str, crs: str | None) -> RawFootprints:
     """Read a format that needs GDAL or Arrow, neither of which is loaded for the other, or for formats that need none."""
-    reader = importlib.import_module(f"pu_geo.geo.readers.{_FOREIGN[kind]}")
+    reader = importlib.import_module(f"pu_geo.geo.readers.{READERS[kind]}")
     with tempfile.TemporaryDirectory(prefix="pu-geo-") as folder:
         blobs, attributes, found = reader.read(kind, path, Path(folder), crs)
     try:

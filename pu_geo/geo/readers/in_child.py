@@ -15,6 +15,7 @@ import numpy as np
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
 from pu_geo.geo.readers.child_process import Answer, Limits, ReaderEnded, ask, ask_each
 from pu_geo.geo.readers.file_kinds import is_vector, regular_file
+from pu_geo.geo.readers.raw_footprints import broken
 from pu_geo.geo.readers.xbd import XbdPlace
 from pu_geo.records import BandTriple, FootprintTable, Grid, Role, Scene
 
@@ -40,11 +41,7 @@ def describe(
 
 
 def describe_each(
-    paths: Sequence[Path | str],
-    *,
-    bands: BandTriple | None = None,
-    crs: str | None = None,
-    pixel_m: float | None = None,
+    paths: Sequence[Path | str], *, bands: BandTriple | None = None, crs: str | None = None, pixel_m: float | None = None
 ) -> Iterator[Scene]:
     """Describe files in turn, small ones by one child together; their `role` is "post" and their `scene_id` "" for now.
 
@@ -180,16 +177,12 @@ def _ask_footprints(reader: str, path: Path | str, arguments: Mapping[str, objec
 
 def _footprints_ended(name: str, ended: ReaderEnded) -> FootprintError:
     if ended.kind == "timeout":
-        why, hint = (
-            f"reading took too long ({ended.last_words})",
-            "Cut it to the area of the scenes, or save it as GeoPackage.",
-        )
-        return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind="timeout")
+        hint = "Cut it to the area of the scenes, or save it as GeoPackage."
+        return broken(name, f"reading took too long ({ended.last_words})", hint, "timeout")
     if ended.kind == "size":
-        why, hint = "it needs more memory than a footprint file may take", "Cut it to the area of the scenes."
-        return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind="size")
-    why, hint = f"it is damaged ({ended.last_words})", "Export the file again."
-    return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind="parse")
+        why = "it needs more memory than a footprint file may take"
+        return broken(name, why, "Cut it to the area of the scenes.", "size")
+    return broken(name, f"it is damaged ({ended.last_words})")
 
 
 def inspect_file(path: Path | str) -> Mapping[str, object]:

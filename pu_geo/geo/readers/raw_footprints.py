@@ -99,7 +99,6 @@ def checked_wkb(blobs: Sequence[bytes | None], name: str) -> list[bytes | None]:
 
     Args:
         blobs: WKB per feature, None where a feature has none.
-        name: of the file, for the message.
 
     Raises:
         FootprintError: kind "parse" for curved geometry, collections nested over 4 levels deep, or over 10 million parts.

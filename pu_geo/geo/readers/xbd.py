@@ -116,7 +116,6 @@ def place_of(labels: Path, name: str) -> XbdPlace:
 
     Args:
         labels: a JSON file of at most 50 MB.
-        name: of the picture, for messages.
 
     Raises:
         ImageryError: kind "geotransform" if the labels are damaged, too few, or do not fit one affine map to a pixel.

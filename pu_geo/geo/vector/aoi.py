@@ -10,6 +10,7 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError
+from pu_geo.geo.raster.placement import corners_of
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.areas import read_polygons
 from pu_geo.geo.vector.footprints import ground_area
@@ -93,16 +94,15 @@ def typed_aoi(text: str, grid: Grid) -> bytes:
         )
     near = _near_scenes(shape, system, is_degrees, grid)
     w, s, e, n = near.bounds if not near.is_empty else shape.bounds
-    placed = shapely.transform(shapely.segmentize(near, max(e - w, n - s) / 20), lambda xy: _into(xy, system, grid))
+    placed = shapely.transform(
+        shapely.segmentize(near, max(e - w, n - s) / 20), lambda xy: systems.to_project(xy, system, grid)
+    )
     return _joined(np.array([_on_grid(placed, shape, grid)], dtype=object))
 
 
 def _near_scenes(shape: shapely.Geometry, system: str, is_degrees: bool, grid: Grid) -> shapely.Geometry:
     """Return the part of a typed area within about 300 km of the scenes: projected systems fold what lies far away back in."""
-    a, _, c, _, e, f = grid.transform
-    corners = np.array(
-        [[c, f], [c + a * grid.width, f], [c + a * grid.width, f + e * grid.height], [c, f + e * grid.height]]
-    )
+    corners = corners_of(grid.transform, grid.width, grid.height)
     visible = systems.convert(systems.outline(corners), grid.crs, system)
     if not np.isfinite(visible).all():
         return shapely.Polygon()
@@ -141,15 +141,6 @@ def _shape_of(text: str, is_degrees: bool) -> shapely.Geometry:
     return valid
 
 
-def _into(xy: NDArray[np.float64], system: str, grid: Grid) -> NDArray[np.float64]:
-    """Convert to the project CRS; in degrees, also turn longitudes to the grid's side of the antimeridian."""
-    out = np.array(systems.convert(xy, system, grid.crs))
-    if systems.load_crs(grid.crs).is_geographic:
-        a, _, c, *_ = grid.transform
-        out[:, 0] = systems.near_longitude(out[:, 0], c + a * grid.width / 2)
-    return out
-
-
 def _on_grid(placed: shapely.Geometry, typed: shapely.Geometry, grid: Grid) -> shapely.Geometry:
     """Return an area that reaches into the post scenes; refuse any other."""
     a, _, c, _, e, f = grid.transform
@@ -158,7 +149,7 @@ def _on_grid(placed: shapely.Geometry, typed: shapely.Geometry, grid: Grid) -> s
     mended = shapely.make_valid(placed, method="structure", keep_collapsed=False) if is_finite else placed
     if is_finite and shapely.intersection(mended, scenes).area > 0:
         return mended
-    lon, lat = systems.to_lonlat(np.array([[c + a * grid.width / 2, f + e * grid.height / 2]]), grid.crs)[0]
+    lon, lat = systems.to_lonlat(systems.middle_of(grid), grid.crs)[0]
     x0, y0, x1, y1 = typed.bounds
     raise FootprintError(
         f"The area does not reach into the post scenes. It is at x {x0:.6g} to {x1:.6g}, y {y0:.6g} to {y1:.6g}; "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +16,7 @@ from pu_geo.atomic_write import write_export
 from pu_geo.errors import FootprintError, PuGeoError
 from pu_geo.geo.export.geojson import geometry_texts
 from pu_geo.geo.export.geometry import Extent, to_crs84
-from pu_geo.geo.export.pieces import guarded
+from pu_geo.geo.export.pieces import csv_lines, guarded
 from pu_geo.geo.readers.in_child import read_footprints
 from pu_geo.records import FootprintTable, Grid
 
@@ -224,14 +222,9 @@ def write_area_csv(rows: Sequence[Mapping[str, object]], out: Path) -> None:
 
     Args:
         rows: at least one, all with the same keys.
-        out: file to write; replaced if it exists.
     """
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(rows[0])
-    for row in rows:
-        writer.writerow([guarded(value) if isinstance(value, str) else value for value in row.values()])
-    write_export(out, [text.getvalue().encode("utf-8-sig")])
+    cells = ([guarded(value) if isinstance(value, str) else value for value in row.values()] for row in rows)
+    write_export(out, ["\ufeff".encode(), csv_lines([rows[0], *cells])])
 
 
 def write_area_geojson(
@@ -240,9 +233,7 @@ def write_area_geojson(
     """Write a table with its areas as GeoJSON after RFC 7946, one feature a line; null where a figure is not known.
 
     Args:
-        rows: one a polygon.
         wkb: polygons in `crs`, "EPSG:n" or WKT.
-        out: file to write; replaced if it exists.
         metadata: the foreign member `pu_geo`.
     """
     write_export(out, _geojson(rows, to_crs84(wkb, crs), metadata))

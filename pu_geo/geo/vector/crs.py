@@ -11,6 +11,7 @@ from pyproj import CRS, Geod, Transformer
 from pyproj.exceptions import CRSError, ProjError
 
 from pu_geo.errors import ImageryError
+from pu_geo.records import Grid
 
 LONLAT = "OGC:CRS84"
 # Of projects without a place on the Earth. Stored in them: this text is never changed.
@@ -109,6 +110,20 @@ def to_lonlat(xy: NDArray[np.float64], source: str) -> NDArray[np.float64]:
     return convert(xy, source, LONLAT)
 
 
+def middle_of(grid: Grid) -> NDArray[np.float64]:
+    """Return the middle of the grid in the project CRS, float64 [1, 2]."""
+    a, _, c, _, e, f = grid.transform
+    return np.array([[c + a * grid.width / 2, f + e * grid.height / 2]])
+
+
+def to_project(xy: NDArray[np.float64], source: str, grid: Grid) -> NDArray[np.float64]:
+    """Convert to the project CRS, float [N, 2]; in degrees, also move longitudes to the grid's side of the antimeridian."""
+    out = np.array(convert(xy, source, grid.crs))
+    if load_crs(grid.crs).is_geographic and len(out):
+        out[:, 0] = near_longitude(out[:, 0], middle_of(grid)[0, 0])
+    return out
+
+
 def unit_metres(source: str, x: float, y: float, step: float) -> tuple[float, float]:
     """Measure how many metres on the ground one unit of `source` has along x and along y at a place.
 
@@ -149,7 +164,7 @@ def is_on_earth(source: str) -> bool:
 
 
 def outline(corners: NDArray[np.float64], n: int = 21) -> NDArray[np.float64]:
-    """Put `n` points on every side of a polygon, float [K, 2] without its closing point; returns float [K * n, 2]."""
+    """Return a polygon with `n` points on every side, float [K, 2] without its closing point, as float [K * n, 2]."""
     share = np.linspace(0.0, 1.0, n, endpoint=False)[:, None]
     following = np.roll(corners, -1, axis=0)
     return np.concatenate([a + share * (b - a) for a, b in zip(corners, following, strict=True)])

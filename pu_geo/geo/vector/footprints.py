@@ -61,7 +61,10 @@ def footprint_table(
 ) -> FootprintTable:
     """Do the same with features that were read already; messages call them `name`."""
     geometries, notes, taken_out, dropped = _polygons(raw, name)
-    placed = _place(geometries, raw.crs, name, grid)
+    if systems.is_local(grid.crs):
+        placed = local_space.from_pixels(geometries, raw.crs, name, grid)
+    else:
+        placed = np.asarray(shapely.transform(geometries, lambda xy: systems.to_project(xy, raw.crs, grid)))
     mended, is_mended = _make_valid(placed)
     whole = mended, np.arange(len(mended)), np.zeros(len(mended), dtype=np.int64)
     parts, of_part, number = _split(mended, grid) if are_buildings else whole
@@ -129,12 +132,7 @@ def _polygons(raw: RawFootprints, name: str) -> tuple[NDArray[np.object_], list[
     bounds = shapely.bounds(geometries)
     is_infinite = is_polygon & ~np.isfinite(_extremes(geometries, is_polygon))
     keep = is_polygon & ~is_infinite
-    found = {
-        "empty": is_empty,
-        "unreadable": raw.is_unreadable,
-        "not a polygon": is_other,
-        "not finite": is_infinite,
-    }
+    found = {"empty": is_empty, "unreadable": raw.is_unreadable, "not a polygon": is_other, "not finite": is_infinite}
     dropped = {reason: int(rows.sum()) for reason, rows in found.items() if rows.any()}
     if not keep.any():
         raise _nothing_usable(name, dropped)
@@ -191,22 +189,6 @@ def _check_domain(bounds: NDArray[np.float64], crs: str, name: str) -> None:
             else "Latitude and longitude look swapped: export it again with longitude first.",
             kind="bounds",
         )
-
-
-def _place(geometries: NDArray[np.object_], crs: str, name: str, grid: Grid) -> NDArray[np.object_]:
-    """Convert to the project CRS; in degrees, also turn longitudes to the grid's side of the antimeridian."""
-    if systems.is_local(grid.crs):
-        return local_space.from_pixels(geometries, crs, name, grid)
-    is_degrees = systems.load_crs(grid.crs).is_geographic
-    center = grid.transform[2] + grid.transform[0] * grid.width / 2
-
-    def convert(xy: NDArray[np.float64]) -> NDArray[np.float64]:
-        out = np.array(systems.convert(xy, crs, grid.crs))
-        if is_degrees and len(out):
-            out[:, 0] = systems.near_longitude(out[:, 0], center)
-        return out
-
-    return np.asarray(shapely.transform(geometries, convert))
 
 
 def _make_valid(geometries: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
@@ -306,9 +288,7 @@ def _on_grid(geometries: NDArray[np.object_], grid: Grid) -> tuple[NDArray[np.bo
 def _all_outside(name: str, geometries: NDArray[np.object_], crs: str, grid: Grid) -> FootprintError:
     """Return the error for footprints beyond the scenes: how far off they are, and whether swapping the axes would help."""
     x0, y0, x1, y1 = shapely.total_bounds(geometries)
-    a, _, c, _, e, f = grid.transform
-    middle = np.array([[c + a * grid.width / 2, f + e * grid.height / 2]])
-    lon, lat = systems.to_lonlat(middle, grid.crs)[0]
+    lon, lat = systems.to_lonlat(systems.middle_of(grid), grid.crs)[0]
     hint = "Choose footprints of the same place as the post scenes."
     if systems.load_crs(crs).is_geographic and abs((y0 + y1) / 2 - lon) < 1 and abs((x0 + x1) / 2 - lat) < 1:
         hint = "Latitude and longitude are swapped in this file: export it again with longitude first."
@@ -324,9 +304,7 @@ def ground_area(geometries: NDArray[np.object_], grid: Grid) -> NDArray[np.float
     """Measure ground areas in square metres, float64 [N], in an equal-area projection centered on the grid."""
     if systems.is_local(grid.crs):
         return np.asarray(shapely.area(geometries), dtype=np.float64)
-    a, _, c, _, e, f = grid.transform
-    middle = np.array([[c + a * grid.width / 2, f + e * grid.height / 2]])
-    flat = systems.equal_area(*systems.to_lonlat(middle, grid.crs)[0].tolist())
+    flat = systems.equal_area(*systems.to_lonlat(systems.middle_of(grid), grid.crs)[0].tolist())
     placed = shapely.transform(geometries, lambda xy: systems.convert(systems.to_lonlat(xy, grid.crs), systems.LONLAT, flat))
     return np.asarray(shapely.area(placed), dtype=np.float64)
 

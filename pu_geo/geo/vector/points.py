@@ -27,7 +27,6 @@ def read_points(path: Path, crs: str) -> tuple[NDArray[np.float64], list[Mapping
 
     Args:
         path: GeoJSON FeatureCollection in longitude/latitude (EPSG:4326).
-        crs: the project CRS.
 
     Returns:
         coordinates in the project CRS, float64 [N, 2], and the properties of each point.
@@ -89,9 +88,7 @@ def into_project(lonlat: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]
     """Return points given in longitude and latitude in the project CRS, float64 [N, 2]; NaN stays."""
     xy = np.full(lonlat.shape, np.nan)
     known = np.isfinite(lonlat).all(axis=1)
-    xy[known] = systems.convert(lonlat[known], systems.LONLAT, grid.crs)
-    if systems.load_crs(grid.crs).is_geographic:
-        xy[:, 0] = systems.near_longitude(xy[:, 0], grid.transform[2] + grid.transform[0] * grid.width / 2)
+    xy[known] = systems.to_project(lonlat[known], systems.LONLAT, grid)
     return xy
 
 
@@ -136,7 +133,7 @@ class Finder:
 
         Returns:
             The building and how it was found: by its id, with which the position agrees or which is the file's own where no
-            position is known; by position, because the id is missing here or names another house; None, "elsewhere" where
+            position is known; by position, because the id is missing here or names another building; None, "elsewhere" where
             neither agrees, and None, "not known" for an id that was made up and comes without a position.
         """
         points = shapely.points(xy * self.unit_m)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from pu_geo.methods.settings import NO_LIMIT, STANDARD, MethodCard, NetworkSettings, setting
 
-PRIOR_UNLABELED = 3000
-"""Unlabeled chips that an estimate of the class prior looks at."""
+PRIOR_UNLABELED = 3000  # unlabeled chips that an estimate of the class prior looks at
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from pu_geo.methods.settings import NO_LIMIT, STANDARD, MethodCard, NetworkSettings, setting
 
-MIN_EPOCHS = 5
-"""`max_steps` cuts no further: after one or two epochs scores can still be inverted (docs/methods.md)."""
+MIN_EPOCHS = 5  # `max_steps` cuts no further: after one or two epochs scores can still be inverted (docs/methods.md)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from pu_geo.methods.settings import MethodCard, NetworkSettings, setting
 
-MOST_UNLABELED = 20_000
-"""Unlabeled chips that are learned from; of more, so many are drawn."""
+MOST_UNLABELED = 20_000  # unlabeled chips that are learned from; of more, so many are drawn
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,6 @@ def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> 
     Stability-based validation of clustering solutions. Reading trainings together, and which readings there are, is ours.
 
     Args:
-        data, settings: see the classes.
         runs: one a training, with seeds of their own; the first one's generator draws what is held out, and sorts.
 
     Raises:
@@ -87,7 +86,6 @@ def held_out_parts(classes: NDArray[np.int64], n_parts: int, generator: torch.Ge
     Args:
         classes: int64 [N], -1 where nobody said anything.
         n_parts: from 1 on; with one, nothing is held out.
-        generator: CPU generator.
 
     Returns:
         The part of each chip, int64 [N]; -1 for chips without a click, and for classes of which a part would be empty.
@@ -112,10 +110,6 @@ def _agreement(sortings: Sequence[NDArray[np.int64]]) -> float:
 
 def soft_memberships(model: TrainedModel, data: PUData) -> NDArray[np.float32]:
     """Return the share of each chip in each new cluster, as the score of NCL takes it: phi^u softened, views averaged.
-
-    Args:
-        model: of NCL.
-        data: what it was trained on.
 
     Returns:
         float32 [N, C^u]; rows sum to 1.
@@ -144,7 +138,6 @@ def sort_into_groups(points: NDArray[np.floating], n_groups: int, generator: tor
     Args:
         points: float [N, D], compared by Euclidean distance. Beyond 20,000 rows, means are learned from as many of them.
         n_groups: K, from 1 to N.
-        generator: CPU generator of the draws.
 
     Returns:
         Groups 0..K-1 in the order of their size, int64 [N]; the last ones may be empty where points coincide.

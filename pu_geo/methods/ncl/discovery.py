@@ -13,10 +13,8 @@ from torch.nn import functional
 
 from pu_geo.errors import ShapeError
 
-N_CENTRAL = 24
-"""Chips that fill a contact sheet."""
-MAX_ROWS = 2000
-"""Rows that are looked at; more are drawn from, as every pair is compared."""
+N_CENTRAL = 24  # chips that fill a contact sheet
+MAX_ROWS = 2000  # rows that are looked at; more are drawn from, as every pair is compared
 _N_SEEDINGS, _N_ITERATIONS = 4, 30
 
 

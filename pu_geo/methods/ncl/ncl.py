@@ -24,13 +24,13 @@ from pu_geo.errors import TrainingError
 from pu_geo.losses import neighborhood as formulas
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, cluster_shares, suggested_number
-from pu_geo.methods.pretraining import WARMUP_SHARE, empty_trunk, new_trunk, training_span
+from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
-from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData, Strength, batches, epochs_within, n_batches
+from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, PUData, Strength, batches_with_labeled, epochs_within, n_batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import MicroBatcher, Training
-from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
-from pu_geo.training.optim import new_optimizer, warmup_cosine
+from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
+from pu_geo.training.optim import new_optimizer, warmup_schedule
 from pu_geo.training.run import Run
 
 
@@ -128,7 +128,6 @@ class Learner:
     """What the training carries from step to step.
 
     Attributes:
-        network: see the class.
         optimizer, schedule: of all its weights; the schedule moves once a step.
         unlabeled, labeled: M^u and M^l, second views of the latest chips as they were embedded then.
     """
@@ -157,7 +156,7 @@ class Batch:
     seed: int
 
     def part(self, part: slice) -> Batch:
-        """Take some of the chips."""
+        """Return some of the chips."""
         return Batch([view[part] for view in self.views], self.classes[part], self.ramp, self.seed)
 
 
@@ -254,8 +253,7 @@ def _hard_negatives(
 
 VIEWS: tuple[Strength, ...] = ("strong", "strong")
 CANDIDATES = range(2, 13)
-FEWEST_PAIRS = 0.001
-"""Where fewer pairs are taken for one category, the pairs teach next to nothing."""
+FEWEST_PAIRS = 0.001  # where fewer pairs are taken for one category, the pairs teach next to nothing
 
 
 def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
@@ -292,7 +290,7 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
     for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=now).epochs():
         drawing, ramp = epoch.generator(4), _ramp(epoch.number, settings.ramp_share * n_epochs)
         with epoch:
-            for numbers in _steps(is_labeled, settings, epoch.generator(3)):
+            for numbers in batches_with_labeled(is_labeled, settings.batch_size, settings.labeled_batch, epoch.generator(3)):
                 views = data.inputs.draw(rows[numbers], VIEWS, drawing, run.device)
                 classes = torch.from_numpy(data.classes[rows[numbers]]).to(run.device)
                 seed = int(torch.randint(2**31, (), generator=drawing))
@@ -315,8 +313,7 @@ def _new_learner(data: PUData, rows: NDArray[np.int64], settings: NclSettings, r
     said = np.unique(data.classes[rows])
     network = NclNetwork(trunk, torch.from_numpy(said[said != UNKNOWN]), settings, run.generator(1)).to(run.device)
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, settings.weight_decay)
-    n_warmup = max(1, round(WARMUP_SHARE * n_steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: warmup_cosine(step, n_steps, n_warmup))
+    schedule = warmup_schedule(optimizer, n_steps)
     size, dim = settings.queue_size, network.project.out_features
     queues = (MemoryQueue.empty(size, dim, run.device) for _ in range(2))
     return Learner(network, optimizer, schedule, *queues)
@@ -325,17 +322,6 @@ def _new_learner(data: PUData, rows: NDArray[np.int64], settings: NclSettings, r
 def _ramp(epoch: int, n_ramp: float) -> float:
     """Factor on the weight of consistency in an epoch counted from 1 (Laine and Aila 2017): exp(-5 (1 - t)^2), up to 1."""
     return math.exp(-5 * (1 - min(1.0, epoch / n_ramp)) ** 2) if n_ramp else 1.0
-
-
-def _steps(is_labeled: NDArray[np.bool_], settings: NclSettings, generator: torch.Generator) -> list[NDArray[np.int64]]:
-    """Deal out the unlabeled chips of an epoch, and add the labeled ones to each step, mixed so that pieces have of both."""
-    labeled, unlabeled = np.flatnonzero(is_labeled), np.flatnonzero(~is_labeled)
-    found = []
-    for numbers in batches(len(unlabeled), settings.batch_size, generator):
-        drawn = torch.randperm(len(labeled), generator=generator)[: settings.labeled_batch].numpy()
-        both = np.concatenate([labeled[drawn], unlabeled[numbers]])
-        found.append(both[torch.randperm(len(both), generator=generator).numpy()])
-    return found
 
 
 def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSettings) -> dict[str, float]:
@@ -349,8 +335,8 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSet
     def work(part: slice, share: float) -> tuple[dict[str, float], Tensor]:
         values, second = losses(learner, batch.part(part), settings, mixing)
         (share * values["loss"]).backward()
-        told = (share * torch.stack(list(values.values())).detach()).tolist()
-        return dict(zip(values, told, strict=True)), second.detach()
+        found = (share * torch.stack(list(values.values())).detach()).tolist()
+        return dict(zip(values, found, strict=True)), second.detach()
 
     found = pieces.each(len(batch.classes), begin, work)
     learner.optimizer.step()
@@ -426,9 +412,4 @@ def _require_contrast(data: PUData, is_labeled: NDArray[np.bool_]) -> None:
             "Add footprints of the whole area on the Imagery page.",
             kind="unlabeled",
         )
-    if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2:
-        raise TrainingError(
-            f"NCL compares two views of each chip; this chip set has {len(data.inputs.views)}.",
-            "Compute the features again with more views.",
-            kind="views",
-        )
+    require_views(data, "NCL")

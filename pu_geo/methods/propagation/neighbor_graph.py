@@ -9,16 +9,12 @@ from torch import Tensor
 
 from pu_geo.errors import JobCancelled
 
-BLOCK = 2048
-"""Chips whose similarity to all anchors is held in memory at once."""
-POWER = 3
-"""Of the cosine, as the weight of a tie: near neighbors count more."""
-LEAST_WEIGHT = 1e-9
-"""Of all ties of a chip together, where none is any like it."""
+BLOCK = 2048  # chips whose similarity to all anchors is held in memory at once
+POWER = 3  # of the cosine, as the weight of a tie: near neighbors count more
+LEAST_WEIGHT = 1e-9  # of all ties of a chip together, where none is any like it
 _LEAST_COSINE = 1e-3
 _MOST_STEPS, _TOLERANCE = 500, 1e-8
-_GRID = 1000
-"""Steps of 1 that coordinates of rows are told apart by."""
+_GRID = 1000  # steps of 1 that coordinates of rows are told apart by
 
 
 def reach(anchors: Tensor, n_neighbors: int) -> Tensor:
@@ -40,7 +36,6 @@ def ties(rows: Tensor, anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Te
     Args:
         rows: unit rows, float32 [B, d].
         anchors: unit rows, float32 [M, d].
-        reaches: of the anchors, see `reach`.
         n_neighbors: k.
 
     Returns:
@@ -67,7 +62,6 @@ def label_propagation(own: Tensor, graph: Tensor, alpha: float, is_cancelled: Ca
         own: scores that travel, float32 [M].
         graph: D^-1/2 W D^-1/2, see `links`.
         alpha: in [0, 1).
-        is_cancelled: asked at every step.
 
     Returns:
         f, float32 [M].

@@ -29,11 +29,9 @@ from pu_geo.training.loop import Training
 from pu_geo.training.network import IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
 
-FLOOR = 0.01
-"""Added to every direction's variance before whitening, in mean variances."""
+FLOOR = 0.01  # added to every direction's variance before whitening, in mean variances
 
-_NO_SPREAD = 1e-9
-"""Largest variance below which all chips are taken for the same."""
+_NO_SPREAD = 1e-9  # largest variance below which all chips are taken for the same
 _OF_ANCHORS = ("anchors", "reach", "degree", "values")
 
 
@@ -116,11 +114,6 @@ class PropagationNetwork(nn.Module):
         """Embed whitened rows by their widest directions, float32 [B, d] of unit length."""
         return F.normalize(white[:, white.shape[1] - self.anchors.shape[1] :], dim=1)
 
-    def plain_scores(self, plain: Tensor) -> Tensor:
-        """Rank chips by the clicks as the instant ranker does: features as they were cut, float32 [B, E], to [B]."""
-        margin = ((plain - self.plain_mean) / self.plain_scale) @ self.plain_slope
-        return (margin - self.zeros[0]) / self.scale_of[0]
-
     def raw_scores(self, plain: Tensor, roots: Tensor) -> Tensor:
         """Score chips: features as cut and mean square roots, float32 [B, E] each, to scores in no unit, float32 [B]."""
         white = self.whitened(roots)
@@ -130,7 +123,8 @@ class PropagationNetwork(nn.Module):
             return narrow
         tied = graph.ties(self.embedded(white), self.anchors, self.reach, self.settings.n_neighbors)
         brought = graph.sum_over_ties(tied, self.degree, self.values)
-        wide = self.settings.propagation * brought + self.plain_scores(plain)
+        margin = ((plain - self.plain_mean) / self.plain_scale) @ self.plain_slope
+        wide = self.settings.propagation * brought + (margin - self.zeros[0]) / self.scale_of[0]
         return share * (wide - self.zeros[2]) / self.scale_of[2] + (1 - share) * narrow
 
 
@@ -202,12 +196,9 @@ def plain_and_roots(network: PropagationNetwork, views: NDArray[Any]) -> tuple[T
     return features[0], total / len(features)
 
 
-MOST_FOR_SHARE = 3000
-"""Clicks, and unlabeled chips, that the share and held-out clicks are judged by."""
-MIN_FOR_SHARE = 4
-"""Fewer clicks cannot be held out in turn."""
-SHARE_L2 = 1.0
-"""Penalty of the fits that the share is estimated from; hardly matters, as their margins are calibrated."""
+MOST_FOR_SHARE = 3000  # clicks, and unlabeled chips, that the share and held-out clicks are judged by
+MIN_FOR_SHARE = 4  # fewer clicks cannot be held out in turn
+SHARE_L2 = 1.0  # penalty of the fits that the share is estimated from; hardly matters, as their margins are calibrated
 
 
 @dataclass(frozen=True)
@@ -339,15 +330,8 @@ def positive_views(network: PropagationNetwork, data: PUData, rows: NDArray[np.i
     """Whiten views of the clicked chips one by one, float32 [V', P, E]; of very many chips fewer views."""
     device, most, parts = network.turn.device, max(1, MOST_UNLABELED // max(len(rows), 1)), []
     for part in graph.blocks(len(rows), _at_once(data)):
-        views = _views(data, rows[part], most)
-        parts.append(
-            torch.stack(
-                [
-                    network.whitened(roots_of(network.trunk.linear_features(torch.from_numpy(view).to(device))))
-                    for view in views
-                ]
-            )
-        )
+        views = (torch.from_numpy(view).to(device) for view in _views(data, rows[part], most))
+        parts.append(torch.stack([network.whitened(roots_of(network.trunk.linear_features(view))) for view in views]))
     return torch.cat(parts, dim=1)
 
 
@@ -392,12 +376,12 @@ def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationMod
     whitened space (Zhou et al. 2003). 3. Their scores are mixed. The damaged share is estimated (Elkan and Noto 2008) from
     the features as they are and whitened; both estimates come out too high where classes overlap, so the smaller one counts.
     Clicks are held out in turn: how many of the unlabeled come before a held-out click in each reading, its logarithm on
-    average, tells which one finds damage that it was not told of. Weight of reading 2: logistic of 2 log(share / even_share)
+    average, shows which one finds damage that it did not learn from. Weight of reading 2: logistic of 2 log(share / even_share)
     + 4 (difference of these averages, in -1..1).
 
     Args:
         data, settings: see the classes; chips that a person called not damaged are learned from, too.
-        run: told once, when it is done: loss of the whitened regression, share, and propagated, the weight of reading 2.
+        run: gets one report, when it is done: loss of the whitened regression, share, and propagated, the weight of reading 2.
 
     Raises:
         TrainingError: if there is no positive or no unlabeled chip, or if inputs are not finite.

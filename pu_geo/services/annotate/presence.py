@@ -15,8 +15,7 @@ from pu_geo.project import labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import MAX_NAME, Label, is_text
 
-SECONDS_REMEMBERED = 20.0
-"""Browsers send where they are every few seconds; one that sent nothing for so long is gone."""
+SECONDS_REMEMBERED = 20.0  # browsers send where they are every few seconds; one that sent nothing for so long is gone
 COLORS = ("#0B6E99", "#8A5A00", "#5B3E96", "#00695C", "#AD1457", "#37474F", "#1565C0", "#558B2F")
 _MOST_SESSIONS = 500  # of one project; more are no people
 

@@ -78,7 +78,7 @@ class Proposal:
     """The groups of a discovery, large ones first, as they are now.
 
     Attributes:
-        facts: see `tasks.discover`.
+        facts: see `tasks.explore.discover`.
         n_new_answers: label events since it was made.
     """
 

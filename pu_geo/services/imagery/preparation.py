@@ -105,11 +105,7 @@ def start_adding_xbd(layout: Layout, folder: str, *, chosen: str = "") -> str:
 
 
 def start_adding_footprints(layout: Layout, path: str, *, crs: str = "") -> str:
-    """Start the job that adds footprints; return its id.
-
-    Raises:
-        PuGeoError: if no path is given.
-    """
+    """Start the job that adds footprints; return its id. Raises PuGeoError if no path is given."""
     if not path:
         raise PuGeoError("No footprint file was named.", "Write the path of a file of building outlines.")
     return jobs.start(layout, "add_footprints", {"path": path, "crs": crs or None})

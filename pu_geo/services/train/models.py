@@ -27,11 +27,7 @@ def file_name(run_id: str) -> str:
 
 
 def model_file(layout: Layout, run_id: str) -> bytes:
-    """Return the model file of a run, as `export` writes it.
-
-    Raises:
-        ModelError: if the run has no model, or a damaged one.
-    """
+    """Return the model file of a run, as `export` writes it. Raises ModelError if the run has no model, or a damaged one."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.zip"
         model_files.write(path, *model_files.of_run(layout, run_id))

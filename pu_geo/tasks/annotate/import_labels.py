@@ -43,7 +43,7 @@ def import_labels(
 ) -> dict[str, object]:  # fmt: skip
     """Store the labels of a file as one act, so that one undo of `analyst` takes them back.
 
-    Which building is meant is decided by id and position: see `geo.points.Finder`.
+    Which building is meant is decided by id and position: see `geo.vector.points.Finder`.
 
     Args:
         path: one of

@@ -83,7 +83,7 @@ def write_report(
     Args:
         out: file to write; replaced if it exists.
         damage_map: as `build_damage_map` made it.
-        audit: what `services.auditing.facts` returned for its run; None without an audit.
+        audit: what `services.damage_map.auditing.facts` returned for its run; None without an audit.
         areas: rows as `analysis.area_table.area_rows` makes them; none leaves the section out.
         background: tile pyramid of the scenes after the event; the map is on white without it.
         grid: of the project.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -208,19 +209,17 @@ def _cut(
     fills = job.layout.quicklooks / FILLS
     pre_scenes = [scene for scene in scenes if scene.role == "pre"] if bands == "pre+post" else []
     outlines = geo_chips.Outlines.of(table.wkb, grid, 2 if pre_scenes else 1)
+    post_scenes = [scene for scene in scenes if scene.role == "post"]
     with atomic_write(job.layout.chips(chip_set)) as temporary:
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        with Mosaic([scene for scene in scenes if scene.role == "post"], grid, fills=fills, decode_threads=1) as post:
-            if pre_scenes:
-                with Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) as pre:
-                    share = geo_chips.cut_chips(
-                        pre, post, windows, size_px, out,
-                        pre_shift_px=shift_px, outlines=outlines, report=report, is_cancelled=job.is_cancelled,
-                    )  # fmt: skip
-            else:
-                share = geo_chips.cut_chips(
-                    None, post, windows, size_px, out, outlines=outlines, report=report, is_cancelled=job.is_cancelled
-                )
+        with (
+            Mosaic(post_scenes, grid, fills=fills, decode_threads=1) as post,
+            Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) if pre_scenes else nullcontext() as pre,
+        ):
+            share = geo_chips.cut_chips(
+                pre, post, windows, size_px, out,
+                pre_shift_px=shift_px, outlines=outlines, report=report, is_cancelled=job.is_cancelled,
+            )  # fmt: skip
         out.flush()
     return share, outlines
 

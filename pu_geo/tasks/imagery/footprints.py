@@ -18,8 +18,7 @@ from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.records import FootprintTable, Grid
 from pu_geo.tasks.job import Job
 
-GRID = "grid"
-"""Source of the cells of a grid, which are no outlines: a house may well be as large as a cell."""
+GRID = "grid"  # source of the cells of a grid, which are no outlines: a house may well be as large as a cell
 
 
 def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, object]:

@@ -117,14 +117,7 @@ def outline_facts(
         facts[f"{role}_outline"] = {key: _rounded(values) for key, values in shares.items()}
         facts[f"{role}_scene"] = [of_date[n].scene_id if n >= 0 else None for n in outlines.scene[:, k].tolist()]
     facts["scenes"] = {
-        scene.scene_id: {
-            "role": scene.role,
-            "sha256": scene.sha256,
-            "date": scene.date,
-            "gsd_m": scene.gsd_m,
-            "dtype": scene.dtype,
-            "path": scene.path,
-        }
+        scene.scene_id: {name: getattr(scene, name) for name in ("role", "sha256", "date", "gsd_m", "dtype", "path")}
         for scene in scenes
         if scene.role in roles
     }
@@ -143,7 +136,8 @@ def _cloud_shares(layout: Layout, date: _Date, windows: NDArray[np.float64], gri
     """Return the share of each outline under cloud on one date, float64 [N], 0..1."""
     cells = cloud_cells(layout.quicklooks / date.role, grid.gsd_m)
     boxes = whole_pixels(windows)
-    is_near = np.zeros(len(boxes), dtype=bool) if cells is None else cells.shares(_window_of(boxes, date.shift_px)) > 0
+    own = np.concatenate([boxes[:, :2] - date.shift_px, boxes[:, 2:] - boxes[:, :2]], axis=1)
+    is_near = np.zeros(len(boxes), dtype=bool) if cells is None else cells.shares(own) > 0
     usual = _usual(date)
     least = np.array([scene.least_veil for scene in usual])
     gsd_m = np.array([scene.gsd_m for scene in date.scenes] or [grid.gsd_m])[date.outlines.scene[:, date.column]]
@@ -165,12 +159,8 @@ def _cloud_shares(layout: Layout, date: _Date, windows: NDArray[np.float64], gri
     return share
 
 
-def _window_of(boxes: NDArray[np.int64], shift_px: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.concatenate([boxes[:, :2] - shift_px, boxes[:, 2:] - boxes[:, :2]], axis=1)
-
-
 def _cells_in(cells: CloudCells, box: NDArray[np.float64], size: int) -> NDArray[np.bool_]:
-    """Return which pixels of a chip lie in cells under cloud, bool [size, size]."""
+    """Return which pixels of a chip are in cells under cloud, bool [size, size]."""
     along = (np.arange(size) + 0.5) / size
     return cells.at(box[0] + (box[2] - box[0]) * along, box[1] + (box[3] - box[1]) * along)
 

@@ -54,9 +54,8 @@ def add_scenes(
             new.append(scene)
     new = local_space.laid_over(known, new)
     scenes = known + new
-    grid = project_grid([scene for scene in scenes if scene.role == "post"])
-    pre_scenes = [scene for scene in scenes if scene.role == "pre"]
-    post_scenes = [scene for scene in scenes if scene.role == "post"]
+    pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
+    grid = project_grid(post_scenes)
     pre_share = check_overlap(pre_scenes, post_scenes, grid) if pre_scenes else None
     fresh = _build_quicklooks(job, scenes, grid)
     with store.connect(job.layout) as db:
@@ -78,8 +77,7 @@ def _rgb(bands: Sequence[int] | None) -> tuple[int, int, int] | None:
         return None
     if len(bands) != 3:
         raise ImageryError(f"{len(bands)} bands were chosen; red, green and blue are three.", "Write, for example, 3,2,1.")
-    red, green, blue = bands
-    return red, green, blue
+    return bands[0], bands[1], bands[2]
 
 
 def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:

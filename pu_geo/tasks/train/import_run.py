@@ -27,15 +27,13 @@ from pu_geo.tasks.train.restored_model import RestoredModel, restore
 from pu_geo.tasks.train.train import CURVE, RUN_NOTE, Outcome, finish, first_threshold, stored_before
 from pu_geo.training.data import FeatureViews, PUData
 
-MAX_LENGTH = 8192
-"""Longest embedding; settings allow 2,048."""
+MAX_LENGTH = 8192  # longest embedding; settings allow 2,048
 ROWS_TRIED, MOST_OFF = 256, 0.02
 """Buildings that are scored again here, and how far the middle one may be off; two devices differ by a tenth of it."""
 UNIT = 1e-3
 MAX_CURVE = 2**24
 MAX_EPOCHS, LARGEST = 10**9, sys.float_info.max
-FIGURE = re.compile(r"[A-Za-z0-9_]{1,40}")
-"""Names of what an epoch reports."""
+FIGURE = re.compile(r"[A-Za-z0-9_]{1,40}")  # names of what an epoch reports
 NO_FIGURES = ("at", "event", "look", "alarms")
 """What is not taken of a report: the job's own names, and those of pictures that stay where they are."""
 
@@ -215,7 +213,8 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
     features = sha256_of_array(data.inputs.array) if isinstance(data.inputs, FeatureViews) else None
     same = {"chips": sha256_of_array(chips), "features": features, "footprints": footprints}
     for name, sha256 in same.items():
-        if there.get(f"sha256_{name}", sha256) != sha256:
+        unknown = sha256 if name == "footprints" else None  # runs of the version before do not name it
+        if there.get(f"sha256_{name}", unknown) != sha256:
             raise refusal(
                 f"Run {found.run_id}", f"was trained on other {name} than this project has", "Copy the project again."
             )

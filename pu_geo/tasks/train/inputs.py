@@ -25,8 +25,7 @@ from pu_geo.records import PUSet
 from pu_geo.training.data import UNKNOWN, ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
 
-BEGAN_WITH = "began_with.json"
-"""What a training began with, in the folder of its checkpoints."""
+BEGAN_WITH = "began_with.json"  # what a training began with, in the folder of its checkpoints
 _HOLD_OUT_STREAM = 41
 
 

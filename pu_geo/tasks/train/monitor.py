@@ -17,13 +17,11 @@ from pu_geo.training.contact_sheets import can_draw, contact_sheet, png_of
 from pu_geo.training.data import PUData
 from pu_geo.training.network import TrainedModel
 
-LOOKS = "looks"
-"""Folder of the contact sheets, in the folder of a job."""
+LOOKS = "looks"  # folder of the contact sheets, in the folder of a job
 N_SHOWN, N_EMBEDDED = 12, 512
 RARE, COMMON = 0.20, 0.40
 """Shares of damage up to which a threshold to start from is a quantile of the scores, and from which it is a method's own 0.5."""
-ALARMS_FROM = 0.25
-"""Share of a stage before which nothing is an alarm: no model knows anything at first."""
+ALARMS_FROM = 0.25  # share of a stage before which nothing is an alarm: no model knows anything at first
 
 
 class TrainingMonitor:

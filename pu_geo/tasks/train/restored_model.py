@@ -39,7 +39,7 @@ class RestoredModel:
         bank: filters of the features that it looks at; None where it looks at chips.
         n_views, seed: of these features.
         chip_shape: [C, H, W] of the chips it was made for.
-        card: see `tasks.model_card`.
+        card: see `tasks.train.model_card`.
         settings: of its method, checked; without a name of a weights file.
     """
 

@@ -16,8 +16,7 @@ from pu_geo.services.explore import exploring
 from pu_geo.services.explore.coloring import Coloring, values_for_browser
 from pu_geo.services.project import projects
 
-CONFIRM_ABOVE = 500
-"""Labels for more buildings at once are asked for twice."""
+CONFIRM_ABOVE = 500  # labels for more buildings at once are asked for twice
 _LONGEST_NAME = 200
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _LONGEST_STEP = 6  # digits; no footprint file holds two billion buildings

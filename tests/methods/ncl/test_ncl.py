@@ -17,7 +17,7 @@ from pu_geo.errors import TrainingError
 from pu_geo.losses import neighborhood as formulas
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl import ncl
-from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.training.data import FeatureViews, PUData, batches_with_labeled
 from pu_geo.training.loop import MicroBatcher
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
@@ -367,7 +367,7 @@ def test_consistency_ramps_up() -> None:
 
 def test_every_unlabeled_chip_is_dealt_once_and_labeled_ones_go_along() -> None:
     is_labeled = np.arange(100) < 10
-    steps = ncl._steps(is_labeled, replace(SMALL, batch_size=32, labeled_batch=6), torch.Generator().manual_seed(0))
+    steps = batches_with_labeled(is_labeled, 32, 6, torch.Generator().manual_seed(0))
     assert sorted(np.concatenate([numbers[numbers >= 10] for numbers in steps])) == list(range(10, 100))
     assert {(numbers < 10).sum() for numbers in steps} == {6}
 

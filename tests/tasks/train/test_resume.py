@@ -14,7 +14,6 @@ from small_parts import add_chips, click
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled
 from pu_geo.jobs import worker
-from pu_geo.jobs.status import _curve
 from pu_geo.project import events, runs, store, training_times
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.tasks.job import Job
@@ -122,4 +121,4 @@ def test_other_chips_make_a_training_begin_anew(clicked: Layout, tmp_path: Path)
     assert not (begun / "training-newest.pt").exists()
     events.append(tmp_path, "epoch", {"stage": "training", "epoch": 1, "loss": 1.0})
     assert [row["epoch"] for row in curve_of(Job(clicked, tmp_path))] == [1]  # the epochs before were of other chips
-    assert [row["epoch"] for row in _curve(events.read(tmp_path))] == [1]
+    assert [row["epoch"] for row in events.curve(events.read(tmp_path))] == [1]

@@ -82,6 +82,7 @@ for (const [how, fail] of [
       await pass(1);
       assert.equal(server.requests.length, k + 2);
       assert.equal(log.state, k ? "waiting" : "saving", "one failure worries nobody");
+      assert.equal(runs.length > 0, how.includes("does not know"), "only a run of the page makes a project known again");
       fail(server.requests.at(-1));
     }
     await pass(15_000);

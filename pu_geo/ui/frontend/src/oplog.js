@@ -40,6 +40,7 @@ export class OperationLog {
       operations: () => (this.send ? this.ops.filter((op) => !op.next) : []),
       stored: (answer, wasAway) => this.#stored(answer, wasAway),
       changed: () => this.changed(),
+      unknown: () => this.send && this.reruns.want(true),
     });
     navigator.locks?.request(this.key, () => new Promise(() => {})).catch(() => {}); // held until the page is gone
     document.addEventListener("visibilitychange", () => (document.hidden ? this.#leave() : this.#takeOver()));

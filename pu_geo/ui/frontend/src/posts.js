@@ -9,7 +9,8 @@ const MOST_KEPT_ALIVE = 60_000; // bytes; browsers take 64 kB from a page that i
 export class Posts {
   /**
    * @param session names the page load
-   * @param log {operations() to send, stored(answer, wasAway: requests before it failed), changed()}
+   * @param log {operations() to send, stored(answer, wasAway: requests before it failed), changed(), unknown(): the server
+   *   does not know this project; a run of the page tells it}
    */
   constructor(session, log) {
     Object.assign(this, { session, log, url: null, analyst: null, inFlight: null, attempt: 0, timer: null, problem: null });
@@ -70,6 +71,7 @@ export class Posts {
     this.problem = typeof answer?.problem === "string" ? answer.problem : null;
     this.timer = setTimeout(() => this.#post(), RETRY_MS[Math.min(this.attempt, RETRY_MS.length - 1)]);
     this.attempt += 1;
+    if (answer?.isUnknown) this.log.unknown();
     this.log.changed();
   }
 }
@@ -78,5 +80,5 @@ export class Posts {
 async function ask(url, body, signal, isLast) {
   const keepalive = isLast && body.length < MOST_KEPT_ALIVE;
   const response = await fetch(url, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal, keepalive });
-  return response.json();
+  return response.status === 404 ? { isUnknown: true } : response.json();
 }
