@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 READY = "window.__pugeo && window.__pugeo.ready"
@@ -102,3 +106,12 @@ def go(page, screen: str) -> None:
     """Follow the link in the sidebar: the session stays the same."""
     page.get_by_test_id("stSidebarNav").get_by_role("link", name=screen).click()
     page.get_by_role("heading", name=screen).wait_for(timeout=30_000)
+
+
+def until(condition: Callable[[], Any], seconds: float = 240.0) -> Any:
+    """Wait for something that happens outside the page; return it."""
+    give_up = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < give_up, "it took too long"
+        time.sleep(0.05)
+    return found

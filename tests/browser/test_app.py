@@ -11,7 +11,7 @@ from pu_geo import jobs
 from pu_geo.project import labels, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout
 from tests.browser.real_app import AppServer
-from tests.browser.steps import ask, drag, go, on_page, settle, spots, wait_for_view
+from tests.browser.steps import ask, drag, go, on_page, settle, spots, until, wait_for_view
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.long]
 PREPARE_SECONDS = 900
@@ -24,7 +24,7 @@ def stored(layout: Layout) -> dict[str, str]:
 
 
 def wait_for_job(layout: Layout, task: str, seconds: float) -> jobs.JobView:
-    newest = next(job for job in jobs.all_jobs(layout) if job.task == task)
+    newest = until(lambda: next((job for job in jobs.all_jobs(layout) if job.task == task), None), 60)
     ended = jobs.wait(layout, newest.job_id, seconds=seconds)
     assert ended.state == "done", (ended.state, ended.problem)
     return ended
@@ -89,6 +89,8 @@ def _explore(page, sample: Layout, screenshots: Path) -> None:
     page.screenshot(path=screenshots / "explore.png")
     page.keyboard.press("Escape")
     page.get_by_role("radio", name="PUPL clusters").or_(page.get_by_role("button", name="PUPL clusters")).first.click()
+    page.locator(".st-key-cluster-start button").click(timeout=60_000)
+    wait_for_job(sample, "cluster", TRAIN_SECONDS)
     accept = page.locator(".st-key-cluster-accept button:visible")
     accept.first.wait_for(timeout=60_000)
     n = int(accept.inner_text().rpartition("(")[2].rstrip(") ").replace(",", ""))

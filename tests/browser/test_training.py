@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +13,11 @@ from pu_geo.methods import catalog
 from pu_geo.project import events, model_files, runs, store
 from pu_geo.project.layout import Layout
 from tests.browser.real_app import AppServer
+from tests.browser.steps import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SECONDS = 240.0
 LONG = {"epochs": "900", "max_steps": "1000000"}  # never waited for
-
-
-def until(condition: Callable[[], Any], seconds: float = SECONDS) -> Any:
-    give_up = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < give_up, "it took too long"
-        time.sleep(0.05)
-    return found
 
 
 def newest(event: Layout, method: str) -> JobView:

@@ -6,7 +6,7 @@ import { fakeBrowser, fakeServer, freshPage, settle, squares } from "./fake_brow
 
 fakeBrowser();
 const { LABEL_COLORS, SCORE_STEPS, scoreStep, stepRgb } = await import("../../../pu_geo/ui/frontend/src/colors.js");
-const { colorDots } = await import("../../../pu_geo/ui/frontend/src/dot_colors.js");
+const { colorDots, dotsOf } = await import("../../../pu_geo/ui/frontend/src/dot_colors.js");
 const { Files, asJson } = await import("../../../pu_geo/ui/frontend/src/files.js");
 const { Loader } = await import("../../../pu_geo/ui/frontend/src/loader.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
@@ -134,6 +134,10 @@ test("dots by score and by number: a ramp that grows lighter, and nothing for wh
   const numbers = colorDots(store, { kind: "numbers", low: 10, high: 20 }, [10, 20, 15, NaN, 99, -5], NONE);
   assert.deepEqual([...numbers.codes], [1, 20, 11, 0, 20, 1]);
   assert.deepEqual([scoreStep(-1), scoreStep(2)], [0, SCORE_STEPS - 1]);
+});
+
+test("an entry of the legend stands for what has a dot: buildings that came after the run have none", () => {
+  assert.deepEqual(dotsOf(1, Uint8Array.of(1, 0, 1, 1, 1), Float32Array.of(0, 0, 1, 1, NaN, NaN, 2, 2)), [0, 3]);
 });
 
 test("dots by category: rare ones on top, a gray one where there is none, and an entry for each", () => {

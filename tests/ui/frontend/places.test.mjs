@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { boxOf, isInside, pointsInside } from "../../../pu_geo/ui/frontend/src/polygon.js";
 import { ScatterView } from "../../../pu_geo/ui/frontend/src/scatter_view.js";
+import { paintArrows } from "../../../pu_geo/ui/frontend/src/shift_arrows.js";
 import { arrowsIn, decodeShifts, exaggeration, shiftText } from "../../../pu_geo/ui/frontend/src/shifts.js";
 
 const NOT_MEASURED = -32768;
@@ -94,6 +95,25 @@ test("zoomed out, buildings of a cell share an arrow: the mean of those that cou
   assert.ok(found.length < 5);
   assert.equal(found.reduce((sum, each) => sum + each.n, 0), n);
   assert.ok(Math.abs(found.reduce((sum, each) => sum + each.n * each.dx, 0) / n - 2 * 2.95) < 1e-9, "means of all");
+});
+
+test("an arrow has the color of its quality, and a hollow dot stands where it failed", () => {
+  const strokes = [];
+  const context = { beginPath: () => (context.path = []), moveTo: (...at) => context.path.push(["to", ...at]), lineTo: (...at) => context.path.push(["line", ...at]), arc: (...at) => context.path.push(["arc", ...at.slice(0, 3)]), stroke: () => strokes.push([context.strokeStyle, context.path]) };
+  const found = shifts();
+  const colorAt = (quality) => {
+    strokes.splice(0);
+    found.quality[0] = quality;
+    const { arrows, times } = paintArrows(context, { ready: true, arrows: true, shifts: found, n: 3, boxes, medianSize: 4 }, { ...frame(0.1), box: [0, 0, 300, 300] });
+    assert.deepEqual([arrows.length, times], [2, 1]);
+    const [color, [[, ...tail], [, ...head]]] = strokes.findLast(([, path]) => path[0][0] === "to");
+    assert.deepEqual([tail, head].flat().map(Math.round), [-40, -60, 20, 20]);
+    return [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+  };
+  const [sure, unsure] = [colorAt(98), colorAt(5)];
+  assert.ok(sure[0] > sure[2] + 60, "yellow");
+  assert.ok(unsure[2] > unsure[0] + 20, "blue");
+  assert.deepEqual(strokes.filter(([, path]) => path[0][0] === "arc").map(([color, [arc]]) => [color, ...arc]), [["rgba(255,255,255,0.9)", "arc", 1020, 20, 4], ["#111", "arc", 1020, 20, 4]]);
 });
 
 test("arrows are drawn longer in steps of 1, 2 and 5 where they would be too short, and never shorter", () => {

@@ -40,6 +40,13 @@ export function colorDots(store, color, values, none) {
   return byCategory(store.n, color.names, values, none);
 }
 
+/** Numbers of the buildings with a code that have a dot; `xy` is NaN for those that the run does not know. */
+export function dotsOf(code, codes, xy) {
+  const found = [];
+  for (let i = 0; 2 * i < xy.length; i++) if (codes[i] === code && Number.isFinite(xy[2 * i])) found.push(i);
+  return found;
+}
+
 function byLabel(store, none) {
   const palette = LABEL_COLORS.map((hex, code) => (code === UNLABELED ? none : rgbOf(hex)));
   const order = [UNLABELED, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE];

@@ -3,7 +3,7 @@
 import { RAMP_CSS, SELECTED } from "./colors.js";
 import { describe } from "./describe.js";
 import { h, icon, remember, remembered, segmented } from "./dom.js";
-import { CIVIDIS_CSS, colorDots } from "./dot_colors.js";
+import { CIVIDIS_CSS, colorDots, dotsOf } from "./dot_colors.js";
 import { boxOf, pointsInside } from "./polygon.js";
 import { paintMarks, paintScatter } from "./scatter_painter.js";
 import { ScatterView } from "./scatter_view.js";
@@ -141,9 +141,7 @@ export class ScatterPane {
   }
 
   #chooseCode(code) {
-    const numbers = [];
-    for (let i = 0; i < this.store.n; i++) if (this.colors.codes[i] === code && Number.isFinite(this.xy[2 * i])) numbers.push(i);
-    this.actions.choose(numbers, false);
+    this.actions.choose(dotsOf(code, this.colors.codes, this.xy), false);
   }
 
   // ---- drawing ----
