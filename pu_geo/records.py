@@ -252,10 +252,10 @@ class LabelOp:
         return cls(
             **texts,
             label=entry.get("label"),  # type: ignore[arg-type]  # `problem` checks it
-            act=str(entry["act"]) if entry.get("act") else None,
+            act=entry.get("act") or None,
             damage_types=entry["damage_types"] if entry.get("damage_types") is not None else (),
             inclusion=entry.get("inclusion"),
-            screen=str(entry.get("screen") or ""),
+            screen=entry.get("screen") or "",
             step="undo" if entry.get("undo") else "redo" if entry.get("redo") else "",
         )
 

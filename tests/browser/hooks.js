@@ -81,6 +81,15 @@ function hooks(view) {
       map.map.getView().setCenter([center[0], -center[1]]);
       map.map.getView().setResolution(resolution);
     },
+    /** Wait until the map has not moved for 400 ms: a key may send it to the queue's next building. */
+    rest: async () => {
+      const place = () => String([...map.map.getView().getCenter(), map.map.getView().getResolution()]);
+      let [last, since] = [place(), performance.now()];
+      while (performance.now() - since < 400) {
+        await nextFrame();
+        if (place() !== last) [last, since] = [place(), performance.now()];
+      }
+    },
     /** Ids whose middle is inside the map with `margin` pixels to spare, and so can be clicked. */
     onScreen: (margin = 30) => {
       const box = map.target.getBoundingClientRect();

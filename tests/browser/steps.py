@@ -40,14 +40,14 @@ def settle(page, seconds: float = 60) -> None:
 
 
 def see_all(page, resolution: float = 2.2) -> None:
-    page.wait_for_timeout(500)  # until the map rests at the queue's building
+    ask(page, "rest")  # at the queue's building
     ask(page, "setView", [750, 750], resolution)
-    page.wait_for_timeout(300)
+    ask(page, "rest")
 
 
 def go_to(page, building: str, resolution: float = 0.5) -> list[float]:
     """Bring a building to the middle of the map; return its place in the window."""
-    page.wait_for_timeout(500)
+    ask(page, "rest")
     ask(page, "setView", ask(page, "gridCenter", building), resolution)
     page.wait_for_timeout(600)  # tiles, and the drawing of another frame
     return spot(page, building)
@@ -58,7 +58,8 @@ def spot(page, building: str) -> list[float]:
 
 
 def spots(page, n: int = 10) -> dict[str, list[float]]:
-    """Where buildings are that can be clicked on the map, by id, spread over it."""
+    """Where buildings are that can be clicked on the map, by id, spread over it, once it is at rest."""
+    ask(page, "rest")
     found = page.evaluate("window.__pugeo.onScreen(60).map((id) => [id, window.__pugeo.pixelOf(id)])")
     return dict(found[:: max(1, len(found) // n)][:n])
 

@@ -92,7 +92,7 @@ def _explore(page, sample: Layout, screenshots: Path) -> None:
     page.locator(".st-key-cluster-start button").click(timeout=60_000)
     wait_for_job(sample, "cluster", TRAIN_SECONDS)
     accept = page.locator(".st-key-cluster-accept button:visible")
-    accept.first.wait_for(timeout=60_000)
+    accept.first.wait_for(timeout=120_000)
     n = int(accept.inner_text().rpartition("(")[2].rstrip(") ").replace(",", ""))
     accept.click()
     page.get_by_text(f"Next run: 29 positives + {n:,} accepted").wait_for(timeout=60_000)

@@ -102,7 +102,7 @@ def apply_operations(layout: Layout, operations: Sequence[LabelOp], *, analyst: 
 
 
 def parse_line(line: str, decoded: object) -> LabelOp:
-    """Read one line of `pu-geo label --stdin`; what else `LabelOp.from_json` reads may stand in it too.
+    """Read one line of `pu-geo label --stdin`; what else `LabelOp.from_json` reads may stand in it too, act as a number.
 
     Raises:
         LabelError: if it is not an object with the texts op, building_id and label.
@@ -113,7 +113,7 @@ def parse_line(line: str, decoded: object) -> LabelOp:
             f"The line {line.strip()[:80]!r} is not an object with the texts op, building_id and label.",
             'Send, for example, {"op": "1", "building_id": "b000001", "label": "positive"}.',
         )
-    return LabelOp.from_json(decoded)
+    return LabelOp.from_json(decoded | {key: str(decoded[key]) for key in ("act", "screen") if decoded.get(key)})
 
 
 def newest_event(layout: Layout) -> int:
