@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
-from pu_geo.geo.readers.child_process import Answer, Limits, ReaderEnded, ask, ask_each
+from pu_geo.geo.child_process import Answer, Limits, ReaderEnded, ask, ask_each
 from pu_geo.geo.readers.file_kinds import is_vector, regular_file
 from pu_geo.geo.readers.raw_footprints import broken
 from pu_geo.geo.readers.xbd import XbdPlace

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import guards
 from pu_geo.errors import PuGeoError
-from pu_geo.geo.readers.child_process import Answer, ReaderEnded, ask_each
+from pu_geo.geo.child_process import Answer, ReaderEnded, ask_each
 from pu_geo.geo.readers.file_kinds import is_vector
 from pu_geo.geo.readers.in_child import FOOTPRINTS, SCENES, inspect_file
 

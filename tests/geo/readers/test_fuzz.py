@@ -10,7 +10,8 @@ from small_parts import mostly_long
 
 from benchmarks import fuzz
 from pu_geo.errors import FootprintError, ImageryError
-from pu_geo.geo.readers import child_process, in_child
+from pu_geo.geo import child_process
+from pu_geo.geo.readers import in_child
 
 QUICK = (fuzz.IN_PROCESS, 30), (fuzz.IN_CHILD, 3)
 

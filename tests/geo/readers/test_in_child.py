@@ -20,7 +20,8 @@ from small_parts import REPOSITORY
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
 from pu_geo.geo.raster import scene_files
-from pu_geo.geo.readers import child_process, in_child, xbd
+from pu_geo.geo import child_process
+from pu_geo.geo.readers import in_child, xbd
 from pu_geo.geo.vector import footprints
 from pu_geo.records import Grid
 
@@ -229,7 +230,7 @@ def test_an_answer_that_is_too_large_is_not_taken_over(write_json: Write, monkey
 )
 def test_the_child_limits_itself(tmp_path: Path, limit: str, small: int, code: str, words: str) -> None:
     limits = {**asdict(in_child.SCENES), limit: small}
-    program = f"import resource; from pu_geo.geo.readers import child_process; child_process._limit({limits!r})\n"
+    program = f"import resource; from pu_geo.geo import child_process; child_process._limit({limits!r})\n"
     program += f"assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0\n{code}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == (1 if words else -signal.SIGXCPU)
@@ -275,7 +276,7 @@ def test_a_reader_loads_no_library_that_it_does_not_need(
     else:
         path, arguments = write_json(outlines(2), crs=CRS_MEMBER), {"grid": asdict(GRID), "source": "user", "crs": None}
     code = (
-        "import sys; from pathlib import Path; from pu_geo.geo.readers import child_process\n"
+        "import sys; from pathlib import Path; from pu_geo.geo import child_process\n"
         f"child_process.READERS[{reader!r}](Path({str(path)!r}), {arguments!r})\n"
         f"print(sorted(set({unwanted!r}) & set(sys.modules)))"
     )

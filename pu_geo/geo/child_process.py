@@ -3,7 +3,7 @@
 GDAL, Arrow, GEOS and SQLite parse bytes in C and C++: a made-up file may end the process, or ask for all memory. Here it can
 only end the reading. GDAL also brings a second SQLite library, which must not share a process with an open project.
 
-The child is started as `python -m pu_geo.geo.readers.child_process` with the request on its standard input. It limits itself, reads
+The child is started as `python -m pu_geo.geo.child_process` with the request on its standard input. It limits itself, reads
 the files, and writes answers into its folder; it holds no project and no database. Refusals are answers; whatever else goes
 wrong ends the process, and the parent reports why.
 """
@@ -133,7 +133,7 @@ def _run(folder: Path, request: Mapping[str, object], seconds: float) -> ReaderE
         try:
             done = subprocess.run(
                 # -P: no module from wherever we are, least of all from the folder that files are unpacked to.
-                [sys.executable, "-P", "-m", "pu_geo.geo.readers.child_process"],
+                [sys.executable, "-P", "-m", "pu_geo.geo.child_process"],
                 input=orjson.dumps(request),
                 stdout=subprocess.DEVNULL,
                 stderr=output,
