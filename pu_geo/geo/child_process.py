@@ -266,12 +266,17 @@ def _grid(values: Mapping[str, Any]) -> Grid:
     return Grid(**{**values, "transform": tuple(values["transform"])})
 
 
+def _write_layer(path: Path, arguments: Mapping[str, Any]) -> Answer:
+    return importlib.import_module("pu_geo.geo.export.layers").write_layer(path, arguments)
+
+
 READERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Answer]] = {
     "scene": _scene,
     "footprints": _footprints,
     "summary": _summary,
     "xbd_place": _xbd_place,
     "xbd_footprints": _xbd_footprints,
+    "write_layer": _write_layer,
 }
 
 if __name__ == "__main__":

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pu_geo.geo.export.codebook import write_side_files
-from pu_geo.geo.export.flatgeobuf import export_fgb
 from pu_geo.geo.export.geojson import export_geojson
-from pu_geo.geo.export.gpkg import export_gpkg
 from pu_geo.geo.export.heat import export_heat
 from pu_geo.geo.export.kml import export_kml
+from pu_geo.geo.export.layers import export_fgb, export_gpkg
 from pu_geo.geo.export.tables import export_csv, export_parquet
 from pu_geo.records import DamageMap
 

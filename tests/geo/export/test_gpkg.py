@@ -17,8 +17,8 @@ from small_parts import REPOSITORY
 
 from pu_geo.geo.export import styles as export_styles
 from pu_geo.geo.export.codebook import FIELDS
-from pu_geo.geo.export.gpkg import export_gpkg
 from pu_geo.geo.export.kml import export_kml
+from pu_geo.geo.export.layers import export_gpkg
 from pu_geo.geo.readers.footprint_files import load_features
 from pu_geo.records import DamageMap
 

@@ -19,8 +19,8 @@ import shapely
 from small_parts import REPOSITORY
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
-from pu_geo.geo.raster import scene_files
 from pu_geo.geo import child_process
+from pu_geo.geo.raster import scene_files
 from pu_geo.geo.readers import in_child, xbd
 from pu_geo.geo.vector import footprints
 from pu_geo.records import Grid

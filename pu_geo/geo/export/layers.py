@@ -1,0 +1,186 @@
+"""Damage maps as a table of geopandas, and as what GDAL writes from it: GeoPackage and FlatGeobuf, in the child process.
+
+In a process of its own because GDAL brings a second SQLite library, which must not share one with an open project.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sqlite3
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pu_geo.atomic_write import export_file
+from pu_geo.errors import PuGeoError
+from pu_geo.geo.child_process import Answer, Limits, ReaderEnded, ask
+from pu_geo.geo.export.codebook import Kind, fields_of
+from pu_geo.geo.export.pieces import Cell, as_text, caption, flat_cells, pieces_of
+from pu_geo.geo.export.styles import qml, sld
+from pu_geo.geo.vector.crs import is_local
+from pu_geo.records import DamageMap
+
+if TYPE_CHECKING:
+    import geopandas
+
+LAYER, GEOMETRY = "damage_map", "geom"
+DRIVERS = {"gpkg": "GPKG", "fgb": "FlatGeobuf"}
+GIB = 1024**3
+WRITING = Limits(seconds=900.0, cpu_seconds=600, memory_bytes=12 * GIB, file_bytes=8 * GIB, answer_bytes=100_000)
+_UNDEFINED_CARTESIAN = "-1"  # GeoPackage's own number for coordinates without a place on the Earth
+_DTYPES: dict[Kind, str] = {"bool": "boolean", "int": "Int64", "float": "float64"}
+_ERRORS = ("DataSourceError", "DataLayerError", "FeatureError", "FieldError", "GeometryError")
+# As QGIS reads and writes it.
+_STYLES = """
+CREATE TABLE layer_styles (id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, f_table_catalog TEXT(256),
+  f_table_schema TEXT(256), f_table_name TEXT(256), f_geometry_column TEXT(256), styleName TEXT(30), styleQML TEXT,
+  styleSLD TEXT, useAsDefault BOOLEAN, description TEXT, owner TEXT(30), ui TEXT(30),
+  update_time DATETIME DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ','now')));
+INSERT INTO gpkg_contents (table_name, data_type, identifier) VALUES ('layer_styles', 'attributes', 'layer_styles');
+"""
+
+
+def to_geodataframe(damage_map: DamageMap, format: str = "gpkg") -> geopandas.GeoDataFrame:
+    """Return a damage map as a table: building_id first, null where a number is not finite, lists joined by ";", dicts as JSON.
+
+    Outlines are in longitude and latitude of WGS 84, as all exports have them, or in local meters without a CRS.
+
+    Args:
+        format: the key of `EXPORTERS` that it is for.
+
+    Raises:
+        ImageryError: kind "local" if the map has no place on the Earth and the format cannot say so.
+    """
+    geopandas, pandas = importlib.import_module("geopandas"), importlib.import_module("pandas")
+    fields, shapes = fields_of(damage_map), list[np.ndarray]()
+    columns: list[list[Cell]] = [[] for _ in fields]
+    for piece in pieces_of(damage_map, format):
+        shapes.append(piece.shapes)
+        for column, cells in zip(columns, flat_cells(piece, fields), strict=True):
+            column += cells
+    table = {
+        field.name: pandas.Series(cells, dtype=_DTYPES.get(field.kind, "object"))
+        for field, cells in zip(fields, columns, strict=True)
+    }
+    outlines = np.concatenate([np.zeros(0, dtype=object), *shapes])
+    return geopandas.GeoDataFrame(table, geometry=outlines, crs=None if is_local(damage_map.grid_crs) else "EPSG:4326")
+
+
+def export_fgb(damage_map: DamageMap, out: Path) -> None:
+    """Write a damage map as FlatGeobuf: multipolygons in EPSG:4326 with a spatial index.
+
+    With the index, buildings lie along a Hilbert curve and not in their own order. FlatGeobuf cannot index a feature without
+    geometry: where rounding leaves nothing of a footprint, the file has no index. Lists are joined by ";", dicts are JSON text.
+
+    Raises:
+        PuGeoError: kind "disk" if it could not be written to the end.
+    """
+    title, disclaimer = caption(damage_map)
+    frame = to_geodataframe(damage_map, "fgb")
+    has_index = len(frame) > 0 and not frame.geometry.isna().any()
+    _write(frame, damage_map, out, "fgb", {
+        "TITLE": title, "DESCRIPTION": disclaimer, "SPATIAL_INDEX": "YES" if has_index else "NO"
+    })  # fmt: skip
+
+
+def export_gpkg(damage_map: DamageMap, out: Path) -> None:
+    """Write a damage map as GeoPackage: layer `damage_map`, spatial index, metadata, and a style by `triage` for QGIS.
+
+    Multipolygons in EPSG:4326, not in the project CRS: then each format holds the same numbers, and a project CRS without a
+    code needs no definition that another program may not know. A map without a place on the Earth is in local meters, in
+    GeoPackage's undefined Cartesian system (-1), and its description says so. Lists are joined by ";", dicts are JSON text.
+
+    Raises:
+        PuGeoError: kind "disk" if it could not be written to the end.
+    """
+    title, disclaimer = caption(damage_map)
+    about = [title, disclaimer.rstrip("."), str(damage_map.metadata.get("coordinates", ""))]
+    options = {"GEOMETRY_NAME": GEOMETRY, "IDENTIFIER": LAYER, "DESCRIPTION": ". ".join(part for part in about if part)}
+    if is_local(damage_map.grid_crs):
+        options["SRID"] = _UNDEFINED_CARTESIAN
+    frame = to_geodataframe(damage_map, "gpkg")
+    names = _column_names([str(name) for name in frame.columns if name != "geometry"])
+    _write(frame.set_axis([*names, "geometry"], axis=1).set_geometry("geometry"), damage_map, out, "gpkg", options)
+
+
+def _column_names(fields: Sequence[str]) -> list[str]:
+    """Return column names that differ by more than case, which SQL does not see, and are not the layer's own two."""
+    taken, names = {"fid", GEOMETRY}, []
+    for name in fields:
+        while name.lower() in taken:
+            name += "_"
+        taken.add(name.lower())
+        names.append(name)
+    return names
+
+
+def _write(frame: geopandas.GeoDataFrame, damage_map: DamageMap, out: Path, format: str, options: Mapping[str, str]) -> None:
+    """Have the child write a table, and give the file its name once all of it was read back."""
+    arguments = {"name": out.name, "format": format, "options": options, "metadata": as_text(dict(damage_map.metadata))}
+    with export_file(out) as beside, tempfile.TemporaryDirectory(prefix=".pu-geo-", dir=out.parent) as folder:
+        table = Path(folder) / "table.parquet"
+        frame.to_parquet(table)
+        try:
+            ask("write_layer", table, arguments, WRITING)
+        except ReaderEnded as ended:
+            raise not_written(out.name, ended.last_words) from ended
+        (Path(folder) / f"layer.{format}").replace(beside)
+
+
+def not_written(name: str, why: str) -> PuGeoError:
+    """Return the error for an export that was not written to its end."""
+    return PuGeoError(
+        f"{name} could not be written to the end: {why}. An older {name} is unchanged.",
+        "Free some space, or choose another disk, then export again.",
+        kind="disk",
+    )
+
+
+# The child's side
+
+
+def write_layer(table: Path, arguments: Mapping[str, Any]) -> Answer:
+    """Write a table as `layer.<format>` beside it, and read it back to its last feature, since a full disk cuts files off.
+
+    Raises:
+        PuGeoError: kind "disk".
+    """
+    geopandas, errors = importlib.import_module("geopandas"), importlib.import_module("pyogrio.errors")
+    frame, out = geopandas.read_parquet(table), table.with_name(f"layer.{arguments['format']}")
+    refusals = (ValueError, OSError, sqlite3.Error, *(getattr(errors, name) for name in _ERRORS))
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "'crs' was not provided")
+            frame.to_file(
+                out, driver=DRIVERS[arguments["format"]], engine="pyogrio", layer=LAYER, geometry_type="MultiPolygon",
+                promote_to_multi=True, layer_options=arguments["options"], layer_metadata={"pu_geo": arguments["metadata"]},
+            )  # fmt: skip
+        if out.suffix == ".gpkg":
+            with closing(sqlite3.connect(out)) as db, db:
+                _add_style(db, arguments["metadata"])
+        n = len(importlib.import_module("pyogrio").read_dataframe(out, layer=LAYER, columns=[]))
+        if n != len(frame):
+            raise ValueError(f"{n} of {len(frame)} buildings arrived")
+    except refusals as cause:
+        raise not_written(arguments["name"], str(cause).replace(str(out), arguments["name"])[:200]) from cause
+    return Answer({"n": n}, [])
+
+
+def _add_style(db: sqlite3.Connection, metadata: str) -> None:
+    """Add the style that QGIS opens the layer in, and have the metadata as plain JSON and not in GDAL's XML."""
+    db.executescript(_STYLES)
+    db.execute(
+        "INSERT INTO layer_styles (f_table_catalog, f_table_schema, f_table_name, f_geometry_column, styleName, styleQML, "
+        "styleSLD, useAsDefault, description, owner, update_time) VALUES ('', '', ?, ?, 'triage', ?, ?, 1, ?, '', ?)",
+        (LAYER, GEOMETRY, qml(), sld(LAYER), "Buildings by triage", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.000Z}"),
+    )
+    standard = "https://www.rfc-editor.org/rfc/rfc8259"
+    db.execute(
+        "UPDATE gpkg_metadata SET md_standard_uri = ?, mime_type = 'application/json', metadata = ?", (standard, metadata)
+    )

@@ -1,0 +1,45 @@
+"""GeoPackage and FlatGeobuf as the child writes them: what a full disk leaves, and a map of every size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyogrio
+import pytest
+import shapely
+
+from pu_geo.errors import PuGeoError
+from pu_geo.geo.export import layers
+from pu_geo.geo.export.exporters import EXPORTERS
+from pu_geo.records import DamageMap
+
+
+def squares(n: int) -> DamageMap:
+    x, y = np.random.default_rng(n).random((2, n))
+    shapes = shapely.box(x, y, x + 0.002, y + 0.002)
+    return DamageMap([f"b{i}" for i in range(n)], list(shapely.to_wkb(shapes)), {"rank": list(range(n))}, "EPSG:4326", {})
+
+
+@pytest.mark.parametrize("name", layers.DRIVERS)
+@pytest.mark.parametrize("n", [0, 1, 16, 17, 2001])
+def test_a_map_of_any_size_arrives_whole(name: str, n: int, tmp_path: Path) -> None:
+    EXPORTERS[name](squares(n), tmp_path / f"map.{name}")
+    found = pyogrio.read_dataframe(tmp_path / f"map.{name}", layer="damage_map")
+    assert sorted(found["rank"]) == list(range(n))
+
+
+@pytest.mark.parametrize("n_bytes", [20_000, 200_000, 400_000])
+@pytest.mark.parametrize("name", layers.DRIVERS)
+def test_a_full_disk_is_said_and_leaves_the_older_map(
+    name: str, n_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / f"map.{name}"
+    out.write_bytes(b"older")
+    monkeypatch.setattr(layers, "WRITING", replace(layers.WRITING, file_bytes=n_bytes))
+    with pytest.raises(PuGeoError, match=r"could not be written to the end.*An older map\.") as caught:
+        EXPORTERS[name](squares(5000), out)
+    assert caught.value.kind == "disk"
+    assert out.read_bytes() == b"older"
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
