@@ -21,6 +21,9 @@ from pu_geo.records import DamageMap
 ROWS_PER_GROUP = 20_000
 _ARROW = {"text": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "json": pa.string()}
 
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
+_BOX = pa.struct([(side, pa.float64()) for side in _SIDES])
+
 
 def export_csv(damage_map: DamageMap, out: Path) -> None:
     """Write a damage map as CSV for spreadsheets: no outlines, `lon` and `lat` of each centroid in degrees WGS 84.
@@ -61,20 +64,28 @@ def _csv_column(piece: Piece, field: Field) -> list[Cell]:
 
 
 def export_parquet(damage_map: DamageMap, out: Path) -> None:
-    """Write a damage map as GeoParquet 1.1: WKB polygons in longitude and latitude of WGS 84 (OGC:CRS84).
+    """Write a damage map as GeoParquet 1.1: WKB polygons in longitude and latitude of WGS 84 (OGC:CRS84), with their boxes.
 
     Rows in the order of the buildings, lists as lists, `source_attributes` as JSON text, the metadata under the key `pu_geo`.
+
+    By pyarrow and not `GeoDataFrame.to_parquet`, which has no place for the metadata and no type for a list that is null
+    in all rows.
     """
     fields = fields_of(damage_map)
     types = [pa.list_(pa.string()) if field.kind == "list" else _ARROW[field.kind] for field in fields]
-    schema = pa.schema([*((field.name, kind) for field, kind in zip(fields, types, strict=True)), ("geometry", pa.binary())])
+    covering = "bbox" if "bbox" not in damage_map.columns else "geometry_bbox"
+    schema = pa.schema([
+        *((field.name, kind) for field, kind in zip(fields, types, strict=True)), ("geometry", pa.binary()), (covering, _BOX)
+    ])  # fmt: skip
     extent, kinds = Extent(), set[int]()
     with export_file(out) as beside, beside.open("wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for piece in pieces_of(damage_map, "parquet", ROWS_PER_GROUP):
             extent.add(piece.shapes)
             kinds |= set(shapely.get_type_id(piece.shapes).tolist()) - {-1}
             writer.write_table(_table(piece, fields, schema))
-        writer.add_key_value_metadata({"geo": _geo(extent.box(), kinds), "pu_geo": as_text(dict(damage_map.metadata))})
+        writer.add_key_value_metadata(
+            {"geo": _geo(extent.box(), kinds, covering), "pu_geo": as_text(dict(damage_map.metadata))}
+        )
 
 
 def _table(piece: Piece, fields: Sequence[Field], schema: pa.Schema) -> pa.Table:
@@ -83,11 +94,16 @@ def _table(piece: Piece, fields: Sequence[Field], schema: pa.Schema) -> pa.Table
         if field.kind == "list":
             columns[i] = [None if value is None else list(map(str, value)) for value in piece.columns[field.name]]  # type: ignore[call-overload]
     columns.append(np.asarray(shapely.to_wkb(piece.shapes, byte_order=1)).tolist())
+    sides = [pa.array(side) for side in shapely.bounds(piece.shapes).T]
+    columns.append(pa.StructArray.from_arrays(sides, _SIDES, mask=pa.array(shapely.is_missing(piece.shapes))))
     return pa.table([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
 
 
-def _geo(box: list[float] | None, kinds: set[int]) -> bytes:
+def _geo(box: list[float] | None, kinds: set[int], covering: str) -> bytes:
     """Return the `geo` entry of GeoParquet 1.1; without a `crs` member, coordinates are OGC:CRS84."""
     names = {3: "Polygon", 6: "MultiPolygon"}
-    column = {"encoding": "WKB", "geometry_types": [names[kind] for kind in sorted(kinds)], **({"bbox": box} if box else {})}
+    column = {
+        "encoding": "WKB", "geometry_types": [names[kind] for kind in sorted(kinds)], **({"bbox": box} if box else {}),
+        "covering": {"bbox": {side: [covering, side] for side in _SIDES}},
+    }  # fmt: skip
     return orjson.dumps({"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}})

@@ -217,6 +217,21 @@ def test_parquet_says_what_its_geometry_is(tmp_path: Path) -> None:
     assert json.loads(metadata[b"pu_geo"])["title"] == "Made up"
 
 
+def test_parquet_has_the_box_of_each_outline(tmp_path: Path) -> None:
+    path = written("parquet", SPECIAL["vanishing"], tmp_path)
+    boxes = pyarrow.parquet.read_table(path).column("bbox").to_pylist()
+    shapes = geopandas.read_parquet(path).geometry
+    assert [box and tuple(box.values()) for box in boxes] == [None, *(shape.bounds for shape in shapes[1:])]
+    window = shapes[1].bounds
+    assert list(geopandas.read_parquet(path, bbox=window)["building_id"]) == ["b1"]
+
+
+def test_parquet_keeps_a_column_that_is_called_as_its_boxes(tmp_path: Path) -> None:
+    path = written("parquet", make(ROW[:2], bbox=["mine", None]), tmp_path)
+    assert pyarrow.parquet.read_table(path).column("bbox").to_pylist() == ["mine", None]
+    assert len(geopandas.read_parquet(path, bbox=tuple(geopandas.read_parquet(path).total_bounds))) == 2
+
+
 # CSV
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mapped_parts import mapped_project, say
-from pu_geo.geo.export.gpkg import export_gpkg
 
+from pu_geo.geo.export.layers import export_gpkg
 from pu_geo.project import store
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 
