@@ -23,6 +23,13 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same for one test alone."""
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real imagery and damaged files; a user's clone has none."""
@@ -42,6 +49,17 @@ def joplin(shared: Path) -> Path:
 def project(tmp_path: Path) -> Layout:
     """A project with a grid and twenty footprints, b0 to b19."""
     return small_project(tmp_path / "event.pugeo")
+
+
+@pytest.fixture
+def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    """A project of 400 buildings with a finished run, of which `mapped_parts.TRUTH` are damaged."""
+    from mapped_parts import mapped_project
+
+    from pu_geo.services.damage_map import random_audits
+
+    monkeypatch.setattr(random_audits, "_seed", lambda: 1)  # an interval misses the truth in one draw of twenty
+    return mapped_project(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -20,9 +20,8 @@ N = 120
 
 
 @pytest.fixture
-def mapped(tmp_path: Path) -> tuple[Layout, Any]:
-    layout, truth = mapped_project(tmp_path, N)
-    return layout, truth
+def mapped(tmp_path: Path) -> Layout:
+    return mapped_project(tmp_path, N)
 
 
 def newer_run(layout: Layout, run_id: str = "ranker-2") -> None:
@@ -45,13 +44,12 @@ def words(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 @pytest.mark.slow
 def test_a_later_ranking_does_not_drop_an_audited_map(
-    mapped: tuple[Layout, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mapped: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    layout, truth = mapped
-    check = answer_audit(layout, truth, 30)
-    export = ("export", layout.folder, "--out", tmp_path / "map.geojson")
+    check = answer_audit(mapped, 30)
+    export = ("export", mapped.folder, "--out", tmp_path / "map.geojson")
     before = told(capsys, *export)
-    newer_run(layout)
+    newer_run(mapped)
     after = told(capsys, *export)
     assert (after["run_id"], after["flagged"]) == (RUN, before["flagged"])
     pu_geo = json.loads((tmp_path / "map.geojson").read_text())["pu_geo"]
@@ -64,54 +62,49 @@ def test_a_later_ranking_does_not_drop_an_audited_map(
 
 
 def test_a_chosen_run_and_threshold_are_exported_published_and_audited(
-    mapped: tuple[Layout, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mapped: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    layout, truth = mapped
-    newer_run(layout)
-    chosen = told(capsys, "choose", layout.folder, "--run", RUN, "--threshold", "0.3")
+    newer_run(mapped)
+    chosen = told(capsys, "choose", mapped.folder, "--run", RUN, "--threshold", "0.3")
     assert chosen == {
         "run_id": RUN, "method": "ranker", "why": "person", "threshold": 0.3, "threshold_origin": "person",
         "audit_id": "not audited",
     }  # fmt: skip
     which = f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), not audited."
     newer = "Run ranker-2 is newer and not shown; `pu-geo choose event.pugeo --run latest` makes it the map."
-    assert words(capsys, "choose", layout.folder) == f"{which} It is chosen by a person.\n{newer}\n"
-    assert which in words(capsys, "export", layout.folder, "--out", tmp_path / "map.csv", "--format", "csv")
+    assert words(capsys, "choose", mapped.folder) == f"{which} It is chosen by a person.\n{newer}\n"
+    assert which in words(capsys, "export", mapped.folder, "--out", tmp_path / "map.csv", "--format", "csv")
     side = json.loads((tmp_path / "map.run.json").read_text())
     assert {name: side[name] for name in ("run_id", "threshold", "threshold_origin", "audit_id")} == {
         "run_id": RUN, "threshold": 0.3, "threshold_origin": "person", "audit_id": "not audited",
     }  # fmt: skip
-    assert which in words(capsys, "publish", layout.folder, "--formats", "csv")
-    with (layout.exports / "v1" / "damage_map.csv").open(encoding="utf-8-sig") as stream:
+    assert which in words(capsys, "publish", mapped.folder, "--formats", "csv")
+    with (mapped.exports / "v1" / "damage_map.csv").open(encoding="utf-8-sig") as stream:
         assert {(row["run_id"], row["threshold"]) for row in csv.DictReader(stream)} == {(RUN, "0.3")}
-    assert "flagged from 0.3 on (chosen by a person; not audited)" in (layout.exports / "v1" / "report.html").read_text()
-    version = json.loads((layout.exports / "v1" / "version.json").read_text())
+    assert "flagged from 0.3 on (chosen by a person; not audited)" in (mapped.exports / "v1" / "report.html").read_text()
+    version = json.loads((mapped.exports / "v1" / "version.json").read_text())
     assert (version["threshold_origin"], version["audit_id"]) == ("person", "not audited")
-    check = answer_audit(layout, truth, 30)
+    check = answer_audit(mapped, 30)
     assert f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), audit {check.id}." in words(
-        capsys, "audit", layout.folder
+        capsys, "audit", mapped.folder
     )
-    assert told(capsys, "choose", layout.folder, "--run", "auto")["why"] == "published"
+    assert told(capsys, "choose", mapped.folder, "--run", "auto")["why"] == "published"
 
 
 def test_a_threshold_given_to_an_export_alone_is_said_and_not_kept(
-    mapped: tuple[Layout, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mapped: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    layout, _ = mapped
-    export = ("export", layout.folder, "--out", tmp_path / "map.geojson")
+    export = ("export", mapped.folder, "--out", tmp_path / "map.geojson")
     assert "threshold 0.2 (chosen by a person)" in words(capsys, *export, "--threshold", "0.2")
     assert "threshold 0.5 (the run's own)" in words(capsys, *export)
-    told(capsys, "publish", layout.folder, "--formats", "csv", "--threshold", "0.2")
+    told(capsys, "publish", mapped.folder, "--formats", "csv", "--threshold", "0.2")
     assert "threshold 0.2 (chosen by a person)" in words(capsys, *export), "what was published is the map from then on"
 
 
-def test_every_verb_that_takes_a_run_takes_the_chosen_one(
-    mapped: tuple[Layout, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    layout, _ = mapped
-    newer_run(layout)
-    told(capsys, "choose", layout.folder, "--run", RUN)
-    truth = ("--field", "damage", "--positive", "destroyed")
-    assert told(capsys, "evaluate", layout.folder, *truth)["run_id"] == RUN
-    assert told(capsys, "evaluate", layout.folder, *truth, "--run", "latest")["run_id"] == "ranker-2"
-    assert told(capsys, "compare", layout.folder, "--runs", "chosen", "latest")["runs"][0]["run_id"] == RUN
+def test_every_verb_that_takes_a_run_takes_the_chosen_one(mapped: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    newer_run(mapped)
+    told(capsys, "choose", mapped.folder, "--run", RUN)
+    TRUTH = ("--field", "damage", "--positive", "destroyed")
+    assert told(capsys, "evaluate", mapped.folder, *TRUTH)["run_id"] == RUN
+    assert told(capsys, "evaluate", mapped.folder, *TRUTH, "--run", "latest")["run_id"] == "ranker-2"
+    assert told(capsys, "compare", mapped.folder, "--runs", "chosen", "latest")["runs"][0]["run_id"] == RUN

@@ -16,7 +16,7 @@ from pu_geo.services.annotate.building_history import building_history
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    made, _ = mapped_project(tmp_path)
+    made = mapped_project(tmp_path)
     features = np.random.default_rng(0).normal(size=(1, N, 8))
     features[0, 7] = features[0, 5] + 0.01  # b7 looks like b5
     write_array(made.features("set"), features.astype(np.float16))

@@ -24,7 +24,7 @@ N = 40
 
 @pytest.fixture
 def mapped(tmp_path: Path) -> Layout:
-    return mapped_project(tmp_path, N)[0]
+    return mapped_project(tmp_path, N)
 
 
 def add_run(layout: Layout, run_id: str, method: str = "ranker", month: int = 2) -> None:

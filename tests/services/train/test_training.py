@@ -40,7 +40,7 @@ def test_only_titles_that_are_plain_words_begin_small_in_a_sentence(method: str,
 
 
 def test_a_run_is_called_by_method_time_and_id_and_whether_it_came_from_elsewhere(tmp_path: Path) -> None:
-    layout, _ = mapped_project(tmp_path)
+    layout = mapped_project(tmp_path)
     with store.connect(layout) as db:
         run = runs.find(db, RUN)
     assert training.run_name(run) == "Instant ranker · 2026-01-01 00:00 · ranker-1"

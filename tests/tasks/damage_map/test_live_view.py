@@ -71,7 +71,7 @@ def qgis() -> Iterator[Qgis]:
 @pytest.fixture
 def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     monkeypatch.setattr(random_audits, "_seed", lambda: 1)
-    return mapped_project(tmp_path, N)[0]
+    return mapped_project(tmp_path, N)
 
 
 def add_run(

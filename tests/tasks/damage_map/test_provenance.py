@@ -32,7 +32,7 @@ EARLY, LATE = "2025-12-01T00:00:00.000Z", "2026-02-01T00:00:00.000Z"  # the run 
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    return mapped_project(tmp_path, N)[0]
+    return mapped_project(tmp_path, N)
 
 
 def report_of(layout: Layout, folder: Path) -> str:
