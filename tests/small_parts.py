@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +19,6 @@ from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable, Grid, Role, RunFacts, Scene
 from pu_geo.tasks.job import Job
 
-Run: TypeAlias = Callable[..., tuple[int, str, str]]
-"""Runs a command of the command line; gives its exit code, stdout and stderr."""
 REPOSITORY = Path(__file__).resolve().parents[1]
 _NUMBERS = itertools.count()
 WKT_UTM15 = (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_parts import add_chips
 
-from pu_geo.project import labels, queues, store
+from pu_geo.project import queues
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.annotate import queueing, ranking
@@ -29,8 +29,7 @@ def chipped(project: Layout) -> Layout:
 
 def answer(layout: Layout, *buildings: str, label: str = "positive") -> None:
     ops = [LabelOp(f"op-{b}", b, label) for b in buildings]  # type: ignore[arg-type]
-    with store.connect(layout) as db:
-        labels.append(db, ops, analyst="ann", screen="map")
+    answer(layout, *ops)
 
 
 def shown(queue: queueing.StoredQueue | None) -> list[str]:

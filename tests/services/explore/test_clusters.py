@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from clustered_parts import RUN, N, explored_project, groups
 from model_parts import job_of
+from small_parts import answer
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import decisions, labels, pseudo_positives, store
@@ -164,9 +165,8 @@ def test_another_clustering_forgets_splits_but_not_what_was_accepted(explored: L
 
 
 def say(layout: Layout, label: str, rows: list[int]) -> None:
-    with store.connect(layout) as db:
-        ops = [LabelOp(f"{label}-{row}", f"b{row}", label) for row in rows]  # type: ignore[arg-type]
-        labels.append(db, ops, analyst="ann", screen="map")
+    ops = [LabelOp(f"{label}-{row}", f"b{row}", label) for row in rows]  # type: ignore[arg-type]
+    answer(layout, *ops)
 
 
 def test_later_answers_are_part_of_the_damage_not_on_top_of_it(audited: Layout) -> None:

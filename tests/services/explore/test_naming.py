@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pyogrio
 import pytest
 from model_parts import job_of
+from small_parts import answer
 from type_parts import IDS, KEPT, discovered
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import decisions, discoveries, labels, store
+from pu_geo.project import decisions, discoveries
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
@@ -41,9 +42,8 @@ def named(layout: Layout) -> dict[str, list[str]]:
 
 
 def test_groups_tell_what_people_said_of_their_buildings(layout: Layout) -> None:
-    with store.connect(layout) as db:
-        ops = [LabelOp(f"t{i}", f"b{i}", "positive", damage_types=("roof",) if i else ("debris", "roof")) for i in (0, 1)]
-        labels.append(db, ops, analyst="ann", screen="map")
+    ops = [LabelOp(f"t{i}", f"b{i}", "positive", damage_types=("roof",) if i else ("debris", "roof")) for i in (0, 1)]
+    answer(layout, *ops)
     found = discovering.proposal(layout)
     first = found.groups[0]
     assert [len(group.building_ids) for group in found.groups] == [8, 6, 4, 1]
@@ -83,12 +83,9 @@ def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(la
     discovering.name_group(layout, KEPT, 1, " tarps ", analyst="ann")
     assert named(layout) == {"tarps": IDS[8:14]}
     assert labeling.damage_types(layout)[-1] == "tarps"
-    with store.connect(layout) as db:
-        hidden = LabelOp("n", "b9", "not_assessable", reason="cloud")
-        whole = LabelOp("w", "b10", "not_damaged")
-        labels.append(
-            db, [hidden, whole, LabelOp("p", "b8", "positive", damage_types=("roof",))], analyst="ann", screen="map"
-        )
+    hidden = LabelOp("n", "b9", "not_assessable", reason="cloud")
+    whole = LabelOp("w", "b10", "not_damaged")
+    answer(layout, hidden, whole, LabelOp("p", "b8", "positive", damage_types=("roof",)))
     out = tmp_path / "map.geojson"
     export(job_of(layout, "export"), run_id="latest", format="geojson", out=str(out))
     rows = {row["properties"]["building_id"]: row["properties"] for row in json.loads(out.read_text())["features"]}

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from mapped_parts import RUN, mapped_project
+from small_parts import facts_of
 
 from pu_geo import jobs
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.project import contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import training
@@ -41,8 +42,7 @@ def test_only_titles_that_are_plain_words_begin_small_in_a_sentence(method: str,
 
 def test_a_run_is_called_by_method_time_and_id_and_whether_it_came_from_elsewhere(tmp_path: Path) -> None:
     layout = mapped_project(tmp_path)
-    with store.connect(layout) as db:
-        run = runs.find(db, RUN)
+    run = facts_of(layout, RUN)
     assert training.run_name(run) == "Instant ranker · 2026-01-01 00:00 · ranker-1"
     came = replace(run, method="ncpu", from_model={"file": "x"})
     assert training.run_name(came) == "NcPU from elsewhere · 2026-01-01 00:00 · ranker-1"

@@ -14,6 +14,7 @@ import pyogrio
 import pytest
 import shapely
 from mapped_parts import RUN, TRUTH, N, answer_audit, mapped_project, say
+from small_parts import answer
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
@@ -288,22 +289,20 @@ def test_a_damaged_building_is_not_graded_until_a_person_grades_it(mapped: Layou
     ungraded = [features(mapped, "v1")["b5"][name] for name in names]
     assert ungraded == ["damaged_not_graded", "Damaged, not graded", None, "Damaged, not graded"]
     assert [features(mapped, "v1")["b6"][name] for name in names] == [None] * 4
-    with store.connect(mapped) as db:
-        graded = LabelOp("graded", "b5", "positive", damage_types=("Destroyed",))
-        labels.append(db, [graded], analyst="ann", screen="map")
+    graded = LabelOp("graded", "b5", "positive", damage_types=("Destroyed",))
+    answer(mapped, graded)
     write(mapped, profiles=("copernicus", "unosat"))
     assert [features(mapped, "v2")["b5"][name] for name in names] == ["destroyed", "Destroyed", 1, "Destroyed"]
 
 
 @pytest.mark.parametrize("name", ["geojson", "csv"])
 def test_labels_of_an_exported_map_arrive_in_a_new_project(mapped: Layout, tmp_path: Path, name: str) -> None:
-    with store.connect(mapped) as db:
-        ops = [
-            LabelOp("1", "b5", "positive", damage_types=("roof", "major"), comment="gone"),
-            LabelOp("2", "b6", "not_damaged"),
-            LabelOp("3", "b7", "not_assessable", reason="cloud"),
-        ]
-        labels.append(db, ops, analyst="ann", screen="map")
+    ops = [
+        LabelOp("1", "b5", "positive", damage_types=("roof", "major"), comment="gone"),
+        LabelOp("2", "b6", "not_damaged"),
+        LabelOp("3", "b7", "not_assessable", reason="cloud"),
+    ]
+    answer(mapped, *ops)
     answer_audit(mapped, 40)
     write(mapped, name)
     (tmp_path / "again").mkdir()

@@ -11,11 +11,11 @@ import pytest
 import small_parts
 from model_parts import N, job_of, with_chips
 from numpy.typing import NDArray
+from small_parts import click
 
 from pu_geo.analysis import agreement
 from pu_geo.errors import JobCancelled, ModelError, ProjectError
-from pu_geo.project import labels, runs, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import RunFacts
 from pu_geo.services.annotate import building_history
@@ -102,8 +102,7 @@ def test_without_an_estimate_it_flags_as_many_as_the_runs_do(layout: Layout) -> 
 
 def test_it_holds_out_what_all_runs_held_out_and_knows_the_newest_labels(layout: Layout) -> None:
     add_run(layout, "three-1", 3, held_out=[0, 2, 4], at_event=12)
-    with store.connect(layout) as db:
-        labels.append(db, [LabelOp("more", "b8", "positive")], analyst="ann", screen="map")
+    click(layout, "b8")
     add_run(layout, "four-1", 4, held_out=[2, 4, 8], at_event=13)
     facts = averaged(layout, "three-1", "four-1")
     assert np.flatnonzero(runs.held_out(layout, facts.run_id)).tolist() == [2, 4]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from model_parts import job_of, with_chips
+from small_parts import answer, click
 
 from pu_geo.analysis.pu_criterion import wilson
 from pu_geo.errors import TrainingError
@@ -73,9 +74,8 @@ def test_a_number_that_leaves_too_few_is_refused(n: int, word: str) -> None:
 def more_clicks(project: Layout) -> Layout:
     """Twelve positives in all."""
     layout = with_chips(project)
-    with store.connect(layout) as db:
-        said = [LabelOp(f"more{i}", f"b{i}", "positive") for i in range(6, 12)]
-        labels.append(db, said, analyst="ann", screen="map")
+    said = [LabelOp(f"more{i}", f"b{i}", "positive") for i in range(6, 12)]
+    answer(layout, *said)
     return layout
 
 
@@ -164,9 +164,8 @@ def test_a_run_is_the_one_that_never_saw_its_held_out_clicks(project: Layout) ->
     layout = more_clicks(project)
     run_id = str(train.train(job_of(layout, "held"), **NNPU, hold_out=4)["run_id"])
     rows = runs.array(layout, run_id, "held_out").tolist()
-    with store.connect(layout) as db:
-        said = [LabelOp(f"never{row}", f"b{row}", "not_assessable") for row in rows]
-        labels.append(db, said, analyst="ann", screen="map")
+    said = [LabelOp(f"never{row}", f"b{row}", "not_assessable") for row in rows]
+    answer(layout, *said)
     other = str(train.train(job_of(layout, "never"), **NNPU)["run_id"])
     held, never = facts_of(layout, run_id), facts_of(layout, other)
     assert held.estimated_share == never.estimated_share is not None
@@ -337,8 +336,7 @@ def test_nothing_is_learned_from_hidden_chips_and_the_run_says_how_many(project:
     shares = {"outside": none, "nodata": none, "cloud": none}
     hidden = {**shares, "nodata": [1.0 if i in (3, 16, 17) else 0.0 for i in range(20)]}
     write_json(path, {**facts, "bands": "pre+post", "post_outline": shares, "pre_outline": hidden, "nodata_share": none})
-    with store.connect(layout) as db:
-        labels.append(db, [LabelOp(f"op{i}", f"b{i}", "positive") for i in range(12)], analyst="ann", screen="map")
+    click(layout, *(f"b{i}" for i in range(12)))
     inputs = read_inputs(layout)
     assert np.flatnonzero(inputs.pu.is_excluded).tolist() == [3, 16, 17]
     assert inputs.pu.is_positive.sum() == 11

@@ -14,7 +14,7 @@ import pytest
 import torch
 from model_parts import N_VIEWS, SIDE_PX, N, job_of, parts, trained, with_chips
 from safetensors.numpy import load, save
-from small_parts import small_project
+from small_parts import facts_of, small_project
 
 from pu_geo.errors import ModelError, TrainingError
 from pu_geo.methods import catalog
@@ -83,8 +83,7 @@ def test_the_card_says_what_was_learned_from(chipped: Layout) -> None:
     run_id = trained(chipped, "ncpu", variant="released")
     card = json.loads(parts(chipped, run_id)[0])
     there = card["learned_from"]
-    with store.connect(chipped) as db:
-        facts = runs.find(db, run_id)
+    facts = facts_of(chipped, run_id)
     assert (card["format"], card["format_version"], card["method"]) == ("pu-geo model", 1, "ncpu")
     assert (card["title"], card["paper"]) == (catalog.card("ncpu").title, catalog.card("ncpu").paper)
     assert (card["variant"], card["seed"], card["device"], card["threshold"]) == (
@@ -140,8 +139,7 @@ def test_another_project_scores_its_buildings_by_the_model(chipped: Layout, othe
     applied = str(result["run_id"])
     np.testing.assert_array_equal(answers(other, applied), answers(chipped, run_id))
     np.testing.assert_array_equal(answers(other, applied, "embeddings"), answers(chipped, run_id, "embeddings"))
-    with store.connect(other) as db:
-        facts = runs.find(db, applied)
+    facts = facts_of(other, applied)
     assert facts.method == "ncpu"
     assert (facts.from_model["run_id"], facts.from_model["file"]) == (run_id, "m.pugeo-model.zip")
     assert "nothing was learned from the answers in this project" in facts.warnings[0]

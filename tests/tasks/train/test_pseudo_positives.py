@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from clustered_parts import chipped
 from model_parts import job_of
+from small_parts import answer
 
-from pu_geo.project import decisions, labels, pseudo_positives, runs, store
+from pu_geo.project import decisions, pseudo_positives, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
+from pu_geo.services.annotate import labeling
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.inputs import read_inputs
@@ -62,8 +64,7 @@ def test_ranker_ranks_by_them_but_estimates_and_counts_by_clicks(layout: Layout)
     first, second = (np.asarray(runs.array(layout, run.run_id, "scores")) for run in (before, after))
     rows = [8, 9, 10]
     assert (second[rows] > first[rows]).all()
-    with store.connect(layout) as db:
-        assert not set(IDS) & set(labels.current_labels(db))
+    assert not set(IDS) & set(labeling.current_labels(layout))
 
 
 def test_buildings_of_accepted_clusters_are_passed_over_in_words_where_kinds_are_learned(layout: Layout) -> None:
@@ -119,8 +120,7 @@ def test_training_is_told_of_them_and_goes_on_with_those_it_began_with(
 
 def test_a_later_answer_overrules(layout: Layout) -> None:
     accept(layout, IDS)
-    with store.connect(layout) as db:
-        labels.append(db, [LabelOp("1", "b8", "not_damaged"), LabelOp("2", "b9", "positive")], analyst="bob", screen="map")
+    answer(layout, LabelOp("1", "b8", "not_damaged"), LabelOp("2", "b9", "positive"), analyst="bob")
     inputs = read_inputs(layout)
     assert inputs.n_accepted == 1
     assert inputs.pu.is_positive.sum() == 7

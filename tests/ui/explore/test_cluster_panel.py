@@ -6,10 +6,9 @@ from pathlib import Path
 
 from app_parts import press, show_panel, words
 from clustered_parts import RUN, explored_project
+from small_parts import click
 from streamlit.testing.v1 import AppTest
 
-from pu_geo.project import labels, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import clusters
 
@@ -23,8 +22,7 @@ def test_kept_positives_are_those_that_two_means_were_told_of(tmp_path: Path) ->
     layout = explored_project(tmp_path)
     assert "kept all 8 positives that it was told of" in (told := words(shown(layout)))
     assert "came later" not in told
-    with store.connect(layout) as db:
-        labels.append(db, [LabelOp("later", "b1", "positive")], analyst="ann", screen="map")
+    click(layout, "b1")
     told = words(shown(layout))
     assert "kept all 8 positives" in told
     assert "1 came later" in told
