@@ -68,6 +68,12 @@ def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     return mapped_project(tmp_path)
 
 
+@pytest.fixture
+def without_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut chips without their features, which take a second."""
+    monkeypatch.setattr("pu_geo.tasks.imagery.chip._compute_features", lambda *_: ())
+
+
 @pytest.fixture(scope="session")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `pre.tif`, `post.tif`, `footprints.geojson` of a small town, 160 x 128 m with about 40 buildings, and two

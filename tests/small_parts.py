@@ -53,12 +53,12 @@ def table_of(shapes: Sequence[shapely.Geometry], ids: Sequence[str] | None = Non
     return FootprintTable(**{"building_ids": ids, "wkb": wkb, "n_repaired": 0, "n_dropped": 0, **usual, **facts})
 
 
-def small_project(folder: Path, n: int = 20, name: str = "Event") -> Layout:
-    """A project with a grid, a scene and n footprints, b0, b1, ..."""
+def small_project(folder: Path, n: int = 20, name: str = "Event", *, table: FootprintTable | None = None) -> Layout:
+    """A project with a grid, a scene and footprints: those of a table, or b0, b1, ..."""
     layout = store.create(folder, name)
     with store.connect(layout) as db:
         contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, square_table(n))
+        contents.add_footprints(db, table or square_table(n))
     return layout
 
 
