@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from sqlite3 import Connection
 
 import pytest
 import shapely
@@ -24,36 +25,27 @@ READER = """
 """
 
 
-def test_an_area_is_put_replaced_taken_away_and_put_back(project: Layout) -> None:
-    with store.connect(project) as db:
-        assert (aoi.current(db), aoi.before(db), aoi.remove(db), aoi.put_back(db)) == (None, None, False, None)
-        assert aoi.put(db, WEST, "west.geojson") is False
-        assert aoi.before(db) is None
-        assert aoi.put(db, EAST, "east.geojson") is True
-        now = aoi.current(db)
-        assert (now.wkb, now.source) == (EAST, "east.geojson")
-        assert aoi.remove(db) is True
-        assert aoi.current(db) is None
-        for expected in ("east.geojson", "west.geojson", "east.geojson"):  # undone, and again: the one before it, and back
-            found = aoi.put_back(db)
-            assert found.source == expected
+def test_an_area_is_put_replaced_taken_away_and_put_back(db: Connection) -> None:
+    assert (aoi.current(db), aoi.before(db), aoi.remove(db), aoi.put_back(db)) == (None, None, False, None)
+    assert aoi.put(db, WEST, "west.geojson") is False
+    assert aoi.before(db) is None
+    assert aoi.put(db, EAST, "east.geojson") is True
+    now = aoi.current(db)
+    assert (now.wkb, now.source) == (EAST, "east.geojson")
+    assert aoi.remove(db) is True
+    assert aoi.current(db) is None
+    for expected in ("east.geojson", "west.geojson", "east.geojson"):  # undone, and again: the one before it, and back
+        assert aoi.put_back(db).source == expected
 
 
-def test_taking_it_away_changes_nothing_else(project: Layout) -> None:
-    with store.connect(project) as db:
-        before = contents.footprints(db).building_ids
-        aoi.put(db, WEST, "west")
-        aoi.remove(db)
-        assert contents.footprints(db).building_ids == before
-        assert db.execute("SELECT count(*) FROM aoi_log").fetchone() == (2,)
-
-
-def test_the_registry_tells_extent_and_coordinate_system(project: Layout) -> None:
-    with store.connect(project) as db:
-        aoi.put(db, EAST, "east")
-        assert db.execute(EXTENT).fetchone() == (500_100, 3_999_000, 501_000, 4_001_000, 32615)
-        aoi.remove(db)
-        assert db.execute(EXTENT).fetchone() == (None, None, None, None, 32615)
+def test_the_registry_has_extent_and_coordinate_system_and_taking_it_away_changes_nothing_else(db: Connection) -> None:
+    before = contents.footprints(db).building_ids
+    aoi.put(db, EAST, "east")
+    assert db.execute(EXTENT).fetchone() == (500_100, 3_999_000, 501_000, 4_001_000, 32615)
+    aoi.remove(db)
+    assert db.execute(EXTENT).fetchone() == (None, None, None, None, 32615)
+    assert contents.footprints(db).building_ids == before
+    assert db.execute("SELECT count(*) FROM aoi_log").fetchone() == (2,)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import xml.etree.ElementTree as ET
+from sqlite3 import Connection
 
 import pytest
 import shapely
@@ -35,48 +36,38 @@ READER = """
 """
 
 
-def test_layers_come_back_as_they_were_stored(project: Layout) -> None:
-    with store.connect(project) as db:
-        assert areas.layers(db) == {}
-        assert [areas.put_areas(db, ADM2), areas.put_areas(db, ONE)] == [0, 0]
-        assert areas.layers(db) == {"adm2": 2, "район_1": 1}
-        assert [areas.load_areas(db, "adm2"), areas.load_areas(db, "район_1")] == [ADM2, ONE]
+def test_layers_come_back_as_stored_and_one_of_the_same_name_is_replaced(db: Connection) -> None:
+    assert areas.layers(db) == {}
+    assert [areas.put_areas(db, ADM2), areas.put_areas(db, ONE)] == [0, 0]
+    assert areas.layers(db) == {"adm2": 2, "район_1": 1}
+    assert areas.load_areas(db, "adm2") == ADM2
+    smaller = AreaLayer("adm2", ["East"], [None], [shapely.to_wkb(EAST)])
+    assert areas.put_areas(db, smaller) == 2
+    assert [areas.load_areas(db, "adm2"), areas.load_areas(db, "район_1")] == [smaller, ONE]
+    assert areas.layers(db) == {"adm2": 1, "район_1": 1}
+    with pytest.raises(ProjectError, match="no layer of areas 'adm3' in this project; there are: район_1, adm2"):
+        areas.load_areas(db, "adm3")
 
 
-def test_a_layer_of_the_same_name_is_replaced_and_others_stay(project: Layout) -> None:
-    with store.connect(project) as db:
-        areas.put_areas(db, ADM2)
-        areas.put_areas(db, ONE)
-        smaller = AreaLayer("adm2", ["East"], [None], [shapely.to_wkb(EAST)])
-        assert areas.put_areas(db, smaller) == 2
-        assert areas.load_areas(db, "adm2") == smaller
-        assert areas.layers(db) == {"adm2": 1, "район_1": 1}
-        with pytest.raises(ProjectError, match="no layer of areas 'adm3' in this project; there are: район_1, adm2"):
-            areas.load_areas(db, "adm3")
-
-
-def test_the_registry_tells_extent_and_coordinate_system(project: Layout) -> None:
-    with store.connect(project) as db:
-        areas.put_areas(db, ADM2)
-        question = "SELECT min_x, min_y, max_x, max_y, srs_id FROM gpkg_contents WHERE table_name = 'areas'"
-        assert db.execute(question).fetchone() == (499_900, 3_999_000, 501_000, 4_001_000, 32615)
-        assert db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'areas'").fetchone() == (32615,)
+def test_the_registry_tells_extent_and_coordinate_system(db: Connection) -> None:
+    areas.put_areas(db, ADM2)
+    question = "SELECT min_x, min_y, max_x, max_y, srs_id FROM gpkg_contents WHERE table_name = 'areas'"
+    assert db.execute(question).fetchone() == (499_900, 3_999_000, 501_000, 4_001_000, 32615)
+    assert db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'areas'").fetchone() == (32615,)
 
 
 @pytest.mark.parametrize("layer", ["", " ", "a b", "../x", "-a", "_a", "a" * 41, "grid500m", "GRID1", "a/b", "a\n"])
-def test_names_that_cannot_be_names_of_files_are_refused(project: Layout, layer: str) -> None:
-    with store.connect(project) as db:
-        with pytest.raises(ProjectError, match="cannot name a layer of areas"):
-            areas.put_areas(db, AreaLayer(layer, ADM2.names, ADM2.pcodes, ADM2.wkb))
-        assert areas.layers(db) == {}
+def test_names_that_cannot_be_names_of_files_are_refused(db: Connection, layer: str) -> None:
+    with pytest.raises(ProjectError, match="cannot name a layer of areas"):
+        areas.put_areas(db, AreaLayer(layer, ADM2.names, ADM2.pcodes, ADM2.wkb))
+    assert areas.layers(db) == {}
 
 
-def test_a_layer_is_stored_whole_or_not_at_all(project: Layout) -> None:
-    with store.connect(project) as db:
-        areas.put_areas(db, ADM2)
-        with pytest.raises(ValueError):
-            areas.put_areas(db, AreaLayer("adm2", ["x", "y", "z"], [None, None], ADM2.wkb))
-        assert areas.load_areas(db, "adm2") == ADM2
+def test_a_layer_is_stored_whole_or_not_at_all(db: Connection) -> None:
+    areas.put_areas(db, ADM2)
+    with pytest.raises(ValueError):
+        areas.put_areas(db, AreaLayer("adm2", ["x", "y", "z"], [None, None], ADM2.wkb))
+    assert areas.load_areas(db, "adm2") == ADM2
 
 
 def rules() -> list[ET.Element]:

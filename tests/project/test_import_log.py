@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from sqlite3 import Connection
 
 import numpy as np
 import pytest
@@ -40,15 +41,14 @@ def test_every_feature_of_a_file_is_counted_once(project: Layout) -> None:
         assert import_log.all_records(db) == [found]
 
 
-def test_accounts_come_newest_first_and_the_same_file_again_adds_none(project: Layout) -> None:
-    with store.connect(project) as db:
-        import_log.import_footprints(db, square_table(22), "a.gpkg")
-        again = import_log.import_footprints(db, square_table(22), "b.gpkg")
-        assert [one.file for one in import_log.all_records(db)] == ["b.gpkg", "a.gpkg"]
+def test_accounts_come_newest_first_and_the_same_file_again_adds_none(db: Connection) -> None:
+    import_log.import_footprints(db, square_table(22), "a.gpkg")
+    again = import_log.import_footprints(db, square_table(22), "b.gpkg")
+    assert [one.file for one in import_log.all_records(db)] == ["b.gpkg", "a.gpkg"]
     assert (again.kept, again.repaired, again.dropped) == (0, 0, {"here already": 22})
 
 
-def test_an_outline_without_id_that_comes_twice_in_a_file_is_taken_once(project: Layout) -> None:
+def test_an_outline_without_id_that_comes_twice_in_a_file_is_taken_once(db: Connection) -> None:
     table = square_table(23)
     twice = replace(
         table,
@@ -58,15 +58,13 @@ def test_an_outline_without_id_that_comes_twice_in_a_file_is_taken_once(project:
         attributes=table.attributes[:3],
         n_in=3,
     )
-    with store.connect(project) as db:
-        found = import_log.import_footprints(db, twice, "x.geojson")
+    found = import_log.import_footprints(db, twice, "x.geojson")
     assert (found.kept, found.dropped) == (2, {"here already": 1})
 
 
-def test_a_refused_file_leaves_neither_footprints_nor_an_account(project: Layout) -> None:
+def test_a_refused_file_leaves_neither_footprints_nor_an_account(db: Connection) -> None:
     table = square_table(25)
     moved = replace(table, wkb=[*table.wkb[:-6], shapely.to_wkb(shapely.box(0, 0, 1, 1)), *table.wkb[-5:]])
-    with store.connect(project) as db:
-        with pytest.raises(FootprintError, match="another outline"):
-            import_log.import_footprints(db, moved, "x.geojson")
-        assert (contents.count_footprints(db), import_log.all_records(db)) == (20, [])
+    with pytest.raises(FootprintError, match="another outline"):
+        import_log.import_footprints(db, moved, "x.geojson")
+    assert (contents.count_footprints(db), import_log.all_records(db)) == (20, [])
