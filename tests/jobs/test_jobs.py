@@ -495,11 +495,12 @@ def test_time_left_goes_by_the_pace_since_the_turn_and_by_epochs(
     project: Layout, log: list[tuple[str, float, dict[str, object]]], seconds: float, left: float
 ) -> None:
     folder = jobs.create(project, "train", {})
-    rows = [ago(900, "launched"), *(ago(at, event, **values) for event, at, values in log)]
+    rows = [ago(900, "launched"), *(ago(at, event, epoch=n, **values) for n, (event, at, values) in enumerate(log))]
     (folder / events.FILE_NAME).write_text("".join(json.dumps(row) + "\n" for row in rows))
     lock = jobs.take_lock(folder)
     seen = jobs.view(folder)
     os.close(lock)
+    assert len(seen.curve) == sum(event == "epoch" for event, _, _ in log)  # over all launches
     assert (seen.seconds, seen.seconds_left) == (pytest.approx(seconds, abs=5), pytest.approx(left, abs=5))
 
 
