@@ -221,6 +221,8 @@ def test_a_placed_picture_is_warped_as_a_geotiff_of_the_same_place_is(
 def test_a_geotiff_with_its_own_place_takes_none_from_a_side_file(tmp_path: Path, write_tif: Callable[..., Path]) -> None:
     path = write_tif("a", PICTURE)
     world(path.with_suffix(".tfw"), TURNED)
+    aux = "<PAMDataset><SRS>EPSG:3857</SRS><GeoTransform>1,9,0,1,0,-9</GeoTransform></PAMDataset>"
+    Path(f"{path}.aux.xml").write_text(aux)
     scene = describe(path, "post", "s", crs="EPSG:3857")
     assert (scene.transform, scene.crs, scene.place) == (tuple(NORTH_UP)[:6], "EPSG:32633", "")
 
