@@ -1,13 +1,23 @@
-"""Made-up pictures and where they lie, for tests of imagery."""
+"""Made-up pictures, outlines and where they are, for tests of geo."""
 
 from __future__ import annotations
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 
+from pu_geo.records import Grid
+
 ORIGIN = (500_000.0, 4_600_000.0)
 NORTH_UP = Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1])
+GRID = Grid("EPSG:32633", "", (0.5, 0.0, 500_000.0, 0.0, -0.5, 4_594_400.0), 400, 400, 0.5)
+CRS_MEMBER = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32633"}}
+
+
+def box(x: float, y: float, width: float = 10.0, height: float | None = None) -> shapely.Polygon:
+    """A box in metres from the lower left corner of `GRID`, a square where no height is given."""
+    return shapely.box(500_000 + x, 4_594_200 + y, 500_000 + x + width, 4_594_200 + y + (height or width))
 
 
 def pattern(height: int, width: int, seed: int = 0, bands: int = 3) -> NDArray[np.uint8]:

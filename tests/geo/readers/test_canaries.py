@@ -12,6 +12,7 @@ import urllib.request
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,19 +69,21 @@ def bait(make: Bait) -> Bait:
     return make
 
 
-def write_tif(path: Path, crs: str = "EPSG:32633", **options: object) -> Path:
-    profile = {"driver": "GTiff", "width": SIDE_PX, "height": SIDE_PX, "count": 3, "dtype": "uint8", **PLACE, "crs": crs}
-    with rasterio.open(path, "w", **profile, photometric="RGB", **options) as file:
-        file.write(np.random.default_rng(1).integers(1, 255, (3, SIDE_PX, SIDE_PX), dtype=np.uint8))
+def write_picture(path: Path, driver: str = "GTiff", **options: object) -> Path:
+    profile = {"driver": driver, "width": SIDE_PX, "height": SIDE_PX, "count": 3, "dtype": "uint8"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with rasterio.open(path, "w", **profile, **options) as file:
+            file.write(np.random.default_rng(1).integers(1, 255, (3, SIDE_PX, SIDE_PX), dtype=np.uint8))
     return path
+
+
+def write_tif(path: Path, crs: str = "EPSG:32633", **options: object) -> Path:
+    return write_picture(path, **{**PLACE, "crs": crs, "photometric": "RGB", **options})
 
 
 def write_png(path: Path) -> Path:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(path, "w", driver="PNG", width=SIDE_PX, height=SIDE_PX, count=3, dtype="uint8") as file:
-            file.write(np.random.default_rng(1).integers(1, 255, (3, SIDE_PX, SIDE_PX), dtype=np.uint8))
-    return path
+    return write_picture(path, "PNG")
 
 
 def frame(crs: object = 32633) -> geopandas.GeoDataFrame:
@@ -171,14 +174,9 @@ def tif_with_side_files(home: Path, lures: Lures) -> Path:
 
 @bait
 def tif_without_a_place_beside_links(home: Path, lures: Lures) -> Path:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        profile = {"driver": "GTiff", "width": SIDE_PX, "height": SIDE_PX, "count": 3, "dtype": "uint8"}
-        with rasterio.open(home / "a.tif", "w", **profile) as file:
-            file.write(np.ones((3, SIDE_PX, SIDE_PX), np.uint8))
     for name in ("a.tfw", "a.prj", "a.tab", "a.json", "a.tif.aux.xml"):
         (home / name).symlink_to(lures.text)
-    return home / "a.tif"
+    return write_picture(home / "a.tif")
 
 
 @bait
@@ -230,11 +228,8 @@ def vector_vrt(home: Path, lures: Lures) -> Path:
 
 def gpkg(home: Path, *statements: str) -> Path:
     frame().to_file(home / "a.gpkg", layer="b")
-    database = sqlite3.connect(home / "a.gpkg")
-    for statement in statements:
-        database.execute(statement)
-    database.commit()
-    database.close()
+    with closing(sqlite3.connect(home / "a.gpkg")) as database:
+        database.executescript(";\n".join(statements))
     return home / "a.gpkg"
 
 

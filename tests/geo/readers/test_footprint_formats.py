@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from geo_parts import GRID
 
 from pu_geo.errors import FootprintError
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.readers.in_child import read_footprints
 from pu_geo.geo.readers.raw_footprints import from_blobs
-from pu_geo.records import FootprintTable, Grid
+from pu_geo.records import FootprintTable
 
-GRID = Grid("EPSG:32633", "", (0.5, 0.0, 500_000.0, 0.0, -0.5, 4_594_400.0), 400, 400, 0.5)
 SQUARES = [shapely.box(500_010 + 30 * i, 4_594_220, 500_020 + 30 * i, 4_594_235) for i in range(3)]
 BOWTIE = shapely.Polygon([(500_110, 4_594_210), (500_130, 4_594_230), (500_130, 4_594_210), (500_110, 4_594_230)])
 FAR = shapely.box(600_000, 4_594_220, 600_010, 4_594_235)
