@@ -33,12 +33,12 @@ TASK_FILE = """
 import os, signal, subprocess, sys, time
 from pu_geo.errors import JobCancelled, JobPaused, PuGeoError
 
-def hang(job, *, stopped=False):
+def hang(job, *, stopped=False, seconds=600):
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     job.report(0.5, "hanging")
     if stopped:
         os.kill(os.getpid(), signal.SIGSTOP)
-    time.sleep(600)
+    time.sleep(seconds)
 
 def sleep(job, *, seconds, child=False):
     if child:
@@ -95,6 +95,19 @@ def started_pid(folder: Path) -> int:
     return int(next(event["pid"] for event in events.read(folder) if event["event"] == "started"))  # type: ignore[call-overload]
 
 
+def sleeping(layout: Layout, task: str = "sleep", **more: object) -> Path:
+    """Start a job that works for ten minutes; return its folder once it has reported."""
+    folder = layout.jobs / jobs.start(layout, task, {"seconds": 600, **more})
+    assert until(lambda: jobs.view(folder).progress == 0.5)
+    return folder
+
+
+def cancel(folder: Path) -> None:
+    """Cancel a job, which ends as cancelled."""
+    jobs.cancel(Layout(folder.parents[1]), folder.name, wait=True)
+    assert jobs.view(folder).state == "cancelled"
+
+
 @pytest.mark.slow
 def test_job_runs_to_its_end_and_tells_its_result(project: Layout, sleeper: None) -> None:
     job_id = jobs.start(project, "sleep", {"seconds": 0.3})
@@ -110,8 +123,7 @@ def test_job_runs_to_its_end_and_tells_its_result(project: Layout, sleeper: None
 def test_killed_worker_shows_as_interrupted_and_started_again_leaves_no_orphan(
     project: Layout, sleeper: None, again: Callable[[Layout, str], str | None]
 ) -> None:
-    folder = project.jobs / jobs.start(project, "sleep", {"seconds": 600, "child": True})
-    assert until(lambda: jobs.view(folder).progress == 0.5)
+    folder = sleeping(project, child=True)
     os.kill(started_pid(folder), signal.SIGKILL)
     assert until(lambda: jobs.view(folder).state == "interrupted")
     child = int((folder / "child").read_text())
@@ -126,41 +138,26 @@ def test_killed_worker_shows_as_interrupted_and_started_again_leaves_no_orphan(
 
 @pytest.mark.slow
 def test_a_job_of_a_copied_project_kills_no_worker_of_the_original(project: Layout, sleeper: None, tmp_path: Path) -> None:
-    job_id = jobs.start(project, "sleep", {"seconds": 600})
-    pid = started_pid(project.jobs / job_id)
+    folder = sleeping(project)
     copy_project(project, str(tmp_path / "copy.pugeo"))
-    copied = Layout(tmp_path / "copy.pugeo")
-    assert jobs.view(copied.jobs / job_id).state == "interrupted"
-    assert jobs.kill_orphans(copied.jobs / job_id) == 0
-    assert runs(pid)
-    jobs.cancel(project, job_id)
-    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
+    copied = tmp_path / "copy.pugeo" / folder.relative_to(project.folder)
+    assert jobs.view(copied).state == "interrupted"
+    assert jobs.kill_orphans(copied) == 0
+    assert runs(started_pid(folder))
+    cancel(folder)
 
 
 @pytest.mark.slow
 def test_cancelled_job_says_so_and_a_running_one_cannot_be_started_twice(project: Layout, sleeper: None) -> None:
-    job_id = jobs.start(project, "sleep", {"seconds": 600})
-    started_pid(project.jobs / job_id)
+    folder = sleeping(project)
     with pytest.raises(JobError, match="running already"):
-        jobs.resume(project, job_id)
+        jobs.resume(project, folder.name)
     with pytest.raises(JobError, match="running already"):
-        jobs.launch(project.jobs / job_id)
-    jobs.cancel(project, job_id)
-    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
+        jobs.launch(folder)
+    jobs.cancel(project, folder.name)
+    assert jobs.wait(project, folder.name, seconds=20).state == "cancelled"
     with pytest.raises(JobError, match="not running"):
-        jobs.cancel(project, job_id)
-
-
-@pytest.mark.slow
-def test_second_job_that_changes_the_imagery_is_refused(
-    project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "ONE_AT_A_TIME", ("sleep",))
-    job_id = jobs.start(project, "sleep", {"seconds": 600})
-    with pytest.raises(JobError, match="is changing this project's imagery"):
-        jobs.start(project, "sleep", {"seconds": 1})
-    jobs.cancel(project, job_id)
-    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
+        jobs.cancel(project, folder.name)
 
 
 def marked(folder: Path) -> list[int]:
@@ -178,11 +175,9 @@ def marked(folder: Path) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_job_that_does_not_answer_is_ended_with_all_it_started(project: Layout, sleeper: None, stopped: bool) -> None:
-    job_id = jobs.start(project, "hang", {"stopped": stopped})
-    folder = project.jobs / job_id
-    assert until(lambda: jobs.view(folder).progress == 0.5)
+    folder = sleeping(project, "hang", stopped=stopped)
     assert until(lambda: len(marked(folder)) == 2)
-    jobs.cancel(project, job_id)
+    jobs.cancel(project, folder.name)
     assert jobs.view(folder).is_asked_to == "cancel"
     assert until(lambda: jobs.view(folder).state == "cancelled")
     assert until(lambda: not [pid for pid in marked(folder) if runs(pid)])
@@ -194,15 +189,12 @@ def test_a_job_that_was_resumed_meanwhile_is_not_ended(
     project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "PATIENCE_S", 1.0)
-    job_id = jobs.start(project, "sleep", {"seconds": 600})
-    started_pid(project.jobs / job_id)
-    jobs.cancel(project, job_id)
-    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
-    jobs.resume(project, job_id)
+    folder = sleeping(project)
+    cancel(folder)
+    jobs.resume(project, folder.name)
     time.sleep(1.5)
-    assert jobs.view(project.jobs / job_id).state == "running"
-    jobs.cancel(project, job_id, wait=True)
-    assert jobs.view(project.jobs / job_id).state == "cancelled"
+    assert jobs.view(folder).state == "running"
+    cancel(folder)
 
 
 @pytest.mark.slow
@@ -223,23 +215,21 @@ def test_paused_job_says_so_and_goes_on(project: Layout, sleeper: None, monkeypa
 @pytest.mark.slow
 def test_jobs_of_two_projects_wait_in_turn(project: Layout, sleeper: None, tmp_path: Path) -> None:
     other = small_project(tmp_path / "other.pugeo")
-    first = jobs.start(project, "turn", {"seconds": 600})
-    assert until(lambda: jobs.view(project.jobs / first).progress == 0.5)
+    first = sleeping(project, "turn")
     folders = []
     for layout in (other, project, other):
         folders.append(layout.jobs / jobs.start(layout, "turn", {"seconds": 600}))
         assert until(lambda: jobs.view(folders[-1]).state == "waiting")
-    assert jobs.view(folders[0]).message == f"waiting for turn (job {first} of event.pugeo)"
-    assert [ticket.folder for ticket in device_queue.line()] == [project.jobs / first, *folders]
-    jobs.cancel(project, folders[1].name, wait=True)  # gives up while it waits
-    assert jobs.view(folders[1]).state == "cancelled"
-    os.kill(started_pid(project.jobs / first), signal.SIGKILL)  # a turn ends with whoever has it
+    assert jobs.view(folders[0]).message == f"waiting for turn (job {first.name} of event.pugeo)"
+    assert [ticket.folder for ticket in device_queue.line()] == [first, *folders]
+    cancel(folders[1])  # gives up while it waits
+    os.kill(started_pid(first), signal.SIGKILL)  # a turn ends with whoever has it
     assert until(lambda: jobs.view(folders[0]).state == "running")
     assert until(lambda: jobs.view(folders[2]).message == f"waiting for turn (job {folders[0].name} of other.pugeo)")
     assert jobs.view(folders[2]).state == "waiting"
-    jobs.cancel(other, folders[0].name, wait=True)
+    cancel(folders[0])
     assert until(lambda: jobs.view(folders[2]).state == "running")
-    jobs.cancel(other, folders[2].name, wait=True)
+    cancel(folders[2])
     assert device_queue.line() == []
 
 
@@ -307,21 +297,21 @@ def test_of_several_servers_that_do_it_at_once_one_does(project: Layout, sleeper
 
 @pytest.mark.slow
 def test_dismissed_job_is_shown_no_more_and_comes_back_when_it_goes_on(project: Layout, sleeper: None) -> None:
-    job_id = jobs.start(project, "sleep", {"seconds": 600})
+    folder = sleeping(project)
     with pytest.raises(JobError, match="Cancel it first"):
-        jobs.dismiss(project, job_id)
-    jobs.cancel(project, job_id, wait=True)
-    jobs.dismiss(project, job_id)
+        jobs.dismiss(project, folder.name)
+    cancel(folder)
+    jobs.dismiss(project, folder.name)
     assert jobs.all_jobs(project) == []
-    assert [job.job_id for job in jobs.all_jobs(project, with_dismissed=True)] == [job_id]
-    jobs.resume(project, job_id)
-    assert [job.job_id for job in jobs.all_jobs(project)] == [job_id]
+    assert [job.job_id for job in jobs.all_jobs(project, with_dismissed=True)] == [folder.name]
+    jobs.resume(project, folder.name)
+    assert [job.job_id for job in jobs.all_jobs(project)] == [folder.name]
     with pytest.raises(JobError, match="running already"):
-        jobs.retry(project, job_id)
-    jobs.cancel(project, job_id, wait=True)
-    fresh = jobs.retry(project, job_id)
+        jobs.retry(project, folder.name)
+    cancel(folder)
+    fresh = jobs.retry(project, folder.name)
     assert [(job.job_id, job.task, job.args) for job in jobs.all_jobs(project)] == [(fresh, "sleep", {"seconds": 600})]
-    jobs.cancel(project, fresh, wait=True)
+    cancel(project.jobs / fresh)
 
 
 def test_job_of_a_task_that_is_gone_is_listed_and_not_started_again(project: Layout) -> None:
@@ -417,9 +407,7 @@ def test_a_job_goes_on_in_the_project_where_it_lies(project: Layout, sleeper: No
 def test_anybody_ends_a_cancelled_job_whose_server_is_gone(
     project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_id = jobs.start(project, "hang", {})
-    folder = project.jobs / job_id
-    assert until(lambda: jobs.view(folder).progress == 0.5)
+    folder = sleeping(project, "hang")
     (folder / "cancel").touch()
     jobs.end_overdue(folder)
     assert jobs.view(folder).state == "running"  # it still has time to answer
@@ -451,8 +439,7 @@ def test_a_job_in_a_terminal_that_does_not_answer_is_ended_with_all_it_started(
     (job,) = jobs.all_jobs(project)
     child = marked(project.jobs / job.job_id)
     assert len(child) == 1
-    jobs.cancel(project, job.job_id, wait=True)
-    assert jobs.view(project.jobs / job.job_id).state == "cancelled"  # it has stopped when that returns
+    cancel(project.jobs / job.job_id)  # it has stopped when that returns
     assert terminal.wait(20) == -signal.SIGKILL
     assert until(lambda: not runs(child[0]))
 

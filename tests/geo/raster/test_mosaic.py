@@ -13,7 +13,6 @@ import rasterio
 from geo_parts import NORTH_UP, ORIGIN, pattern
 from numpy.typing import NDArray
 from pyproj import Transformer
-from rasterio.enums import ColorInterp
 from rasterio.transform import Affine
 from rasterio.warp import Resampling, reproject
 
@@ -23,7 +22,7 @@ from pu_geo.geo.raster.guard import sha256_of
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.scene_files import describe
-from pu_geo.records import BandTriple, Scene
+from pu_geo.records import Scene
 
 Make = Callable[..., Scene]
 
@@ -194,16 +193,6 @@ def test_an_unaligned_scene_lands_where_gdal_puts_it(make_scene: Make, transform
     assert picture[:, ~valid].max(initial=0) == 0
 
 
-def test_windows_of_a_warped_scene_fit_together(make_scene: Make) -> None:
-    post = make_scene("post", pattern(64, 64))
-    pre = make_scene("pre", pattern(48, 48, 3), Affine(0.7, 0, ORIGIN[0] + 1.3, 0, -0.7, ORIGIN[1] - 2.2), role="pre")
-    grid = project_grid([post])
-    with Mosaic([pre], grid) as mosaic:
-        whole, _ = mosaic.read(0, 0, 64, 64)
-        parts = [mosaic.read(0, row, 64, 16)[0] for row in range(0, 64, 16)]
-    assert np.abs(np.concatenate(parts, axis=1).astype(int) - whole).max() <= 1
-
-
 COARSE = Affine(0.6, 0, ORIGIN[0], 0, -0.6, ORIGIN[1])
 
 
@@ -297,28 +286,6 @@ def test_preferred_rows_are_whole_blocks(make_scene: Make, size: int, expected: 
     scene = make_scene("a", pattern(600, 40), tiled=True, blockxsize=64, blockysize=size)
     with Mosaic([scene], project_grid([scene])) as mosaic:
         assert mosaic.preferred_block_rows == expected
-
-
-@pytest.mark.parametrize("is_warped", [False, True])
-@pytest.mark.parametrize(
-    ("colors", "wanted"), [("g", None), ("ga", None), ("argb", None), ("bgr", None), ("rgb???", (6, 4, 2))]
-)
-def test_chosen_bands_are_shown_warped_or_not(
-    write_tif: Callable[..., Path], make_scene: Make, colors: str, wanted: BandTriple | None, is_warped: bool
-) -> None:
-    hole = np.ones((30, 30), dtype=np.uint8)
-    hole[10:20, 10:20] = 0
-    planes = [hole * 255 if color == "a" else np.full((30, 30), 20 * i + 20, np.uint8) for i, color in enumerate(colors)]
-    transform = NORTH_UP @ Affine.translation(0.3, 0.4) if is_warped else NORTH_UP
-    path = write_tif("b", np.stack(planes), transform, photometric="MINISBLACK")
-    kinds = {"r": "red", "g": "green" if len(colors) > 2 else "gray", "b": "blue", "a": "alpha", "?": "undefined"}
-    with rasterio.open(path, "r+") as file:
-        file.colorinterp = [ColorInterp[kinds[color]] for color in colors]
-    scene = describe(path, "pre", "s", bands=wanted)
-    picture, valid = read_all([scene], [make_scene("post", pattern(30, 30))])
-    assert picture[:, 5, 5].tolist() == [20 * band for band in scene.rgb]
-    assert valid[5, 5]
-    assert valid[15, 15] == ("a" not in colors)
 
 
 @pytest.mark.parametrize("is_warped", [False, True])

@@ -117,19 +117,21 @@ def test_unusable_scenes_are_refused_with_their_kind(
 def test_bands_are_those_that_a_person_or_the_file_calls_red_green_blue(
     write_tif: Callable[..., Path], names: tuple[str, ...], colors: str, wanted: BandTriple | None, expected: BandTriple
 ) -> None:
-    data = np.stack([np.full((20, 20), 10 * (i + 1), np.uint8) for i in range(len(colors))])
-    path = write_tif("b", data, photometric="MINISBLACK", **({"alpha": "NO"} if len(colors) == 4 else {}))
+    hole = np.full((30, 30), 255, np.uint8)
+    hole[10:20, 10:20] = 0
+    data = np.stack([hole if color == "a" else np.full((30, 30), 10 * i, np.uint8) for i, color in enumerate(colors, 1)])
     kinds = {"r": "red", "g": "green" if len(colors) > 2 else "gray", "b": "blue", "a": "alpha", "?": "undefined"}
-    with rasterio.open(path, "r+") as file:
-        file.colorinterp = [ColorInterp[kinds[color]] for color in colors]
-        if names:
-            file.descriptions = names
-    scene = describe(path, "post", "s", bands=wanted)
-    assert scene.rgb == expected
-    with Mosaic([scene], project_grid([scene])) as mosaic:
-        pixels, valid = mosaic.read(0, 0, 20, 20)
-    assert valid.all()
-    assert pixels[:, 9, 9].tolist() == [10 * band for band in expected]
+    for name, transform in (("aligned", NORTH_UP), ("warped", NORTH_UP @ Affine.translation(0.3, 0.4))):
+        path = write_tif(name, data, transform, photometric="MINISBLACK", **({"alpha": "NO"} if len(colors) == 4 else {}))
+        with rasterio.open(path, "r+") as file:
+            file.colorinterp = [ColorInterp[kinds[color]] for color in colors]
+            if names:
+                file.descriptions = names
+        scene = describe(path, "post", "s", bands=wanted)
+        assert scene.rgb == expected
+        pixels, valid = whole(scene, replace(project_grid([scene]), transform=tuple(NORTH_UP)[:6]))
+        assert pixels[:, 5, 5].tolist() == [10 * band for band in expected]
+        assert (valid[5, 5], valid[15, 15]) == (True, "a" not in colors)
 
 
 @pytest.mark.parametrize("wanted", [(0, 1, 2), (1, 2, 5), (1, 2, 4), (1, 2)])
