@@ -7,7 +7,9 @@ import shapely
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 
-from pu_geo.records import Grid
+from pu_geo.geo.raster.mosaic import Mosaic
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.records import Grid, Scene
 
 ORIGIN = (500_000.0, 4_600_000.0)
 NORTH_UP = Affine(0.5, 0, ORIGIN[0], 0, -0.5, ORIGIN[1])
@@ -27,3 +29,8 @@ def pattern(height: int, width: int, seed: int = 0, bands: int = 3) -> NDArray[n
     rows, cols = np.mgrid[0:height, 0:width]
     waves = [np.sin(rows / 5 + p) + np.cos(cols / 7 + q) for p, q in phases]
     return (128 + 50 * np.stack(waves)).astype(np.uint8)
+
+
+def joined(*scenes: Scene) -> Mosaic:
+    """Return scenes as a mosaic on their own grid, not yet open."""
+    return Mosaic(scenes, project_grid(scenes))

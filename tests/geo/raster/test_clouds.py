@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import rasterio
 from cloud_parts import Picture, disc, town, under_clouds
+from geo_parts import joined
 
 from pu_geo.geo.raster import clouds
 from pu_geo.geo.raster.clouds import CloudCells, Usual, cloud_cells, darkness, least_veil, may_be_veiled, usual_rise, veil
-from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.quicklooks import build_pyramid
 from pu_geo.geo.raster.scene_files import describe
 from pu_geo.records import Scene
@@ -29,8 +28,7 @@ Look = Callable[..., CloudCells]
 def look(make_scene: Make, tmp_path: Path) -> Look:
     def look(picture: Picture, valid: np.ndarray | None = None) -> CloudCells:
         data = picture if valid is None else np.where(valid[..., None], picture, 0)
-        scene = make_scene("post", data.transpose(2, 0, 1), nodata=None if valid is None else 0)
-        with Mosaic([scene], project_grid([scene])) as mosaic:
+        with joined(make_scene("post", data.transpose(2, 0, 1), nodata=None if valid is None else 0)) as mosaic:
             build_pyramid(mosaic, tmp_path / "tiles")
         found = cloud_cells(tmp_path / "tiles", GSD_M)
         assert found is not None
@@ -179,7 +177,7 @@ def test_real_scenes_without_clouds_have_none(shared: Path, tmp_path: Path) -> N
     tile = shared / "data" / "open_cities" / "665946_tile_920.tif"
     for k, path in enumerate([*joplin, *others, tile]):
         scene = describe(path, "post", "post-1")
-        with Mosaic([scene], project_grid([scene])) as mosaic:
+        with joined(scene) as mosaic:
             build_pyramid(mosaic, tmp_path / str(k))
         found = cloud_cells(tmp_path / str(k), scene.gsd_m)
         assert not found.is_cloud.any(), path.name
@@ -190,8 +188,7 @@ def test_clouds_over_a_real_scene_are_found(joplin: Path, tmp_path: Path, make_s
         picture = source.read().transpose(1, 2, 0)
     thick = np.maximum(disc(SIDE, (300, 400), 180, 80), disc(SIDE, (750, 650), 160, 60, 0.95))
     thin = disc(SIDE, (800, 150), 140, 60, 0.6)
-    scene = make_scene("post", under_clouds(picture, np.maximum(thick, thin)).transpose(2, 0, 1))
-    with Mosaic([scene], project_grid([scene])) as mosaic:
+    with joined(make_scene("post", under_clouds(picture, np.maximum(thick, thin)).transpose(2, 0, 1))) as mosaic:
         build_pyramid(mosaic, tmp_path / "tiles")
     found = cloud_cells(tmp_path / "tiles", 0.45128)
     share = share_of_cells(thick)

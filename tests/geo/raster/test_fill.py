@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 import rasterio
-from geo_parts import ORIGIN, pattern
+from geo_parts import ORIGIN, joined, pattern
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 
@@ -63,7 +63,7 @@ def test_what_is_fill_does_not_depend_on_the_window(make_scene: Make) -> None:
     data[:, 100:140, 20:60] = 255  # a roof: constant, but small
     whole = valid_of(scene := make_scene("a", data))
     np.testing.assert_array_equal(whole, ~slanted())
-    with Mosaic([scene], project_grid([scene])) as mosaic:
+    with joined(scene) as mosaic:
         for col in range(0, SIDE, 37):
             for row in range(0, SIDE, 23):
                 part = mosaic.read(col, row, 37, 23)[1]
@@ -117,7 +117,7 @@ def test_fill_of_a_warped_scene_is_found(make_scene: Make, turned: float) -> Non
 def test_fill_of_the_first_scene_covers_nothing_of_the_second(make_scene: Make) -> None:
     first, second = wedged(), pattern(SIDE, SIDE, 1)
     scenes = [make_scene("first", first), make_scene("second", second)]
-    with Mosaic(scenes, project_grid(scenes)) as mosaic:
+    with joined(*scenes) as mosaic:
         picture, valid = mosaic.read(0, 0, SIDE, SIDE)
         shown = mosaic.read_into(np.empty((SIDE, SIDE, 3), dtype=np.uint8), 0, 0)
     assert valid.all()

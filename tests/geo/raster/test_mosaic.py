@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
-from geo_parts import NORTH_UP, ORIGIN, pattern
-from numpy.typing import NDArray
+from geo_parts import NORTH_UP, ORIGIN, joined, pattern
 from pyproj import Transformer
 from rasterio.transform import Affine
 from rasterio.warp import Resampling, reproject
@@ -33,10 +32,16 @@ def read_all(scenes: list[Scene], grid_of: list[Scene] | None = None) -> tuple[n
         return mosaic.read(0, 0, grid.width, grid.height)
 
 
+def assert_changed(scene: Scene) -> None:
+    with pytest.raises(ImageryError, match="has changed") as refused:
+        joined(scene).__enter__()
+    assert refused.value.kind == "changed"
+    assert "new scene" in refused.value.hint
+
+
 def test_a_window_over_the_border_is_zero_and_not_valid_there(make_scene: Make) -> None:
     data = pattern(40, 48)
-    scene = make_scene("a", data)
-    with Mosaic([scene], project_grid([scene])) as mosaic:
+    with joined(make_scene("a", data)) as mosaic:
         picture, valid = mosaic.read(-3, 35, 10, 8)
         np.testing.assert_array_equal(picture[:, :5, 3:], data[:, 35:, :7])
         assert picture[:, 5:].max() == picture[:, :, :3].max() == 0
@@ -51,8 +56,7 @@ def test_reading_into_an_array_gives_the_same_with_bands_last(
     monkeypatch.setattr("pu_geo.geo.raster.mosaic.PIECE_COLUMNS", 16)
     data = pattern(40, 100)
     data[:, 10:20, 30:60] = 0
-    scene = make_scene("a", data, tiled=True, blockxsize=16, blockysize=16, **options)
-    with Mosaic([scene], project_grid([scene])) as mosaic:
+    with joined(make_scene("a", data, tiled=True, blockxsize=16, blockysize=16, **options)) as mosaic:
         for col, row, width, height in ((0, 0, 100, 40), (7, 3, 60, 30), (-5, 30, 120, 20)):
             picture, valid = mosaic.read(col, row, width, height)
             into = np.full((height + 2, width + 3, 3), 7, dtype=np.uint8)
@@ -223,30 +227,19 @@ def test_one_band_at_nodata_is_kept_when_warped(make_scene: Make) -> None:
 def test_a_file_that_changed_since_it_was_added_is_refused(write_tif: Callable[..., Path]) -> None:
     scene = describe(write_tif("a", pattern(40, 48)), "post", "a")
     write_tif("a", pattern(40, 50))
-    with pytest.raises(ImageryError, match="has changed") as refused:
-        Mosaic([scene], project_grid([scene])).__enter__()
-    assert refused.value.kind == "changed"
-    assert "new scene" in refused.value.hint
-
-
-def exchange(path: Path, data: NDArray[np.uint8], write_tif: Callable[..., Path]) -> None:
-    """Put another picture of the same size, type and place under the same path."""
-    size, before = path.stat().st_size, path.stat().st_mtime_ns
-    write_tif(path.stem, data)
-    assert path.stat().st_size == size
-    os.utime(path, ns=(before, before + 10**9))
+    assert_changed(scene)
 
 
 def test_another_picture_of_the_same_size_under_the_same_path_is_refused(write_tif: Callable[..., Path]) -> None:
     path = write_tif("a", pattern(300, 300))
-    scene = describe(path, "post", "a")
+    scene, before = describe(path, "post", "a"), path.stat()
     other = pattern(300, 300)
     other[1, 140:160, 140:160] = 7  # in the middle of the file: its first and last 64 kB are the same
-    exchange(path, other, write_tif)
-    for known in (scene, replace(scene, size_bytes=None, mtime_ns=None, ends_sha256="")):  # and as an older PU-Geo added it
-        with pytest.raises(ImageryError, match="has changed") as refused:
-            Mosaic([known], project_grid([known])).__enter__()
-        assert refused.value.kind == "changed"
+    write_tif("a", other)
+    assert path.stat().st_size == before.st_size
+    os.utime(path, ns=(before.st_mtime_ns, before.st_mtime_ns + 10**9))
+    assert_changed(scene)
+    assert_changed(replace(scene, size_bytes=None, mtime_ns=None, ends_sha256=""))  # as an older PU-Geo added it
 
 
 def test_a_file_that_was_only_copied_anew_is_read_and_hashed_once(
@@ -276,15 +269,14 @@ def test_a_block_broken_later_is_told_as_corrupt(write_tif: Callable[..., Path])
     content = bytearray(path.read_bytes())
     content[len(content) // 3 : 2 * len(content) // 3] = bytes(2 * len(content) // 3 - len(content) // 3)
     path.write_bytes(content)
-    with Mosaic([scene], project_grid([scene])) as mosaic, pytest.raises(ImageryError) as refused:
+    with joined(scene) as mosaic, pytest.raises(ImageryError) as refused:
         mosaic.read(0, 0, 64, 64)
     assert refused.value.kind == "corrupt"
 
 
 @pytest.mark.parametrize(("size", "expected"), [(64, 256), (512, 512)])
 def test_preferred_rows_are_whole_blocks(make_scene: Make, size: int, expected: int) -> None:
-    scene = make_scene("a", pattern(600, 40), tiled=True, blockxsize=64, blockysize=size)
-    with Mosaic([scene], project_grid([scene])) as mosaic:
+    with joined(make_scene("a", pattern(600, 40), tiled=True, blockxsize=64, blockysize=size)) as mosaic:
         assert mosaic.preferred_block_rows == expected
 
 
