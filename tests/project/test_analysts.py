@@ -30,12 +30,6 @@ def differing(db: Connection) -> dict[str, dict[str, str]]:
     return {building: {answer.analyst: answer.label for answer in answers} for building, answers in found}
 
 
-def test_project_without_labels_has_no_analysts_and_no_agreement(db: Connection) -> None:
-    assert analysts.by_analyst(db) == {}
-    assert analysts.conflicts(db) == []
-    assert analysts.agreement(db) == Agreement(0, None, None)
-
-
 def test_each_analyst_counts_their_own_standing_answers(db: Connection) -> None:
     say(db, "bob", ("b1", "positive"), ("b2", "positive"), ("b3", "positive"))
     say(db, "ann", ("b1", "not_damaged"), ("b2", "cleared"))
@@ -94,12 +88,11 @@ def test_agreement_of_a_worked_example(db: Connection) -> None:
 
 
 def test_one_label_throughout_has_no_kappa_and_perfect_agreement_has_one(db: Connection) -> None:
-    for analyst in ("ann", "bob"):
-        say(db, analyst, ("b1", "positive"))
-    assert analysts.agreement(db) == Agreement(1, 1.0, None)
-    for analyst in ("ann", "bob"):
-        say(db, analyst, ("b2", "not_damaged"))
-    assert analysts.agreement(db) == Agreement(2, 1.0, 1.0)
+    assert (analysts.by_analyst(db), analysts.conflicts(db), analysts.agreement(db)) == ({}, [], Agreement(0, None, None))
+    for n, label, kappa in ((1, "positive", None), (2, "not_damaged", 1.0)):
+        for analyst in ("ann", "bob"):
+            say(db, analyst, (f"b{n}", label))
+        assert analysts.agreement(db) == Agreement(n, 1.0, kappa)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -16,7 +16,7 @@ import pytest
 import shapely
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import areas, labels, schema, store
+from pu_geo.project import aoi, areas, labels, schema, store
 from pu_geo.project.areas import AreaLayer
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
@@ -31,7 +31,8 @@ READER = """
     styles = pyogrio.read_dataframe(sys.argv[1], layer="layer_styles")
     default = styles[styles.useAsDefault.astype(bool)]
     n = len(pyogrio.read_dataframe(sys.argv[1], layer="damage_map"))
-    print(json.dumps([layers, frame.name.tolist(), frame.total_bounds.tolist(), frame.crs.to_epsg(),
+    aoi = pyogrio.read_dataframe(sys.argv[1], layer="aoi")
+    print(json.dumps([layers, [aoi.source.tolist(), aoi.total_bounds.tolist(), aoi.crs.to_epsg()], frame.name.tolist(), frame.total_bounds.tolist(), frame.crs.to_epsg(),
         dict(zip(default.f_table_name, default.styleQML)), n]))
 """
 
@@ -122,6 +123,8 @@ def test_confirmed_buildings_have_the_color_of_the_annotate_screen() -> None:
 def test_other_programs_read_areas_and_styles_while_the_project_is_written(project: Layout) -> None:
     with store.connect(project) as db:
         areas.put_areas(db, ADM2)
+        aoi.put(db, ADM2.wkb[0], "west")
+        aoi.put(db, ADM2.wkb[1], "east")
         labels.append(db, [LabelOp("1", "b1", "positive")], analyst="ann", screen="map")
         db.execute("BEGIN IMMEDIATE")  # somebody is in the middle of writing
         db.execute("INSERT INTO areas (geom, layer, name) SELECT geom, 'x', 'x' FROM footprints")
@@ -130,8 +133,9 @@ def test_other_programs_read_areas_and_styles_while_the_project_is_written(proje
         db.execute("COMMIT")
         assert done.returncode == 0, done.stderr
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    layers, names, bounds, epsg, styles, n = json.loads(done.stdout)
-    assert {name for name, _ in layers} >= {"areas", "damage_map", "footprints", "layer_styles"}
+    layers, area_of_interest, names, bounds, epsg, styles, n = json.loads(done.stdout)
+    assert area_of_interest == [["east"], [500_100, 3_999_000, 501_000, 4_001_000], 32615]
+    assert {name for name, _ in layers} >= {"aoi", "areas", "damage_map", "footprints", "layer_styles"}
     assert dict(map(tuple, layers))["layer_styles"] is None
     assert (names, bounds, epsg, n) == (["West", "東"], [499_900, 3_999_000, 501_000, 4_001_000], 32615, 20)
     lines = schema.areas_qml()

@@ -12,7 +12,6 @@ from small_parts import small_project
 from pu_geo.project import analysts, history, labels, store
 from pu_geo.project.history import PastEvent
 from pu_geo.project.labels import Ack, LabelOp
-from pu_geo.project.layout import Layout
 
 AT = "2026-01-02T03:04:05.678Z"
 
@@ -25,12 +24,6 @@ def past(event: int, kind: str = "set", label: str = "positive", **more: object)
 
 def replay(db: object, *events: PastEvent, act: str = "import-1") -> list[Ack]:
     return history.replay(db, events, importer="carl", act=act)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> Layout:
-    """A second project with the same footprints."""
-    return small_project(tmp_path / "other.pugeo", name="Other")
 
 
 def test_replayed_event_is_an_import_that_keeps_name_time_and_kind(db: Connection) -> None:
@@ -103,7 +96,7 @@ def test_event_that_makes_no_sense_is_answered_and_does_not_stop_the_next(
     assert labels.current_labels(db) == {"b1": "positive", "b3": "positive"}
 
 
-def test_rows_of_a_replayed_history_are_those_it_was_made_from(db: Connection, other: Layout) -> None:
+def test_rows_of_a_replayed_history_are_those_it_was_made_from(db: Connection, tmp_path: Path) -> None:
     for number, (analyst, building, label) in enumerate(
         [("ann", "b1", "positive"), ("bob", "b1", "not_damaged"), ("ann", "b2", "positive")]
     ):
@@ -122,7 +115,7 @@ def test_rows_of_a_replayed_history_are_those_it_was_made_from(db: Connection, o
         )
         for row in rows
     ]
-    with store.connect(other) as db:
+    with store.connect(small_project(tmp_path / "other.pugeo")) as db:
         assert all(ack.error is None for ack in replay(db, *events))
         again = [dict(zip(history.COLUMNS, row, strict=True)) for row in history.rows(db, at=99)]
     changed = {"act", "imported_by", "stored_at"}

@@ -20,16 +20,12 @@ TINY_PX = (256, 208)
 CLASSES = ("no-damage", "minor-damage", "major-damage", "destroyed")
 
 
-def load_script() -> ModuleType:
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
     spec = importlib.util.spec_from_file_location("make_sample", FOLDER / "make_sample.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    return load_script()
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def test_where_a_cloud_meets_the_border_or_missing_data_it_does_not_end(look: Lo
     assert not found[13:50, 10:].any()
 
 
-def test_shares_of_windows_are_interpolated_between_cells() -> None:
+def test_shares_of_windows_are_interpolated_between_cells_and_points_are_under_cloud_where_their_cell_is() -> None:
     cells = np.zeros((4, 4), dtype=bool)
     cells[1, 2] = True  # grid pixels 20..30 across, 10..20 down
     windows = np.array(
@@ -92,6 +92,8 @@ def test_shares_of_windows_are_interpolated_between_cells() -> None:
     )
     # by hand: all; the right half; 100 of 1600; a quarter; outside twice
     np.testing.assert_allclose(CloudCells(cells, 10).shares(windows.astype(float)), [1, 0.5, 1 / 16, 0.25, 0, 0], atol=1e-6)
+    at = CloudCells(cells, 10).at(np.array([-1.0, 15.0, 20.0, 29.9, 99.0]), np.array([-5.0, 12.0, 25.0]))
+    np.testing.assert_array_equal(at, [[False] * 5, [False, False, True, True, False], [False] * 5])
 
 
 def test_pixels_too_coarse_for_texture_are_not_judged(look: Look, tmp_path: Path) -> None:
@@ -162,13 +164,6 @@ def test_in_a_hazy_scene_more_is_asked_of_a_veil() -> None:
 def test_what_is_not_worth_a_look_has_no_veil() -> None:
     chips = np.stack([house(0) // 2, covered(house(0), np.full((S, S), 0.9)), covered(house(0), disc(S, (33, 30), 28, 18))])
     assert may_be_veiled(chips, np.full(3, clouds.LEAST_DARK)).tolist() == [False, True, True]
-
-
-def test_points_lie_under_cloud_where_their_cell_does() -> None:
-    cells = np.zeros((3, 4), dtype=bool)
-    cells[1, 2] = True  # grid pixels 20..30 across, 10..20 down
-    at = CloudCells(cells, 10).at(np.array([-1.0, 15.0, 20.0, 29.9, 99.0]), np.array([-5.0, 12.0, 25.0]))
-    np.testing.assert_array_equal(at, [[False] * 5, [False, False, True, True, False], [False] * 5])
 
 
 def test_real_scenes_without_clouds_have_none(shared: Path, tmp_path: Path) -> None:

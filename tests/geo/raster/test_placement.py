@@ -46,7 +46,7 @@ def test_neighbors_join_and_a_gap_between_them_is_outside(make_scene: Make) -> N
         # A 20 m square turned by 30 degrees is 20 (cos 30 + sin 30) = 27.3 m wide: 54.6 pixels, so 55.
         ([(Affine.translation(*ORIGIN) @ Affine.rotation(30) @ Affine.scale(0.5, -0.5), 40)], None, (55, 55)),
     ],
-    ids=["adjoining", "a little apart", "south up", "rotated"],
+    ids=["adjoining", "a hundredth off", "south up", "rotated"],
 )
 def test_grid_covers_its_scenes_and_is_north_up(
     make_scene: Make, places: list[tuple[Affine, int]], north_m: float | None, size: tuple[int, int]
