@@ -13,8 +13,10 @@ import shapely
 from cli_parts import CommandLine
 
 from pu_geo import cli
-from pu_geo.project import contents, runs, store
+from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import labeling
+from pu_geo.tasks.job import Job
 
 DAMAGED = ("--positive", "destroyed", "--positive", "major-damage")
 N_SEEDS = 3
@@ -62,17 +64,6 @@ def test_every_verb_from_scene_to_map(run: CommandLine, town: Path, tmp_path: Pa
         assert [runs.find(db, str(run["run_id"])).method for run in trained] == ["ncpu", "pucl", "propagation"]
 
 
-def test_adding_and_chipping_again_changes_nothing(run: CommandLine, chipped: Path, town: Path) -> None:
-    layout = Layout(chipped)
-    with store.connect(layout) as db:
-        chip_set = str(contents.latest_chip_set(db))
-    before = np.load(layout.features(chip_set))
-    assert run.told("add-scene", chipped, "--post", town / "post.tif")["added"] == []
-    assert run.told("add-footprints", chipped, town / "footprints.geojson")["added"] == 0
-    assert run.told("chip", chipped)["chip_set"] == chip_set
-    np.testing.assert_array_equal(np.load(layout.features(chip_set)), before)
-
-
 def test_steps_out_of_order_are_refused_in_words(run: CommandLine, town: Path, tmp_path: Path) -> None:
     path = tmp_path / "order.pugeo"
     run.told("init", path, "--name", "Order")
@@ -87,11 +78,6 @@ def test_steps_out_of_order_are_refused_in_words(run: CommandLine, town: Path, t
     assert run.told("chip", path, "--bands", "post", "--size-px", "32")["bands"] == "post"
     assert "positive" in run.refused("rank", path)
     assert "no method" in run.refused("train", path, "--method", "magic")
-
-
-def test_project_file_is_refused_as_footprints(run: CommandLine, chipped: Path) -> None:
-    """It would be opened by a second SQLite library."""
-    assert ".pugeo" in run.refused("add-footprints", chipped, chipped / "project.gpkg")
 
 
 def test_joplin_reaches_what_was_promised(run: CommandLine, joplin: Path, tmp_path: Path) -> None:
@@ -112,17 +98,11 @@ def test_joplin_reaches_what_was_promised(run: CommandLine, joplin: Path, tmp_pa
             run.told(task, first, *arguments)
             measured = run.told("evaluate", first, "--field", "damage", *DAMAGED, "--exclude", "un-classified")
             found[task].append(float(str(measured["auc"])))
-        _undo_clicks(first)
+        with store.connect(Layout(first)) as db:
+            undone = labels.undo(db, f"undo-{labels.last_event(db)}", analyst=labeling.default_analyst(), screen="cli")
+        assert len(undone) == 30
     assert np.mean(found["rank"]) >= 0.86
     assert np.mean(found["train"]) >= 0.90
-
-
-def _undo_clicks(path: Path) -> None:
-    from pu_geo.project import labels
-    from pu_geo.services.annotate.labeling import default_analyst
-
-    with store.connect(Layout(path)) as db:
-        assert len(labels.undo(db, f"undo-{labels.last_event(db)}", analyst=default_analyst(), screen="cli")) == 30
 
 
 def test_export_replaces_nothing_but_exports(run: CommandLine, chipped: Path, town: Path, tmp_path: Path) -> None:
@@ -137,35 +117,9 @@ def test_export_replaces_nothing_but_exports(run: CommandLine, chipped: Path, to
     run.told("export", chipped, "--out", chipped / "exports" / "map.geojson")
 
 
-def test_buildings_added_after_chipping_keep_their_label_and_say_nodata(
-    run: CommandLine, chipped: Path, tmp_path: Path
-) -> None:
-    from pu_geo.project import labels
-    from pu_geo.records import FootprintTable
-
-    run.told("label", chipped, "--from-field", "damage", "--is", "no-damage", "--count", "5")
-    run.told("rank", chipped)
-    with store.connect(Layout(chipped)) as db:
-        grid = contents.grid(db)
-        x, y = grid.transform[2] + 20, grid.transform[5] - 20
-        later = [shapely.to_wkb(shapely.box(x + 30 * i, y - 9, x + 30 * i + 9, y)) for i in range(2)]
-        table = FootprintTable(["late0", "late1"], later, np.full(2, 81.0), [{}, {}], "osm", 2, 0, 0)
-        contents.add_footprints(db, table)
-        labels.append(db, [labels.LabelOp("x", "late0", "positive")], analyst="ann", screen="map")
-    out = tmp_path / "map.geojson"
-    run.told("export", chipped, "--out", out)
-    rows = {feature["id"]: feature["properties"] for feature in json.loads(out.read_text())["features"]}
-    assert (rows["late0"]["assessed"], rows["late0"]["triage"], rows["late0"]["score"]) == (True, "confirmed", None)
-    assert (rows["late1"]["assessed"], rows["late1"]["not_assessed_reason"]) == (False, "not_in_run")
-    assert rows["late1"]["source_footprint"] == "osm"
-    assert next(iter(rows.values()))["source_footprint"] == "user"
-
-
 def test_cancelled_add_scene_leaves_everything_as_it_was(
     run: CommandLine, chipped: Path, town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pu_geo.tasks.job import Job
-
     layout = Layout(chipped)
     before = {path: path.read_bytes() for path in layout.quicklooks.rglob("*") if path.is_file()}
     other = tmp_path / "other.tif"

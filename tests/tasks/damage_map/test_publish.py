@@ -14,28 +14,24 @@ import pyogrio
 import pytest
 import shapely
 from mapped_parts import RUN, TRUTH, N, answer_audit, mapped_project, say
-from small_parts import answer
+from small_parts import answer, click, job_of, op_of
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.export import exporters
 from pu_geo.jobs import worker
 from pu_geo.project import aoi, contents, labels, runs, store, versions
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import REASONS
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.tasks.annotate.import_labels import import_labels
 from pu_geo.tasks.damage_map.damage_map import GRADES, build_damage_map
 from pu_geo.tasks.damage_map.publish import publish
-from pu_geo.tasks.job import Job
 
 
 def write(layout: Layout, *formats: str, profiles: tuple[str, ...] = (), threshold: float | None = 0.5) -> dict[str, object]:
-    folder = layout.folder / "jobs" / "one"
-    folder.mkdir(parents=True, exist_ok=True)
     args = mapping.publish_arguments(layout, "latest", threshold, formats or ("geojson",), profiles)
-    return publish(Job(layout, folder), **json.loads(json.dumps(args)))
+    return publish(job_of(layout), **json.loads(json.dumps(args)))
 
 
 def features(layout: Layout, version: str) -> dict[str, dict]:
@@ -128,7 +124,7 @@ def test_a_kill_leaves_the_versions_as_they_were_and_the_next_one_sweeps_up(mapp
 def test_what_cannot_be_written_is_refused(mapped: Layout, wrong: dict[str, object], words: str) -> None:
     args = {"run_id": RUN, "formats": ["geojson"], "threshold": 0.5, **wrong}
     with pytest.raises(PuGeoError, match=words):
-        publish(Job(mapped, mapped.folder), **args)  # type: ignore[arg-type]
+        publish(job_of(mapped), **args)  # type: ignore[arg-type]
     assert versions.numbers(mapped) == []
 
 
@@ -177,6 +173,8 @@ def test_an_audit_fills_chances_weights_and_bands(mapped: Layout) -> None:
     assert estimate == auditing.how_many(mapped).as_mapping()
     report = (mapped.exports / "v1" / "report.html").read_text(encoding="utf-8")
     assert f"About {estimate['estimate']} damaged buildings, between {estimate['low']} and {estimate['high']}" in report
+    assert (estimate["not_assessed"], estimate["run_id"]) == (2, RUN)
+    assert "2 more are not assessed and not in this number." in report
     assert "calibration" not in json.loads((mapped.exports / "v1" / "damage_map.run.json").read_text())["audit"]
 
 
@@ -189,14 +187,6 @@ def test_a_job_that_carries_an_audit_of_before_runs_with_the_one_of_now(mapped: 
     assert (told["check_id"], told["n_answered"]) == (check.id, 200)
 
 
-def test_the_report_names_what_is_not_assessed_beside_the_number(mapped: Layout) -> None:
-    answer_audit(mapped, 200)
-    made = write(mapped)
-    assert (made["estimate"]["not_assessed"], made["estimate"]["run_id"]) == (2, RUN)  # type: ignore[index]
-    report = (mapped.exports / "v1" / "report.html").read_text(encoding="utf-8")
-    assert "2 more are not assessed and not in this number." in report
-
-
 def test_bands_follow_the_audits_thresholds(mapped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     audit = {
         "check_id": "check-x", "calibration": None, "bands": {"high_precision": 0.8, "high_recall": 0.2}, "n": N,
@@ -206,36 +196,23 @@ def test_bands_follow_the_audits_thresholds(mapped: Layout, monkeypatch: pytest.
     answer_check = answer_audit(mapped, 1, truth=np.zeros(N, np.bool_))
     monkeypatch.setattr(auditing, "facts", lambda *_: {**audit, "check_id": answer_check.id})
     found = build_damage_map(mapped, RUN, 0.5)
-    scores = dict(
-        zip(runs.building_ids_of(mapped, RUN), np.asarray(runs.array(mapped, RUN, "scores")).round(4), strict=True)
-    )
+    rounded = np.asarray(runs.array(mapped, RUN, "scores")).round(4)
+    scores = dict(zip(runs.building_ids_of(mapped, RUN), rounded, strict=True))
     for building, triage, label in zip(found.building_ids, found.columns["triage"], found.columns["label"], strict=True):
         if label is None and triage != "not_assessed":
             score = scores[building]
-            wanted = (
-                "high_precision"
-                if score >= 0.8
-                else "flagged"
-                if score >= 0.5
-                else "high_recall"
-                if score >= 0.2
-                else "below"
-            )
-            assert triage == wanted
+            bands = ((0.8, "high_precision"), (0.5, "flagged"), (0.2, "high_recall"), (0.0, "below"))
+            assert triage == next(name for least, name in bands if score >= least)
 
 
 def test_two_answers_are_reviewed(mapped: Layout) -> None:
-    say(mapped, "b5", "positive", analyst="ann")
-    say(mapped, "b6", "positive", analyst="ann")
+    click(mapped, "b5", "b6", "b7")
     say(mapped, "b6", "not_damaged", analyst="bob")
-    say(mapped, "b7", "positive", analyst="ann")
     say(mapped, "b7", "positive", analyst="bob")
     found = build_damage_map(mapped, RUN, 0.5)
     row = {building: i for i, building in enumerate(found.building_ids)}
-    told = {
-        b: tuple(found.columns[name][row[b]] for name in ("review_status", "n_labels", "agreement"))
-        for b in ("b5", "b6", "b7")
-    }
+    names = ("review_status", "n_labels", "agreement")
+    told = {b: tuple(found.columns[name][row[b]] for name in names) for b in ("b5", "b6", "b7")}
     assert told == {"b5": ("single", 1, 1.0), "b6": ("disputed", 2, 0.5), "b7": ("agreed", 2, 1.0)}
     assert found.columns["review_status"][row["b8"]] is None
 
@@ -244,15 +221,12 @@ def answered_in_every_way(layout: Layout) -> None:
     """Answer buildings with every label, grade, reason, kind of answer and state of review that a project can hold."""
     audited = {f"b{row}" for row in answer_audit(layout, 200).sample.rows[:200].tolist()}
     free = iter(sorted({f"b{row}" for row in range(2, N)} - audited))
-    ops = [LabelOp(f"grade-{grade}", next(free), "positive", damage_types=("roof", grade)) for grade in GRADES]
-    ops.append(LabelOp("no-grade", next(free), "positive", damage_types=("roof",)))
-    ops += [LabelOp(f"why-{why}", next(free), "not_assessable", reason=why) for why in REASONS]
+    ops = [op_of(next(free), damage_types=("roof", *grade)) for grade in ((), *((each,) for each in GRADES))]
+    answer(layout, *ops, *(op_of(next(free), "not_assessable", reason=why) for why in REASONS))
+    for kind in ("import", "simulated"):
+        answer(layout, op_of(next(free)), kind=kind)
+    click(layout, next(free))
     with store.connect(layout) as db:
-        assert all(ack.error is None for ack in labels.append(db, ops, analyst="ann", screen="map"))
-        for kind in ("import", "simulated"):
-            labels.append(db, [LabelOp(kind, next(free), "positive")], analyst="ann", screen="cli", kind=kind)
-        back = next(free)
-        labels.append(db, [LabelOp("back", back, "positive")], analyst="ann", screen="map")
         labels.undo(db, "u", analyst="ann", screen="map")
         labels.redo(db, "r", analyst="ann", screen="map")
     for second in ("positive", "not_damaged"):
@@ -289,20 +263,16 @@ def test_a_damaged_building_is_not_graded_until_a_person_grades_it(mapped: Layou
     ungraded = [features(mapped, "v1")["b5"][name] for name in names]
     assert ungraded == ["damaged_not_graded", "Damaged, not graded", None, "Damaged, not graded"]
     assert [features(mapped, "v1")["b6"][name] for name in names] == [None] * 4
-    graded = LabelOp("graded", "b5", "positive", damage_types=("Destroyed",))
-    answer(mapped, graded)
+    click(mapped, "b5", damage_types=("Destroyed",))
     write(mapped, profiles=("copernicus", "unosat"))
     assert [features(mapped, "v2")["b5"][name] for name in names] == ["destroyed", "Destroyed", 1, "Destroyed"]
 
 
 @pytest.mark.parametrize("name", ["geojson", "csv"])
 def test_labels_of_an_exported_map_arrive_in_a_new_project(mapped: Layout, tmp_path: Path, name: str) -> None:
-    ops = [
-        LabelOp("1", "b5", "positive", damage_types=("roof", "major"), comment="gone"),
-        LabelOp("2", "b6", "not_damaged"),
-        LabelOp("3", "b7", "not_assessable", reason="cloud"),
-    ]
-    answer(mapped, *ops)
+    click(mapped, "b5", damage_types=("roof", "major"), comment="gone")
+    click(mapped, "b6", label="not_damaged")
+    click(mapped, "b7", label="not_assessable", reason="cloud")
     answer_audit(mapped, 40)
     write(mapped, name)
     (tmp_path / "again").mkdir()
