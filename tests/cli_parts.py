@@ -28,7 +28,7 @@ class CommandLine:
 
     def told(self, *words: object) -> dict[str, Any]:
         """Return what --json prints."""
-        return dict(json.loads(self.said(*words, "--json").splitlines()[-1]))
+        return dict(json.loads(self.said(*words, "--json")))
 
     def refused(self, *words: object) -> str:
         code, _, err = self(*words)

@@ -9,12 +9,11 @@ import sys
 import pytest
 from cli_parts import CommandLine
 from model_parts import job_of, with_chips
-from small_parts import facts_of
+from small_parts import add_chips, click, facts_of
 
 from pu_geo import jobs
 from pu_geo.jobs import device_queue, worker
-from pu_geo.project import contents, labels, runs, store, training_times
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import runs, store, training_times
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.train import training
@@ -45,9 +44,8 @@ def test_a_training_without_a_method_starts_the_recommended_one(
     run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "post", 16, 20)
-        labels.append(db, [LabelOp(f"{i}", f"b{i}", "positive") for i in range(8)], analyst="ann", screen="map")
+    add_chips(project, [f"b{i}" for i in range(20)])
+    click(project, *(f"b{i}" for i in range(8)))
     answer = run.told("train", str(project.folder), "--detach")
     asked = json.loads((project.jobs / answer["job_id"] / "spec.json").read_text())["args"]
     assert (asked["method"], asked["preset"]) == (training.DEFAULT_METHOD, "quick")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from cli_parts import CommandLine
 from mapped_parts import RUN, TRUTH, N, answer_audit, hand_out, say, say_all, say_checks
-from small_parts import square_table
+from small_parts import add_run, click, square_table
 
 from pu_geo.analysis.audit import design as audit
-from pu_geo.cli import main
 from pu_geo.errors import PuGeoError
-from pu_geo.project import checks, contents, labels, queues, runs, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import checks, contents, queues, runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.imagery.preparation import chip_facts
@@ -104,13 +102,13 @@ def test_a_check_that_was_cleared_and_answered_anew_is_a_check(mapped: Layout) -
     assert again.total == whole.total
 
 
+OPEN = audit.OPEN
+
+
 def search_on(layout: Layout) -> None:
     """Click every damaged building that nobody has answered, as a good search does in the end."""
     known = random_audits.answers_of(layout, "set") != OPEN
     say_all(layout, np.flatnonzero(TRUTH & ~known).tolist())
-
-
-OPEN = audit.OPEN
 
 
 def test_clicks_of_a_search_after_an_audit_was_left_are_no_checks(mapped: Layout) -> None:
@@ -137,17 +135,13 @@ def test_a_check_of_the_search_lets_no_click_into_an_audit_that_was_left(mapped:
     say_checks(mapped, check, 3)
     random_audits.end(mapped, check.id)
     rows = check.sample.rows.tolist()
-    hand_out(
-        mapped, check, [f"b{row}" for row in rows[3:20]]
-    )  # the rest of the queue, on the screen when the audit was left
+    hand_out(mapped, check, [f"b{row}" for row in rows[3:20]])  # the rest of the queue, on the screen when it was left
     say_all(mapped, rows[3:9])
     assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 3
     say_check_of_search(mapped, f"b{rows[9]}", TRUTH[rows[9]])
     found = random_audits.answered(mapped, random_audits.load(mapped, check.id))
     assert (found.n_counted, found.n_answered) == (3, 3)
-    random_audits.extend(
-        mapped, check.id, 0
-    )  # opened again: goes on with what is still open, and has passed by what is known
+    random_audits.extend(mapped, check.id, 0)  # opened again: goes on with what is open, and has passed by what is known
     say(mapped, f"b{rows[10]}", "not_damaged", check=check)
     assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 11
 
@@ -235,12 +229,8 @@ def test_checks_of_an_audit_let_no_click_into_the_sample_of_the_search(mapped: L
 
 
 def say_check_of_search(layout: Layout, building: str, is_damaged: bool, analyst: str = "ann") -> None:
-    op = LabelOp(
-        f"of-search-{building}", building, "positive" if is_damaged else "not_damaged", shown="audit", inclusion=0.1
-    )
-    with store.connect(layout) as db:
-        (ack,) = labels.append(db, [op], analyst=analyst, screen="queue")
-    assert ack.error is None
+    label = "positive" if is_damaged else "not_damaged"
+    click(layout, building, label=label, analyst=analyst, shown="audit", inclusion=0.1)
 
 
 def test_chances_of_what_is_left_go_down_as_the_search_finds_damage(mapped: Layout) -> None:
@@ -288,12 +278,7 @@ def test_an_audit_counts_the_confirmed_and_what_was_added_since(mapped: Layout) 
     answer_audit(mapped, 100)
     before = auditing.how_many(mapped)
     with store.connect(mapped) as db:
-        table = square_table(N + 5)
-        new = replace(
-            table, building_ids=table.building_ids[N:], wkb=table.wkb[N:], area_m2=table.area_m2[N:],
-            attributes=table.attributes[N:],
-        )  # fmt: skip
-        contents.add_footprints(db, new)
+        contents.add_footprints(db, square_table(N + 5))
     say(mapped, f"b{N}", "positive")
     say(mapped, f"b{N + 1}", "not_damaged")
     after = auditing.how_many(mapped)
@@ -310,22 +295,21 @@ SILENT = "ranker-2"
 
 def run_with_a_silent_scene(layout: Layout, n: int) -> None:
     """Add a run that has no evidence in the scene of the last n buildings."""
-    facts = chip_facts(layout, "set")
     groups = [0] * (N - n) + [1] * n
-    write_json(layout.chip_facts("set"), {**facts, "sensor_group": groups, "look_group": groups})
-    with store.connect(layout) as db:
-        run = replace(runs.find(db, RUN), run_id=SILENT, without_answers=(1,))
-        scores = np.asarray(runs.array(layout, RUN, "scores"))
-        runs.finish(db, layout, run, ids=runs.building_ids_of(layout, RUN), scores=scores, arrays={})
+    write_json(layout.chip_facts("set"), {**chip_facts(layout, "set"), "sensor_group": groups, "look_group": groups})
+    scores = np.asarray(runs.array(layout, RUN, "scores"))
+    add_run(layout, SILENT, scores=scores, like=RUN, without_answers=(1,))
 
 
-def test_an_audit_just_begun_does_not_take_the_estimate_away(mapped: Layout) -> None:
+def test_an_audit_just_begun_does_not_take_the_estimate_away_and_its_run_is_named_beside_another(mapped: Layout) -> None:
     answer_audit(mapped, 100)
     before = auditing.how_many(mapped)
     random_audits.begin_audit(mapped, RUN, 50, "ann")
     after = auditing.how_many(mapped)
     assert after.total == before.total
     assert after.audit_state == "open"
+    assert after.words_beside(RUN) == after.words
+    assert after.words_beside("ranker-9") == f"{after.words} By the audit of {RUN}, another run than this one."
     assert "50 of 50 random checks are open" in after.words
 
 
@@ -363,13 +347,6 @@ def test_what_a_run_does_not_assess_is_named_beside_the_number(mapped: Layout) -
     assert (after.n, after.n_not_assessed) == (249, 151)
 
 
-def test_the_run_that_a_number_rests_on_is_named_beside_another_one(mapped: Layout) -> None:
-    answer_audit(mapped, 100)
-    told = auditing.how_many(mapped)
-    assert told.words_beside(RUN) == told.words
-    assert told.words_beside("ranker-9") == f"{told.words} By the audit of {RUN}, another run than this one."
-
-
 def test_more_checks_are_the_same_sample(mapped: Layout) -> None:
     check = answer_audit(mapped, 40)
     longer = random_audits.extend(mapped, check.id, 30)
@@ -399,17 +376,15 @@ def test_a_better_interval_takes_more_checks(mapped: Layout) -> None:
     assert 30 <= wide < narrow <= N
 
 
-def test_the_command_says_what_counts_and_how_many_are_damaged(mapped: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_counts_and_how_many_are_damaged(mapped: Layout, run: CommandLine) -> None:
     check = random_audits.begin_audit(mapped, RUN, 200, "ann")
     say_checks(mapped, check, 40)
     random_audits.end(mapped, check.id)
     search_on(mapped)
-    assert main(["audit", str(mapped.folder)]) in (None, 0)
-    out = capsys.readouterr().out
+    out = run.said("audit", mapped.folder)
     assert "40 of 200 checks answered" in out
     assert out.count("of 200 random checks the first 40 count") == 1
     assert auditing.how_many(mapped).words in out
-    main(["audit", str(mapped.folder), "--json"])
-    told = json.loads(capsys.readouterr().out)
+    told = run.told("audit", mapped.folder)
     assert (told["state"], told["n_counted"]) == ("reduced", 40)
     assert told["how_many"] == auditing.how_many(mapped).as_mapping()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+import small_parts
 from mapped_parts import RUN, TRUTH, N, answer_audit, say
 from numpy.typing import NDArray
-from small_parts import square_table
+from small_parts import add_chips, click, facts_of, square_table
 
 from pu_geo import jobs
 from pu_geo.analysis.pu_criterion import pu_criterion
@@ -25,14 +27,21 @@ def scores_of(layout: Layout, run_id: str = RUN) -> NDArray[np.float32]:
 
 
 def add_run(
-    layout: Layout, run_id: str, scores: NDArray[np.float32], *, ids: list[str] | None = None, held_out: list[int] | None = None,
-    **facts: object,
-) -> None:  # fmt: skip
+    layout: Layout, run_id: str, scores: NDArray[np.float32], *, held_out: list[int] | None = None, **facts: Any
+) -> None:
     """Store a run like the one that is there, with other scores."""
     arrays = {} if held_out is None else {"held_out": np.array(held_out, np.int64)}
-    with store.connect(layout) as db:
-        run = replace(runs.find(db, RUN), run_id=run_id, **facts)  # type: ignore[arg-type]
-        runs.finish(db, layout, run, ids=ids or [f"b{i}" for i in range(len(scores))], scores=scores, arrays=arrays)
+    small_parts.add_run(layout, run_id, scores=scores, arrays=arrays, like=RUN, **facts)
+
+
+def swapped(layout: Layout) -> comparing.Compared:
+    """Compare two runs of which the second one exchanges b10 and b390."""
+    ours = np.linspace(0, 0.9, N, dtype=np.float32)
+    add_run(layout, "up-1", ours)
+    theirs = ours.copy()
+    theirs[[10, 390]] = theirs[[390, 10]]
+    add_run(layout, "swapped-1", theirs)
+    return comparing.compare(layout, "up-1", "swapped-1")
 
 
 def test_a_run_agrees_with_its_own_copy_on_all_that_can_be_assessed(mapped: Layout) -> None:
@@ -47,24 +56,14 @@ def test_a_run_agrees_with_its_own_copy_on_all_that_can_be_assessed(mapped: Layo
 
 
 def test_where_they_disagree_is_found_with_the_places_in_both(mapped: Layout) -> None:
-    ours = np.linspace(0, 0.9, N, dtype=np.float32)
-    add_run(mapped, "up-1", ours)
-    theirs = ours.copy()
-    theirs[[10, 390]] = theirs[[390, 10]]
-    add_run(mapped, "swapped-1", theirs)
     say(mapped, "b10", "positive")
-    higher, lower = comparing.most_disagreeing(mapped, comparing.compare(mapped, "up-1", "swapped-1"))
+    higher, lower = comparing.most_disagreeing(mapped, swapped(mapped))
     assert [(one.building_id, one.places, one.label) for one in higher] == [("b390", (10, 390), "")]
     assert [(one.building_id, one.places, one.label) for one in lower] == [("b10", (390, 10), "positive")]
 
 
 def test_the_map_has_y_down_and_draws_the_most_disputed_last(mapped: Layout) -> None:
-    ours = np.linspace(0, 0.9, N, dtype=np.float32)
-    add_run(mapped, "up-1", ours)
-    theirs = ours.copy()
-    theirs[[10, 390]] = theirs[[390, 10]]
-    add_run(mapped, "swapped-1", theirs)
-    points = comparing.map_points(mapped, comparing.compare(mapped, "up-1", "swapped-1"))
+    points = comparing.map_points(mapped, swapped(mapped))
     # Squares of 8 m from x = 500,000 + 16 i, y = 4,000,000 to 4,000,008; the grid begins at (499,990, 4,000,020), 0.5 m a px.
     assert sorted(points.x[-2:].tolist()) == [28 + 32 * 10, 28 + 32 * 390]
     np.testing.assert_allclose(points.y, 32)
@@ -74,12 +73,9 @@ def test_the_map_has_y_down_and_draws_the_most_disputed_last(mapped: Layout) -> 
 
 def test_runs_of_other_chips_are_compared_on_what_both_have(mapped: Layout) -> None:
     ids = [f"b{i}" for i in range(N - 1, 99, -1)] + ["new"]
-    write_json(
-        mapped.chip_facts("newer"),
-        {"building_ids": ids, "nodata_share": [0.0] * 300 + [0.9], "bands": "post", "size_px": 16, "sheets": {}},
-    )
+    add_chips(mapped, ids, "newer", nodata_share=[0.0] * 300 + [0.9])
     with store.connect(mapped) as db:
-        contents.add_footprints(db, replace(square_table(1, prefix="new"), building_ids=["new"]))
+        contents.add_footprints(db, replace(square_table(1), building_ids=["new"]))
     mine = scores_of(mapped)
     add_run(mapped, "newer-1", np.append(mine[:99:-1], np.float32(1)), ids=ids, chip_set="newer")
     found = comparing.compare(mapped, RUN, "newer-1")
@@ -93,8 +89,7 @@ def test_runs_of_other_chips_are_compared_on_what_both_have(mapped: Layout) -> N
 
 def test_runs_without_a_common_building_are_refused(mapped: Layout) -> None:
     ids = [f"c{i}" for i in range(4)]
-    facts = {"building_ids": ids, "nodata_share": [0.0] * 4, "bands": "post", "size_px": 16, "sheets": {}}
-    write_json(mapped.chip_facts("newer"), facts)
+    add_chips(mapped, ids, "newer")
     add_run(mapped, "newer-1", np.linspace(0, 1, 4, dtype=np.float32), ids=ids, chip_set="newer")
     with pytest.raises(PuGeoError, match="have 0 assessable buildings in common"):
         comparing.compare(mapped, RUN, "newer-1")
@@ -104,16 +99,14 @@ def test_runs_without_a_common_building_are_refused(mapped: Layout) -> None:
 
 def test_clicks_made_after_both_began_judge_both(mapped: Layout) -> None:
     damaged = [f"b{row}" for row in np.flatnonzero(TRUTH)[3:]]
-    for building in damaged[:9]:
-        say(mapped, building, "positive")
+    click(mapped, *damaged[:9])
     add_run(mapped, "later-1", scores_of(mapped)[::-1].copy(), at_event=3)
     found = comparing.compare(mapped, RUN, "later-1")
     assert found.clicks.n_later == 6  # the first three were known to the second run
     assert not any(side.judgement.is_enough for side in found.sides if side.judgement)
     assert comparing.criterion_words(found.sides[0]) == "not enough to judge"
     assert "Not enough to judge: 6 clicks" in found.clicks.words
-    for building in damaged[9:15]:
-        say(mapped, building, "positive")
+    click(mapped, *damaged[9:15])
     found = comparing.compare(mapped, RUN, "later-1")
     rows = [int(building[1:]) for building in damaged[:15]]
     is_open = np.ones(N, np.bool_)
@@ -127,8 +120,7 @@ def test_clicks_made_after_both_began_judge_both(mapped: Layout) -> None:
 
 def test_clicks_held_out_by_one_run_alone_do_not_judge(mapped: Layout) -> None:
     rows = np.flatnonzero(TRUTH)[3:23].tolist()
-    for row in rows:
-        say(mapped, f"b{row}", "positive")
+    click(mapped, *(f"b{row}" for row in rows))
     add_run(mapped, "one-1", scores_of(mapped), at_event=20, held_out=rows[:12])
     add_run(mapped, "two-1", scores_of(mapped), at_event=20, held_out=rows[2:14])
     found = comparing.compare(mapped, "one-1", "two-1")
@@ -149,8 +141,7 @@ def test_a_click_that_a_run_once_learned_judges_nothing(mapped: Layout) -> None:
     ids, rows = [f"b{i}" for i in range(N)], np.arange(N)
 
     def later(*run_ids: str) -> list[int]:
-        with store.connect(mapped) as db:
-            found = [runs.find(db, run_id) for run_id in run_ids]
+        found = [facts_of(mapped, run_id) for run_id in run_ids]
         return np.flatnonzero(comparing.unused_clicks(mapped, found, ids, [rows] * len(found)).is_later).tolist()
 
     assert later(RUN, RUN) == [5, 6, 7]
@@ -161,8 +152,7 @@ def test_a_click_that_a_run_once_learned_judges_nothing(mapped: Layout) -> None:
 
 
 def test_a_click_held_out_by_one_judges_a_run_that_began_before_it(mapped: Layout) -> None:
-    for row in range(5, 17):
-        say(mapped, f"b{row}", "positive")
+    click(mapped, *(f"b{row}" for row in range(5, 17)))
     add_run(mapped, "held-1", scores_of(mapped), at_event=12, held_out=list(range(5, 15)))
     clicks = comparing.compare(mapped, RUN, "held-1").clicks
     assert (clicks.n, int(clicks.is_held_out.sum()), int(clicks.is_later.sum())) == (10, 0, 10)
@@ -176,8 +166,7 @@ def test_clicks_on_buildings_of_accepted_clusters_judge_no_run_that_learned_from
     add_run(mapped, "told-1", scores_of(mapped), n_accepted=1, created_at=store.now())
     add_run(mapped, "before-1", scores_of(mapped), n_accepted=1, created_at="2020-01-01T00:00:00.000Z")
     add_run(mapped, "plain-1", scores_of(mapped))
-    for building in ("b5", "b6", "b7"):
-        say(mapped, building, "positive")
+    click(mapped, "b5", "b6", "b7")
     assert comparing.compare(mapped, "plain-1", "told-1").clicks.n == 1
     assert comparing.compare(mapped, "plain-1", "before-1").clicks.n == 3
 
@@ -196,18 +185,11 @@ def test_one_audit_judges_both_runs(mapped: Layout) -> None:
     check = answer_audit(mapped, 150)
     found = comparing.compare(mapped, "flat-1", RUN)
     assert found.check.id == check.id
+    assert (found.clicks.n, found.clicks.is_unlabeled.sum()) == (0, N - 2), "answers of an audit are no clicks"
     flat, audited = (side.audited for side in found.sides)
     assert audited == auditing.at(mapped, RUN, 0.5)
     assert (flat.recall.value or 0) < (audited.recall.value or 0)
     assert comparing.share_words(audited.recall).startswith(f"{audited.recall.value:.0%} (")
-
-
-def test_answers_of_an_audit_are_no_clicks(mapped: Layout) -> None:
-    add_run(mapped, "flat-1", scores_of(mapped)[::-1].copy())
-    answer_audit(mapped, 150)
-    clicks = comparing.compare(mapped, RUN, "flat-1").clicks
-    assert clicks.n == 0
-    assert clicks.is_unlabeled.sum() == N - 2
 
 
 def test_a_curve_comes_from_the_run_or_else_from_its_job(mapped: Layout) -> None:

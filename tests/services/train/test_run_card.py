@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cli_parts import CommandLine
 from mapped_parts import RUN, TRUTH, N, answer_audit, say
 from model_parts import job_of, trained, with_chips
+from small_parts import facts_of
+from tasks.made_up_map import Reader
 
-from pu_geo import cli
 from pu_geo.errors import ProjectError
 from pu_geo.methods import catalog
-from pu_geo.project import contents, events, runs, store
+from pu_geo.project import contents, events, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.runs import sha256_of
 from pu_geo.services.train import run_card
@@ -36,11 +37,6 @@ JUDGED = {
     "high": 3.1,
     "threshold": 0.5,
 }
-
-
-def facts_of(layout: Layout, run_id: str = "latest") -> Any:
-    with store.connect(layout) as db:
-        return runs.find(db, run_id)
 
 
 def change_facts(layout: Layout, **values: object) -> None:
@@ -163,24 +159,6 @@ def test_limits_follow_the_run(mapped: Layout) -> None:
     assert "trained elsewhere and learned nothing" in " ".join(limits(applied, n_positive=3, has_audit=True))
 
 
-class Reader(HTMLParser):
-    """Collects the tags of a page, their attributes, and its text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.words: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-
 def hostile_card(layout: Layout) -> dict[str, Any]:
     with store.connect(layout) as db:
         db.execute("UPDATE pugeo_meta SET value = ? WHERE key = 'name'", (HOSTILE,))
@@ -195,15 +173,14 @@ def hostile_card(layout: Layout) -> dict[str, Any]:
 def test_hostile_names_stay_text_on_the_page(mapped: Layout) -> None:
     page = run_card.as_html(hostile_card(mapped))
     found = Reader(page)
-    assert "script" not in found.tags
-    assert not {"img", "a", "link", "iframe"} & set(found.tags)
-    names = {name for name, _ in found.attributes}
+    assert not {"script", "img", "a", "link", "iframe"} & {tag for tag, _ in found.tags}
+    names = {name for _, attributes in found.tags for name in attributes}
     assert not {"src", "href", "style", "onload", "onerror", "onclick"} & names
     assert "alert(1)" in " ".join(found.words)
     assert "\u202e" not in page
     assert "\x1b" not in page
     assert "url(" not in page
-    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in found.attributes
+    assert "default-src 'none'; style-src 'unsafe-inline'" in [attributes.get("content") for _, attributes in found.tags]
 
 
 def test_hostile_names_stay_text_in_markdown(mapped: Layout) -> None:
@@ -235,18 +212,13 @@ def test_curves_are_drawn_within_their_frames() -> None:
     assert drawings([]) == ""
 
 
-def test_the_command_writes_each_kind(mapped: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_each_kind(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
     folder = str(mapped.folder)
     for suffix, words in ((".html", "<!DOCTYPE html>"), (".md", "# Instant ranker"), (".json", '"pu-geo run card"')):
         out = tmp_path / f"card{suffix}"
-        assert cli.main(["card", folder, "--run", RUN, "--out", str(out)]) == 0
+        run.said("card", folder, "--run", RUN, "--out", out)
         assert words in out.read_text(encoding="utf-8")
-    capsys.readouterr()
-    assert cli.main(["card", folder]) == 0
-    assert capsys.readouterr().out.startswith("# Instant ranker")
-    assert cli.main(["card", folder, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["run"]["run_id"] == RUN
-    assert cli.main(["card", folder, "--out", str(tmp_path / "card.pdf")]) == 2
-    assert "written as .html, .md or .json" in capsys.readouterr().err
-    assert cli.main(["card", folder, "--out", str(tmp_path / "no" / "card.md")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert run.said("card", folder).startswith("# Instant ranker")
+    assert run.told("card", folder)["run"]["run_id"] == RUN
+    assert "written as .html, .md or .json" in run.refused("card", folder, "--out", tmp_path / "card.pdf")
+    assert "cannot be written" in run.refused("card", folder, "--out", tmp_path / "no" / "card.md")
