@@ -34,7 +34,7 @@ def add_run(
     small_parts.add_run(layout, run_id, scores=scores, arrays=arrays, like=RUN, **facts)
 
 
-def swapped(layout: Layout) -> comparing.Compared:
+def swapped(layout: Layout) -> comparing.Comparison:
     """Compare two runs of which the second one exchanges b10 and b390."""
     ours = np.linspace(0, 0.9, N, dtype=np.float32)
     add_run(layout, "up-1", ours)
