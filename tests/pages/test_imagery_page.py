@@ -73,7 +73,7 @@ def test_an_area_is_typed_taken_away_and_put_back(project: Layout) -> None:
         assert aoi.current(db) is not None
 
 
-def test_an_area_named_by_file_and_text_at_once_is_refused_in_plain(project: Layout) -> None:
+def test_an_area_named_by_file_and_text_at_once_is_refused_in_words(project: Layout) -> None:
     app = show("imagery", project)
     app.text_input(key="aoi_text").input(WEST).run()
     app.text_input(key="aoi_path").input("/nowhere.geojson").run()
@@ -82,7 +82,7 @@ def test_an_area_named_by_file_and_text_at_once_is_refused_in_plain(project: Lay
     assert jobs.all_jobs(project) == []
 
 
-def test_bands_that_are_no_bands_are_refused_in_plain(project: Layout) -> None:
+def test_bands_that_are_no_bands_are_refused_in_words(project: Layout) -> None:
     app = show("imagery", project)
     app.text_area(key="post_paths").input("/nowhere.tif").run()
     app.text_input(key="rgb_bands").input("3, 2").run()

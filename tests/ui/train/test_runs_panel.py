@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_parts
-from app_parts import press, show_panel, words
+from app_parts import checked, press, show_panel, words
 from mapped_parts import RUN
 from model_parts import N, with_chips
 from small_parts import add_chips, small_project
@@ -35,7 +35,7 @@ def layout(project: Layout) -> Layout:
 
 def shown(layout: Layout, *, is_open: bool = True) -> AppTest:
     app = show_panel("train.runs_panel", layout, "draw_comparison(layout, training.all_runs(layout))")
-    return app.toggle(key="compare-runs").set_value(True).run() if is_open and len(app.toggle) else app
+    return checked(app.toggle(key="compare-runs").set_value(True).run()) if is_open and len(app.toggle) else app
 
 
 def test_one_run_alone_is_not_compared(project: Layout) -> None:
