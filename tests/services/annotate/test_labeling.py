@@ -49,6 +49,11 @@ def test_a_line_of_a_stream_may_carry_all_that_an_operation_has(project: Layout)
     assert stored == ("cloud", ("roof",), "x", "audit", 0.5, "ann", "field")
 
 
+def test_undo_with_nothing_to_undo_is_acknowledged(project: Layout) -> None:
+    (ack,) = labeling.apply_operations(project, [LabelOp("u", step="undo")], analyst="ann", screen="map")
+    assert ack.error is None
+
+
 def test_ranking_needs_chips_and_a_positive(project: Layout) -> None:
     assert ranking.rank_now(project) is None
     click(project, "b1")
