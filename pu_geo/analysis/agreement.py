@@ -92,7 +92,7 @@ def disagreement(one: NDArray[np.floating], other: NDArray[np.floating]) -> NDAr
     return rank_share(one) - rank_share(other)
 
 
-def most_apart(difference: NDArray[np.floating], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def largest_differences(difference: NDArray[np.floating], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find where two rankings disagree most.
 
     Args:

@@ -34,7 +34,7 @@ class RcfSettings:
         stride_px: step of the filters over a chip.
         threshold: responses below it, in standard deviations of that filter's responses, count as none.
         whitening: share of the mean variance added to every direction before whitening; large means no whitening.
-        n_chips: how many chips at most are looked at for filters and statistics.
+        n_chips: how many chips at most are used for filters and statistics.
         n_views: views per chip that a training asks for, the chip as cut included.
     """
 
@@ -160,8 +160,8 @@ class RcfBank:
                 images = torch.from_numpy(np.array(chips[rows])).to(device).float()
                 generator = torch.Generator().manual_seed(seed * 1_000_003 + first // BLOCK)
                 for view in range(n_views):
-                    seen = images if view == 0 else augment(images, augmentation, generator)
-                    result[view, rows] = rcf(seen, here).half().cpu().numpy()
+                    augmented = images if view == 0 else augment(images, augmentation, generator)
+                    result[view, rows] = rcf(augmented, here).half().cpu().numpy()
             return rows.stop - rows.start
 
         for n in _blocks_at_once(extract, range(0, len(chips), BLOCK), device):

@@ -88,13 +88,15 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
 
 
 def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Do a task, once it is its turn; what it needs is imported then, so that who waits holds little memory."""
+    """Do a task, once it has the device; what it needs is imported then, so that who waits holds little memory."""
     if task not in TASKS:
         raise JobError(
             f"This version of PU-Geo has no task {task!r}; another one wrote this job.", "Dismiss the job.", kind="task"
         )
     with (
-        device_queue.acquire_device(job.folder, partial(_tell_waiting, job)) if task in device_queue.TASKS else nullcontext()
+        device_queue.acquire_device(job.folder, partial(_report_waiting, job))
+        if task in device_queue.TASKS
+        else nullcontext()
     ):
         if task in device_queue.TASKS:
             events.append(job.folder, "turn")
@@ -104,7 +106,7 @@ def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     return result
 
 
-def _tell_waiting(job: Job, before: Sequence[device_queue.QueueEntry]) -> None:
+def _report_waiting(job: Job, before: Sequence[device_queue.QueueEntry]) -> None:
     """Note for whom a job waits where that has changed.
 
     Raises:

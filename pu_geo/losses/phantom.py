@@ -56,7 +56,7 @@ def updated_prototypes(
 
 
 def _decay(n: int, momentum: float) -> list[float]:
-    """Return the weights of the old row and of n members after row = momentum * row + (1 - momentum) * member for each in turn."""
+    """Return the weights of the old row and of n members after row = momentum * row + (1 - momentum) * member for each."""
     return [momentum**n] + [(1 - momentum) * momentum ** (n - 1 - i) for i in range(n)]
 
 
@@ -79,7 +79,7 @@ def _chain_weights(row: Tensor, members: Tensor, momentum: float) -> list[float]
 
 
 def nearest_prototype(online: Tensor, prototypes: Tensor) -> Tensor:
-    """Give each chip the class of the prototype it points to, one hot.
+    """Return the class of the prototype that each chip points to, one hot.
 
     Source: NcPU, r of Eq. 10.
 
@@ -162,7 +162,7 @@ class ThresholdState:
 def updated_threshold(
     state: ThresholdState, logits: Tensor, is_positive: Tensor, *, momentum: float, variant: Variant = "paper"
 ) -> ThresholdState:
-    """Take one batch of predictions into the self-adaptive threshold.
+    """Update the self-adaptive threshold by one batch of predictions.
 
     Source: NcPU, Eq. 12.
 

@@ -5,7 +5,7 @@ them in one process. Its clients are one agency for each kind of damage, with th
 mapping agency, which holds as class "rest" all buildings that nobody labeled and those that were called not damaged.
 
 That is a PU reading of a paper whose classes are clean: the unlabeled hold hidden damage, so rest is a noisy class. Nor is
-any of this private in the formal sense: there is no noise and no secure aggregation, and a class vector tells about its class.
+any of this private in the formal sense: there is no noise and no secure aggregation, and a class vector reveals something of its class.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from pu_geo.losses import spreadout as formulas
 from pu_geo.methods.cards.fedaws import SETTLING_BATCH, SETTLING_BATCHES, FedawsSettings
-from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.data import ChipImages, FeatureViews, PUData, Strength, batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import Epoch, MicroBatcher, Training
@@ -39,9 +39,9 @@ _CLIENT_STREAM = 20  # client number n draws from this stream + n
 class Embedder(nn.Module):
     """The paper's g_theta: all of the model that a client gets, besides its own class vector."""
 
-    def __init__(self, trunk: FeatureExtractor, head: nn.Module) -> None:
+    def __init__(self, extractor: FeatureExtractor, head: nn.Module) -> None:
         super().__init__()
-        self.trunk, self.head = trunk, head
+        self.trunk, self.head = extractor, head
 
     def represent(self, inputs: Tensor) -> Tensor:
         """Embed inputs [B, ...]: float [B, E], not normalised."""
@@ -160,8 +160,8 @@ def from_state(state: Mapping[str, Tensor], settings: FedawsSettings, device: to
 
 def empty_embedder(theta: Mapping[str, Tensor], settings: FedawsSettings) -> Embedder:
     """Build what a client needs before its first round: an embedder of the shape written in theta."""
-    trunk = empty_trunk(theta, settings)
-    return Embedder(trunk, linear(trunk.out_dim, settings.embedding_dim, torch.Generator()))
+    extractor = empty_extractor(theta, settings)
+    return Embedder(extractor, linear(extractor.out_dim, settings.embedding_dim, torch.Generator()))
 
 
 def theta_of(embedder: Embedder) -> Theta:
@@ -236,23 +236,23 @@ def largest_cosine(class_vectors: Tensor) -> float:
 def _start(data: PUData, rest: NDArray[np.int64], n: int, settings: FedawsSettings, run: Run) -> tuple[Embedder, Tensor]:
     """Do line 2 of Algorithm 1: draw theta, and W for n classes; what comes from chips before comes from those of rest."""
     rest = np.resize(rest, max(2, len(rest)))  # contrast and BatchNorm need two, be it the same one twice
-    trunk = new_trunk(data, rest, settings, run)
+    extractor = new_extractor(data, rest, settings, run)
     if not settings.pretrain_epochs:
-        _settle_statistics(trunk, data, rest, run)
-    embedder = Embedder(trunk, linear(trunk.out_dim, settings.embedding_dim, run.generator(1))).to(run.device)
+        _settle_statistics(extractor, data, rest, run)
+    embedder = Embedder(extractor, linear(extractor.out_dim, settings.embedding_dim, run.generator(1))).to(run.device)
     drawn = torch.randn(n, settings.embedding_dim, generator=run.generator(11))
     return embedder, functional.normalize(drawn, dim=1).to(run.device)
 
 
 @torch.no_grad()
-def _settle_statistics(trunk: FeatureExtractor, data: PUData, rest: NDArray[np.int64], run: Run) -> None:
+def _settle_statistics(extractor: FeatureExtractor, data: PUData, rest: NDArray[np.int64], run: Run) -> None:
     """Set BatchNorm to the mean statistics of up to 64 batches of rest, since training will not change them."""
-    for norm in (module for module in trunk.modules() if isinstance(module, nn.BatchNorm2d)):
+    for norm in (module for module in extractor.modules() if isinstance(module, nn.BatchNorm2d)):
         norm.reset_running_stats()
         norm.momentum = None  # running statistics become plain means
     generator = run.generator(10)
     for numbers in batches(len(rest), SETTLING_BATCH, generator)[:SETTLING_BATCHES]:
-        trunk.train()(*data.inputs.draw(rest[numbers], VIEWS, generator, run.device))
+        extractor.train()(*data.inputs.draw(rest[numbers], VIEWS, generator, run.device))
 
 
 def _round(learner: Learner, clients: Sequence[Client], settings: FedawsSettings, epoch: Epoch) -> None:
@@ -268,7 +268,7 @@ def _round(learner: Learner, clients: Sequence[Client], settings: FedawsSettings
 
 
 def _client_batches(n: int, settings: FedawsSettings, generator: torch.Generator) -> list[NDArray[np.int64]]:
-    """Deal out the chips of one client for its steps of a round, int64 [at least 2] each; begin anew once all were seen."""
+    """Deal out the chips of one client for its steps of a round, int64 [at least 2] each; begin anew once all were used."""
     size = max(2, min(settings.batch_size, n))
     passes = [torch.randperm(n, generator=generator) for _ in range(-(-size * settings.local_steps // n))]
     return [part.numpy() for part in torch.cat(passes).split(size)[: settings.local_steps]]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pu_geo.losses import ncpu as formulas
 from pu_geo.losses import phantom
 from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
-from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.data import PUData, Strength, batches, n_batches
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
@@ -29,19 +29,19 @@ MOMENTUM = 0.9
 
 
 class NcpuNetwork(nn.Module):
-    """Trunk with three heads; the EMA target is a copy of trunk and projection head."""
+    """Feature extractor with three heads; the EMA target is a copy of extractor and projection head."""
 
-    def __init__(self, trunk: FeatureExtractor, settings: NcpuSettings, generator: torch.Generator) -> None:
+    def __init__(self, extractor: FeatureExtractor, settings: NcpuSettings, generator: torch.Generator) -> None:
         super().__init__()
         dim = settings.embedding_dim
-        self.trunk = trunk
-        self.project = projection_head(trunk.out_dim, settings.projection_hidden, dim, generator)
+        self.trunk = extractor
+        self.project = projection_head(extractor.out_dim, settings.projection_hidden, dim, generator)
         self.predict = projection_head(dim, settings.prediction_hidden, dim, generator)
-        self.classifier = linear(trunk.out_dim, 2, generator)
+        self.classifier = linear(extractor.out_dim, 2, generator)
 
     @property
     def encoder(self) -> nn.Module:
-        """Trunk and projection head: what the EMA target is a copy of."""
+        """Feature extractor and projection head: what the EMA target is a copy of."""
         return nn.Sequential(self.trunk, self.project)
 
     def logits(self, inputs: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class Learner:
     """What Algorithm 1 carries from batch to batch.
 
     Attributes:
-        target: the EMA target of trunk and projection head.
+        target: the EMA target of extractor and projection head.
         schedule: of the learning rate, an epoch a step.
     """
 
@@ -149,7 +149,7 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
 
 def from_state(state: Mapping[str, Tensor], settings: NcpuSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = NcpuNetwork(empty_trunk(state, settings), settings, torch.Generator())
+    network = NcpuNetwork(empty_extractor(state, settings), settings, torch.Generator())
     network.load_state_dict(dict(state))
     return TrainedModel(network.to(device).eval(), network.trunk)
 
@@ -158,8 +158,8 @@ def _new_learner(
     data: PUData, rows: NDArray[np.int64], positive: Tensor, settings: NcpuSettings, run: Run, n_epochs: int
 ) -> Learner:
     """Set all that Algorithm 1 begins with: networks, zero prototypes, pseudo targets "undamaged", a threshold of 1/2."""
-    trunk = new_trunk(data, rows, settings, run)
-    network = NcpuNetwork(trunk, settings, run.generator(1)).to(run.device)
+    extractor = new_extractor(data, rows, settings, run)
+    network = NcpuNetwork(extractor, settings, run.generator(1)).to(run.device)
     optimizer = torch.optim.SGD(network.parameters(), settings.lr, momentum=MOMENTUM, weight_decay=settings.weight_decay)
     like = torch.zeros((), device=run.device)
     return Learner(
@@ -249,7 +249,7 @@ def _move_prototypes(memory: Memory, logits: Tensor, online: Tensor, positive: T
 
 
 def _move_pseudo_targets(memory: Memory, batch: Batch, online: Tensor, before: Tensor, settings: NcpuSettings) -> None:
-    """Do lines 12 to 14 of Algorithm 1; the released code looks at the prototypes as they were `before` this batch."""
+    """Do lines 12 to 14 of Algorithm 1; the released code takes the prototypes as they were `before` this batch."""
     nearest = phantom.nearest_prototype(online, memory.prototypes if settings.variant == "paper" else before)
     kept = memory.kept[batch.chips]
     memory.kept[batch.chips] = phantom.updated_pseudo_targets(

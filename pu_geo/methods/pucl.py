@@ -16,7 +16,7 @@ from torch.nn import functional
 from pu_geo.analysis.pupl import PuplResult, cluster_labels, pupl, two_means_miss
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
-from pu_geo.methods.pretraining import contrast, contrastive_learner, empty_trunk, new_trunk, training_span
+from pu_geo.methods.pretraining import contrast, contrastive_learner, empty_extractor, new_extractor, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
 from pu_geo.training.data import PUData, epochs_within, n_batches
 from pu_geo.training.heads import linear, projection_head
@@ -34,12 +34,12 @@ _LOSSES: dict[str, Callable[..., Tensor]] = {
 class PuclNetwork(nn.Module):
     """Encoder (g of the paper) and linear classifier; the projection head is not part of it."""
 
-    def __init__(self, trunk: FeatureExtractor, settings: PuclSettings, generator: torch.Generator) -> None:
+    def __init__(self, extractor: FeatureExtractor, settings: PuclSettings, generator: torch.Generator) -> None:
         super().__init__()
         dim = settings.embedding_dim
-        self.trunk = trunk
-        self.out = linear(trunk.out_dim, dim, generator) if dim else nn.Identity()
-        self.classifier = linear(dim or trunk.out_dim, 1, generator)
+        self.trunk = extractor
+        self.out = linear(extractor.out_dim, dim, generator) if dim else nn.Identity()
+        self.classifier = linear(dim or extractor.out_dim, 1, generator)
 
     def represent(self, inputs: Tensor) -> Tensor:
         """Embed inputs [B, ...]: float [B, E], not normalised."""
@@ -76,7 +76,7 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
     rows = data.trained_rows
     require_views(data, "PUCL")
     require_positives(data, rows, "PUCL")
-    network = PuclNetwork(new_trunk(data, rows, settings, run), settings, run.generator(0)).to(run.device)
+    network = PuclNetwork(new_extractor(data, rows, settings, run), settings, run.generator(0)).to(run.device)
 
     # A. Contrastive learning; the projection head is thrown away afterwards.
     _learn_embeddings(network, data, rows, settings, run)
@@ -128,7 +128,7 @@ def _pseudo_labels(
 
 def from_state(state: Mapping[str, Tensor], settings: PuclSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = PuclNetwork(empty_trunk(state, settings), settings, torch.Generator())
+    network = PuclNetwork(empty_extractor(state, settings), settings, torch.Generator())
     network.load_state_dict(dict(state))
     return TrainedModel(network.to(device).eval(), network.trunk)
 

@@ -1,4 +1,4 @@
-"""What methods learn from: chips as a network sees them, and what people said about them."""
+"""What methods learn from: chips as a network sees them, and how people labeled them."""
 
 from __future__ import annotations
 
@@ -152,14 +152,14 @@ class ChipImages:
 
 @dataclass(frozen=True)
 class PUData:
-    """Chips, and what people said about them.
+    """Chips, and how people labeled them.
 
     Attributes:
         inputs: what a network sees of N chips.
         is_positive: bool [N]; everything else is unlabeled for a PU method.
         is_excluded: bool [N]; not assessable chips: never trained on, yet scored.
-        known_class: int64 [N]; -1 where nobody said anything, 0 where a person saw no damage, 1.. a kind of damage, exactly
-            where `is_positive`. PU methods do not look at it. None: one kind of damage, no "not damaged".
+        known_class: int64 [N]; -1 where nobody labeled the chip, 0 where a person saw no damage, 1.. a kind of damage, exactly
+            where `is_positive`. PU methods do not use it. None: one kind of damage, no "not damaged".
         class_names: names of classes 0.. .
         is_accepted: bool [N]; those of the positives that nobody clicked, as they lie in clusters that were accepted. None: all
             were clicked.

@@ -49,7 +49,7 @@ def _copied(value: Any) -> Any:
 
 
 def restore(learner: Any, saved: Mapping[str, Any]) -> None:
-    """Restore a learner to where `snapshot` saw it. The learner is changed; `saved` is not, and can serve again."""
+    """Restore a learner to its `snapshot`. The learner is changed; `saved` is not, and can serve again."""
     for name, value in saved.items():
         held = getattr(learner, name)
         if isinstance(held, _Stateful):
@@ -76,7 +76,7 @@ def _returned(held: Any, value: Any) -> Any:
 
 
 def model_of(learner: Any) -> Callable[[], TrainedModel]:
-    """Return what gives the model as it is now, of a learner with a `network` that has a `trunk`."""
+    """Return what gives the model as it is now, of a learner with a `network`."""
     return lambda: TrainedModel(learner.network, learner.network.trunk)
 
 
@@ -133,7 +133,7 @@ class Training:
         learner: see `snapshot`; kept as it was after the last good epoch.
         stage: what is being done, in a word or two.
         span: which part of the whole training the stage is, within 0..1; its end is reported as "progress".
-        model: gives the model as it is now, for the looks of the run; it is put into evaluation mode for them. None: no looks.
+        model: gives the model as it is now, for the evaluations of the run, in evaluation mode meanwhile. None: no evaluation.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Training:
     ) -> None:  # fmt: skip
         self.run, self.learner, self.n_epochs, self.stage, self._span = run, learner, n_epochs, stage, span
         self._began, self._stopped = time.monotonic(), False
-        self._looks = Evaluator(run.look, model, n_epochs)
+        self._evaluator = Evaluator(run.evaluate, model, n_epochs)
         self._good: dict[str, Any] | None = None
 
     def epochs(self) -> Iterator[Epoch]:
@@ -165,7 +165,7 @@ class Training:
         return done
 
     def finish(self, epoch: Epoch) -> None:
-        """Keep the state after a good epoch, look at the model where that is due, and report.
+        """Keep the state after a good epoch, evaluate the model where that is due, and report.
 
         Raises:
             JobPaused: if the user wants to go on later; the state is on disk then, where the run has checkpoints.
@@ -182,7 +182,7 @@ class Training:
             "chips_per_s": epoch.chips_per_s(),
             "memory_mb": memory_mb(self.run.device),
         }
-        self.run.report({**report, **self._looks.after(epoch.number, report)})
+        self.run.report({**report, **self._evaluator.after(epoch.number, report)})
         is_paused = self.run.is_paused()
         if self.run.checkpoints:  # after the report: killed between the two, an epoch is reported twice rather than never
             must_keep = is_paused or epoch.number == self.n_epochs
@@ -191,7 +191,7 @@ class Training:
             raise JobPaused
 
     def stop(self, number: int, where: str) -> None:
-        """Go back to the last good epoch and say so. Raises TrainingError if there is none."""
+        """Go back to the last good epoch, with a warning. Raises TrainingError if there is none."""
         if self._good is None:
             raise TrainingError(
                 f"Training stopped at {where}.",
@@ -210,7 +210,7 @@ class MicroBatcher:
     """Cuts batches into as many pieces as memory asks for: one at first, twice as many after each error.
 
     Gradients of the pieces add up to that of the batch where a loss is a mean over chips. Losses over pairs of chips then
-    see fewer pairs, and BatchNorm fewer chips: a training that had to cut is a slightly different one, and says so.
+    get fewer pairs, and BatchNorm fewer chips: a training that had to cut is a slightly different one, and warns of it.
     """
 
     def __init__(self, run: Run) -> None:

@@ -60,7 +60,7 @@ class FeatureExtractor(nn.Module):
             self.backbone.compile()
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Turn features [B, D] or images [B, C, H, W] in 0..255 into float32 [B, out_dim]."""
+        """Map features [B, D] or images [B, C, H, W] in 0..255 into float32 [B, out_dim]."""
         with torch.autocast(inputs.device.type, dtype=torch.bfloat16, enabled=self.is_bf16):
             return cast(Tensor, self.backbone(self.standardize(inputs))).float()
 
@@ -101,7 +101,7 @@ class TrainedModel:
     """
 
     network: nn.Module
-    trunk: FeatureExtractor
+    extractor: FeatureExtractor
     findings: Mapping[str, Any] = field(default_factory=dict)
     wants_views: ClassVar[bool] = False
 
@@ -131,9 +131,9 @@ class TrainedModel:
     ) -> NDArray[np.float32]:
         """Run `each` on blocks of inputs, average it over views, and `finish` the average."""
         views = self._views_of(inputs)
-        device, parts = self.trunk.standardize.mean.device, []
+        device, parts = self.extractor.standardize.mean.device, []
         step = FEATURES_AT_ONCE if views.ndim == 3 else IMAGES_AT_ONCE
-        with quick_backbone(self.trunk):
+        with quick_backbone(self.extractor):
             for first in range(0, max(views.shape[1], 1), step):
                 blocks = (torch.from_numpy(np.array(view[first : first + step])).to(device) for view in views)
                 total = torch.stack([each(block) for block in blocks]).mean(0)
@@ -142,7 +142,7 @@ class TrainedModel:
 
     def _views_of(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return inputs as views, [V, M, ...]; refuse those of another shape than the network was made for."""
-        shape = tuple(self.trunk.input_shape.tolist())
+        shape = tuple(self.extractor.input_shape.tolist())
         views = inputs if inputs.ndim == 3 and len(shape) == 1 else inputs[None]
         if views.shape[2:] != shape:
             raise ShapeError(f"inputs must be [M, {', '.join(map(str, shape))}], or such views; got {inputs.shape}.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from pu_geo.training.callbacks import Look
+from pu_geo.training.callbacks import Evaluate
 from pu_geo.training.checkpoints import Checkpoints
 
 
@@ -37,7 +37,7 @@ class Run:
         is_cancelled: asked once a batch.
         is_paused: asked once an epoch; a training that is paused keeps its state and stops.
         warnings: sentences for the person who trains, added as they come up.
-        look: called with the model as it is now after some epochs; what it returns goes into their reports. None: never.
+        evaluate: called with the model as it is now after some epochs; what it returns goes into their reports. None: never.
         n_chips_seen: chips that were trained on so far, each as often as it was.
     """
 
@@ -48,7 +48,7 @@ class Run:
     is_paused: Callable[[], bool] = _never
     warnings: list[str] = field(default_factory=list)
     checkpoints: Checkpoints | None = None
-    look: Look | None = None
+    evaluate: Evaluate | None = None
     n_chips_seen: int = field(default=0, repr=False)
 
     def generator(self, stream: int = 0, epoch: int = 0) -> torch.Generator:

@@ -183,7 +183,7 @@ def test_looks_leave_no_trace(name: str, trained: dict[str, TrainedModel], monke
         return {"seen": len(seen), "of": report["epoch"]}
 
     before = torch.get_rng_state()
-    model = fit(name, data, look=look, report=told.append)
+    model = fit(name, data, evaluate=look, report=told.append)
     assert torch.equal(before, torch.get_rng_state())
     straight, again = trained[name].state(), model.state()
     assert again.keys() == straight.keys()

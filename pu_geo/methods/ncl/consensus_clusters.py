@@ -1,6 +1,6 @@
 """Several NCL trainings as one sorting: which kinds of building are there, as far as the trainings agree?
 
-A single training's groups hang on its seed. What all of them say of a building, side by side, hangs on it much less. A
+A single training's groups hang on its seed. All of their groups together hang on it much less. A
 training can be read in two ways, and neither is the better one everywhere: groups that follow the few clicks rather than the
 buildings change with the clicks. So each training does without some of them, and the reading is taken that changes less.
 """
@@ -37,8 +37,8 @@ class ConsensusClusters:
     Attributes:
         groups: int64 [M], 0..K-1, large ones first.
         points: what the groups were found by, float32 [M, D] of unit length.
-        alone: of each reading, what each training says by itself, int64 [M].
-        reading: how the groups were found: "memberships" (k-means on what the heads of new clusters say) or "embeddings".
+        alone: of each reading, the groups of each training by itself, int64 [M].
+        reading: how the groups were found: "memberships" (k-means on the output of the heads of new clusters) or "embeddings".
         agreement: of each reading, adjusted Rand between the trainings, mean over pairs; empty with one training.
     """
 
@@ -50,12 +50,12 @@ class ConsensusClusters:
 
     @property
     def sortings(self) -> Sequence[NDArray[np.int64]]:
-        """What each training says by itself, read as the groups were."""
+        """The groups of each training by itself, read as the common groups were."""
         return self.alone[self.reading]
 
 
 def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> ConsensusClusters:
-    """Train once a run, and sort all chips by what the trainings say together into `n_new` groups.
+    """Train once a run, and sort all chips by all the trainings together into `n_new` groups.
 
     Source: NCL for the trainings; that the stable one of several sortings is to be preferred is Lange et al. 2004,
     Stability-based validation of clustering solutions. Reading trainings together, and which readings there are, is ours.
@@ -68,15 +68,15 @@ def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> 
     """
     rows, generator = data.trained_rows, runs[0].generator(_SORT)
     part = held_out_parts(data.classes, len(runs), runs[0].generator(_DRAW))
-    said: dict[str, list[NDArray[np.float32]]] = {MEMBERSHIPS: [], EMBEDDINGS: []}
+    found: dict[str, list[NDArray[np.float32]]] = {MEMBERSHIPS: [], EMBEDDINGS: []}
     for number, run in enumerate(runs):
         model = ncl.fit(_without(data, part == number), settings, run)
-        said[MEMBERSHIPS].append(np.sqrt(soft_memberships(model, data)[rows]))
-        said[EMBEDDINGS].append(model.embed(data.inputs.array)[rows])
-    alone = {way: [sort_into_groups(each, settings.n_new, generator) for each in found] for way, found in said.items()}
+        found[MEMBERSHIPS].append(np.sqrt(soft_memberships(model, data)[rows]))
+        found[EMBEDDINGS].append(model.embed(data.inputs.array)[rows])
+    alone = {way: [sort_into_groups(each, settings.n_new, generator) for each in found] for way, found in found.items()}
     agreement = {way: _agreement(found) for way, found in alone.items()} if len(runs) > 1 else {}
     reading = max(agreement, key=lambda way: agreement[way]) if agreement else MEMBERSHIPS
-    points = concatenated(said[reading])
+    points = concatenated(found[reading])
     return ConsensusClusters(sort_into_groups(points, settings.n_new, generator), points, alone, reading, agreement)
 
 
@@ -84,7 +84,7 @@ def held_out_parts(classes: NDArray[np.int64], n_parts: int, generator: torch.Ge
     """Deal the clicks of every class out into equal parts.
 
     Args:
-        classes: int64 [N], -1 where nobody said anything.
+        classes: int64 [N], -1 for chips without a click.
         n_parts: from 1 on; with one, nothing is held out.
 
     Returns:
@@ -120,7 +120,7 @@ def soft_memberships(model: TrainedModel, data: PUData) -> NDArray[np.float32]:
 
 
 def concatenated(points: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Describe chips by what several trainings say of them, which needs no matching of their groups.
+    """Describe chips by the output of several trainings, which needs no matching of their groups.
 
     Args:
         points: of each training, unit rows, float [N, D]. Roots of memberships are such; their distance is Hellinger's.

@@ -1,4 +1,4 @@
-"""What can be said of clusters: how much of each is positive, which chips stand for it, and how many there may be."""
+"""What is known of clusters: how much of each is positive, which chips stand for it, and how many there may be."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.nn import functional
 from pu_geo.errors import ShapeError
 
 N_CENTRAL = 24  # chips that fill a contact sheet
-MAX_ROWS = 2000  # rows that are looked at; more are drawn from, as every pair is compared
+MAX_ROWS = 2000  # rows that are compared; of more, some are drawn, as every pair is compared
 _N_SEEDINGS, _N_ITERATIONS = 4, 30
 
 
@@ -68,7 +68,7 @@ class SuggestedNumber:
 
     Attributes:
         number: the candidate of the largest silhouette, the smallest one of several.
-        silhouettes: candidate -> mean silhouette in [-1, 1]. Close values mean that nothing speaks for any of them.
+        silhouettes: candidate -> mean silhouette in [-1, 1]. Close values mean that no candidate is clearly better.
     """
 
     number: int
@@ -78,7 +78,7 @@ class SuggestedNumber:
 def suggested_number(
     embeddings: NDArray[np.floating], candidates: Sequence[int], generator: torch.Generator
 ) -> SuggestedNumber:
-    """Try several numbers of clusters and say which one parts the embeddings most clearly.
+    """Try several numbers of clusters and return the one that separates the embeddings most clearly.
 
     Source: Rousseeuw 1987, Silhouettes; k-means with the seeding of Arthur and Vassilvitskii 2007 (k-means++), best of 4.
 

@@ -1,6 +1,6 @@
 """NCL: which kinds of building, besides those named so far, are among the unlabeled? Novel category discovery.
 
-D^l are the chips about which a person said something: a kind of damage, or "not damaged"; its classes are those given. D^u
+D^l are the chips that a person labeled: a kind of damage, or "not damaged"; its classes are those given. D^u
 are all others. In the source D^l and D^u share no class. Here they do, since most damage is still unlabeled, so the clusters
 of D^u are kinds of any unlabeled building, the known kinds among them. A cluster is a guess; only a person names it.
 """
@@ -24,7 +24,7 @@ from pu_geo.errors import TrainingError
 from pu_geo.losses import neighborhood as formulas
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, cluster_shares, suggested_number
-from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
 from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, PUData, Strength, batches_with_labeled, epochs_within, n_batches
 from pu_geo.training.heads import linear
@@ -40,7 +40,7 @@ class MemoryQueue:
 
     Attributes:
         rows: float [Q, E]; slots beyond `n_filled` are empty.
-        classes: int64 [Q]; -1 where nobody said anything.
+        classes: int64 [Q]; -1 where nobody labeled the chip.
         place: the slot that is written next.
         n_filled: how many slots have been written.
     """
@@ -87,11 +87,13 @@ class NclNetwork(nn.Module):
     known: Tensor
     shares: Tensor
 
-    def __init__(self, trunk: FeatureExtractor, known: Tensor, settings: NclSettings, generator: torch.Generator) -> None:
+    def __init__(
+        self, extractor: FeatureExtractor, known: Tensor, settings: NclSettings, generator: torch.Generator
+    ) -> None:
         super().__init__()
-        dim = settings.embedding_dim or trunk.out_dim
-        self.trunk = trunk
-        self.project = linear(trunk.out_dim, dim, generator)
+        dim = settings.embedding_dim or extractor.out_dim
+        self.trunk = extractor
+        self.project = linear(extractor.out_dim, dim, generator)
         self.known_head = linear(dim, len(known), generator)
         self.new_head = linear(dim, settings.n_new, generator)
         self.register_buffer("known", known.clone())
@@ -107,7 +109,7 @@ class NclNetwork(nn.Module):
         return cast(Tensor, self.new_head(self.represent(inputs)))
 
     def margin(self, inputs: Tensor) -> Tensor:
-        """Log odds of damaged, float [B]: by the shares of the clusters, and by the known classes where these can tell.
+        """Log odds of damaged, float [B]: by the shares of the clusters, and by the known classes where these separate damage.
 
         The first part is the log odds of sum_c m_c share_c, where m is the soft membership: phi^u with its logits divided
         by `softness`, as phi^u itself is nearly 0 or 1 and would order hardly more than clusters. The second part is that
@@ -145,7 +147,7 @@ class Batch:
 
     Attributes:
         views: two views, float [B, ...] each.
-        classes: what people said, int64 [B]; see `PUData.classes`.
+        classes: what people labeled, int64 [B]; see `PUData.classes`.
         ramp: of the weight of consistency, in (0, 1].
         seed: of the mixtures of hard negatives.
     """
@@ -199,7 +201,7 @@ def losses(
 
 @torch.no_grad()
 def same_category(features: Tensor, settings: NclSettings) -> tuple[Tensor, Tensor]:
-    """Guess which pairs of unlabeled chips are of one category, from the first views' trunk features.
+    """Guess which pairs of unlabeled chips are of one category, from the extractor's features of their first views.
 
     Args:
         features: float [B, D].
@@ -239,7 +241,7 @@ def _hard_negatives(
     """Mix hard negatives for unlabeled chips from M^u and M^l; None where M^l has nothing that may serve.
 
     An unlabeled chip may be of any known class, so the labeled items of its own would be no negatives. Its class is
-    `guessed`, int64 [B], as what phi^l says; with one known class there is no other to take items from.
+    `guessed`, int64 [B], by phi^l; with one known class there is no other to take items from.
     """
     (queue, _), (labeled, classes) = learner.unlabeled.filled(), learner.labeled.filled()
     may_mix = guessed[:, None] != classes
@@ -276,7 +278,7 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
 
     Departs from the source: pairs may be the nearest ones, see `same_category`. Hard negatives need an idea of the anchor's
     class, see `ncl_step`; with one known class there are none, and cross entropy is 0. Ours, as the notes are silent: the
-    optimiser, weights and ramp, a projection between trunk and heads, `pretrain_epochs`, queues of second views as the
+    optimiser, weights and ramp, a projection between feature extractor and heads, `pretrain_epochs`, queues of second views as the
     network embeds them (no slow copy), and the score.
     """
     rows = data.trained_rows
@@ -302,16 +304,16 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
 
 def from_state(state: Mapping[str, Tensor], settings: NclSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = NclNetwork(empty_trunk(state, settings), state["known"], settings, torch.Generator())
+    network = NclNetwork(empty_extractor(state, settings), state["known"], settings, torch.Generator())
     network.load_state_dict(dict(state))
     return TrainedModel(network.to(device).eval(), network.trunk)
 
 
 def _new_learner(data: PUData, rows: NDArray[np.int64], settings: NclSettings, run: Run, n_steps: int) -> Learner:
     """Set up network, optimiser, schedule (linear warm-up over a tenth of the steps, then a cosine) and empty queues."""
-    trunk = new_trunk(data, rows, settings, run)
-    said = np.unique(data.classes[rows])
-    network = NclNetwork(trunk, torch.from_numpy(said[said != UNKNOWN]), settings, run.generator(1)).to(run.device)
+    extractor = new_extractor(data, rows, settings, run)
+    known = np.unique(data.classes[rows])
+    network = NclNetwork(extractor, torch.from_numpy(known[known != UNKNOWN]), settings, run.generator(1)).to(run.device)
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, settings.weight_decay)
     schedule = warmup_schedule(optimizer, n_steps)
     size, dim = settings.queue_size, network.project.out_features
@@ -381,7 +383,7 @@ def _as_it_is(network: NclNetwork, data: PUData, rows: NDArray[np.int64], settin
 
 
 def _suggested(embeddings: NDArray[np.float32], settings: NclSettings, run: Run) -> SuggestedNumber | None:
-    """Estimate the number of clusters, and say so where it is not the one that was asked for."""
+    """Estimate the number of clusters, and warn where it is not the one that was asked for."""
     candidates = [k for k in CANDIDATES if k < len(embeddings)]
     if not candidates:
         return None

@@ -22,7 +22,7 @@ from pu_geo.analysis.ranker import L2, l2_for_share, side_weights
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.propagation import MOST_UNLABELED, PropagationSettings
 from pu_geo.methods.linear import N_FOLDS, cross_fitted, fit_logistic, require_finite, statistics
-from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.methods.propagation import neighbor_graph as graph
 from pu_geo.training.data import NOT_DAMAGED, PUData
 from pu_geo.training.loop import Training
@@ -65,10 +65,10 @@ class PropagationNetwork(nn.Module):
     spread: Tensor
     cut: Tensor
 
-    def __init__(self, trunk: FeatureExtractor, settings: PropagationSettings) -> None:
+    def __init__(self, extractor: FeatureExtractor, settings: PropagationSettings) -> None:
         super().__init__()
-        self.trunk, self.settings = trunk, settings
-        width, dim = trunk.out_dim, min(settings.embedding_dim, trunk.out_dim)
+        self.trunk, self.settings = extractor, settings
+        width, dim = extractor.out_dim, min(settings.embedding_dim, extractor.out_dim)
         for name in ("plain_mean", "mean", "plain_slope", "slope"):
             self.register_buffer(name, torch.zeros(width))
         for name in ("plain_scale", "scale"):
@@ -83,7 +83,7 @@ class PropagationNetwork(nn.Module):
         self.register_buffer("cut", torch.zeros(1))
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Tensor], prefix: str, *others: Any) -> None:
-        """Make room for as many anchors as there are: how many, only training tells."""
+        """Make room for as many anchors as there are: how many, only training decides."""
         for name in _OF_ANCHORS:
             found, own = state_dict.get(f"{prefix}{name}"), getattr(self, name)
             if found is not None and found.ndim == own.ndim and found.shape[1:] == own.shape[1:]:
@@ -94,7 +94,7 @@ class PropagationNetwork(nn.Module):
         """Refuse numbers that no training leaves.
 
         Raises:
-            ValueError: says which.
+            ValueError: names which.
         """
         numbers = {name: getattr(self, name) for name in ("turn", "slope", "plain_slope", "zeros", "cut", *_OF_ANCHORS)}
         for name, values in numbers.items():
@@ -207,7 +207,7 @@ class TrainingSplit:
 
     Attributes:
         positive: clicked.
-        unlabeled: nobody said anything of them; of very many, some.
+        unlabeled: nobody labeled them; of very many, some.
         not_damaged: a person called them so.
         accepted: positives of accepted clusters, which nobody clicked.
     """
@@ -390,9 +390,9 @@ def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationMod
     rows = data.trained_rows
     require_positives(data, rows, "The propagated ranking")
     split = training_split(data, rows, run)
-    trunk = new_trunk(data, rows, settings, run)
-    network = PropagationNetwork(trunk, settings).to(run.device).eval()
-    model = PropagationModel(network, trunk)
+    extractor = new_extractor(data, rows, settings, run)
+    network = PropagationNetwork(extractor, settings).to(run.device).eval()
+    model = PropagationModel(network, extractor)
     for epoch in Training(
         run, Learner(network), 1, stage="fitting", span=training_span(settings), model=lambda: model
     ).epochs():
@@ -405,7 +405,7 @@ def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationMod
 
 def from_state(state: Mapping[str, Tensor], settings: PropagationSettings, device: torch.device) -> PropagationModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = PropagationNetwork(empty_trunk(state, settings), settings)
+    network = PropagationNetwork(empty_extractor(state, settings), settings)
     network.load_state_dict(dict(state))
     network.require_sound()
     return PropagationModel(network.to(device).eval(), network.trunk)
