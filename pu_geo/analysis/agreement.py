@@ -1,4 +1,4 @@
-"""How far two rankings of the same buildings agree, where they do not, and what they say together."""
+"""How far two rankings of the same buildings agree, where they do not, and their mean."""
 
 from __future__ import annotations
 

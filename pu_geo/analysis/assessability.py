@@ -38,7 +38,7 @@ def hidden_parts(facts: Mapping[str, Any], role: str) -> NDArray[np.float64]:
     Chip sets that were cut before outlines were measured know the shares of the chips' windows alone.
 
     Args:
-        role: "pre" or "post". Nothing is known to be hidden where a chip set says nothing about that date.
+        role: "pre" or "post". Nothing is known to be hidden where a chip set has no facts of that date.
     """
     n = len(facts["nodata_share"])
     outline = facts.get(f"{role}_outline")
@@ -96,7 +96,7 @@ def groups_without_answers(
     """Return the look groups where a run has no evidence: its answers were given in other imagery, and do not carry over.
 
     A group has evidence with one building called damaged in it, or with five called not damaged. Of the others, those of a
-    sensor without evidence have none, whatever is flagged there; and those that merely look different have none where hardly
+    sensor without evidence have none, whatever is flagged there; and those that merely differ in appearance have none where hardly
     anything is flagged: less than a quarter of the share that is flagged where there are answers.
 
     Args:
@@ -106,19 +106,19 @@ def groups_without_answers(
     """
     if facts.get("look_group") is None or not is_damaged.any():
         return ()
-    look, sensor = (np.asarray(facts[name], np.int64) for name in ("look_group", "sensor_group"))
+    group, sensor = (np.asarray(facts[name], np.int64) for name in ("look_group", "sensor_group"))
     is_open = (reasons(facts) == "") & ~is_damaged & ~is_not_damaged
     with_answers = {
-        name: _with_answers(numbers, is_damaged, is_not_damaged) for name, numbers in (("look", look), ("sensor", sensor))
+        name: _with_answers(numbers, is_damaged, is_not_damaged) for name, numbers in (("look", group), ("sensor", sensor))
     }
-    known = is_open & np.isin(look, with_answers["look"])
+    known = is_open & np.isin(group, with_answers["look"])
     usual = float(is_flagged[known].mean()) if known.any() else 0.0
     silent = []
-    for one in np.unique(look[hidden_after(facts) == ""]).tolist():
-        here = (look == one) & is_open
+    for one in np.unique(group[hidden_after(facts) == ""]).tolist():
+        here = (group == one) & is_open
         if one in with_answers["look"] or not here.any():
             continue
-        same_sensor = bool(np.isin(sensor[look == one], with_answers["sensor"]).all())
+        same_sensor = bool(np.isin(sensor[group == one], with_answers["sensor"]).all())
         if not same_sensor or float(is_flagged[here].mean()) < HARDLY * usual:
             silent.append(int(one))
     return tuple(silent)

@@ -12,7 +12,7 @@ chips, P held-out positives; mean +- standard deviation of 200 draws, by true cl
               300    .010 +-.002   .055 +-.004   .299 +-.012   .588 +-.021
 
 So rare damage is overestimated, 14 to 27 times for a truth of .005 at AUC .92, and still 2 to 3 times at .998: of use
-from about .3 up, where the mean is within about a fifth of the truth, not to say how rare damage is. Few positives with
+from about .3 up, where the mean is within about a fifth of the truth, not to measure how rare damage is. Few positives with
 good scores err the other way, by up to 12 % here: a bin that ends at a positive's own score holds less of the damage than
 q_p says. It also comes out too low where the positives are the clearest of the damaged instead of a fair draw.
 """

@@ -11,7 +11,7 @@ from pu_geo.errors import TrainingError
 
 N_SPLITS = 5  # splits into held-out parts over which a share to start from is averaged
 N_FOLDS_LIVE = 3  # held-out parts where an analyst waits for the answer
-MIN_POSITIVES = 4  # fewer positives cannot be held out in turn
+MIN_POSITIVES = 4  # fewer positives cannot be held out one after the other
 
 
 def elkan_noto_share(

@@ -97,7 +97,7 @@ class Examples:
 def examples(
     gaps: NDArray[np.float32], part: NDArray[np.int64], which: int, scores: NDArray[np.float32], n: int
 ) -> Examples:
-    """Choose rows to look at of one cluster.
+    """Choose rows of one cluster to show.
 
     Args:
         gaps: as `cosine_gaps` gives them, float32 [N, K].

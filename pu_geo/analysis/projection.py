@@ -49,7 +49,7 @@ def umap_2d(
     n_neighbors: int = 15,
     report: Callable[[Mapping[str, object]], None] | None = None,
 ) -> NDArray[np.float32]:
-    """Lay out embeddings so that chips which look alike lie side by side.
+    """Lay out embeddings so that similar chips are side by side.
 
     Source: UMAP (McInnes et al. 2018) on the neighbours found in the first 50 principal components.
 
@@ -69,16 +69,16 @@ def umap_2d(
     """
     if n_neighbors < 2:
         raise ValueError(f"n_neighbors must be at least 2, as a chip counts as its own; got {n_neighbors}.")
-    tell = report or (lambda _: None)
+    note = report or (lambda _: None)
     rows = _checked(embeddings)
     if len(rows) < _SMALLEST_UMAP:
         return _principal_axes(rows, 2)
-    tell({"stage": "axes", "share": 0.0})
+    note({"stage": "axes", "share": 0.0})
     reduced = _principal_axes(rows, min(_PCA_DIMENSIONS, rows.shape[1]))
-    tell({"stage": "neighbors", "share": 0.05})
+    note({"stage": "neighbors", "share": 0.05})
     k = min(n_neighbors, len(rows) - 1)
     neighbors, distances = nearest(reduced, k)
-    tell({"stage": "layout", "share": 0.2})
+    note({"stage": "layout", "share": 0.2})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the compiler's, about versions of its parts
         from umap import umap_
@@ -88,13 +88,13 @@ def umap_2d(
             reduced, k, random, "euclidean", knn_indices=neighbors.astype(np.int32), knn_dists=distances
         )
         curve = umap_.find_ab_params(1.0, _MIN_DIST)
-        bar = {"disable": False, "file": _Bar(lambda done: tell({"stage": "layout", "share": 0.2 + 0.8 * done}))}
+        bar = {"disable": False, "file": _Bar(lambda done: note({"stage": "layout", "share": 0.2 + 0.8 * done}))}
         bar.update(bar_format="{n_fmt}/{total_fmt}", mininterval=0, miniters=10)
         positions, _ = umap_.simplicial_set_embedding(
             reduced, graph, 2, 1.0, *curve, 1.0, _N_REPELLED, None, _first_positions(reduced, seed), random, "euclidean", {},
             False, {}, False, tqdm_kwds=bar,
         )  # fmt: skip
-    tell({"stage": "layout", "share": 1.0})
+    note({"stage": "layout", "share": 1.0})
     return np.asarray(positions, np.float32)
 
 
@@ -141,17 +141,17 @@ def place(
         part = rows[first : first + _ROWS_A_BLOCK]
         squared = np.maximum(lengths - 2 * part @ others.T + (part**2).sum(axis=1)[:, None], 0)
         at = np.argpartition(squared, k - 1, axis=1)[:, :k]
-        apart = np.sqrt(np.take_along_axis(squared, at, axis=1))
-        gaps = apart - apart.min(axis=1, keepdims=True)
+        distance = np.sqrt(np.take_along_axis(squared, at, axis=1))
+        gaps = distance - distance.min(axis=1, keepdims=True)
         weight = np.exp(-gaps / np.maximum(gaps.mean(axis=1, keepdims=True), 1e-12))
-        weight = np.where(apart.min(axis=1, keepdims=True) < _SAME, apart < _SAME, weight)
+        weight = np.where(distance.min(axis=1, keepdims=True) < _SAME, distance < _SAME, weight)
         weight /= weight.sum(axis=1, keepdims=True)
         out[first : first + _ROWS_A_BLOCK] = (weight[..., None] * positions[at]).sum(axis=1)
     return out
 
 
 def _first_positions(rows: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
-    """Start at the two widest axes; a little noise keeps equal rows, or rows on one line, apart."""
+    """Start at the two widest axes; a little noise separates equal rows, and rows on one line."""
     start = _principal_axes(rows, 2)
     start /= max(float(start.std()), 1e-12)
     return start + 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
@@ -175,7 +175,7 @@ def nearest(rows: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArr
 def _itself_first(
     neighbors: NDArray[np.int64], distances: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Put each row at the head of its own list; among equal rows faiss may list it later, or not at all."""
+    """Move each row to the head of its own list; among equal rows faiss may list it later, or not at all."""
     me = np.arange(len(neighbors))[:, None]
     rank = np.argsort(neighbors != me, axis=1, kind="stable")
     neighbors = np.take_along_axis(neighbors, rank, axis=1)

@@ -15,7 +15,7 @@ FEWEST_HELD_OUT = 10  # held-out clicks below which nothing is judged
 
 @dataclass(frozen=True)
 class Judgement:
-    """What held-out clicks say about a model at one threshold.
+    """How held-out clicks judge a model at one threshold.
 
     Attributes:
         n_held_out: positives that the model did not learn from.

@@ -90,7 +90,7 @@ def pupl(
         ShapeError(ValueError): if the arrays do not fit together.
         TrainingError: without a positive or an unlabeled row, or if an embedding is not finite.
 
-    Departs from the source: it draws once. That can end inverted, and Eq. 7 cannot tell, as a clustering and its
+    Departs from the source: it draws once. That can end inverted, and Eq. 7 cannot show it, as a clustering and its
     inversion have nearly the same potential. Here several draws compete, inverted ends lose to oriented ones, and if
     all are inverted the best is iterated again from exchanged centroids. Spherical because a mean of many unit rows
     lies near the origin and thereby near to everything, so that one drawn row as its rival gets almost no rows.
@@ -188,7 +188,7 @@ def _plus_plus(points: Points, k: int, rng: np.random.Generator) -> NDArray[np.f
 
 
 def seeding_chances(squared_distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn squared distances [N] into chances of being drawn (D(x') of Algorithm 1(B)); equal if all distances are 0."""
+    """Convert squared distances [N] into chances of being drawn (D(x') of Algorithm 1(B)); equal if all distances are 0."""
     total, n = squared_distances.sum(), len(squared_distances)
     return squared_distances / total if total > 0 else np.full(n, 1 / n)
 
@@ -250,7 +250,7 @@ def measure(rows: Floats, *, spherical: bool) -> Points:
     """Read all rows [N, D] once; with `spherical` they count as unit length, and a zero row stays zero."""
     factors, squares, dtype = np.ones(len(rows)), np.empty(len(rows)), np.promote_types(rows.dtype, np.float32)
 
-    def look(part: slice) -> NDArray[np.float64]:
+    def check(part: slice) -> NDArray[np.float64]:
         chunk = rows[part].astype(dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):  # the caller checks for squares that are not finite
             squares[part] = np.vecdot(chunk, chunk)
@@ -259,19 +259,19 @@ def measure(rows: Floats, *, spherical: bool) -> Points:
                 squares[part] *= factors[part] ** 2
             return factors[part].astype(dtype) @ chunk
 
-    return Points(rows, factors, squares, np.sum(each_part(look, len(rows)), axis=0, dtype=np.float64))
+    return Points(rows, factors, squares, np.sum(each_part(check, len(rows)), axis=0, dtype=np.float64))
 
 
 def squared_distances(points: Points, centroid: NDArray[np.float64]) -> NDArray[np.float64]:
     """Squared distance of every point to one centroid, float64 [N], 0 or more."""
     near, distances = centroid.astype(points.dtype), np.empty(len(points.rows))
 
-    def look(part: slice) -> None:
+    def fill(part: slice) -> None:
         gap = points.rows[part] * points.factors[part, None].astype(points.dtype)
         gap -= near
         distances[part] = np.vecdot(gap, gap)
 
-    each_part(look, len(distances))
+    each_part(fill, len(distances))
     return distances
 
 
@@ -288,7 +288,7 @@ DOUBT = 4.4
 
 @dataclass(frozen=True)
 class ClusterLabels:
-    """What many small clusters say of each row.
+    """What many small clusters make of each row.
 
     Attributes:
         labels: chance that a row is damaged, float32 [N], 0..1; 1 for positives.

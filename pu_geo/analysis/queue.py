@@ -16,7 +16,7 @@ from pu_geo.errors import ShapeError
 Reason = Literal["exploit", "explore", "audit"]
 Rows = NDArray[np.int64]
 LEAST_GAP_M = 80.0
-"""Explored buildings lie at least so far from each other and from the queue before: neighbors tell little that is new."""
+"""Explored buildings are at least so far from each other and from the queue before: neighbors add little that is new."""
 N_CANDIDATES = 800  # unanswered chips that exploring compares, half of them those with the highest scores
 N_KNOWN = 600  # known chips, drawn at random, that candidates are compared with
 
@@ -71,7 +71,7 @@ class QueueState:
 
 @dataclass(frozen=True)
 class Item:
-    """A building to look at.
+    """A building to review.
 
     Attributes:
         row: of the building.
@@ -105,7 +105,7 @@ def next_queue(
     seed: int = 0,
     again: bool = False,
 ) -> Queue:
-    """Choose the next buildings to look at. The same input gives the same queue.
+    """Choose the next buildings to review. The same input gives the same queue.
 
     exploit: the highest scores that nobody answered. explore: farthest first by cosine from all known chips, the
     distance times the score so that undamaged oddities do not fill the queue, at least 80 m from each other. audit: the next of the

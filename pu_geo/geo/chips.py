@@ -175,7 +175,7 @@ def cut_chips(
         mirrored parts count as not covered.
 
     Raises:
-        JobCancelled: if `is_cancelled()` says so; `out` is then incomplete.
+        JobCancelled: if `is_cancelled()`; `out` is then incomplete.
         ImageryError: if a part of a scene cannot be decoded.
     """
     mosaics = [post] if pre is None else [pre, post]

@@ -1,6 +1,6 @@
 """From scores to chances of damage, learned from an audit alone.
 
-Scores rank buildings; only random checks say what a score means. A bent logistic curve over the rank of the score is
+Scores rank buildings; only random checks show what a score means. A bent logistic curve over the rank of the score is
 fitted to the answers of an audit, each weighted by the buildings it stands for, so that the chances add up to about the
 estimated number damaged. A stratum without a find does not prove a chance of 0: half a damaged and half an undamaged
 answer, shared by the checks, go into each fit of the bounds, much as in the bounds of the audit.
@@ -63,7 +63,7 @@ def calibrate(
     """Fit the chance of damage to the answered checks of an audit.
 
     Bounds are quantiles, at each score, of curves fitted to redrawn answers: those of a stratum get weights of an
-    exponential distribution. They tell of the checks' randomness under a curve of this kind, not of a wrong shape.
+    exponential distribution. They express the checks' randomness under a curve of this kind, not of a wrong shape.
 
     Source: Platt 1999 (the curve), here over normal ranks; Rubin 1981 (Bayesian bootstrap); half answers ours.
 
@@ -166,7 +166,7 @@ def _basis(x: Floats) -> Floats:
 def _curves(x: Floats, yes: Floats, no: Floats, at: Floats) -> Floats:
     """Chances [R, K] at `at` by bent logistic curves that nowhere fall, fitted to weights yes and no [R, M] at x [M].
 
-    Newton's method in turn for all curves; a slope that would become negative is held at 0. A step that makes a fit worse
+    Newton's method for all curves at once; a slope that would become negative is held at 0. A step that makes a fit worse
     is not taken but tried again at a quarter of its length.
     """
     columns = _basis(x)

@@ -1,4 +1,4 @@
-"""The audit of a damage map: random checks by score, and what they say about the total, precision and recall.
+"""The audit of a damage map: random checks by score, and what follows from them about the total, precision and recall.
 
 The sample is a `progress.Audit` with finer strata; a longer one is the same with a larger `n_drawn`, so it stays fair. All
 functions take `answers`, int8 [N]: `DAMAGED`, `UNDAMAGED`, `NOT_ASSESSABLE` or `OPEN`, the labels as they are now: what was

@@ -2,7 +2,7 @@
 
 Pixels are first averaged to about a metre: that is fine enough for shifts to a third of a metre, and a quarter of the
 work. A sample of large windows gives the shift of the scene pair; one ordered pass over both scenes then searches for the
-rest of the shift around every building; what neighbors say settles the doubtful ones. A match at the border of a search
+rest of the shift around every building; the neighbors settle the doubtful ones. A match at the border of a search
 may lie beyond it: it is searched for again further out, and never trusted.
 """
 
@@ -79,10 +79,10 @@ def estimate_shifts(
 
     Returns:
         Quality 0 where either scene has no data or no edges, where the scene pair differs everywhere, and where the best
-        match lies at the border of the far search and no neighbors say better.
+        match lies at the border of the far search and no neighbors correct it.
 
     Raises:
-        JobCancelled: if `is_cancelled()` says so.
+        JobCancelled: if `is_cancelled()`.
         ImageryError: if a part of a scene cannot be decoded.
     """
     n = len(windows)

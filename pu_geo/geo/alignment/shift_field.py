@@ -8,25 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 GOOD = 0.5  # a shift of this quality may speak for its neighbors
-CELLS_M = (60.0, 240.0, 960.0)  # neighbors are looked for within a cell and the eight around it, then further off
+CELLS_M = (60.0, 240.0, 960.0)  # neighbors are searched within a cell and the eight around it, then further off
 PER_CELL = 6
 MIN_VOTES = 5
 MAD_TO_SIGMA = 1.4826
 OTHER_PEAK, BORROWED = 0.8, 0.7  # worth of a shift that the neighbors chose among the peaks, or gave
-KNOWN_ENOUGH = 0.7  # share of the nearest that must be good for what neighbors say to be worth that; else in proportion
+KNOWN_ENOUGH = 0.7  # share of the nearest that must be good for the word of neighbors to be worth that; else in proportion
 _CHUNK = 20_000
 
 
 @dataclass(frozen=True)
 class Consensus:
-    """What the neighbors of each building say.
+    """What the neighbors of each building suggest.
 
     Attributes:
         shift_m: float64 [N, 2], their median; NaN where there are fewer than five.
         tolerance_m: float64 [N], how far from it a shift still agrees.
         quality: float64 [N], 0..1: their median quality times the share of them that agree; 0 where there are too few.
         known_share: float64 [N], 0..1, share of good ones among the nearest buildings, in the smallest cells that hold five:
-            where most could not be measured, those further off may be of another scene, and what they say is worth less.
+            where most could not be measured, those further off may be of another scene, and their word is worth less.
     """
 
     shift_m: NDArray[np.float64]

@@ -241,7 +241,7 @@ def export_fgb(damage_map: DamageMap, out: Path) -> None:
 
 
 def _pieces(damage_map: DamageMap, folder: Path) -> Iterator[bytes]:
-    """Put features into a nameless file first: the index, which comes before them, needs to know how long they are."""
+    """Write features to a nameless file first: the index, which comes before them, needs to know how long they are."""
     extent, boxes, lengths = Extent(), list[NDArray[np.float64]](), list[int]()
     fields = fields_of(damage_map)
     with tempfile.TemporaryFile(dir=folder) as spool:

@@ -103,7 +103,7 @@ def build_pyramid(
         one for each zoom.
 
     Raises:
-        JobCancelled: if `is_cancelled()` says so; `pyramid.json` is then missing.
+        JobCancelled: if `is_cancelled()`; `pyramid.json` is then missing.
     """
     width, height = mosaic.grid.width, mosaic.grid.height
     max_zoom = max(0, math.ceil(math.log2(max(width, height) / tile_px)))

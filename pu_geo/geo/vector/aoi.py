@@ -33,7 +33,7 @@ def read_aoi(path: Path | str, grid: Grid, *, crs: str | None = None) -> tuple[b
     Args:
         crs: "EPSG:n" or WKT, for a file that does not name its own.
 
-    Returns:
+    Rerounds:
         The area as WKB in the project CRS, and one sentence for each kind of repair or drop.
 
     Raises:
@@ -51,7 +51,7 @@ def typed_aoi(text: str, grid: Grid) -> bytes:
         text: "west, south, east, north" or a WKT polygon or multipolygon, in degrees of WGS 84; or in another system where
             it begins with "EPSG:n;" or "SRID=n;".
 
-    Returns:
+    Rerounds:
         WKB in the project CRS.
 
     Raises:
@@ -110,9 +110,9 @@ def _near_scenes(shape: shapely.Geometry, system: str, is_degrees: bool, grid: G
         visible[:, 0] = systems.near_longitude(visible[:, 0], float(visible[0, 0]))
     margin = NEAR_DEGREES if is_degrees else NEAR_M
     (w, s), (east, n) = visible.min(axis=0) - margin, visible.max(axis=0) + margin
-    turns = (-720, -360, 0, 360, 720) if is_degrees else (0,)
-    parts = [shapely.intersection(shape, shapely.box(w + turn, s, east + turn, n)) for turn in turns]
-    moved = [shapely.transform(part, lambda xy, t=turn: xy - [t, 0]) for part, turn in zip(parts, turns, strict=True)]
+    rounds = (-720, -360, 0, 360, 720) if is_degrees else (0,)
+    parts = [shapely.intersection(shape, shapely.box(w + around, s, east + around, n)) for around in rounds]
+    moved = [shapely.transform(part, lambda xy, t=around: xy - [t, 0]) for part, around in zip(parts, rounds, strict=True)]
     polygons = [one for part in moved for one in shapely.get_parts(part) if one.geom_type == "Polygon"]
     return shapely.union_all(polygons)
 

@@ -105,7 +105,7 @@ def footprint_table(
 
 
 def describe_footprints(path: Path | str) -> str:
-    """Check a file without a grid and say in one line what it holds; refusals as in `read_footprints`."""
+    """Check a file without a grid and describe its content in one line; refusals as in `read_footprints`."""
     raw = load_features(path)
     geometries, notes, *_ = _polygons(raw, Path(path).name)
     for attributes in raw.attributes:

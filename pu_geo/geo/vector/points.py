@@ -128,8 +128,8 @@ class Finder:
         """Find the footprint that each row means.
 
         Args:
-            ids: what the file calls the buildings, "" where it does not say.
-            xy: where they lie, project CRS, float64 [N, 2]; NaN where the file does not say.
+            ids: what the file calls the buildings, "" where it has no name.
+            xy: where they lie, project CRS, float64 [N, 2]; NaN where the file has none.
 
         Returns:
             The building and how it was found: by its id, with which the position agrees or which is the file's own where no
