@@ -108,9 +108,10 @@ def groups_without_answers(
         return ()
     group, sensor = (np.asarray(facts[name], np.int64) for name in ("look_group", "sensor_group"))
     is_open = (reasons(facts) == "") & ~is_damaged & ~is_not_damaged
-    with_answers = {
-        name: _with_answers(numbers, is_damaged, is_not_damaged) for name, numbers in (("look", group), ("sensor", sensor))
-    }
+    with_answers = {}
+    for name, numbers in (("look", group), ("sensor", sensor)):
+        n_damaged, n_not_damaged = (np.bincount(numbers, weights=answers) for answers in (is_damaged, is_not_damaged))
+        with_answers[name] = np.flatnonzero((n_damaged >= 1) | (n_not_damaged >= LEAST_ANSWERS))
     known = is_open & np.isin(group, with_answers["look"])
     usual = float(is_flagged[known].mean()) if known.any() else 0.0
     silent = []
@@ -122,12 +123,6 @@ def groups_without_answers(
         if not same_sensor or float(is_flagged[here].mean()) < HARDLY * usual:
             silent.append(int(one))
     return tuple(silent)
-
-
-def _with_answers(numbers: NDArray[np.int64], is_damaged: NDArray[np.bool_], is_not_damaged: NDArray[np.bool_]) -> list[int]:
-    n_damaged = np.bincount(numbers, weights=is_damaged)
-    n_not_damaged = np.bincount(numbers, weights=is_not_damaged)
-    return np.flatnonzero((n_damaged >= 1) | (n_not_damaged >= LEAST_ANSWERS)).tolist()
 
 
 def is_hidden(building_ids: Sequence[str], answers: Mapping[str, str], why: NDArray[np.str_]) -> NDArray[np.bool_]:

@@ -169,17 +169,12 @@ def nearest(rows: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArr
             index.train(rows)
         index.add(rows)
         squared, neighbors = index.search(rows, k)
-    return _itself_first(neighbors, np.sqrt(np.maximum(squared, 0)))
-
-
-def _itself_first(
-    neighbors: NDArray[np.int64], distances: NDArray[np.float32]
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Move each row to the head of its own list; among equal rows faiss may list it later, or not at all."""
-    me = np.arange(len(neighbors))[:, None]
-    rank = np.argsort(neighbors != me, axis=1, kind="stable")
-    neighbors = np.take_along_axis(neighbors, rank, axis=1)
-    distances = np.take_along_axis(distances, rank, axis=1)
+    me = np.arange(len(rows))[:, None]
+    order = np.argsort(
+        neighbors != me, axis=1, kind="stable"
+    )  # itself first: faiss may list equal rows before it, or leave it out
+    neighbors = np.take_along_axis(neighbors, order, axis=1)
+    distances = np.take_along_axis(np.sqrt(np.maximum(squared, 0)), order, axis=1)
     neighbors[:, :1], distances[:, :1] = me, 0
     return neighbors, distances
 

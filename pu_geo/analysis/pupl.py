@@ -97,7 +97,9 @@ def pupl(
     """
     points, positive = _checked(embeddings, is_positive, spherical=spherical)
     pinned = positive if is_pinned else np.zeros_like(positive)
-    means = _means(points, positive)
+    at = np.flatnonzero(positive)
+    total = points.weighted_sums(at, np.ones((1, len(at))))[0]
+    means = total / len(at), (points.total - total) / (len(positive) - len(at))
     start = _starts(points, positive, means, np.random.default_rng(seed), seeding, n_seedings, spherical)
     ends = lloyd(points, pinned, start, spherical=spherical, max_iterations=max_iterations)
     direction = means[0] - means[1]
@@ -143,13 +145,6 @@ def over_cluster(
     start = np.stack([_plus_plus(points, k, rng) for _ in range(n_seedings)])
     ends = lloyd(points, np.zeros_like(positive), start, spherical=spherical, max_iterations=max_iterations)
     return _best(ends, positive, np.ones(n_seedings, dtype=bool))
-
-
-def _means(points: Points, positive: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean of the positives and mean of the unlabeled, float64 [D] each."""
-    at = np.flatnonzero(positive)
-    total = points.weighted_sums(at, np.ones((1, len(at))))[0]
-    return total / len(at), (points.total - total) / (len(positive) - len(at))
 
 
 def _starts(

@@ -109,7 +109,9 @@ def _appearance(chips: NDArray[np.uint8], bands: slice, rows: NDArray[np.int64])
     low, dark, bright = np.percentile(pixels, [1, 10, 90], axis=(0, 2, 3))
     first = np.abs(np.diff(pixels, axis=3)).mean(axis=(0, 2, 3))
     second = np.abs(np.diff(pixels, n=2, axis=3)).mean(axis=(0, 2, 3))
-    return Appearance(low.astype(np.float64), (bright - dark).astype(np.float64), (second / (first + 0.1)).astype(np.float64))
+    return Appearance(
+        low.astype(np.float64), (bright - dark).astype(np.float64), (second / (first + 0.1)).astype(np.float64)
+    )
 
 
 def _are_alike(

@@ -108,7 +108,9 @@ class RcfBank:
         images = (images - band_mean[:, None, None]) / band_std[:, None, None]
         patches = _draw_patches(images, max(settings.n_patches, n_filters), size, generator)
         mean = patches.mean(0)
-        whiten = _whitening(patches - mean, settings.whitening)
+        values, vectors = torch.linalg.eigh((patches - mean).T @ (patches - mean) / len(patches))
+        values = values.clamp_min(0) + settings.whitening * values.mean() + 1e-8
+        whiten = vectors @ torch.diag(values.rsqrt()) @ vectors.T  # takes correlation out of patches
         filters = (patches[:n_filters] - mean) @ whiten @ whiten
         spread = ((patches - mean) @ filters.T).std(0).clamp_min(1e-6)
         filters = filters / spread[:, None]
@@ -186,13 +188,6 @@ def _draw_patches(images: Tensor, n: int, size: int, generator: torch.Generator)
         which[:, None, None], :, (top[:, None] + step)[:, :, None], (left[:, None] + step)[:, None, :]
     ]  # advanced indices first, then the sliced bands: [n, size, size, C]
     return patches.permute(0, 3, 1, 2).reshape(n, -1)
-
-
-def _whitening(centred: Tensor, added: float) -> Tensor:
-    """Return the symmetric matrix that takes correlation out of patches, float [P, P]."""
-    values, vectors = torch.linalg.eigh(centred.T @ centred / len(centred))
-    values = values.clamp_min(0) + added * values.mean() + 1e-8
-    return vectors @ torch.diag(values.rsqrt()) @ vectors.T
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:

@@ -116,12 +116,6 @@ def whole_pixels(windows: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.concatenate([start, np.maximum(stop, start + 1)], axis=1)
 
 
-def _inside(box: Sequence[int], grid: Grid) -> tuple[int, int, int, int] | None:
-    """Return the part of a box that lies on the grid, or None."""
-    x0, y0, x1, y1 = max(box[0], 0), max(box[1], 0), min(box[2], grid.width), min(box[3], grid.height)
-    return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None
-
-
 def _mirror(picture: NDArray[np.uint8], box: Sequence[int], inside: Sequence[int], shrink: int) -> NDArray[np.uint8]:
     """Enlarge a picture [H, W, 3] of `inside` to its `box` by mirroring it; its pixels are `shrink` grid pixels wide."""
     left, top = ((inside[k] - box[k]) // shrink for k in (0, 1))
@@ -272,10 +266,10 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> tup
     Returns:
         Share of the window without data; which scene is shown, by every so many of the window's pixels; how many.
     """
-    inside = _inside(box, mosaic.grid)
-    if inside is None:
+    grid = mosaic.grid
+    inside = x0, y0, x1, y1 = max(box[0], 0), max(box[1], 0), min(box[2], grid.width), min(box[3], grid.height)
+    if x0 >= x1 or y0 >= y1:
         return 1.0, 0, 1
-    x0, y0, x1, y1 = inside
     is_whole = (x1 - x0) * (y1 - y0) <= PIECE_PIXELS
     shrink = 1 if is_whole else max(1, min(x1 - x0, y1 - y0) // (2 * out.shape[-1]))
     width, height = -(-(x1 - x0) // shrink), -(-(y1 - y0) // shrink)

@@ -213,14 +213,21 @@ def _losses(learner: Learner, memory: Memory, batch: Batch, settings: NcpuSettin
     variant, positive = _variant(settings), batch.positive
     logits = learner.network.logits(batch.views[0])  # line 4
     online = learner.network.online(batch.views[1])  # line 5
-    before = _move_prototypes(memory, logits, online, positive, settings)  # lines 6-8
+    before, is_damaged = memory.prototypes, formulas.predicted_damaged(logits)
+    memory.prototypes = phantom.updated_prototypes(  # lines 6-8
+        before, online, is_damaged | positive if variant == "released" else is_damaged,
+        momentum=settings.prototype_momentum, variant=variant,
+    )  # fmt: skip
     with torch.no_grad():
         other = learner.target(batch.views[2])  # line 10
     memory.threshold = phantom.updated_threshold(  # line 11
         memory.threshold, logits, positive, momentum=settings.threshold_momentum, variant=variant
     )
     if batch.ramp >= 1:  # lines 12-14
-        _move_pseudo_targets(memory, batch, online, before, settings)
+        nearest = phantom.nearest_prototype(online, memory.prototypes if variant == "paper" else before)
+        memory.kept[batch.chips] = phantom.updated_pseudo_targets(
+            memory.kept[batch.chips], nearest, positive, momentum=settings.target_momentum
+        )
     share, threshold = torch.softmax(logits.detach(), dim=1), memory.threshold.threshold
     taught = phantom.phantom_gate(memory.kept[batch.chips], share[:, 0], threshold, positive)  # line 15
     pairs = _pairs(logits, settings, batch.ramp)
@@ -234,27 +241,6 @@ def _losses(learner: Learner, memory: Memory, batch: Batch, settings: NcpuSettin
     )
     called = (formulas.predicted_damaged(logits) & ~positive).sum() / (~positive).sum().clamp_min(1)
     return {"loss": total, **terms, "threshold": threshold, "share_positive": called}
-
-
-def _move_prototypes(memory: Memory, logits: Tensor, online: Tensor, positive: Tensor, settings: NcpuSettings) -> Tensor:
-    """Do lines 6 to 8 of Algorithm 1; return the prototypes as they were before."""
-    before = memory.prototypes
-    is_damaged = formulas.predicted_damaged(logits)
-    if settings.variant == "released":
-        is_damaged = is_damaged | positive
-    memory.prototypes = phantom.updated_prototypes(
-        before, online, is_damaged, momentum=settings.prototype_momentum, variant=_variant(settings)
-    )
-    return before
-
-
-def _move_pseudo_targets(memory: Memory, batch: Batch, online: Tensor, before: Tensor, settings: NcpuSettings) -> None:
-    """Do lines 12 to 14 of Algorithm 1; the released code takes the prototypes as they were `before` this batch."""
-    nearest = phantom.nearest_prototype(online, memory.prototypes if settings.variant == "paper" else before)
-    kept = memory.kept[batch.chips]
-    memory.kept[batch.chips] = phantom.updated_pseudo_targets(
-        kept, nearest, batch.positive, momentum=settings.target_momentum
-    )
 
 
 def _variant(settings: NcpuSettings) -> formulas.Variant:

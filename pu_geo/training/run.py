@@ -11,14 +11,6 @@ from pu_geo.training.callbacks import Evaluate
 from pu_geo.training.checkpoints import Checkpoints
 
 
-def _nobody(_: Mapping[str, object]) -> None:
-    """Report to nobody."""
-
-
-def _never() -> bool:
-    return False
-
-
 def best_device() -> torch.device:
     """Return the fastest device of this machine: a CUDA GPU, Apple's MPS, else the CPU."""
     if torch.cuda.is_available():
@@ -43,9 +35,9 @@ class Run:
 
     device: torch.device = field(default_factory=best_device)
     seed: int = 0
-    report: Callable[[Mapping[str, object]], None] = _nobody
-    is_cancelled: Callable[[], bool] = _never
-    is_paused: Callable[[], bool] = _never
+    report: Callable[[Mapping[str, object]], None] = lambda _: None
+    is_cancelled: Callable[[], bool] = lambda: False
+    is_paused: Callable[[], bool] = lambda: False
     warnings: list[str] = field(default_factory=list)
     checkpoints: Checkpoints | None = None
     evaluate: Evaluate | None = None

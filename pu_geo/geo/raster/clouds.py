@@ -164,7 +164,9 @@ def _is_veil(
     cover: float, side_m: float, gsd_m: float, usual: float,
 ) -> bool:  # fmt: skip
     """Return whether the bright part of a chip is cloud rather than roof or ground; see `veil` for what is given."""
-    steep = _steepness(chip, max(1.0, gsd_m / side_m))
+    per_pixel = max(1.0, gsd_m / side_m)
+    gray = cv2.GaussianBlur(chip.mean(axis=0, dtype=np.float32), (0, 0), 0.6 * per_pixel)
+    steep = np.hypot(*(cv2.Sobel(gray, cv2.CV_32F, *order, scale=per_pixel / 8) for order in ((1, 0), (0, 1))))
     depth, away = _distance_m(bright, side_m), _distance_m(~bright, side_m)
     rim = ((depth > 0) & (depth <= 1)) | ((away > 0) & (away <= 1))
     rim[[0, -1]] = rim[:, [0, -1]] = False  # where the chip ends, the cloud need not
@@ -189,13 +191,6 @@ def _distance_m(is_inside: NDArray[np.bool_], side_m: float) -> NDArray[np.float
     return np.asarray(
         cv2.distanceTransform(is_inside.astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5) * side_m, dtype=np.float32
     )
-
-
-def _steepness(chip: NDArray[np.uint8], per_pixel: float) -> NDArray[np.float32]:
-    """Return how much brightness changes at each pixel, per pixel of the scene: `per_pixel` of the chip, float32 [S, S]."""
-    gray = cv2.GaussianBlur(chip.mean(axis=0, dtype=np.float32), (0, 0), 0.6 * per_pixel)
-    across, down = (cv2.Sobel(gray, cv2.CV_32F, *order, scale=per_pixel / 8) for order in ((1, 0), (0, 1)))
-    return np.asarray(np.hypot(across, down), dtype=np.float32)
 
 
 def cloud_cells(folder: Path, gsd_m: float) -> CloudCells | None:

@@ -188,7 +188,12 @@ def losses(
         same, share_pairs = same_category(features[0][~is_known], settings)
         pairs = formulas.pair_cross_entropy(new1[~is_known], new2[~is_known], same)
         guessed = network.known[known1[~is_known].argmax(dim=1)]
-        neighbors = _neighbor_loss(learner, first[~is_known], second[~is_known], guessed, settings, mixing)
+        queue, _ = learner.unlabeled.filled()
+        neighbors = formulas.neighborhood_loss(
+            first[~is_known], second[~is_known], queue, k=settings.n_neighbors or max(1, len(queue) // (2 * settings.n_new)),
+            self_weight=settings.self_weight, temperature=settings.temperature,
+            hard=_hard_negatives(learner, first[~is_known], guessed, settings, mixing) if settings.n_hard else None,
+        )  # fmt: skip
     terms = {
         "loss_cls": cls,
         "loss_pairs": settings.pair_weight * pairs,
@@ -221,18 +226,6 @@ def same_category(features: Tensor, settings: NclSettings) -> tuple[Tensor, Tens
         threshold = float(limit.nan_to_num(1.0).clamp(-1, 1))
     same = formulas.pair_targets(features, threshold=threshold)
     return same, (same.sum() - n) / max(1, n * (n - 1))
-
-
-def _neighbor_loss(
-    learner: Learner, first: Tensor, second: Tensor, guessed: Tensor, settings: NclSettings, mixing: torch.Generator
-) -> Tensor:
-    """Contrast the embeddings of unlabeled chips, float [B, E] each, with M^u; `guessed` is as in `_hard_negatives`."""
-    queue, _ = learner.unlabeled.filled()
-    hard = _hard_negatives(learner, first, guessed, settings, mixing) if settings.n_hard else None
-    return formulas.neighborhood_loss(
-        first, second, queue, k=settings.n_neighbors or max(1, len(queue) // (2 * settings.n_new)),
-        self_weight=settings.self_weight, temperature=settings.temperature, hard=hard,
-    )  # fmt: skip
 
 
 def _hard_negatives(
@@ -284,7 +277,13 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
     rows = data.trained_rows
     require_positives(data, rows, "NCL")
     is_labeled = data.classes[rows] != UNKNOWN
-    _require_contrast(data, is_labeled)
+    if is_labeled.all():
+        raise TrainingError(
+            f"NCL sorts the unlabeled buildings; all {len(is_labeled)} of this project are labeled.",
+            "Add footprints of the whole area on the Imagery page.",
+            kind="unlabeled",
+        )
+    require_views(data, "NCL")
     n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
     n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
     learner, pieces = _new_learner(data, rows, settings, run, n_epochs * n_steps), MicroBatcher(run)
@@ -298,7 +297,11 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
                 seed = int(torch.randint(2**31, (), generator=drawing))
                 epoch.add(_step(learner, pieces, Batch(views, classes, ramp, seed), settings))
             share_pairs = epoch.means()["share_pairs"]
-    _warn_of_pairs(share_pairs, settings, run)
+    if share_pairs < FEWEST_PAIRS and settings.pair_rule == "cosine":
+        run.warnings.append(
+            f"Of the pairs of buildings {share_pairs:.2%} reached a cosine of {settings.threshold}, so pairs taught next to "
+            "nothing. Lower threshold, or set pair_rule to nearest."
+        )
     return _judged(learner.network.eval(), data, rows, settings, run)
 
 
@@ -395,23 +398,3 @@ def _suggested(embeddings: NDArray[np.float32], settings: NclSettings, run: Run)
             f"into {found.number} (silhouette {found.silhouettes[found.number]:.2f}{compared}). Look at the clusters of both."
         )
     return found
-
-
-def _warn_of_pairs(share_pairs: float, settings: NclSettings, run: Run) -> None:
-    """Warn where the cosine was hardly ever reached."""
-    if share_pairs < FEWEST_PAIRS and settings.pair_rule == "cosine":
-        run.warnings.append(
-            f"Of the pairs of buildings {share_pairs:.2%} reached a cosine of {settings.threshold}, so pairs taught next to "
-            "nothing. Lower threshold, or set pair_rule to nearest."
-        )
-
-
-def _require_contrast(data: PUData, is_labeled: NDArray[np.bool_]) -> None:
-    """Refuse data in which there is nothing to sort, or nothing to compare."""
-    if is_labeled.all():
-        raise TrainingError(
-            f"NCL sorts the unlabeled buildings; all {len(is_labeled)} of this project are labeled.",
-            "Add footprints of the whole area on the Imagery page.",
-            kind="unlabeled",
-        )
-    require_views(data, "NCL")
