@@ -16,6 +16,10 @@ from threadpoolctl import threadpool_limits
 
 from pu_geo.errors import ShapeError
 
+Embeddings = NDArray[np.floating]
+Ints = NDArray[np.int64]
+Singles = NDArray[np.float32]
+
 _PCA_DIMENSIONS = 50
 _ROWS_FOR_AXES = 20_000
 _EXACT_NEIGHBORS_UP_TO = 5_000
@@ -26,7 +30,7 @@ _MIN_DIST, _N_REPELLED = 0.1, 5  # as umap-learn has them
 _ROWS_A_BLOCK, _SAME = 512, 1e-3
 
 
-def pca_2d(embeddings: NDArray[np.floating]) -> NDArray[np.float32]:
+def pca_2d(embeddings: Embeddings) -> Singles:
     """Show embeddings along their two widest axes, in a second for 100,000 of them.
 
     Args:
@@ -43,12 +47,8 @@ def pca_2d(embeddings: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 def umap_2d(
-    embeddings: NDArray[np.floating],
-    *,
-    seed: int,
-    n_neighbors: int = 15,
-    report: Callable[[Mapping[str, object]], None] | None = None,
-) -> NDArray[np.float32]:
+    embeddings: Embeddings, *, seed: int, n_neighbors: int = 15, report: Callable[[Mapping[str, object]], None] | None = None
+) -> Singles:
     """Lay out embeddings so that similar chips are side by side.
 
     Source: UMAP (McInnes et al. 2018) on the neighbours found in the first 50 principal components.
@@ -112,9 +112,7 @@ class _Bar(io.StringIO):
         return len(text)
 
 
-def place(
-    new: NDArray[np.floating], known: NDArray[np.floating], positions: NDArray[np.floating], *, n_neighbors: int = 10
-) -> NDArray[np.float32]:
+def place(new: Embeddings, known: Embeddings, positions: Embeddings, *, n_neighbors: int = 10) -> Singles:
     """Place further embeddings in a picture that stays as it is: each at the weighted mean of its neighbors' positions.
 
     Source: ours, after the first positions of UMAP's `transform`, without the passes that follow there. A neighbor weighs
@@ -150,14 +148,14 @@ def place(
     return out
 
 
-def _first_positions(rows: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
+def _first_positions(rows: Singles, seed: int) -> Singles:
     """Start at the two widest axes; a little noise separates equal rows, and rows on one line."""
     start = _principal_axes(rows, 2)
     start /= max(float(start.std()), 1e-12)
     return start + 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
 
 
-def nearest(rows: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def nearest(rows: Singles, k: int) -> tuple[Ints, Singles]:
     """Find the k nearest rows of each row of float32 [N, D], itself first: row numbers int64 and distances float32, [N, k]."""
     import faiss
 
@@ -179,7 +177,7 @@ def nearest(rows: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArr
     return neighbors, distances
 
 
-def _principal_axes(rows: NDArray[np.float32], n_axes: int) -> NDArray[np.float32]:
+def _principal_axes(rows: Singles, n_axes: int) -> Singles:
     """Coordinates along the widest axes, float32 [N, n_axes]; the axes come from at most 20,000 evenly spaced rows."""
     out = np.zeros((len(rows), n_axes), dtype=np.float32)
     if len(rows) == 0 or rows.shape[1] == 0:
@@ -195,7 +193,7 @@ def _principal_axes(rows: NDArray[np.float32], n_axes: int) -> NDArray[np.float3
     return out
 
 
-def _checked(embeddings: NDArray[np.floating]) -> NDArray[np.float32]:
+def _checked(embeddings: Embeddings) -> Singles:
     """Refuse what has no place in the plane; return float32 [N, D]."""
     if embeddings.ndim != 2:
         raise ShapeError(f"embeddings must be [N, D]; got {embeddings.shape}.")

@@ -150,9 +150,7 @@ def fit_supervised(data: PUData, settings: cards.BatchSettings, run: Run) -> Tra
 
 def from_state(state: Mapping[str, Tensor], settings: cards.BatchSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = _new_network(empty_extractor(state, settings), settings, torch.Generator())
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
+    return TrainedModel.loaded(_new_network(empty_extractor(state, settings), settings, torch.Generator()), state, device)
 
 
 def _train(

@@ -153,15 +153,10 @@ def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
 
 def from_state(state: Mapping[str, Tensor], settings: FedawsSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = FedawsNetwork(empty_embedder(state, settings), torch.zeros_like(state["class_vectors"]), settings.temperature)
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
-
-
-def empty_embedder(theta: Mapping[str, Tensor], settings: FedawsSettings) -> Embedder:
-    """Build what a client needs before its first round: an embedder of the shape written in theta."""
-    extractor = empty_extractor(theta, settings)
-    return Embedder(extractor, linear(extractor.out_dim, settings.embedding_dim, torch.Generator()))
+    extractor = empty_extractor(state, settings)
+    embedder = Embedder(extractor, linear(extractor.out_dim, settings.embedding_dim, torch.Generator()))
+    network = FedawsNetwork(embedder, torch.zeros_like(state["class_vectors"]), settings.temperature)
+    return TrainedModel.loaded(network, state, device)
 
 
 def theta_of(embedder: Embedder) -> Theta:

@@ -174,9 +174,7 @@ def from_state(state: Mapping[str, Tensor], settings: HeroconSettings, device: t
     extractor = (
         PairFeatureExtractor(shape, settings, torch.Generator()) if is_pair(shape) else empty_extractor(state, settings)
     )
-    network = HeroconNetwork(extractor, state["kinds"], settings, torch.Generator())
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
+    return TrainedModel.loaded(HeroconNetwork(extractor, state["kinds"], settings, torch.Generator()), state, device)
 
 
 def with_union(logits: Tensor) -> Tensor:

@@ -22,6 +22,8 @@ from pu_geo.training.loop import Training
 from pu_geo.training.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
 
+Rows = NDArray[np.int64]
+
 MAX_ITERATIONS = 200
 N_FOLDS, PRIOR_L2 = 5, 0.5
 
@@ -65,7 +67,7 @@ class PlainModel(TrainedModel):
 class Learner:
     """What is trained."""
 
-    network: LinearNetwork
+    network: nn.Module
 
 
 def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
@@ -104,15 +106,11 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
 
 def from_state(state: Mapping[str, Tensor], settings: LinearSettings, device: torch.device) -> PlainModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = LinearNetwork(empty_extractor(state, settings))
-    network.load_state_dict(dict(state))
-    return PlainModel(network.to(device).eval(), network.trunk)
+    return PlainModel.loaded(LinearNetwork(empty_extractor(state, settings)), state, device)
 
 
 @torch.no_grad()
-def plain_columns(
-    features_of: Callable[[Tensor], Tensor], data: PUData, rows: NDArray[np.int64], device: torch.device
-) -> Tensor:
+def plain_columns(features_of: Callable[[Tensor], Tensor], data: PUData, rows: Rows, device: torch.device) -> Tensor:
     """Compute columns of some chips as they were cut, float32 [M, E].
 
     Raises:
@@ -192,9 +190,7 @@ def fit_logistic(
         return slope.detach(), offset.detach(), float(loss())
 
 
-def estimated_class_prior(
-    data: PUData, positive: NDArray[np.int64], unlabeled: NDArray[np.int64], extractor: FeatureExtractor, run: Run
-) -> float:
+def estimated_class_prior(data: PUData, positive: Rows, unlabeled: Rows, extractor: FeatureExtractor, run: Run) -> float:
     """Estimate the share of damaged among the unlabeled from scores by regressions that did not see the chip.
 
     Source: `analysis.class_prior`, on margins of 5 cross-fitted logistic regressions on the chips as they were cut.

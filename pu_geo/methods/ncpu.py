@@ -149,9 +149,7 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
 
 def from_state(state: Mapping[str, Tensor], settings: NcpuSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = NcpuNetwork(empty_extractor(state, settings), settings, torch.Generator())
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
+    return TrainedModel.loaded(NcpuNetwork(empty_extractor(state, settings), settings, torch.Generator()), state, device)
 
 
 def _new_learner(

@@ -128,9 +128,7 @@ def _pseudo_labels(
 
 def from_state(state: Mapping[str, Tensor], settings: PuclSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = PuclNetwork(empty_extractor(state, settings), settings, torch.Generator())
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
+    return TrainedModel.loaded(PuclNetwork(empty_extractor(state, settings), settings, torch.Generator()), state, device)
 
 
 def _learn_embeddings(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], settings: PuclSettings, run: Run) -> None:

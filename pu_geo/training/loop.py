@@ -150,19 +150,14 @@ class Training:
 
         Where the run has checkpoints of this stage, begins after the newest one: its state is the learner's from then on.
         """
-        for number in range(self._taken_up() + 1, self.n_epochs + 1):
+        found, done = self.run.checkpoints.newest(self.stage) if self.run.checkpoints else None, 0
+        if found is not None:
+            done, self._good = found
+            restore(self.learner, self._good)
+        for number in range(done + 1, self.n_epochs + 1):
             yield Epoch(self, number)
             if self._stopped:
                 return
-
-    def _taken_up(self) -> int:
-        """Go on from a checkpoint where there is one; return how many epochs are done."""
-        found = self.run.checkpoints.newest(self.stage) if self.run.checkpoints else None
-        if found is None:
-            return 0
-        done, self._good = found
-        restore(self.learner, self._good)
-        return done
 
     def finish(self, epoch: Epoch) -> None:
         """Keep the state after a good epoch, evaluate the model where that is due, and report.

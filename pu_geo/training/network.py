@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import torch
@@ -104,6 +104,12 @@ class TrainedModel:
     extractor: FeatureExtractor
     findings: Mapping[str, Any] = field(default_factory=dict)
     wants_views: ClassVar[bool] = False
+
+    @classmethod
+    def loaded(cls, network: nn.Module, state: Mapping[str, Tensor], device: torch.device) -> Self:
+        """Load what `state` returned into a network of that shape, and return the model on a device."""
+        network.load_state_dict(dict(state))
+        return cls(network.to(device).eval(), cast(FeatureExtractor, network.trunk))
 
     def embed(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute embeddings.

@@ -19,6 +19,8 @@ from pu_geo.analysis.audit.bounds import DAMAGED, OPEN, PRIOR, UNDAMAGED, Answer
 from pu_geo.analysis.audit.progress import Audit
 from pu_geo.errors import ProjectError, ShapeError
 
+Scores = NDArray[np.floating]
+
 FEWEST_EACH = 5  # damaged, and undamaged, answers below which no curve is fitted
 N_KNOTS = 500  # scores at which curves are kept; between them they are straight
 BENDS = (0.0, 0.8416, 1.6449)  # normal ranks, of the top 50, 20 and 5 %, at which the curve may change its slope
@@ -40,7 +42,7 @@ class Calibration:
     p_low: Floats
     p_high: Floats
 
-    def at(self, scores: NDArray[np.floating]) -> tuple[Floats, Floats, Floats]:
+    def at(self, scores: Scores) -> tuple[Floats, Floats, Floats]:
         """Return p_damaged, p_low and p_high, float64 [N] each; nan where the score is not finite."""
         values = np.where(np.isfinite(scores), np.asarray(scores, np.float64), np.nan)
         p, low, high = (np.interp(values, self.score, curve) for curve in (self.p, self.p_low, self.p_high))
@@ -52,13 +54,7 @@ class Calibration:
 
 
 def calibrate(
-    scores: NDArray[np.floating],
-    sample: Audit,
-    answers: Answers,
-    *,
-    seed: int,
-    n_rounds: int = 400,
-    confidence: float = 0.95,
+    scores: Scores, sample: Audit, answers: Answers, *, seed: int, n_rounds: int = 400, confidence: float = 0.95
 ) -> Calibration:
     """Fit the chance of damage to the answered checks of an audit.
 
@@ -108,7 +104,7 @@ def calibrate(
     return Calibration(knots, fitted, np.minimum(low, fitted), np.maximum(high, fitted))
 
 
-def moved(fitted: Calibration, scores: NDArray[np.floating], left: tuple[float, float, float]) -> Calibration:
+def moved(fitted: Calibration, scores: Scores, left: tuple[float, float, float]) -> Calibration:
     """Move chances by one factor of the odds, so that they add up to the damaged buildings that are left.
 
     After an audit a search goes on to find damage; buildings of the same score that are still open then are damaged less often

@@ -13,14 +13,15 @@ from torch.nn import functional
 
 from pu_geo.errors import ShapeError
 
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
+
 N_CENTRAL = 24  # chips that fill a contact sheet
 MAX_ROWS = 2000  # rows that are compared; of more, some are drawn, as every pair is compared
 _N_SEEDINGS, _N_ITERATIONS = 4, 30
 
 
-def cluster_shares(
-    memberships: NDArray[np.floating], is_positive: NDArray[np.bool_], smoothing: float
-) -> NDArray[np.float64]:
+def cluster_shares(memberships: Floats, is_positive: NDArray[np.bool_], smoothing: float) -> NDArray[np.float64]:
     """Compute how much of each cluster is positive; clusters hold hidden damage too, so only the order of shares counts.
 
     Source: ours.
@@ -40,9 +41,7 @@ def cluster_shares(
     return shares
 
 
-def central_chips(
-    embeddings: NDArray[np.floating], clusters: NDArray[np.int64], n_clusters: int, *, most: int = N_CENTRAL
-) -> list[NDArray[np.int64]]:
+def central_chips(embeddings: Floats, clusters: Ints, n_clusters: int, *, most: int = N_CENTRAL) -> list[Ints]:
     """Choose the chips to show for each cluster: those nearest to its mean direction.
 
     Args:
@@ -75,9 +74,7 @@ class SuggestedNumber:
     silhouettes: Mapping[int, float]
 
 
-def suggested_number(
-    embeddings: NDArray[np.floating], candidates: Sequence[int], generator: torch.Generator
-) -> SuggestedNumber:
+def suggested_number(embeddings: Floats, candidates: Sequence[int], generator: torch.Generator) -> SuggestedNumber:
     """Try several numbers of clusters and return the one that separates the embeddings most clearly.
 
     Source: Rousseeuw 1987, Silhouettes; k-means with the seeding of Arthur and Vassilvitskii 2007 (k-means++), best of 4.

@@ -308,8 +308,7 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
 def from_state(state: Mapping[str, Tensor], settings: NclSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     network = NclNetwork(empty_extractor(state, settings), state["known"], settings, torch.Generator())
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
+    return TrainedModel.loaded(network, state, device)
 
 
 def _new_learner(data: PUData, rows: NDArray[np.int64], settings: NclSettings, run: Run, n_steps: int) -> Learner:

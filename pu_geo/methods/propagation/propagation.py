@@ -21,7 +21,7 @@ from pu_geo.analysis.class_prior import elkan_noto_of_margins
 from pu_geo.analysis.ranker import L2, l2_for_share, side_weights
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.propagation import MOST_UNLABELED, PropagationSettings
-from pu_geo.methods.linear import N_FOLDS, cross_fitted, fit_logistic, require_finite, statistics
+from pu_geo.methods.linear import N_FOLDS, Learner, cross_fitted, fit_logistic, require_finite, statistics
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.methods.propagation import neighbor_graph as graph
 from pu_geo.training.data import NOT_DAMAGED, PUData
@@ -360,13 +360,6 @@ SHARE_PULL, CLICKS_PULL, MOST_DIFFERENCE = 2.0, 4.0, 1.0
 """How much the log share, and how much held-out clicks, move the weight of the propagated scores; see `fit`."""
 
 
-@dataclass
-class Learner:
-    """What is trained."""
-
-    network: PropagationNetwork
-
-
 def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationModel:
     """Rank by the clicks, whitened where damage is rare, propagated among chips that look alike where it is common.
 
@@ -405,10 +398,9 @@ def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationMod
 
 def from_state(state: Mapping[str, Tensor], settings: PropagationSettings, device: torch.device) -> PropagationModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = PropagationNetwork(empty_extractor(state, settings), settings)
-    network.load_state_dict(dict(state))
-    network.require_sound()
-    return PropagationModel(network.to(device).eval(), network.trunk)
+    model = PropagationModel.loaded(PropagationNetwork(empty_extractor(state, settings), settings), state, device)
+    model._network().require_sound()
+    return model
 
 
 def _learn(network: PropagationNetwork, data: PUData, split: TrainingSplit, run: Run) -> tuple[float, float]:
