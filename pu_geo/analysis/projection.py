@@ -90,8 +90,11 @@ def umap_2d(
         curve = umap_.find_ab_params(1.0, _MIN_DIST)
         bar = {"disable": False, "file": _Bar(lambda done: note({"stage": "layout", "share": 0.2 + 0.8 * done}))}
         bar.update(bar_format="{n_fmt}/{total_fmt}", mininterval=0, miniters=10)
+        start = _principal_axes(reduced, 2)
+        start /= max(float(start.std()), 1e-12)  # a little noise separates equal rows, and rows on one line
+        start = start + 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
         positions, _ = umap_.simplicial_set_embedding(
-            reduced, graph, 2, 1.0, *curve, 1.0, _N_REPELLED, None, _first_positions(reduced, seed), random, "euclidean", {},
+            reduced, graph, 2, 1.0, *curve, 1.0, _N_REPELLED, None, start, random, "euclidean", {},
             False, {}, False, tqdm_kwds=bar,
         )  # fmt: skip
     note({"stage": "layout", "share": 1.0})
@@ -146,13 +149,6 @@ def place(new: Embeddings, known: Embeddings, positions: Embeddings, *, n_neighb
         weight /= weight.sum(axis=1, keepdims=True)
         out[first : first + _ROWS_A_BLOCK] = (weight[..., None] * positions[at]).sum(axis=1)
     return out
-
-
-def _first_positions(rows: Singles, seed: int) -> Singles:
-    """Start at the two widest axes; a little noise separates equal rows, and rows on one line."""
-    start = _principal_axes(rows, 2)
-    start /= max(float(start.std()), 1e-12)
-    return start + 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
 
 
 def nearest(rows: Singles, k: int) -> tuple[Ints, Singles]:

@@ -75,7 +75,9 @@ def view(folder: Path) -> JobView:
     end: Mapping[str, Any] = next((event for event in current if event["event"] in _ENDS), {})
     is_cancelled = (folder / CANCEL).exists()
     state = _state(alive, current, end, is_cancelled)
-    last = _last_report(log, current, state)
+    kinds = ("progress", "waiting", "turn") if state in ACTIVE else ("progress",)  # while it works, since it got the device
+    reports = [event for event in (current if state in ACTIVE else log) if event["event"] in kinds]
+    last: Mapping[str, Any] = reports[-1] if reports and reports[-1]["event"] != "turn" else {}
     asked: Literal["pause"] | None = "pause" if (folder / PAUSE).exists() else None
     seconds, seconds_left = _times(log, current, state)
     return JobView(
@@ -93,13 +95,6 @@ def view(folder: Path) -> JobView:
         seconds_left=seconds_left,
         is_asked_to=None if state not in ACTIVE else "cancel" if is_cancelled else asked,
     )
-
-
-def _last_report(log: Sequence[dict[str, Any]], current: Sequence[dict[str, Any]], state: State) -> Mapping[str, Any]:
-    """Return the last report of how far it is: while it works, since it got the device; once it has ended, whenever that was."""
-    kinds = ("progress", "waiting", "turn") if state in ACTIVE else ("progress",)
-    reports = [event for event in (current if state in ACTIVE else log) if event["event"] in kinds]
-    return reports[-1] if reports and reports[-1]["event"] != "turn" else {}
 
 
 def _state(alive: bool, current: Sequence[Mapping[str, Any]], end: Mapping[str, Any], is_cancelled: bool) -> State:

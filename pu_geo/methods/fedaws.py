@@ -220,7 +220,11 @@ def server_round(
             if sent.is_floating_point():
                 # A sum of changes: what no client changed stays as it is, to the bit.
                 mean[name] = mean[name] + (count / sum(counts)) * (updates[number].theta[name] - sent)
-    return mean, _parted(rows, settings)
+    if settings.fixed_vectors or settings.spread_weight == 0:
+        return mean, functional.normalize(rows, dim=1)
+    nearest = partial(formulas.nearest_spreadout, k=settings.n_nearest)
+    regularizer = nearest if settings.spread == "nearest" else partial(formulas.spreadout, margin=settings.spread_margin)
+    return mean, formulas.spreadout_step(rows, regularizer, weight=settings.spread_weight, lr=settings.lr)
 
 
 def largest_cosine(class_vectors: Tensor) -> float:
@@ -282,12 +286,3 @@ def _step(client: Client, own: Tensor, views: Tensor, optimizer: torch.optim.Opt
     found = client.pieces.each(len(views), lambda: optimizer.zero_grad(set_to_none=True), work)
     optimizer.step()
     return sum(found)
-
-
-def _parted(class_vectors: Tensor, settings: FedawsSettings) -> Tensor:
-    """Compute the server's spreadout step, left out where it has no weight; rows are of unit length then."""
-    if settings.fixed_vectors or settings.spread_weight == 0:
-        return functional.normalize(class_vectors, dim=1)
-    nearest = partial(formulas.nearest_spreadout, k=settings.n_nearest)
-    regularizer = nearest if settings.spread == "nearest" else partial(formulas.spreadout, margin=settings.spread_margin)
-    return formulas.spreadout_step(class_vectors, regularizer, weight=settings.spread_weight, lr=settings.lr)

@@ -228,7 +228,10 @@ def _losses(learner: Learner, memory: Memory, batch: Batch, settings: NcpuSettin
         )
     share, threshold = torch.softmax(logits.detach(), dim=1), memory.threshold.threshold
     taught = phantom.phantom_gate(memory.kept[batch.chips], share[:, 0], threshold, positive)  # line 15
-    pairs = _pairs(logits, settings, batch.ramp)
+    if variant == "released" and batch.ramp < 1:
+        pairs = torch.eye(len(logits), dtype=torch.bool, device=logits.device)  # each chip alone in warm-up
+    else:
+        pairs = formulas.same_class_pairs(logits, variant=variant)
     terms = {
         "loss_cls": formulas.classification_loss(logits, taught, positive),
         "loss_rep": formulas.noisy_pair_loss(online, other, pairs, variant=variant),
@@ -244,10 +247,3 @@ def _losses(learner: Learner, memory: Memory, batch: Batch, settings: NcpuSettin
 def _variant(settings: NcpuSettings) -> formulas.Variant:
     """Return the variant in the words of `losses`; `settings` has checked it."""
     return cast(formulas.Variant, settings.variant)
-
-
-def _pairs(logits: Tensor, settings: NcpuSettings, ramp: float) -> Tensor:
-    """Mark the pairs that Eq. 7 pulls together, bool [B, B]; the released code leaves each chip alone in warm-up."""
-    if settings.variant == "released" and ramp < 1:
-        return torch.eye(len(logits), dtype=torch.bool, device=logits.device)
-    return formulas.same_class_pairs(logits, variant=_variant(settings))

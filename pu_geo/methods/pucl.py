@@ -79,7 +79,15 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
     network = PuclNetwork(new_extractor(data, rows, settings, run), settings, run.generator(0)).to(run.device)
 
     # A. Contrastive learning; the projection head is thrown away afterwards.
-    _learn_embeddings(network, data, rows, settings, run)
+    n_steps = n_batches(len(rows), settings.batch_size)
+    n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
+    encoder = nn.Sequential(network.trunk, network.out)
+    head = _projection_head(network.classifier.in_features, settings, run)
+    learner = contrastive_learner(encoder, head, settings.optimizer, settings.lr, settings.weight_decay, n_epochs * n_steps)
+    model = partial(_as_it_is, network, data, rows, settings, run)
+    training = Training(run, learner, n_epochs, span=training_span(settings), model=model)
+    loss_of = partial(_LOSSES[settings.loss], temperature=settings.temperature)
+    contrast(training, learner, data, rows, loss_of, batch_size=settings.batch_size, stream=8)
     embeddings = TrainedModel(network.eval(), network.trunk).embed(data.inputs.array)[rows]
     return _classified(network, embeddings, data.is_positive[rows], settings, run)
 
@@ -129,19 +137,6 @@ def _pseudo_labels(
 def from_state(state: Mapping[str, Tensor], settings: PuclSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     return TrainedModel.loaded(PuclNetwork(empty_extractor(state, settings), settings, torch.Generator()), state, device)
-
-
-def _learn_embeddings(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], settings: PuclSettings, run: Run) -> None:
-    """Do Algorithm 1(A)."""
-    n_steps = n_batches(len(rows), settings.batch_size)
-    n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
-    encoder = nn.Sequential(network.trunk, network.out)
-    head = _projection_head(network.classifier.in_features, settings, run)
-    learner = contrastive_learner(encoder, head, settings.optimizer, settings.lr, settings.weight_decay, n_epochs * n_steps)
-    model = partial(_as_it_is, network, data, rows, settings, run)
-    training = Training(run, learner, n_epochs, span=training_span(settings), model=model)
-    loss_of = partial(_LOSSES[settings.loss], temperature=settings.temperature)
-    contrast(training, learner, data, rows, loss_of, batch_size=settings.batch_size, stream=8)
 
 
 def _projection_head(n_in: int, settings: PuclSettings, run: Run) -> nn.Module:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.training.backbones import new_backbone
 from pu_geo.training.data import FeatureViews, PUData
-from pu_geo.training.heads import Standardize, feature_backbone
+from pu_geo.training.heads import Standardize, linear
 from pu_geo.training.inference import quick_backbone
 
 FEATURES = "features"
@@ -51,7 +51,8 @@ class FeatureExtractor(nn.Module):
         self.standardize = Standardize(shape)
         self.backbone: nn.Module
         if backbone == FEATURES:
-            self.backbone, self.out_dim = feature_backbone(shape[0], width, generator), width or shape[0]
+            hidden = nn.Sequential(linear(shape[0], width, generator), nn.ReLU()) if width else nn.Identity()
+            self.backbone, self.out_dim = hidden, width or shape[0]
         else:
             found = new_backbone(backbone, shape[0], generator, weights_file=weights_file)
             self.backbone, self.out_dim = found.to(memory_format=torch.channels_last), found.out_dim

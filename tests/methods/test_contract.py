@@ -204,7 +204,7 @@ def test_looks_at_a_network_with_batch_norm_leave_no_trace(name: str, monkeypatc
         return {}
 
     settings = short(name, backbone="small", epochs=3, rounds=3, batch_size=16, pretrain_epochs=1, precision="bf16")
-    straight, looked_at = (fit(name, data, settings=settings, **run).state() for run in ({}, {"look": look}))
+    straight, looked_at = (fit(name, data, settings=settings, **run).state() for run in ({}, {"evaluate": look}))
     assert seen
     assert all(torch.equal(looked_at[key], straight[key]) for key in straight)
 

@@ -250,20 +250,17 @@ def _pieces(damage_map: DamageMap, folder: Path) -> Iterator[bytes]:
         about = (*caption(damage_map), as_text(dict(damage_map.metadata)))
         box = extent.box(may_cross=False)
         yield header("damage_map", columns, len(bounds), box, *about, has_index=has_index)
-        if len(bounds):
-            yield from _in_order(spool.fileno(), np.array(lengths), bounds if has_index else None)
-
-
-def _in_order(spool: int, lengths: NDArray[np.int64], bounds: NDArray[np.float64] | None) -> Iterator[bytes]:
-    """Return the index over `bounds` [N, 4] and the features in its order; without bounds, the features as they lie."""
-    starts = np.cumsum(lengths) - lengths
-    order = np.arange(len(lengths)) if bounds is None else hilbert_order(bounds)
-    if bounds is not None:
-        yield packed_index(bounds[order], np.cumsum(lengths[order]) - lengths[order])
-    with mmap.mmap(spool, 0, access=mmap.ACCESS_READ) as features:
-        for at in range(0, len(order), _FEATURES_PER_WRITE):
-            rows = order[at : at + _FEATURES_PER_WRITE]
-            yield b"".join(features[starts[row] : starts[row] + lengths[row]] for row in rows)
+        if not len(bounds):
+            return
+        sizes = np.array(lengths)
+        starts = np.cumsum(sizes) - sizes
+        order = hilbert_order(bounds) if has_index else np.arange(len(sizes))
+        if has_index:
+            yield packed_index(bounds[order], np.cumsum(sizes[order]) - sizes[order])
+        with mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ) as written:
+            for at in range(0, len(order), _FEATURES_PER_WRITE):
+                rows = order[at : at + _FEATURES_PER_WRITE]
+                yield b"".join(written[starts[row] : starts[row] + sizes[row]] for row in rows)
 
 
 def _features(piece: Piece, fields: Sequence[Field]) -> Iterator[bytes]:

@@ -266,16 +266,11 @@ def _draw_cells(
         else:
             color = np.array(_bgr(ramp[int(np.searchsorted([0, *tops], marked[at]))]))
             part[:] = np.round(opacity * color + (1 - opacity) * part).astype(np.uint8)
-    return cell_m, _cell_legend(tops, ramp, has_unseen=bool((assessed[np.unique(index)] == 0).any()))
-
-
-def _cell_legend(tops: Sequence[int], ramp: Sequence[str], *, has_unseen: bool) -> tuple[LegendRow, ...]:
-    lows = [0, 1, *(top + 1 for top in tops[:-1])]
-    rows = [
-        LegendRow(color, f"{low:,}" if low == top else f"{low:,}\u2013{top:,}")
-        for color, low, top in zip(ramp, lows, [0, *tops], strict=True)
-    ]
-    return (*rows, *([LegendRow("#6E6E6E", "none assessed: nothing is known", "hatch")] if has_unseen else []))
+    ranges = zip(ramp, [0, 1, *(top + 1 for top in tops[:-1])], [0, *tops], strict=True)
+    legend = [LegendRow(color, f"{low:,}" if low == top else f"{low:,}\u2013{top:,}") for color, low, top in ranges]
+    if (assessed[np.unique(index)] == 0).any():
+        legend.append(LegendRow("#6E6E6E", "none assessed: nothing is known", "hatch"))
+    return cell_m, tuple(legend)
 
 
 def round_length(length_m: float) -> float:

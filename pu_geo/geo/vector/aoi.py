@@ -33,7 +33,7 @@ def read_aoi(path: Path | str, grid: Grid, *, crs: str | None = None) -> tuple[b
     Args:
         crs: "EPSG:n" or WKT, for a file that does not name its own.
 
-    Rerounds:
+    Returns:
         The area as WKB in the project CRS, and one sentence for each kind of repair or drop.
 
     Raises:
@@ -51,7 +51,7 @@ def typed_aoi(text: str, grid: Grid) -> bytes:
         text: "west, south, east, north" or a WKT polygon or multipolygon, in degrees of WGS 84; or in another system where
             it begins with "EPSG:n;" or "SRID=n;".
 
-    Rerounds:
+    Returns:
         WKB in the project CRS.
 
     Raises:

@@ -130,7 +130,7 @@ def unit_metres(source: str, x: float, y: float, step: float) -> tuple[float, fl
     Args:
         step: length of the measured stretch, in units of `source`; about the size of a scene or a pixel.
 
-    Rerounds:
+    Returns:
         (x_unit_m, y_unit_m). Exactly the system's own unit (1.0 for UTM) where the ground differs by less than 0.3 %;
         NaN where the place is outside the system's domain.
     """

@@ -107,7 +107,12 @@ def k_means(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
     """Part points, float [M, D], into k clusters; int64 [M]. A cluster may stay empty where points coincide."""
     best, lowest = torch.zeros(len(points), dtype=torch.int64), torch.inf
     for _ in range(_N_SEEDINGS):
-        centers, before = _seeding(points, k, generator), torch.tensor(())
+        chosen = torch.randint(len(points), (1,), generator=generator)
+        while len(chosen) < k:  # k-means++: far ones more often
+            gap = torch.cdist(points, points[chosen]).min(dim=1).values.square()
+            drawn = torch.multinomial(gap + 1e-12, 1, generator=generator)  # coinciding points leave no other choice
+            chosen = torch.cat([chosen, drawn])
+        centers, before = points[chosen], torch.tensor(())
         for _ in range(_N_ITERATIONS):
             nearest = torch.cdist(points, centers).argmin(dim=1)
             if torch.equal(nearest, before):
@@ -120,16 +125,6 @@ def k_means(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
         if cost < lowest:
             best, lowest = distances.indices, cost
     return best
-
-
-def _seeding(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    """Draw k of the points, far ones more often (k-means++)."""
-    chosen = torch.randint(len(points), (1,), generator=generator)
-    while len(chosen) < k:
-        gap = torch.cdist(points, points[chosen]).min(dim=1).values.square()
-        drawn = torch.multinomial(gap + 1e-12, 1, generator=generator)  # coinciding points leave no other choice
-        chosen = torch.cat([chosen, drawn])
-    return points[chosen]
 
 
 def silhouette(between: Tensor, clusters: Tensor) -> float:
