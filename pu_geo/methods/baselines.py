@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -20,7 +19,7 @@ from pu_geo.losses import ncpu, pu_risk
 from pu_geo.methods.cards import baselines as cards
 from pu_geo.methods.linear import estimated_class_prior
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
-from pu_geo.training.data import NOT_DAMAGED, PUData, Strength, batches, epochs_within, n_batches
+from pu_geo.training.data import NOT_DAMAGED, Ints, PUData, Strength, batches, epochs_within, n_batches
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -94,8 +93,8 @@ class Learner:
 class Groups:
     """Row numbers of what is learned from: positives, and what they are held against. int64, both."""
 
-    positive: NDArray[np.int64]
-    others: NDArray[np.int64]
+    positive: Ints
+    others: Ints
 
 
 def fit(data: PUData, settings: cards.BatchSettings, run: Run) -> TrainedModel:
@@ -174,7 +173,7 @@ def _train(
     return TrainedModel(learner.network.eval(), learner.network.trunk, findings)
 
 
-def mixed_batches(groups: Groups, n_positive: int, n_others: int, generator: torch.Generator) -> Iterator[NDArray[np.int64]]:
+def mixed_batches(groups: Groups, n_positive: int, n_others: int, generator: torch.Generator) -> Iterator[Ints]:
     """Deal the others out, each once, and next to each batch of them the same number of positives.
 
     Args:

@@ -17,14 +17,13 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pu_geo.losses import spreadout as formulas
 from pu_geo.methods.cards.fedaws import SETTLING_BATCH, SETTLING_BATCHES, FedawsSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
-from pu_geo.training.data import ChipImages, FeatureViews, PUData, Strength, batches
+from pu_geo.training.data import ChipImages, FeatureViews, Ints, PUData, Strength, batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import Epoch, MicroBatcher, Training
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -79,7 +78,7 @@ class Client:
     """
 
     inputs: FeatureViews | ChipImages
-    rows: NDArray[np.int64]
+    rows: Ints
     embedder: Embedder
     pieces: MicroBatcher
 
@@ -232,7 +231,7 @@ def largest_cosine(class_vectors: Tensor) -> float:
     return float((class_vectors @ class_vectors.T).fill_diagonal_(-1).max())
 
 
-def _start(data: PUData, rest: NDArray[np.int64], n: int, settings: FedawsSettings, run: Run) -> tuple[Embedder, Tensor]:
+def _start(data: PUData, rest: Ints, n: int, settings: FedawsSettings, run: Run) -> tuple[Embedder, Tensor]:
     """Do line 2 of Algorithm 1: draw theta, and W for n classes; what comes from chips before comes from those of rest."""
     rest = np.resize(rest, max(2, len(rest)))  # contrast and BatchNorm need two, be it the same one twice
     extractor = new_extractor(data, rest, settings, run)
@@ -244,7 +243,7 @@ def _start(data: PUData, rest: NDArray[np.int64], n: int, settings: FedawsSettin
 
 
 @torch.no_grad()
-def _settle_statistics(extractor: FeatureExtractor, data: PUData, rest: NDArray[np.int64], run: Run) -> None:
+def _settle_statistics(extractor: FeatureExtractor, data: PUData, rest: Ints, run: Run) -> None:
     """Set BatchNorm to the mean statistics of up to 64 batches of rest, since training will not change them."""
     for norm in (module for module in extractor.modules() if isinstance(module, nn.BatchNorm2d)):
         norm.reset_running_stats()
@@ -266,7 +265,7 @@ def _round(learner: Learner, clients: Sequence[Client], settings: FedawsSettings
     learner.theta, learner.class_vectors = server_round(learner.theta, learner.class_vectors, updates, settings)
 
 
-def _client_batches(n: int, settings: FedawsSettings, generator: torch.Generator) -> list[NDArray[np.int64]]:
+def _client_batches(n: int, settings: FedawsSettings, generator: torch.Generator) -> list[Ints]:
     """Deal out the chips of one client for its steps of a round, int64 [at least 2] each; begin anew once all were used."""
     size = max(2, min(settings.batch_size, n))
     passes = [torch.randperm(n, generator=generator) for _ in range(-(-size * settings.local_steps // n))]

@@ -12,7 +12,6 @@ from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -31,7 +30,7 @@ from pu_geo.methods.pretraining import (
     new_pair_extractor,
     training_span,
 )
-from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, batches_with_labeled, epochs_within, n_batches
+from pu_geo.training.data import UNKNOWN, FeatureViews, Ints, PUData, batches_with_labeled, epochs_within, n_batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -226,9 +225,7 @@ def losses(network: HeroconNetwork, batch: Batch, settings: HeroconSettings) -> 
     return {"loss": total, **terms}
 
 
-def _new_learner(
-    data: PUData, rows: NDArray[np.int64], kinds: NDArray[np.int64], settings: HeroconSettings, run: Run, n_steps: int
-) -> Learner:
+def _new_learner(data: PUData, rows: Ints, kinds: Ints, settings: HeroconSettings, run: Run, n_steps: int) -> Learner:
     """Set up network, optimiser and schedule (linear warm-up over a tenth of the steps, then a cosine)."""
     extractor = (new_pair_extractor if is_pair(data.inputs.shape) else new_extractor)(data, rows, settings, run)
     network = HeroconNetwork(extractor, torch.from_numpy(kinds), settings, run.generator(1)).to(run.device)
@@ -237,7 +234,7 @@ def _new_learner(
     return Learner(network, optimizer, warmup_schedule(optimizer, n_steps))
 
 
-def _weight_decay(data: PUData, rows: NDArray[np.int64], extractor: FeatureExtractor, run: Run) -> float:
+def _weight_decay(data: PUData, rows: Ints, extractor: FeatureExtractor, run: Run) -> float:
     """Choose the weight decay: the more damage hides in the unlabeled, the less may single ones of them be trusted.
 
     Ours: 0.8 of the estimated share, as was best for SGD on cached features of real chips, from 0.03 (Harvey, up to 5 % of
@@ -250,7 +247,7 @@ def _weight_decay(data: PUData, rows: NDArray[np.int64], extractor: FeatureExtra
 
 
 def _draw(
-    data: PUData, rows: NDArray[np.int64], known: NDArray[np.int64], network: HeroconNetwork, settings: HeroconSettings,
+    data: PUData, rows: Ints, known: Ints, network: HeroconNetwork, settings: HeroconSettings,
     generator: torch.Generator,
 ) -> Batch:  # fmt: skip
     """Make a batch of chips in two views. Which dates are missing is read off the chips as they were cut."""
@@ -281,7 +278,7 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: Heroco
     return {name: sum(each[name] for each in found) for name in found[0]}
 
 
-def _check(data: PUData, known: NDArray[np.int64], settings: HeroconSettings, run: Run) -> None:
+def _check(data: PUData, known: Ints, settings: HeroconSettings, run: Run) -> None:
     """Refuse cached features that have no second view to compare; warn where L_s is zero."""
     if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2 and settings.unsupervised_weight > 0:
         raise TrainingError(

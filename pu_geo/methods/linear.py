@@ -16,13 +16,11 @@ from pu_geo.analysis.class_prior import best_bin_share
 from pu_geo.errors import JobCancelled, TrainingError
 from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
-from pu_geo.training.data import PUData
+from pu_geo.training.data import Ints, PUData
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
-
-Rows = NDArray[np.int64]
 
 MAX_ITERATIONS = 200
 N_FOLDS, PRIOR_L2 = 5, 0.5
@@ -97,7 +95,7 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
             network.mean, network.scale = statistics(values)
             slope, offset, loss = fit_logistic((values - network.mean) / network.scale, positive, settings.l2, run)
             epoch.add({"loss": loss})
-            run.n_chips_seen += len(rows)
+            run.n_chips_trained += len(rows)
             with torch.no_grad():
                 network.classifier.weight.copy_(slope[None])
                 network.classifier.bias.copy_(offset)
@@ -110,7 +108,7 @@ def from_state(state: Mapping[str, Tensor], settings: LinearSettings, device: to
 
 
 @torch.no_grad()
-def plain_columns(features_of: Callable[[Tensor], Tensor], data: PUData, rows: Rows, device: torch.device) -> Tensor:
+def plain_columns(features_of: Callable[[Tensor], Tensor], data: PUData, rows: Ints, device: torch.device) -> Tensor:
     """Compute columns of some chips as they were cut, float32 [M, E].
 
     Raises:
@@ -190,7 +188,7 @@ def fit_logistic(
         return slope.detach(), offset.detach(), float(loss())
 
 
-def estimated_class_prior(data: PUData, positive: Rows, unlabeled: Rows, extractor: FeatureExtractor, run: Run) -> float:
+def estimated_class_prior(data: PUData, positive: Ints, unlabeled: Ints, extractor: FeatureExtractor, run: Run) -> float:
     """Estimate the share of damaged among the unlabeled from scores by regressions that did not see the chip.
 
     Source: `analysis.class_prior`, on margins of 5 cross-fitted logistic regressions on the chips as they were cut.

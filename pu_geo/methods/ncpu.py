@@ -9,16 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.losses import ncpu as formulas
 from pu_geo.losses import phantom
 from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
-from pu_geo.training.data import PUData, Strength, batches, n_batches
+from pu_geo.training.data import Ints, PUData, Strength, batches, n_batches
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -152,9 +150,7 @@ def from_state(state: Mapping[str, Tensor], settings: NcpuSettings, device: torc
     return TrainedModel.loaded(NcpuNetwork(empty_extractor(state, settings), settings, torch.Generator()), state, device)
 
 
-def _new_learner(
-    data: PUData, rows: NDArray[np.int64], positive: Tensor, settings: NcpuSettings, run: Run, n_epochs: int
-) -> Learner:
+def _new_learner(data: PUData, rows: Ints, positive: Tensor, settings: NcpuSettings, run: Run, n_epochs: int) -> Learner:
     """Set all that Algorithm 1 begins with: networks, zero prototypes, pseudo targets "undamaged", a threshold of 1/2."""
     extractor = new_extractor(data, rows, settings, run)
     network = NcpuNetwork(extractor, settings, run.generator(1)).to(run.device)

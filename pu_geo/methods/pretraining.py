@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.losses.contrastive import sscl_loss
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
-from pu_geo.training.data import PUData, Strength, batches, n_batches
+from pu_geo.training.data import Ints, PUData, Strength, batches, n_batches
 from pu_geo.training.heads import Standardize, projection_head
 from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.network import ROWS_FOR_STATISTICS, FeatureExtractor
@@ -43,7 +41,7 @@ class ContrastiveLearner:
     schedule: torch.optim.lr_scheduler.LRScheduler
 
 
-def new_extractor(data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run) -> FeatureExtractor:
+def new_extractor(data: PUData, rows: Ints, settings: NetworkSettings, run: Run) -> FeatureExtractor:
     """Build a feature extractor by the settings, standardised to these chips and pretrained where that was asked for."""
     extractor = FeatureExtractor(
         data.inputs.shape, settings.backbone, settings.width, run.generator(5), weights_file=settings.weights_file,
@@ -64,9 +62,7 @@ def training_span(settings: NetworkSettings) -> tuple[float, float]:
     return (PRETRAINING_SPAN[1], 1.0) if settings.pretrain_epochs else (0.0, 1.0)
 
 
-def _prepare(
-    extractor: FeatureExtractor, data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run
-) -> None:
+def _prepare(extractor: FeatureExtractor, data: PUData, rows: Ints, settings: NetworkSettings, run: Run) -> None:
     """Standardise a feature extractor to chips, and train it by ssCL (PUCL, Eq. 4) on all of them where that was asked for.
 
     No label is used, and the projection head is thrown away. Where a hidden layer is missing (cached features, width 0) there
@@ -97,7 +93,7 @@ def contrastive_learner(
 
 
 def contrast(
-    training: Training, learner: ContrastiveLearner, data: PUData, rows: NDArray[np.int64], loss_of: PairLoss,
+    training: Training, learner: ContrastiveLearner, data: PUData, rows: Ints, loss_of: PairLoss,
     *, batch_size: int, stream: int,
 ) -> None:  # fmt: skip
     """Pull two views of each chip together, or whatever `loss_of` asks for.
@@ -172,7 +168,7 @@ class PairFeatureExtractor(FeatureExtractor):
             found = cast(Tensor, self.backbone(present)).float()
         return found.new_zeros(*is_missing.shape, self.out_dim).index_put((~is_missing,), found)
 
-    def fit_statistics(self, data: PUData, rows: NDArray[np.int64], generator: torch.Generator) -> None:
+    def fit_statistics(self, data: PUData, rows: Ints, generator: torch.Generator) -> None:
         """Standardise each date by up to 4,096 of these chips, without those that lack it."""
         chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
         (images,) = data.inputs.draw(chosen, ("plain",), generator, self.standardize.mean.device)
@@ -210,7 +206,7 @@ def mean_of_present(views: Tensor, is_missing: Tensor) -> Tensor:
     return views.where(present, 0.0).sum(dim=0) / present.sum(dim=0)
 
 
-def new_pair_extractor(data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run) -> PairFeatureExtractor:
+def new_pair_extractor(data: PUData, rows: Ints, settings: NetworkSettings, run: Run) -> PairFeatureExtractor:
     """Do for two dates what `new_extractor` does for one.
 
     Pretraining contrasts the means over a chip's dates: a contrast of date against date would teach the backbone to overlook

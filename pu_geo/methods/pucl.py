@@ -18,7 +18,7 @@ from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.pretraining import contrast, contrastive_learner, empty_extractor, new_extractor, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
-from pu_geo.training.data import PUData, epochs_within, n_batches
+from pu_geo.training.data import Bools, Ints, PUData, epochs_within, n_batches
 from pu_geo.training.heads import linear, projection_head
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
@@ -93,7 +93,7 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
 
 
 def _classified(
-    network: PuclNetwork, embeddings: NDArray[np.float32], positive: NDArray[np.bool_], settings: PuclSettings, run: Run
+    network: PuclNetwork, embeddings: NDArray[np.float32], positive: Bools, settings: PuclSettings, run: Run
 ) -> TrainedModel:
     """Do Algorithm 1(B) and (C), on embeddings of some chips, float32 [M, E]; the network's classifier is changed."""
     # B. Pseudo labels.
@@ -106,7 +106,7 @@ def _classified(
     return TrainedModel(network, network.trunk, {"pupl": clusters, "pseudo_labels": labels})
 
 
-def _as_it_is(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], settings: PuclSettings, run: Run) -> TrainedModel:
+def _as_it_is(network: PuclNetwork, data: PUData, rows: Ints, settings: PuclSettings, run: Run) -> TrainedModel:
     """Return the model that a training under way would end with, its classifier taught by some of the chips alone."""
     shown = PuclNetwork(network.trunk, settings, torch.Generator())
     shown.out = network.out
@@ -118,7 +118,7 @@ def _as_it_is(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], setti
 
 
 def _pseudo_labels(
-    clusters: PuplResult, embeddings: NDArray[np.float32], positive: NDArray[np.bool_], kind: str, run: Run
+    clusters: PuplResult, embeddings: NDArray[np.float32], positive: Bools, kind: str, run: Run
 ) -> NDArray[np.float32]:
     """Return what the classifier is taught, float32 [M]: two means' labels, or the chances that small clusters give."""
     hard = clusters.labels.astype(np.float32)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pu_geo.errors import TrainingError
-from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.data import ChipImages, FeatureViews, Ints, PUData
 from pu_geo.training.network import TrainedModel
 
 Evaluate = Callable[[TrainedModel, Mapping[str, object]], Mapping[str, object]]
@@ -74,18 +74,18 @@ def evaluating(network: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-def rows_to_judge(data: PUData, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def rows_to_judge(data: PUData, rows: Ints) -> Ints:
     """Return the positives and up to 4,000 of the unlabeled among these chips, int64, rising; the same each time."""
     positive, unlabeled = rows[data.is_positive[rows]], rows[~data.is_positive[rows]]
     return np.sort(np.concatenate([positive, drawn(unlabeled)]))
 
 
-def drawn(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def drawn(rows: Ints) -> Ints:
     """Draw up to 4,000 of these rows, int64, rising; the same each time."""
     return np.sort(np.random.default_rng(0).permutation(rows)[:MOST_ROWS])
 
 
-def chosen(inputs: FeatureViews | ChipImages, rows: NDArray[np.int64]) -> NDArray[Any]:
+def chosen(inputs: FeatureViews | ChipImages, rows: Ints) -> NDArray[Any]:
     """Read what a model scores of some chips: views of features [V, M, D], or chips, uint8 [M, C, H, W]."""
     return np.asarray(inputs.array[:, rows] if isinstance(inputs, FeatureViews) else inputs.array[rows])
 

@@ -86,7 +86,7 @@ class Epoch:
     def __init__(self, training: Training, number: int) -> None:
         self._training = training
         self._values: list[Mapping[str, float]] = []
-        self._began, self._n_before = time.monotonic(), training.run.n_chips_seen
+        self._began, self._n_before = time.monotonic(), training.run.n_chips_trained
         self.number = number
 
     def generator(self, stream: int) -> torch.Generator:
@@ -111,8 +111,8 @@ class Epoch:
 
     def chips_per_s(self) -> float:
         """Return how many chips a second were trained on since the epoch began."""
-        n_seen = self._training.run.n_chips_seen - self._n_before
-        return round(n_seen / max(time.monotonic() - self._began, 1e-6), 1)
+        n_trained = self._training.run.n_chips_trained - self._n_before
+        return round(n_trained / max(time.monotonic() - self._began, 1e-6), 1)
 
     def __enter__(self) -> Epoch:
         return self
@@ -229,7 +229,7 @@ class MicroBatcher:
             begin()
             try:
                 found = [work(part, (part.stop - part.start) / n_chips) for part in self._parts(n_chips)]
-                self._run.n_chips_seen += n_chips
+                self._run.n_chips_trained += n_chips
                 return found
             except RuntimeError as error:  # torch has an error of its own for a device, not for the host
                 if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):

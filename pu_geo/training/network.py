@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.training.backbones import new_backbone
-from pu_geo.training.data import FeatureViews, PUData
+from pu_geo.training.data import FeatureViews, Ints, PUData
 from pu_geo.training.heads import Standardize, linear
 from pu_geo.training.inference import quick_backbone
 
@@ -72,7 +72,7 @@ class FeatureExtractor(nn.Module):
         """
         return inputs.float() if isinstance(self.backbone, nn.Identity) else cast(Tensor, self(inputs))
 
-    def fit_statistics(self, data: PUData, rows: NDArray[np.int64], generator: torch.Generator) -> None:
+    def fit_statistics(self, data: PUData, rows: Ints, generator: torch.Generator) -> None:
         """Fit the standardisation to a random view of up to 4,096 of these chips."""
         chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
         (views,) = data.inputs.draw(chosen, ("weak",), generator, self.standardize.mean.device)
@@ -166,7 +166,7 @@ def require_views(data: PUData, title: str) -> None:
         )
 
 
-def require_positives(data: PUData, rows: NDArray[np.int64], title: str) -> None:
+def require_positives(data: PUData, rows: Ints, title: str) -> None:
     """Refuse to train without a positive, or without an unlabeled chip.
 
     Raises:

@@ -30,7 +30,7 @@ class Run:
         is_paused: asked once an epoch; a training that is paused keeps its state and stops.
         warnings: sentences for the person who trains, added as they come up.
         evaluate: called with the model as it is now after some epochs; what it returns goes into their reports. None: never.
-        n_chips_seen: chips that were trained on so far, each as often as it was.
+        n_chips_trained: chips that were trained on so far, each as often as it was.
     """
 
     device: torch.device = field(default_factory=best_device)
@@ -41,7 +41,7 @@ class Run:
     warnings: list[str] = field(default_factory=list)
     checkpoints: Checkpoints | None = None
     evaluate: Evaluate | None = None
-    n_chips_seen: int = field(default=0, repr=False)
+    n_chips_trained: int = field(default=0, repr=False)
 
     def generator(self, stream: int = 0, epoch: int = 0) -> torch.Generator:
         """Return a CPU generator; another `stream` or `epoch` (int >= 0) gives independent numbers for the same seed.

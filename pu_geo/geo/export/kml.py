@@ -80,14 +80,8 @@ def _escaped(text: str) -> str:
 
 
 def _polygon(rings: list[NDArray[np.float64]]) -> str:
-    sides = ["outerBoundaryIs", *["innerBoundaryIs"] * (len(rings) - 1)]
-    written = "".join(
-        f"<{side}><LinearRing><coordinates>{_coordinates(ring)}</coordinates></LinearRing></{side}>"
-        for side, ring in zip(sides, rings, strict=True)
-    )
-    return f"<Polygon>{written}</Polygon>"
-
-
-def _coordinates(ring: NDArray[np.float64]) -> str:
-    text = orjson.dumps(np.ascontiguousarray(ring), option=orjson.OPT_SERIALIZE_NUMPY).decode()
-    return text[2:-2].replace("],[", " ")
+    written = []
+    for side, ring in zip(["outerBoundaryIs", *["innerBoundaryIs"] * (len(rings) - 1)], rings, strict=True):
+        text = orjson.dumps(np.ascontiguousarray(ring), option=orjson.OPT_SERIALIZE_NUMPY).decode()[2:-2].replace("],[", " ")
+        written.append(f"<{side}><LinearRing><coordinates>{text}</coordinates></LinearRing></{side}>")
+    return f"<Polygon>{''.join(written)}</Polygon>"

@@ -20,7 +20,7 @@ from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl import ncl
 from pu_geo.methods.ncl.discovery import k_means
 from pu_geo.methods.ncl.ncl import NclNetwork
-from pu_geo.training.data import UNKNOWN, FeatureViews, PUData
+from pu_geo.training.data import UNKNOWN, Bools, FeatureViews, Ints, PUData
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -42,14 +42,14 @@ class ConsensusClusters:
         agreement: of each reading, adjusted Rand between the trainings, mean over pairs; empty with one training.
     """
 
-    groups: NDArray[np.int64]
+    groups: Ints
     points: NDArray[np.float32]
-    alone: Mapping[str, Sequence[NDArray[np.int64]]]
+    alone: Mapping[str, Sequence[Ints]]
     reading: str
     agreement: Mapping[str, float]
 
     @property
-    def sortings(self) -> Sequence[NDArray[np.int64]]:
+    def sortings(self) -> Sequence[Ints]:
         """The groups of each training by itself, read as the common groups were."""
         return self.alone[self.reading]
 
@@ -80,7 +80,7 @@ def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> 
     return ConsensusClusters(sort_into_groups(points, settings.n_new, generator), points, alone, reading, agreement)
 
 
-def held_out_parts(classes: NDArray[np.int64], n_parts: int, generator: torch.Generator) -> NDArray[np.int64]:
+def held_out_parts(classes: Ints, n_parts: int, generator: torch.Generator) -> Ints:
     """Deal the clicks of every class out into equal parts.
 
     Args:
@@ -98,13 +98,13 @@ def held_out_parts(classes: NDArray[np.int64], n_parts: int, generator: torch.Ge
     return found
 
 
-def _without(data: PUData, is_held_out: NDArray[np.bool_]) -> PUData:
+def _without(data: PUData, is_held_out: Bools) -> PUData:
     """Count some clicks as unlabeled."""
     classes = np.where(is_held_out, UNKNOWN, data.classes)
     return replace(data, known_class=classes, is_positive=classes >= 1)
 
 
-def _agreement(sortings: Sequence[NDArray[np.int64]]) -> float:
+def _agreement(sortings: Sequence[Ints]) -> float:
     return float(np.mean([adjusted_rand(one, other) for i, one in enumerate(sortings) for other in sortings[:i]]))
 
 
@@ -132,7 +132,7 @@ def concatenated(points: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     return found
 
 
-def sort_into_groups(points: NDArray[np.floating], n_groups: int, generator: torch.Generator) -> NDArray[np.int64]:
+def sort_into_groups(points: NDArray[np.floating], n_groups: int, generator: torch.Generator) -> Ints:
     """Sort chips into groups with k-means, the best of several seedings; large ones come first.
 
     Args:

@@ -26,7 +26,7 @@ from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, cluster_shares, suggested_number
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
-from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, PUData, Strength, batches_with_labeled, epochs_within, n_batches
+from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, Ints, PUData, Strength, batches_with_labeled, epochs_within, n_batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
@@ -311,7 +311,7 @@ def from_state(state: Mapping[str, Tensor], settings: NclSettings, device: torch
     return TrainedModel.loaded(network, state, device)
 
 
-def _new_learner(data: PUData, rows: NDArray[np.int64], settings: NclSettings, run: Run, n_steps: int) -> Learner:
+def _new_learner(data: PUData, rows: Ints, settings: NclSettings, run: Run, n_steps: int) -> Learner:
     """Set up network, optimiser, schedule (linear warm-up over a tenth of the steps, then a cosine) and empty queues."""
     extractor = new_extractor(data, rows, settings, run)
     known = np.unique(data.classes[rows])
@@ -351,7 +351,7 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSet
     return {name: sum(values[name] for values, _ in found) for name in found[0][0]}
 
 
-def _judged(network: NclNetwork, data: PUData, rows: NDArray[np.int64], settings: NclSettings, run: Run) -> TrainedModel:
+def _judged(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings, run: Run) -> TrainedModel:
     """Judge each cluster by its positives, which the score needs, and gather the findings."""
     model, is_positive = TrainedModel(network, network.trunk), data.is_positive[rows]
     logits = model._apply(data.inputs.array, network.cluster_logits, lambda mean: mean)[rows]
@@ -369,7 +369,7 @@ def _judged(network: NclNetwork, data: PUData, rows: NDArray[np.int64], settings
     return TrainedModel(network, network.trunk, findings)
 
 
-def _as_it_is(network: NclNetwork, data: PUData, rows: NDArray[np.int64], settings: NclSettings) -> TrainedModel:
+def _as_it_is(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings) -> TrainedModel:
     """Judge the clusters of a training under way as `_judged` does, by some of the chips, and leave its network as it is."""
     shown = copy.copy(network)
     shown._buffers = dict(network._buffers)

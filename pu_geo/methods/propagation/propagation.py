@@ -24,7 +24,7 @@ from pu_geo.methods.cards.propagation import MOST_UNLABELED, PropagationSettings
 from pu_geo.methods.linear import N_FOLDS, Learner, cross_fitted, fit_logistic, require_finite, statistics
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.methods.propagation import neighbor_graph as graph
-from pu_geo.training.data import NOT_DAMAGED, PUData
+from pu_geo.training.data import NOT_DAMAGED, Ints, PUData
 from pu_geo.training.loop import Training
 from pu_geo.training.network import IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
@@ -212,13 +212,13 @@ class TrainingSplit:
         accepted: positives of accepted clusters, which nobody clicked.
     """
 
-    positive: NDArray[np.int64]
-    unlabeled: NDArray[np.int64]
-    not_damaged: NDArray[np.int64]
-    accepted: NDArray[np.int64]
+    positive: Ints
+    unlabeled: Ints
+    not_damaged: Ints
+    accepted: Ints
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Ints:
         """All, in this order."""
         return np.concatenate([self.positive, self.unlabeled, self.not_damaged, self.accepted])
 
@@ -229,7 +229,7 @@ class TrainingSplit:
         return torch.tensor(sizes).cumsum(0)
 
 
-def training_split(data: PUData, rows: NDArray[np.int64], run: Run) -> TrainingSplit:
+def training_split(data: PUData, rows: Ints, run: Run) -> TrainingSplit:
     """Part the chips that may be trained on; of very many unlabeled ones some are drawn.
 
     Raises:
@@ -303,7 +303,7 @@ def _weights(n_positive: int, n_views: int, n_unlabeled: int, n_known: int, n_ac
     return torch.from_numpy(np.concatenate([np.repeat(clicked, n_views) / n_views, rest, accepted]))
 
 
-def linear_features(network: PropagationNetwork, data: PUData, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+def linear_features(network: PropagationNetwork, data: PUData, rows: Ints) -> tuple[Tensor, Tensor]:
     """Compute features of chips as they were cut, and mean square roots over views, float32 [M, E] each.
 
     Raises:
@@ -315,7 +315,7 @@ def linear_features(network: PropagationNetwork, data: PUData, rows: NDArray[np.
     return plain, roots
 
 
-def _views(data: PUData, rows: NDArray[np.int64], most: int | None = None) -> NDArray[Any]:
+def _views(data: PUData, rows: Ints, most: int | None = None) -> NDArray[Any]:
     """Return views of some chips, at most so many, [V, B, ...]; of chips themselves there is one."""
     array = data.inputs.array
     return np.asarray(array[:most, rows] if len(data.inputs.shape) == 1 else array[rows][None])
@@ -326,7 +326,7 @@ def _at_once(data: PUData) -> int:
 
 
 @torch.no_grad()
-def positive_views(network: PropagationNetwork, data: PUData, rows: NDArray[np.int64]) -> Tensor:
+def positive_views(network: PropagationNetwork, data: PUData, rows: Ints) -> Tensor:
     """Whiten views of the clicked chips one by one, float32 [V', P, E]; of very many chips fewer views."""
     device, most, parts = network.turn.device, max(1, MOST_UNLABELED // max(len(rows), 1)), []
     for part in graph.blocks(len(rows), _at_once(data)):
@@ -392,7 +392,7 @@ def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationMod
         with epoch:
             loss, share = _learn(network, data, split, run)
             epoch.add({"loss": loss, "share": share, "propagated": float(network.spread)})
-            run.n_chips_seen += len(split.rows)
+            run.n_chips_trained += len(split.rows)
     return model
 
 
