@@ -69,16 +69,7 @@ def acquire_device(folder: Path, on_wait: Callable[[Sequence[QueueEntry]], None]
     Raises:
         JobError: if the tickets' folder cannot be written to.
     """
-    place = device_folder()
-    try:
-        with one_at_a_time(place / "numbers.lock"):
-            descriptor, ticket = _write(folder, place)
-    except OSError as error:
-        raise JobError(
-            f"The line of trainings that wait for this machine cannot be kept in {place}: {error.strerror}.",
-            "Make room there, or name a folder that may be written to in the environment variable PU_GEO_HOME.",
-            kind="disk",
-        ) from error
+    descriptor, ticket = _take(folder)
     try:
         while before := [other for other in line() if other.number < ticket.number]:
             on_wait(before)
@@ -89,8 +80,22 @@ def acquire_device(folder: Path, on_wait: Callable[[Sequence[QueueEntry]], None]
         os.close(descriptor)
 
 
+def _take(folder: Path) -> tuple[int, QueueEntry]:
+    """Draw the next number: return the open, locked ticket, and what it holds."""
+    place = device_folder()
+    try:
+        with one_at_a_time(place / "numbers.lock"):
+            return _write(folder, place)
+    except OSError as error:
+        raise JobError(
+            f"The line of trainings that wait for this machine cannot be kept in {place}: {error.strerror}.",
+            "Make room there, or name a folder that may be written to in the environment variable PU_GEO_HOME.",
+            kind="disk",
+        ) from error
+
+
 def _write(folder: Path, place: Path) -> tuple[int, QueueEntry]:
-    """Write a ticket behind all others and return it, open and locked, with what it holds; nobody else takes a number meanwhile. Tickets that nobody holds are removed."""
+    """Write a ticket behind all others; nobody else takes a number meanwhile. Tickets that nobody holds are removed."""
     for path in place.glob("*.ticket"):
         if not is_held(path):
             path.unlink(missing_ok=True)
