@@ -134,8 +134,7 @@ def is_hidden(building_ids: Sequence[str], answers: Mapping[str, str], why: NDAr
         why: str [N], as `reasons` gives it.
     """
     words = np.array([answers.get(building, "") for building in building_ids], dtype=np.str_)
-    hidden: NDArray[np.bool_] = (words == "not_assessable") | ((words == "") & (why != ""))
-    return hidden
+    return (words == "not_assessable") | ((words == "") & (why != ""))
 
 
 def candidates(facts: Mapping[str, Any], is_misaligned: NDArray[np.bool_] | None = None) -> NDArray[np.str_]:

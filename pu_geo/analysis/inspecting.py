@@ -154,5 +154,4 @@ def stability(first: NDArray[np.int64], others: list[NDArray[np.int64]], n_parts
 
 
 def _unit(rows: NDArray[np.floating]) -> NDArray[np.floating]:
-    found: NDArray[np.floating] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    return found
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)

@@ -115,8 +115,7 @@ def is_unlabeled(is_clicked: NDArray[np.bool_], is_hidden: NDArray[np.bool_]) ->
         is_clicked: bool [N], positives, held out or not.
         is_hidden: bool [N], cannot be assessed, see `assessability.is_hidden`.
     """
-    found: NDArray[np.bool_] = ~(is_clicked | is_hidden)
-    return found
+    return ~(is_clicked | is_hidden)
 
 
 def wilson(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:

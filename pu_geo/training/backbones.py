@@ -47,8 +47,7 @@ class Backbone(nn.Sequential):
         """
         if images.ndim != 4 or images.shape[1] != self.n_bands:
             raise ShapeError(f"images must be [B, {self.n_bands}, H, W] for this backbone; got {tuple(images.shape)}.")
-        result: Tensor = super().forward(images)
-        return result
+        return super().forward(images)
 
 
 class _PreactBlock(nn.Module):

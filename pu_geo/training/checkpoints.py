@@ -86,5 +86,4 @@ def _read(path: Path) -> dict[str, Any] | None:
     digest, saved = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     if hashlib.sha256(saved).digest() != digest:
         return None
-    found: dict[str, Any] = torch.load(io.BytesIO(saved), map_location="cpu", weights_only=True)
-    return found
+    return torch.load(io.BytesIO(saved), map_location="cpu", weights_only=True)

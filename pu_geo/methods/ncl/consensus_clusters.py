@@ -128,8 +128,7 @@ def concatenated(points: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     Returns:
         float32 [N, the sum of D] of unit length; a squared distance is the mean of the trainings'.
     """
-    found: NDArray[np.float32] = (np.concatenate(points, axis=1) / np.sqrt(len(points))).astype(np.float32)
-    return found
+    return (np.concatenate(points, axis=1) / np.sqrt(len(points))).astype(np.float32)
 
 
 def sort_into_groups(points: NDArray[np.floating], n_groups: int, generator: torch.Generator) -> Ints:
@@ -166,5 +165,4 @@ def principal_axes(features: FeatureViews) -> NDArray[np.float32]:
     standard = (mean - mean.mean(axis=0)) / np.maximum(mean.std(axis=0), 1e-6)
     _, _, axes = np.linalg.svd(standard[:: max(1, len(standard) // 4000)], full_matrices=False)
     first = standard @ axes[:FIRST_AXES].T
-    unit: NDArray[np.float32] = (first / np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-12)).astype(np.float32)
-    return unit
+    return (first / np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-12)).astype(np.float32)

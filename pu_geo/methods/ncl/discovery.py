@@ -37,8 +37,7 @@ def cluster_shares(memberships: Floats, is_positive: NDArray[np.bool_], smoothin
     """
     sizes = memberships.sum(axis=0, dtype=np.float64)
     positives = memberships[is_positive].sum(axis=0, dtype=np.float64)
-    shares: NDArray[np.float64] = (positives + smoothing * is_positive.mean()) / (sizes + smoothing)
-    return shares
+    return (positives + smoothing * is_positive.mean()) / (sizes + smoothing)
 
 
 def central_chips(embeddings: Floats, clusters: Ints, n_clusters: int, *, most: int = N_CENTRAL) -> list[Ints]:
