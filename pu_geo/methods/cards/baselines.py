@@ -7,7 +7,7 @@ from functools import partial
 
 from pu_geo.methods.settings import NO_LIMIT, STANDARD, MethodCard, NetworkSettings, setting
 
-PRIOR_UNLABELED = 3000  # unlabeled chips that an estimate of the class prior looks at
+PRIOR_UNLABELED = 3000  # unlabeled chips that an estimate of the class prior uses
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CrossEntropySettings(BatchSettings):
 
 @dataclass(frozen=True)
 class SupervisedSettings(BatchSettings):
-    """Settings of training on what people said alone."""
+    """Settings of training on labels alone."""
 
 
 @dataclass(frozen=True)

@@ -361,7 +361,7 @@ SHARE_PULL, CLICKS_PULL, MOST_DIFFERENCE = 2.0, 4.0, 1.0
 
 
 def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationModel:
-    """Rank by the clicks, whitened where damage is rare, propagated among chips that look alike where it is common.
+    """Rank by the clicks, whitened where damage is rare, propagated among similar chips where it is common.
 
     Source: ours. 1. Whitened: square roots of the features, averaged over views, every direction divided by the
     0.7th power of its standard deviation (`whitening` 0.35 of the variance); a logistic regression of every view of the
