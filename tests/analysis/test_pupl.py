@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from golden_parts import GOLDEN
+from golden_parts import GOLDEN, require_refusals
 from numpy.typing import NDArray
 
 from pu_geo.analysis import lloyd as loop
@@ -433,16 +433,13 @@ def test_over_clustering_ranks_the_damaged_cluster_first() -> None:
 
 def test_refuses_what_cannot_be_clustered() -> None:
     rows, is_positive, _ = two_groups(0, n=40)
-    with pytest.raises(TrainingError, match="this set has 0 positives among 40 chips"):
-        pupl(rows, np.zeros(40, dtype=bool), seed=0)
-    with pytest.raises(TrainingError, match="40 positives"):
-        pupl(rows, np.ones(40, dtype=bool), seed=0)
-    with pytest.raises(ShapeError, match=r"\(40, 8\) and \(39,\)"):
-        pupl(rows, is_positive[:39], seed=0)
-    with pytest.raises(ValueError, match="k must lie"):
-        over_cluster(rows, is_positive, k=41, seed=0)
-    with pytest.raises(ValueError, match="seeding"):
-        pupl(rows, is_positive, seed=0, seeding="first")  # type: ignore[arg-type]
+    require_refusals(
+        (TrainingError, "this set has 0 positives among 40 chips", lambda: pupl(rows, np.zeros(40, dtype=bool), seed=0)),
+        (TrainingError, "40 positives", lambda: pupl(rows, np.ones(40, dtype=bool), seed=0)),
+        (ShapeError, r"\(40, 8\) and \(39,\)", lambda: pupl(rows, is_positive[:39], seed=0)),
+        (ValueError, "k must lie", lambda: over_cluster(rows, is_positive, k=41, seed=0)),
+        (ValueError, "seeding", lambda: pupl(rows, is_positive, seed=0, seeding="first")),  # type: ignore[arg-type]
+    )
     rows[3, 0] = np.nan
     with pytest.raises(TrainingError, match="1 of 40 embeddings"):
         pupl(rows, is_positive, seed=0)

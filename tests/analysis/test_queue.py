@@ -37,9 +37,6 @@ def all_answered(state: QueueState) -> QueueState:
     return replace(state, is_answered=state.is_answered | state.is_shown)
 
 
-# Places
-
-
 def test_places_follow_the_shares() -> None:
     assert Mix(0.7, 0.2, 0.1).places(20) == (14, 4, 2)
     assert Mix(80, 10, 10).places(20) == (16, 2, 2)
@@ -63,9 +60,6 @@ def test_places_always_add_up_and_no_wanted_kind_is_left_out() -> None:
 def test_impossible_shares_are_refused(shares: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match="shares"):
         Mix(*shares)
-
-
-# What is chosen
 
 
 def test_exploit_takes_the_highest_scores_that_nobody_answered() -> None:
@@ -173,9 +167,6 @@ def test_audit_takes_the_next_of_the_drawing_order_and_says_its_probability() ->
             assert item.inclusion is None
 
 
-# Nothing twice
-
-
 def test_each_building_is_shown_once_until_all_were() -> None:
     scores, features, xy_m = scene(6, n=173)
     state, shown = fresh(173, (5,)), []
@@ -230,9 +221,6 @@ def test_same_state_and_seed_give_the_same_queue() -> None:
     assert rows_of(first, "exploit") == rows_of(other, "exploit")
 
 
-# The sample stays fair
-
-
 def test_sample_grows_by_the_same_number_whatever_was_answered() -> None:
     scores, features, xy_m = scene(11)
     state = fresh()
@@ -274,9 +262,6 @@ def test_weighted_checks_hit_the_truth_on_average_while_a_search_goes_on() -> No
         weighted[seed] = (truth[drawn] / audit.inclusion()[audit.stratum[: audit.n_drawn]]).sum()
     assert abs(weighted.mean() - n_damaged) < 4 * weighted.std() / np.sqrt(n_rounds)
     assert weighted.std() / np.sqrt(n_rounds) < 1
-
-
-# Refusals, time
 
 
 def test_refuses_arrays_that_do_not_fit() -> None:

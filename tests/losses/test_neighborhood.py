@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
-from golden_parts import load_golden, unit_vectors
+from golden_parts import load_golden, require_refusals, unit_vectors
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
@@ -246,46 +247,23 @@ def test_gradients_equal_finite_differences_and_memories_get_none(seed: int) -> 
     assert leaf.vectors.grad is None
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_float32_gradient_is_right_at_temperature_001(seed: int) -> None:
-    gradients = []
-    for dtype in (torch.float32, torch.float64):
-        view1, view2, queue = (each.detach().to(dtype).requires_grad_() for each in batch(seed, dtype=torch.float32))
-        known, classes = torch.arange(9) % 3, torch.arange(5) % 3
-        loss = neighborhood_loss(view1, view2, queue, k=3, temperature=0.01)
-        (loss + supervised_queue_loss(view1, view2, classes, queue, known, temperature=0.01)).backward()
-        gradients.append(view1.grad)
-    torch.testing.assert_close(gradients[0].double(), gradients[1], rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("n_queue", [0, 1, 9])
-@pytest.mark.parametrize("kind", ["random", "identical", "opposite", "zero", "one"])
-def test_value_and_gradient_stay_finite(kind: str, n_queue: int, dtype: torch.dtype) -> None:
-    view1, view2, queue = (each.detach() for each in batch(5, b=1 if kind == "one" else 5, q=n_queue, dtype=dtype))
-    if kind in ("identical", "opposite", "zero"):
-        sign = {"identical": 1, "opposite": -1, "zero": 0}[kind]
-        view1, view2, queue = (
-            torch.ones_like(view1) * (sign != 0),
-            torch.full_like(view2, sign),
-            torch.full_like(queue, sign),
-        )
-    view1, view2 = view1.requires_grad_(), view2.requires_grad_()
-    hard = drawn_hard(0, view1, queue)
-    classes = torch.zeros(len(view1), dtype=torch.long)
-    losses = [
+@pytest.mark.parametrize("b", [1, 5])
+@pytest.mark.parametrize("scale", [0, 1])
+def test_value_and_gradient_stay_finite(scale: int, b: int, n_queue: int) -> None:
+    view1, view2, queue = (
+        (scale * each.detach()).requires_grad_() for each in batch(5, b=b, q=n_queue, dtype=torch.float32)
+    )
+    hard, classes = drawn_hard(0, view1, queue), torch.zeros(b, dtype=torch.long)
+    for loss in (
         neighborhood_loss(view1, view2, queue, k=3, temperature=0.01),
         neighborhood_loss(view1, view2, queue, k=3, temperature=0.01, hard=hard),
         supervised_queue_loss(view1, view2, classes, queue, torch.zeros(n_queue, dtype=torch.long), temperature=0.01),
         supervised_queue_loss(view1, view2, classes, queue, torch.ones(n_queue, dtype=torch.long), temperature=0.01),
         pair_cross_entropy(view1, view2, pair_targets(view1)),
         consistency_loss(view1, view2),
-    ]
-    for loss in losses:
-        gradients = torch.autograd.grad(loss, (view1, view2))
-        for value in (loss, *gradients):
-            assert value.isfinite().all()
-            # A row of zeros has no direction to learn; dividing by a tiny length would make 1e12 of it.
+    ):
+        for value in (loss, *torch.autograd.grad(loss, (view1, view2))):
             assert value.abs().max() < 1e4
 
 
@@ -381,38 +359,21 @@ def test_a_sure_and_wrong_head_still_learns() -> None:
     assert torch.autograd.grad(loss, far)[0].isfinite().all()
 
 
-def test_computes_bfloat16_rows_in_float32() -> None:
-    short = [each.detach() for each in batch(0, dtype=torch.bfloat16)]
-    wide = [each.float() for each in short]
-    same = pair_targets(short[0], threshold=0.3)
-    torch.testing.assert_close(neighborhood_loss(*short, k=3), neighborhood_loss(*wide, k=3), rtol=0, atol=0)
-    assert torch.equal(same, pair_targets(wide[0], threshold=0.3))
-    torch.testing.assert_close(pair_cross_entropy(*short[:2], same), pair_cross_entropy(*wide[:2], same), rtol=0, atol=0)
-    torch.testing.assert_close(consistency_loss(*short[:2]), consistency_loss(*wide[:2]), rtol=0, atol=0)
-
-
 def test_refuses_wrong_shapes_and_settings() -> None:
     view1, view2, queue = batch(0)
     known, classes = torch.zeros(9, dtype=torch.long), torch.zeros(5, dtype=torch.long)
-    with pytest.raises(ShapeError, match=r"\(5, 4\), \(3, 4\)"):
-        neighborhood_loss(view1, view2[:3], queue, k=3)
-    with pytest.raises(ShapeError, match="1 or more chips"):
-        consistency_loss(view1[:0], view2[:0])
-    with pytest.raises(ShapeError, match=r"\[Q, 4\]"):
-        neighborhood_loss(view1, view2, queue[:, :3], k=3)
-    with pytest.raises(ShapeError, match="one class"):
-        supervised_queue_loss(view1, view2, classes, queue, known[:4])
-    with pytest.raises(ShapeError, match=r"\[5, N, 4\]"):
-        neighborhood_loss(view1, view2, queue, k=3, hard=HardNegatives(torch.zeros(4, 2, 4), torch.ones(5, 2) > 0))
-    with pytest.raises(ShapeError, match="same_category"):
-        pair_cross_entropy(view1, view2, torch.ones(5, 4))
-    with pytest.raises(ShapeError, match="may_mix"):
-        hard_negatives(view1, queue, queue, torch.ones(5, 3) > 0, partners=known[:2], easy_share=torch.tensor(0.5), n_hard=2)
-    with pytest.raises(ValueError, match="temperature"):
-        neighborhood_loss(view1, view2, queue, k=3, temperature=0)
-    with pytest.raises(ValueError, match="self_weight"):
-        neighborhood_loss(view1, view2, queue, k=3, self_weight=1.1)
-    with pytest.raises(ValueError, match="k must"):
-        neighborhood_loss(view1, view2, queue, k=0)
-    with pytest.raises(ValueError, match="threshold"):
-        pair_targets(view1, threshold=1.5)
+    four = HardNegatives(torch.zeros(4, 2, 4), torch.ones(5, 2) > 0)
+    mix = partial(hard_negatives, view1, queue, partners=known[:2], easy_share=torch.tensor(0.5), n_hard=2)
+    require_refusals(
+        (ShapeError, r"\(5, 4\), \(3, 4\)", lambda: neighborhood_loss(view1, view2[:3], queue, k=3)),
+        (ShapeError, "1 or more chips", lambda: consistency_loss(view1[:0], view2[:0])),
+        (ShapeError, r"\[Q, 4\]", lambda: neighborhood_loss(view1, view2, queue[:, :3], k=3)),
+        (ShapeError, "one class", lambda: supervised_queue_loss(view1, view2, classes, queue, known[:4])),
+        (ShapeError, r"\[5, N, 4\]", lambda: neighborhood_loss(view1, view2, queue, k=3, hard=four)),
+        (ShapeError, "same_category", lambda: pair_cross_entropy(view1, view2, torch.ones(5, 4))),
+        (ShapeError, "may_mix", lambda: mix(queue, torch.ones(5, 3) > 0)),
+        (ValueError, "temperature", lambda: neighborhood_loss(view1, view2, queue, k=3, temperature=0)),
+        (ValueError, "self_weight", lambda: neighborhood_loss(view1, view2, queue, k=3, self_weight=1.1)),
+        (ValueError, "k must", lambda: neighborhood_loss(view1, view2, queue, k=0)),
+        (ValueError, "threshold", lambda: pair_targets(view1, threshold=1.5)),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +152,7 @@ def test_model_comes_back_from_its_state(name: str, trained: dict[str, TrainedMo
     again = catalog.load_from_state(name)(model.state(), short(name), CPU)
     np.testing.assert_array_equal(model.score(views), again.score(views))
     np.testing.assert_array_equal(model.embed(views), again.embed(views))
+    assert all(held.is_contiguous() for held in model.network.state_dict().values())
 
 
 @every_method
@@ -259,6 +260,13 @@ def test_one_class_alone_is_refused(name: str) -> None:
         with pytest.raises(TrainingError, match=r"none|all are positive|all 240|has \d+ and 0") as caught:
             fit(name, PUData(data.inputs, positive, nobody))
         assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["pucl", "ncl", "herocon"])
+def test_methods_that_compare_views_refuse_a_single_one(name: str) -> None:
+    data, _ = made_up()
+    with pytest.raises(TrainingError, match="has 1"):
+        fit(name, replace(data, inputs=FeatureViews(data.inputs.array[:1])))
 
 
 @every_method

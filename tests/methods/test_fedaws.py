@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from methods.test_contract import made_up
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -27,21 +28,6 @@ SHORT = FedawsSettings(rounds=20, width=32, embedding_dim=16)
 ONE_STEP = FedawsSettings(width=0, embedding_dim=3, local_steps=1, batch_size=64, weight_decay=0)
 FROM_CHIPS = FedawsSettings(backbone="small", rounds=2, local_steps=2, batch_size=8, embedding_dim=8)
 TOY = FedawsSettings(rounds=100, local_steps=1, lr=1.0, batch_size=128, weight_decay=1e-3, width=0, embedding_dim=16)
-
-
-def scene(seed: int = 0, n: int = 200, share: float = 0.4, clicks: int = 12) -> tuple[PUData, NDArray[np.bool_]]:
-    """Four noisy views of chips with 12 features, of which four tell two kinds of damage; and the truth."""
-    draw = np.random.default_rng(seed)
-    truth = draw.random(n) < share
-    chips = draw.normal(size=(n, 12))
-    chips[truth, :3] += 2
-    chips[truth, 3] += np.where(np.flatnonzero(truth) % 2, 2, -2)
-    views = (chips + 0.4 * draw.normal(size=(4, n, 12))).astype(np.float16)
-    known = np.full(n, -1)
-    clicked = draw.choice(np.flatnonzero(truth), clicks, replace=False)
-    known[clicked] = 1 + clicked % 2
-    known[draw.choice(np.flatnonzero(~truth), 5, replace=False)] = 0
-    return PUData(FeatureViews(views), known >= 1, np.zeros(n, np.bool_), known, NAMES), truth
 
 
 def chip_scene(n: int = 24, n_positive: int = 8) -> PUData:
@@ -89,9 +75,6 @@ def updates_of(learner: Learner, clients: list[Client], settings: FedawsSettings
 def require_equal(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> None:
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
-
-
-# --- one round -----------------------------------------------------------------------------------------------------
 
 
 def cosine_gradient(u: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -186,9 +169,6 @@ def test_what_was_sent_out_is_not_changed() -> None:
     assert torch.equal(learner.class_vectors, vectors)
 
 
-# --- what a client sees --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_client_never_sees_another_row(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Mapping[int, ClientUpdate]] = []
@@ -234,7 +214,7 @@ def test_theta_of_the_first_round_knows_nothing_of_the_positives() -> None:
 
 
 def test_a_client_draws_only_its_own_chips() -> None:
-    data, _ = scene()
+    data, _ = made_up()
     kinds = np.maximum(data.classes, 0)
     seen: dict[int, set[int]] = {}
 
@@ -246,9 +226,6 @@ def test_a_client_draws_only_its_own_chips() -> None:
     fit(replace(data, inputs=Spy(data.inputs.array)), SHORT)
     for kind in range(3):
         assert seen[kind] == set(np.flatnonzero(kinds == kind).tolist())
-
-
-# --- the server ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("weighting", "expected"), [("equal", 2.0), ("chips", 2.5)])
@@ -347,26 +324,23 @@ def test_each_class_is_pushed_from_as_many_neighbors_as_asked_for() -> None:
 
 
 def test_fixed_vectors_do_not_move() -> None:
-    data, _ = scene()
+    data, _ = made_up()
     first = fedaws._start(data, np.flatnonzero(~data.is_positive), 3, SHORT, Run(CPU))[1]
     fixed, free = (fit(data, replace(SHORT, fixed_vectors=each)).network.class_vectors for each in (True, False))
     torch.testing.assert_close(fixed, first, rtol=0, atol=1e-5)
     assert float((free - first).abs().max()) > 0.1
 
 
-# --- training ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("changes", [{}, {"width": 0}, {"spread": "nearest"}, {"enough": 1.0}], ids=str)
 def test_hidden_damage_is_found(changes: dict[str, object]) -> None:
-    data, truth = scene()
+    data, truth = made_up()
     scores = fit(data, replace(SHORT, **changes)).score(data.inputs.array)  # type: ignore[arg-type]
     hidden = data.classes == -1
     assert metrics.auc(scores[hidden], truth[hidden]) > 0.85
 
 
 def test_kinds_of_damage_are_told_apart() -> None:
-    data, truth = scene()
+    data, truth = made_up()
     network = fit(data).network
     assert isinstance(network, fedaws.FedawsNetwork)
     cosines = network.cosines(torch.from_numpy(data.inputs.plain_array).float()).detach()
@@ -375,7 +349,7 @@ def test_kinds_of_damage_are_told_apart() -> None:
 
 
 def test_margin_is_the_log_odds_of_a_softmax_over_cosines() -> None:
-    data, _ = scene()
+    data, _ = made_up()
     model = fit(data, replace(SHORT, temperature=0.2))
     state, embeddings = model.state(), model.embed(data.inputs.plain_array)
     shares = np.exp(embeddings @ state["class_vectors"].numpy().T / 0.2)
@@ -384,7 +358,7 @@ def test_margin_is_the_log_odds_of_a_softmax_over_cosines() -> None:
 
 
 def test_a_kind_without_chips_gets_no_client() -> None:
-    data, _ = scene()
+    data, _ = made_up()
     model = fit(replace(data, is_excluded=data.classes == 1))
     assert model.findings["class_names"] == ("rest", "wall")
     assert model.state()["class_vectors"].shape == (2, 16)
@@ -392,7 +366,7 @@ def test_a_kind_without_chips_gets_no_client() -> None:
 
 def test_training_that_diverges_ends_as_it_was_after_the_last_good_round(monkeypatch: pytest.MonkeyPatch) -> None:
     # 3 clients of 5 steps a round: the 35th step is in round 3, so the model is that of two rounds.
-    data, _ = scene()
+    data, _ = made_up()
     expected, kept, asked = fit(data, replace(SHORT, rounds=2)).state(), fedaws.formulas.positive_hinge_loss, []
 
     def spy(*arguments, **options):  # type: ignore[no-untyped-def]
@@ -406,14 +380,11 @@ def test_training_that_diverges_ends_as_it_was_after_the_last_good_round(monkeyp
 
 
 def test_each_round_reports_loss_and_nearness_of_classes() -> None:
-    data, _ = scene()
+    data, _ = made_up()
     told: list[Mapping[str, object]] = []
     fit(data, replace(SHORT, rounds=3), report=told.append)
     assert [event["epoch"] for event in told] == [1, 2, 3]
     assert all(-1 <= float(str(event["class_cosine"])) <= 1 and 0 <= float(str(event["loss"])) <= 1.9**2 for event in told)
-
-
-# --- collapse, and Table 1 -----------------------------------------------------------------------------------------
 
 
 def five_classes(seed: int, n: int = 600) -> tuple[PUData, Tensor, Tensor]:
@@ -479,9 +450,6 @@ def test_table_1_on_five_made_up_classes() -> None:
     assert oracle - ours < 0.06, rows
     assert ours > fixed + 0.02, rows
     assert fixed > alone + 0.02, rows
-
-
-# --- from the chips ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

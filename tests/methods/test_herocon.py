@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from pu_geo.analysis import metrics
-from pu_geo.errors import TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods import herocon
 from pu_geo.methods.cards.herocon import HeroconSettings
@@ -83,9 +82,6 @@ def gradients(network: herocon.HeroconNetwork, batch: herocon.Batch, settings: H
     return {name: weight.grad.clone() for name, weight in network.named_parameters() if weight.grad is not None}
 
 
-# --- it learns ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("width", "optimizer", "lr"), [(0, "sgd", 0.05), (32, "lars", 1.0), (32, "adamw", 3e-3)])
 def test_ranks_hidden_damage_above_the_rest(width: int, optimizer: str, lr: float) -> None:
     data, truth = made_views()
@@ -152,16 +148,6 @@ def test_kinds_that_nobody_clicked_get_no_say() -> None:
     assert model.network.kinds.tolist() == [2]
 
 
-def test_refuses_data_without_views_positives_or_unlabeled() -> None:
-    data, _ = made_views()
-    nobody = np.zeros(240, np.bool_)
-    with pytest.raises(TrainingError, match="has 1"):
-        fit(replace(data, inputs=FeatureViews(data.inputs.array[:1])))
-    for positive, words in ((nobody, "has none"), (~nobody, "all are positive")):
-        with pytest.raises(TrainingError, match=words):
-            fit(PUData(data.inputs, positive, nobody))
-
-
 def test_one_view_is_enough_where_none_are_compared() -> None:
     data, _ = made_views()
     single = replace(data, inputs=FeatureViews(data.inputs.array[:1]))
@@ -175,9 +161,6 @@ def test_trains_where_everybody_was_asked() -> None:
     settings = replace(SMALL, labeled_batch=100, max_steps=6)
     fit(PUData(data.inputs, known >= 1, data.is_excluded, known, NAMES), settings, report=told.append)
     assert len(told) == 6
-
-
-# --- Eq. 1 ----------------------------------------------------------------------------------------------------------
 
 
 def test_without_alpha_and_beta_it_is_plain_training_by_cross_entropy() -> None:
@@ -325,9 +308,6 @@ def test_every_step_sees_the_labeled_chips() -> None:
     drawn = [frozenset(step[is_labeled[step]]) for step in few]
     assert {len(each) for each in drawn} == {4}
     assert len(set(drawn)) > 1
-
-
-# --- two dates, of which one may be missing -------------------------------------------------------------------------
 
 
 def test_dates_without_data_are_found() -> None:

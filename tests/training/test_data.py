@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from golden_parts import require_refusals
 
 from pu_geo.errors import ShapeError
 from pu_geo.training.data import ChipImages, FeatureViews, PUData, batches, n_batches
@@ -75,11 +76,9 @@ def test_classes_follow_from_positives_where_nobody_named_kinds() -> None:
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
     nobody = np.zeros(30, np.bool_)
-    with pytest.raises(ShapeError, match="views"):
-        FeatureViews(np.ones((3, 4)))
-    with pytest.raises(ShapeError, match="uint8"):
-        ChipImages(np.ones((3, 4, 5, 5)))  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match=r"\[30\]"):
-        PUData(_numbered(), nobody[:4], nobody)
-    with pytest.raises(ShapeError, match="known_class"):
-        PUData(_numbered(), nobody, nobody, np.ones(30, np.int64))
+    require_refusals(
+        (ShapeError, "views", lambda: FeatureViews(np.ones((3, 4)))),
+        (ShapeError, "uint8", lambda: ChipImages(np.ones((3, 4, 5, 5)))),  # type: ignore[arg-type]
+        (ShapeError, r"\[30\]", lambda: PUData(_numbered(), nobody[:4], nobody)),
+        (ShapeError, "known_class", lambda: PUData(_numbered(), nobody, nobody, np.ones(30, np.int64))),
+    )

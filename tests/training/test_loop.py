@@ -73,21 +73,12 @@ def test_going_on_from_a_snapshot_is_bit_equal_to_never_having_stopped() -> None
         for batch in inputs[2:]:
             step(other, batch)
         assert facts_of(other) == straight
-
-
-@pytest.mark.parametrize("missing", ["network", "optimizer", "schedule", "memory"])
-def test_a_snapshot_without_one_of_its_parts_would_be_noticed(missing: str) -> None:
-    inputs = torch.randn(5, 4, 3, generator=torch.Generator().manual_seed(0))
-    learner = new_learner()
-    for batch in inputs[:2]:
-        step(learner, batch)
-    saved = snapshot(learner)
-    other = new_learner()
-    restore(other, {name: value for name, value in saved.items() if name != missing})
-    for batch in inputs[2:]:
-        step(learner, batch)
-        step(other, batch)
-    assert facts_of(learner) != facts_of(other)
+    for missing in saved:
+        other = new_learner()
+        restore(other, {name: value for name, value in saved.items() if name != missing})
+        for batch in inputs[2:]:
+            step(other, batch)
+        assert facts_of(other) != straight
 
 
 def test_a_snapshot_does_not_move_with_what_it_was_taken_from() -> None:

@@ -86,23 +86,6 @@ def test_lars_is_plain_sgd_where_nothing_is_adapted() -> None:
         torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-6)
 
 
-def test_lars_is_plain_sgd_where_the_ratio_is_one() -> None:
-    # |w| = 2, |g| = 0.5, no decay: trust 0.25 makes the ratio 0.25 * 2 / 0.5 = 1.
-    ours, theirs = (nn.Parameter(torch.tensor([[2.0, 0.0]])) for _ in range(2))
-    for weight, optimizer in ((ours, Lars([ours], 0.1, trust=0.25)), (theirs, torch.optim.SGD([theirs], 0.1, 0.9))):
-        weight.grad = torch.tensor([[0.3, 0.4]])
-        optimizer.step()
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-7)
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_first_lars_step_does_not_depend_on_the_scale_of_the_gradient(scale: float) -> None:
-    weight = nn.Parameter(torch.tensor([[3.0, 4.0]], dtype=torch.float64))
-    weight.grad = scale * torch.tensor([[0.6, -0.8]], dtype=torch.float64)
-    Lars([weight], 2.0).step()  # length 5 * 0.001 * 2
-    assert weight.tolist()[0] == pytest.approx([3 - 0.006, 4 + 0.008], abs=1e-12)
-
-
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_lars_stays_finite_for_zero_weights_and_zero_gradients(decay: float) -> None:
     for value, slope in ((0.0, 0.0), (0.0, 1.0), (1.0, 0.0)):

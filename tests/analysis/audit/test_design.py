@@ -56,9 +56,6 @@ def bounds(figure: Estimate) -> tuple[float, float, float]:
     return figure.low, figure.value, figure.high
 
 
-# Design
-
-
 def test_strata_are_denser_at_the_top_and_longer_samples_contain_shorter_ones() -> None:
     scores, _ = event(10_000)
     known = np.arange(10_000) % 10 == 0
@@ -86,9 +83,6 @@ def test_scores_that_are_missing_and_negative_sizes_are_refused() -> None:
     assert audit.at_thresholds(sample, answers, scores, [-9.0])[0].flagged == 199
     with pytest.raises(ValueError, match="-1"):
         audit.design(scores, known, n=-1, seed=0)
-
-
-# Estimates worked by hand
 
 
 def test_total_is_the_sum_of_scaled_strata() -> None:
@@ -165,9 +159,6 @@ def test_what_was_found_otherwise_bounds_the_estimate() -> None:
     low, value, high = bounds(audit.estimate_total(sample, answers))
     assert (low, value) == (40, 40)
     assert 40 < high <= 45  # five are open
-
-
-# Edges
 
 
 def test_census_gives_the_truth_without_width() -> None:
@@ -249,9 +240,6 @@ def test_wrong_shapes_and_answers_are_refused() -> None:
         audit.estimate_total(*strata_by_hand([[0] * 40], [400]), confidence=95)
 
 
-# Properties
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_estimates_equal_a_loop_over_buildings(seed: int) -> None:
     scores, truth = event(1500, 200, seed, shift=1)
@@ -305,9 +293,6 @@ def test_precision_at_k_equals_the_threshold_of_the_kth_score() -> None:
         audit.precision_at_k(sample, answers, scores, 0)
 
 
-# Choosing
-
-
 def row(threshold: float, value: float | None, low: float | None) -> audit.AtThreshold:
     figure = Estimate(value, low, None if value is None else 1.0, "")
     return audit.AtThreshold(threshold, 10, figure, figure, figure, 20)
@@ -329,9 +314,6 @@ def test_threshold_for_takes_the_lowest_for_precision_and_the_highest_for_recall
     for wishes in ({}, {"precision": 0.5, "recall": 0.5}, {"recall": 1.5}):
         with pytest.raises(ValueError, match="one wish"):
             audit.threshold_for(rows, **wishes)
-
-
-# Size
 
 
 def test_size_reaches_the_wanted_width_and_one_check_less_does_not_by_far() -> None:
@@ -359,9 +341,6 @@ def test_size_needs_one_wish_and_a_chance() -> None:
     for given in ({"guess": 0.1}, {"guess": 0.1, "half_width_share": 0.0}, {"guess": 1.1, "half_width_share": 0.1}):
         with pytest.raises(ValueError, match="one half width"):
             audit.size_for(scores, known, **given)
-
-
-# Coverage
 
 
 @pytest.mark.slow

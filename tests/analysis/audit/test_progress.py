@@ -12,8 +12,6 @@ from small_parts import mostly_long
 
 from pu_geo.analysis.audit import progress
 
-# The audit
-
 
 def test_strata_are_denser_at_the_top_and_get_checks_by_the_root_of_their_size() -> None:
     scores = np.random.default_rng(0).permutation(10_000) / 10_000
@@ -61,9 +59,6 @@ def test_small_strata_are_not_cut_off(n: int, sizes: list[int]) -> None:
     assert len(audit.low) == len(audit.high) == len(audit.inclusion()) == len(sizes)
 
 
-# Exact bounds
-
-
 def test_chance_to_find_at_most_so_many_equals_counting_all_samples() -> None:
     size = 7
     for damaged in range(size + 1):
@@ -78,9 +73,6 @@ def test_chance_to_find_at_most_so_many_equals_scipy_for_a_city() -> None:
     for n_found, damaged, n_checked in ((0, 647, 200), (3, 647, 1000), (40, 5000, 900), (0, 1, 112_000)):
         expected = hypergeom.cdf(n_found, 112_687, damaged, n_checked)
         assert progress.at_most(n_found, 112_687, damaged, n_checked) == pytest.approx(expected, rel=1e-7)
-
-
-# Which checks count
 
 
 def counts(*rows: tuple[int, int] | None) -> int:
@@ -127,9 +119,6 @@ def test_counted_rows_equal_a_search_for_the_longest_sound_prefix(seed: int) -> 
         return bool(known[:n].all()) and all(checked[i] or at[i] < last for i in range(n))
 
     assert progress.n_counted(known, checked, at) == max(n for n in range(13) if is_sound(n))
-
-
-# When to stop
 
 
 def risk_of(n_damaged: int, confidence: float) -> float:

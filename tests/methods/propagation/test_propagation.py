@@ -133,15 +133,6 @@ def test_very_many_unlabeled_are_drawn_from(monkeypatch: pytest.MonkeyPatch) -> 
     assert metrics.auc(model.score(data.inputs.array), truth) > 0.8
 
 
-def test_model_made_again_from_its_state_scores_the_same() -> None:
-    data, _ = event(0.2)
-    model, _ = trained(data, n_anchors=400)
-    assert [name for name, held in model.network.state_dict().items() if not held.is_contiguous()] == []
-    again = propagation.from_state(model.state(), PropagationSettings(n_anchors=400), CPU)
-    for answer in ("score", "embed"):
-        np.testing.assert_array_equal(getattr(model, answer)(data.inputs.array), getattr(again, answer)(data.inputs.array))
-
-
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
