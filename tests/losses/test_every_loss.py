@@ -128,9 +128,7 @@ KINDS = [
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("name", "kind"), KINDS)
-def test_16_bit_rows_give_the_value_of_float32_and_gradients_stay_finite_at_temperature_001(
-    name: str, kind: str, dtype: torch.dtype
-) -> None:
+def test_16_bit_rows_give_the_value_of_float32_and_finite_gradients(name: str, kind: str, dtype: torch.dtype) -> None:
     one, two = (view.to(dtype).requires_grad_() for view in rows_of(kind))
     value = LOSSES[name](one, two, 0.01)
     torch.testing.assert_close(value, LOSSES[name](one.float(), two.float(), 0.01), rtol=0, atol=0)

@@ -305,9 +305,7 @@ def test_pairs_teach_the_trunk_and_nothing_is_taught_to_the_target() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"), [("upu", ("weak",)), ("ce", ("weak",)), ("nnpu+noisncl", ("weak", "strong", "strong"))]
 )
-def test_classifier_and_pairs_see_views_of_their_own(
-    name: str, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_classifier_and_pairs_see_own_views(name: str, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     seen, drawn = [], FeatureViews.draw
 
     def draw(*args: Any) -> list[Tensor]:

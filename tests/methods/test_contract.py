@@ -137,9 +137,7 @@ def test_embeddings_are_unit_and_scores_shares(name: str, trained: dict[str, Tra
 
 
 @every_method
-def test_scoring_in_parts_changes_nothing(
-    name: str, trained: dict[str, TrainedModel], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scoring_in_parts_is_no_matter(name: str, trained: dict[str, TrainedModel], monkeypatch: pytest.MonkeyPatch) -> None:
     views = made_up()[0].inputs.array
     whole = trained[name].score(views)
     monkeypatch.setattr("pu_geo.training.network.FEATURES_AT_ONCE", 17)
@@ -236,7 +234,7 @@ def test_cancelling_stops_within_a_batch(name: str) -> None:
 
 @every_method
 @pytest.mark.parametrize("killed_at", mostly_long([7, 23], 23))
-def test_a_training_that_was_killed_goes_on_bit_equal(
+def test_a_killed_training_goes_on_bit_equal(
     name: str, killed_at: int, trained: dict[str, TrainedModel], tmp_path: Path
 ) -> None:
     data, asked = made_up()[0], [0]

@@ -363,9 +363,7 @@ def test_each_band_is_standardised_by_the_chips_that_have_it() -> None:
 
 
 @pytest.mark.parametrize("augmentation", ["aerial", "natural"])
-def test_mask_of_missing_dates_survives_batching_augmentation_and_pieces(
-    augmentation: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_dates_survive_batching_and_pieces(augmentation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Every fourth chip lacks its pre image. "natural" turns the zeros of a missing date into gray.
     data, _ = made_chips(augmentation=augmentation)
     kept, seen = herocon.HeroconNetwork.views, []

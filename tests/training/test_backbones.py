@@ -285,9 +285,7 @@ def test_half_precision_weights_become_float32(state: dict[str, Tensor], tmp_pat
 
 
 @pytest.mark.slow
-def test_six_bands_that_show_one_picture_twice_give_the_response_of_one(
-    published: torchvision.models.ResNet, tmp_path: Path
-) -> None:
+def test_a_picture_in_six_bands_gives_its_own_response(published: torchvision.models.ResNet, tmp_path: Path) -> None:
     torch.save(published.state_dict(), tmp_path / "a.pth")
     one, both = from_file(tmp_path / "a.pth", 3), from_file(tmp_path / "a.pth", 6)
     images = chips()
