@@ -214,12 +214,10 @@ def test_every_variant_is_another_ranking() -> None:
     views = np.abs(centre @ np.linalg.qr(draw.normal(size=(12, 12)))[0] + 15 + draw.normal(size=(3, 300, 12)) * 0.1)
     is_positive = np.arange(300) % 3 == 0
     is_positive &= np.arange(300) < 45
-    found = {
-        method: prevalence.scored(method, views.astype(np.float16), is_positive, 0)[0]
-        for method in ("propagation", *VARIANTS)
-    }
+    views = views.astype(np.float16)
+    found = {method: prevalence.scored(method, views, is_positive, 0)[0] for method in ("propagation", *VARIANTS)}
     for method in VARIANTS:
         assert np.abs(found[method] - found["propagation"]).max() > 1e-3, method
-    again, _ = prevalence.scored("propagation", views.astype(np.float16), is_positive, 0)
+    again, _ = prevalence.scored("propagation", views, is_positive, 0)
     np.testing.assert_array_equal(again, found["propagation"])  # a variant leaves nothing behind
     assert len({prevalence.made_with(method) for method in ("propagation, without whitening", "propagation")}) == 2

@@ -336,13 +336,6 @@ def test_same_seed_same_result_and_row_order_is_kept(seed: int, monkeypatch: pyt
     assert pupl(rows, is_positive, seed=seed).potential == pytest.approx(first.potential, abs=1e-9)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_float_types_agree(dtype: type[np.floating]) -> None:
-    rows, is_positive, _ = two_groups(2)
-    found = pupl(rows.astype(dtype), is_positive, seed=0)
-    np.testing.assert_array_equal(found.labels, pupl(rows, is_positive, seed=0).labels)
-
-
 def test_float64_rows_stay_float64() -> None:
     # Two groups 1e-9 apart, beside 1: the same rows in float32.
     is_damaged = np.arange(60) % 3 == 0
@@ -373,17 +366,6 @@ def test_one_unlabeled_row_is_the_other_centroid() -> None:
     two = pupl(rows[1:3], np.array([True, False]), seed=0)
     np.testing.assert_array_equal(two.labels, [1, 0])
     assert two.potential == pytest.approx(0, abs=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_copies_of_a_row_share_its_cluster(seed: int) -> None:
-    rows, is_positive, _ = two_groups(seed, gap=0.5)
-    copies = np.concatenate([rows, rows, rows[::-1]])
-    found = pupl(copies, np.concatenate([is_positive, np.zeros(400, dtype=bool)]), seed=seed, is_pinned=False)
-    first, second, third = found.labels[:200], found.labels[200:400], found.labels[400:]
-    np.testing.assert_array_equal(first, second)
-    np.testing.assert_array_equal(first, third[::-1])
-    assert 0 < found.labels.mean() < 1
 
 
 @pytest.mark.parametrize("spherical", [True, False])

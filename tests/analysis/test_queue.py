@@ -108,18 +108,6 @@ def test_explore_equals_farthest_first_by_loops(seed: int) -> None:
     assert rows_of(mixed, "explore") == farthest_first(scores, features, xy_m, state, seen, 4)
 
 
-def test_explored_buildings_lie_apart_from_each_other_and_from_the_queue_before() -> None:
-    scores, features, xy_m = scene(1, n=2000)
-    state, before = fresh(2000, (0,)), np.empty((0, 2))
-    for _ in range(4):
-        queue = next_queue(scores, features, xy_m, state, mix=Mix(1, 2, 0))
-        places = xy_m[rows_of(queue, "explore")]
-        gaps = np.linalg.norm(places[:, None] - np.concatenate([places, before])[None], axis=-1)
-        assert len(places) == 13
-        assert gaps[~np.eye(13, len(gaps[0]), dtype=bool)].min() >= 80
-        state, before = all_answered(queue.state), xy_m[[item.row for item in queue.items]]
-
-
 def test_explore_prefers_what_was_never_seen() -> None:
     draw = np.random.default_rng(2)
     kinds = np.repeat([0, 1, 2, 3], 100)

@@ -156,10 +156,10 @@ def row_of(layout: Layout, found: DamageMap, counted: set[str]) -> Row:
     doubtful = {row["scene_id"] for row in found.metadata["scenes"] if row["doubt"]}  # type: ignore[attr-defined]
     rows = [i for i, one in enumerate(found.building_ids) if names[one] in counted and columns["label"][i] is None]
     binary = [columns["damage_binary"][i] for i in rows]
-    n_silent = sum(
-        one == "not_flagged" and columns["post_image_id"][i] not in doubtful for i, one in zip(rows, binary, strict=True)
-    )
-    return Row(len(rows), binary.count("damaged"), binary.count("not_assessed"), n_silent)
+    silent = [
+        i for i in rows if columns["damage_binary"][i] == "not_flagged" and columns["post_image_id"][i] not in doubtful
+    ]
+    return Row(len(rows), binary.count("damaged"), binary.count("not_assessed"), len(silent))
 
 
 def place_of_uids(joplin: Path) -> dict[str, int]:

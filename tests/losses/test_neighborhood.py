@@ -22,8 +22,6 @@ from pu_geo.losses.neighborhood import (
     supervised_queue_loss,
 )
 
-DTYPES = [(torch.float64, 1e-10), (torch.float32, 1e-5)]
-
 
 def golden_of(dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
     golden = load_golden("ncl.npz")
@@ -89,54 +87,32 @@ def supervised_by_loops(view1: Tensor, view2: Tensor, classes: Tensor, queue: Te
     return total / len(view1)
 
 
-@pytest.mark.parametrize(("dtype", "atol"), DTYPES)
-def test_neighborhood_loss_equals_the_golden_values(dtype: torch.dtype, atol: float) -> None:
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+def test_equals_the_golden_values(dtype: torch.dtype, atol: float) -> None:
     golden = golden_of(dtype)
+    z, zhat, y, queue, labeled, known = (golden[f"in_{key}"] for key in ("z", "zhat", "y", "M", "ML", "My"))
     k, alpha, tau = (golden[f"in_{key}"].item() for key in ("k", "alpha", "tau"))
-    for prefix, count in (("", k), ("kfull_", len(golden["in_M"])), ("kfull_", 1000)):
-        for name, weight in (("l_self", 1.0), ("l_nbr", 0.0), ("ncl", alpha)):
-            each = one_by_one(golden, k=count, self_weight=weight)
-            torch.testing.assert_close(each, golden[prefix + name], rtol=0, atol=atol)
-    whole = neighborhood_loss(golden["in_z"], golden["in_zhat"], golden["in_M"], k=k, self_weight=alpha, temperature=tau)
-    torch.testing.assert_close(whole, golden["ncl_mean"], rtol=0, atol=atol)
-
-
-@pytest.mark.parametrize(("dtype", "atol"), DTYPES)
-def test_supervised_loss_equals_the_golden_values(dtype: torch.dtype, atol: float) -> None:
-    # The golden labels `in_My` belong to `in_M`; -1 stands for an item without a class.
-    golden = golden_of(dtype)
-    z, zhat, y, queue, known = (golden[f"in_{key}"] for key in ("z", "zhat", "y", "M", "My"))
-    tau = golden["in_tau"].item()
-    for i in range(len(z)):
-        one = slice(i, i + 1)
-        loss = supervised_queue_loss(z[one], zhat[one], y[one], queue, known, temperature=tau)
-        torch.testing.assert_close(loss, golden["scl"][i], rtol=0, atol=atol)
-    whole = supervised_queue_loss(z, zhat, y, queue, known, temperature=tau)
-    torch.testing.assert_close(whole, golden["scl_mean"], rtol=0, atol=atol)
-
-
-@pytest.mark.parametrize(("dtype", "atol"), DTYPES)
-def test_hard_negatives_equal_the_golden_ones(dtype: torch.dtype, atol: float) -> None:
-    golden = golden_of(dtype)
-    z, zhat, queue, labeled = (golden[f"in_{key}"] for key in ("z", "zhat", "M", "ML"))
-    every = torch.ones(len(z), len(labeled), dtype=torch.bool)
+    every, parts = torch.ones(len(z), len(labeled), dtype=torch.bool), [slice(i, i + 1) for i in range(len(z))]
     hard = hard_negatives(z, queue, labeled, every, partners=golden["in_perm"], easy_share=golden["in_mu"], n_hard=2)
-    torch.testing.assert_close(hard.vectors, golden["hng_negatives"], rtol=0, atol=atol)
+    # `in_My` are the classes of `in_M`; -1 stands for an item without one. Logarithms of shares are logits of the same shares.
+    supervised = partial(supervised_queue_loss, queue=queue, queue_classes=known, temperature=tau)
+    logits, same = (golden["in_prob"].log(), golden["in_prob_bar"].log()), pair_targets(golden["in_feat"])
+    values = {
+        "ncl_mean": neighborhood_loss(z, zhat, queue, k=k, self_weight=alpha, temperature=tau),
+        "ncl_hng_mean": neighborhood_loss(z, zhat, queue, k=k, self_weight=alpha, temperature=tau, hard=hard),
+        "hng_negatives": hard.vectors,
+        "scl": torch.stack([supervised(z[one], zhat[one], y[one]) for one in parts]),
+        "scl_mean": supervised(z, zhat, y),
+        "bce_pair": pair_cross_entropy(*logits, same),
+        "mse": consistency_loss(*logits),
+    }
+    for name, weight in (("l_self", 1.0), ("l_nbr", 0.0), ("ncl", alpha)):
+        values |= {name: one_by_one(golden, k=k, self_weight=weight)}
+        values |= {f"kfull_{name}": one_by_one(golden, k=1000, self_weight=weight)}
+    for key, value in values.items():
+        torch.testing.assert_close(value, golden[key], rtol=0, atol=atol, msg=lambda text, key=key: f"{key}: {text}")
+    assert torch.equal(same, golden["pair_target"].bool())
     assert hard.is_used.all()
-    k, alpha, tau = (golden[f"in_{key}"].item() for key in ("k", "alpha", "tau"))
-    loss = neighborhood_loss(z, zhat, queue, k=k, self_weight=alpha, temperature=tau, hard=hard)
-    torch.testing.assert_close(loss, golden["ncl_hng_mean"], rtol=0, atol=atol)
-
-
-@pytest.mark.parametrize(("dtype", "atol"), DTYPES)
-def test_base_losses_equal_the_golden_values(dtype: torch.dtype, atol: float) -> None:
-    golden = golden_of(dtype)
-    same = pair_targets(golden["in_feat"])
-    torch.testing.assert_close(same, golden["pair_target"].bool())
-    # Logarithms of shares are logits of the same shares.
-    logits1, logits2 = golden["in_prob"].log(), golden["in_prob_bar"].log()
-    torch.testing.assert_close(pair_cross_entropy(logits1, logits2, same), golden["bce_pair"], rtol=0, atol=atol)
-    torch.testing.assert_close(consistency_loss(logits1, logits2), golden["mse"], rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("with_hard", [False, True])
@@ -251,9 +227,8 @@ def test_gradients_equal_finite_differences_and_memories_get_none(seed: int) -> 
 @pytest.mark.parametrize("b", [1, 5])
 @pytest.mark.parametrize("scale", [0, 1])
 def test_value_and_gradient_stay_finite(scale: int, b: int, n_queue: int) -> None:
-    view1, view2, queue = (
-        (scale * each.detach()).requires_grad_() for each in batch(5, b=b, q=n_queue, dtype=torch.float32)
-    )
+    drawn = batch(5, b=b, q=n_queue, dtype=torch.float32)
+    view1, view2, queue = ((scale * each.detach()).requires_grad_() for each in drawn)
     hard, classes = drawn_hard(0, view1, queue), torch.zeros(b, dtype=torch.long)
     for loss in (
         neighborhood_loss(view1, view2, queue, k=3, temperature=0.01),
@@ -279,21 +254,11 @@ def test_an_empty_queue_leaves_the_own_view_alone_and_the_loss_0() -> None:
     torch.testing.assert_close(first, second, rtol=0, atol=1e-7)
 
 
-def test_hard_negatives_use_items_of_other_classes_only() -> None:
+def test_a_forbidden_partner_is_marked_and_goes_behind_an_allowed_one_that_is_less_hard() -> None:
     # One labeled item lies on the anchors: as a negative it would push them from their own class.
-    anchors = torch.eye(3)[:1].repeat(2, 1)
-    queue, labeled = -torch.eye(3)[:1], torch.eye(3)[:2]
-    may_mix = torch.tensor([[False, True], [True, True]])
-    for seed in range(20):
-        partners, share = draw_mixing(may_mix, 1, generator=torch.Generator().manual_seed(seed))
-        assert partners[0].item() == 1
-        hard = hard_negatives(anchors, queue, labeled, may_mix, partners=partners, easy_share=share, n_hard=5)
-        assert hard.is_used.tolist() == [[True], [True]]
-    # Handed in all the same, a forbidden partner is marked and goes behind an allowed one that is less hard.
-    queue = -torch.eye(3)[:2]
-    hard = hard_negatives(
-        anchors, queue, labeled, may_mix, partners=torch.tensor([0, 1]), easy_share=torch.tensor(0.1), n_hard=2
-    )
+    anchors, queue, labeled = torch.eye(3)[:1].repeat(2, 1), -torch.eye(3)[:2], torch.eye(3)[:2]
+    may_mix, partners, share = torch.tensor([[False, True], [True, True]]), torch.tensor([0, 1]), torch.tensor(0.1)
+    hard = hard_negatives(anchors, queue, labeled, may_mix, partners=partners, easy_share=share, n_hard=2)
     assert hard.is_used.tolist() == [[True, False], [True, True]]
     assert hard.vectors[0, 0, 1] > 0.5
     assert hard.vectors[1, 0, 0] > 0.5
@@ -302,15 +267,9 @@ def test_hard_negatives_use_items_of_other_classes_only() -> None:
 def test_a_mixture_that_cancels_out_is_not_the_hardest() -> None:
     # Anchor e1. Easy -e2 with labeled e2 in halves is nothing; easy e2 with labeled e1 has cosine 1 / sqrt 2.
     axes = torch.eye(2)
-    hard = hard_negatives(
-        axes[:1],
-        torch.stack([-axes[1], axes[1]]),
-        axes.flip(0),
-        torch.ones(1, 2) > 0,
-        partners=torch.tensor([0, 1]),
-        easy_share=torch.tensor(0.5),
-        n_hard=2,
-    )
+    queue, labeled, may_mix, partners = torch.stack([-axes[1], axes[1]]), axes.flip(0), torch.ones(1, 2) > 0, torch.arange(2)
+    half = torch.tensor(0.5)
+    hard = hard_negatives(axes[:1], queue, labeled, may_mix, partners=partners, easy_share=half, n_hard=2)
     torch.testing.assert_close(hard.vectors, torch.tensor([[[0.5**0.5, 0.5**0.5], [0.0, 0.0]]]))
 
 

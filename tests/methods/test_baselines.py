@@ -356,9 +356,8 @@ def test_supervised_learns_from_judged_buildings_alone() -> None:
     spoiled = views_of(data).copy()
     spoiled[:, ~judged] = 900
     settings = SupervisedSettings(**BRIEF)
-    first, second = (
-        baselines.fit_supervised(with_views(data, views), settings, Run(CPU)) for views in (views_of(data), spoiled)
-    )
+    both = (with_views(data, views) for views in (views_of(data), spoiled))
+    first, second = (baselines.fit_supervised(each, settings, Run(CPU)) for each in both)
     np.testing.assert_array_equal(first.score(data.inputs.array), second.score(data.inputs.array))
     moved = views_of(data).copy()
     moved[:, data.classes == 0] += 1

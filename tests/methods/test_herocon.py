@@ -102,20 +102,6 @@ def test_tells_the_kinds_of_hidden_damage_apart() -> None:
     assert model.network.kinds.tolist() == [1, 2]
 
 
-def test_supervised_term_helps_to_tell_kinds_apart() -> None:
-    data, truth = made_views(clicks=30)
-    hidden = (data.classes == -1) & (truth > 0)
-    found = []
-    for weight in (0.0, 1.0):
-        model = fit(data, replace(SMALL, supervised_weight=weight))
-        with torch.inference_mode():
-            views = functional.normalize(model.network.represent(torch.from_numpy(data.inputs.plain_array)), dim=1)
-        cosines = (views @ views.T).numpy()[hidden][:, hidden]
-        is_same = truth[hidden][:, None] == truth[hidden]
-        found.append(cosines[is_same].mean() - cosines[~is_same].mean())
-    assert found[1] > found[0] + 0.2
-
-
 def test_only_positives_and_unlabeled_suffice_and_it_says_what_is_lost() -> None:
     data, truth = made_views(not_damaged=0)
     plain = PUData(data.inputs, data.is_positive, data.is_excluded)
@@ -173,9 +159,8 @@ def test_without_alpha_and_beta_it_is_plain_training_by_cross_entropy() -> None:
     network, known = learner.network, torch.from_numpy(data.classes)
     optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, weight_decay=settings.weight_decay)
     for epoch, factor in ((1, 1.0), (2, 1.0), (3, 0.5)):  # one step of warm-up, then half a cosine over two
-        numbers = batches_with_labeled(
-            data.classes != -1, settings.batch_size, settings.labeled_batch, Run(CPU).generator(3, epoch)
-        )[0]
+        generator = Run(CPU).generator(3, epoch)
+        (numbers,) = batches_with_labeled(data.classes != -1, settings.batch_size, settings.labeled_batch, generator)
         views = data.inputs.draw(numbers, ("strong", "strong"), Run(CPU).generator(4, epoch), CPU)
         logits = torch.stack([network.classifiers[0](network.out(network.trunk(view))) for view in views]).mean(0)
         logits = logits - math.log(2)  # two kinds
@@ -204,9 +189,8 @@ def test_loss_is_eq_1_of_its_terms() -> None:
     views = network.views(batch.inputs, batch.is_missing)
     known = batch.is_labeled
     unsupervised = formulas.multi_view_loss(views, network.mapping(views), is_missing=batch.is_missing, temperature=0.5)
-    supervised = formulas.supervised_loss(
-        views[:, known], batch.labels[known, :-1], is_missing=batch.is_missing[:, known], temperature=0.5
-    )
+    labels, gone = batch.labels[known, :-1], batch.is_missing[:, known]
+    supervised = formulas.supervised_loss(views[:, known], labels, is_missing=gone, temperature=0.5)
     expected = terms["loss_cls"] + 0.3 * unsupervised + 0.7 * supervised
     torch.testing.assert_close(terms["loss"], expected)
     assert all(float(term.detach()) > 0.05 for term in (unsupervised, supervised, terms["loss_cls"]))
@@ -245,15 +229,8 @@ def test_weights_by_hand() -> None:
     labels = torch.tensor([[1.0, 0, 1], [0, 1, 1], [0, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
     is_labeled = torch.tensor([True] * 4 + [False] * 2)
     half = 0.5
-    expected = torch.tensor(
-        [
-            [0.75, 0.75 / 3, 1.5 / 3],
-            [0.75 / 4, 0.75 / 2, 1.5 / 3],
-            [0.75 / 4, 0.75 / 2, 1.5 / 3],
-            [0.75 / 4, 0.75 / 3, 1.5 / 2],
-            *[[half * 0.75 / 4, half * 0.75 / 3, half * 1.5 / 2]] * 2,
-        ]
-    )
+    roof, wall, undamaged = [0.75, 0.75 / 3, 1.5 / 3], [0.75 / 4, 0.75 / 2, 1.5 / 3], [0.75 / 4, 0.75 / 3, 1.5 / 2]
+    expected = torch.tensor([roof, wall, wall, undamaged, *[[half * weight for weight in undamaged]] * 2])
     found = herocon.balanced_weights(labels, is_labeled, 0.5)
     torch.testing.assert_close(found, expected)
     assert float(found.sum(dim=1).mean()) == pytest.approx(1)
@@ -448,9 +425,8 @@ def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
 
 def test_pretraining_moves_the_shared_backbone_and_nothing_else_does_before() -> None:
     data, _ = made_chips(24)
-    fresh, trained = (
-        herocon.new_pair_trunk(data, np.arange(24), replace(CHIPS, pretrain_epochs=epochs), Run(CPU)) for epochs in (0, 1)
-    )
+    settings = (replace(CHIPS, pretrain_epochs=epochs) for epochs in (0, 1))
+    fresh, trained = (herocon.new_pair_trunk(data, np.arange(24), each, Run(CPU)) for each in settings)
     assert fresh.backbone.n_bands == 3
     assert not torch.equal(fresh.backbone.conv1.weight, trained.backbone.conv1.weight)
     torch.testing.assert_close(fresh.standardize.mean, trained.standardize.mean)

@@ -107,9 +107,8 @@ def test_classifier_reaches_the_minimum_of_its_loss(trained: tuple[PUData, Train
 def test_standardises_features_of_any_scale() -> None:
     data, is_damaged = made_views()
     factors = np.logspace(-1, 2, 12)
-    scaled = PUData(
-        FeatureViews((data.inputs.views * factors + 50 * factors).astype(np.float32)), data.is_positive, data.is_excluded
-    )
+    views = (data.inputs.views * factors + 50 * factors).astype(np.float32)
+    scaled = PUData(FeatureViews(views), data.is_positive, data.is_excluded)
     hidden = ~data.is_positive
     assert roc_auc_score(is_damaged[hidden], fit(scaled, SMALL, run_of()).score(scaled.inputs.views)[hidden]) > 0.95
 

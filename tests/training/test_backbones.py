@@ -90,12 +90,8 @@ def test_refuses_an_unknown_name_and_no_bands(name: str, bands: int) -> None:
 
 def test_preact_resnet18_has_the_published_size() -> None:
     backbone = new_backbone("preact_resnet18", 3, generator())
-    heads = [
-        projection_head(512, 2048, 128, generator()),
-        projection_head(128, 512, 128, generator()),
-        linear(512, 2, generator()),
-    ]
-    assert round(n_weights(backbone, *heads) / 1e6, 2) == 12.62
+    projection, prediction = (projection_head(*sizes, generator()) for sizes in ((512, 2048, 128), (128, 512, 128)))
+    assert round(n_weights(backbone, projection, prediction, linear(512, 2, generator())) / 1e6, 2) == 12.62
     assert round(n_multiplications(backbone, 32) / 1e9, 3) == 0.555
 
 

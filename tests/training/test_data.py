@@ -33,9 +33,8 @@ def test_plain_view_is_the_chip_as_it_was_cut() -> None:
 
 
 def test_one_view_alone_is_given_again() -> None:
-    first, second = FeatureViews(np.ones((1, 4, 2), np.float16)).draw(
-        np.arange(4), ("strong", "strong"), torch.Generator(), CPU
-    )
+    single = FeatureViews(np.ones((1, 4, 2), np.float16))
+    first, second = single.draw(np.arange(4), ("strong", "strong"), torch.Generator(), CPU)
     assert torch.equal(first, second)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta
-from small_parts import mostly_long
 
 from pu_geo.analysis.audit import design as audit
 from pu_geo.analysis.audit.bounds import DAMAGED, NOT_ASSESSABLE, OPEN, UNDAMAGED, Estimate
@@ -341,23 +340,3 @@ def test_size_needs_one_wish_and_a_chance() -> None:
     for given in ({"guess": 0.1}, {"guess": 0.1, "half_width_share": 0.0}, {"guess": 1.1, "half_width_share": 0.1}):
         with pytest.raises(ValueError, match="one half width"):
             audit.size_for(scores, known, **given)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n_damaged", "shift"), mostly_long([(57, 2.1), (500, 0.95)], (500, 0.95)))
-def test_bounds_hold_as_often_as_they_say(n_damaged: int, shift: float) -> None:
-    n_rounds, holds, told = 400, np.zeros(3), np.zeros(3)
-    for seed in range(n_rounds):
-        scores, truth = event(10_000, n_damaged, seed, shift)
-        sample, answers = drawn_audit(truth, scores, 300, seed)
-        (at,) = audit.at_thresholds(sample, answers, scores, [1.5])
-        above = truth[scores >= 1.5]
-        truths = (n_damaged, above.mean(), above.sum() / n_damaged)
-        for i, figure in enumerate((audit.estimate_total(sample, answers), at.precision, at.recall)):
-            if figure.is_enough:
-                low, _, high = bounds(figure)
-                holds[i] += low <= truths[i] <= high
-                told[i] += 1
-    # 95 % promised; three standard errors of 400 rounds are 3.3 %.
-    assert (holds / told > 0.917).all(), holds / told
-    assert told.min() > 100

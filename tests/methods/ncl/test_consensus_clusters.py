@@ -42,9 +42,8 @@ def test_side_by_side_has_unit_rows_and_hellinger_distances() -> None:
 def test_five_trainings_find_what_one_alone_blurs(seed: int) -> None:
     truth = np.random.default_rng(seed).permutation(np.repeat(np.arange(3), [60, 40, 20]))
     trainings = [said(truth, 10 * seed + i, sure=2.0) for i in range(5)]
-    groups = consensus_clusters.sort_into_groups(
-        consensus_clusters.concatenated([np.sqrt(each) for each in trainings]), 3, generator(seed)
-    )
+    together = consensus_clusters.concatenated([np.sqrt(each) for each in trainings])
+    groups = consensus_clusters.sort_into_groups(together, 3, generator(seed))
     right = [(np.bincount(truth[groups == group], minlength=3).max()) for group in range(3)]
     alone = [max(np.bincount(truth[each.argmax(1) == c], minlength=3)) for each in trainings[:1] for c in range(3)]
     assert sum(right) > 0.95 * len(truth) > sum(alone)

@@ -109,18 +109,14 @@ def test_buildings_called_not_damaged_are_learned_from() -> None:
     data, truth = event(0.05, clicks=6, known=200)
     without = PUData(data.inputs, data.is_positive, data.is_excluded)
     unsaid = data.classes == -1
-    found = [
-        metrics.average_precision(trained(each)[0].score(data.inputs.array)[unsaid], truth[unsaid])
-        for each in (data, without)
-    ]
-    assert found[0] > found[1]
+    scores = [trained(each)[0].score(data.inputs.array)[unsaid] for each in (data, without)]
+    assert metrics.average_precision(scores[0], truth[unsaid]) > metrics.average_precision(scores[1], truth[unsaid])
 
 
 def test_few_anchors_do_nearly_as_well() -> None:
     data, truth = event(0.5)
-    every, some = (
-        average_precision(data, truth, trained(data, n_anchors=n)[0].score(data.inputs.array)) for n in (8192, 300)
-    )
+    models = (trained(data, n_anchors=n)[0] for n in (8192, 300))
+    every, some = (average_precision(data, truth, model.score(data.inputs.array)) for model in models)
     assert some == pytest.approx(every, abs=0.05)
 
 
