@@ -218,9 +218,10 @@ def simulate(scenario: Callable[[Event], Audit], prevalence: float, n_rounds: in
     return found
 
 
-@pytest.mark.parametrize(
-    ("scenario", "prevalence"), mostly_long([(one, share) for one in SCENARIOS for share in PREVALENCES], (resumed, 0.03))
-)
+CASES = [(one, share) for one in SCENARIOS for share in PREVALENCES]
+
+
+@pytest.mark.parametrize(("scenario", "prevalence"), mostly_long(CASES, (resumed, 0.03), (finished, 0.03)))
 def test_intervals_hold_the_truth(scenario: Callable[[Event], Audit], prevalence: float) -> None:
     found = simulate(scenario, prevalence)
     sys.stdout.write(f"{scenario.__name__}, {100 * prevalence} % damaged: {found}\n")

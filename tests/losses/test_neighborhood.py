@@ -23,18 +23,6 @@ from pu_geo.losses.neighborhood import (
 )
 
 
-def golden_of(dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
-    golden = load_golden("ncl.npz")
-    return {key: value.to(dtype) if value.is_floating_point() else value for key, value in golden.items()}
-
-
-def one_by_one(golden: dict[str, Tensor], **settings: object) -> Tensor:
-    """The loss of each golden anchor as a batch of its own."""
-    views = zip(golden["in_z"], golden["in_zhat"], strict=True)
-    tau = golden["in_tau"].item()
-    return torch.stack([neighborhood_loss(z[None], v[None], golden["in_M"], temperature=tau, **settings) for z, v in views])
-
-
 def batch(seed: int, b: int = 5, q: int = 9, d: int = 4, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
     """Two views that take a gradient, and a queue that could."""
     generator = torch.Generator().manual_seed(seed)
@@ -89,7 +77,8 @@ def supervised_by_loops(view1: Tensor, view2: Tensor, classes: Tensor, queue: Te
 
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 def test_equals_the_golden_values(dtype: torch.dtype, atol: float) -> None:
-    golden = golden_of(dtype)
+    loaded = load_golden("ncl.npz").items()
+    golden = {key: value.to(dtype) if value.is_floating_point() else value for key, value in loaded}
     z, zhat, y, queue, labeled, known = (golden[f"in_{key}"] for key in ("z", "zhat", "y", "M", "ML", "My"))
     k, alpha, tau = (golden[f"in_{key}"].item() for key in ("k", "alpha", "tau"))
     every, parts = torch.ones(len(z), len(labeled), dtype=torch.bool), [slice(i, i + 1) for i in range(len(z))]
@@ -107,8 +96,9 @@ def test_equals_the_golden_values(dtype: torch.dtype, atol: float) -> None:
         "mse": consistency_loss(*logits),
     }
     for name, weight in (("l_self", 1.0), ("l_nbr", 0.0), ("ncl", alpha)):
-        values |= {name: one_by_one(golden, k=k, self_weight=weight)}
-        values |= {f"kfull_{name}": one_by_one(golden, k=1000, self_weight=weight)}
+        for prefix, count in (("", k), ("kfull_", 1000)):
+            alone = partial(neighborhood_loss, queue=queue, k=count, self_weight=weight, temperature=tau)
+            values[prefix + name] = torch.stack([alone(z[one], zhat[one]) for one in parts])
     for key, value in values.items():
         torch.testing.assert_close(value, golden[key], rtol=0, atol=atol, msg=lambda text, key=key: f"{key}: {text}")
     assert torch.equal(same, golden["pair_target"].bool())

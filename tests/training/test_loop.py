@@ -48,7 +48,8 @@ def step(learner: Learner, inputs: Tensor) -> float:
     loss.backward()
     learner.optimizer.step()
     learner.schedule.step()
-    learner.memory = Inner(learner.memory.values + learner.network.bias.detach(), learner.memory.count + 1)
+    learner.memory.values += learner.network.bias.detach()
+    learner.memory.count += 1
     return float(loss.detach())
 
 
