@@ -76,17 +76,16 @@ def test_overlap_of_no_place_is_refused(k: int) -> None:
 def test_it_finds_where_two_rankings_disagree_in_both_directions() -> None:
     one, other = np.array([9.0, 8.0, 7.0, 1.0, 2.0]), np.array([9.0, 1.0, 7.0, 8.0, 2.0])
     # Shares of one: 1, .75, .5, 0, .25; of other: 1, 0, .5, .75, .25.
-    difference = agreement.disagreement(one, other)
-    np.testing.assert_allclose(difference, [0, 0.75, 0, -0.75, 0])
-    higher, lower = agreement.most_apart(difference, 3)
-    assert (higher.tolist(), lower.tolist()) == ([1], [3])
-
-
-def test_most_apart_orders_by_the_size_of_the_difference() -> None:
-    difference = np.array([0.1, -0.5, 0.4, -0.2, 0.4])
-    higher, lower = agreement.most_apart(difference, 2)
-    assert (higher.tolist(), lower.tolist()) == ([2, 4], [1, 3])
-    assert [len(rows) for rows in agreement.most_apart(difference, 0)] == [0, 0]
+    found = agreement.disagreement(one, other)
+    np.testing.assert_allclose(found, [0, 0.75, 0, -0.75, 0])
+    differences = np.array([0.1, -0.5, 0.4, -0.2, 0.4])
+    for difference, most, expected in (
+        (found, 3, ([1], [3])),
+        (differences, 2, ([2, 4], [1, 3])),
+        (differences, 0, ([], [])),
+    ):
+        higher, lower = agreement.most_apart(difference, most)
+        assert (higher.tolist(), lower.tolist()) == expected
 
 
 def test_rank_average_by_hand() -> None:

@@ -58,20 +58,14 @@ def test_gaps_equal_a_loop_over_clusters() -> None:
         np.testing.assert_allclose(gaps[:, k], expected, atol=1e-5)
 
 
-def test_split_parts_two_groups_and_leaves_equal_rows_together() -> None:
-    rng = np.random.default_rng(0)
-    rows = np.concatenate([rng.normal(size=(40, 5)) + 6 * np.eye(5)[i] for i in (0, 3)]).astype(np.float32)
-    side = inspecting.split_in_two(rows)
-    assert side.tolist() in ([0] * 40 + [1] * 40, [1] * 40 + [0] * 40)
-    assert len(np.unique(inspecting.split_in_two(np.ones((9, 4), np.float32)))) == 1
-
-
-def test_split_of_many_rows_is_worked_out_from_some(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most_rows", [100, inspecting.MOST_ROWS])
+def test_split_parts_two_groups_and_leaves_equal_rows_together(most_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     rows = np.concatenate([rng.normal(size=(500, 5)) + 9 * np.eye(5)[i] for i in (0, 3)]).astype(np.float32)
-    monkeypatch.setattr(inspecting, "MOST_ROWS", 100)
+    monkeypatch.setattr(inspecting, "MOST_ROWS", most_rows)
     side = inspecting.split_in_two(rows)
     assert abs(side[:500].mean() - side[500:].mean()) == 1
+    assert len(np.unique(inspecting.split_in_two(np.ones((9, 4), np.float32)))) == 1
 
 
 def test_stability_is_the_best_jaccard_index() -> None:

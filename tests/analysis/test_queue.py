@@ -44,6 +44,7 @@ def test_places_follow_the_shares() -> None:
     assert Mix(0.8, 0.1, 0.1).places(3) == (1, 1, 1)
     assert Mix(0.8, 0.1, 0.1).places(1) == (1, 0, 0)
     assert Mix(0, 0, 3).places(7) == (0, 0, 7)
+    assert all(queues.DEFAULT_MIX.places(20))
 
 
 def test_places_always_add_up_and_no_wanted_kind_is_left_out() -> None:
@@ -270,7 +271,3 @@ def test_nothing_to_show_gives_an_empty_queue() -> None:
         scores, features, xy_m = scene(15, n=n)
         for given in (scores, None):
             assert next_queue(given, features, xy_m, fresh(n, tuple(range(n)))).items == []
-
-
-def test_default_mix_holds_all_kinds() -> None:
-    assert all(queues.DEFAULT_MIX.places(20))

@@ -49,16 +49,13 @@ def test_training_cut_short_equals_one_planned_that_short() -> None:
     assert all(torch.equal(cut[name], planned[name]) for name in planned)
 
 
-@pytest.mark.parametrize(
-    ("max_steps", "expected"), [(10_000, (60, 5)), (240, (60, 5)), (239, (59, 5)), (47, (11, 2)), (15, (5, 1)), (1, (5, 1))]
-)
-def test_warmup_shrinks_with_a_training_cut_short(max_steps: int, expected: tuple[int, int]) -> None:
-    settings = NcpuSettings(epochs=60, warmup_epochs=5, batch_size=64, max_steps=max_steps)
+CUT = [(10_000, (60, 5)), (240, (60, 5)), (239, (59, 5)), (47, (11, 2)), (15, (5, 1)), (1, (5, 1))]
+
+
+@pytest.mark.parametrize(("epochs", "max_steps", "expected"), [*((60, *each) for each in CUT), (3, 1, (3, 5))])
+def test_warmup_shrinks_with_a_training_cut_short(epochs: int, max_steps: int, expected: tuple[int, int]) -> None:
+    settings = NcpuSettings(epochs=epochs, warmup_epochs=5, batch_size=64, max_steps=max_steps)
     assert ncpu._lengths(240, settings) == expected
-
-
-def test_warmup_that_was_asked_for_stays_where_nothing_is_cut() -> None:
-    assert ncpu._lengths(240, NcpuSettings(epochs=3, warmup_epochs=5, max_steps=1)) == (3, 5)
 
 
 def test_overrides_are_read_by_type() -> None:

@@ -54,10 +54,6 @@ def average_precision(data: PUData, truth: NDArray[np.bool_], scores: NDArray[np
     return metrics.average_precision(scores[~data.is_positive], truth[~data.is_positive])
 
 
-def test_it_is_the_default_of_the_catalog() -> None:
-    assert next(iter(catalog.METHODS)) == catalog.DEFAULT_METHOD == "propagation"
-
-
 @pytest.mark.parametrize(("share", "wide", "least"), [(0.03, 0.0, 0.3), (0.5, 0.7, 0.02)])
 def test_it_ranks_better_than_the_instant_ranker(share: float, wide: float, least: float) -> None:
     gains = []
@@ -262,7 +258,8 @@ def test_roots_keep_the_sign() -> None:
     torch.testing.assert_close(roots_of(torch.tensor([-4.0, 0.0, 9.0])), torch.tensor([-2.0, 0.0, 3.0]))
 
 
-def test_settings_are_those_of_the_card() -> None:
+def test_settings_are_those_of_the_card_and_it_is_the_default() -> None:
+    assert next(iter(catalog.METHODS)) == catalog.DEFAULT_METHOD == "propagation"
     assert asdict(catalog.settings_for("propagation", "quick")) == asdict(QUICK)
     with pytest.raises(TrainingError, match="whitening"):
         PropagationSettings(whitening=0.6)
