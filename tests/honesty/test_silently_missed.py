@@ -166,21 +166,16 @@ def place_of_uids(joplin: Path) -> dict[str, int]:
     return {uid: number for number, place in enumerate(variants.read_places(joplin)) for uid in place.houses}
 
 
-@pytest.mark.parametrize("name", mostly_long(CASES))
-def test_no_case_misses_damage_silently(name: str, of_joplin: Event, tmp_path: Path) -> None:
-    judge(name, CASES[name], of_joplin, tmp_path)
+EVENTS = [*((name, "of_joplin") for name in CASES), *((name, "of_sample") for name in OF_SAMPLE)]
 
 
-@pytest.mark.parametrize("name", mostly_long(OF_SAMPLE, "S3 black fill"))
-def test_nor_does_the_sample_event(name: str, of_sample: Event, tmp_path: Path) -> None:
-    judge(f"sample: {name}", CASES[name], of_sample, tmp_path)
-
-
-def judge(name: str, case: Case, event: Event, folder: Path) -> None:
+@pytest.mark.parametrize(("name", "of"), mostly_long(EVENTS, ("S3 black fill", "of_sample")))
+def test_no_case_misses_damage_silently(name: str, of: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Make a case's project, click, train, count, and hold the counts against the limits."""
+    case, event = CASES[name], request.getfixturevalue(of)
     place_of = place_of_uids(event.folder)
-    variant = case.make(event.folder, folder / "scenes")
-    layout, _ = variants.chipped(variant, folder / "event.pugeo", "auto")
+    variant = case.make(event.folder, tmp_path / "scenes")
+    layout, _ = variants.chipped(variant, tmp_path / "event.pugeo", "auto")
     clicks = chosen_clicks(variant, case, place_of, event.n_clicks)
     wanted = ("destroyed",) if case.needs else DAMAGED
     counted = {
@@ -192,7 +187,7 @@ def judge(name: str, case: Case, event: Event, folder: Path) -> None:
     for method in METHODS:
         usual = row_of(event.layout, mapped(event.layout, method, clicks), counted)
         row = row_of(layout, mapped(layout, method, clicks), counted)
-        sys.stdout.write(f"{name}, {method}: {row}, unaltered {usual}\n")
+        sys.stdout.write(f"{name}, {of}, {method}: {row}, unaltered {usual}\n")
         if case.needs:
             assert row.found >= case.needs * row.damaged or row.not_assessed == row.damaged, f"{method}: {row}"
         elif row.damaged < FEW:
