@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pu_geo.geo.raster.mosaic import Mosaic
 
 N_PEAKS = 4
-PEAK_GAP_PX = 3  # between two peaks that count as two
+GAP_PX = 3  # between two peaks that count as two
 MIN_NOISE = 8.0  # gradient that quantization to 8 bit alone can make: one gray level a pixel, as Sobel scales it
 MIN_OVERLAP = 0.25  # how little edges one date may show against the other
 BY_CHANCE = 3.0  # standard deviations that the best of many shifts reaches where pictures have nothing in common
@@ -114,7 +114,7 @@ def peaks(surfaces: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[n
         down = _vertex(*(left[each, row + step, col + 1] for step in (0, 1, 2)))
         found = np.stack([col + across, row + down], axis=-1) - side // 2
         shifts[:, k], heights[:, k] = np.where(height[:, None] > 0, found, 0.0), height
-        near = (abs(axis - row[:, None]) <= PEAK_GAP_PX)[:, :, None] & (abs(axis - col[:, None]) <= PEAK_GAP_PX)[:, None, :]
+        near = (abs(axis - row[:, None]) <= GAP_PX)[:, :, None] & (abs(axis - col[:, None]) <= GAP_PX)[:, None, :]
         rest[near] = 0.0
     return shifts, heights
 
