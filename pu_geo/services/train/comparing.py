@@ -317,7 +317,7 @@ def most_disagreeing(layout: Layout, found: Comparison, n: int = N_SHOWN) -> tup
     with store.connect(layout) as db:
         answers = labels.current_labels(db)
     ranked = found.ranked
-    higher, lower = agreement.most_apart(ranked.difference, n)
+    higher, lower = agreement.largest_differences(ranked.difference, n)
     first, second = ranked.places
 
     def described(rows: NDArray[np.int64]) -> list[Disagreement]:
