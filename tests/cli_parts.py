@@ -21,14 +21,14 @@ class CommandLine:
         printed = self._capsys.readouterr()
         return code, printed.out, printed.err
 
-    def said(self, *words: object) -> str:
+    def text(self, *words: object) -> str:
         code, out, err = self(*words)
         assert code == 0, err
         return out
 
-    def told(self, *words: object) -> dict[str, Any]:
+    def json(self, *words: object) -> dict[str, Any]:
         """Return what --json prints."""
-        return dict(json.loads(self.said(*words, "--json")))
+        return dict(json.loads(self.text(*words, "--json")))
 
     def refused(self, *words: object) -> str:
         code, _, err = self(*words)

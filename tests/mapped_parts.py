@@ -66,6 +66,6 @@ def say_checks(layout: Layout, check: random_audits.Check, n: int, *, truth: NDA
     rows = check.sample.rows[:n].tolist()
     hand_out(layout, check, [f"b{row}" for row in rows])
     chances = check.sample.inclusion()[check.sample.stratum[:n]].tolist()
-    said = ["positive" if truth[row] else "not_damaged" for row in rows]
-    given = zip(rows, said, chances, strict=True)
+    labels = ["positive" if truth[row] else "not_damaged" for row in rows]
+    given = zip(rows, labels, chances, strict=True)
     answer(layout, *(op_of(f"b{row}", label, shown="audit", inclusion=chance) for row, label, chance in given))

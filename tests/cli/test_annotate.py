@@ -38,21 +38,21 @@ def test_label_stream_stores_each_click_once_and_goes_on_after_a_bad_line(projec
 def test_csv_import_is_one_act_and_importing_again_stores_nothing(run: CommandLine, project: Layout, tmp_path: Path) -> None:
     table = tmp_path / "labels.csv"
     table.write_text("building_id,label\nb1,positive\nb2,damaged\nb3,not_damaged\nb4,\n")  # b4 has none: skipped
-    first = run.told("label", str(project.folder), "--import", str(table))
-    again = run.told("label", str(project.folder), "--import", str(table))
+    first = run.json("label", str(project.folder), "--import", str(table))
+    again = run.json("label", str(project.folder), "--import", str(table))
     assert (first["stored"], again["stored"]) == (3, 0)
     with store.connect(project) as db:
         assert labels.current_labels(db) == {"b1": "positive", "b2": "positive", "b3": "not_damaged"}
         analyst = next(iter(labels.current(db).values())).analyst
         assert len(labels.undo(db, "u", analyst=analyst, screen="cli")) == 3
-    assert run.told("label", str(project.folder), "--import", str(table))["stored"] == 3
+    assert run.json("label", str(project.folder), "--import", str(table))["stored"] == 3
 
 
 def test_labels_are_exported_with_their_history_beside_them(run: CommandLine, project: Layout, tmp_path: Path) -> None:
     simulated = ("label", str(project.folder), "--from-field", "damage", "--is", "destroyed", "--count", "3")
     assert run(*simulated)[0] == 0
     out = tmp_path / "labels.geojson"
-    result = run.told("export-labels", str(project.folder), "--out", str(out))
+    result = run.json("export-labels", str(project.folder), "--out", str(out))
     history = tmp_path / "labels.events.csv"
     assert result == {
         "out": str(out), "events_out": str(history), "n": 3, "n_events": 3, "labels_up_to_event": 3,
@@ -73,7 +73,7 @@ def test_points_are_laid_onto_footprints_and_misses_are_counted(run: CommandLine
     points = [point(-92.9999555, 36.1447542), point(-93.5, 36.0)]
     path = tmp_path / "points.geojson"
     path.write_text(json.dumps({"type": "FeatureCollection", "features": points}))
-    result = run.told("label", str(project.folder), "--import", str(path))
+    result = run.json("label", str(project.folder), "--import", str(path))
     notes = ["1 label(s) lie on no footprint of this project and were left out."]
     assert result == {"rows": 2, "stored": 1, "unchanged": 0, "skipped": 1, "placed": 0, "notes": notes}
     assert labeling.current_labels(project) == {"b0": "positive"}

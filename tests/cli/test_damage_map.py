@@ -32,15 +32,15 @@ def newer_run(layout: Layout, run_id: str = "ranker-2") -> None:
 def test_a_later_ranking_does_not_drop_an_audited_map(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
     check = answer_audit(mapped, 30)
     export = ("export", mapped.folder, "--out", tmp_path / "map.geojson")
-    before = run.told(*export)
+    before = run.json(*export)
     newer_run(mapped)
-    after = run.told(*export)
+    after = run.json(*export)
     assert (after["run_id"], after["flagged"]) == (RUN, before["flagged"])
     pu_geo = json.loads((tmp_path / "map.geojson").read_text())["pu_geo"]
     assert (pu_geo["run_id"], pu_geo["threshold_origin"], pu_geo["audit_id"]) == (RUN, "run", check.id)
-    said = run.said(*export)
+    said = run.text(*export)
     assert f"Run {RUN} (Instant ranker), threshold 0.5 (the run's own), audit {check.id}." in said
-    newest = run.told(*export, "--run", "latest")
+    newest = run.json(*export, "--run", "latest")
     assert (newest["run_id"], newest["audit_id"]) == ("ranker-2", "not audited")
     assert newest["flagged"] != before["flagged"]
 
@@ -49,44 +49,44 @@ def test_a_chosen_run_and_threshold_are_exported_published_and_audited(
     mapped: Layout, tmp_path: Path, run: CommandLine
 ) -> None:
     newer_run(mapped)
-    chosen = run.told("choose", mapped.folder, "--run", RUN, "--threshold", "0.3")
+    chosen = run.json("choose", mapped.folder, "--run", RUN, "--threshold", "0.3")
     assert chosen == {
         "run_id": RUN, "method": "ranker", "why": "person", "threshold": 0.3, "threshold_origin": "person",
         "audit_id": "not audited",
     }  # fmt: skip
     which = f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), not audited."
     newer = "Run ranker-2 is newer and not shown; `pu-geo choose event.pugeo --run latest` makes it the map."
-    assert run.said("choose", mapped.folder) == f"{which} It is chosen by a person.\n{newer}\n"
-    assert which in run.said("export", mapped.folder, "--out", tmp_path / "map.csv", "--format", "csv")
+    assert run.text("choose", mapped.folder) == f"{which} It is chosen by a person.\n{newer}\n"
+    assert which in run.text("export", mapped.folder, "--out", tmp_path / "map.csv", "--format", "csv")
     side = json.loads((tmp_path / "map.run.json").read_text())
     assert {name: side[name] for name in ("run_id", "threshold", "threshold_origin", "audit_id")} == {
         "run_id": RUN, "threshold": 0.3, "threshold_origin": "person", "audit_id": "not audited",
     }  # fmt: skip
-    assert which in run.said("publish", mapped.folder, "--formats", "csv")
+    assert which in run.text("publish", mapped.folder, "--formats", "csv")
     with (mapped.exports / "v1" / "damage_map.csv").open(encoding="utf-8-sig") as stream:
         assert {(row["run_id"], row["threshold"]) for row in csv.DictReader(stream)} == {(RUN, "0.3")}
     assert "flagged from 0.3 on (chosen by a person; not audited)" in (mapped.exports / "v1" / "report.html").read_text()
     version = json.loads((mapped.exports / "v1" / "version.json").read_text())
     assert (version["threshold_origin"], version["audit_id"]) == ("person", "not audited")
     check = answer_audit(mapped, 30)
-    assert f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), audit {check.id}." in run.said(
+    assert f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), audit {check.id}." in run.text(
         "audit", mapped.folder
     )
-    assert run.told("choose", mapped.folder, "--run", "auto")["why"] == "published"
+    assert run.json("choose", mapped.folder, "--run", "auto")["why"] == "published"
 
 
 def test_a_threshold_given_to_an_export_alone_is_said_and_not_kept(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
     export = ("export", mapped.folder, "--out", tmp_path / "map.geojson")
-    assert "threshold 0.2 (chosen by a person)" in run.said(*export, "--threshold", "0.2")
-    assert "threshold 0.5 (the run's own)" in run.said(*export)
-    run.told("publish", mapped.folder, "--formats", "csv", "--threshold", "0.2")
-    assert "threshold 0.2 (chosen by a person)" in run.said(*export), "what was published is the map from then on"
+    assert "threshold 0.2 (chosen by a person)" in run.text(*export, "--threshold", "0.2")
+    assert "threshold 0.5 (the run's own)" in run.text(*export)
+    run.json("publish", mapped.folder, "--formats", "csv", "--threshold", "0.2")
+    assert "threshold 0.2 (chosen by a person)" in run.text(*export), "what was published is the map from then on"
 
 
 def test_every_verb_that_takes_a_run_takes_the_chosen_one(mapped: Layout, run: CommandLine) -> None:
     newer_run(mapped)
-    run.told("choose", mapped.folder, "--run", RUN)
+    run.json("choose", mapped.folder, "--run", RUN)
     truth = ("--field", "damage", "--positive", "destroyed")
-    assert run.told("evaluate", mapped.folder, *truth)["run_id"] == RUN
-    assert run.told("evaluate", mapped.folder, *truth, "--run", "latest")["run_id"] == "ranker-2"
-    assert run.told("compare", mapped.folder, "--runs", "chosen", "latest")["runs"][0]["run_id"] == RUN
+    assert run.json("evaluate", mapped.folder, *truth)["run_id"] == RUN
+    assert run.json("evaluate", mapped.folder, *truth, "--run", "latest")["run_id"] == "ranker-2"
+    assert run.json("compare", mapped.folder, "--runs", "chosen", "latest")["runs"][0]["run_id"] == RUN

@@ -16,47 +16,47 @@ from pu_geo.project.layout import Layout
 
 def test_similar_lists_the_group_of_a_building(tmp_path: Path, run: CommandLine) -> None:
     project = str(explored_project(tmp_path).folder)
-    told = run.told("similar", project, "--building", "b0", "--count", "5")
+    told = run.json("similar", project, "--building", "b0", "--count", "5")
     assert told["like"] == ["b0"]
     assert {groups()[int(one["building_id"][1:])] for one in told["buildings"]} == {0}
     assert len(told["buildings"]) == 5
-    assert "(positive)" in run.said("similar", project, "--building", "b0", "--count", "19")
+    assert "(positive)" in run.text("similar", project, "--building", "b0", "--count", "19")
     assert "knows none of these buildings" in run.refused("similar", project, "--building", "nowhere")
 
 
 def test_label_errors_are_searched_once_and_lists_wrong_clicks_first(tmp_path: Path, run: CommandLine) -> None:
     layout = explored_project(tmp_path, n_positive=18)
     click(layout, "b1")
-    told = run.told("label-errors", str(layout.folder))
+    told = run.json("label-errors", str(layout.folder))
     assert told["run_id"] == RUN
     assert (told["suspects"][0]["why"], told["suspects"][0]["building_ids"]) == ("wrong click", ["b1"])
     jobs_before = list(layout.jobs.glob("*-*"))
-    assert run.said("suspects", str(layout.folder)).startswith("wrong click: b1. Clicked as damaged")
+    assert run.text("suspects", str(layout.folder)).startswith("wrong click: b1. Clicked as damaged")
     assert list(layout.jobs.glob("*-*")) == jobs_before
 
 
 def test_discover_proposes_groups_and_types_lists_them(project: Layout, run: CommandLine) -> None:
     folder = str(with_chips(project).folder)
-    made = run.told("discover", folder, "--groups", "3", "--seeds", "2")
+    made = run.json("discover", folder, "--groups", "3", "--seeds", "2")
     assert (made["n_groups"], made["n_buildings"]) == (3, 20)
     assert sum(group["size"] for group in made["groups"]) == 20
-    listed = run.told("types", folder)
+    listed = run.json("types", folder)
     assert listed["discovery"] == made["discovery"]
     assert listed["groups"] == made["groups"]
 
 
 def test_groups_are_named_merged_and_undone(project: Layout, run: CommandLine) -> None:
     folder = str(discovered(project).folder)
-    told = run.said("types", folder, "--name", "2=tarps", "--name", "1=mud")
+    told = run.text("types", folder, "--name", "2=tarps", "--name", "1=mud")
     assert f"{KEPT}, 4 groups:" in told
     assert "Named types: tarps (6 buildings), mud (8 buildings)" in told
-    assert "Named types: tarps (6 buildings)\n" in run.said("types", folder, "--name", "1=")
-    merged = run.told("types", folder, "--merge", "2,3")
+    assert "Named types: tarps (6 buildings)\n" in run.text("types", folder, "--name", "1=")
+    merged = run.json("types", folder, "--merge", "2,3")
     assert [group["groups"] for group in merged["groups"]] == [[1], [2, 3], [4]]
     assert merged["types"] == {"tarps": 10}
-    assert run.told("types", folder, "--undo")["types"] == {"tarps": 6}
-    assert "dropped" in run.said("types", folder, "--drop", "4")
-    assert "dropped" not in run.said("types", folder, "--put-back", "4")
+    assert run.json("types", folder, "--undo")["types"] == {"tarps": 6}
+    assert "dropped" in run.text("types", folder, "--drop", "4")
+    assert "dropped" not in run.text("types", folder, "--put-back", "4")
 
 
 @pytest.mark.parametrize(

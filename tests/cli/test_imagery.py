@@ -24,7 +24,7 @@ def test_the_account_of_a_file_adds_up_in_words_and_json(run: CommandLine, proje
     code, out, _ = run("add-footprints", str(project.folder), str(path))
     assert code == 0
     assert "new.geojson: 4 in = 1 kept + 1 repaired + 2 dropped (1 not a polygon, 1 outside the scenes)." in out
-    again = run.told("add-footprints", str(project.folder), str(path))
+    again = run.json("add-footprints", str(project.folder), str(path))
     assert again["n_in"] == again["kept"] + again["repaired"] + again["dropped"] == sum(again["dropped_by"].values()) == 4
 
 
@@ -33,9 +33,9 @@ def test_an_area_is_set_taken_away_and_put_back(run: CommandLine, project: Layou
     code, out, _ = run("add-aoi", folder, "--text", WEST)
     assert (code, "15 of the 20 footprints that are here lie outside it and stay" in out) == (0, True)
     assert "124 outside the AOI" in run("add-grid", folder, "--size-m", "10")[1]
-    assert run.told("add-aoi", folder, "--remove") == {"removed": True}
-    assert run.told("add-aoi", folder, "--remove") == {"removed": False}
-    assert run.told("add-aoi", folder, "--undo") == {"source": WEST}
+    assert run.json("add-aoi", folder, "--remove") == {"removed": True}
+    assert run.json("add-aoi", folder, "--remove") == {"removed": False}
+    assert run.json("add-aoi", folder, "--undo") == {"source": WEST}
     with store.connect(project) as db:
         assert aoi.current(db) is not None
 

@@ -59,7 +59,7 @@ def test_jobs_verb_asks_a_training_to_pause_and_stop(
     assert "--all alone" in run("jobs", str(project.folder), "dismiss", folder.name)[1]
     assert run("jobs", str(project.folder))[1] == ""
     assert folder.name in run("jobs", str(project.folder), "--all")[1]
-    answer = run.told("jobs", str(project.folder), "retry", folder.name)
+    answer = run.json("jobs", str(project.folder), "retry", folder.name)
     assert json.loads((project.jobs / answer["job_id"] / "spec.json").read_text())["args"] == {"method": "ncpu"}
 
 

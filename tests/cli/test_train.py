@@ -46,7 +46,7 @@ def test_a_training_without_a_method_starts_the_recommended_one(
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     add_chips(project, [f"b{i}" for i in range(20)])
     click(project, *(f"b{i}" for i in range(8)))
-    answer = run.told("train", str(project.folder), "--detach")
+    answer = run.json("train", str(project.folder), "--detach")
     asked = json.loads((project.jobs / answer["job_id"] / "spec.json").read_text())["args"]
     assert (asked["method"], asked["preset"]) == (training.DEFAULT_METHOD, "quick")
 
@@ -83,19 +83,19 @@ def ranked(project: Layout) -> tuple[Layout, RunFacts, RunFacts]:
 
 def test_compare_tells_it_in_words_and_as_json(ranked: tuple[Layout, RunFacts, RunFacts], run: CommandLine) -> None:
     layout, older, newer = ranked
-    said = run.said("compare", layout.folder, "--runs", older.run_id, "latest")
+    said = run.text("compare", layout.folder, "--runs", older.run_id, "latest")
     assert f"A = {older.run_id}\nB = {newer.run_id}\n" in said
     assert "Rank correlation (Spearman) 1.00: nearly the same order, over 20 common buildings." in said
     assert "A: PU criterion not enough to judge.\n" in said
     assert said.endswith("A high, B low:\n  none\nB high, A low:\n  none\n")
-    told = run.told("compare", layout.folder, "--runs", older.run_id, newer.run_id)
+    told = run.json("compare", layout.folder, "--runs", older.run_id, newer.run_id)
     assert (told["spearman"], told["n"], told["check_id"]) == (1.0, 20, None)
     assert [run["run_id"] for run in told["runs"]] == [older.run_id, newer.run_id]
 
 
 def test_ensemble_makes_a_run(ranked: tuple[Layout, RunFacts, RunFacts], run: CommandLine) -> None:
     layout, older, newer = ranked
-    made = run.told("ensemble", layout.folder, "--runs", "latest", older.run_id)
+    made = run.json("ensemble", layout.folder, "--runs", "latest", older.run_id)
     facts = facts_of(layout)
     assert (facts.run_id, facts.method) == (made["run_id"], "ensemble")
     assert facts.settings["run_ids"] == [newer.run_id, older.run_id]

@@ -30,27 +30,27 @@ def chipped(chipped_town: Layout) -> Path:
 
 def test_every_verb_from_scene_to_map(run: CommandLine, town: Path, tmp_path: Path) -> None:
     path = chipped = tmp_path / "tiny.pugeo"
-    run.told("init", path, "--name", "Tiny")
-    scenes = run.told("add-scene", path, "--pre", town / "pre.tif", "--post", town / "post.tif")
+    run.json("init", path, "--name", "Tiny")
+    scenes = run.json("add-scene", path, "--pre", town / "pre.tif", "--post", town / "post.tif")
     assert (scenes["width"], scenes["height"], scenes["added"]) == (320, 256, ["pre-1", "post-1"])
-    added = run.told("add-footprints", path, town / "footprints.geojson")
+    added = run.json("add-footprints", path, town / "footprints.geojson")
     assert added["added"] == added["n_in"]
-    made = run.told("chip", path)
+    made = run.json("chip", path)
     assert (made["n"], made["size_px"], made["bands"]) == (added["n_in"], 64, "pre+post")
     labelled = ("label", chipped, "--from-field", "damage", "--is", "destroyed", "--is", "major-damage", "--is")
-    run.told(*labelled, "no-damage", "--count", "8", "--seed", "1")
-    ranked = run.told("rank", chipped)
+    run.json(*labelled, "no-damage", "--count", "8", "--seed", "1")
+    ranked = run.json("rank", chipped)
     trained = [
-        run.told("train", chipped, "--method", method, "--set", "epochs=3", "--seed", "2") for method in ("ncpu", "pucl")
+        run.json("train", chipped, "--method", method, "--set", "epochs=3", "--seed", "2") for method in ("ncpu", "pucl")
     ]
-    trained.append(run.told("train", chipped))
+    trained.append(run.json("train", chipped))
     truth = ("--field", "damage", "--positive", "no-damage")
-    measured = run.told("evaluate", chipped, "--run", ranked["run_id"], *truth)
+    measured = run.json("evaluate", chipped, "--run", ranked["run_id"], *truth)
     n = len(json.loads((town / "footprints.geojson").read_text())["features"])
     assert measured["n"] == n - 8
     assert 0 <= float(str(measured["auc"])) <= 1
     out = tmp_path / "map.geojson"
-    exported = run.told("export", chipped, "--run", trained[0]["run_id"], "--out", out, "--threshold", "0.5")
+    exported = run.json("export", chipped, "--run", trained[0]["run_id"], "--out", out, "--threshold", "0.5")
     frame = geopandas.read_file(out)
     source = geopandas.read_file(town / "footprints.geojson")
     assert len(frame) == exported["n"] == len(source)
@@ -66,16 +66,16 @@ def test_every_verb_from_scene_to_map(run: CommandLine, town: Path, tmp_path: Pa
 
 def test_steps_out_of_order_are_refused_in_words(run: CommandLine, town: Path, tmp_path: Path) -> None:
     path = tmp_path / "order.pugeo"
-    run.told("init", path, "--name", "Order")
+    run.json("init", path, "--name", "Order")
     assert "no post-event scene" in run.refused("add-footprints", path, town / "footprints.geojson")
     assert "no post-event scene" in run.refused("chip", path)
-    run.told("add-scene", path, "--post", town / "post.tif")
+    run.json("add-scene", path, "--post", town / "post.tif")
     assert "no footprints" in run.refused("chip", path)
-    run.told("add-footprints", path, town / "footprints.geojson")
+    run.json("add-footprints", path, town / "footprints.geojson")
     assert "no pre-event scene" in run.refused("chip", path, "--bands", "pre+post")
     assert "no chips yet" in run.refused("rank", path)
     assert "no run 'chosen'; its runs are: none yet" in run.refused("export", path, "--out", tmp_path / "x.geojson")
-    assert run.told("chip", path, "--bands", "post", "--size-px", "32")["bands"] == "post"
+    assert run.json("chip", path, "--bands", "post", "--size-px", "32")["bands"] == "post"
     assert "positive" in run.refused("rank", path)
     assert "no method" in run.refused("train", path, "--method", "magic")
 
@@ -85,18 +85,18 @@ def test_joplin_reaches_what_was_promised(run: CommandLine, joplin: Path, tmp_pa
     scenes = [joplin / f"joplin-tornado_0000000{i}" for i in (0, 1)]
     found: dict[str, list[float]] = {"rank": [], "train": []}
     first = tmp_path / "joplin.pugeo"
-    run.told("init", first, "--name", "Joplin")
+    run.json("init", first, "--name", "Joplin")
     pre, post = ([str(scene / f"{date}.tif") for scene in scenes] for date in ("pre", "post"))
-    run.told("add-scene", first, "--pre", pre[0], "--pre", pre[1], "--post", post[0], "--post", post[1])
+    run.json("add-scene", first, "--pre", pre[0], "--pre", pre[1], "--post", post[0], "--post", post[1])
     for scene in scenes:
-        run.told("add-footprints", first, scene / "buildings.geojson")
-    assert run.told("chip", first)["n"] == 383
+        run.json("add-footprints", first, scene / "buildings.geojson")
+    assert run.json("chip", first)["n"] == 383
     for seed in range(N_SEEDS):
         damaged = ("--from-field", "damage", "--is", "destroyed", "--is", "major-damage")
-        run.told("label", first, *damaged, "--count", 30, "--seed", seed)
+        run.json("label", first, *damaged, "--count", 30, "--seed", seed)
         for task, arguments in (("rank", ()), ("train", ("--method", "ncpu", "--seed", str(seed)))):
-            run.told(task, first, *arguments)
-            measured = run.told("evaluate", first, "--field", "damage", *DAMAGED, "--exclude", "un-classified")
+            run.json(task, first, *arguments)
+            measured = run.json("evaluate", first, "--field", "damage", *DAMAGED, "--exclude", "un-classified")
             found[task].append(float(str(measured["auc"])))
         with store.connect(Layout(first)) as db:
             undone = labels.undo(db, f"undo-{labels.last_event(db)}", analyst=labeling.default_analyst(), screen="cli")
@@ -106,15 +106,15 @@ def test_joplin_reaches_what_was_promised(run: CommandLine, joplin: Path, tmp_pa
 
 
 def test_export_replaces_nothing_but_exports(run: CommandLine, chipped: Path, town: Path, tmp_path: Path) -> None:
-    run.told("label", chipped, "--from-field", "damage", "--is", "no-damage", "--count", "5")
-    run.told("rank", chipped)
+    run.json("label", chipped, "--from-field", "damage", "--is", "no-damage", "--count", "5")
+    run.json("rank", chipped)
     for out in (chipped / "project.gpkg", chipped / "chips" / "x.geojson", town / "post.tif"):
         assert "belongs to a project" in run.refused("export", chipped, "--out", out)
     assert "is a folder" in run.refused("export", chipped, "--out", tmp_path)
     with store.connect(Layout(chipped)) as db:
         assert contents.count_footprints(db) > 0
     (chipped / "exports").mkdir()
-    run.told("export", chipped, "--out", chipped / "exports" / "map.geojson")
+    run.json("export", chipped, "--out", chipped / "exports" / "map.geojson")
 
 
 def test_cancelled_add_scene_leaves_everything_as_it_was(
@@ -137,4 +137,4 @@ def test_cancelled_add_scene_leaves_everything_as_it_was(
         assert contents.grid(db).width == 320
     monkeypatch.undo()
     monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home2"))
-    assert run.told("add-scene", chipped, "--post", other)["width"] == 520
+    assert run.json("add-scene", chipped, "--post", other)["width"] == 520

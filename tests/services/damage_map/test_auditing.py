@@ -381,10 +381,10 @@ def test_the_command_says_what_counts_and_how_many_are_damaged(mapped: Layout, r
     say_checks(mapped, check, 40)
     random_audits.end(mapped, check.id)
     search_on(mapped)
-    out = run.said("audit", mapped.folder)
+    out = run.text("audit", mapped.folder)
     assert "40 of 200 checks answered" in out
     assert out.count("of 200 random checks the first 40 count") == 1
     assert auditing.how_many(mapped).words in out
-    told = run.told("audit", mapped.folder)
+    told = run.json("audit", mapped.folder)
     assert (told["state"], told["n_counted"]) == ("reduced", 40)
     assert told["how_many"] == auditing.how_many(mapped).as_mapping()

@@ -97,7 +97,9 @@ def test_accepting_adds_the_unlabeled_and_undo_takes_them_away(explored: Layout)
     assert len(labeling.current_labels(explored)) == 8  # nothing is labeled by it
     with store.connect(explored) as db:
         (act,) = decisions.standing(db, pseudo_positives.KIND).values()
-    assert (act.facts["decision"], act.facts["run_id"], len(act.facts["building_ids"])) == ("accept", RUN, 12)
+    facts = act.facts
+    assert (facts["decision"], facts["run_id"], facts["how"]) == ("accept", RUN, "4 clusters")
+    assert len(facts["building_ids"]) == 12
     click(explored, "b76", label="not_damaged")
     told = clusters.next_run(explored)
     assert (told.n_accepted, told.n_overruled, told.n_not_damaged) == (11, 1, 1)

@@ -81,11 +81,11 @@ def test_a_worker_scores_by_a_model(modelled: tuple[Layout, str], tmp_path: Path
 def test_the_command_line_exports_checks_and_applies(modelled: tuple[Layout, str], tmp_path: Path, run: CommandLine) -> None:
     layout, run_id = modelled
     path = tmp_path / "m.pugeo-model.zip"
-    assert f"Wrote the model of {run_id}" in run.said("model", "export", layout.folder, "latest", "--out", path)
-    said = run.said("model", "check", path)
+    assert f"Wrote the model of {run_id}" in run.text("model", "export", layout.folder, "latest", "--out", path)
+    said = run.text("model", "check", path)
     assert "can be used: Linear ranking (quick)" in said
     assert "needs chips of 16 x 16 px, bands pre+post with pixels of 0.50 m" in said
-    applied = run.told("model", "apply", layout.folder, path)["run_id"]
+    applied = run.json("model", "apply", layout.folder, path)["run_id"]
     assert (layout.run(applied) / "scores.npy").read_bytes() == (layout.run(run_id) / "scores.npy").read_bytes()
     path.write_bytes(path.read_bytes()[:-9])
     assert "cut off" in run.refused("model", "check", path)

@@ -216,9 +216,9 @@ def test_the_command_writes_each_kind(mapped: Layout, tmp_path: Path, run: Comma
     folder = str(mapped.folder)
     for suffix, words in ((".html", "<!DOCTYPE html>"), (".md", "# Instant ranker"), (".json", '"pu-geo run card"')):
         out = tmp_path / f"card{suffix}"
-        run.said("card", folder, "--run", RUN, "--out", out)
+        run.text("card", folder, "--run", RUN, "--out", out)
         assert words in out.read_text(encoding="utf-8")
-    assert run.said("card", folder).startswith("# Instant ranker")
-    assert run.told("card", folder)["run"]["run_id"] == RUN
+    assert run.text("card", folder).startswith("# Instant ranker")
+    assert run.json("card", folder)["run"]["run_id"] == RUN
     assert "written as .html, .md or .json" in run.refused("card", folder, "--out", tmp_path / "card.pdf")
     assert "cannot be written" in run.refused("card", folder, "--out", tmp_path / "no" / "card.md")

@@ -139,7 +139,7 @@ def test_one_command_gives_a_row(name: str, tmp_path: Path, monkeypatch: pytest.
     files = WRITERS[name](tmp_path, first.positive)
     few = replace(first, n_positive=4, n_unlabeled=0, prior=first.prior and 0.4)
     monkeypatch.setitem(tables.TABLES, name, replace(table, settings=(few,)))
-    (row,) = run.told("benchmark", name, "--data", files, "--methods", "linear", "--seeds", "1")["outcomes"]
+    (row,) = run.json("benchmark", name, "--data", files, "--methods", "linear", "--seeds", "1")["outcomes"]
     assert row["n_positive"] == 4
     assert 0 < row["n_test_positive"] < row["n_test"]
     assert row["auc"] > 0.9

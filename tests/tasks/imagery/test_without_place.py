@@ -95,7 +95,7 @@ def test_every_step_works_in_local_meters(made: tuple[Path, dict[str, dict[str, 
 
 
 def test_nobody_works_without_a_place_unawares(run: CommandLine, pictures: Path, tmp_path: Path) -> None:
-    run.told("init", tmp_path / "new.pugeo")
+    run.json("init", tmp_path / "new.pugeo")
     told = run.refused("add-scene", tmp_path / "new.pugeo", "--post", pictures / "post.png")
     assert "size of its pixels" in told
 
@@ -106,7 +106,7 @@ def test_the_map_of_pictures_without_a_place_leaves_the_house_only_when_asked_an
     out = tmp_path / "map.gpkg"
     assert "--local-coordinates" in run.refused("export", ranked, "--format", "gpkg", "--out", out)
     assert not out.exists()
-    run.told("export", ranked, "--format", "gpkg", "--out", out, "--local-coordinates")
+    run.json("export", ranked, "--format", "gpkg", "--out", out, "--local-coordinates")
     table = geopandas.read_file(out, layer="damage_map").set_index("building_id")
     assert table.crs is None or "Undefined Cartesian" in str(table.crs)
     # House h7: column 1, row 1 of the picture, pixels 70..94 x 80..104 of 0.5 m, y counted upwards.
@@ -128,7 +128,7 @@ def test_the_map_of_pictures_without_a_place_leaves_the_house_only_when_asked_an
 
 def test_a_csv_holds_local_meters_by_name(run: CommandLine, ranked: Path, tmp_path: Path) -> None:
     out = tmp_path / "map.csv"
-    run.told("export", ranked, "--format", "csv", "--out", out, "--local-coordinates")
+    run.json("export", ranked, "--format", "csv", "--out", out, "--local-coordinates")
     rows = {row["building_id"]: row for row in csv.DictReader(out.read_text(encoding="utf-8-sig").splitlines())}
     assert (rows["h0"]["x_m"], rows["h0"]["y_m"]) == ("16.0", "-16.0")
     assert not {"lon", "lat"} & set(rows["h0"])
@@ -149,7 +149,7 @@ def test_formats_that_are_read_as_degrees_are_refused(run: CommandLine, ranked: 
 def test_a_version_holds_what_can_be_told_without_a_place(run: CommandLine, ranked: Path) -> None:
     assert "--local-coordinates" in run.refused("publish", ranked, "--formats", "gpkg", "csv")
     assert "geojson" in run.refused("publish", ranked, "--local-coordinates")
-    made = run.told("publish", ranked, "--formats", "gpkg", "csv", "--local-coordinates")
+    made = run.json("publish", ranked, "--formats", "gpkg", "csv", "--local-coordinates")
     folder = Path(str(made["out"]))
     names = {path.name for path in folder.iterdir()}
     assert {"damage_map.gpkg", "damage_map.csv", "report.html", "areas_grid500m.csv"} <= names
@@ -163,7 +163,7 @@ def test_a_version_holds_what_can_be_told_without_a_place(run: CommandLine, rank
 def test_labels_leave_as_csv_and_come_back(run: CommandLine, ranked: Path, tmp_path: Path) -> None:
     assert "longitude" in run.refused("export-labels", ranked, "--out", tmp_path / "labels.geojson")
     out = tmp_path / "labels.csv"
-    assert run.told("export-labels", ranked, "--out", out)["n"] == 5
+    assert run.json("export-labels", ranked, "--out", out)["n"] == 5
     assert "x_m,y_m" in out.read_text(encoding="utf-8-sig").splitlines()[0]
     points = tmp_path / "points.geojson"
     point = {"type": "Point", "coordinates": [16.0, 16.0]}
@@ -171,7 +171,7 @@ def test_labels_leave_as_csv_and_come_back(run: CommandLine, ranked: Path, tmp_p
         json.dumps({"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {}, "geometry": point}]})
     )
     assert "no place on the Earth" in run.refused("label", ranked, "--import", points)
-    assert run.told("label", ranked, "--import", out)["unchanged"] == 5
+    assert run.json("label", ranked, "--import", out)["unchanged"] == 5
 
 
 def test_the_live_project_file_is_in_no_system_on_the_earth(ranked: Path) -> None:
@@ -184,7 +184,7 @@ def test_the_live_project_file_is_in_no_system_on_the_earth(ranked: Path) -> Non
 
 
 def test_a_grid_of_cells_and_what_comes_later(run: CommandLine, ranked: Path, pictures: Path, tmp_path: Path) -> None:
-    cells = run.told("add-grid", ranked, "--size-m", 40)
+    cells = run.json("add-grid", ranked, "--size-m", 40)
     assert (cells["n_in"], cells["added"]) == (16, 16)  # 160 m in cells of 40 m, both ways
     told = run.refused("next-round", ranked, "--new", tmp_path / "two.pugeo", "--post", pictures / "post.png")
     assert "no place on the Earth" in told

@@ -142,7 +142,7 @@ def test_a_project_that_holds_something_is_refused(ranked_town: Layout, event: P
         "--post",
         str(event / "later.tif"),
     ]
-    assert "Round 2" in run.said(*arguments)
+    assert "Round 2" in run.text(*arguments)
     assert "exists already" in run.refused(*arguments)
     third = find_project(str(event / "three.pugeo"))
     with pytest.raises(Exception, match="is not empty"):

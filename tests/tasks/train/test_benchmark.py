@@ -156,10 +156,10 @@ def test_every_setting_names_classes_that_its_data_set_has(tmp_path: Path) -> No
 
 
 def test_command_lists_tables_writes_one_and_refuses(made_up: tables.Table, tmp_path: Path, run: CommandLine) -> None:
-    assert "fmnist: Fashion-MNIST" in run.said("benchmark", "list")
+    assert "fmnist: Fashion-MNIST" in run.text("benchmark", "list")
     out = tmp_path / "table.md"
     words = ("benchmark", "made-up", "--data", tmp_path, "--methods", "ranker,linear", "--seeds", "1")
-    text = run.said(*words, "--only", "apart", "--set", "l2=0.7", "--out", out)
+    text = run.text(*words, "--only", "apart", "--set", "l2=0.7", "--out", out)
     assert out.read_text().rstrip() == text.rstrip()
     assert "| apart | linear | quick | 1 |" in text
     assert str(tmp_path) not in text

@@ -64,7 +64,7 @@ def test_methods_are_tested_on_the_unlabeled_and_none_is_told_the_answers(told: 
 def test_command_names_all_that_the_figures_depend_on(told: Layout, run: CommandLine) -> None:
     words = ("benchmark", "project", "--data", told.folder, "--field", "grade", "--positive", "destroyed")
     more = ("--positive", "major", "--exclude", "unclear", "--clicks", "5", "--methods", "linear", "--seeds", "1")
-    text = run.said(*words, *more)
+    text = run.text(*words, *more)
     assert "--field grade --clicks 5 --positive destroyed --positive major --exclude unclear" in text
     assert "| storm, 5 clicks | linear | quick | 1 |" in text
 
