@@ -67,8 +67,7 @@ class LabelState:
 
 def current(layout: Layout, analyst: str) -> StoredQueue | None:
     """Return the analyst's queue; the first one is made where there is none yet. None before there are chips."""
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
+    chip_set = store.call(layout, contents.latest_chip_set)
     if chip_set is None:
         return None
     found = queues.load_queues(layout, analyst)
@@ -89,8 +88,7 @@ def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAUL
     """
     with queues.locked(layout):
         before = queues.load_queues(layout, analyst)
-        with store.connect(layout) as db:
-            chip_set = contents.latest_chip_set(db)
+        chip_set = store.call(layout, contents.latest_chip_set)
         if chip_set is None:
             return None
         if before and before[0]["id"] != done and before[0]["chip_set"] == chip_set:
@@ -121,8 +119,7 @@ def standing(layout: Layout) -> LabelState | None:
         return None
     facts = chip_facts(layout, chip_set)
     ids = facts["building_ids"]
-    with store.connect(layout) as db:
-        teaches = labels.pu_set(db, ids=ids)
+    teaches = store.call(layout, labels.pu_set, ids=ids)
     given = [answers.get(building) for building in ids]
     is_hidden = assessability.hidden_after(facts) != ""
     is_labeled = np.array([label is not None for label in given], np.bool_)
@@ -137,8 +134,7 @@ def checks_of_search(layout: Layout, chip_set: str) -> progress.Audit | None:
 
 def found_so_far(layout: Layout) -> tuple[Sequence[int], Sequence[int]]:
     """Return the curve of the search: answers given, and damaged buildings found by then."""
-    with store.connect(layout) as db:
-        events = sorted(labels.current(db).values(), key=lambda event: event.event)
+    events = sorted(store.call(layout, labels.current).values(), key=lambda event: event.event)
     is_found = np.array([event.label == "positive" for event in events], np.int64)
     return list(range(1, len(events) + 1)), np.cumsum(is_found).tolist()
 

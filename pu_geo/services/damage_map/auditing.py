@@ -61,8 +61,7 @@ def view(layout: Layout, run_id: str) -> AuditView | None:
     check = random_audits.newest_audit(layout, run_id)
     if check is None:
         return None
-    with store.connect(layout) as db:
-        newest = labels.last_event(db)
+    newest = store.call(layout, labels.last_event)
     return _view(layout, run_id, check.id, check.sample.n_drawn, check.is_open, newest)
 
 
@@ -338,8 +337,7 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
 
 def suggested_size(layout: Layout, run_id: str, relative_half_width: float = USUAL_HALF_WIDTH) -> int:
     """Return how many checks estimate the number damaged to about this share of it, by the ranker's guess of it now."""
-    with store.connect(layout) as db:
-        facts = runs.find(db, run_id)
+    facts = store.call(layout, runs.find, run_id)
     is_known = random_audits.answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
     if is_known.all():
         return 0

@@ -224,8 +224,7 @@ def _group(
 
 def types(layout: Layout) -> dict[str, Decision]:
     """Return the named types by name; facts: "discovery", "groups", "building_ids"."""
-    with store.connect(layout) as db:
-        return discoveries.types(db)
+    return store.call(layout, discoveries.types)
 
 
 GRADES = ("destroyed", "major", "minor", "possible", "no visible damage", "not assessed")
@@ -328,8 +327,7 @@ def put_back(layout: Layout, discovery_id: str, number: int, *, analyst: str) ->
 
 def last_act(layout: Layout, discovery_id: str) -> int | None:
     """Return the number of the last act about a discovery that counts; None if there is none."""
-    with store.connect(layout) as db:
-        return discoveries.last_act(db, discovery_id)
+    return store.call(layout, discoveries.last_act, discovery_id)
 
 
 def undo(layout: Layout, discovery_id: str, *, analyst: str, decision: int | None = None) -> bool:

@@ -83,8 +83,7 @@ def queue(layout: Layout, run_id: str, *, again: bool = False) -> list[Suspect]:
 def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, event: int) -> tuple[Suspect, ...]:
     """Return the positives that look undamaged to rankers that did not see them; none while there are too few positives."""
     ids = runs.building_ids_of(layout, run_id)
-    with store.connect(layout) as db:
-        pu = labels.pu_set(db, at=event, ids=ids)
+    pu = store.call(layout, labels.pu_set, at=event, ids=ids)
     pu = pu.without(assessability.reasons(chip_facts(layout, chip_set)) != "")
     features = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set))
     try:

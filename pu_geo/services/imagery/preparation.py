@@ -175,8 +175,7 @@ def aoi_words(result: Mapping[str, Any]) -> str:
 
 def last_aoi_words(layout: Layout) -> str:
     """Return in words what setting the present area of interest found; "" where no job of this project set it."""
-    with store.connect(layout) as db:
-        found = aoi.current(db)
+    found = store.call(layout, aoi.current)
     done = (job for job in jobs.all_jobs(layout) if job.task == "add_aoi" and job.state == "done")
     last = next(done, None)
     return aoi_words(last.result) if found and last and last.result.get("source") == found.source else ""
@@ -184,14 +183,12 @@ def last_aoi_words(layout: Layout) -> str:
 
 def remove_aoi(layout: Layout) -> bool:
     """Remove the area of interest; footprints stay. Return whether there was one."""
-    with store.connect(layout) as db:
-        return aoi.remove(db)
+    return store.call(layout, aoi.remove)
 
 
 def put_back_aoi(layout: Layout) -> Aoi | None:
     """Undo the last change that took the area of interest away or replaced it; None if there was none before."""
-    with store.connect(layout) as db:
-        return aoi.put_back(db)
+    return store.call(layout, aoi.put_back)
 
 
 def keep_uploads(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[str]:

@@ -146,14 +146,12 @@ def start(layout: Layout, request: TrainingRequest) -> str:
 
 def all_runs(layout: Layout) -> list[RunFacts]:
     """Return finished runs, newest first."""
-    with store.connect(layout) as db:
-        return runs.all_runs(db)
+    return store.call(layout, runs.all_runs)
 
 
 def pinned_run(layout: Layout) -> str | None:
     """Return the id of the run that maps and exports start from."""
-    with store.connect(layout) as db:
-        return runs.pinned(db)
+    return store.call(layout, runs.pinned)
 
 
 def pin(layout: Layout, run_id: str) -> None:
@@ -199,5 +197,4 @@ def average_arguments(layout: Layout, run_ids: Sequence[str]) -> dict[str, objec
     Raises:
         ProjectError: if they cannot be averaged.
     """
-    with store.connect(layout) as db:
-        return {"run_ids": [facts.run_id for facts in runs.members(db, run_ids)]}
+    return {"run_ids": [facts.run_id for facts in store.call(layout, runs.members, run_ids)]}

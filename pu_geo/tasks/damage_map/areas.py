@@ -57,12 +57,10 @@ def add_areas(
     """
     stored.checked_layer(layer)
     job.report(0.05, f"reading {path}")
-    with store.connect(job.layout) as db:
-        grid = contents.grid(db)
+    grid = store.call(job.layout, contents.grid)
     found = read_areas(path, grid, layer=layer, name_field=name_field, code_field=code_field)
     job.report(0.8, f"storing {len(found.wkb)} areas")
-    with store.connect(job.layout) as db:
-        replaced = stored.put_areas(db, AreaLayer(layer, found.names, found.pcodes, found.wkb))
+    replaced = store.call(job.layout, stored.put_areas, AreaLayer(layer, found.names, found.pcodes, found.wkb))
     return {"layer": layer, "n_areas": len(found.wkb), "replaced": replaced, "notes": list(found.notes)}
 
 

@@ -133,8 +133,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
             "Mark more buildings on the Annotate page; say what kind of damage they have where you can tell.",
             kind="few_labels",
         )
-    with store.connect(job.layout) as db:
-        answers = labels.current(db)
+    answers = store.call(job.layout, labels.current)
     types = [next(iter(answers[one].damage_types), "") if one in answers else "" for one in pu.building_ids]
     counts = Counter(each for each, is_positive in zip(types, pu.is_positive, strict=True) if is_positive and each)
     often = [name for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if n >= FEWEST_OF_A_KIND]

@@ -126,8 +126,7 @@ def _without_pre(job: Job, chips: NDArray[np.uint8], chip_set: str, new: str) ->
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(len(chips), 3, *chips.shape[2:]))
         out[:] = chips[:, 3:]
         out.flush()
-    with store.connect(job.layout) as db:
-        is_kept = contents.has_chip_set(db, chip_set)
+    is_kept = store.call(job.layout, contents.has_chip_set, chip_set)
     if not is_kept:
         job.layout.chips(chip_set).unlink()
     return np.load(job.layout.chips(new), mmap_mode="r")

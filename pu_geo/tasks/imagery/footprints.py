@@ -37,8 +37,7 @@ def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, 
         FootprintError: if the file cannot be used, or no footprint touches the area of interest.
     """
     job.report(0.05, f"reading {path}")
-    with store.connect(job.layout) as db:
-        grid = contents.grid(db)
+    grid = store.call(job.layout, contents.grid)
     table = read_footprints(path, grid, crs=crs)
     return store_footprints(job, replace(table, notes=(*table.notes, *_warnings(table))), grid, Path(path).name)
 
@@ -133,7 +132,6 @@ def add_aoi(job: Job, *, path: str | None = None, text: str = "", crs: str | Non
         wkb, notes = read_aoi(path, grid, crs=crs)
         source = Path(path).name
     n_outside = int((~touching(np.array(list(table.wkb), dtype=object), wkb)).sum()) if table.wkb else 0
-    with store.connect(job.layout) as db:
-        replaced = aoi.put(db, wkb, source)
+    replaced = store.call(job.layout, aoi.put, wkb, source)
     facts = {"source": source, "area_km2": round(area_km2(wkb, grid), 3), "replaced": replaced}
     return {**facts, "n": len(table.wkb), "n_outside": n_outside, "notes": list(notes)}

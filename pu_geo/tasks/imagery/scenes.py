@@ -41,8 +41,7 @@ def add_scenes(
     Raises:
         ImageryError: if a file cannot be used, or pre and post do not overlap.
     """
-    with store.connect(job.layout) as db:
-        known = contents.scenes(db)
+    known = store.call(job.layout, contents.scenes)
     new: list[Scene] = []
     wanted: list[tuple[Role, str]] = [("pre", path) for path in pre] + [("post", path) for path in post]
     described = in_child.describe_each([path for _, path in wanted], bands=_rgb(bands), crs=crs, pixel_m=pixel_m)
@@ -95,8 +94,7 @@ def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
             quicklooks.build_pyramid(mosaic, fresh / role, report=report, is_cancelled=job.is_cancelled)
         if job.is_cancelled():
             raise JobCancelled
-    with store.connect(job.layout) as db:
-        table = contents.footprints(db)
+    table = store.call(job.layout, contents.footprints)
     if table.wkb:
         write_geometry(fresh / job.layout.geometry.name, table, grid)
     return fresh
@@ -143,8 +141,7 @@ def add_xbd(job: Job, *, folder: str, chosen: str = "") -> dict[str, object]:
 
     kept, left_out = xbd_folder.placed_xbd(found, before_each)
     scenes = add_scenes(Part(job, 0.15, 0.9), pre=[str(path) for path in kept.pre], post=[str(path) for path in kept.post])
-    with store.connect(job.layout) as db:
-        grid = contents.grid(db)
+    grid = store.call(job.layout, contents.grid)
     table = in_child.read_xbd_footprints(kept.labels, f"the labels of {Path(folder).name}", grid)
     return {
         **scenes,

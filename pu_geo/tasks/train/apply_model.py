@@ -185,8 +185,7 @@ def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], input
         f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} positives; nothing was "
         "learned from the answers in this project. Audit the map before you use it."
     ]
-    with store.connect(job.layout) as db:
-        gsd_m = contents.grid(db).gsd_m
+    gsd_m = store.call(job.layout, contents.grid).gsd_m
     known_m = _number(there.get("gsd_m"))
     if known_m and known_m > 0 and not 1 / OTHER_GSD <= gsd_m / known_m <= OTHER_GSD:
         told.append(

@@ -207,8 +207,7 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
         raise refusal(f"Run {found.run_id}", "names kinds of damage by no attribute")
     inputs = inputs.with_clicks(pu, types_from)
     data = inputs.data(layout, found.settings, types_from)
-    with store.connect(layout) as db:
-        footprints = contents.footprints_sha256(db, pu.building_ids)
+    footprints = store.call(layout, contents.footprints_sha256, pu.building_ids)
     chips = np.load(layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
     features = sha256_of_array(data.inputs.array) if isinstance(data.inputs, FeatureViews) else None
     same = {"chips": sha256_of_array(chips), "features": features, "footprints": footprints}

@@ -314,8 +314,7 @@ def stored_before(job: Job) -> dict[str, object] | None:
     run_id = _noted_run_id(job)
     if run_id is None:
         return None
-    with store.connect(job.layout) as db:
-        found = [facts for facts in runs.all_runs(db) if facts.run_id == run_id]
+    found = [facts for facts in store.call(job.layout, runs.all_runs) if facts.run_id == run_id]
     if not found:
         return None
     shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)
