@@ -94,14 +94,9 @@ def histogram(layout: Layout, run_id: str, n_bins: int = 50) -> tuple[Sequence[f
 
 
 def start_publish(
-    layout: Layout, run_id: str, *, threshold: float, formats: Sequence[str], profiles: Sequence[str] = (),
-    local: bool = False,
-) -> str:  # fmt: skip
-    """Start the job that writes the next version of the damage map into `exports/`; return its id.
-
-    Args:
-        local: whether to write the map of a project without a place on the Earth in local meters.
-    """
+    layout: Layout, run_id: str, threshold: float, formats: Sequence[str], profiles: Sequence[str], *, local: bool
+) -> str:
+    """Start the job that writes the next version of the damage map into `exports/`; return its id."""
     return jobs.start(layout, "publish", publish_arguments(layout, run_id, threshold, formats, profiles, local=local))
 
 
@@ -111,12 +106,11 @@ def has_place(layout: Layout) -> bool:
 
 
 def publish_arguments(
-    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str],
-    *, local: bool = False,
-) -> dict[str, object]:  # fmt: skip
-    """Return what the job "publish" takes; see `map_arguments`."""
-    return {**map_arguments(layout, run_id, threshold), "formats": list(formats), "profiles": list(profiles),
-            "local": local}  # fmt: skip
+    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str], *, local: bool
+) -> dict[str, object]:
+    """Return what the job "publish" takes, see `map_arguments`; `local`: meters, for a map without a place on the Earth."""
+    chosen = {"formats": list(formats), "profiles": list(profiles), "local": local}
+    return {**map_arguments(layout, run_id, threshold), **chosen}
 
 
 def map_arguments(layout: Layout, run_id: str, threshold: float | None) -> dict[str, object]:

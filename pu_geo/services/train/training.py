@@ -13,7 +13,6 @@ from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, 
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import SUFFIX, Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.project import choices
 
 __all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
@@ -152,11 +151,6 @@ def all_runs(layout: Layout) -> list[RunFacts]:
 def pinned_run(layout: Layout) -> str | None:
     """Return the id of the run that maps and exports start from."""
     return store.call(layout, runs.pinned)
-
-
-def pin(layout: Layout, run_id: str) -> None:
-    """Make a run the one that the live map and QGIS show."""
-    choices.choose_run(layout, run_id)
 
 
 def recommendation() -> str:

@@ -94,13 +94,11 @@ def _special_files() -> None:
 
 
 def _start_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> None:
-    with frame.show_errors():
-        state = st.session_state
-        preparation.start_adding_scenes(
-            layout, pre, post, bands=preparation.bands_in(state.get("rgb_bands", "")),
-            crs=state.get("file_crs", "").strip(), pixel_m=state.get("pixel_m"),
-        )  # fmt: skip
-        st.rerun()
+    state = st.session_state
+    frame.act_and_rerun(lambda: preparation.start_adding_scenes(
+        layout, pre, post, bands=preparation.bands_in(state.get("rgb_bands", "")), crs=state.get("file_crs", "").strip(),
+        pixel_m=state.get("pixel_m"),
+    ))  # fmt: skip
 
 
 def _uploader(label: str, kinds: Sequence[str], key: str, *, several: bool = False) -> list[tuple[str, memoryview]]:

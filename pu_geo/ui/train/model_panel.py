@@ -55,6 +55,5 @@ def _use(layout: Layout) -> None:
     if st.button("Score all buildings by it", disabled=not (path.strip() or given), key="apply-model"):
         with frame.show_errors():
             kept = [path] if given is None else preparation.keep_uploads(layout, [(given.name, given.getbuffer())])
-            models.start_apply(layout, kept[0])
-            st.rerun()
+            frame.act_and_rerun(lambda: models.start_apply(layout, kept[0]))
     st.caption("Makes a run. It needs chips of the model's bands and size, and learns nothing from your answers.")
