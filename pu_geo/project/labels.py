@@ -88,12 +88,12 @@ def unknown_building(db: sqlite3.Connection, op: LabelOp) -> str | None:
 
 
 def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, act: str | None = None) -> list[LabelEvent]:
-    """Take back the last act of this analyst that still stands, by adding events with the answers that stand without it.
+    """Undo the last act of this analyst that still stands, by adding events with the answers that stand without it.
 
     Other analysts' answers stand, those before that act as well as since.
 
     Args:
-        act: the act to take back, where it need not be the last one; nothing is taken back unless it stands.
+        act: the act to undo, where it need not be the last one; nothing is undone unless it stands.
 
     Returns:
         The events added (none if there is nothing to undo). A replayed `op` adds nothing and returns what it added first.

@@ -40,7 +40,7 @@ class StoredItem:
 
 @dataclass(frozen=True)
 class StoredQueue:
-    """What one analyst is looking at. `id` is another one for other items."""
+    """What one analyst is to answer. `id` is another one for other items."""
 
     id: str
     items: tuple[StoredItem, ...]
@@ -52,7 +52,7 @@ class LabelState:
 
     Attributes:
         ids: building ids.
-        is_answered: labeled, or hidden after the event; not to be looked at any more.
+        is_answered: labeled, or hidden after the event; not shown any more.
         is_positive: called damaged.
         teaches: what a run would learn from now; answers of audits and of random checks teach nothing.
         scores: of the instant ranker; None before there is a positive.
@@ -84,7 +84,7 @@ def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAUL
         mix: shares of top scores, unlike chips and random checks.
 
     Returns:
-        None before there are chips. A queue without items where nothing is left to look at.
+        None before there are chips. A queue without items where nothing is left to answer.
     """
     with queues.locked(layout):
         before = queues.load_queues(layout, analyst)
@@ -150,8 +150,8 @@ def _next(layout: Layout, chip_set: str, now: LabelState, mix: Mix) -> dict[str,
     items += [_item(now, row, "explore", why) for row, why in silent.items()]
     if len(items) < LENGTH:
         features = ranking.plain_features(layout, chip_set)
-        places, n = _centers_m(layout, chip_set), LENGTH - len(items)
-        chosen = next_queue(now.scores, features, places, state, mix=mix, n=n, seed=0)
+        places = _centers_m(layout, chip_set, layout.geometry.stat().st_mtime_ns if layout.geometry.exists() else 0)
+        chosen = next_queue(now.scores, features, places, state, mix=mix, n=LENGTH - len(items), seed=0)
         state = chosen.state
         items += [_item(now, item.row, item.reason, item.words, item.inclusion) for item in chosen.items]
     queues.save_state(layout, chip_set, _arrays(state))
@@ -228,13 +228,9 @@ def _arrays(state: QueueState) -> dict[str, NDArray[Any]]:
     return found
 
 
-def _centers_m(layout: Layout, chip_set: str) -> NDArray[np.float64]:
-    """Return the centers of buildings, metres, float64 [N, 2], in the order of the chips."""
-    return _centers(layout, chip_set, layout.geometry.stat().st_mtime_ns if layout.geometry.exists() else 0)
-
-
 @lru_cache(maxsize=2)
-def _centers(layout: Layout, chip_set: str, stamp: int) -> NDArray[np.float64]:
+def _centers_m(layout: Layout, chip_set: str, stamp: int) -> NDArray[np.float64]:
+    """Return the centers of buildings, metres, float64 [N, 2], in the order of the chips; another `stamp` makes them anew."""
     with store.connect(layout) as db:
         grid, table = contents.grid(db), contents.footprints(db)
     row = {building: i for i, building in enumerate(table.building_ids)}

@@ -106,8 +106,9 @@ def has_place(layout: Layout) -> bool:
 
 
 def publish_arguments(
-    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str], *, local: bool
-) -> dict[str, object]:
+    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str], *,
+    local: bool = False,
+) -> dict[str, object]:  # fmt: skip
     """Return what the job "publish" takes, see `map_arguments`; `local`: meters, for a map without a place on the Earth."""
     chosen = {"formats": list(formats), "profiles": list(profiles), "local": local}
     return {**map_arguments(layout, run_id, threshold), **chosen}

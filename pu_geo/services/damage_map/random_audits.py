@@ -69,7 +69,7 @@ class StopView:
 
 
 def begin_stop_check(layout: Layout, analyst: str) -> Check:
-    """Begin to check evenly among all buildings that nobody answered.
+    """Start a check that draws evenly among all buildings that nobody answered.
 
     Raises:
         PuGeoError: if there are no chips yet, or nothing is left to check.
@@ -235,7 +235,7 @@ def answered(layout: Layout, check: Check) -> Answered:
 
 
 def answered_in_search(layout: Layout, chip_set: str, drawn: progress.Audit, answers: NDArray[np.int8]) -> Answered:
-    """Do the same for the random checks that the queues of the search drew, see `queueing.checks_of_search`."""
+    """Return the same for the random checks that the queues of the search drew, see `queueing.checks_of_search`."""
     others = checks.all_checks(layout)
     return _answered(
         layout, chip_set, drawn, answers, since=0, is_left=False,

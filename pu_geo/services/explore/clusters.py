@@ -372,7 +372,7 @@ def accept(layout: Layout, run_id: str, inspected: Inspected, name: str, *, anal
 def reject(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analyst: str) -> int:
     """Store that a cluster is not damage: what was accepted of its buildings counts no more; return how many these are.
 
-    They are not called undamaged: nobody saw each.
+    They are not called undamaged: nobody reviewed each.
 
     Raises:
         ProjectError: if there is no such cluster.

@@ -50,7 +50,7 @@ def _labels_at(layout: Layout, run_id: str, event: int) -> tuple[dict[str, Label
 def like(
     layout: Layout, run_id: str, building_ids: Sequence[str], *, count: int = 20, only_unlabeled: bool = False
 ) -> list[Alike]:
-    """Return the buildings of a run, of all its scenes, that look most like the given ones to its model.
+    """Return the buildings of a run, of all its scenes, that its model finds most like the given ones.
 
     Args:
         building_ids: one or more; those that the run does not know are passed over.

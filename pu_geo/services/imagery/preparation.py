@@ -11,7 +11,7 @@ from pu_geo import jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.project import aoi, areas, contents, import_log, store
 from pu_geo.project.aoi import Aoi
-from pu_geo.project.chip_sets import chip_facts as chip_facts
+from pu_geo.project.contents import chip_facts as chip_facts
 from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Role, Scene

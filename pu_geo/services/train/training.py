@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pu_geo import jobs
 from pu_geo.errors import TrainingError
 from pu_geo.jobs import JobView, device_queue
-from pu_geo.methods import catalog, measured
+from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
+from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import SUFFIX, Layout
 from pu_geo.records import RunFacts
 
-__all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "settings_for"]
+__all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "figures_of", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
 ENSEMBLE_TASKS = ("ensemble",)
 HOLD_OUT_FROM, MOST_HELD_OUT = 50, 100
@@ -40,11 +41,6 @@ def cards_by_group() -> dict[str, list[catalog.MethodCard]]:
         heading: [card for card in catalog.METHODS.values() if card.group == group]
         for group, heading in catalog.GROUPS.items()
     }
-
-
-def figures_of(method: str) -> list[str]:
-    """Return what a method's quick preset reached where the truth is known, a line an event; [] if it was never measured."""
-    return measured.in_lines(method)
 
 
 def type_fields(layout: Layout) -> list[str]:

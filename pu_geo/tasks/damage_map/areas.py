@@ -124,7 +124,7 @@ def sum_up(
         cell_m: side of the square cells, metres.
 
     Returns:
-        {"layers": names, "run_id", "threshold"}; each layer lies in the job's folder as `<layer>.json` with "rows",
+        {"layers": names, "run_id", "threshold"}; each layer is in the job's folder as `<layer>.json` with "rows",
         "outlines" (of the largest part of each area, [[x, y], ...] in metres of the project grid) and "n_outside".
     """
     job.report(0.1, "collecting scores and labels")

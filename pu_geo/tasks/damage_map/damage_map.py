@@ -37,7 +37,7 @@ from pu_geo.project import (
     runs,
     store,
 )
-from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.services.damage_map import auditing

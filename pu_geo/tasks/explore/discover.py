@@ -145,7 +145,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
 
 
 def _suggested(inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: int) -> SuggestedNumber:
-    """Estimate the number of groups by how the buildings look, before any training: more than there are known kinds.
+    """Estimate the number of groups by their features, before any training: more than there are known kinds.
 
     Raises:
         TrainingError: if there are too few buildings.

@@ -8,10 +8,10 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from pu_geo.analysis import neighbors, outliers, projection
+from pu_geo.analysis import assessability, neighbors, outliers, projection
 from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_json
-from pu_geo.tasks.imagery.chip import why_not_assessed
 from pu_geo.tasks.job import Job
 
 NOTE = "outliers.json"
@@ -62,9 +62,10 @@ def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
 
 
 def _with_a_picture(layout: Layout, chip_set: str, ids: Sequence[str]) -> NDArray[np.int64]:
-    """Return the rows of buildings that can be judged: all blank chips look the same, and unlike the others."""
+    """Return the rows of buildings that can be judged: all blank chips are alike, and unlike the others."""
     answers = store.call(layout, labels.current_labels)
-    hidden = why_not_assessed(layout, chip_set)
+    facts = chip_facts(layout, chip_set)
+    hidden = assessability.by_building(facts["building_ids"], assessability.reasons(facts))
     is_shown = [building not in hidden and answers.get(building) != "not_assessable" for building in ids]
     return np.flatnonzero(is_shown).astype(np.int64)
 

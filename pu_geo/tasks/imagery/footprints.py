@@ -43,7 +43,7 @@ def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, 
 
 
 def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, object]:
-    """Put footprints that touch the area of interest into the project and on its map; returns as `add_footprints` does.
+    """Store footprints that touch the area of interest in the project and on its map; returns as `add_footprints` does.
 
     Args:
         file: what they come from, to be shown.
@@ -61,9 +61,7 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
     write_geometry(job.layout.geometry, everything, grid)
     return {
         "file": file,
-        "n_in": found.n_in,
-        "kept": found.kept,
-        "repaired": found.repaired,
+        **{name: getattr(found, name) for name in ("n_in", "kept", "repaired")},
         "dropped": found.n_dropped,
         "dropped_by": dict(found.dropped),
         "added": len(everything.wkb) - len(before.wkb),

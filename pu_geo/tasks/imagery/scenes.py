@@ -62,10 +62,7 @@ def add_scenes(
         contents.add_scenes(db, new, grid, pre_share)
     return {
         "added": [scene.scene_id for scene in new],
-        "width": grid.width,
-        "height": grid.height,
-        "gsd_m": grid.gsd_m,
-        "crs": grid.crs,
+        **{name: getattr(grid, name) for name in ("width", "height", "gsd_m", "crs")},
         "is_local": not grid.has_place,
         "pre_share": pre_share,
     }
@@ -101,7 +98,7 @@ def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
 
 
 def _exchange(fresh: Path, used: Path) -> None:
-    """Put a new folder in the place of the one in use; two renames, so that hardly a moment lies between."""
+    """Exchange the folder in use for a new one; by two renames, so that hardly a moment is between."""
     old = used.with_name(f"{used.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if used.exists():

@@ -19,7 +19,7 @@ from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, decisions, events, labels, pseudo_positives, store
-from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import PUSet
 from pu_geo.training.data import UNKNOWN, ChipImages, FeatureViews, PUData

@@ -22,10 +22,11 @@ from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import runs, store, training_times
-from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
+from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
 from pu_geo.tasks.train.model_card import Learned, write_model
@@ -229,14 +230,6 @@ def _threshold(outcome: Outcome) -> float:
     return round(outcome.threshold, 4)
 
 
-def _write_curve(job: Job, layout: Layout, run_id: str) -> list[Path]:
-    """Write what was reported of each epoch into the run's folder; nothing where there were no epochs."""
-    curve, path = curve_of(job), layout.run(run_id) / CURVE
-    if curve:
-        write_json(path, curve)
-    return [path] if curve else []
-
-
 def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[str, object]:
     """Store a run with its clusters and files, and make it the one that the live map shows.
 
@@ -279,13 +272,16 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
         arrays["held_out"] = outcome.held_out.astype(np.int64)
-    scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
+    scores = outcome.scores.astype(np.float32)
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
-        files = [*outcome.write_files(facts), *_write_curve(job, job.layout, facts.run_id)]
+        files = list(outcome.write_files(facts))
+        if curve := curve_of(job):
+            files.append(job.layout.run(facts.run_id) / CURVE)
+            write_json(files[-1], curve)
     with store.connect(job.layout) as db:
         runs.finish(
             db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
-            reasons=assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers)),
+            reasons=reasons_by_chips(job.layout, facts),
         )  # fmt: skip
     return _result(facts)
 

@@ -47,7 +47,7 @@ def project_view(layout: Layout, *, key: str, run_id: str | None = None, event: 
         geometry_v=stamp,
         positions=positions,
         wall=Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"]) if chips else None,
-        seen=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),
+        imagery=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),
         here=None if event is None else PresenceConfig(analyst(), event, presence.color_of(analyst())),
         **view,
     )

@@ -1,4 +1,4 @@
-"""The review queue of odd ones: look at one after the other, confirm it or change its label; none comes back."""
+"""The review queue of odd ones: review one after the other, confirm it or change its label; none comes back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def draw(layout: Layout, run_id: str) -> None:
             f"**{len(found)} to look at**: {counts['wrong click']} clicks that look undamaged to a model, "
             f"{counts['duplicate']} duplicates, {counts['isolated']} chips unlike any other"
         )
-        label = "Look again" if outliers.is_looked_through(layout, run_id) else "Look for odd chips and duplicates"
+        label = "Look again" if outliers.is_searched(layout, run_id) else "Look for odd chips and duplicates"
         button.button(
             label, key="outliers-start", icon=":material/manage_search:", disabled=is_busy,
             on_click=frame.does(lambda: outliers.start(layout, run_id)),

@@ -1,4 +1,4 @@
-"""Further kinds of damage: look for them, see the proposed groups as contact sheets, and name, merge or drop them."""
+"""Further kinds of damage: search for them, see the proposed groups as contact sheets, and name, merge or drop them."""
 
 from __future__ import annotations
 
