@@ -200,14 +200,9 @@ def _what_else(content: bytes, suffix: str) -> str:
         return f"is a zip file that is cut off, or holds something else than {CARD} and {WEIGHTS}"
     if content[:1] == b"\x80" or content[:2] in (b"c_", b"cp", b"co", b"(d", b"(l", b"(S"):
         return "is a Python pickle; such files can run code when they are opened, so PU-Geo never opens them"
-    if suffix == ".safetensors":
-        return _bare_weights(content)
-    return "is not a model file of PU-Geo: it is no zip file"
-
-
-def _bare_weights(content: bytes) -> str:
+    if suffix != ".safetensors":
+        return "is not a model file of PU-Geo: it is no zip file"
     try:
-        n = len(read_tensors(content))
+        return f"holds {len(read_tensors(content))} tensors without the card that says what they are"
     except BadTensors as error:
-        return f"{error}"
-    return f"holds {n} tensors without the card that says what they are"
+        return str(error)

@@ -163,14 +163,13 @@ def simulate(
 
 def label_details(layout: Layout) -> dict[str, dict[str, object]]:
     """Return building id -> what its answer holds beside its label, for every labeled building."""
-    with store.connect(layout) as db:
-        return {
-            building: {
-                "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment,
-                "by": event.analyst, "shown": event.shown,
-            }
-            for building, event in labels.current(db).items()
-        }  # fmt: skip
+    return {
+        building: {
+            "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment, "by": event.analyst,
+            "shown": event.shown,
+        }
+        for building, event in store.call(layout, labels.current).items()
+    }  # fmt: skip
 
 
 def damage_types(layout: Layout) -> list[str]:

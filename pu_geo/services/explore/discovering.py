@@ -324,17 +324,9 @@ def last_act(layout: Layout, discovery_id: str) -> int | None:
 
 
 def undo(layout: Layout, discovery_id: str, *, analyst: str, decision: int | None = None) -> bool:
-    """Undo the last act about a discovery; return whether there was one.
-
-    Args:
-        decision: its number, as `last_act` gave it; None for whichever is the last one by now.
-
-    Raises:
-        ProjectError: if another act is the last one by now, or one of its names was given to something else since.
-    """
+    """Undo the last act about a discovery; return whether there was one. See `discoveries.undo`."""
     found = discoveries.load(layout, discovery_id)
-    with store.connect(layout) as db, store.transaction(db):
-        return discoveries.undo(db, found.id, analyst=analyst, decision=decision)
+    return store.call(layout, discoveries.undo, found.id, analyst=analyst, decision=decision)
 
 
 def _whole(found: Discovery, review: Review, number: int) -> tuple[int, ...]:

@@ -192,12 +192,5 @@ def put_back_aoi(layout: Layout) -> Aoi | None:
 
 
 def keep_uploads(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[str]:
-    """Store uploaded files in the project and return their paths.
-
-    Args:
-        files: name and content; files that belong together, such as a picture and its world file, come together.
-
-    Raises:
-        ProjectError: if one is empty or over 50 MB, or two have the same name.
-    """
+    """Store uploaded files that belong together, such as a picture and its world file; return their paths: `contents.keep`."""
     return [str(path) for path in contents.keep(layout, files)]

@@ -31,11 +31,7 @@ WHY_WORDS: Mapping[runs.Why, str] = {
 
 
 def run(layout: Layout, run_id: str) -> RunFacts:
-    """Return one run; "chosen" is the one that is shown, "latest" the newest.
-
-    Raises:
-        ProjectError: if there is no such run.
-    """
+    """Return one run; "chosen" is the one that is shown, "latest" the newest. Raises as `runs.find`."""
     if run_id == "chosen" and (found := chosen_run(layout)) is not None:
         return found
     return store.call(layout, runs.find, run_id)

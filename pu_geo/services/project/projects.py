@@ -201,6 +201,4 @@ def last_export(layout: Layout) -> str | None:
     return str(done[0].result["out"]) if done else None
 
 
-def find(path: str) -> Layout:
-    """Return an existing project without opening or remembering it."""
-    return find_project(path)
+find = find_project  # without opening or remembering it

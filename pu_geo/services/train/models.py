@@ -20,11 +20,6 @@ def runs_with_model(layout: Layout) -> list[RunFacts]:
     return [run for run in store.call(layout, runs.all_runs) if model_files.is_there(layout, run.run_id)]
 
 
-def file_name(run_id: str) -> str:
-    """Return the name under which a run's model is handed on."""
-    return f"{run_id}{SUFFIX}"
-
-
 def model_file(layout: Layout, run_id: str) -> bytes:
     """Return the model file of a run, as `export` writes it. Raises ModelError if the run has no model, or a damaged one."""
     with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +45,7 @@ def export(layout: Layout, run_id: str, out: str) -> dict[str, object]:
     newest = runs_with_model(layout)[:1] if run_id == "latest" else []
     found = newest[0].run_id if newest else store.call(layout, runs.find, run_id).run_id
     path = Path(out).expanduser().resolve()
-    path = path / file_name(found) if path.is_dir() else path
+    path = path / f"{found}{SUFFIX}" if path.is_dir() else path
     card, weights = model_files.of_run(layout, found)
     with writing(path, ModelError):
         model_files.write(path, card, weights)

@@ -130,11 +130,7 @@ def require(layout: Layout, request: TrainingRequest) -> None:
 
 
 def start(layout: Layout, request: TrainingRequest) -> str:
-    """Start a training job after checking what can be checked at once; return the job's id.
-
-    Raises:
-        TrainingError: see `require`.
-    """
+    """Start a training job after checking what can be checked at once; return the job's id. Raises as `require`."""
     require(layout, request)
     return jobs.start(layout, "train", request.as_args())
 

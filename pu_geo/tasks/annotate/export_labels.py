@@ -52,17 +52,17 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         past = list(history.rows(db, at=newest))
         kept = [i for i, building in enumerate(table.building_ids) if building in current]
         crs = contents.grid(db).crs if past else systems.LONLAT
-        _check_place(crs, out)
+        if systems.is_local(crs) and out.suffix.lower() != ".csv":
+            raise LabelError(
+                f"This project has no place on the Earth, and {out.name} would be read as longitude and latitude.",
+                f"Write CSV: {out.stem}.csv.",
+                kind="local",
+            )
     lonlat = points_inside([table.wkb[i] for i in kept], crs) if kept else np.empty((0, 2))
     events = [current[table.building_ids[i]] for i in kept]
-    rows: list[dict[str, object]] = [
-        {
-            **{field: getattr(one, field) for field in FIELDS},
-            "label": LABEL_NAMES[one.label],
-            "damage_types": [*one.damage_types],
-        }
-        for one in events
-    ]
+    rows: list[dict[str, object]] = [{field: getattr(event, field) for field in FIELDS} for event in events]
+    for row, event in zip(rows, events, strict=True):
+        row |= {"label": LABEL_NAMES[event.label], "damage_types": list(event.damage_types)}
     places = place_names(crs)
     write_export(events_out, _csv([*history.COLUMNS, *places], _with_places(past, table, crs)))
     if out.suffix.lower() == ".csv":
@@ -83,16 +83,6 @@ def _with_places(past: Sequence[Sequence[object]], table: FootprintTable, crs: s
     found = points_inside([table.wkb[row_of[building]] for building in named], crs).tolist() if named else []
     place_of = dict(zip(named, found, strict=True))
     return [[*row, *place_of.get(str(row[at]), ("", ""))] for row in past]
-
-
-def _check_place(crs: str, out: Path) -> None:
-    """Refuse GeoJSON without a place: its readers take every coordinate for longitude and latitude."""
-    if systems.is_local(crs) and out.suffix.lower() != ".csv":
-        raise LabelError(
-            f"This project has no place on the Earth, and {out.name} would be read as longitude and latitude.",
-            f"Write CSV: {out.stem}.csv.",
-            kind="local",
-        )
 
 
 def checked_target(layout: Layout, path: str) -> Path:

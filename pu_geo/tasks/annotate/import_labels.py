@@ -94,13 +94,8 @@ def import_labels(
         ]
         acks = labels.append(db, ops, analyst=analyst, screen="cli", kind="import")
     labels.refuse_rejected(acks, source.name)
-    return {
-        "rows": len(rows) + skipped,
-        "stored": len(acks),
-        "unchanged": len(rows) - len(acks),
-        "skipped": skipped,
-        **account,
-    }
+    counts = {"rows": len(rows) + skipped, "stored": len(acks), "unchanged": len(rows) - len(acks), "skipped": skipped}
+    return {**counts, **account}
 
 
 def _placed(

@@ -240,14 +240,9 @@ def _compute_features(
     with atomic_write(job.layout.features(chip_set)) as temporary:
         shape = (N_VIEWS, len(chips), bank.n_features)
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
+        report = job.part(0.2, 1.0, f"features of {len(chips)} chips in {N_VIEWS} views")
         bank.transform(
-            chips,
-            N_VIEWS,
-            seed=FEATURE_SEED,
-            device=best_device(),
-            out=out,
-            report=job.part(0.2, 1.0, f"features of {len(chips)} chips in {N_VIEWS} views"),
-            is_cancelled=job.is_cancelled,
+            chips, N_VIEWS, seed=FEATURE_SEED, device=best_device(), out=out, report=report, is_cancelled=job.is_cancelled
         )
         matched = sensors.match_groups(out, group, is_visible)
         out.flush()

@@ -103,12 +103,15 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
     versions = {name: text for name, text in versions.items() if isinstance(text, str)} if isinstance(versions, dict) else {}
     warnings = [printable(words, 500) for words in warnings[:300]] if isinstance(warnings, list) else []
     seed, seconds = _plain_number(found, "seed"), _plain_number(found, "seconds")
-    device = printable(found.card.get("device"), 100)
+    device, where = printable(found.card.get("device"), 100), found.folder.parent.parent.name
+    made_by = ", ".join(
+        f"{name} {printable(versions[name], 40)}" for name in ("pu_geo", "torch", "numpy") if name in versions
+    )
     threshold = first_threshold(scores, inputs.pu, inputs.share_to_start_from(), card.score_type)
     outcome = Outcome(
         card.name, str(found.card["preset"]), scores, embeddings, card.score_type, threshold, inputs.estimated_share(),
         seed=int(seed), settings=asdict(found.settings), device=device, held_out=held_out,
-        warnings=[*warnings, _where_from(found, device, versions)],
+        warnings=[*warnings, f"Trained in another copy of this project ({device}; {made_by}) and imported from {where}."],
         versions={name: printable(versions[name], 100) for name in ("torch", "numpy") if name in versions},
         write_files=lambda facts: write_model(job.layout, facts, inputs.pu, learned),
     )  # fmt: skip
@@ -319,10 +322,3 @@ def _plain_number(found: OtherRun, name: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
         raise refusal(f"Run {found.run_id}", f"has no proper {name!r}: {str(value)[:60]!r}")
     return value
-
-
-def _where_from(found: OtherRun, device: str, versions: Mapping[str, str]) -> str:
-    known = ", ".join(f"{name} {printable(versions[name], 40)}" for name in ("pu_geo", "torch", "numpy") if name in versions)
-    return (
-        f"Trained in another copy of this project ({device}; {known}) and imported from {found.folder.parent.parent.name}."
-    )

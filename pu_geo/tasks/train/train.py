@@ -278,11 +278,10 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         if curve := curve_of(job):
             files.append(job.layout.run(facts.run_id) / CURVE)
             write_json(files[-1], curve)
-    with store.connect(job.layout) as db:
-        runs.finish(
-            db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
-            reasons=reasons_by_chips(job.layout, facts),
-        )  # fmt: skip
+    store.call(
+        job.layout, runs.finish, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
+        reasons=reasons_by_chips(job.layout, facts),
+    )  # fmt: skip
     return _result(facts)
 
 

@@ -38,7 +38,7 @@ def export_button(layout: Layout) -> None:
         return
     run = st.selectbox("Run", found, format_func=run_name, key="export-model-run")
     st.download_button(
-        "Export model", partial(models.model_file, layout, run.run_id), models.file_name(run.run_id), "application/zip",
+        "Export model", partial(models.model_file, layout, run.run_id), f"{run.run_id}{SUFFIX}", "application/zip",
         key="export-model", icon=":material/download:", on_click="ignore",
     )  # fmt: skip
     st.caption(
