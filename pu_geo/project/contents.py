@@ -34,20 +34,15 @@ def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_
         for scene in scenes:
             facts = json.dumps(asdict(scene))
             db.execute("INSERT INTO scene VALUES (?, ?, ?, ?, ?)", (scene.scene_id, scene.role, scene.path, facts, now()))
-        srs_id = _register_srs(db, grid)
+        srs_id = schema.UNDEFINED_CARTESIAN
+        if grid.has_place:
+            srs_id = int(grid.crs.removeprefix("EPSG:")) if grid.crs.startswith("EPSG:") else schema.CUSTOM_SRS
+            row = (grid.crs[:60], srs_id, "EPSG" if srs_id != schema.CUSTOM_SRS else "PU-GEO", srs_id, grid.crs_wkt)
+            db.execute("INSERT OR IGNORE INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, NULL)", row)
         db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('grid', ?)", (json.dumps(asdict(grid)),))
         db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('pre_share', ?)", (json.dumps(pre_share),))
         for table in ("gpkg_contents", "gpkg_geometry_columns"):
             db.execute(f"UPDATE {table} SET srs_id = ? WHERE table_name IN ('footprints', 'damage_map')", (srs_id,))
-
-
-def _register_srs(db: sqlite3.Connection, grid: Grid) -> int:
-    if not grid.has_place:
-        return schema.UNDEFINED_CARTESIAN
-    code = int(grid.crs.removeprefix("EPSG:")) if grid.crs.startswith("EPSG:") else schema.CUSTOM_SRS
-    row = (grid.crs[:60], code, "EPSG" if code != schema.CUSTOM_SRS else "PU-GEO", code, grid.crs_wkt)
-    db.execute("INSERT OR IGNORE INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, NULL)", row)
-    return code
 
 
 def scenes(db: sqlite3.Connection) -> list[Scene]:

@@ -154,7 +154,10 @@ def _next(layout: Layout, chip_set: str, now: LabelState, mix: Mix) -> dict[str,
         chosen = next_queue(now.scores, features, places, state, mix=mix, n=LENGTH - len(items), seed=0)
         state = chosen.state
         items += [_item(now, item.row, item.reason, item.words, item.inclusion) for item in chosen.items]
-    queues.save_state(layout, chip_set, _arrays(state))
+    arrays = {"is_shown": state.is_shown, "recent": np.array(state.recent, np.int64)}
+    if state.audit is not None:
+        arrays |= {name: np.asarray(getattr(state.audit, name)) for name in _AUDIT}
+    queues.save_state(layout, chip_set, arrays)
     return {"id": secrets.token_hex(6), "chip_set": chip_set, "items": items}
 
 
@@ -219,13 +222,6 @@ def _sample(arrays: dict[str, NDArray[Any]]) -> progress.Audit | None:
     if "rows" not in arrays:
         return None
     return progress.Audit(**{name: arrays[name] for name in _AUDIT if name != "n_drawn"}, n_drawn=int(arrays["n_drawn"]))
-
-
-def _arrays(state: QueueState) -> dict[str, NDArray[Any]]:
-    found = {"is_shown": state.is_shown, "recent": np.array(state.recent, np.int64)}
-    if state.audit is not None:
-        found |= {name: np.asarray(getattr(state.audit, name)) for name in _AUDIT}
-    return found
 
 
 @lru_cache(maxsize=2)

@@ -24,7 +24,7 @@ from pu_geo.errors import DatasetError, TrainingError
 from pu_geo.features import rcf
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
-from pu_geo.tasks.train.tables import Setting, Table, is_positive, split
+from pu_geo.tasks.train.tables import Setting, Table, split
 from pu_geo.training import augment
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.run import Run, best_device
@@ -182,7 +182,7 @@ def _one_draw(
     drawn = split(data, setting, seed)
     if np.isin(drawn.test, drawn.unlabeled).any():
         methods = [m for m in methods if m != ORACLE]  # it would learn the answers that it is asked for
-    scene = _Draw(data, drawn, is_positive(data, setting), setting.augmentation, seed)
+    scene = _Draw(data, drawn, data.is_one_of(setting.positive), setting.augmentation, seed)
     for method in methods:
         began = time.process_time()
         scores, called = scene.ranked() if method == RANKER else scene.trained(method, preset, overrides)

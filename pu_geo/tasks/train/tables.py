@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pu_geo.datasets import binary_files, chip_files, splits
 from pu_geo.datasets.classified import UNKNOWN_CLASS, ClassifiedChips
@@ -108,11 +107,6 @@ TABLES: dict[str, Table] = {
 }  # fmt: skip
 
 
-def is_positive(data: ClassifiedChips, setting: Setting) -> NDArray[np.bool_]:
-    """Mark the chips that count as positive, bool [N]."""
-    return data.is_one_of(setting.positive)
-
-
 def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
     """Draw positives, unlabeled and test chips of one seed.
 
@@ -124,7 +118,7 @@ def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
         DatasetError: if there are too few chips, or places to set aside.
     """
     generator = np.random.default_rng(seed)
-    truth, is_known = is_positive(data, setting), data.classes != UNKNOWN_CLASS
+    truth, is_known = data.is_one_of(setting.positive), data.classes != UNKNOWN_CLASS
     is_test = data.is_test & is_known
     if not is_test.any() and data.place is not None and len(np.unique(data.place)) > 1:
         is_test = splits.apart_by_place(data.place, PLACES_FOR_TEST, np.random.default_rng(0))

@@ -26,7 +26,6 @@ from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
 from pu_geo.tasks.train.model_card import Learned, write_model
@@ -272,7 +271,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     arrays: dict[str, NDArray[np.generic]] = {"embeddings": outcome.embeddings, "clusters": labels.astype(np.int8)}
     if outcome.held_out is not None and len(outcome.held_out):
         arrays["held_out"] = outcome.held_out.astype(np.int64)
-    scores = outcome.scores.astype(np.float32)
+    scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
         files = list(outcome.write_files(facts))
         if curve := curve_of(job):
@@ -280,7 +279,7 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
             write_json(files[-1], curve)
     store.call(
         job.layout, runs.finish, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
-        reasons=reasons_by_chips(job.layout, facts),
+        reasons=assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers)),
     )  # fmt: skip
     return _result(facts)
 
