@@ -27,9 +27,8 @@ def test_case_control_draws_apart_at_the_asked_share(prior: float | None, n: int
 
 
 def test_draws_differ_by_seed_alone() -> None:
-    first, again, other = (
-        splits.case_control(TRUTH, POOL, TEST, 100, 400, 0.3, np.random.default_rng(seed)) for seed in (1, 1, 2)
-    )
+    draws = (np.random.default_rng(seed) for seed in (1, 1, 2))
+    first, again, other = (splits.case_control(TRUTH, POOL, TEST, 100, 400, 0.3, draw) for draw in draws)
     np.testing.assert_array_equal(first.unlabeled, again.unlabeled)
     assert not np.array_equal(first.unlabeled, other.unlabeled)
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pyogrio
 import pytest
-import shapely
 
 from pu_geo.geo.export import flatgeobuf
-from pu_geo.geo.export.flatgeobuf import export_fgb
-from pu_geo.records import DamageMap
 
 
 @pytest.mark.parametrize("n_points", [4, 5, 6, 7, 30])
@@ -65,19 +59,3 @@ def test_the_curve_visits_every_cell_and_steps_to_a_neighbor_each_time() -> None
     assert sorted(order) == list(range(side * side))
     steps = np.abs(np.diff(x[order])) + np.abs(np.diff(y[order]))
     np.testing.assert_allclose(steps, 1 / (side - 1))
-
-
-def test_windows_find_what_brute_force_finds(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    n = 3000
-    x, y = rng.random((2, n))
-    shapes = shapely.box(x, y, x + 0.002, y + 0.002)
-    ids = [f"b{i}" for i in range(n)]
-    export_fgb(DamageMap(ids, list(shapely.to_wkb(shapes)), {}, "EPSG:4326", {}), tmp_path / "map.fgb")
-    for _ in range(20):
-        x0, y0 = rng.random(2)
-        window = (x0, y0, x0 + 0.1, y0 + 0.05)
-        found = pyogrio.read_dataframe(tmp_path / "map.fgb", bbox=window)
-        assert set(found["building_id"]) == {
-            ids[i] for i in np.flatnonzero(shapely.intersects(shapes, shapely.box(*window)))
-        }
