@@ -84,7 +84,7 @@ def test_it_finds_where_two_rankings_disagree_in_both_directions() -> None:
         (differences, 2, ([2, 4], [1, 3])),
         (differences, 0, ([], [])),
     ):
-        higher, lower = agreement.most_apart(difference, most)
+        higher, lower = agreement.largest_differences(difference, most)
         assert (higher.tolist(), lower.tolist()) == expected
 
 

@@ -54,7 +54,7 @@ def test_too_few_are_refused() -> None:
 
 def test_places_are_set_aside_whole() -> None:
     place = np.repeat(np.arange(40), np.arange(1, 41))
-    is_test = splits.apart_by_place(place, 0.3, np.random.default_rng(0))
+    is_test = splits.held_out_places(place, 0.3, np.random.default_rng(0))
     assert 0.3 <= is_test.mean() < 0.36
     assert all(len(set(is_test[place == each].tolist())) == 1 for each in range(40))
 
@@ -62,7 +62,7 @@ def test_places_are_set_aside_whole() -> None:
 def test_something_is_left_to_learn_from() -> None:
     place = np.array([0] * 95 + [1] * 5)
     for seed in range(6):
-        is_test = splits.apart_by_place(place, 0.3, np.random.default_rng(seed))
+        is_test = splits.held_out_places(place, 0.3, np.random.default_rng(seed))
         assert 0 < is_test.sum() < 100
 
 

@@ -124,7 +124,7 @@ def test_a_batch_worked_on_in_pieces_moves_the_weights_alike() -> None:
 def new_learner(data: PUData, settings: BatchSettings) -> baselines.Learner:
     """A learner as a training of four steps begins with it."""
     groups = baselines.Groups(np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive))
-    trunk = linear.new_trunk(data, data.trained_rows, settings, Run(CPU))
+    trunk = linear.new_extractor(data, data.trained_rows, settings, Run(CPU))
     return baselines._new_learner(data, groups, trunk, settings, Run(CPU), 4)
 
 
@@ -191,7 +191,7 @@ def test_the_reported_risk_of_nnpu_is_not_what_is_differentiated() -> None:
 def linear_network(data: PUData, settings: BatchSettings | None = None) -> baselines.BaselineNetwork:
     """A fresh network on features that are standardised already."""
     settings = settings or UpuSettings()
-    trunk = linear.new_trunk(data, data.trained_rows, settings, Run(CPU))
+    trunk = linear.new_extractor(data, data.trained_rows, settings, Run(CPU))
     trunk.standardize.mean.zero_()
     trunk.standardize.scale.fill_(1)
     return baselines._new_network(trunk, settings, torch.Generator().manual_seed(0))
@@ -235,7 +235,7 @@ def test_estimate_of_the_class_prior_holds_chips_out() -> None:
     data, _ = made_data(n=100, clicks=20)
     views = np.random.default_rng(0).normal(size=(1, 100, 120)).astype(np.float32)
     noise = with_views(data, views)
-    trunk = linear.new_trunk(noise, noise.trained_rows, UpuSettings(), Run(CPU))
+    trunk = linear.new_extractor(noise, noise.trained_rows, UpuSettings(), Run(CPU))
     positive, unlabeled = np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive)
     assert linear.estimated_class_prior(noise, positive, unlabeled, trunk, Run(CPU)) > 0.5
 
@@ -244,7 +244,7 @@ def test_estimating_the_class_prior_leaves_the_trunk_as_it_was() -> None:
     data, _ = made_data(n=24, clicks=6)
     chips = np.random.default_rng(0).integers(0, 255, (24, 6, 32, 32)).astype(np.uint8)
     seen = PUData(ChipImages(chips), data.is_positive, data.is_excluded)
-    trunk = linear.new_trunk(seen, seen.trained_rows, UpuSettings(backbone="small"), Run(CPU))
+    trunk = linear.new_extractor(seen, seen.trained_rows, UpuSettings(backbone="small"), Run(CPU))
     before = {name: tensor.clone() for name, tensor in trunk.state_dict().items()}
     positive, unlabeled = np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive)
     linear.estimated_class_prior(seen, positive, unlabeled, trunk, Run(CPU))
@@ -373,7 +373,7 @@ def test_supervised_pretrains_on_all_chips_and_no_label() -> None:
     other[:, data.classes < 0] *= -1
     trunks = []
     for views in (views_of(data), other):
-        trunks.append(baselines.fit_supervised(with_views(data, views), settings, Run(CPU, report=told.append)).trunk)
+        trunks.append(baselines.fit_supervised(with_views(data, views), settings, Run(CPU, report=told.append)).extractor)
     assert [event["stage"] for event in told] == (["pretraining"] + 4 * ["training"]) * 2
     assert not torch.equal(trunks[0].standardize.mean, trunks[1].standardize.mean)
 

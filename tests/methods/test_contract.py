@@ -182,7 +182,7 @@ def test_looks_leave_no_trace(name: str, trained: dict[str, TrainedModel], monke
         return {"seen": len(seen), "of": report["epoch"]}
 
     before = torch.get_rng_state()
-    model = fit(name, data, look=look, report=told.append)
+    model = fit(name, data, evaluate=look, report=told.append)
     assert torch.equal(before, torch.get_rng_state())
     straight, again = trained[name].state(), model.state()
     assert again.keys() == straight.keys()
@@ -203,7 +203,7 @@ def test_looks_at_a_network_with_batch_norm_leave_no_trace(name: str, monkeypatc
         return {}
 
     settings = short(name, backbone="small", epochs=3, rounds=3, batch_size=16, pretrain_epochs=1, precision="bf16")
-    straight, looked_at = (fit(name, data, settings=settings, **run).state() for run in ({}, {"look": look}))
+    straight, looked_at = (fit(name, data, settings=settings, **run).state() for run in ({}, {"evaluate": look}))
     assert seen
     assert all(torch.equal(looked_at[key], straight[key]) for key in straight)
 

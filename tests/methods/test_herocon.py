@@ -330,7 +330,7 @@ def test_missing_dates_stay_out_of_the_backbone() -> None:
 def test_each_band_is_standardised_by_the_chips_that_have_it() -> None:
     data, _ = made_chips()
     data.inputs.chips[:, 3:] //= 2
-    trunk = herocon.new_pair_trunk(data, np.arange(48), CHIPS, Run(CPU))
+    trunk = herocon.new_pair_extractor(data, np.arange(48), CHIPS, Run(CPU))
     there = data.inputs.chips.astype(np.float64)
     for band in range(6):
         values = there[np.arange(48) % 4 != 0, band] if band < 3 else there[:, band]
@@ -416,7 +416,7 @@ def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
     model = fit(data, settings, report=told.append)
     hidden = data.classes == -1
     assert metrics.auc(model.score(data.inputs.array)[hidden], truth[hidden]) > 0.85
-    assert isinstance(model.trunk, PairFeatureExtractor) == (bands == 6)
+    assert isinstance(model.extractor, PairFeatureExtractor) == (bands == 6)
     assert [event["stage"] for event in told] == ["pretraining"] + ["training"] * 12
     again = herocon.from_state(model.state(), settings, CPU)
     np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
@@ -426,7 +426,7 @@ def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
 def test_pretraining_moves_the_shared_backbone_and_nothing_else_does_before() -> None:
     data, _ = made_chips(24)
     settings = (replace(CHIPS, pretrain_epochs=epochs) for epochs in (0, 1))
-    fresh, trained = (herocon.new_pair_trunk(data, np.arange(24), each, Run(CPU)) for each in settings)
+    fresh, trained = (herocon.new_pair_extractor(data, np.arange(24), each, Run(CPU)) for each in settings)
     assert fresh.backbone.n_bands == 3
     assert not torch.equal(fresh.backbone.conv1.weight, trained.backbone.conv1.weight)
     torch.testing.assert_close(fresh.standardize.mean, trained.standardize.mean)

@@ -107,5 +107,5 @@ def tensors_in(value: Any) -> list[Tensor]:
 @every_method
 def test_a_gpu_ranks_as_the_cpu_does(name: str, precision: str) -> None:
     here, there = train(name, precision), train(name, precision, torch.device("cuda"))
-    assert there.trunk.standardize.mean.device.type == "cuda"
+    assert there.extractor.standardize.mean.device.type == "cuda"
     assert spearman(scores_of(here), scores_of(there)) > NEAR[name]

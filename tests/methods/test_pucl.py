@@ -80,7 +80,7 @@ def test_looks_warn_of_nothing_by_themselves(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("pu_geo.training.callbacks.MOST_TIME", float("inf"))
     monkeypatch.setattr(pucl, "two_means_miss", lambda *args, **others: True)
     told: list[Mapping[str, object]] = []
-    run = run_of(report=told.append, look=lambda model, _: {"n": len(model.findings["pseudo_labels"])})
+    run = run_of(report=told.append, evaluate=lambda model, _: {"n": len(model.findings["pseudo_labels"])})
     fit(made_views()[0], BRIEF, run)
     assert [event["n"] for event in told] == [150] * 3
     assert len(run.warnings) == 1

@@ -68,11 +68,6 @@ def doubles(values: NDArray[np.float64]) -> Vector:
     return Vector(np.ascontiguousarray(values, dtype="<f8").tobytes(), values.size, 8)
 
 
-def uints(values: NDArray[np.int64]) -> Vector:
-    """Return a vector of 32-bit numbers."""
-    return Vector(values.astype("<u4").tobytes(), len(values), 4)
-
-
 def sized(root: Table) -> bytes:
     """Return a table as a buffer with its size in front."""
     out = bytearray(8)
@@ -152,9 +147,12 @@ def feature(polygons: Sequence[Sequence[NDArray[np.float64]]], properties: bytes
         polygons: rings, float64 [points, 2], by polygon; none for a feature without geometry.
         properties: for each value that is not null, the column's number (uint16) and the value.
     """
-    if len(polygons) == 1 and len(polygons[0]) == 1:
-        return _one_ring_feature(polygons[0][0], properties)
-    return any_feature(polygons, properties)
+    if len(polygons) != 1 or len(polygons[0]) != 1:
+        return any_feature(polygons, properties)
+    ring = polygons[0][0]  # one ring alone, nine of ten buildings, this way five times faster
+    body = b"".join([_before_coordinates(len(ring)), ring.tobytes(), struct.pack("<I", len(properties)), properties])
+    padding = bytes((-len(body) - 4) % 8)
+    return struct.pack("<I", len(body) + len(padding)) + body + padding
 
 
 def any_feature(polygons: Sequence[Sequence[NDArray[np.float64]]], properties: bytes) -> bytes:
@@ -166,13 +164,6 @@ def any_feature(polygons: Sequence[Sequence[NDArray[np.float64]]], properties: b
     return sized(root)
 
 
-def _one_ring_feature(ring: NDArray[np.float64], properties: bytes) -> bytes:
-    """Return what `any_feature` does for one ring alone, nine of ten buildings, five times faster."""
-    body = b"".join([_before_coordinates(len(ring)), ring.tobytes(), struct.pack("<I", len(properties)), properties])
-    padding = bytes((-len(body) - 4) % 8)
-    return struct.pack("<I", len(body) + len(padding)) + body + padding
-
-
 @lru_cache(maxsize=1000)
 def _before_coordinates(n_points: int) -> bytes:
     """Return a one-ring feature from after its size to its first coordinate; all of it follows from the number of points."""
@@ -182,7 +173,8 @@ def _before_coordinates(n_points: int) -> bytes:
 def _polygon(rings: Sequence[NDArray[np.float64]]) -> Table:
     table = Table({6: ("<B", POLYGON)}, {1: doubles(np.concatenate(rings) if len(rings) > 1 else rings[0])})
     if len(rings) > 1:
-        table.children[0] = uints(np.cumsum([len(ring) for ring in rings]))
+        ends = np.cumsum([len(ring) for ring in rings])
+        table.children[0] = Vector(ends.astype("<u4").tobytes(), len(ends), 4)
     return table
 
 
@@ -241,7 +233,7 @@ def export_fgb(damage_map: DamageMap, out: Path) -> None:
 
 
 def _pieces(damage_map: DamageMap, folder: Path) -> Iterator[bytes]:
-    """Put features into a nameless file first: the index, which comes before them, needs to know how long they are."""
+    """Write features to a nameless file first: the index, which comes before them, needs to know how long they are."""
     extent, boxes, lengths = Extent(), list[NDArray[np.float64]](), list[int]()
     fields = fields_of(damage_map)
     with tempfile.TemporaryFile(dir=folder) as spool:
@@ -258,20 +250,17 @@ def _pieces(damage_map: DamageMap, folder: Path) -> Iterator[bytes]:
         about = (*caption(damage_map), as_text(dict(damage_map.metadata)))
         box = extent.box(may_cross=False)
         yield header("damage_map", columns, len(bounds), box, *about, has_index=has_index)
-        if len(bounds):
-            yield from _in_order(spool.fileno(), np.array(lengths), bounds if has_index else None)
-
-
-def _in_order(spool: int, lengths: NDArray[np.int64], bounds: NDArray[np.float64] | None) -> Iterator[bytes]:
-    """Return the index over `bounds` [N, 4] and the features in its order; without bounds, the features as they lie."""
-    starts = np.cumsum(lengths) - lengths
-    order = np.arange(len(lengths)) if bounds is None else hilbert_order(bounds)
-    if bounds is not None:
-        yield packed_index(bounds[order], np.cumsum(lengths[order]) - lengths[order])
-    with mmap.mmap(spool, 0, access=mmap.ACCESS_READ) as features:
-        for at in range(0, len(order), _FEATURES_PER_WRITE):
-            rows = order[at : at + _FEATURES_PER_WRITE]
-            yield b"".join(features[starts[row] : starts[row] + lengths[row]] for row in rows)
+        if not len(bounds):
+            return
+        sizes = np.array(lengths)
+        starts = np.cumsum(sizes) - sizes
+        order = hilbert_order(bounds) if has_index else np.arange(len(sizes))
+        if has_index:
+            yield packed_index(bounds[order], np.cumsum(sizes[order]) - sizes[order])
+        with mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ) as written:
+            for at in range(0, len(order), _FEATURES_PER_WRITE):
+                rows = order[at : at + _FEATURES_PER_WRITE]
+                yield b"".join(written[starts[row] : starts[row] + sizes[row]] for row in rows)
 
 
 def _features(piece: Piece, fields: Sequence[Field]) -> Iterator[bytes]:

@@ -89,7 +89,7 @@ def export_gpkg(damage_map: DamageMap, out: Path) -> None:
 
     Multipolygons in EPSG:4326, not in the project CRS: then each format holds the same numbers, and a project CRS without a
     code needs no definition that another program may not know. A map without a place on the Earth is in local meters, in
-    GeoPackage's undefined Cartesian system (-1), and its description says so. Lists are joined by ";", dicts are JSON text.
+    GeoPackage's undefined Cartesian system (-1), which its description states. Lists are joined by ";", dicts are JSON text.
 
     Raises:
         PuGeoError: kind "disk", see `export_file`.

@@ -66,15 +66,20 @@ def export_parquet(damage_map: DamageMap, out: Path) -> None:
     Rows in the order of the buildings, lists as lists, `source_attributes` as JSON text, the metadata under the key `pu_geo`.
     """
     fields = fields_of(damage_map)
-    types = [pa.list_(pa.string()) if field.kind == "list" else _ARROW[field.kind] for field in fields]
-    schema = pa.schema([*((field.name, kind) for field, kind in zip(fields, types, strict=True)), ("geometry", pa.binary())])
+    kinds_of = [pa.list_(pa.string()) if field.kind == "list" else _ARROW[field.kind] for field in fields]
+    schema = pa.schema(
+        [*((field.name, kind) for field, kind in zip(fields, kinds_of, strict=True)), ("geometry", pa.binary())]
+    )
     extent, kinds = Extent(), set[int]()
     with export_file(out) as beside, beside.open("wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for piece in pieces_of(damage_map, "parquet", ROWS_PER_GROUP):
             extent.add(piece.shapes)
             kinds |= set(shapely.get_type_id(piece.shapes).tolist()) - {-1}
             writer.write_table(_table(piece, fields, schema))
-        writer.add_key_value_metadata({"geo": _geo(extent.box(), kinds), "pu_geo": as_text(dict(damage_map.metadata))})
+        box, types = extent.box(), [{3: "Polygon", 6: "MultiPolygon"}[kind] for kind in sorted(kinds)]
+        column = {"encoding": "WKB", "geometry_types": types, **({"bbox": box} if box else {})}  # no `crs` member: OGC:CRS84
+        geo = orjson.dumps({"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}})
+        writer.add_key_value_metadata({"geo": geo, "pu_geo": as_text(dict(damage_map.metadata))})
 
 
 def _table(piece: Piece, fields: Sequence[Field], schema: pa.Schema) -> pa.Table:
@@ -84,10 +89,3 @@ def _table(piece: Piece, fields: Sequence[Field], schema: pa.Schema) -> pa.Table
             columns[i] = [None if value is None else list(map(str, value)) for value in piece.columns[field.name]]  # type: ignore[call-overload]
     columns.append(np.asarray(shapely.to_wkb(piece.shapes, byte_order=1)).tolist())
     return pa.table([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
-
-
-def _geo(box: list[float] | None, kinds: set[int]) -> bytes:
-    """Return the `geo` entry of GeoParquet 1.1; without a `crs` member, coordinates are OGC:CRS84."""
-    names = {3: "Polygon", 6: "MultiPolygon"}
-    column = {"encoding": "WKB", "geometry_types": [names[kind] for kind in sorted(kinds)], **({"bbox": box} if box else {})}
-    return orjson.dumps({"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}})

@@ -315,7 +315,7 @@ def most_disagreeing(layout: Layout, found: Comparison, n: int = N_SHOWN) -> tup
     """Return the buildings that the first run ranks far higher than the second, and the other way, largest first."""
     answers = store.call(layout, labels.current_labels)
     ranked = found.ranked
-    higher, lower = agreement.most_apart(ranked.difference, n)
+    higher, lower = agreement.largest_differences(ranked.difference, n)
     first, second = ranked.places
 
     def described(rows: NDArray[np.int64]) -> list[Disagreement]:

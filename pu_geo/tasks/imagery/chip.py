@@ -138,7 +138,7 @@ def _groups(chips: NDArray[np.uint8], facts: Mapping[str, Any], is_visible: NDAr
     shown = {role: facts[f"{role}_scene"] for role in roles}
     return {
         name: sensors.sensor_groups(chips, shown, facts["scenes"], is_visible, bounds).tolist()
-        for name, bounds in (("sensor_group", sensors.SENSOR), ("look_group", sensors.LOOK))
+        for name, bounds in (("sensor_group", sensors.SENSOR), ("look_group", sensors.APPEARANCE))
     }
 
 

@@ -204,7 +204,7 @@ def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8]) -> l
     if restored.bank is not None:
         mean, spread = restored.bank.band_mean.numpy(), restored.bank.band_std.numpy()
     else:
-        own = restored.model.trunk.standardize
+        own = restored.model.extractor.standardize
         mean, spread = own.mean.flatten().cpu().numpy(), own.scale.flatten().cpu().numpy()
     here = np.asarray(chips[:: max(1, len(chips) // CHIPS_COMPARED)]).mean((0, 2, 3))
     far = np.flatnonzero(np.abs(here - mean) > spread)

@@ -25,7 +25,7 @@ ALARMS_FROM = 0.25  # share of a stage before which nothing is an alarm: no mode
 
 
 class TrainingMonitor:
-    """What a run does when it is evaluated, see `Run.look`.
+    """What a run does when it is evaluated, see `Run.evaluate`.
 
     Args:
         job: gets the contact sheets.

@@ -121,7 +121,7 @@ def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
     truth, is_known = data.is_one_of(setting.positive), data.classes != UNKNOWN_CLASS
     is_test = data.is_test & is_known
     if not is_test.any() and data.place is not None and len(np.unique(data.place)) > 1:
-        is_test = splits.apart_by_place(data.place, PLACES_FOR_TEST, np.random.default_rng(0))
+        is_test = splits.held_out_places(data.place, PLACES_FOR_TEST, np.random.default_rng(0))
     pool, test = np.flatnonzero(is_known & ~is_test), np.flatnonzero(is_test)
     nameless = np.flatnonzero(~is_known)
     if setting.is_case_control and len(nameless) and setting.prior is None:

@@ -129,7 +129,9 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     share = inputs.estimated_share()
     settings = with_class_prior(settings, inputs.prior_of(share), run)
     start_share = inputs.share_to_start_from()
-    run.look = TrainingMonitor(job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type)
+    run.evaluate = TrainingMonitor(
+        job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type
+    )
     model = catalog.load_fit(request.method)(data, settings, run)
     job.report(0.95, "scoring all buildings")
     scores = model.score(data.inputs.array)

@@ -10,7 +10,7 @@ import pytest
 from geo_parts import joined, pattern
 from numpy.typing import NDArray
 
-from pu_geo.geo.alignment.edges import APART, N_PEAKS, EdgeView, HeldEdges, correlation, edge_field, noise_of, peaks, trust
+from pu_geo.geo.alignment.edges import GAP_PX, N_PEAKS, EdgeView, HeldEdges, correlation, edge_field, noise_of, peaks, trust
 from pu_geo.records import Scene
 
 YES = np.ones((64, 64), dtype=bool)
@@ -108,7 +108,7 @@ def test_peaks_of_a_parabola_by_hand() -> None:
     # Along columns 8, 10, 9: top at 0.5 * (8 - 9) / (8 - 20 + 9) = 1/6. Along rows 4, 10, 4: in the middle.
     surface = np.zeros((1, 21, 21), np.float32)
     surface[0, 12, 4:7], surface[0, 11, 5], surface[0, 13, 5] = (8, 10, 9), 4, 4
-    surface[0, 12, 5 + APART + 1] = 7
+    surface[0, 12, 5 + GAP_PX + 1] = 7
     shifts, heights = peaks(surface)
     np.testing.assert_allclose(shifts[0, :2], [[5 - 10 + 1 / 6, 2], [9 - 10, 2]], atol=1e-6)
     assert heights[0].tolist() == [10, 7, 0, 0]

@@ -121,7 +121,7 @@ def test_very_many_unlabeled_are_drawn_from(monkeypatch: pytest.MonkeyPatch) -> 
     data, truth = event(0.1)
     run = Run(CPU)
     model = propagation.fit(data, QUICK, run)
-    assert run.n_chips_seen == 220
+    assert run.n_chips_trained == 220
     assert metrics.auc(model.score(data.inputs.array), truth) > 0.8
 
 
