@@ -113,7 +113,7 @@ def test_the_job_finds_lonely_chips_and_buildings_that_are_there_twice(explored:
     np.save(explored.chips("set"), chips)
     done = find_outliers(job_of(explored, "outliers"), run_id="latest")
     assert done == {"run_id": RUN, "n_isolated": 1, "n_duplicates": 1}
-    assert outliers.is_looked_through(explored, RUN)
+    assert outliers.is_searched(explored, RUN)
     twice, lonely = outliers.queue(explored, RUN)[-2:]
     assert (twice.why, twice.building_ids) == ("duplicate", ("b20", "b24"))
     assert "gray levels" in twice.words
@@ -168,4 +168,4 @@ def test_the_job_stops_when_asked(explored: Layout) -> None:
     (job.folder / "cancel").touch()
     with pytest.raises(JobCancelled):
         find_outliers(job, run_id=RUN)
-    assert not outliers.is_looked_through(explored, RUN)
+    assert not outliers.is_searched(explored, RUN)

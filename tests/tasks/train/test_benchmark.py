@@ -44,7 +44,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> tables.Table:
 def test_methods_learn_what_is_easy_and_the_table_says_so(made_up: tables.Table, tmp_path: Path) -> None:
     kept, said = tmp_path / "kept.jsonl", list[str]()
     methods = ["ranker", "ncpu", "supervised"]
-    done = benchmark.run_table(made_up, tmp_path, methods=methods, seeds=2, kept=kept, say=said.append)
+    done = benchmark.run_table(made_up, tmp_path, methods=methods, seeds=2, kept=kept, echo=said.append)
     assert len(done) == len(said) == len(kept.read_text().splitlines()) == 12
     assert all(each.auc > 0.95 for each in done)
     apart = [each for each in done if each.setting == "apart"]
@@ -61,7 +61,7 @@ def test_kept_outcomes_are_not_done_again(made_up: tables.Table, tmp_path: Path)
     first = benchmark.run_table(made_up, tmp_path, methods=["ranker"], seeds=1, kept=kept)
     lines = kept.read_text().splitlines()
     kept.write_text(json.dumps({**json.loads(lines[0]), "auc": 0.125}) + "\n")
-    again = benchmark.run_table(made_up, tmp_path, methods=["ranker"], seeds=1, kept=kept, say=said.append)
+    again = benchmark.run_table(made_up, tmp_path, methods=["ranker"], seeds=1, kept=kept, echo=said.append)
     assert [each.auc for each in again] == [0.125, first[1].auc]
     assert len(said) == 1
     assert len(benchmark.run_table(made_up, tmp_path, methods=["linear"], seeds=1, kept=kept)) == 2, "what is asked for"
@@ -72,7 +72,7 @@ def test_an_outcome_is_kept_for_all_that_it_depends_on(made_up: tables.Table, tm
 
     def runs_anew(asked: tables.Table, **more: Any) -> int:
         said = list[str]()
-        benchmark.run_table(asked, tmp_path, methods=["linear"], seeds=1, only="one", kept=kept, say=said.append, **more)
+        benchmark.run_table(asked, tmp_path, methods=["linear"], seeds=1, only="one", kept=kept, echo=said.append, **more)
         return len(said)
 
     assert runs_anew(made_up) == 1

@@ -14,7 +14,7 @@ from pu_geo.errors import DatasetError, ProjectError
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.train import benchmark
-from pu_geo.tasks.train.project_table import project_table
+from pu_geo.tasks.train.tables import project_table
 
 N = 120
 DAMAGED = np.arange(N) % 3 == 0

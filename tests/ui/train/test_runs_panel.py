@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
 from pu_geo.project.layout import Layout, write_json
+from pu_geo.services.project import choices
 from pu_geo.services.train import training
 from pu_geo.services.train.comparing import MapPoints
 from pu_geo.ui.train import runs_panel
@@ -63,7 +64,7 @@ def test_two_runs_stand_side_by_side(layout: Layout) -> None:
 
 
 def test_the_newest_run_comes_first_and_the_one_that_is_shown_second(layout: Layout) -> None:
-    training.pin(layout, "first-1")
+    choices.choose_run(layout, "first-1")
     add_run(layout, "third-1")
     app = shown(layout)
     assert app.selectbox(key="compare-A").value == "third-1"
@@ -72,7 +73,7 @@ def test_the_newest_run_comes_first_and_the_one_that_is_shown_second(layout: Lay
 
 
 def test_a_run_can_be_put_on_the_live_map(layout: Layout) -> None:
-    training.pin(layout, "first-1")
+    choices.choose_run(layout, "first-1")
     app = shown(layout)
     press(app, "pin-A")
     assert training.pinned_run(layout) == "second-1"
