@@ -265,7 +265,7 @@ class Sketch:
         added, new, is_few = vectors.astype(dtype), slice(1 + n_old, 1 + len(self.axes)), len(vectors) <= 3
         slack = (3 + 2 * len(self.axes) ** 0.5) * _rounding(dtype, sum(self.axes.shape))
 
-        def relabel(block: slice) -> None:
+        def fill(block: slice) -> None:
             # a few vectors one by one take half the time; for more, chunks so small that BLAS does not copy them
             for part in slices(block.start, block.stop, 4 * _CHUNK_ROWS if is_few else _CHUNK_ROWS // 4):
                 chunk = points.rows[part].astype(dtype, copy=False)
@@ -274,7 +274,7 @@ class Sketch:
             self.left[block] -= (self.products[new, block] ** 2).sum(axis=0)
             self.limits[0, block] = np.sqrt(np.maximum(self.left[block], 0) + slack * points.squares[block])
 
-        each_part(relabel, len(points.rows), _BLOCK_ROWS)
+        each_part(fill, len(points.rows), _BLOCK_ROWS)
 
 
 def _rounding(dtype: Any, n: int) -> float:

@@ -245,7 +245,7 @@ def measure(rows: Floats, *, spherical: bool) -> Points:
     """Read all rows [N, D] once; with `spherical` they count as unit length, and a zero row stays zero."""
     factors, squares, dtype = np.ones(len(rows)), np.empty(len(rows)), np.promote_types(rows.dtype, np.float32)
 
-    def check(part: slice) -> Doubles:
+    def total(part: slice) -> Doubles:
         chunk = rows[part].astype(dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):  # the caller checks for squares that are not finite
             squares[part] = np.vecdot(chunk, chunk)
@@ -254,7 +254,7 @@ def measure(rows: Floats, *, spherical: bool) -> Points:
                 squares[part] *= factors[part] ** 2
             return factors[part].astype(dtype) @ chunk
 
-    return Points(rows, factors, squares, np.sum(each_part(check, len(rows)), axis=0, dtype=np.float64))
+    return Points(rows, factors, squares, np.sum(each_part(total, len(rows)), axis=0, dtype=np.float64))
 
 
 def squared_distances(points: Points, centroid: Doubles) -> Doubles:

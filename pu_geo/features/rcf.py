@@ -108,11 +108,12 @@ class RcfBank:
         images = (images - band_mean[:, None, None]) / band_std[:, None, None]
         patches = _draw_patches(images, max(settings.n_patches, n_filters), size, generator)
         mean = patches.mean(0)
-        values, vectors = torch.linalg.eigh((patches - mean).T @ (patches - mean) / len(patches))
+        centered = patches - mean
+        values, vectors = torch.linalg.eigh(centered.T @ centered / len(patches))
         values = values.clamp_min(0) + settings.whitening * values.mean() + 1e-8
         whiten = vectors @ torch.diag(values.rsqrt()) @ vectors.T  # takes correlation out of patches
         filters = (patches[:n_filters] - mean) @ whiten @ whiten
-        spread = ((patches - mean) @ filters.T).std(0).clamp_min(1e-6)
+        spread = (centered @ filters.T).std(0).clamp_min(1e-6)
         filters = filters / spread[:, None]
         shape = (n_filters, chips.shape[1], size, size)
         return cls(filters.view(shape), -(filters @ mean), band_mean, band_std, settings.stride_px, settings.threshold)

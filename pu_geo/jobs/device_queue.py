@@ -84,6 +84,7 @@ def _take(folder: Path) -> tuple[int, QueueEntry]:
     """Draw the next number: return the open, locked ticket, and what it holds."""
     place = device_folder()
     try:
+        place.parent.mkdir(parents=True, exist_ok=True)
         with one_at_a_time(place / "numbers.lock"):
             return _write(folder, place)
     except OSError as error:

@@ -307,7 +307,7 @@ def safe_name(name: str) -> str:
 
 
 def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[Path]:
-    """Store files that belong together in one folder of `sources/`; the same files once more go where they are.
+    """Store files that belong together in one folder of `sources/`; files that are stored already keep their folder.
 
     Args:
         files: name as the browser gave it, and content.

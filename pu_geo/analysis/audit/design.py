@@ -173,7 +173,7 @@ def estimate_total(sample: Audit, answers: Answers, *, confidence: float = 0.95)
 def at_thresholds(
     sample: Audit, answers: Answers, scores: Scores, thresholds: Sequence[float] | Floats, *, confidence: float = 0.95
 ) -> list[AtThreshold]:
-    """Estimate precision and recall at each threshold; bounds as in `audit_bounds`.
+    """Estimate precision and recall at each threshold; bounds as in `bounds`.
 
     Args:
         sample, answers: as for `estimate_total`.

@@ -110,9 +110,9 @@ def _near_scenes(shape: shapely.Geometry, system: str, is_degrees: bool, grid: G
         visible[:, 0] = systems.near_longitude(visible[:, 0], float(visible[0, 0]))
     margin = NEAR_DEGREES if is_degrees else NEAR_M
     (w, s), (east, n) = visible.min(axis=0) - margin, visible.max(axis=0) + margin
-    rounds = (-720, -360, 0, 360, 720) if is_degrees else (0,)
-    parts = [shapely.intersection(shape, shapely.box(w + around, s, east + around, n)) for around in rounds]
-    moved = [shapely.transform(part, lambda xy, t=around: xy - [t, 0]) for part, around in zip(parts, rounds, strict=True)]
+    offsets = (-720, -360, 0, 360, 720) if is_degrees else (0,)
+    parts = [shapely.intersection(shape, shapely.box(w + offset, s, east + offset, n)) for offset in offsets]
+    moved = [shapely.transform(part, lambda xy, t=offset: xy - [t, 0]) for part, offset in zip(parts, offsets, strict=True)]
     polygons = [one for part in moved for one in shapely.get_parts(part) if one.geom_type == "Polygon"]
     return shapely.union_all(polygons)
 

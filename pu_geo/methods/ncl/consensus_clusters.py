@@ -73,8 +73,8 @@ def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> 
         model = ncl.fit(_without(data, part == number), settings, run)
         found[MEMBERSHIPS].append(np.sqrt(soft_memberships(model, data)[rows]))
         found[EMBEDDINGS].append(model.embed(data.inputs.array)[rows])
-    alone = {way: [sort_into_groups(each, settings.n_new, generator) for each in found] for way, found in found.items()}
-    agreement = {way: _agreement(found) for way, found in alone.items()} if len(runs) > 1 else {}
+    alone = {way: [sort_into_groups(each, settings.n_new, generator) for each in points] for way, points in found.items()}
+    agreement = {way: _agreement(groups) for way, groups in alone.items()} if len(runs) > 1 else {}
     reading = max(agreement, key=lambda way: agreement[way]) if agreement else MEMBERSHIPS
     points = concatenated(found[reading])
     return ConsensusClusters(sort_into_groups(points, settings.n_new, generator), points, alone, reading, agreement)

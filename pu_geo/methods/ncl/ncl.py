@@ -270,7 +270,7 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
         JobCancelled: if the user cancelled.
 
     Departs from the source: pairs may be the nearest ones, see `same_category`. Hard negatives need an idea of the anchor's
-    class, see `ncl_step`; with one known class there are none, and cross entropy is 0. Ours, as the notes are silent: the
+    class, see `_hard_negatives`; with one known class there are none, and cross entropy is 0. Ours, as the notes are silent: the
     optimiser, weights and ramp, a projection between feature extractor and heads, `pretrain_epochs`, queues of second views as the
     network embeds them (no slow copy), and the score.
     """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
 from pu_geo.project.layout import Layout
-from pu_geo.records import Grid
+from pu_geo.records import Grid, Label
 from pu_geo.services.annotate import presence, ranking
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.image_quality import ImageQuality
@@ -18,14 +18,18 @@ from pu_geo.ui.components.damage_view import Details, MapLayer, PresenceConfig, 
 from pu_geo.ui.frame import analyst
 
 
-def project_view(layout: Layout, *, key: str, run_id: str | None = None, event: int | None = None, **view: Any) -> None:
+def project_view(
+    layout: Layout, *, key: str, labels: Mapping[str, Label], mode: Literal["label", "view"], run_id: str | None = None,
+    event: int | None = None, **view: Any,
+) -> None:  # fmt: skip
     """Draw map and chip wall of a project; nothing where there is nothing to draw yet.
 
     Args:
+        labels: building id -> label; read after callbacks ran.
         run_id: of the run whose map this is: what it does not assess is marked so. None marks what the newest imagery hides.
-        event: number of the newest label event, asked for before the labels were read: from then on the browser hears of
+        event: number of the newest label event, asked for before `labels` were read: from then on the browser hears of
             others' answers by itself, and shows who else is here. None where nothing is labeled.
-        view: what else `damage_view` takes: labels, mode, and what shall not be as usual.
+        view: what else `damage_view` takes and shall not be as usual.
     """
     overview = preparation.overview(layout)
     if overview.grid is None or not overview.n_buildings or not overview.layers:
@@ -45,6 +49,8 @@ def project_view(layout: Layout, *, key: str, run_id: str | None = None, event: 
             for each in overview.layers
         ],
         geometry_v=stamp,
+        labels=labels,
+        mode=mode,
         positions=positions,
         wall=Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"]) if chips else None,
         imagery=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),
