@@ -23,7 +23,7 @@ from pu_geo.datasets import binary_files, chip_files
 from pu_geo.datasets.classified import ClassifiedChips
 from pu_geo.errors import DatasetError
 from pu_geo.project import contents, store
-from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.contents import chip_facts
 from pu_geo.services.project import projects
 from pu_geo.tasks.imagery.prepare import prepare
 from pu_geo.tasks.job import Job

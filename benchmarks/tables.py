@@ -10,8 +10,7 @@ from pathlib import Path
 
 from benchmarks import discovery, prevalence_table
 from pu_geo.tasks.train.benchmark import Outcome, as_markdown, read_kept
-from pu_geo.tasks.train.project_table import project_table
-from pu_geo.tasks.train.tables import TABLES, Table
+from pu_geo.tasks.train.tables import TABLES, Table, project_table
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "tables.md"

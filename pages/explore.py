@@ -41,9 +41,7 @@ n_new = exploring.n_unplaced(layout, run_id) if kind == "UMAP" else 0
 words = f"Place {n_new:,} new buildings" if n_new else "Compute UMAP"
 hint = "Buildings whose chips came after this run." if n_new else "Until then you see PCA, the two widest directions."
 if (kind == "PCA" or n_new) and not (job and job.is_active) and way.button(words, icon=":material/scatter_plot:", help=hint):
-    with frame.show_errors():
-        exploring.start_umap(layout, run_id)
-        st.rerun()
+    frame.act_and_rerun(lambda: exploring.start_umap(layout, run_id))
 if kind == "UMAP" and not n_new and (note := exploring.placed(layout, run_id).note):
     st.caption(frame.plain(note))
 if job is not None and (kind == "PCA" or n_new):

@@ -12,11 +12,11 @@ frame.header(
     "Imagery",
     "Bring in the scenes from before and after the event and the building outlines, then cut one chip per building.",
 )
-overview, looked_at = preparation.overview(layout), preparation.outlines(layout)
+overview, outlines = preparation.overview(layout), preparation.outlines(layout)
 pair = scene_pair.judge(layout, overview.chips)
 imagery_panel.next_step(overview, pair)
 is_running = job_card.watch(layout, preparation.IMAGERY_TASKS, body=imagery_panel.notes)
 imagery_panel.verdict(pair, overview)
 imagery_panel.scenes(layout, overview, is_running)
-imagery_panel.buildings(layout, overview, looked_at, is_running)
+imagery_panel.buildings(layout, overview, outlines, is_running)
 imagery_panel.chips(layout, overview, pair, is_running)

@@ -17,9 +17,7 @@ with sample.container(border=True):
     st.markdown("**Try the sample event**")
     st.caption("A made-up town after a tornado: 1,600 buildings, about 5 % damaged. Ready in one or two minutes.")
     if st.button("Open the sample event", type="primary", icon=":material/tornado:"):
-        with frame.show_errors():
-            frame.use(projects.open_sample()[0])
-            st.rerun()
+        frame.act_and_rerun(lambda: frame.use(projects.open_sample()[0]))
 
 with recent.container(border=True):
     st.markdown("**Open a project**")
@@ -27,9 +25,7 @@ with recent.container(border=True):
     chosen = st.selectbox("Recent projects", known, index=0 if known else None, placeholder="none yet", key="recent_project")
     path = st.text_input("or the path of a .pugeo folder", key="open_path")
     if st.button("Open", disabled=not (path or chosen)):
-        with frame.show_errors():
-            frame.use(projects.open_project(path.strip().strip("\"'") or str(chosen)))
-            st.rerun()
+        frame.act_and_rerun(lambda: frame.use(projects.open_project(path.strip().strip("\"'") or str(chosen))))
 
 with new.container(border=True):
     st.markdown("**Start a project**")
@@ -38,9 +34,7 @@ with new.container(border=True):
         "Folder", placeholder="joplin-2011", help=f"A bare name goes into {projects.home()}.", key="new_path"
     )
     if st.button("Create", disabled=not (name and folder)):
-        with frame.show_errors():
-            frame.use(projects.create(folder, name))
-            st.rerun()
+        frame.act_and_rerun(lambda: frame.use(projects.create(folder, name)))
 
 layout = frame.current()
 if layout is not None:
@@ -69,6 +63,4 @@ if layout is not None:
             post = st.text_area("Post-event scenes, one path a line", key="round_post", height=68)
             beside = st.text_input("Folder of the new project", projects.next_folder(layout), key="round_path")
             if st.button("Begin the next round", disabled=not (post.strip() and beside)):
-                with frame.show_errors():
-                    frame.use(projects.begin_round(layout, beside, preparation.paths_in(post)))
-                    st.rerun()
+                frame.act_and_rerun(lambda: frame.use(projects.begin_round(layout, beside, preparation.paths_in(post))))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cli_parts import CommandLine
 from filelock import FileLock
 from small_parts import REPOSITORY, small_project
 
@@ -21,6 +22,18 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(HOME_VARIABLE, str(folder))
         yield folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same for one test alone."""
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys)
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +55,23 @@ def joplin(shared: Path) -> Path:
 def project(tmp_path: Path) -> Layout:
     """A project with a grid and twenty footprints, b0 to b19."""
     return small_project(tmp_path / "event.pugeo")
+
+
+@pytest.fixture
+def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    """A project of 400 buildings with a finished run, of which `mapped_parts.TRUTH` are damaged."""
+    from mapped_parts import mapped_project
+
+    from pu_geo.services.damage_map import random_audits
+
+    monkeypatch.setattr(random_audits, "_seed", lambda: 1)  # an interval misses the truth in one draw of twenty
+    return mapped_project(tmp_path)
+
+
+@pytest.fixture
+def without_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut chips without their features, which take a second."""
+    monkeypatch.setattr("pu_geo.tasks.imagery.chip._compute_features", lambda *_: ())
 
 
 @pytest.fixture(scope="session")

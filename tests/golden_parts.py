@@ -1,10 +1,12 @@
-"""Golden numbers as tensors, and vectors to try formulas on."""
+"""Golden numbers as tensors, vectors to try formulas on, and a table of refusals."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -26,3 +28,10 @@ def unit_vectors(n: int, d: int, seed: int) -> Tensor:
     """Draw n random directions, float64 [n, d]."""
     vectors = torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     return torch.nn.functional.normalize(vectors, dim=1)
+
+
+def require_refusals(*cases: tuple[type[Exception], str, Callable[[], object]]) -> None:
+    """Make each call, and require its error with these words."""
+    for error, words, call in cases:
+        with pytest.raises(error, match=words):
+            call()

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from small_parts import add_chips, click
+from small_parts import add_chips, click, job_of
 
 from pu_geo.features import rcf
 from pu_geo.methods import catalog
 from pu_geo.project.layout import Layout
-from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import train as train_task
 
 N, SIDE_PX, N_VIEWS = 20, 16, 3
@@ -33,12 +32,6 @@ def with_chips(layout: Layout, *, seed: int = 0, n_bands: int = 6, n_filters: in
         click(layout, *ids[:6])
         click(layout, *ids[-6:], label="not_damaged")
     return layout
-
-
-def job_of(layout: Layout, name: str) -> Job:
-    folder = layout.jobs / name
-    folder.mkdir(parents=True)
-    return Job(layout, folder)
 
 
 def trained(layout: Layout, method: str, **settings: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,10 @@ from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable, Grid, Role, RunFacts, Scene
+from pu_geo.tasks.job import Job
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+_NUMBERS = itertools.count()
 WKT_UTM15 = (
     'PROJCS["WGS 84 / UTM zone 15N",GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],'
     'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]],PROJECTION["Transverse_Mercator"],'
@@ -38,24 +41,24 @@ def _parts(case: Any) -> tuple[Any, ...]:
 def square_table(n: int, *, prefix: str = "b") -> FootprintTable:
     """n squares of 8 x 8 m in a row, 16 m apart, from (500000, 4000000) in UTM 15N."""
     squares = [shapely.box(500_000 + 16 * i, 4_000_000, 500_008 + 16 * i, 4_000_008) for i in range(n)]
-    return FootprintTable(
-        building_ids=[f"{prefix}{i}" for i in range(n)],
-        wkb=[shapely.to_wkb(square) for square in squares],
-        area_m2=np.full(n, 64.0),
-        attributes=[{"damage": "destroyed" if i % 4 == 0 else "no-damage", "name": f"House {i}"} for i in range(n)],
-        source="user",
-        n_in=n,
-        n_repaired=0,
-        n_dropped=0,
-    )
+    attributes = [{"damage": "destroyed" if i % 4 == 0 else "no-damage", "name": f"House {i}"} for i in range(n)]
+    return table_of(squares, [f"{prefix}{i}" for i in range(n)], attributes=attributes)
 
 
-def small_project(folder: Path, n: int = 20, name: str = "Event") -> Layout:
-    """A project with a grid, a scene and n footprints, b0, b1, ..."""
+def table_of(shapes: Sequence[shapely.Geometry], ids: Sequence[str] | None = None, **facts: Any) -> FootprintTable:
+    """Return a table of footprints, which are called b0, b1, ... where no ids are given."""
+    n = len(shapes)
+    ids, wkb = list(ids or [f"b{i}" for i in range(n)]), [bytes(each) for each in shapely.to_wkb(shapes)]
+    usual = {"area_m2": shapely.area(shapes), "attributes": [{}] * n, "source": "user", "n_in": n}
+    return FootprintTable(**{"building_ids": ids, "wkb": wkb, "n_repaired": 0, "n_dropped": 0, **usual, **facts})
+
+
+def small_project(folder: Path, n: int = 20, name: str = "Event", *, table: FootprintTable | None = None) -> Layout:
+    """A project with a grid, a scene and footprints: those of a table, or b0, b1, ..."""
     layout = store.create(folder, name)
     with store.connect(layout) as db:
         contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, square_table(n))
+        contents.add_footprints(db, table or square_table(n))
     return layout
 
 
@@ -90,12 +93,34 @@ def add_run(
         runs.finish(db, layout, run, ids=list(ids), scores=scores.astype(np.float32), arrays=arrays or {}, reasons=reasons)
 
 
-def click(layout: Layout, *buildings: str, label: str = "positive", analyst: str = "ann") -> None:
+def click(layout: Layout, *buildings: str, label: str = "positive", analyst: str = "ann", **details: Any) -> None:
     """Store one answer of each building."""
-    ops = [LabelOp(f"op-{building}", building, label) for building in buildings]  # type: ignore[arg-type]
+    answer(layout, *(op_of(building, label, **details) for building in buildings), analyst=analyst)
+
+
+def op_of(building: str, label: str = "positive", **details: Any) -> LabelOp:
+    """Return an answer with an id of its own."""
+    return LabelOp(f"op-{next(_NUMBERS)}", building, label, **details)  # type: ignore[arg-type]
+
+
+def answer(layout: Layout, *ops: LabelOp, analyst: str = "ann", kind: str = "set") -> None:
+    """Store answers in one transaction."""
     with store.connect(layout) as db:
-        acks = labels.append(db, ops, analyst=analyst, screen="map")
+        acks = labels.append(db, ops, analyst=analyst, screen="map", kind=kind)
     assert not any(ack.error for ack in acks)
+
+
+def facts_of(layout: Layout, run_id: str = "latest") -> RunFacts:
+    """Read what is stored of a run."""
+    with store.connect(layout) as db:
+        return runs.find(db, run_id)
+
+
+def job_of(layout: Layout, name: str = "job") -> Job:
+    """Return a job of a project, whose folder is there."""
+    folder = layout.jobs / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return Job(layout, folder)
 
 
 def small_grid() -> Grid:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import re
 import subprocess
 import sys
@@ -135,6 +136,17 @@ def test_imports_go_downward_only(room: str) -> None:
             elif others is not None and top not in {*others, "__future__"} | sys.stdlib_module_names:
                 wrong.append(f"{name} imports {what}")
     assert wrong == []
+
+
+@pytest.mark.parametrize("package", ["alignment", "export", "raster", "readers", "vector"])
+def test_a_package_of_geo_is_entered_by_the_modules_that_it_lists(package: str) -> None:
+    """Everything else in it is private."""
+    room = f"geo.{package}"
+    public = [f"pu_geo.{room}.{name}" for name in importlib.import_module(f"pu_geo.{room}").__all__]
+    assert {*public} <= {*modules([room])}
+    outside = {name: imported(path) for name, path in sources().items() if not is_in(name, [room])}
+    entered = [(name, what) for name, names in outside.items() for what in names if is_in(what, [f"pu_geo.{room}"])]
+    assert [(name, what) for name, what in entered if not is_in(what, public)] == []
 
 
 @pytest.mark.parametrize(

@@ -52,16 +52,13 @@ def test_share_asked_for_is_met_among_the_unlabeled(share: float, n_clicks: int)
         assert open_truth.mean() == pytest.approx(share, abs=1 / len(open_truth))
 
 
-def test_undamaged_are_left_out_where_the_damaged_are_too_few() -> None:
-    event = event_set(share=0.5, undamaged_places=None).draw(source(damaged=0.02), 0)  # 80 damaged: 50 besides the clicks
-    assert (event.is_damaged.sum(), (~event.is_damaged).sum()) == (80, 50)
+def test_undamaged_are_left_out_where_the_damaged_are_too_few_or_so_many_are_asked_for() -> None:
+    whole = event_set(undamaged_places=None)
+    few = dataclasses.replace(whole, share=0.5).draw(source(damaged=0.02), 0)  # 80 damaged: 50 besides the clicks
+    asked = dataclasses.replace(whole, share=0.2, most_undamaged=400).draw(source(), 0)
+    assert [(each.is_damaged.sum(), (~each.is_damaged).sum()) for each in (few, asked)] == [(80, 50), (130, 400)]
     with pytest.raises(DatasetError, match="30 chips are damaged"):
-        event_set(undamaged_places=None).draw(source(n=60), 0)
-
-
-def test_undamaged_are_drawn_where_a_number_of_them_is_asked_for() -> None:
-    event = event_set(share=0.2, undamaged_places=None, most_undamaged=400).draw(source(), 0)
-    assert (event.is_damaged.sum(), (~event.is_damaged).sum()) == (130, 400)
+        whole.draw(source(n=60), 0)
 
 
 def test_ten_clicks_leave_out_the_other_clicked_chips_where_the_share_is_set() -> None:
@@ -214,12 +211,10 @@ def test_every_variant_is_another_ranking() -> None:
     views = np.abs(centre @ np.linalg.qr(draw.normal(size=(12, 12)))[0] + 15 + draw.normal(size=(3, 300, 12)) * 0.1)
     is_positive = np.arange(300) % 3 == 0
     is_positive &= np.arange(300) < 45
-    found = {
-        method: prevalence.scored(method, views.astype(np.float16), is_positive, 0)[0]
-        for method in ("propagation", *VARIANTS)
-    }
+    views = views.astype(np.float16)
+    found = {method: prevalence.scored(method, views, is_positive, 0)[0] for method in ("propagation", *VARIANTS)}
     for method in VARIANTS:
         assert np.abs(found[method] - found["propagation"]).max() > 1e-3, method
-    again, _ = prevalence.scored("propagation", views.astype(np.float16), is_positive, 0)
+    again, _ = prevalence.scored("propagation", views, is_positive, 0)
     np.testing.assert_array_equal(again, found["propagation"])  # a variant leaves nothing behind
     assert len({prevalence.made_with(method) for method in ("propagation, without whitening", "propagation")}) == 2

@@ -30,12 +30,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def fetch(address: str, seconds: float = START_SECONDS) -> bytes:
     until = time.monotonic() + seconds
     while True:
@@ -57,7 +51,9 @@ def test_installed_wheel_serves_the_app_with_its_map_component(installed: Path, 
         [sys.executable, "-c", where], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     ).stdout
     assert loaded.startswith(str(installed))  # not the clone
-    port = free_port()
+    with socket.socket() as listener:  # for a port that is free
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
     command = [sys.executable, "-m", "pu_geo.cli", "app", "--no-browser", "--port", str(port)]
     app = subprocess.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True

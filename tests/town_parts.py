@@ -6,8 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from model_parts import job_of
-from small_parts import REPOSITORY, click
+from small_parts import REPOSITORY, click, job_of
 
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout

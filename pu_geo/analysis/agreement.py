@@ -1,4 +1,4 @@
-"""How far two rankings of the same buildings agree, where they do not, and what they say together."""
+"""How far two rankings of the same buildings agree, where they do not, and their mean."""
 
 from __future__ import annotations
 
@@ -27,15 +27,13 @@ def rank_share(scores: NDArray[np.floating]) -> NDArray[np.float64]:
     lower_and_half = np.cumsum(size) - size + (size - 1) / 2
     if len(scores) == 1:
         return np.full(1, 0.5)
-    share: NDArray[np.float64] = lower_and_half[group] / max(len(scores) - 1, 1)
-    return share
+    return lower_and_half[group] / max(len(scores) - 1, 1)
 
 
 def places(scores: NDArray[np.floating]) -> NDArray[np.int64]:
     """Return the place of each building, int64 [N]: 1 for the highest score; equal scores share the best of their places."""
     _, group, size = np.unique(-_checked(scores), return_inverse=True, return_counts=True)
-    found: NDArray[np.int64] = (np.cumsum(size) - size + 1)[group].astype(np.int64)
-    return found
+    return (np.cumsum(size) - size + 1)[group].astype(np.int64)
 
 
 def spearman(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
@@ -92,7 +90,7 @@ def disagreement(one: NDArray[np.floating], other: NDArray[np.floating]) -> NDAr
     return rank_share(one) - rank_share(other)
 
 
-def most_apart(difference: NDArray[np.floating], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def largest_differences(difference: NDArray[np.floating], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find where two rankings disagree most.
 
     Args:
@@ -123,8 +121,7 @@ def rank_average(scores: Sequence[NDArray[np.floating]]) -> NDArray[np.float64]:
         raise ValueError("an average needs at least one ranking; got none.")
     for other in scores[1:]:
         _check_pair(scores[0], other)
-    mean: NDArray[np.float64] = np.mean([rank_share(one) for one in scores], axis=0)
-    return mean
+    return np.mean([rank_share(one) for one in scores], axis=0)
 
 
 def _checked(scores: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -38,7 +38,7 @@ def hidden_parts(facts: Mapping[str, Any], role: str) -> NDArray[np.float64]:
     Chip sets that were cut before outlines were measured know the shares of the chips' windows alone.
 
     Args:
-        role: "pre" or "post". Nothing is known to be hidden where a chip set says nothing about that date.
+        role: "pre" or "post". Nothing is known to be hidden where a chip set has no facts of that date.
     """
     n = len(facts["nodata_share"])
     outline = facts.get(f"{role}_outline")
@@ -96,7 +96,7 @@ def groups_without_answers(
     """Return the look groups where a run has no evidence: its answers were given in other imagery, and do not carry over.
 
     A group has evidence with one building called damaged in it, or with five called not damaged. Of the others, those of a
-    sensor without evidence have none, whatever is flagged there; and those that merely look different have none where hardly
+    sensor without evidence have none, whatever is flagged there; and those that merely differ in appearance have none where hardly
     anything is flagged: less than a quarter of the share that is flagged where there are answers.
 
     Args:
@@ -106,28 +106,23 @@ def groups_without_answers(
     """
     if facts.get("look_group") is None or not is_damaged.any():
         return ()
-    look, sensor = (np.asarray(facts[name], np.int64) for name in ("look_group", "sensor_group"))
+    group, sensor = (np.asarray(facts[name], np.int64) for name in ("look_group", "sensor_group"))
     is_open = (reasons(facts) == "") & ~is_damaged & ~is_not_damaged
-    with_answers = {
-        name: _with_answers(numbers, is_damaged, is_not_damaged) for name, numbers in (("look", look), ("sensor", sensor))
-    }
-    known = is_open & np.isin(look, with_answers["look"])
+    with_answers = {}
+    for name, numbers in (("look", group), ("sensor", sensor)):
+        n_damaged, n_not_damaged = (np.bincount(numbers, weights=answers) for answers in (is_damaged, is_not_damaged))
+        with_answers[name] = np.flatnonzero((n_damaged >= 1) | (n_not_damaged >= LEAST_ANSWERS))
+    known = is_open & np.isin(group, with_answers["look"])
     usual = float(is_flagged[known].mean()) if known.any() else 0.0
     silent = []
-    for one in np.unique(look[hidden_after(facts) == ""]).tolist():
-        here = (look == one) & is_open
+    for one in np.unique(group[hidden_after(facts) == ""]).tolist():
+        here = (group == one) & is_open
         if one in with_answers["look"] or not here.any():
             continue
-        same_sensor = bool(np.isin(sensor[look == one], with_answers["sensor"]).all())
+        same_sensor = bool(np.isin(sensor[group == one], with_answers["sensor"]).all())
         if not same_sensor or float(is_flagged[here].mean()) < HARDLY * usual:
             silent.append(int(one))
     return tuple(silent)
-
-
-def _with_answers(numbers: NDArray[np.int64], is_damaged: NDArray[np.bool_], is_not_damaged: NDArray[np.bool_]) -> list[int]:
-    n_damaged = np.bincount(numbers, weights=is_damaged)
-    n_not_damaged = np.bincount(numbers, weights=is_not_damaged)
-    return np.flatnonzero((n_damaged >= 1) | (n_not_damaged >= LEAST_ANSWERS)).tolist()
 
 
 def is_hidden(building_ids: Sequence[str], answers: Mapping[str, str], why: NDArray[np.str_]) -> NDArray[np.bool_]:
@@ -139,8 +134,7 @@ def is_hidden(building_ids: Sequence[str], answers: Mapping[str, str], why: NDAr
         why: str [N], as `reasons` gives it.
     """
     words = np.array([answers.get(building, "") for building in building_ids], dtype=np.str_)
-    hidden: NDArray[np.bool_] = (words == "not_assessable") | ((words == "") & (why != ""))
-    return hidden
+    return (words == "not_assessable") | ((words == "") & (why != ""))
 
 
 def candidates(facts: Mapping[str, Any], is_misaligned: NDArray[np.bool_] | None = None) -> NDArray[np.str_]:

@@ -12,7 +12,7 @@ chips, P held-out positives; mean +- standard deviation of 200 draws, by true cl
               300    .010 +-.002   .055 +-.004   .299 +-.012   .588 +-.021
 
 So rare damage is overestimated, 14 to 27 times for a truth of .005 at AUC .92, and still 2 to 3 times at .998: of use
-from about .3 up, where the mean is within about a fifth of the truth, not to say how rare damage is. Few positives with
+from about .3 up, where the mean is within about a fifth of the truth, not to measure how rare damage is. Few positives with
 good scores err the other way, by up to 12 % here: a bin that ends at a positive's own score holds less of the damage than
 q_p says. It also comes out too low where the positives are the clearest of the damaged instead of a fair draw.
 """
@@ -55,7 +55,19 @@ def best_bin_share(
     Departs from the source: a bin with q_p(c) of w_p or less could hold no damage at all and is left out, unless it holds
     all positives.
     """
-    _check(positive_scores, unlabeled_scores, delta, gamma)
+    if positive_scores.ndim != 1 or unlabeled_scores.ndim != 1:
+        raise ShapeError(f"scores must be [P] and [U]; got {positive_scores.shape} and {unlabeled_scores.shape}.")
+    if not len(positive_scores) or not len(unlabeled_scores):
+        raise TrainingError(
+            "An estimate of the class prior needs at least 1 positive and 1 unlabeled building held out; "
+            f"here are {len(positive_scores)} and {len(unlabeled_scores)}.",
+            "Mark more damaged buildings on the Annotate page, and leave others unmarked.",
+            kind="positives",
+        )
+    if np.isnan(positive_scores).any() or np.isnan(unlabeled_scores).any():
+        raise ValueError("scores must not be NaN. Look at the chips they come from.")
+    if not (0 < delta < 1 and gamma >= 0):
+        raise ValueError(f"delta must lie in (0, 1) and gamma be 0 or more; got {delta} and {gamma}.")
     # From one positive down to the next only q_u grows, so a bin best ends at the score of a positive.
     ends = np.unique(positive_scores)
     q_p, q_u = _share_from(positive_scores, ends), _share_from(unlabeled_scores, ends)
@@ -121,19 +133,3 @@ def _calibrated(margin: NDArray[np.float64], n_positive: int) -> NDArray[np.floa
 def _share_from(scores: NDArray[np.floating], ends: NDArray[np.floating]) -> NDArray[np.float64]:
     """Share of scores at or above each end of a bin, float64 [T]."""
     return (len(scores) - np.searchsorted(np.sort(scores), ends)) / len(scores)
-
-
-def _check(positive: NDArray[np.floating], unlabeled: NDArray[np.floating], delta: float, gamma: float) -> None:
-    if positive.ndim != 1 or unlabeled.ndim != 1:
-        raise ShapeError(f"scores must be [P] and [U]; got {positive.shape} and {unlabeled.shape}.")
-    if not len(positive) or not len(unlabeled):
-        raise TrainingError(
-            "An estimate of the class prior needs at least 1 positive and 1 unlabeled building held out; "
-            f"here are {len(positive)} and {len(unlabeled)}.",
-            "Mark more damaged buildings on the Annotate page, and leave others unmarked.",
-            kind="positives",
-        )
-    if np.isnan(positive).any() or np.isnan(unlabeled).any():
-        raise ValueError("scores must not be NaN. Look at the chips they come from.")
-    if not (0 < delta < 1 and gamma >= 0):
-        raise ValueError(f"delta must lie in (0, 1) and gamma be 0 or more; got {delta} and {gamma}.")

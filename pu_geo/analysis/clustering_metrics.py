@@ -78,7 +78,7 @@ def matching(reference: Ints, other: Ints, n_groups: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Stability:
-    """How far several sortings of the same buildings, such as of several seeds, say the same as one, and as each other.
+    """How far several sortings of the same buildings, such as of several seeds, agree with one, and with each other.
 
     Attributes:
         membership: share of the sortings that put a building where the one does, float32 [M] in [0, 1].

@@ -1,4 +1,4 @@
-"""Does a model look broken? Alarms with advice, from positives and unlabeled alone; the same live and of a finished run.
+"""Is a model broken? Alarms with advice, from positives and unlabeled alone; the same live and of a finished run.
 
 The bounds of the source were found where little is damaged. Where much is, a good model calls much, and the criterion
 r^2 / Pr(f = 1) cannot exceed 1 / share: so every bound moves with the Elkan-Noto estimate of the damaged share.
@@ -20,7 +20,7 @@ MOST_CALLED, FEWEST_CALLED = 0.5, 0.001
 """Shares of the unlabeled beyond which a model seems collapsed where little is damaged."""
 FAR_ABOVE = 3.0  # times the estimated share, from which the share called damaged seems wrong
 LOWEST_CRITERION = 2.0
-LEAST_SPREAD = 0.001  # mean of 1 - cosine between chips below which all look the same to a model
+LEAST_SPREAD = 0.001  # mean of 1 - cosine between chips below which a model takes all for the same
 _FAIR_AUC, _SURE = 0.75, 1.64
 _COMPARE = "compare the top of this ranking with the instant ranker's before you use it"
 
@@ -52,7 +52,7 @@ class Alarm:
 
     Attributes:
         name: a word for programs.
-        seen: what is seen, with its value.
+        seen: the observation, with its value.
         meaning: what that usually means.
         advice: what to do.
     """

@@ -9,16 +9,20 @@ from pu_geo.analysis.class_prior import elkan_noto_of_margins
 from pu_geo.analysis.ranker import L2, MAX_UNLABELED, PreparedFeatures, fit_logistic, l2_for_share, prepare, rank_positives
 from pu_geo.errors import TrainingError
 
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Features = NDArray[np.floating] | PreparedFeatures
+
 N_SPLITS = 5  # splits into held-out parts over which a share to start from is averaged
 N_FOLDS_LIVE = 3  # held-out parts where an analyst waits for the answer
-MIN_POSITIVES = 4  # fewer positives cannot be held out in turn
+MIN_POSITIVES = 4  # fewer positives cannot be held out one after the other
 
 
 def elkan_noto_share(
-    features: NDArray[np.floating] | PreparedFeatures,
-    is_positive: NDArray[np.bool_],
+    features: Features,
+    is_positive: Bools,
     *,
-    is_excluded: NDArray[np.bool_] | None = None,
+    is_excluded: Bools | None = None,
     n_folds: int = 5,
     l2: float = 1.0,
     seed: int = 0,
@@ -63,17 +67,11 @@ def elkan_noto_share(
         unlabeled = np.sort(draw.choice(unlabeled, MAX_UNLABELED, replace=False))
     n_folds = min(n_folds, len(positive))
     fold = np.concatenate([draw.permutation(len(positive)), draw.permutation(len(unlabeled))]) % n_folds
-    margin = _cross_fitted(prepared.values, positive, unlabeled, fold, n_folds, l2)
-    return elkan_noto_of_margins(margin[: len(positive)], margin[len(positive) :])
+    return _cross_fitted_share(prepared.values, positive, unlabeled, fold, n_folds, l2)
 
 
 def share_to_start_from(
-    features: NDArray[np.floating] | PreparedFeatures,
-    is_positive: NDArray[np.bool_],
-    *,
-    is_excluded: NDArray[np.bool_] | None = None,
-    n_folds: int = 5,
-    l2: float = 1.0,
+    features: Features, is_positive: Bools, *, is_excluded: Bools | None = None, n_folds: int = 5, l2: float = 1.0
 ) -> float | None:
     """Return `elkan_noto_share` made steady, to set a threshold to start from by; None where there are too few chips.
 
@@ -93,20 +91,15 @@ def share_to_start_from(
         some = np.sort(unlabeled[np.argsort(place[unlabeled], kind="stable")[:MAX_UNLABELED]])
         clicked = np.random.default_rng([split, 1]).permutation(len(positive)) % n_folds
         others = (place[some] * 2**40).astype(np.int64) % n_folds
-        margin = _cross_fitted(prepared.values, positive, some, np.concatenate([clicked, others]), n_folds, l2)
-        found.append(elkan_noto_of_margins(margin[: len(positive)], margin[len(positive) :]))
+        fold = np.concatenate([clicked, others])
+        found.append(_cross_fitted_share(prepared.values, positive, some, fold, n_folds, l2))
     return float(np.mean(found))
 
 
-def _cross_fitted(
-    values: NDArray[np.float32],
-    positive: NDArray[np.int64],
-    unlabeled: NDArray[np.int64],
-    fold: NDArray[np.int64],
-    n_folds: int,
-    l2: float,
-) -> NDArray[np.float64]:
-    """Margin, float64 [P + U], of each chip by a fit that did not see it; `fold`, int64 [P + U], is the part it is in."""
+def _cross_fitted_share(
+    values: NDArray[np.float32], positive: Ints, unlabeled: Ints, fold: Ints, n_folds: int, l2: float
+) -> float:
+    """Estimate the share from margins by fits without the chip itself; `fold`, int64 [P + U], is the part it is in."""
     rows = np.concatenate([positive, unlabeled])
     is_click = np.arange(len(rows)) < len(positive)
     margin = np.empty(len(rows))
@@ -114,16 +107,16 @@ def _cross_fitted(
         learned = fold != part
         slope, offset = fit_logistic(values[rows[learned]], is_click[learned], l2)
         margin[~learned] = values[rows[~learned]] @ slope + offset
-    return margin
+    return elkan_noto_of_margins(margin[: len(positive)], margin[len(positive) :])
 
 
 def rank_with_estimate(
     features: PreparedFeatures,
-    is_positive: NDArray[np.bool_],
+    is_positive: Bools,
     *,
-    is_excluded: NDArray[np.bool_] | None = None,
-    is_not_damaged: NDArray[np.bool_] | None = None,
-    is_accepted: NDArray[np.bool_] | None = None,
+    is_excluded: Bools | None = None,
+    is_not_damaged: Bools | None = None,
+    is_accepted: Bools | None = None,
 ) -> tuple[NDArray[np.float32], float | None]:
     """Rank all chips with the penalty that suits the estimated share of damage: the instant ranker of app and commands.
 

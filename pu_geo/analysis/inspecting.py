@@ -97,7 +97,7 @@ class Examples:
 def examples(
     gaps: NDArray[np.float32], part: NDArray[np.int64], which: int, scores: NDArray[np.float32], n: int
 ) -> Examples:
-    """Choose rows to look at of one cluster.
+    """Choose rows of one cluster to show.
 
     Args:
         gaps: as `cosine_gaps` gives them, float32 [N, K].
@@ -154,5 +154,4 @@ def stability(first: NDArray[np.int64], others: list[NDArray[np.int64]], n_parts
 
 
 def _unit(rows: NDArray[np.floating]) -> NDArray[np.floating]:
-    found: NDArray[np.floating] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    return found
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)

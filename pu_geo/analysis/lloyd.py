@@ -108,7 +108,7 @@ def lloyd(points: Points, pinned: Mask, start: Doubles, *, spherical: bool, max_
 
 
 def _relabel(points: Points, pinned: Mask, labels: Ints, at: Ints, k: int, decide: _Decide, block: slice) -> _Gain:
-    """Give the rows of a block new labels, in place, in the M seedings `at`."""
+    """Relabel the rows of a block, in place, in the M seedings `at`."""
     old, new = labels[at, block], decide(block).astype(labels.dtype)
     new[:, pinned[block]] = k - 1
     labels[at, block] = new
@@ -177,7 +177,7 @@ class _Planes(NamedTuple):
         return _rounding(dtype, self.normals.shape[1] + weights.shape[1]) * scale + self.ties
 
     def sides(self, points: Points) -> Callable[[Ints], Mask]:
-        """Return what tells of points `at` [n] whether their margin is 0 or more or a tie, bool [M, n]: as float64 says."""
+        """Return a function of points `at` [n]: whether their margin is 0 or more or a tie in float64, bool [M, n]."""
         normals, lengths = self.normals.astype(points.dtype), np.linalg.norm(self.normals, axis=1, keepdims=True)
         errors = self.errors(lengths, points.dtype)
 
@@ -216,7 +216,7 @@ class Sketch:
         self.products[0], self.limits[:2] = 1, np.sqrt(points.squares)
 
     def decider(self, centroids: Doubles) -> _Decide:
-        """Return what tells whether centroid 1 is the nearer one or as near, for M pairs of centroids [M, 2, D]."""
+        """Return a function of rows: whether centroid 1 is the nearer one or as near, for M pairs of centroids [M, 2, D]."""
         normals, reach = centroids[:, 1] - centroids[:, 0], np.linalg.norm(centroids, axis=-1).sum(axis=1)
         offsets = -(normals * centroids.mean(axis=1)).sum(axis=1, keepdims=True)
         ties = _rounding(np.float64, normals.shape[1]) * np.linalg.norm(normals, axis=1) * [np.ones_like(reach), reach]
@@ -265,7 +265,7 @@ class Sketch:
         added, new, is_few = vectors.astype(dtype), slice(1 + n_old, 1 + len(self.axes)), len(vectors) <= 3
         slack = (3 + 2 * len(self.axes) ** 0.5) * _rounding(dtype, sum(self.axes.shape))
 
-        def look(block: slice) -> None:
+        def fill(block: slice) -> None:
             # a few vectors one by one take half the time; for more, chunks so small that BLAS does not copy them
             for part in slices(block.start, block.stop, 4 * _CHUNK_ROWS if is_few else _CHUNK_ROWS // 4):
                 chunk = points.rows[part].astype(dtype, copy=False)
@@ -274,7 +274,7 @@ class Sketch:
             self.left[block] -= (self.products[new, block] ** 2).sum(axis=0)
             self.limits[0, block] = np.sqrt(np.maximum(self.left[block], 0) + slack * points.squares[block])
 
-        each_part(look, len(points.rows), _BLOCK_ROWS)
+        each_part(fill, len(points.rows), _BLOCK_ROWS)
 
 
 def _rounding(dtype: Any, n: int) -> float:

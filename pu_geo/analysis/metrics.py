@@ -1,4 +1,4 @@
-"""Figures that say how well scores order or split buildings whose truth is known."""
+"""Figures of how well scores order or split buildings whose truth is known."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ def unit_rows(embeddings: NDArray[np.floating]) -> NDArray[np.float32]:
     if embeddings.ndim != 2:
         raise ShapeError(f"embeddings must be [N, D]; got {embeddings.shape}.")
     rows = np.ascontiguousarray(embeddings, np.float32)
-    found: NDArray[np.float32] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
-    return found
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
 
 
 def nearest(

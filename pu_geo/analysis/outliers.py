@@ -1,4 +1,4 @@
-"""Odd ones: positives that look undamaged to a model that did not see them, chips unlike all others, and chips twice."""
+"""Odd ones: positives that a model which was not taught them takes for undamaged, chips unlike all others, and chips twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pu_geo.analysis.ranker import MAX_UNLABELED, PreparedFeatures, fit_logistic
 from pu_geo.errors import ShapeError, TrainingError
 
 N_FOLDS = 10
-LEAST_POSITIVES = 6  # with fewer, what is left of them tells nothing of the one held out
+LEAST_POSITIVES = 6  # with fewer, what is left of them cannot judge the one held out
 LOWEST_BOUND, HIGHEST_BOUND = 0.5, 0.8
 """Places from which no click is doubted; measured, see "Wrong clicks" in docs/methods.md."""
 _STEADY = 1.4826  # times the median absolute deviation: the standard deviation, for bell curves

@@ -16,6 +16,10 @@ from threadpoolctl import threadpool_limits
 
 from pu_geo.errors import ShapeError
 
+Embeddings = NDArray[np.floating]
+Ints = NDArray[np.int64]
+Singles = NDArray[np.float32]
+
 _PCA_DIMENSIONS = 50
 _ROWS_FOR_AXES = 20_000
 _EXACT_NEIGHBORS_UP_TO = 5_000
@@ -26,7 +30,7 @@ _MIN_DIST, _N_REPELLED = 0.1, 5  # as umap-learn has them
 _ROWS_A_BLOCK, _SAME = 512, 1e-3
 
 
-def pca_2d(embeddings: NDArray[np.floating]) -> NDArray[np.float32]:
+def pca_2d(embeddings: Embeddings) -> Singles:
     """Show embeddings along their two widest axes, in a second for 100,000 of them.
 
     Args:
@@ -43,13 +47,9 @@ def pca_2d(embeddings: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 def umap_2d(
-    embeddings: NDArray[np.floating],
-    *,
-    seed: int,
-    n_neighbors: int = 15,
-    report: Callable[[Mapping[str, object]], None] | None = None,
-) -> NDArray[np.float32]:
-    """Lay out embeddings so that chips which look alike lie side by side.
+    embeddings: Embeddings, *, seed: int, n_neighbors: int = 15, report: Callable[[Mapping[str, object]], None] | None = None
+) -> Singles:
+    """Lay out embeddings so that similar chips are side by side.
 
     Source: UMAP (McInnes et al. 2018) on the neighbours found in the first 50 principal components.
 
@@ -69,16 +69,16 @@ def umap_2d(
     """
     if n_neighbors < 2:
         raise ValueError(f"n_neighbors must be at least 2, as a chip counts as its own; got {n_neighbors}.")
-    tell = report or (lambda _: None)
+    note = report or (lambda _: None)
     rows = _checked(embeddings)
     if len(rows) < _SMALLEST_UMAP:
         return _principal_axes(rows, 2)
-    tell({"stage": "axes", "share": 0.0})
+    note({"stage": "axes", "share": 0.0})
     reduced = _principal_axes(rows, min(_PCA_DIMENSIONS, rows.shape[1]))
-    tell({"stage": "neighbors", "share": 0.05})
+    note({"stage": "neighbors", "share": 0.05})
     k = min(n_neighbors, len(rows) - 1)
     neighbors, distances = nearest(reduced, k)
-    tell({"stage": "layout", "share": 0.2})
+    note({"stage": "layout", "share": 0.2})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the compiler's, about versions of its parts
         from umap import umap_
@@ -88,13 +88,16 @@ def umap_2d(
             reduced, k, random, "euclidean", knn_indices=neighbors.astype(np.int32), knn_dists=distances
         )
         curve = umap_.find_ab_params(1.0, _MIN_DIST)
-        bar = {"disable": False, "file": _Bar(lambda done: tell({"stage": "layout", "share": 0.2 + 0.8 * done}))}
+        bar = {"disable": False, "file": _Bar(lambda done: note({"stage": "layout", "share": 0.2 + 0.8 * done}))}
         bar.update(bar_format="{n_fmt}/{total_fmt}", mininterval=0, miniters=10)
+        start = _principal_axes(reduced, 2)
+        start /= max(float(start.std()), 1e-12)  # a little noise separates equal rows, and rows on one line
+        start = start + 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
         positions, _ = umap_.simplicial_set_embedding(
-            reduced, graph, 2, 1.0, *curve, 1.0, _N_REPELLED, None, _first_positions(reduced, seed), random, "euclidean", {},
+            reduced, graph, 2, 1.0, *curve, 1.0, _N_REPELLED, None, start, random, "euclidean", {},
             False, {}, False, tqdm_kwds=bar,
         )  # fmt: skip
-    tell({"stage": "layout", "share": 1.0})
+    note({"stage": "layout", "share": 1.0})
     return np.asarray(positions, np.float32)
 
 
@@ -112,9 +115,7 @@ class _Bar(io.StringIO):
         return len(text)
 
 
-def place(
-    new: NDArray[np.floating], known: NDArray[np.floating], positions: NDArray[np.floating], *, n_neighbors: int = 10
-) -> NDArray[np.float32]:
+def place(new: Embeddings, known: Embeddings, positions: Embeddings, *, n_neighbors: int = 10) -> Singles:
     """Place further embeddings in a picture that stays as it is: each at the weighted mean of its neighbors' positions.
 
     Source: ours, after the first positions of UMAP's `transform`, without the passes that follow there. A neighbor weighs
@@ -141,23 +142,16 @@ def place(
         part = rows[first : first + _ROWS_A_BLOCK]
         squared = np.maximum(lengths - 2 * part @ others.T + (part**2).sum(axis=1)[:, None], 0)
         at = np.argpartition(squared, k - 1, axis=1)[:, :k]
-        apart = np.sqrt(np.take_along_axis(squared, at, axis=1))
-        gaps = apart - apart.min(axis=1, keepdims=True)
+        distance = np.sqrt(np.take_along_axis(squared, at, axis=1))
+        gaps = distance - distance.min(axis=1, keepdims=True)
         weight = np.exp(-gaps / np.maximum(gaps.mean(axis=1, keepdims=True), 1e-12))
-        weight = np.where(apart.min(axis=1, keepdims=True) < _SAME, apart < _SAME, weight)
+        weight = np.where(distance.min(axis=1, keepdims=True) < _SAME, distance < _SAME, weight)
         weight /= weight.sum(axis=1, keepdims=True)
         out[first : first + _ROWS_A_BLOCK] = (weight[..., None] * positions[at]).sum(axis=1)
     return out
 
 
-def _first_positions(rows: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
-    """Start at the two widest axes; a little noise keeps equal rows, or rows on one line, apart."""
-    start = _principal_axes(rows, 2)
-    start /= max(float(start.std()), 1e-12)
-    return start + 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
-
-
-def nearest(rows: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def nearest(rows: Singles, k: int) -> tuple[Ints, Singles]:
     """Find the k nearest rows of each row of float32 [N, D], itself first: row numbers int64 and distances float32, [N, k]."""
     import faiss
 
@@ -169,22 +163,17 @@ def nearest(rows: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArr
             index.train(rows)
         index.add(rows)
         squared, neighbors = index.search(rows, k)
-    return _itself_first(neighbors, np.sqrt(np.maximum(squared, 0)))
-
-
-def _itself_first(
-    neighbors: NDArray[np.int64], distances: NDArray[np.float32]
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Put each row at the head of its own list; among equal rows faiss may list it later, or not at all."""
-    me = np.arange(len(neighbors))[:, None]
-    rank = np.argsort(neighbors != me, axis=1, kind="stable")
-    neighbors = np.take_along_axis(neighbors, rank, axis=1)
-    distances = np.take_along_axis(distances, rank, axis=1)
+    me = np.arange(len(rows))[:, None]
+    order = np.argsort(
+        neighbors != me, axis=1, kind="stable"
+    )  # itself first: faiss may list equal rows before it, or leave it out
+    neighbors = np.take_along_axis(neighbors, order, axis=1)
+    distances = np.take_along_axis(np.sqrt(np.maximum(squared, 0)), order, axis=1)
     neighbors[:, :1], distances[:, :1] = me, 0
     return neighbors, distances
 
 
-def _principal_axes(rows: NDArray[np.float32], n_axes: int) -> NDArray[np.float32]:
+def _principal_axes(rows: Singles, n_axes: int) -> Singles:
     """Coordinates along the widest axes, float32 [N, n_axes]; the axes come from at most 20,000 evenly spaced rows."""
     out = np.zeros((len(rows), n_axes), dtype=np.float32)
     if len(rows) == 0 or rows.shape[1] == 0:
@@ -200,7 +189,7 @@ def _principal_axes(rows: NDArray[np.float32], n_axes: int) -> NDArray[np.float3
     return out
 
 
-def _checked(embeddings: NDArray[np.floating]) -> NDArray[np.float32]:
+def _checked(embeddings: Embeddings) -> Singles:
     """Refuse what has no place in the plane; return float32 [N, D]."""
     if embeddings.ndim != 2:
         raise ShapeError(f"embeddings must be [N, D]; got {embeddings.shape}.")

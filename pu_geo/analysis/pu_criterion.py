@@ -15,7 +15,7 @@ FEWEST_HELD_OUT = 10  # held-out clicks below which nothing is judged
 
 @dataclass(frozen=True)
 class Judgement:
-    """What held-out clicks say about a model at one threshold.
+    """How held-out clicks judge a model at one threshold.
 
     Attributes:
         n_held_out: positives that the model did not learn from.
@@ -115,8 +115,7 @@ def is_unlabeled(is_clicked: NDArray[np.bool_], is_hidden: NDArray[np.bool_]) ->
         is_clicked: bool [N], positives, held out or not.
         is_hidden: bool [N], cannot be assessed, see `assessability.is_hidden`.
     """
-    found: NDArray[np.bool_] = ~(is_clicked | is_hidden)
-    return found
+    return ~(is_clicked | is_hidden)
 
 
 def wilson(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:

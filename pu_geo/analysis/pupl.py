@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis.lloyd import Floats, Lloyd, Points, each_part, lloyd, unit
+from pu_geo.analysis.lloyd import Doubles, Floats, Lloyd, Mask, Points, each_part, lloyd, unit
 from pu_geo.errors import ShapeError, TrainingError
 
 
@@ -33,13 +33,13 @@ class PuplResult:
     """
 
     labels: NDArray[np.int64]
-    centroids: NDArray[np.float64]
+    centroids: Doubles
     potential: float
     iterations: int
     oriented: bool
     sizes: NDArray[np.int64]
     positive_counts: NDArray[np.int64]
-    positive_share: NDArray[np.float64]
+    positive_share: Doubles
     ranking: NDArray[np.int64]
 
 
@@ -58,7 +58,7 @@ def one_blas_thread() -> Iterator[None]:
 @one_blas_thread()
 def pupl(
     embeddings: Floats,
-    is_positive: NDArray[np.bool_],
+    is_positive: Mask,
     *,
     seed: int,
     seeding: Literal["d2", "mean_u"] = "d2",
@@ -90,14 +90,16 @@ def pupl(
         ShapeError(ValueError): if the arrays do not fit together.
         TrainingError: without a positive or an unlabeled row, or if an embedding is not finite.
 
-    Departs from the source: it draws once. That can end inverted, and Eq. 7 cannot tell, as a clustering and its
+    Departs from the source: it draws once. That can end inverted, and Eq. 7 cannot show it, as a clustering and its
     inversion have nearly the same potential. Here several draws compete, inverted ends lose to oriented ones, and if
     all are inverted the best is iterated again from exchanged centroids. Spherical because a mean of many unit rows
     lies near the origin and thereby near to everything, so that one drawn row as its rival gets almost no rows.
     """
     points, positive = _checked(embeddings, is_positive, spherical=spherical)
     pinned = positive if is_pinned else np.zeros_like(positive)
-    means = _means(points, positive)
+    at = np.flatnonzero(positive)
+    total = points.weighted_sums(at, np.ones((1, len(at))))[0]
+    means = total / len(at), (points.total - total) / (len(positive) - len(at))
     start = _starts(points, positive, means, np.random.default_rng(seed), seeding, n_seedings, spherical)
     ends = lloyd(points, pinned, start, spherical=spherical, max_iterations=max_iterations)
     direction = means[0] - means[1]
@@ -113,7 +115,7 @@ def pupl(
 @one_blas_thread()
 def over_cluster(
     embeddings: Floats,
-    is_positive: NDArray[np.bool_],
+    is_positive: Mask,
     *,
     k: int,
     seed: int,
@@ -145,22 +147,15 @@ def over_cluster(
     return _best(ends, positive, np.ones(n_seedings, dtype=bool))
 
 
-def _means(points: Points, positive: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean of the positives and mean of the unlabeled, float64 [D] each."""
-    at = np.flatnonzero(positive)
-    total = points.weighted_sums(at, np.ones((1, len(at))))[0]
-    return total / len(at), (points.total - total) / (len(positive) - len(at))
-
-
 def _starts(
     points: Points,
-    positive: NDArray[np.bool_],
-    means: tuple[NDArray[np.float64], NDArray[np.float64]],
+    positive: Mask,
+    means: tuple[Doubles, Doubles],
     rng: np.random.Generator,
     seeding: str,
     n_seedings: int,
     spherical: bool,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """First centroids [S, 2, D]: the other one, then the mean of the positives."""
     first, mean = means
     if spherical:
@@ -176,7 +171,7 @@ def _starts(
     return np.stack([other, np.broadcast_to(first, other.shape)], axis=1)
 
 
-def _plus_plus(points: Points, k: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _plus_plus(points: Points, k: int, rng: np.random.Generator) -> Doubles:
     """Draw k points as first centroids [K, D], each far from those before it (k-means++)."""
     chosen = points.take(rng.integers(len(points.rows), size=1))
     nearest = squared_distances(points, chosen[0])
@@ -187,13 +182,13 @@ def _plus_plus(points: Points, k: int, rng: np.random.Generator) -> NDArray[np.f
     return chosen
 
 
-def seeding_chances(squared_distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn squared distances [N] into chances of being drawn (D(x') of Algorithm 1(B)); equal if all distances are 0."""
+def seeding_chances(squared_distances: Doubles) -> Doubles:
+    """Convert squared distances [N] into chances of being drawn (D(x') of Algorithm 1(B)); equal if all distances are 0."""
     total, n = squared_distances.sum(), len(squared_distances)
     return squared_distances / total if total > 0 else np.full(n, 1 / n)
 
 
-def _are_oriented(direction: NDArray[np.float64], ends: Lloyd) -> NDArray[np.bool_]:
+def _are_oriented(direction: Doubles, ends: Lloyd) -> Mask:
     """Whether each of S seedings ended as `PuplResult.oriented` asks, bool [S].
 
     The mean of (d0 - d1) over some rows, with d their squared distances to the centroids, is 2 mean . (c1 - c0) plus a
@@ -203,7 +198,7 @@ def _are_oriented(direction: NDArray[np.float64], ends: Lloyd) -> NDArray[np.boo
     return (gap @ direction > 0) & (ends.labels == 0).any(axis=0)
 
 
-def _best(ends: Lloyd, positive: NDArray[np.bool_], oriented: NDArray[np.bool_]) -> PuplResult:
+def _best(ends: Lloyd, positive: Mask, oriented: Mask) -> PuplResult:
     """Return the result of lowest potential, from the oriented ends where there are any; the first one where they are equal."""
     best = int(np.argmin(np.where(oriented | ~oriented.any(), ends.potentials, np.inf)))
     labels, k = ends.labels[:, best], ends.centroids.shape[1]
@@ -222,7 +217,7 @@ def _best(ends: Lloyd, positive: NDArray[np.bool_], oriented: NDArray[np.bool_])
     )
 
 
-def _checked(embeddings: Floats, is_positive: NDArray[np.bool_], *, spherical: bool) -> tuple[Points, NDArray[np.bool_]]:
+def _checked(embeddings: Floats, is_positive: Mask, *, spherical: bool) -> tuple[Points, Mask]:
     """Refuse what cannot be clustered; return the points, of unit length if `spherical`."""
     if embeddings.ndim != 2 or is_positive.shape != embeddings.shape[:1]:
         raise ShapeError(f"embeddings must be [N, D] with a mask [N]; got {embeddings.shape} and {is_positive.shape}.")
@@ -250,7 +245,7 @@ def measure(rows: Floats, *, spherical: bool) -> Points:
     """Read all rows [N, D] once; with `spherical` they count as unit length, and a zero row stays zero."""
     factors, squares, dtype = np.ones(len(rows)), np.empty(len(rows)), np.promote_types(rows.dtype, np.float32)
 
-    def look(part: slice) -> NDArray[np.float64]:
+    def total(part: slice) -> Doubles:
         chunk = rows[part].astype(dtype, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):  # the caller checks for squares that are not finite
             squares[part] = np.vecdot(chunk, chunk)
@@ -259,19 +254,19 @@ def measure(rows: Floats, *, spherical: bool) -> Points:
                 squares[part] *= factors[part] ** 2
             return factors[part].astype(dtype) @ chunk
 
-    return Points(rows, factors, squares, np.sum(each_part(look, len(rows)), axis=0, dtype=np.float64))
+    return Points(rows, factors, squares, np.sum(each_part(total, len(rows)), axis=0, dtype=np.float64))
 
 
-def squared_distances(points: Points, centroid: NDArray[np.float64]) -> NDArray[np.float64]:
+def squared_distances(points: Points, centroid: Doubles) -> Doubles:
     """Squared distance of every point to one centroid, float64 [N], 0 or more."""
     near, distances = centroid.astype(points.dtype), np.empty(len(points.rows))
 
-    def look(part: slice) -> None:
+    def fill(part: slice) -> None:
         gap = points.rows[part] * points.factors[part, None].astype(points.dtype)
         gap -= near
         distances[part] = np.vecdot(gap, gap)
 
-    each_part(look, len(distances))
+    each_part(fill, len(distances))
     return distances
 
 
@@ -288,7 +283,7 @@ DOUBT = 4.4
 
 @dataclass(frozen=True)
 class ClusterLabels:
-    """What many small clusters say of each row.
+    """What many small clusters make of each row.
 
     Attributes:
         labels: chance that a row is damaged, float32 [N], 0..1; 1 for positives.
@@ -303,9 +298,7 @@ class ClusterLabels:
     n_clusters: int
 
 
-def cluster_labels(
-    embeddings: Floats, is_positive: NDArray[np.bool_], *, seed: int, n_clusterings: int = N_CLUSTERINGS
-) -> ClusterLabels:
+def cluster_labels(embeddings: Floats, is_positive: Mask, *, seed: int, n_clusterings: int = N_CLUSTERINGS) -> ClusterLabels:
     """Return for each row the chance of damage of the small cluster it lies in, averaged over clusterings.
 
     Source: ours, after Elkan and Noto (KDD 2008): where clicks are an even draw of the damage, the share of clicked rows in
@@ -343,7 +336,7 @@ def usual_k(n: int) -> int:
     return min(n, int(np.clip(n // ROWS_A_CLUSTER, FEWEST_CLUSTERS, MOST_CLUSTERS)))
 
 
-def two_means_miss(embeddings: Floats, is_positive: NDArray[np.bool_], many: ClusterLabels, *, seed: int) -> bool:
+def two_means_miss(embeddings: Floats, is_positive: Mask, many: ClusterLabels, *, seed: int) -> bool:
     """Return whether two means follow something else than the positives, which small clusters follow.
 
     Source of the criterion: Lee and Liu (ICML 2003), recall squared by the share called damaged, which ranks classifiers as

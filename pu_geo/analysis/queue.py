@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from pu_geo.analysis.audit.progress import Audit, start_audit
+from pu_geo.analysis.audit.progress import Audit, Bools, Rows, start_audit
 from pu_geo.analysis.neighbors import unit_rows
 from pu_geo.errors import ShapeError
 
 Reason = Literal["exploit", "explore", "audit"]
-Rows = NDArray[np.int64]
+Floats = NDArray[np.floating]
 LEAST_GAP_M = 80.0
-"""Explored buildings lie at least so far from each other and from the queue before: neighbors tell little that is new."""
+"""Explored buildings are at least so far from each other and from the queue before: neighbors add little that is new."""
 N_CANDIDATES = 800  # unanswered chips that exploring compares, half of them those with the highest scores
 N_KNOWN = 600  # known chips, drawn at random, that candidates are compared with
 
@@ -63,15 +63,15 @@ class QueueState:
         audit: None until the first queue with checks.
     """
 
-    is_answered: NDArray[np.bool_]
-    is_shown: NDArray[np.bool_]
+    is_answered: Bools
+    is_shown: Bools
     recent: tuple[int, ...] = ()
     audit: Audit | None = None
 
 
 @dataclass(frozen=True)
 class Item:
-    """A building to look at.
+    """A building to review.
 
     Attributes:
         row: of the building.
@@ -95,9 +95,9 @@ class Queue:
 
 
 def next_queue(
-    scores: NDArray[np.floating] | None,
-    features: NDArray[np.floating],
-    xy_m: NDArray[np.floating],
+    scores: Floats | None,
+    features: Floats,
+    xy_m: Floats,
     state: QueueState,
     *,
     mix: Mix = DEFAULT_MIX,
@@ -105,7 +105,7 @@ def next_queue(
     seed: int = 0,
     again: bool = False,
 ) -> Queue:
-    """Choose the next buildings to look at. The same input gives the same queue.
+    """Choose the next buildings to review. The same input gives the same queue.
 
     exploit: the highest scores that nobody answered. explore: farthest first by cosine from all known chips, the
     distance times the score so that undamaged oddities do not fill the queue, at least 80 m from each other. audit: the next of the
@@ -128,7 +128,17 @@ def next_queue(
         ShapeError: if an array has another length than the state.
         ValueError: if an unanswered building has no finite score, or n is below 1.
     """
-    _check(scores, features, xy_m, state, n)
+    count = len(state.is_answered)
+    wrong = scores is not None and scores.shape != (count,)
+    if wrong or state.is_shown.shape != (count,) or len(features) != count or xy_m.shape != (count, 2):
+        raise ShapeError(
+            f"scores [N], features [N, D], xy_m [N, 2] and is_shown [N] must have the N = {count} of is_answered; got "
+            f"{None if scores is None else scores.shape}, {features.shape}, {xy_m.shape}, {state.is_shown.shape}."
+        )
+    if scores is not None and not np.isfinite(scores[~state.is_answered]).all():
+        raise ValueError("scores must be finite; count buildings without a score as answered.")
+    if n < 1:
+        raise ValueError(f"a queue has at least 1 place; got {n}.")
     is_free = ~state.is_answered if again else ~(state.is_answered | state.is_shown)
     n_exploit, n_explore, n_audit = mix.places(n) if scores is not None else (0, n, 0)
     audit, checks = state.audit, np.empty(0, np.int64)
@@ -156,29 +166,7 @@ def next_queue(
     return Queue(items, replace(state, is_shown=is_shown, recent=recent, audit=audit))
 
 
-def _check(
-    scores: NDArray[np.floating] | None,
-    features: NDArray[np.floating],
-    xy_m: NDArray[np.floating],
-    state: QueueState,
-    n: int,
-) -> None:
-    count = len(state.is_answered)
-    wrong = scores is not None and scores.shape != (count,)
-    if wrong or state.is_shown.shape != (count,) or len(features) != count or xy_m.shape != (count, 2):
-        raise ShapeError(
-            f"scores [N], features [N, D], xy_m [N, 2] and is_shown [N] must have the N = {count} of is_answered; got "
-            f"{None if scores is None else scores.shape}, {features.shape}, {xy_m.shape}, {state.is_shown.shape}."
-        )
-    if scores is not None and not np.isfinite(scores[~state.is_answered]).all():
-        raise ValueError("scores must be finite; count buildings without a score as answered.")
-    if n < 1:
-        raise ValueError(f"a queue has at least 1 place; got {n}.")
-
-
-def _draw(
-    audit: Audit, is_free: NDArray[np.bool_], is_answered: NDArray[np.bool_], n: int, again: bool, is_alone: bool
-) -> tuple[Audit, Rows]:
+def _draw(audit: Audit, is_free: Bools, is_answered: Bools, n: int, again: bool, is_alone: bool) -> tuple[Audit, Rows]:
     """Move the sample on by n, less the open checks that are asked again; return what of it is to be shown."""
     drawn = audit.rows[: audit.n_drawn]
     rows = drawn[~is_answered[drawn]][:n] if again else drawn[:0]
@@ -192,7 +180,7 @@ def _draw(
     return replace(audit, n_drawn=end), rows
 
 
-def _highest(scores: NDArray[np.floating], is_free: NDArray[np.bool_], n: int) -> Rows:
+def _highest(scores: Floats, is_free: Bools, n: int) -> Rows:
     """Free rows with the n highest scores, highest first; of equal ones the first."""
     rows = np.flatnonzero(is_free)
     if len(rows) > n:
@@ -207,13 +195,7 @@ def _some(rows: Rows, n: int, draw: np.random.Generator) -> Rows:
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # as in `ranker`: small matrices, where threads only wait for each other
 def _explore(
-    scores: NDArray[np.floating] | None,
-    features: NDArray[np.floating],
-    xy_m: NDArray[np.floating],
-    rows: Rows,
-    known: Rows,
-    recent: tuple[int, ...],
-    n: int,
+    scores: Floats | None, features: Floats, xy_m: Floats, rows: Rows, known: Rows, recent: tuple[int, ...], n: int
 ) -> Rows:
     """Pick up to n of the rows, one after the other, each the best by distance to all known chips times score."""
     if n == 0 or not len(rows):
@@ -233,11 +215,11 @@ def _explore(
     return rows[picked]
 
 
-def _is_far_from(xy_m: NDArray[np.floating], place: NDArray[np.floating]) -> NDArray[np.bool_]:
+def _is_far_from(xy_m: Floats, place: Floats) -> Bools:
     return np.hypot(xy_m[:, 0] - place[0], xy_m[:, 1] - place[1]) >= LEAST_GAP_M
 
 
-def _items(scores: NDArray[np.floating] | None, audit: Audit | None, best: Rows, others: Rows, checks: Rows) -> list[Item]:
+def _items(scores: Floats | None, audit: Audit | None, best: Rows, others: Rows, checks: Rows) -> list[Item]:
     """Return the chosen rows with the reason of each; the kinds alternate evenly, one of each in front."""
     kinds: list[list[Item]] = [[], [], []]
     if scores is not None:

@@ -100,7 +100,18 @@ def rank_positives(
     is_more = is_accepted & used & ~is_positive & ~is_known if is_accepted is not None else np.zeros_like(used)
     positive, known, more = (np.flatnonzero(mask) for mask in (is_positive & used, is_known, is_more))
     unlabeled = np.flatnonzero(~is_positive & ~is_known & ~is_more & used)
-    _require_both(len(positive), len(unlabeled) + len(known))
+    if not len(positive):
+        raise TrainingError(
+            "The ranker needs at least 1 positive; this project has 0.",
+            "Mark a damaged building on the Annotate page.",
+            kind="positives",
+        )
+    if not len(unlabeled) + len(known):
+        raise TrainingError(
+            "The ranker needs unlabeled buildings beside the positives; this project has 0.",
+            "Add footprints of the whole area on the Imagery page.",
+            kind="unlabeled",
+        )
     if len(unlabeled) > MAX_UNLABELED:
         unlabeled = np.sort(np.random.default_rng(seed).choice(unlabeled, MAX_UNLABELED, replace=False))
     rows = np.concatenate([positive, more, unlabeled, known])
@@ -140,21 +151,6 @@ def fit_logistic(
     start = np.zeros(values.shape[1] + 1)
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 100, "gtol": 1e-5})
     return found.x[:-1].astype(np.float32), float(found.x[-1])
-
-
-def _require_both(n_positive: int, n_unlabeled: int) -> None:
-    if n_positive == 0:
-        raise TrainingError(
-            "The ranker needs at least 1 positive; this project has 0.",
-            "Mark a damaged building on the Annotate page.",
-            kind="positives",
-        )
-    if n_unlabeled == 0:
-        raise TrainingError(
-            "The ranker needs unlabeled buildings beside the positives; this project has 0.",
-            "Add footprints of the whole area on the Imagery page.",
-            kind="unlabeled",
-        )
 
 
 def l2_for_share(share: float) -> float:

@@ -1,4 +1,4 @@
-"""What a run says in each scene: how much it flags there, how many answers speak for it, and where that is doubtful."""
+"""What a run finds in each scene: how much it flags there, how many answers speak for it, and where that is doubtful."""
 
 from __future__ import annotations
 

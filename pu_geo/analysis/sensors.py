@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LEAST_CHIPS = 20  # fewer chips say nothing about a sensor: their scene is judged by its metadata alone
+LEAST_CHIPS = 20  # fewer chips do not describe a sensor: their scene is judged by its metadata alone
 MOST_CHIPS = 300
 OTHER_PIXEL = 1.5  # ratio of pixel sizes from which on two scenes are of different sensors
 
@@ -37,12 +37,12 @@ class Bounds:
 SENSOR = Bounds(black=40.0, span=2.5, sharpness=1.8)
 """Beyond these, scenes are of different sensors. Pairs of one sensor (xBD: Joplin, Santa Rosa, Matthew, Harvey, Florence) differ
 by up to 30, 2.2 and 1.35; dense haze or another stretch of 16 bits by 60 and more, images of 2 m that were enlarged by 2.6."""
-LOOK = Bounds(black=20.0, span=1.6, sharpness=1.3)
+APPEARANCE = Bounds(black=20.0, span=1.6, sharpness=1.3)
 """Beyond these, content may explain the difference, and so may thin haze: what a run flags there decides."""
 
 
 @dataclass(frozen=True)
-class Look:
+class Appearance:
     """What the chips of one scene are like, one value per band: darkest percentile, span and sharpness, float64 [3]."""
 
     black: NDArray[np.float64]
@@ -64,7 +64,7 @@ def sensor_groups(
         scenes_of: role -> the scene that shows each building at that date, [N], None where none does.
         scenes: scene id -> its facts, of which "dtype" and "gsd_m" count.
         is_visible: bool [N]; the chips that show something.
-        bounds: `SENSOR`, or `LOOK` for groups that look alike.
+        bounds: `SENSOR`, or `APPEARANCE` for groups of like appearance.
     """
     parts = np.zeros((len(chips), len(scenes_of)), np.int64)
     for place, shown in enumerate(scenes_of.values()):
@@ -84,15 +84,15 @@ def _groups_of_role(
     names, counts = np.unique(shown[is_visible & (shown != "")], return_counts=True)
     by_size = names[np.argsort(-counts, kind="stable")].tolist()
     rest = [name for name in np.unique(shown[shown != ""]).tolist() if name not in by_size]
-    look_of = {name: _look(chips, bands, np.flatnonzero((shown == name) & is_visible)) for name in by_size}
+    appearance_of = {name: _appearance(chips, bands, np.flatnonzero((shown == name) & is_visible)) for name in by_size}
     leaders: list[str] = []  # the largest scene of each group: alike means like it, so that chains of scenes do not join
     group: dict[str, int] = {}
     for name in sorted(
-        [*by_size, *rest], key=lambda one: look_of.get(one) is None
+        [*by_size, *rest], key=lambda one: appearance_of.get(one) is None
     ):  # small scenes last: they join no two groups
         like = next(
-            (k for k, one in enumerate(leaders) if _are_alike(scenes.get(one, {}), scenes.get(name, {}), look_of.get(one),
-                                                                look_of.get(name), bounds)), None,
+            (k for k, one in enumerate(leaders) if _are_alike(scenes.get(one, {}), scenes.get(name, {}), appearance_of.get(one),
+                                                                appearance_of.get(name), bounds)), None,
         )  # fmt: skip
         if like is None:
             like = len(leaders)
@@ -101,7 +101,7 @@ def _groups_of_role(
     return np.array([group.get(name, 0) for name in shown.tolist()], np.int64)  # what no scene shows joins the largest
 
 
-def _look(chips: NDArray[np.uint8], bands: slice, rows: NDArray[np.int64]) -> Look | None:
+def _appearance(chips: NDArray[np.uint8], bands: slice, rows: NDArray[np.int64]) -> Appearance | None:
     if len(rows) < LEAST_CHIPS:
         return None
     some = rows[:: max(1, len(rows) // MOST_CHIPS)][:MOST_CHIPS]
@@ -109,23 +109,25 @@ def _look(chips: NDArray[np.uint8], bands: slice, rows: NDArray[np.int64]) -> Lo
     low, dark, bright = np.percentile(pixels, [1, 10, 90], axis=(0, 2, 3))
     first = np.abs(np.diff(pixels, axis=3)).mean(axis=(0, 2, 3))
     second = np.abs(np.diff(pixels, n=2, axis=3)).mean(axis=(0, 2, 3))
-    return Look(low.astype(np.float64), (bright - dark).astype(np.float64), (second / (first + 0.1)).astype(np.float64))
+    return Appearance(
+        low.astype(np.float64), (bright - dark).astype(np.float64), (second / (first + 0.1)).astype(np.float64)
+    )
 
 
 def _are_alike(
-    one: Mapping[str, Any], other: Mapping[str, Any], look: Look | None, its: Look | None, bounds: Bounds
+    one: Mapping[str, Any], other: Mapping[str, Any], own: Appearance | None, its: Appearance | None, bounds: Bounds
 ) -> bool:
     if one.get("dtype") != other.get("dtype"):
         return False
     sizes = [float(facts["gsd_m"]) for facts in (one, other) if facts.get("gsd_m")]
     if len(sizes) == 2 and _ratio(np.array(sizes[:1]), np.array(sizes[1:])) >= OTHER_PIXEL:
         return False
-    if look is None or its is None:
+    if own is None or its is None:
         return True
     return (
-        float(np.abs(look.black - its.black).max()) < bounds.black
-        and _ratio(look.span, its.span) < bounds.span
-        and _ratio(look.sharpness, its.sharpness) < bounds.sharpness
+        float(np.abs(own.black - its.black).max()) < bounds.black
+        and _ratio(own.span, its.span) < bounds.span
+        and _ratio(own.sharpness, its.sharpness) < bounds.sharpness
     )
 
 

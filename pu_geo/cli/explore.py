@@ -48,7 +48,7 @@ def label_errors(
     """List what is odd: clicks that may be wrong, buildings that are there twice, chips unlike any other."""
     layout = projects.find(project)
     run_id = choices.run(layout, run).run_id
-    if search or not outliers.is_looked_through(layout, run_id):
+    if search or not outliers.is_searched(layout, run_id):
         run_job(layout, "outliers", {"run_id": run_id}, as_json)
     found = outliers.queue(layout, run_id, again=reviewed)
     rows = [

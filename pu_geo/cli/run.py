@@ -94,7 +94,7 @@ def run_job(layout: Layout, task: str, args: Mapping[str, Any], as_json: bool) -
     from pu_geo.jobs import worker
 
     folder, lock = jobs.create_held(layout, task, args)
-    os.environ[processes.JOB_VARIABLE] = str(folder)  # whom this process starts can be known by it
+    os.environ[processes.JOB_VARIABLE] = str(folder)  # processes that this one starts are known by it
     events.append(folder, "launched")
     is_terminal = sys.stderr.isatty()
     draw = _bar if is_terminal else _lines()

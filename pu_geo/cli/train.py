@@ -320,7 +320,7 @@ def benchmark(
     outcomes = benchmark.run_table(
         chosen, Path(data).expanduser(), methods=[name for name in methods.split(",") if name], preset=preset, seeds=seeds,
         only=only, overrides=overrides, kept=Path(keep) if keep else None,
-        say=lambda line: print(line, file=sys.stderr, flush=True),
+        echo=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     command = ["pu-geo", "benchmark", table, "--data", "FILES", "--seeds", str(seeds), "--preset", preset]  # files differ
     command += ["--methods", methods] if methods else []
@@ -338,7 +338,7 @@ def benchmark(
 
 def _table(table: str, name: str, field: str, positive: list[str], exclude: list[str], clicks: str) -> Table:
     """Return a published table, or that of a project, which the command's options describe."""
-    from pu_geo.tasks.train import project_table, tables
+    from pu_geo.tasks.train import tables
 
     if table in tables.TABLES:
         return tables.TABLES[table]
@@ -349,4 +349,4 @@ def _table(table: str, name: str, field: str, positive: list[str], exclude: list
         counts = [int(text) for text in clicks.split(",")]
     except ValueError as cause:
         raise DatasetError(f"--clicks is {clicks!r}.", "Write whole numbers, as in 10,30.") from cause
-    return project_table.project_table(name, field=field, positive=positive, exclude=exclude, clicks=counts)
+    return tables.project_table(name, field=field, positive=positive, exclude=exclude, clicks=counts)

@@ -102,7 +102,7 @@ def _with_share(good: Rows, other: Rows, prior: float) -> tuple[Rows, Rows]:
     return good[:n_good], other[: min(len(other), round(n_good * (1 - prior) / prior))]
 
 
-def apart_by_place(place: NDArray[np.int64], share: float, generator: np.random.Generator) -> NDArray[np.bool_]:
+def held_out_places(place: NDArray[np.int64], share: float, generator: np.random.Generator) -> NDArray[np.bool_]:
     """Set whole places aside for testing until they hold a share of the chips; bool [N]. Neighbors would leak otherwise."""
     order = generator.permutation(np.unique(place))
     sizes = np.array([(place == each).sum() for each in order])

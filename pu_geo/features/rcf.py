@@ -34,7 +34,7 @@ class RcfSettings:
         stride_px: step of the filters over a chip.
         threshold: responses below it, in standard deviations of that filter's responses, count as none.
         whitening: share of the mean variance added to every direction before whitening; large means no whitening.
-        n_chips: how many chips at most are looked at for filters and statistics.
+        n_chips: how many chips at most are used for filters and statistics.
         n_views: views per chip that a training asks for, the chip as cut included.
     """
 
@@ -108,9 +108,12 @@ class RcfBank:
         images = (images - band_mean[:, None, None]) / band_std[:, None, None]
         patches = _draw_patches(images, max(settings.n_patches, n_filters), size, generator)
         mean = patches.mean(0)
-        whiten = _whitening(patches - mean, settings.whitening)
+        centered = patches - mean
+        values, vectors = torch.linalg.eigh(centered.T @ centered / len(patches))
+        values = values.clamp_min(0) + settings.whitening * values.mean() + 1e-8
+        whiten = vectors @ torch.diag(values.rsqrt()) @ vectors.T  # takes correlation out of patches
         filters = (patches[:n_filters] - mean) @ whiten @ whiten
-        spread = ((patches - mean) @ filters.T).std(0).clamp_min(1e-6)
+        spread = (centered @ filters.T).std(0).clamp_min(1e-6)
         filters = filters / spread[:, None]
         shape = (n_filters, chips.shape[1], size, size)
         return cls(filters.view(shape), -(filters @ mean), band_mean, band_std, settings.stride_px, settings.threshold)
@@ -160,8 +163,8 @@ class RcfBank:
                 images = torch.from_numpy(np.array(chips[rows])).to(device).float()
                 generator = torch.Generator().manual_seed(seed * 1_000_003 + first // BLOCK)
                 for view in range(n_views):
-                    seen = images if view == 0 else augment(images, augmentation, generator)
-                    result[view, rows] = rcf(seen, here).half().cpu().numpy()
+                    augmented = images if view == 0 else augment(images, augmentation, generator)
+                    result[view, rows] = rcf(augmented, here).half().cpu().numpy()
             return rows.stop - rows.start
 
         for n in _blocks_at_once(extract, range(0, len(chips), BLOCK), device):
@@ -186,13 +189,6 @@ def _draw_patches(images: Tensor, n: int, size: int, generator: torch.Generator)
         which[:, None, None], :, (top[:, None] + step)[:, :, None], (left[:, None] + step)[:, None, :]
     ]  # advanced indices first, then the sliced bands: [n, size, size, C]
     return patches.permute(0, 3, 1, 2).reshape(n, -1)
-
-
-def _whitening(centred: Tensor, added: float) -> Tensor:
-    """Return the symmetric matrix that takes correlation out of patches, float [P, P]."""
-    values, vectors = torch.linalg.eigh(centred.T @ centred / len(centred))
-    values = values.clamp_min(0) + added * values.mean() + 1e-8
-    return vectors @ torch.diag(values.rsqrt()) @ vectors.T
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:

@@ -21,6 +21,9 @@ from pu_geo.errors import ShapeError
 from pu_geo.geo.raster.mosaic import Mosaic, Report, Ring, Shown, panels, passes, report_strip
 from pu_geo.records import Grid
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 MIN_FOOTPRINT_PX = 4.0
 HELD_BYTES = 80 * 1024**2  # pixels held back, of all mosaics together, for chips that are not yet complete
 MAX_HELD_PX = 2048  # windows with a longer side are read by themselves
@@ -29,7 +32,7 @@ AREA_FROM = 2.0  # windows larger than this many times the chip are area average
 N_THREADS = 4  # OpenCV lets go of the interpreter lock
 
 
-def chip_windows(wkb: Sequence[bytes], grid: Grid, buffer: float = 0.5) -> NDArray[np.float64]:
+def chip_windows(wkb: Sequence[bytes], grid: Grid, buffer: float = 0.5) -> Floats:
     """Return the window around each footprint, float64 [N, 4]: column, row, width, height in grid pixels.
 
     Source: NcPU, Appendix D: the bounding rectangle of the footprint buffered by 0.5 times its size, taken parallel to
@@ -61,7 +64,7 @@ class Outlines:
 
     shapes: NDArray[np.object_]
     missing: NDArray[np.float32]
-    scene: NDArray[np.int64]
+    scene: Ints
 
     @classmethod
     def of(cls, wkb: Sequence[bytes], grid: Grid, n_mosaics: int) -> Outlines:
@@ -70,7 +73,7 @@ class Outlines:
         n = len(shapes), n_mosaics
         return cls(shapes, np.ones(n, dtype=np.float32), np.full(n, -1, dtype=np.int64))
 
-    def record(self, row: int, mosaic: int, shown: Shown, corner: NDArray[np.int64], side: int = 1) -> None:
+    def record(self, row: int, mosaic: int, shown: Shown, corner: Ints, side: int = 1) -> None:
         """Store what is shown of one outline.
 
         Args:
@@ -92,7 +95,7 @@ class Outlines:
 
 
 def outline_mask(
-    shape: shapely.Geometry, corner: NDArray[Any], side: float | NDArray[np.float64], size: tuple[int, ...]
+    shape: shapely.Geometry, corner: NDArray[Any], side: float | Floats, size: tuple[int, ...]
 ) -> NDArray[np.bool_]:
     """Return which pixels of a window an outline covers, bool [H, W]; holes are not covered, and one pixel always is.
 
@@ -109,17 +112,11 @@ def outline_mask(
     return mask > 0
 
 
-def whole_pixels(windows: NDArray[np.float64]) -> NDArray[np.int64]:
+def whole_pixels(windows: Floats) -> Ints:
     """Round windows to whole pixels, int64 [N, 4]: first column, first row, one past the last column, past the last row."""
     start = np.rint(windows[:, :2]).astype(np.int64)
     stop = np.rint(windows[:, :2] + windows[:, 2:]).astype(np.int64)
     return np.concatenate([start, np.maximum(stop, start + 1)], axis=1)
-
-
-def _inside(box: Sequence[int], grid: Grid) -> tuple[int, int, int, int] | None:
-    """Return the part of a box that lies on the grid, or None."""
-    x0, y0, x1, y1 = max(box[0], 0), max(box[1], 0), min(box[2], grid.width), min(box[3], grid.height)
-    return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None
 
 
 def _mirror(picture: NDArray[np.uint8], box: Sequence[int], inside: Sequence[int], shrink: int) -> NDArray[np.uint8]:
@@ -145,11 +142,11 @@ def _in_box(shown: Shown, box: Sequence[int], inside: Sequence[int], shrink: int
 def cut_chips(
     pre: Mosaic | None,
     post: Mosaic,
-    windows: NDArray[np.float64],
+    windows: Floats,
     size_px: int,
     out: NDArray[np.uint8],
     *,
-    pre_shift_px: NDArray[np.float64] | None = None,
+    pre_shift_px: Floats | None = None,
     outlines: Outlines | None = None,
     report: Report | None = None,
     is_cancelled: Callable[[], bool] | None = None,
@@ -175,7 +172,7 @@ def cut_chips(
         mirrored parts count as not covered.
 
     Raises:
-        JobCancelled: if `is_cancelled()` says so; `out` is then incomplete.
+        JobCancelled: if `is_cancelled()`; `out` is then incomplete.
         ImageryError: if a part of a scene cannot be decoded.
     """
     mosaics = [post] if pre is None else [pre, post]
@@ -205,12 +202,12 @@ def cut_chips(
 class _Chips:
     """What is cut and where to: boxes int64 [N, K, 4], out uint8 [N, 3 K, size, size], nodata_share float32 [N, K]."""
 
-    boxes: NDArray[np.int64]
+    boxes: Ints
     out: NDArray[np.uint8]
     nodata_share: NDArray[np.float32]
     outlines: Outlines | None
 
-    def cut(self, rings: Sequence[Ring], offset: int, rows: NDArray[np.int64]) -> None:
+    def cut(self, rings: Sequence[Ring], offset: int, rows: Ints) -> None:
         """Cut the chips in `rows`, which the rings hold completely."""
         grid = rings[0].mosaic.grid
         for k, ring in enumerate(rings):
@@ -231,9 +228,7 @@ class _Chips:
             self.nodata_share[rows, k] = 1.0 - n_valid / (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
 
 
-def _cut_in_passes(
-    mosaics: Sequence[Mosaic], chips: _Chips, reach: NDArray[np.int64], chosen: NDArray[np.int64]
-) -> Iterator[int]:
+def _cut_in_passes(mosaics: Sequence[Mosaic], chips: _Chips, reach: Ints, chosen: Ints) -> Iterator[int]:
     """Cut the chosen chips, panel by panel and strip by strip, while the next strip is read; yield how many after each."""
     rows = max(mosaic.preferred_block_rows for mosaic in mosaics)
     columns = max(mosaic.preferred_block_columns for mosaic in mosaics)
@@ -247,7 +242,7 @@ def _cut_in_passes(
                 yield len(ready)
 
 
-def _boxes(windows: NDArray[np.float64], n_mosaics: int, pre_shift_px: NDArray[np.float64] | None) -> NDArray[np.int64]:
+def _boxes(windows: Floats, n_mosaics: int, pre_shift_px: Floats | None) -> Ints:
     """Return the box of each chip in each mosaic, int64 [N, 1 or 2, 4]: content moved to the right is cut further left."""
     boxes = np.repeat(whole_pixels(windows)[:, None], n_mosaics, axis=1)
     if pre_shift_px is not None and n_mosaics > 1:
@@ -272,10 +267,10 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> tup
     Returns:
         Share of the window without data; which scene is shown, by every so many of the window's pixels; how many.
     """
-    inside = _inside(box, mosaic.grid)
-    if inside is None:
+    grid = mosaic.grid
+    inside = x0, y0, x1, y1 = max(box[0], 0), max(box[1], 0), min(box[2], grid.width), min(box[3], grid.height)
+    if x0 >= x1 or y0 >= y1:
         return 1.0, 0, 1
-    x0, y0, x1, y1 = inside
     is_whole = (x1 - x0) * (y1 - y0) <= PIECE_PIXELS
     shrink = 1 if is_whole else max(1, min(x1 - x0, y1 - y0) // (2 * out.shape[-1]))
     width, height = -(-(x1 - x0) // shrink), -(-(y1 - y0) // shrink)

@@ -2,7 +2,7 @@
 
 A person states the size of a pixel, and pictures of two dates are laid over one another. Coordinates are local meters in the
 system `crs.LOCAL`: 0, 0 is the upper left corner of the picture, x runs to the right, y upwards, so that all of the picture
-lies at y <= 0. Outlines come in pixels of the post picture; maps leave in local meters, in formats that can say so.
+lies at y <= 0. Outlines come in pixels of the post picture; maps leave in local meters, in formats that can state it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def laid_over(known: Sequence[Scene], new: Sequence[Scene]) -> list[Scene]:
 
 
 def _fitted(scene: Scene, ground: Scene, *, is_stated: bool) -> Scene:
-    """Stretch a picture over the same ground as another, if their shapes say that it may show it."""
+    """Stretch a picture over the same ground as another, if their shapes allow it."""
     width_m, height_m = ground.width * ground.transform[0], -ground.height * ground.transform[4]
     other_height = scene.width * ground.height / ground.width
     if abs(other_height - scene.height) >= max(1.0, scene.width / ground.width):
@@ -126,7 +126,7 @@ def from_pixels(shapes: NDArray[np.object_], crs: str, name: str, grid: Grid) ->
 
     Args:
         shapes: shapely [N], x to the right and y down.
-        crs: what the file says they are in; anything but `systems.LOCAL` is refused.
+        crs: of the file; anything but `systems.LOCAL` is refused.
 
     Raises:
         FootprintError: kind "local" if they are in a system on the Earth, or look like degrees; "outside" if all of them lie
@@ -166,7 +166,7 @@ def check_coordinates(crs: str, formats: Sequence[str], *, local: bool) -> None:
         local: whether a person asked that the map shall be written in local coordinates.
 
     Raises:
-        ImageryError: kind "local" in a project without a place, unless `local` and a format that can say so; and where `local`
+        ImageryError: kind "local" in a project without a place, unless `local` and a format that can state it; and where `local`
             is asked of a project that has a place.
     """
     if not is_local(crs):

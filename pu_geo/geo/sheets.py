@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 
 from pu_geo.geo.raster.mosaic import Report
 
+Chips = NDArray[np.uint8]
+
 
 def write_chip_sheets(
-    chips: NDArray[np.uint8],
-    folder: Path,
-    per_sheet: int = 64,
-    columns: int = 8,
-    quality: int = 88,
-    report: Report | None = None,
+    chips: Chips, folder: Path, per_sheet: int = 64, columns: int = 8, quality: int = 88, report: Report | None = None
 ) -> dict[str, int | bool]:
     """Write chips as sheets `0000.jpg`, `0001.jpg`, ...; chip i is cell i % per_sheet of sheet i // per_sheet, row by row.
 
@@ -48,7 +45,7 @@ def write_chip_sheets(
     }
 
 
-def _sheet(chips: NDArray[np.uint8], per_sheet: int, columns: int) -> NDArray[np.uint8]:
+def _sheet(chips: Chips, per_sheet: int, columns: int) -> Chips:
     """Lay chips [M, B, size, size] out as one picture, uint8 [rows * cell_h, columns * cell_w, 3]; empty cells are black."""
     m, bands, size, _ = chips.shape
     rows, cell_h = -(-per_sheet // columns), size * bands // 3
@@ -59,7 +56,7 @@ def _sheet(chips: NDArray[np.uint8], per_sheet: int, columns: int) -> NDArray[np
     return np.ascontiguousarray(lined.reshape(rows * cell_h, columns * size, 3))
 
 
-def write_jpeg(path: Path, picture: NDArray[np.uint8], quality: int) -> None:
+def write_jpeg(path: Path, picture: Chips, quality: int) -> None:
     """Write an RGB picture, uint8 [H, W, 3], as JPEG."""
     done, data = cv2.imencode(".jpg", picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     if not done:

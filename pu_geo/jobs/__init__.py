@@ -3,7 +3,7 @@
 `start` starts them, `control` stops, pauses and dismisses them, `status` works out how they stand.
 """
 
-from pu_geo.jobs.control import CAN_PAUSE, PATIENCE_S, cancel, dismiss, end_overdue, kill_orphans, pause, wait_for_end
+from pu_geo.jobs.control import CAN_PAUSE, cancel, dismiss, end_overdue, kill_orphans, pause
 from pu_geo.jobs.start import (
     LOCK_FD_VARIABLE,
     ONE_AT_A_TIME,
@@ -17,21 +17,10 @@ from pu_geo.jobs.start import (
     take_lock,
     wait,
 )
-from pu_geo.jobs.status import (
-    ACTIVE,
-    DISMISSED,
-    JobView,
-    State,
-    all_jobs,
-    event_lines,
-    folder_of,
-    is_alive,
-    view,
-    worker_log,
-)
+from pu_geo.jobs.status import JobView, all_jobs, event_lines, folder_of, is_alive, view, worker_log
 
 __all__ = [
-    "ACTIVE", "CAN_PAUSE", "DISMISSED", "LOCK_FD_VARIABLE", "ONE_AT_A_TIME", "PATIENCE_S", "JobView", "State", "all_jobs", "cancel",
+    "CAN_PAUSE", "LOCK_FD_VARIABLE", "ONE_AT_A_TIME", "JobView", "all_jobs", "cancel",
     "create", "create_held", "dismiss", "end_overdue", "event_lines", "folder_of", "is_alive", "kill_orphans",
-    "launch", "of_folder", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "wait_for_end", "worker_log",
+    "launch", "of_folder", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "worker_log",
 ]  # fmt: skip

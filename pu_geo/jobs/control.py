@@ -49,7 +49,7 @@ def cancel(layout: Layout, job_id: str, *, wait: bool = False) -> None:
 
 
 def pause(layout: Layout, job_id: str) -> None:
-    """Ask a training to stop after this epoch and keep its state; one that waits for its turn stops at once.
+    """Ask a training to stop after this epoch and keep its state; one that waits for the device stops at once.
 
     Raises:
         JobError: if it is not active, or no training.

@@ -1,4 +1,4 @@
-"""Trainings wait their turn at this machine's device: first in, first out, across projects, servers and terminals.
+"""Trainings wait for this machine's device: first in, first out, across projects, servers and terminals.
 
 Whoever waits or works holds a ticket: a numbered file in a folder of the user's, locked by its process. The kernel frees
 the lock however the process ends, so a ticket whose holder is gone counts for nothing, after a reboot as well.
@@ -54,17 +54,17 @@ def device_folder() -> Path:
 
 
 def line() -> list[QueueEntry]:
-    """Return the tickets whose holders are alive; the first one has its turn."""
+    """Return the tickets whose holders are alive; the first one may work."""
     return [ticket for ticket in _all_tickets(device_folder()) if is_held(ticket.path)]
 
 
 @contextmanager
-def acquire_device(folder: Path, tell: Callable[[Sequence[QueueEntry]], None]) -> Iterator[None]:
-    """Hold the device for the length of the context, once it is this job's turn.
+def acquire_device(folder: Path, on_wait: Callable[[Sequence[QueueEntry]], None]) -> Iterator[None]:
+    """Hold the device for the length of the context, once no ticket is before this job's.
 
     Args:
         folder: of the job.
-        tell: called with those who are before it, again and again while it waits; may raise to give up.
+        on_wait: called with those who are before it, again and again while it waits; may raise to give up.
 
     Raises:
         JobError: if the tickets' folder cannot be written to.
@@ -72,7 +72,7 @@ def acquire_device(folder: Path, tell: Callable[[Sequence[QueueEntry]], None]) -
     descriptor, ticket = _take(folder)
     try:
         while before := [other for other in line() if other.number < ticket.number]:
-            tell(before)
+            on_wait(before)
             time.sleep(SECONDS_BETWEEN_READS)
         yield
     finally:
@@ -81,9 +81,10 @@ def acquire_device(folder: Path, tell: Callable[[Sequence[QueueEntry]], None]) -
 
 
 def _take(folder: Path) -> tuple[int, QueueEntry]:
-    """Take the next number: return the open, locked ticket, and what stands on it."""
+    """Draw the next number: return the open, locked ticket, and what it holds."""
     place = device_folder()
     try:
+        place.parent.mkdir(parents=True, exist_ok=True)
         with one_at_a_time(place / "numbers.lock"):
             return _write(folder, place)
     except OSError as error:
@@ -101,7 +102,7 @@ def _write(folder: Path, place: Path) -> tuple[int, QueueEntry]:
             path.unlink(missing_ok=True)
     number = max((ticket.number for ticket in _all_tickets(place)), default=0) + 1
     path = place / f"{number:09d}-{secrets.token_hex(4)}.ticket"
-    unlocked = path.with_suffix(".new")  # it counts once it is locked, and is locked before it can be seen
+    unlocked = path.with_suffix(".new")  # it counts once it is locked, and is locked before it is visible
     descriptor = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

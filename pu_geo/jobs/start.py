@@ -40,7 +40,7 @@ def create(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
 
 @report_io_errors()
 def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Path, int]:
-    """Write a new job's folder and take its lock; of two that start at once, one sees the other as active.
+    """Write a new job's folder and take its lock; of two that start at once, one finds the other active.
 
     Returns:
         Its folder, and the file descriptor of its lock.
@@ -51,7 +51,7 @@ def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Pat
     with locks.one_at_a_time(layout.jobs / _STARTING):
         folder = _new_folder(layout, task)
         lock = take_lock(folder)
-        _write_spec(folder, layout, task, args)  # from here on it can be seen
+        _write_spec(folder, layout, task, args)  # from here on it is visible
     return folder, lock
 
 
@@ -119,7 +119,7 @@ def launch(folder: Path, lock: int | None = None) -> None:
 
 @report_io_errors()
 def take_lock(folder: Path) -> int:
-    """Take a job's lock and return its file descriptor; it is freed when the last holder closes it or dies.
+    """Lock a job and return the lock's file descriptor; it is freed when the last holder closes it or dies.
 
     Raises:
         JobError: if somebody holds it.

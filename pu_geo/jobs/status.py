@@ -31,7 +31,7 @@ class JobView:
     """What is known about a job right now.
 
     Attributes:
-        state: "waiting" is for its turn at the device; "interrupted" means that its worker is gone and left no reason.
+        state: "waiting" is for the device; "interrupted" means that its worker is gone and left no reason.
         progress: share done, 0..1, or None before the first report.
         curve: the reports of a training, oldest first: {"epoch", "loss", ...}.
         result: what the task returned, once done.
@@ -75,7 +75,9 @@ def view(folder: Path) -> JobView:
     end: Mapping[str, Any] = next((event for event in current if event["event"] in _ENDS), {})
     is_cancelled = (folder / CANCEL).exists()
     state = _state(alive, current, end, is_cancelled)
-    last = _last_report(log, current, state)
+    kinds = ("progress", "waiting", "turn") if state in ACTIVE else ("progress",)  # while it works, since it got the device
+    reports = [event for event in (current if state in ACTIVE else log) if event["event"] in kinds]
+    last: Mapping[str, Any] = reports[-1] if reports and reports[-1]["event"] != "turn" else {}
     asked: Literal["pause"] | None = "pause" if (folder / PAUSE).exists() else None
     seconds, seconds_left = _times(log, current, state)
     return JobView(
@@ -95,13 +97,6 @@ def view(folder: Path) -> JobView:
     )
 
 
-def _last_report(log: Sequence[dict[str, Any]], current: Sequence[dict[str, Any]], state: State) -> Mapping[str, Any]:
-    """Return the last report of how far it is: while it works, since its turn; once it has ended, whenever that was."""
-    kinds = ("progress", "waiting", "turn") if state in ACTIVE else ("progress",)
-    reports = [event for event in (current if state in ACTIVE else log) if event["event"] in kinds]
-    return reports[-1] if reports and reports[-1]["event"] != "turn" else {}
-
-
 def _state(alive: bool, current: Sequence[Mapping[str, Any]], end: Mapping[str, Any], is_cancelled: bool) -> State:
     if end:
         return _ENDS[end["event"]]
@@ -114,7 +109,7 @@ def _state(alive: bool, current: Sequence[Mapping[str, Any]], end: Mapping[str, 
 def _times(
     log: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]], state: State
 ) -> tuple[float | None, float | None]:
-    """Return the seconds that a running job has worked since it had its turn, and those left by its pace since then."""
+    """Return the seconds that a running job has worked since it got the device, and those left by its pace since then."""
     turn = next((event for event in current if event["event"] == "turn"), current[0] if current else None)
     if state != "running" or turn is None:
         return None, None

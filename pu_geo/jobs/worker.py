@@ -78,7 +78,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
         _record(folder, error)
         raise
     except Exception as error:
-        words = _disk_full(folder) if _is_disk_full(error) else _fault(folder, error)
+        words = _in_words(folder, error)
         _record(folder, words)
         raise words from error
     finally:
@@ -88,13 +88,15 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
 
 
 def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Do a task, once it is its turn; what it needs is imported then, so that who waits holds little memory."""
+    """Do a task, once it has the device; what it needs is imported then, so that who waits holds little memory."""
     if task not in TASKS:
         raise JobError(
             f"This version of PU-Geo has no task {task!r}; another one wrote this job.", "Dismiss the job.", kind="task"
         )
     with (
-        device_queue.acquire_device(job.folder, partial(_tell_waiting, job)) if task in device_queue.TASKS else nullcontext()
+        device_queue.acquire_device(job.folder, partial(_report_waiting, job))
+        if task in device_queue.TASKS
+        else nullcontext()
     ):
         if task in device_queue.TASKS:
             events.append(job.folder, "turn")
@@ -104,7 +106,7 @@ def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     return result
 
 
-def _tell_waiting(job: Job, before: Sequence[device_queue.QueueEntry]) -> None:
+def _report_waiting(job: Job, before: Sequence[device_queue.QueueEntry]) -> None:
     """Note for whom a job waits where that has changed.
 
     Raises:
@@ -129,24 +131,17 @@ def _record(folder: Path, error: PuGeoError) -> None:
     events.append(folder, "failed", {"problem": error.problem, "hint": error.hint})
 
 
-def _is_disk_full(error: BaseException) -> bool:
-    """Return whether a disk, or one's share of it, is full; libraries in other languages name it in words alone."""
-    full = (errno.ENOSPC, errno.EDQUOT)
-    return (isinstance(error, OSError) and error.errno in full) or os.strerror(errno.ENOSPC) in str(error)
-
-
-def _disk_full(folder: Path) -> JobError:
-    left = shutil.disk_usage(folder).free / 1e6
-    return JobError(
-        f"The disk that holds {folder.parent.parent} is full ({left:.1f} MB are free), so the job had to stop.",
-        "Make room there, then start this job again: a training goes on after its last checkpoint. Your labels and "
-        "finished runs are safe.",
-        kind="disk_full",
-    )
-
-
-def _fault(folder: Path, error: Exception) -> JobError:
-    """Write a fault of ours, with its traceback, into the job's log; return it in words for people."""
+def _in_words(folder: Path, error: Exception) -> JobError:
+    """Return a full disk, which libraries in other languages name in words alone, or a fault of ours in words; log the latter."""
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if is_full or os.strerror(errno.ENOSPC) in str(error):
+        left = shutil.disk_usage(folder).free / 1e6
+        return JobError(
+            f"The disk that holds {folder.parent.parent} is full ({left:.1f} MB are free), so the job had to stop.",
+            "Make room there, then start this job again: a training goes on after its last checkpoint. Your labels and "
+            "finished runs are safe.",
+            kind="disk_full",
+        )
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
         traceback.print_exception(error, file=log)
     return JobError(

@@ -115,7 +115,11 @@ def supervised_loss(
     and chips that have none in common are no pair of any kind.
     """
     missing = _checked_missing(views, is_missing, temperature)
-    has_label = _checked_labels(labels, views)
+    if labels.ndim != 2 or len(labels) != views.shape[1] or labels.shape[1] == 0:
+        raise ShapeError(f"labels must be [n, c] with n = {views.shape[1]}, c >= 1; got {tuple(labels.shape)}.")
+    if not ((labels == 0) | (labels == 1)).all():
+        raise ValueError("labels must be 0 or 1; leave chips without a label out.")
+    has_label = labels.bool()
     cosines, is_comparable = _cosines_over_shared_views(views, missing)
     similarity = cosines / temperature
     n_labels = has_label.shape[1]
@@ -215,14 +219,6 @@ def _checked_missing(views: Tensor, is_missing: Tensor | None, temperature: floa
     if is_missing.shape != views.shape[:2]:
         raise ShapeError(f"is_missing must be [V, B] = {tuple(views.shape[:2])}; got {tuple(is_missing.shape)}.")
     return is_missing.bool()
-
-
-def _checked_labels(labels: Tensor, views: Tensor) -> Tensor:
-    if labels.ndim != 2 or len(labels) != views.shape[1] or labels.shape[1] == 0:
-        raise ShapeError(f"labels must be [n, c] with n = {views.shape[1]}, c >= 1; got {tuple(labels.shape)}.")
-    if not ((labels == 0) | (labels == 1)).all():
-        raise ValueError("labels must be 0 or 1; leave chips without a label out.")
-    return labels.bool()
 
 
 def _check_temperature(temperature: float) -> None:

@@ -214,7 +214,7 @@ def hard_negatives(
         The mixtures, hardest first and without gradient; an anchor's forbidden ones come last and are not used.
 
     Departs from the source: there D^l and D^u share no class, so every labeled item is a negative. In PU data they do (an
-    unlabeled chip may be damaged), so only items of `may_mix` count. Mixtures are unit length; the notes do not say.
+    unlabeled chip may be damaged), so only items of `may_mix` count. Mixtures are unit length, which the notes leave open.
     """
     _require_batch(anchors)
     _require_memory(anchors, queue, labeled)

@@ -46,18 +46,14 @@ def updated_prototypes(
     for label in (0, 1):
         members = unit[is_damaged == bool(label)]
         if variant == "released":
-            weights = _decay(len(members), momentum)
+            n = len(members)  # row = momentum * row + (1 - momentum) * member for each
+            weights = [momentum**n] + [(1 - momentum) * momentum ** (n - 1 - i) for i in range(n)]
         else:
             weights = _chain_weights(prototypes[label], members, momentum)
         together = torch.cat([prototypes[label][None], members])
         rows.append(_product(prototypes.new_tensor(weights), together))
     moved = torch.stack(rows)
     return F.normalize(moved, dim=1) if variant == "released" else moved
-
-
-def _decay(n: int, momentum: float) -> list[float]:
-    """Return the weights of the old row and of n members after row = momentum * row + (1 - momentum) * member for each in turn."""
-    return [momentum**n] + [(1 - momentum) * momentum ** (n - 1 - i) for i in range(n)]
 
 
 def _chain_weights(row: Tensor, members: Tensor, momentum: float) -> list[float]:
@@ -79,7 +75,7 @@ def _chain_weights(row: Tensor, members: Tensor, momentum: float) -> list[float]
 
 
 def nearest_prototype(online: Tensor, prototypes: Tensor) -> Tensor:
-    """Give each chip the class of the prototype it points to, one hot.
+    """Return the class of the prototype that each chip points to, one hot.
 
     Source: NcPU, r of Eq. 10.
 
@@ -162,7 +158,7 @@ class ThresholdState:
 def updated_threshold(
     state: ThresholdState, logits: Tensor, is_positive: Tensor, *, momentum: float, variant: Variant = "paper"
 ) -> ThresholdState:
-    """Take one batch of predictions into the self-adaptive threshold.
+    """Update the self-adaptive threshold by one batch of predictions.
 
     Source: NcPU, Eq. 12.
 

@@ -1,6 +1,6 @@
 """Yardsticks with a network: cross entropy, uPU, nnPU, uPU and nnPU with NcPU's noisy-pair loss, and supervised.
 
-All train by one loop; what differs is the risk of a batch (`_risk`), which the class of the settings tells.
+All train by one loop; what differs is the risk of a batch (`_risk`), which follows from the class of the settings.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -19,8 +18,8 @@ from pu_geo.errors import TrainingError
 from pu_geo.losses import ncpu, pu_risk
 from pu_geo.methods.cards import baselines as cards
 from pu_geo.methods.linear import estimated_class_prior
-from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
-from pu_geo.training.data import NOT_DAMAGED, PUData, Strength, batches, epochs_within, n_batches
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
+from pu_geo.training.data import NOT_DAMAGED, Ints, PUData, Strength, batches, epochs_within, n_batches
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -33,12 +32,12 @@ Harvey chip in a hundred damaged, AP was .34, .46 and .54 for a class prior of .
 
 
 class BaselineNetwork(nn.Module):
-    """Trunk and linear classifier."""
+    """Feature extractor and linear classifier."""
 
-    def __init__(self, trunk: FeatureExtractor, generator: torch.Generator) -> None:
+    def __init__(self, extractor: FeatureExtractor, generator: torch.Generator) -> None:
         super().__init__()
-        self.trunk = trunk
-        self.classifier = linear(trunk.out_dim, 1, generator)
+        self.trunk = extractor
+        self.classifier = linear(extractor.out_dim, 1, generator)
         nn.init.zeros_(self.classifier.weight)  # a random start would stay in the scores of a short training
 
     def represent(self, inputs: Tensor) -> Tensor:
@@ -51,17 +50,17 @@ class BaselineNetwork(nn.Module):
 
 
 class PairNetwork(BaselineNetwork):
-    """With NcPU's two heads beside the classifier; the EMA target is a copy of trunk and projection head."""
+    """With NcPU's two heads beside the classifier; the EMA target is a copy of feature extractor and projection head."""
 
-    def __init__(self, trunk: FeatureExtractor, settings: cards.PairSettings, generator: torch.Generator) -> None:
-        super().__init__(trunk, generator)
+    def __init__(self, extractor: FeatureExtractor, settings: cards.PairSettings, generator: torch.Generator) -> None:
+        super().__init__(extractor, generator)
         dim = settings.embedding_dim
-        self.project = projection_head(trunk.out_dim, settings.projection_hidden, dim, generator)
+        self.project = projection_head(extractor.out_dim, settings.projection_hidden, dim, generator)
         self.predict = projection_head(dim, settings.prediction_hidden, dim, generator)
 
     @property
     def encoder(self) -> nn.Module:
-        """Trunk and projection head: what the EMA target is a copy of."""
+        """Feature extractor and projection head: what the EMA target is a copy of."""
         return nn.Sequential(self.trunk, self.project)
 
     def represent(self, inputs: Tensor) -> Tensor:
@@ -78,7 +77,7 @@ class Learner:
     """What a training carries from batch to batch.
 
     Attributes:
-        target: EMA target of trunk and projection head; empty without the noisy-pair loss.
+        target: EMA target of feature extractor and projection head; empty without the noisy-pair loss.
         schedule: of the learning rate, a batch a step.
         weight: of the positives: the class prior of uPU and nnPU, else their share of the cross entropy.
     """
@@ -94,8 +93,8 @@ class Learner:
 class Groups:
     """Row numbers of what is learned from: positives, and what they are held against. int64, both."""
 
-    positive: NDArray[np.int64]
-    others: NDArray[np.int64]
+    positive: Ints
+    others: Ints
 
 
 def fit(data: PUData, settings: cards.BatchSettings, run: Run) -> TrainedModel:
@@ -123,14 +122,14 @@ def fit(data: PUData, settings: cards.BatchSettings, run: Run) -> TrainedModel:
     title = next(card.title for card in cards.CARDS if card.settings is type(settings))
     require_positives(data, rows, title)
     groups = Groups(rows[data.is_positive[rows]], rows[~data.is_positive[rows]])
-    return _train(data, groups, new_trunk(data, rows, settings, run), settings, run)
+    return _train(data, groups, new_extractor(data, rows, settings, run), settings, run)
 
 
 def fit_supervised(data: PUData, settings: cards.BatchSettings, run: Run) -> TrainedModel:
     """Train on positives against the buildings that a person called not damaged, both weighing the same.
 
     Source: NcPU, Table 1, row "Supervised". Nothing else is learned from, but by the pretraining where one is asked for: it
-    looks at all chips, and at no label.
+    uses all chips, and no label.
 
     Args, returns, raises: as in `fit`; TrainingError also where nothing was called not damaged.
     """
@@ -144,24 +143,24 @@ def fit_supervised(data: PUData, settings: cards.BatchSettings, run: Run) -> Tra
             "Mark both kinds on the Annotate page.",
             kind="few_labels",
         )
-    seen = rows if settings.pretrain_epochs else rows[classes >= NOT_DAMAGED]
-    return _train(data, groups, new_trunk(data, seen, settings, run), settings, run)
+    used = rows if settings.pretrain_epochs else rows[classes >= NOT_DAMAGED]
+    return _train(data, groups, new_extractor(data, used, settings, run), settings, run)
 
 
 def from_state(state: Mapping[str, Tensor], settings: cards.BatchSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = _new_network(empty_trunk(state, settings), settings, torch.Generator())
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
+    return TrainedModel.loaded(_new_network(empty_extractor(state, settings), settings, torch.Generator()), state, device)
 
 
-def _train(data: PUData, groups: Groups, trunk: FeatureExtractor, settings: cards.BatchSettings, run: Run) -> TrainedModel:
-    """Minimise the risk that the settings tell."""
+def _train(
+    data: PUData, groups: Groups, extractor: FeatureExtractor, settings: cards.BatchSettings, run: Run
+) -> TrainedModel:
+    """Minimise the risk that belongs to the settings."""
     n_positive = max(1, round(settings.positive_share * settings.batch_size))
     n_others = max(2, settings.batch_size - n_positive)
     n_steps = n_batches(len(groups.others), n_others)
     n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
-    learner, pieces = _new_learner(data, groups, trunk, settings, run, n_epochs * n_steps), MicroBatcher(run)
+    learner, pieces = _new_learner(data, groups, extractor, settings, run, n_epochs * n_steps), MicroBatcher(run)
     strengths: tuple[Strength, ...] = ("weak", "strong", "strong") if isinstance(settings, cards.PairSettings) else ("weak",)
     for epoch in Training(run, learner, n_epochs, span=training_span(settings), model=model_of(learner)).epochs():
         drawing = epoch.generator(4)
@@ -174,7 +173,7 @@ def _train(data: PUData, groups: Groups, trunk: FeatureExtractor, settings: card
     return TrainedModel(learner.network.eval(), learner.network.trunk, findings)
 
 
-def mixed_batches(groups: Groups, n_positive: int, n_others: int, generator: torch.Generator) -> Iterator[NDArray[np.int64]]:
+def mixed_batches(groups: Groups, n_positive: int, n_others: int, generator: torch.Generator) -> Iterator[Ints]:
     """Deal the others out, each once, and next to each batch of them the same number of positives.
 
     Args:
@@ -193,37 +192,37 @@ def mixed_batches(groups: Groups, n_positive: int, n_others: int, generator: tor
         yield np.concatenate([chosen, groups.others[numbers]])[places.argsort(kind="stable")]
 
 
-def _new_network(trunk: FeatureExtractor, settings: cards.BatchSettings, generator: torch.Generator) -> BaselineNetwork:
-    """Build what the settings ask for around a trunk."""
+def _new_network(extractor: FeatureExtractor, settings: cards.BatchSettings, generator: torch.Generator) -> BaselineNetwork:
+    """Build what the settings ask for around a feature extractor."""
     if isinstance(settings, cards.PairSettings):
-        return PairNetwork(trunk, settings, generator)
-    return BaselineNetwork(trunk, generator)
+        return PairNetwork(extractor, settings, generator)
+    return BaselineNetwork(extractor, generator)
 
 
 def _new_learner(
-    data: PUData, groups: Groups, trunk: FeatureExtractor, settings: cards.BatchSettings, run: Run, n_steps: int
+    data: PUData, groups: Groups, extractor: FeatureExtractor, settings: cards.BatchSettings, run: Run, n_steps: int
 ) -> Learner:
     """Set up all that a training begins with."""
-    network = _new_network(trunk, settings, run.generator(1)).to(run.device)
+    network = _new_network(extractor, settings, run.generator(1)).to(run.device)
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, settings.weight_decay)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: warmup_cosine(step, n_steps, 0))
     weight, target = 0.5, nn.Module()
     if isinstance(settings, cards.UpuSettings):
-        weight = _class_prior(data, groups, trunk, settings, run)
+        weight = _class_prior(data, groups, extractor, settings, run)
     elif isinstance(settings, cards.CrossEntropySettings) and not settings.balanced:
         weight = len(groups.positive) / (len(groups.positive) + len(groups.others))
     if isinstance(network, PairNetwork):
         target = ema_copy(network.encoder)
-        if not any(True for _ in trunk.parameters()):
+        if not any(True for _ in extractor.parameters()):
             run.warnings.append("There is no layer for the noisy-pair loss to teach: set width above 0.")
     return Learner(network, target, optimizer, schedule, weight)
 
 
-def _class_prior(data: PUData, groups: Groups, trunk: FeatureExtractor, settings: cards.UpuSettings, run: Run) -> float:
-    """Return the class prior of the settings, or estimate it; keep it within `PRIOR_RANGE`, and say what was done."""
+def _class_prior(data: PUData, groups: Groups, extractor: FeatureExtractor, settings: cards.UpuSettings, run: Run) -> float:
+    """Return the class prior of the settings, or estimate it; keep it within `PRIOR_RANGE`, and warn of what was done."""
     prior = settings.class_prior
     if not prior:
-        prior = estimated_class_prior(data, groups.positive, groups.others, trunk, run)
+        prior = estimated_class_prior(data, groups.positive, groups.others, extractor, run)
         run.warnings.append(
             f"class_prior was not set. {prior:.3f} was estimated from held-out scores of logistic regressions (best bin), "
             "which is too high where damage is rare: set class_prior where you know better."
@@ -254,7 +253,7 @@ def _step(
 
 
 def _losses(learner: Learner, views: list[Tensor], positive: Tensor, settings: cards.BatchSettings) -> dict[str, Tensor]:
-    """Compute what is reported, "loss" among it, and what is "differentiated", which nnPU keeps apart. Scalars."""
+    """Compute what is reported, "loss" among it, and what is "differentiated", which differs in nnPU. Scalars."""
     margin = learner.network.margin(views[0])
     reported, differentiated = _risk(margin, positive, learner.weight, settings)
     called = ((margin.detach() >= 0) & ~positive).sum() / (~positive).sum().clamp_min(1)

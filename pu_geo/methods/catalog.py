@@ -136,12 +136,10 @@ class TrainingRequest:
 def load_from_state(method: str) -> Callable[..., Any]:
     """Import a method and return its `from_state(state, settings, device)`. This loads torch."""
     module = card(method).entry.partition(":")[0]
-    from_state: Callable[..., Any] = getattr(importlib.import_module(module), "from_state")  # noqa: B009
-    return from_state
+    return importlib.import_module(module).from_state
 
 
 def load_fit(method: str) -> Callable[..., Any]:
     """Import a method and return its `fit(data, settings, run)`. This loads torch."""
     module, function = card(method).entry.split(":")
-    fit: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return fit
+    return getattr(importlib.import_module(module), function)

@@ -5,7 +5,7 @@ them in one process. Its clients are one agency for each kind of damage, with th
 mapping agency, which holds as class "rest" all buildings that nobody labeled and those that were called not damaged.
 
 That is a PU reading of a paper whose classes are clean: the unlabeled hold hidden damage, so rest is a noisy class. Nor is
-any of this private in the formal sense: there is no noise and no secure aggregation, and a class vector tells about its class.
+any of this private in the formal sense: there is no noise and no secure aggregation, and a class vector reveals something of its class.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pu_geo.losses import spreadout as formulas
 from pu_geo.methods.cards.fedaws import SETTLING_BATCH, SETTLING_BATCHES, FedawsSettings
-from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
-from pu_geo.training.data import ChipImages, FeatureViews, PUData, Strength, batches
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
+from pu_geo.training.data import ChipImages, FeatureViews, Ints, PUData, Strength, batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import Epoch, MicroBatcher, Training
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -39,9 +38,9 @@ _CLIENT_STREAM = 20  # client number n draws from this stream + n
 class Embedder(nn.Module):
     """The paper's g_theta: all of the model that a client gets, besides its own class vector."""
 
-    def __init__(self, trunk: FeatureExtractor, head: nn.Module) -> None:
+    def __init__(self, extractor: FeatureExtractor, head: nn.Module) -> None:
         super().__init__()
-        self.trunk, self.head = trunk, head
+        self.trunk, self.head = extractor, head
 
     def represent(self, inputs: Tensor) -> Tensor:
         """Embed inputs [B, ...]: float [B, E], not normalised."""
@@ -79,7 +78,7 @@ class Client:
     """
 
     inputs: FeatureViews | ChipImages
-    rows: NDArray[np.int64]
+    rows: Ints
     embedder: Embedder
     pieces: MicroBatcher
 
@@ -153,15 +152,10 @@ def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
 
 def from_state(state: Mapping[str, Tensor], settings: FedawsSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = FedawsNetwork(empty_embedder(state, settings), torch.zeros_like(state["class_vectors"]), settings.temperature)
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
-
-
-def empty_embedder(theta: Mapping[str, Tensor], settings: FedawsSettings) -> Embedder:
-    """Build what a client needs before its first round: an embedder of the shape written in theta."""
-    trunk = empty_trunk(theta, settings)
-    return Embedder(trunk, linear(trunk.out_dim, settings.embedding_dim, torch.Generator()))
+    extractor = empty_extractor(state, settings)
+    embedder = Embedder(extractor, linear(extractor.out_dim, settings.embedding_dim, torch.Generator()))
+    network = FedawsNetwork(embedder, torch.zeros_like(state["class_vectors"]), settings.temperature)
+    return TrainedModel.loaded(network, state, device)
 
 
 def theta_of(embedder: Embedder) -> Theta:
@@ -225,7 +219,11 @@ def server_round(
             if sent.is_floating_point():
                 # A sum of changes: what no client changed stays as it is, to the bit.
                 mean[name] = mean[name] + (count / sum(counts)) * (updates[number].theta[name] - sent)
-    return mean, _parted(rows, settings)
+    if settings.fixed_vectors or settings.spread_weight == 0:
+        return mean, functional.normalize(rows, dim=1)
+    nearest = partial(formulas.nearest_spreadout, k=settings.n_nearest)
+    regularizer = nearest if settings.spread == "nearest" else partial(formulas.spreadout, margin=settings.spread_margin)
+    return mean, formulas.spreadout_step(rows, regularizer, weight=settings.spread_weight, lr=settings.lr)
 
 
 def largest_cosine(class_vectors: Tensor) -> float:
@@ -233,26 +231,26 @@ def largest_cosine(class_vectors: Tensor) -> float:
     return float((class_vectors @ class_vectors.T).fill_diagonal_(-1).max())
 
 
-def _start(data: PUData, rest: NDArray[np.int64], n: int, settings: FedawsSettings, run: Run) -> tuple[Embedder, Tensor]:
+def _start(data: PUData, rest: Ints, n: int, settings: FedawsSettings, run: Run) -> tuple[Embedder, Tensor]:
     """Do line 2 of Algorithm 1: draw theta, and W for n classes; what comes from chips before comes from those of rest."""
     rest = np.resize(rest, max(2, len(rest)))  # contrast and BatchNorm need two, be it the same one twice
-    trunk = new_trunk(data, rest, settings, run)
+    extractor = new_extractor(data, rest, settings, run)
     if not settings.pretrain_epochs:
-        _settle_statistics(trunk, data, rest, run)
-    embedder = Embedder(trunk, linear(trunk.out_dim, settings.embedding_dim, run.generator(1))).to(run.device)
+        _settle_statistics(extractor, data, rest, run)
+    embedder = Embedder(extractor, linear(extractor.out_dim, settings.embedding_dim, run.generator(1))).to(run.device)
     drawn = torch.randn(n, settings.embedding_dim, generator=run.generator(11))
     return embedder, functional.normalize(drawn, dim=1).to(run.device)
 
 
 @torch.no_grad()
-def _settle_statistics(trunk: FeatureExtractor, data: PUData, rest: NDArray[np.int64], run: Run) -> None:
+def _settle_statistics(extractor: FeatureExtractor, data: PUData, rest: Ints, run: Run) -> None:
     """Set BatchNorm to the mean statistics of up to 64 batches of rest, since training will not change them."""
-    for norm in (module for module in trunk.modules() if isinstance(module, nn.BatchNorm2d)):
+    for norm in (module for module in extractor.modules() if isinstance(module, nn.BatchNorm2d)):
         norm.reset_running_stats()
         norm.momentum = None  # running statistics become plain means
     generator = run.generator(10)
     for numbers in batches(len(rest), SETTLING_BATCH, generator)[:SETTLING_BATCHES]:
-        trunk.train()(*data.inputs.draw(rest[numbers], VIEWS, generator, run.device))
+        extractor.train()(*data.inputs.draw(rest[numbers], VIEWS, generator, run.device))
 
 
 def _round(learner: Learner, clients: Sequence[Client], settings: FedawsSettings, epoch: Epoch) -> None:
@@ -267,8 +265,8 @@ def _round(learner: Learner, clients: Sequence[Client], settings: FedawsSettings
     learner.theta, learner.class_vectors = server_round(learner.theta, learner.class_vectors, updates, settings)
 
 
-def _client_batches(n: int, settings: FedawsSettings, generator: torch.Generator) -> list[NDArray[np.int64]]:
-    """Deal out the chips of one client for its steps of a round, int64 [at least 2] each; begin anew once all were seen."""
+def _client_batches(n: int, settings: FedawsSettings, generator: torch.Generator) -> list[Ints]:
+    """Deal out the chips of one client for its steps of a round, int64 [at least 2] each; begin anew once all were used."""
     size = max(2, min(settings.batch_size, n))
     passes = [torch.randperm(n, generator=generator) for _ in range(-(-size * settings.local_steps // n))]
     return [part.numpy() for part in torch.cat(passes).split(size)[: settings.local_steps]]
@@ -287,12 +285,3 @@ def _step(client: Client, own: Tensor, views: Tensor, optimizer: torch.optim.Opt
     found = client.pieces.each(len(views), lambda: optimizer.zero_grad(set_to_none=True), work)
     optimizer.step()
     return sum(found)
-
-
-def _parted(class_vectors: Tensor, settings: FedawsSettings) -> Tensor:
-    """Compute the server's spreadout step, left out where it has no weight; rows are of unit length then."""
-    if settings.fixed_vectors or settings.spread_weight == 0:
-        return functional.normalize(class_vectors, dim=1)
-    nearest = partial(formulas.nearest_spreadout, k=settings.n_nearest)
-    regularizer = nearest if settings.spread == "nearest" else partial(formulas.spreadout, margin=settings.spread_margin)
-    return formulas.spreadout_step(class_vectors, regularizer, weight=settings.spread_weight, lr=settings.lr)

@@ -12,7 +12,6 @@ from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -23,15 +22,15 @@ from pu_geo.methods.linear import estimated_class_prior
 from pu_geo.methods.pretraining import (
     N_DATES,
     PairFeatureExtractor,
-    empty_trunk,
+    empty_extractor,
     is_pair,
     mean_of_present,
     missing_dates,
-    new_pair_trunk,
-    new_trunk,
+    new_extractor,
+    new_pair_extractor,
     training_span,
 )
-from pu_geo.training.data import UNKNOWN, FeatureViews, PUData, batches_with_labeled, epochs_within, n_batches
+from pu_geo.training.data import UNKNOWN, FeatureViews, Ints, PUData, batches_with_labeled, epochs_within, n_batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -49,14 +48,14 @@ class HeroconNetwork(nn.Module):
     kinds: Tensor
 
     def __init__(
-        self, trunk: FeatureExtractor, kinds: Tensor, settings: HeroconSettings, generator: torch.Generator
+        self, extractor: FeatureExtractor, kinds: Tensor, settings: HeroconSettings, generator: torch.Generator
     ) -> None:
         super().__init__()
-        dim = settings.embedding_dim or trunk.out_dim
-        self.trunk = trunk
-        self.out = linear(trunk.out_dim, dim, generator) if settings.embedding_dim else nn.Identity()
+        dim = settings.embedding_dim or extractor.out_dim
+        self.trunk = extractor
+        self.out = linear(extractor.out_dim, dim, generator) if settings.embedding_dim else nn.Identity()
         self.mapping = nn.Sequential(linear(dim, dim, generator), nn.Sigmoid())
-        n_classifiers = N_DATES if isinstance(trunk, PairFeatureExtractor) else 1
+        n_classifiers = N_DATES if isinstance(extractor, PairFeatureExtractor) else 1
         self.classifiers = nn.ModuleList([linear(dim, len(kinds), generator) for _ in range(n_classifiers)])
         self.register_buffer("kinds", kinds.clone())
 
@@ -114,8 +113,8 @@ class Batch:
         inputs: see `HeroconNetwork.views`.
         is_missing: bool [V, B].
         labels: Y of the paper and a last column for "damaged at all", float [B, c + 1]; all zero for what is not damaged
-            and for what nobody spoke of.
-        is_labeled: whether a person spoke of it, bool [B].
+            and for what nobody labeled.
+        is_labeled: whether a person labeled it, bool [B].
         weights: see `balanced_weights`, float [B, c + 1].
     """
 
@@ -132,7 +131,7 @@ class Batch:
 
 
 def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
-    """Train HeroCon; every step sees the labeled chips, and the next ones of the unlabeled.
+    """Train HeroCon; every step takes the labeled chips, and the next ones of the unlabeled.
 
     Source: HeroCon, Eq. 1, with L_u of Eq. 5 over all chips of the step and L_s of Eq. 7 over the labeled ones.
 
@@ -146,10 +145,10 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
         TrainingError: without a second view, without positives or unlabeled chips, or if training diverged.
         JobCancelled: if the user cancelled.
 
-    Departs from the source: L_c takes unlabeled chips for undamaged, since positives alone say nothing about those, and
+    Departs from the source: L_c takes unlabeled chips for undamaged, since positives alone hold no information about those, and
     has "damaged at all" as one more label, without which kinds learned one by one order buildings worse than one kind
     would. There is one classifier a date, averaged over the dates that are there, in place of one on both joined; with
-    both there the two can say the same. Optimiser, schedule, weight decay and `pretrain_epochs` are ours.
+    both there the two can express the same. Optimiser, schedule, weight decay and `pretrain_epochs` are ours.
     """
     rows = data.trained_rows
     require_positives(data, rows, "HeroCon")
@@ -171,10 +170,10 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
 def from_state(state: Mapping[str, Tensor], settings: HeroconSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
     shape = tuple(int(size) for size in state["trunk.input_shape"])
-    trunk = PairFeatureExtractor(shape, settings, torch.Generator()) if is_pair(shape) else empty_trunk(state, settings)
-    network = HeroconNetwork(trunk, state["kinds"], settings, torch.Generator())
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
+    extractor = (
+        PairFeatureExtractor(shape, settings, torch.Generator()) if is_pair(shape) else empty_extractor(state, settings)
+    )
+    return TrainedModel.loaded(HeroconNetwork(extractor, state["kinds"], settings, torch.Generator()), state, device)
 
 
 def with_union(logits: Tensor) -> Tensor:
@@ -226,18 +225,16 @@ def losses(network: HeroconNetwork, batch: Batch, settings: HeroconSettings) -> 
     return {"loss": total, **terms}
 
 
-def _new_learner(
-    data: PUData, rows: NDArray[np.int64], kinds: NDArray[np.int64], settings: HeroconSettings, run: Run, n_steps: int
-) -> Learner:
+def _new_learner(data: PUData, rows: Ints, kinds: Ints, settings: HeroconSettings, run: Run, n_steps: int) -> Learner:
     """Set up network, optimiser and schedule (linear warm-up over a tenth of the steps, then a cosine)."""
-    trunk = (new_pair_trunk if is_pair(data.inputs.shape) else new_trunk)(data, rows, settings, run)
-    network = HeroconNetwork(trunk, torch.from_numpy(kinds), settings, run.generator(1)).to(run.device)
-    decay = settings.weight_decay or _weight_decay(data, rows, trunk, run)
+    extractor = (new_pair_extractor if is_pair(data.inputs.shape) else new_extractor)(data, rows, settings, run)
+    network = HeroconNetwork(extractor, torch.from_numpy(kinds), settings, run.generator(1)).to(run.device)
+    decay = settings.weight_decay or _weight_decay(data, rows, extractor, run)
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, decay)
     return Learner(network, optimizer, warmup_schedule(optimizer, n_steps))
 
 
-def _weight_decay(data: PUData, rows: NDArray[np.int64], trunk: FeatureExtractor, run: Run) -> float:
+def _weight_decay(data: PUData, rows: Ints, extractor: FeatureExtractor, run: Run) -> float:
     """Choose the weight decay: the more damage hides in the unlabeled, the less may single ones of them be trusted.
 
     Ours: 0.8 of the estimated share, as was best for SGD on cached features of real chips, from 0.03 (Harvey, up to 5 % of
@@ -246,11 +243,11 @@ def _weight_decay(data: PUData, rows: NDArray[np.int64], trunk: FeatureExtractor
     positive, unlabeled = rows[data.is_positive[rows]], rows[data.classes[rows] == UNKNOWN]
     if min(len(positive), len(unlabeled)) < 2:
         return 0.1
-    return min(max(0.03, 0.8 * estimated_class_prior(data, positive, unlabeled, trunk, run)), 0.4)
+    return min(max(0.03, 0.8 * estimated_class_prior(data, positive, unlabeled, extractor, run)), 0.4)
 
 
 def _draw(
-    data: PUData, rows: NDArray[np.int64], known: NDArray[np.int64], network: HeroconNetwork, settings: HeroconSettings,
+    data: PUData, rows: Ints, known: Ints, network: HeroconNetwork, settings: HeroconSettings,
     generator: torch.Generator,
 ) -> Batch:  # fmt: skip
     """Make a batch of chips in two views. Which dates are missing is read off the chips as they were cut."""
@@ -281,7 +278,7 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: Heroco
     return {name: sum(each[name] for each in found) for name in found[0]}
 
 
-def _check(data: PUData, known: NDArray[np.int64], settings: HeroconSettings, run: Run) -> None:
+def _check(data: PUData, known: Ints, settings: HeroconSettings, run: Run) -> None:
     """Refuse cached features that have no second view to compare; warn where L_s is zero."""
     if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2 and settings.unsupervised_weight > 0:
         raise TrainingError(

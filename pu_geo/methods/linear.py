@@ -15,20 +15,19 @@ from torch.nn import functional
 from pu_geo.analysis.class_prior import best_bin_share
 from pu_geo.errors import JobCancelled, TrainingError
 from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
-from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
-from pu_geo.training.data import PUData
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
+from pu_geo.training.data import Ints, PUData
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
 
-Look = Callable[[Tensor], Tensor]
 MAX_ITERATIONS = 200
 N_FOLDS, PRIOR_L2 = 5, 0.5
 
 
 class LinearNetwork(nn.Module):
-    """Trunk, columns brought to mean 0 and variance 1, and a linear classifier.
+    """Feature extractor, columns brought to mean 0 and variance 1, and a linear classifier.
 
     Attributes:
         mean, scale: of each column on the chips as they were cut, float32 [E].
@@ -37,12 +36,12 @@ class LinearNetwork(nn.Module):
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, trunk: FeatureExtractor) -> None:
+    def __init__(self, extractor: FeatureExtractor) -> None:
         super().__init__()
-        self.trunk = trunk
-        self.register_buffer("mean", torch.zeros(trunk.out_dim))
-        self.register_buffer("scale", torch.ones(trunk.out_dim))
-        self.classifier = linear(trunk.out_dim, 1, torch.Generator())
+        self.trunk = extractor
+        self.register_buffer("mean", torch.zeros(extractor.out_dim))
+        self.register_buffer("scale", torch.ones(extractor.out_dim))
+        self.classifier = linear(extractor.out_dim, 1, torch.Generator())
 
     def represent(self, inputs: Tensor) -> Tensor:
         """Embed inputs [B, ...]: float [B, E], not normalised."""
@@ -54,11 +53,11 @@ class LinearNetwork(nn.Module):
 
 
 class PlainModel(TrainedModel):
-    """A model that looks at each chip as it was cut alone, as the instant ranker does."""
+    """A model of each chip as it was cut alone, as the instant ranker does."""
 
     def score(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute scores: inputs as in `TrainedModel.embed`, float32 [M] in [0, 1]; of several views the first one counts."""
-        is_views = inputs.ndim == 3 and self.trunk.input_shape.numel() == 1
+        is_views = inputs.ndim == 3 and self.extractor.input_shape.numel() == 1
         return super().score(inputs[0] if is_views else inputs)
 
 
@@ -66,7 +65,7 @@ class PlainModel(TrainedModel):
 class Learner:
     """What is trained."""
 
-    network: LinearNetwork
+    network: nn.Module
 
 
 def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
@@ -75,7 +74,7 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
     Source: ours; `analysis.ranker`, with the same objective and, up to its 3,000 unlabeled chips, the same minimum.
 
     Args:
-        data, settings: see the classes. On chips the regression looks at what the backbone makes of them.
+        data, settings: see the classes. On chips the regression takes what the backbone makes of them.
         run: gets one report, when it is done.
 
     Raises:
@@ -86,7 +85,7 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
     """
     rows = data.trained_rows
     require_positives(data, rows, "The linear ranking")
-    network = LinearNetwork(new_trunk(data, rows, settings, run)).to(run.device).eval()
+    network = LinearNetwork(new_extractor(data, rows, settings, run)).to(run.device).eval()
     positive, model = torch.from_numpy(data.is_positive[rows]).to(run.device), PlainModel(network, network.trunk)
     stage, span = "fitting", training_span(settings)
     training = Training(run, Learner(network), 1, stage=stage, span=span, model=lambda: model)
@@ -96,7 +95,7 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
             network.mean, network.scale = statistics(values)
             slope, offset, loss = fit_logistic((values - network.mean) / network.scale, positive, settings.l2, run)
             epoch.add({"loss": loss})
-            run.n_chips_seen += len(rows)
+            run.n_chips_trained += len(rows)
             with torch.no_grad():
                 network.classifier.weight.copy_(slope[None])
                 network.classifier.bias.copy_(offset)
@@ -105,13 +104,11 @@ def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
 
 def from_state(state: Mapping[str, Tensor], settings: LinearSettings, device: torch.device) -> PlainModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = LinearNetwork(empty_trunk(state, settings))
-    network.load_state_dict(dict(state))
-    return PlainModel(network.to(device).eval(), network.trunk)
+    return PlainModel.loaded(LinearNetwork(empty_extractor(state, settings)), state, device)
 
 
 @torch.no_grad()
-def plain_columns(look: Look, data: PUData, rows: NDArray[np.int64], device: torch.device) -> Tensor:
+def plain_columns(features_of: Callable[[Tensor], Tensor], data: PUData, rows: Ints, device: torch.device) -> Tensor:
     """Compute columns of some chips as they were cut, float32 [M, E].
 
     Raises:
@@ -119,7 +116,7 @@ def plain_columns(look: Look, data: PUData, rows: NDArray[np.int64], device: tor
     """
     step = IMAGES_AT_ONCE if len(data.inputs.shape) == 3 else FEATURES_AT_ONCE
     blocks = (np.asarray(data.inputs.plain_array[rows[first : first + step]]) for first in range(0, len(rows), step))
-    values = torch.cat([look(torch.from_numpy(block).to(device)) for block in blocks])
+    values = torch.cat([features_of(torch.from_numpy(block).to(device)) for block in blocks])
     require_finite(values.isfinite().all(1))
     return values
 
@@ -191,16 +188,14 @@ def fit_logistic(
         return slope.detach(), offset.detach(), float(loss())
 
 
-def estimated_class_prior(
-    data: PUData, positive: NDArray[np.int64], unlabeled: NDArray[np.int64], trunk: FeatureExtractor, run: Run
-) -> float:
+def estimated_class_prior(data: PUData, positive: Ints, unlabeled: Ints, extractor: FeatureExtractor, run: Run) -> float:
     """Estimate the share of damaged among the unlabeled from scores by regressions that did not see the chip.
 
     Source: `analysis.class_prior`, on margins of 5 cross-fitted logistic regressions on the chips as they were cut.
 
     Args:
-        positive, unlabeled: row numbers, int64; 3,000 of the unlabeled at most are looked at.
-        trunk: looks at chips where no features are cached; one that nothing has taught yet makes the estimate higher.
+        positive, unlabeled: row numbers, int64; 3,000 of the unlabeled at most are used.
+        extractor: applied to chips where no features are cached; one that nothing has taught yet makes the estimate higher.
 
     Returns:
         Share in [0, 1].
@@ -219,9 +214,9 @@ def estimated_class_prior(
     n = min(len(unlabeled), PRIOR_UNLABELED)
     chosen = torch.randperm(len(unlabeled), generator=drawing)[:n].numpy()
     rows = np.concatenate([positive, unlabeled[chosen]])
-    trunk.eval()
-    values = plain_columns(torch.Tensor.float if len(data.inputs.shape) == 1 else trunk, data, rows, run.device)
-    trunk.train()
+    extractor.eval()
+    values = plain_columns(torch.Tensor.float if len(data.inputs.shape) == 1 else extractor, data, rows, run.device)
+    extractor.train()
     mean, scale = statistics(values)
     is_positive = torch.arange(len(values)) < len(positive)
     margins = cross_fitted((values - mean) / scale, is_positive, drawing, run)
@@ -238,7 +233,7 @@ def cross_fitted(
         fold[group] = torch.randperm(int(group.sum()), generator=drawing) % n_folds
     fold, is_positive, margins = fold.to(values.device), is_positive.to(values.device), values.new_empty(len(values))
     for part in range(n_folds):
-        seen = fold != part
-        slope, offset, _ = fit_logistic(values[seen], is_positive[seen], l2, run)
-        margins[~seen] = values[~seen] @ slope + offset
+        is_fitted = fold != part
+        slope, offset, _ = fit_logistic(values[is_fitted], is_positive[is_fitted], l2, run)
+        margins[~is_fitted] = values[~is_fitted] @ slope + offset
     return margins.cpu().numpy()

@@ -9,16 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.losses import ncpu as formulas
 from pu_geo.losses import phantom
 from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
-from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
-from pu_geo.training.data import PUData, Strength, batches, n_batches
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
+from pu_geo.training.data import Ints, PUData, Strength, batches, n_batches
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -29,19 +27,19 @@ MOMENTUM = 0.9
 
 
 class NcpuNetwork(nn.Module):
-    """Trunk with three heads; the EMA target is a copy of trunk and projection head."""
+    """Feature extractor with three heads; the EMA target is a copy of extractor and projection head."""
 
-    def __init__(self, trunk: FeatureExtractor, settings: NcpuSettings, generator: torch.Generator) -> None:
+    def __init__(self, extractor: FeatureExtractor, settings: NcpuSettings, generator: torch.Generator) -> None:
         super().__init__()
         dim = settings.embedding_dim
-        self.trunk = trunk
-        self.project = projection_head(trunk.out_dim, settings.projection_hidden, dim, generator)
+        self.trunk = extractor
+        self.project = projection_head(extractor.out_dim, settings.projection_hidden, dim, generator)
         self.predict = projection_head(dim, settings.prediction_hidden, dim, generator)
-        self.classifier = linear(trunk.out_dim, 2, generator)
+        self.classifier = linear(extractor.out_dim, 2, generator)
 
     @property
     def encoder(self) -> nn.Module:
-        """Trunk and projection head: what the EMA target is a copy of."""
+        """Feature extractor and projection head: what the EMA target is a copy of."""
         return nn.Sequential(self.trunk, self.project)
 
     def logits(self, inputs: Tensor) -> Tensor:
@@ -82,7 +80,7 @@ class Learner:
     """What Algorithm 1 carries from batch to batch.
 
     Attributes:
-        target: the EMA target of trunk and projection head.
+        target: the EMA target of extractor and projection head.
         schedule: of the learning rate, an epoch a step.
     """
 
@@ -149,17 +147,13 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
 
 def from_state(state: Mapping[str, Tensor], settings: NcpuSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = NcpuNetwork(empty_trunk(state, settings), settings, torch.Generator())
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
+    return TrainedModel.loaded(NcpuNetwork(empty_extractor(state, settings), settings, torch.Generator()), state, device)
 
 
-def _new_learner(
-    data: PUData, rows: NDArray[np.int64], positive: Tensor, settings: NcpuSettings, run: Run, n_epochs: int
-) -> Learner:
+def _new_learner(data: PUData, rows: Ints, positive: Tensor, settings: NcpuSettings, run: Run, n_epochs: int) -> Learner:
     """Set all that Algorithm 1 begins with: networks, zero prototypes, pseudo targets "undamaged", a threshold of 1/2."""
-    trunk = new_trunk(data, rows, settings, run)
-    network = NcpuNetwork(trunk, settings, run.generator(1)).to(run.device)
+    extractor = new_extractor(data, rows, settings, run)
+    network = NcpuNetwork(extractor, settings, run.generator(1)).to(run.device)
     optimizer = torch.optim.SGD(network.parameters(), settings.lr, momentum=MOMENTUM, weight_decay=settings.weight_decay)
     like = torch.zeros((), device=run.device)
     return Learner(
@@ -213,17 +207,27 @@ def _losses(learner: Learner, memory: Memory, batch: Batch, settings: NcpuSettin
     variant, positive = _variant(settings), batch.positive
     logits = learner.network.logits(batch.views[0])  # line 4
     online = learner.network.online(batch.views[1])  # line 5
-    before = _move_prototypes(memory, logits, online, positive, settings)  # lines 6-8
+    before, is_damaged = memory.prototypes, formulas.predicted_damaged(logits)
+    memory.prototypes = phantom.updated_prototypes(  # lines 6-8
+        before, online, is_damaged | positive if variant == "released" else is_damaged,
+        momentum=settings.prototype_momentum, variant=variant,
+    )  # fmt: skip
     with torch.no_grad():
         other = learner.target(batch.views[2])  # line 10
     memory.threshold = phantom.updated_threshold(  # line 11
         memory.threshold, logits, positive, momentum=settings.threshold_momentum, variant=variant
     )
     if batch.ramp >= 1:  # lines 12-14
-        _move_pseudo_targets(memory, batch, online, before, settings)
+        nearest = phantom.nearest_prototype(online, memory.prototypes if variant == "paper" else before)
+        memory.kept[batch.chips] = phantom.updated_pseudo_targets(
+            memory.kept[batch.chips], nearest, positive, momentum=settings.target_momentum
+        )
     share, threshold = torch.softmax(logits.detach(), dim=1), memory.threshold.threshold
     taught = phantom.phantom_gate(memory.kept[batch.chips], share[:, 0], threshold, positive)  # line 15
-    pairs = _pairs(logits, settings, batch.ramp)
+    if variant == "released" and batch.ramp < 1:
+        pairs = torch.eye(len(logits), dtype=torch.bool, device=logits.device)  # each chip alone in warm-up
+    else:
+        pairs = formulas.same_class_pairs(logits, variant=variant)
     terms = {
         "loss_cls": formulas.classification_loss(logits, taught, positive),
         "loss_rep": formulas.noisy_pair_loss(online, other, pairs, variant=variant),
@@ -236,34 +240,6 @@ def _losses(learner: Learner, memory: Memory, batch: Batch, settings: NcpuSettin
     return {"loss": total, **terms, "threshold": threshold, "share_positive": called}
 
 
-def _move_prototypes(memory: Memory, logits: Tensor, online: Tensor, positive: Tensor, settings: NcpuSettings) -> Tensor:
-    """Do lines 6 to 8 of Algorithm 1; return the prototypes as they were before."""
-    before = memory.prototypes
-    is_damaged = formulas.predicted_damaged(logits)
-    if settings.variant == "released":
-        is_damaged = is_damaged | positive
-    memory.prototypes = phantom.updated_prototypes(
-        before, online, is_damaged, momentum=settings.prototype_momentum, variant=_variant(settings)
-    )
-    return before
-
-
-def _move_pseudo_targets(memory: Memory, batch: Batch, online: Tensor, before: Tensor, settings: NcpuSettings) -> None:
-    """Do lines 12 to 14 of Algorithm 1; the released code looks at the prototypes as they were `before` this batch."""
-    nearest = phantom.nearest_prototype(online, memory.prototypes if settings.variant == "paper" else before)
-    kept = memory.kept[batch.chips]
-    memory.kept[batch.chips] = phantom.updated_pseudo_targets(
-        kept, nearest, batch.positive, momentum=settings.target_momentum
-    )
-
-
 def _variant(settings: NcpuSettings) -> formulas.Variant:
     """Return the variant in the words of `losses`; `settings` has checked it."""
     return cast(formulas.Variant, settings.variant)
-
-
-def _pairs(logits: Tensor, settings: NcpuSettings, ramp: float) -> Tensor:
-    """Mark the pairs that Eq. 7 pulls together, bool [B, B]; the released code leaves each chip alone in warm-up."""
-    if settings.variant == "released" and ramp < 1:
-        return torch.eye(len(logits), dtype=torch.bool, device=logits.device)
-    return formulas.same_class_pairs(logits, variant=_variant(settings))

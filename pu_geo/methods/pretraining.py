@@ -1,4 +1,4 @@
-"""How methods come by their trunk: fresh, from a weights file, or trained on all chips without a label before."""
+"""How methods get their feature extractor: fresh, from a weights file, or trained on all chips without a label before."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.losses.contrastive import sscl_loss
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
-from pu_geo.training.data import PUData, Strength, batches, n_batches
+from pu_geo.training.data import Ints, PUData, Strength, batches, n_batches
 from pu_geo.training.heads import Standardize, projection_head
 from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.network import ROWS_FOR_STATISTICS, FeatureExtractor
@@ -43,18 +41,18 @@ class ContrastiveLearner:
     schedule: torch.optim.lr_scheduler.LRScheduler
 
 
-def new_trunk(data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run) -> FeatureExtractor:
-    """Build a trunk as the settings say, standardised to these chips and pretrained where that was asked for."""
-    trunk = FeatureExtractor(
+def new_extractor(data: PUData, rows: Ints, settings: NetworkSettings, run: Run) -> FeatureExtractor:
+    """Build a feature extractor by the settings, standardised to these chips and pretrained where that was asked for."""
+    extractor = FeatureExtractor(
         data.inputs.shape, settings.backbone, settings.width, run.generator(5), weights_file=settings.weights_file,
         precision=settings.precision, is_compiled=settings.compiled,
     ).to(run.device)  # fmt: skip
-    _prepare(trunk, data, rows, settings, run)
-    return trunk
+    _prepare(extractor, data, rows, settings, run)
+    return extractor
 
 
-def empty_trunk(state: Mapping[str, Tensor], settings: NetworkSettings) -> FeatureExtractor:
-    """Build a trunk for weights that are loaded afterwards, of the shape written in them."""
+def empty_extractor(state: Mapping[str, Tensor], settings: NetworkSettings) -> FeatureExtractor:
+    """Build a feature extractor for weights that are loaded afterwards, of the shape written in them."""
     shape = tuple(int(size) for size in state["trunk.input_shape"])
     return FeatureExtractor(shape, settings.backbone, settings.width, torch.Generator(), precision=settings.precision)
 
@@ -64,19 +62,19 @@ def training_span(settings: NetworkSettings) -> tuple[float, float]:
     return (PRETRAINING_SPAN[1], 1.0) if settings.pretrain_epochs else (0.0, 1.0)
 
 
-def _prepare(trunk: FeatureExtractor, data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run) -> None:
-    """Standardise a trunk to chips, and train it by ssCL (PUCL, Eq. 4) on all of them where that was asked for.
+def _prepare(extractor: FeatureExtractor, data: PUData, rows: Ints, settings: NetworkSettings, run: Run) -> None:
+    """Standardise a feature extractor to chips, and train it by ssCL (PUCL, Eq. 4) on all of them where that was asked for.
 
     No label is used, and the projection head is thrown away. Where a hidden layer is missing (cached features, width 0) there
     is nothing to train.
     """
-    trunk.fit_statistics(data, rows, run.generator(2))
+    extractor.fit_statistics(data, rows, run.generator(2))
     n_epochs = settings.pretrain_epochs
-    if not n_epochs or not any(True for _ in trunk.parameters()):
+    if not n_epochs or not any(True for _ in extractor.parameters()):
         return
-    head = projection_head(trunk.out_dim, _HIDDEN, _DIM, run.generator(6)).to(run.device)
+    head = projection_head(extractor.out_dim, _HIDDEN, _DIM, run.generator(6)).to(run.device)
     learner = contrastive_learner(
-        trunk, head, "adamw", _LR, _WEIGHT_DECAY, n_epochs * n_batches(len(rows), PRETRAINING_BATCH)
+        extractor, head, "adamw", _LR, _WEIGHT_DECAY, n_epochs * n_batches(len(rows), PRETRAINING_BATCH)
     )
     training = Training(run, learner, n_epochs, stage="pretraining", span=PRETRAINING_SPAN)
 
@@ -95,7 +93,7 @@ def contrastive_learner(
 
 
 def contrast(
-    training: Training, learner: ContrastiveLearner, data: PUData, rows: NDArray[np.int64], loss_of: PairLoss,
+    training: Training, learner: ContrastiveLearner, data: PUData, rows: Ints, loss_of: PairLoss,
     *, batch_size: int, stream: int,
 ) -> None:  # fmt: skip
     """Pull two views of each chip together, or whatever `loss_of` asks for.
@@ -136,7 +134,7 @@ def _step(
 
 
 class PairFeatureExtractor(FeatureExtractor):
-    """One backbone of three bands that looks at the dates of a 6-band chip in turn; every band is standardised by itself.
+    """One backbone of three bands, applied to the dates of a 6-band chip one after the other; every band is standardised by itself.
 
     One backbone for both, since HeroCon's Eq. 5 compares the dates by cosine, which asks for one space; few chips teach it
     twice as often; and a weights file of three bands fits as it is. What the sensors of the two dates make of the same
@@ -167,10 +165,10 @@ class PairFeatureExtractor(FeatureExtractor):
         dates = self.standardize(inputs).unflatten(1, (N_DATES, N_BANDS)).transpose(0, 1)
         present = dates[~is_missing].contiguous(memory_format=torch.channels_last)
         with torch.autocast(inputs.device.type, dtype=torch.bfloat16, enabled=self.is_bf16):
-            seen = cast(Tensor, self.backbone(present)).float()
-        return seen.new_zeros(*is_missing.shape, self.out_dim).index_put((~is_missing,), seen)
+            found = cast(Tensor, self.backbone(present)).float()
+        return found.new_zeros(*is_missing.shape, self.out_dim).index_put((~is_missing,), found)
 
-    def fit_statistics(self, data: PUData, rows: NDArray[np.int64], generator: torch.Generator) -> None:
+    def fit_statistics(self, data: PUData, rows: Ints, generator: torch.Generator) -> None:
         """Standardise each date by up to 4,096 of these chips, without those that lack it."""
         chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
         (images,) = data.inputs.draw(chosen, ("plain",), generator, self.standardize.mean.device)
@@ -208,13 +206,13 @@ def mean_of_present(views: Tensor, is_missing: Tensor) -> Tensor:
     return views.where(present, 0.0).sum(dim=0) / present.sum(dim=0)
 
 
-def new_pair_trunk(data: PUData, rows: NDArray[np.int64], settings: NetworkSettings, run: Run) -> PairFeatureExtractor:
-    """Do for two dates what `new_trunk` does for one.
+def new_pair_extractor(data: PUData, rows: Ints, settings: NetworkSettings, run: Run) -> PairFeatureExtractor:
+    """Do for two dates what `new_extractor` does for one.
 
     Pretraining contrasts the means over a chip's dates: a contrast of date against date would teach the backbone to overlook
     what the event changed.
     """
     weights_file = settings.weights_file
-    trunk = PairFeatureExtractor(data.inputs.shape, settings, run.generator(5), weights_file=weights_file).to(run.device)
-    _prepare(trunk, data, rows, settings, run)
-    return trunk
+    extractor = PairFeatureExtractor(data.inputs.shape, settings, run.generator(5), weights_file=weights_file).to(run.device)
+    _prepare(extractor, data, rows, settings, run)
+    return extractor

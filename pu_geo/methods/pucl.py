@@ -16,9 +16,9 @@ from torch.nn import functional
 from pu_geo.analysis.pupl import PuplResult, cluster_labels, pupl, two_means_miss
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
-from pu_geo.methods.pretraining import contrast, contrastive_learner, empty_trunk, new_trunk, training_span
+from pu_geo.methods.pretraining import contrast, contrastive_learner, empty_extractor, new_extractor, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
-from pu_geo.training.data import PUData, epochs_within, n_batches
+from pu_geo.training.data import Bools, Ints, PUData, epochs_within, n_batches
 from pu_geo.training.heads import linear, projection_head
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
@@ -34,12 +34,12 @@ _LOSSES: dict[str, Callable[..., Tensor]] = {
 class PuclNetwork(nn.Module):
     """Encoder (g of the paper) and linear classifier; the projection head is not part of it."""
 
-    def __init__(self, trunk: FeatureExtractor, settings: PuclSettings, generator: torch.Generator) -> None:
+    def __init__(self, extractor: FeatureExtractor, settings: PuclSettings, generator: torch.Generator) -> None:
         super().__init__()
         dim = settings.embedding_dim
-        self.trunk = trunk
-        self.out = linear(trunk.out_dim, dim, generator) if dim else nn.Identity()
-        self.classifier = linear(dim or trunk.out_dim, 1, generator)
+        self.trunk = extractor
+        self.out = linear(extractor.out_dim, dim, generator) if dim else nn.Identity()
+        self.classifier = linear(dim or extractor.out_dim, 1, generator)
 
     def represent(self, inputs: Tensor) -> Tensor:
         """Embed inputs [B, ...]: float [B, E], not normalised."""
@@ -76,16 +76,24 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
     rows = data.trained_rows
     require_views(data, "PUCL")
     require_positives(data, rows, "PUCL")
-    network = PuclNetwork(new_trunk(data, rows, settings, run), settings, run.generator(0)).to(run.device)
+    network = PuclNetwork(new_extractor(data, rows, settings, run), settings, run.generator(0)).to(run.device)
 
     # A. Contrastive learning; the projection head is thrown away afterwards.
-    _learn_embeddings(network, data, rows, settings, run)
+    n_steps = n_batches(len(rows), settings.batch_size)
+    n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
+    encoder = nn.Sequential(network.trunk, network.out)
+    head = _projection_head(network.classifier.in_features, settings, run)
+    learner = contrastive_learner(encoder, head, settings.optimizer, settings.lr, settings.weight_decay, n_epochs * n_steps)
+    model = partial(_as_it_is, network, data, rows, settings, run)
+    training = Training(run, learner, n_epochs, span=training_span(settings), model=model)
+    loss_of = partial(_LOSSES[settings.loss], temperature=settings.temperature)
+    contrast(training, learner, data, rows, loss_of, batch_size=settings.batch_size, stream=8)
     embeddings = TrainedModel(network.eval(), network.trunk).embed(data.inputs.array)[rows]
     return _classified(network, embeddings, data.is_positive[rows], settings, run)
 
 
 def _classified(
-    network: PuclNetwork, embeddings: NDArray[np.float32], positive: NDArray[np.bool_], settings: PuclSettings, run: Run
+    network: PuclNetwork, embeddings: NDArray[np.float32], positive: Bools, settings: PuclSettings, run: Run
 ) -> TrainedModel:
     """Do Algorithm 1(B) and (C), on embeddings of some chips, float32 [M, E]; the network's classifier is changed."""
     # B. Pseudo labels.
@@ -98,7 +106,7 @@ def _classified(
     return TrainedModel(network, network.trunk, {"pupl": clusters, "pseudo_labels": labels})
 
 
-def _as_it_is(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], settings: PuclSettings, run: Run) -> TrainedModel:
+def _as_it_is(network: PuclNetwork, data: PUData, rows: Ints, settings: PuclSettings, run: Run) -> TrainedModel:
     """Return the model that a training under way would end with, its classifier taught by some of the chips alone."""
     shown = PuclNetwork(network.trunk, settings, torch.Generator())
     shown.out = network.out
@@ -110,7 +118,7 @@ def _as_it_is(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], setti
 
 
 def _pseudo_labels(
-    clusters: PuplResult, embeddings: NDArray[np.float32], positive: NDArray[np.bool_], kind: str, run: Run
+    clusters: PuplResult, embeddings: NDArray[np.float32], positive: Bools, kind: str, run: Run
 ) -> NDArray[np.float32]:
     """Return what the classifier is taught, float32 [M]: two means' labels, or the chances that small clusters give."""
     hard = clusters.labels.astype(np.float32)
@@ -128,22 +136,7 @@ def _pseudo_labels(
 
 def from_state(state: Mapping[str, Tensor], settings: PuclSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = PuclNetwork(empty_trunk(state, settings), settings, torch.Generator())
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
-
-
-def _learn_embeddings(network: PuclNetwork, data: PUData, rows: NDArray[np.int64], settings: PuclSettings, run: Run) -> None:
-    """Do Algorithm 1(A)."""
-    n_steps = n_batches(len(rows), settings.batch_size)
-    n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
-    encoder = nn.Sequential(network.trunk, network.out)
-    head = _projection_head(network.classifier.in_features, settings, run)
-    learner = contrastive_learner(encoder, head, settings.optimizer, settings.lr, settings.weight_decay, n_epochs * n_steps)
-    model = partial(_as_it_is, network, data, rows, settings, run)
-    training = Training(run, learner, n_epochs, span=training_span(settings), model=model)
-    loss_of = partial(_LOSSES[settings.loss], temperature=settings.temperature)
-    contrast(training, learner, data, rows, loss_of, batch_size=settings.batch_size, stream=8)
+    return TrainedModel.loaded(PuclNetwork(empty_extractor(state, settings), settings, torch.Generator()), state, device)
 
 
 def _projection_head(n_in: int, settings: PuclSettings, run: Run) -> nn.Module:

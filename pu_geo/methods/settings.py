@@ -93,7 +93,7 @@ class NetworkSettings:
 
 @dataclass(frozen=True)
 class MethodCard:
-    """What the Train page and the command line say about one method.
+    """What the Train page and the command line show of one method.
 
     Attributes:
         name: short name, as typed on the command line.

@@ -1,6 +1,6 @@
 """What people decided about groups of buildings, in an append-only log: selections with a name, accepted clusters, named types.
 
-The newest entry of a kind and name counts; an entry without facts takes it away. So everything can be put back.
+The newest entry of a kind and name counts; an entry without facts removes it. So everything can be put back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pu_geo.project.store import now, transaction
 KINDS = ("selection", "pseudo_positives", "damage_type", "reviewed", "groups")
 MAX_NAME = 60
 _COLUMNS = "decision, kind, name, analyst, at, facts"
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ def checked_name(name: str) -> str:
     """Return a name without spaces around it.
 
     Raises:
-        ProjectError: unless it has 1 to 60 characters, all of which can be seen.
+        ProjectError: unless it has 1 to 60 characters, all of them visible.
     """
     text = name.strip()
-    if not 1 <= len(text) <= MAX_NAME or _UNSEEN.search(text):
+    if not 1 <= len(text) <= MAX_NAME or _INVISIBLE.search(text):
         raise ProjectError(
             f"{text[:80]!r} cannot be a name: names have 1 to {MAX_NAME} characters that can be seen.",
             "Choose another one.",

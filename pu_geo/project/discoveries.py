@@ -1,6 +1,6 @@
 """Proposed groups of buildings, `discoveries/<id>/`, and what people made of them: names, merged and dropped groups.
 
-A finished discovery is never changed. What people decide about it lies in the append-only log of `decisions`: a named group
+A finished discovery is never changed. What people decide about it is in the append-only log of `decisions`: a named group
 is a decision of kind "damage_type", what was merged and dropped is one of kind "groups" for the whole discovery.
 """
 

@@ -96,16 +96,12 @@ def _problem(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int])
     if (one.kind in ("undo", "redo")) != (one.undoes is not None):
         return f"event {one.event} is of kind {one.kind}; an undo or redo names the event it undoes, and nothing else does."
     for other in (one.undoes, one.answer):
-        if other is not None and not _is_of_this_building(db, numbers.get(other), one):
+        known = "SELECT 1 FROM label_event WHERE event = ? AND building_id = ?"
+        if other is not None and not db.execute(known, (numbers.get(other), one.op.building_id)).fetchone():
             return (
                 f"event {one.event} points at event {other}, which was not stored, comes later, or is of another building."
             )
     return one.op.problem(max_op=MAX_NAME + MOST_STEPS) or unknown_building(db, one.op)
-
-
-def _is_of_this_building(db: sqlite3.Connection, number: int | None, one: PastEvent) -> bool:
-    found = db.execute("SELECT building_id FROM label_event WHERE event = ?", (number,)).fetchone()
-    return found is not None and bool(found[0] == one.op.building_id)
 
 
 def _insert(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int], importer: str, act: str) -> int:

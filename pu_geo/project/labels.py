@@ -88,12 +88,12 @@ def unknown_building(db: sqlite3.Connection, op: LabelOp) -> str | None:
 
 
 def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, act: str | None = None) -> list[LabelEvent]:
-    """Take back the last act of this analyst that still stands, by adding events with the answers that stand without it.
+    """Undo the last act of this analyst that still stands, by adding events with the answers that stand without it.
 
     Other analysts' answers stand, those before that act as well as since.
 
     Args:
-        act: the act to take back, where it need not be the last one; nothing is taken back unless it stands.
+        act: the act to undo, where it need not be the last one; nothing is undone unless it stands.
 
     Returns:
         The events added (none if there is nothing to undo). A replayed `op` adds nothing and returns what it added first.
@@ -119,19 +119,14 @@ def _step(
                 db.execute("INSERT INTO empty_step VALUES (?)", (op,))
             targets = _events_of_act(db, stack[-1]) if stack else []
             for number, target in enumerate(reversed(targets) if kind == "undo" else targets):
-                one = op if number == 0 else f"{op}#{number}"
-                _insert_step(db, one, target, analyst=analyst, screen=screen, kind=kind, act=act)
+                found = last_standing(db, target.building_id, step=(target.event, kind))  # the whole answer from then on
+                values = details(found) if found else {"label": "cleared"}
+                insert(db, {
+                    "op": op if number == 0 else f"{op}#{number}", "building_id": target.building_id, "analyst": analyst,
+                    "at": now(), "screen": screen, "kind": kind, "undoes": target.event, "act": act, **values,
+                    "answer": found.event if found else None,
+                })  # fmt: skip
         return _events_of_act(db, act)
-
-
-def _insert_step(
-    db: sqlite3.Connection, op: str, target: LabelEvent, *, analyst: str, screen: str, kind: str, act: str
-) -> None:
-    """Store an undo or redo of one event, with the complete answer that stands afterwards."""
-    found = last_standing(db, target.building_id, step=(target.event, kind))
-    values: dict[str, object] = {"op": op, "building_id": target.building_id, "analyst": analyst, "at": now()}
-    values |= {"screen": screen, "kind": kind, "undoes": target.event, "act": act}
-    insert(db, {**values, **(details(found) if found else {"label": "cleared"}), "answer": found.event if found else None})
 
 
 def _stacks(db: sqlite3.Connection, analyst: str) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""Where each file of a project lies, and how its arrays and small JSON files are written."""
+"""Where each file of a project is, and how its arrays and small JSON files are written."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def write_array(path: Path, array: NDArray[np.generic]) -> None:
     """Write a .npy file atomically.
 
     Raises:
-        OSError: if it cannot be written; its errno says why, which numpy does not tell of the files that it writes itself.
+        OSError: if it cannot be written; its errno says why, which numpy hides for the files that it writes itself.
     """
     with atomic_write(path) as temporary, temporary.open("wb") as stream:
         np.save(_Blocks(stream), array, allow_pickle=False)

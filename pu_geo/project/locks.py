@@ -49,8 +49,14 @@ def take(path: Path) -> int | None:
 
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
-    """Hold a lock for the length of the context, after waiting for it. Raises OSError if the file cannot be opened."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Hold a lock for the length of the context, after waiting for it.
+
+    Its folder is made, but none around it: a project that was moved away comes back to no folder of its name.
+
+    Raises:
+        OSError: if the file cannot be opened.
+    """
+    path.parent.mkdir(exist_ok=True)
     with path.open("a") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

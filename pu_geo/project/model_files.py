@@ -30,7 +30,7 @@ CARD, WEIGHTS = "model.json", "model.safetensors"
 SUFFIX = ".pugeo-model.zip"
 MAX_FILE = 2**29  # larger files are not read; a network with ResNet-18 takes 50 MB, the largest that settings allow 270 MB
 FILTERS = "random_filters."
-"""Names of tensors that begin so are no part of the network: they turn chips into the features that it looks at."""
+"""Names of tensors that begin so are no part of the network: they make the features that it takes of chips."""
 _END = struct.Struct("<4s4H2LH")  # end of a zip: signature, disk numbers, entries here and in all, size and place, comment
 _MAX_DIRECTORY = 1_000
 _BROKEN = (
@@ -68,7 +68,7 @@ def is_there(layout: Layout, run_id: str) -> bool:
 
 
 def of_run(layout: Layout, run_id: str) -> tuple[bytes, bytes]:
-    """Return card and weights of a run, as they lie in its folder.
+    """Return card and weights of a run, as they are in its folder.
 
     Raises:
         ModelError: if the run has none, or they do not belong together.
@@ -111,29 +111,29 @@ def from_parts(card: bytes, weights: bytes, name: str) -> Model:
     Raises:
         ModelError: see `read`.
     """
-    told = _card(card, name)
-    if hashlib.sha256(weights).hexdigest() != told["sha256"]:
+    facts = _card(card, name)
+    if hashlib.sha256(weights).hexdigest() != facts["sha256"]:
         raise refusal(name, "is damaged: its weights have another sha256 than its card says")
     try:
         tensors = read_tensors(weights)
     except BadTensors as error:
         raise refusal(name, f"has weights in a file that {error}") from error
     there = {key: {"shape": list(array.shape), "dtype": array.dtype.name} for key, array in tensors.items()}
-    if there != told["tensors"]:
-        odd = sorted(key for key in {*there, *told["tensors"]} if there.get(key) != told["tensors"].get(key))
+    if there != facts["tensors"]:
+        odd = sorted(key for key in {*there, *facts["tensors"]} if there.get(key) != facts["tensors"].get(key))
         raise refusal(name, f"does not hold the tensors that its card lists: {', '.join(map(_short, odd[:3]))}")
-    return Model(told, tensors, name, card, weights)
+    return Model(facts, tensors, name, card, weights)
 
 
 def _card(text: bytes, name: str) -> dict[str, Any]:
     """Read a card and check its form."""
     try:
-        told = parse_object(text)
+        facts = parse_object(text)
     except BadJson as error:
         raise refusal(name, f"has a card ({CARD}) that {error}") from error
-    if told.get("format") != FORMAT:
-        raise refusal(name, f"has a card that is not of a {FORMAT}: its format is {_short(told.get('format'))}")
-    version = told.get("format_version")
+    if facts.get("format") != FORMAT:
+        raise refusal(name, f"has a card that is not of a {FORMAT}: its format is {_short(facts.get('format'))}")
+    version = facts.get("format_version")
     if type(version) is not int or version != VERSION:
         raise refusal(
             name, f"is written in version {_short(version)} of the format; this program reads version {VERSION}",
@@ -141,9 +141,9 @@ def _card(text: bytes, name: str) -> dict[str, Any]:
         )  # fmt: skip
     texts, objects = ("method", "preset", "sha256"), ("settings", "tensors", "input", "learned_from")
     for key, kind in {**dict.fromkeys(texts, str), **dict.fromkeys(objects, dict)}.items():
-        if not isinstance(told.get(key), kind):
+        if not isinstance(facts.get(key), kind):
             raise refusal(name, f"has a card without a proper {key!r}")
-    return told
+    return facts
 
 
 def _short(value: object) -> str:
@@ -162,14 +162,15 @@ def _content(path: Path) -> bytes:
 
 
 def _members(content: bytes, path: Path) -> tuple[bytes, bytes]:
-    """Take card and weights out of a zip that holds these two and nothing else."""
+    """Return card and weights of a zip that holds these two and nothing else."""
     if not content.startswith(b"PK\x03\x04") or not _has_two_members(content):
         raise refusal(path.name, _what_else(content, path.suffix))
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for info in archive.infolist():
                 if info.filename not in (CARD, WEIGHTS):
-                    raise refusal(path.name, _foreign(info.filename))
+                    words = f"it holds {_short(info.filename)}, while a model file holds {CARD} and {WEIGHTS} alone"
+                    raise refusal(path.name, f"is not a model file of PU-Geo: {words}")
                 is_odd = info.flag_bits & 1 or stat.S_ISLNK(info.external_attr >> 16) or info.is_dir()
                 if is_odd or info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
                     raise refusal(path.name, f"was packed by another program: {info.filename} is compressed or a link")
@@ -181,16 +182,12 @@ def _members(content: bytes, path: Path) -> tuple[bytes, bytes]:
 
 
 def _has_two_members(content: bytes) -> bool:
-    """Look at the end of a zip before anything reads its table of contents, which may be as long as it likes."""
+    """Check the end of a zip before anything reads its table of contents, which may be as long as it likes."""
     if len(content) < _END.size:
         return False
     signature, disk, first_disk, n_here, n_all, n_bytes, _, n_comment = _END.unpack_from(content, len(content) - _END.size)
     is_whole = signature == b"PK\x05\x06" and disk == first_disk == 0 and n_comment == 0
     return bool(is_whole and n_here == n_all == 2 and n_bytes <= _MAX_DIRECTORY)
-
-
-def _foreign(name: str) -> str:
-    return f"is not a model file of PU-Geo: it holds {_short(name)}, while a model file holds {CARD} and {WEIGHTS} alone"
 
 
 def _what_else(content: bytes, suffix: str) -> str:
@@ -203,14 +200,9 @@ def _what_else(content: bytes, suffix: str) -> str:
         return f"is a zip file that is cut off, or holds something else than {CARD} and {WEIGHTS}"
     if content[:1] == b"\x80" or content[:2] in (b"c_", b"cp", b"co", b"(d", b"(l", b"(S"):
         return "is a Python pickle; such files can run code when they are opened, so PU-Geo never opens them"
-    if suffix == ".safetensors":
-        return _bare_weights(content)
-    return "is not a model file of PU-Geo: it is no zip file"
-
-
-def _bare_weights(content: bytes) -> str:
+    if suffix != ".safetensors":
+        return "is not a model file of PU-Geo: it is no zip file"
     try:
-        n = len(read_tensors(content))
+        return f"holds {len(read_tensors(content))} tensors without the card that says what they are"
     except BadTensors as error:
-        return f"{error}"
-    return f"holds {n} tensors without the card that says what they are"
+        return str(error)

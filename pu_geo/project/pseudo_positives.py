@@ -52,7 +52,7 @@ def ever_accepted_ids(db: sqlite3.Connection, before: str) -> set[str]:
 def is_accepted(db: sqlite3.Connection, pu: PUSet, *, at: int | None = None) -> NDArray[np.bool_]:
     """Return which unlabeled buildings a run learns from as if they were positives, bool [N] in the order of `pu`.
 
-    A person's answer on a building counts more than the cluster it lies in, whichever came first.
+    A person's answer on a building counts more than its cluster, whichever came first.
     """
     ids = accepted_ids(db, at=at)
     found = np.fromiter((building in ids for building in pu.building_ids), np.bool_, len(pu.building_ids))

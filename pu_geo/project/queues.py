@@ -1,15 +1,14 @@
-"""Queues on disk: what each analyst is looking at, and what the next queue has to know of those before.
+"""Queues on disk: what each analyst is to answer, and what the next queue has to know of those before.
 
 One state for all analysts of a project, so that no building is shown to two of them; a queue of its own for each.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
 from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.locks import one_at_a_time
 
 KEPT = 3  # queues of an analyst that are remembered: an answer may arrive after the next one was handed out
 
@@ -26,13 +26,9 @@ def _folder(layout: Layout) -> Path:
     return layout.folder / "queues"
 
 
-@contextmanager
-def locked(layout: Layout) -> Iterator[None]:
+def locked(layout: Layout) -> AbstractContextManager[None]:
     """Let one process at a time read the state and write the next one."""
-    _folder(layout).mkdir(exist_ok=True)
-    with (_folder(layout) / "lock").open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
+    return one_at_a_time(_folder(layout) / "lock")
 
 
 def load_state(layout: Layout, chip_set: str) -> dict[str, NDArray[Any]]:

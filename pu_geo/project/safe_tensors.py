@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +19,6 @@ _LENGTH = struct.Struct("<Q")
 
 class BadTensors(ValueError):
     """Why a file is refused, as the end of a sentence that begins with its name."""
-
-
-class _Place(NamedTuple):
-    """Where a tensor lies in the bytes after the header."""
-
-    begin: int
-    end: int
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
 
 
 def read_tensors(content: bytes) -> dict[str, NDArray[Any]]:
@@ -46,39 +36,30 @@ def read_tensors(content: bytes) -> dict[str, NDArray[Any]]:
             unknown type or a size below 1; if tensors overlap, leave a gap or do not end where the file ends; if a value
             is not finite.
     """
-    places, first = _places(content)
+    header, first = _header(content)
+    places = sorted((*_begin_and_end(name, facts), name) for name, facts in header.items() if name != "__metadata__")
+    if not 1 <= len(places) <= MAX_TENSORS:
+        raise BadTensors(f"has {len(places)} tensors; 1 to {MAX_TENSORS:,} are read")
+    n_data, n_needed = len(content) - first, max(end for _, end, _ in places)
+    if n_needed > n_data:
+        raise BadTensors(f"is cut off: its tensors need {n_needed:,} bytes, and {n_data:,} are there")
+    for (_, end, before), (begin, _, after) in pairwise(places):
+        if begin != end:
+            what = "overlap" if begin < end else "leave a gap of unnamed bytes between them"
+            raise BadTensors(f"is damaged: the tensors {before!r} and {after!r} {what}")
+    if n_more := n_data - places[-1][1] + places[0][0]:
+        raise BadTensors(f"holds {n_more:,} bytes that belong to no tensor")
     found = {}
-    for place in places:
-        dtype = np.dtype(place.dtype)
-        n = math.prod(place.shape)
-        array = np.frombuffer(content, dtype, count=n, offset=first + place.begin).reshape(place.shape)
-        if dtype.kind == "f" and not np.isfinite(array).all():
-            n_bad = int((~np.isfinite(array)).sum())
-            raise BadTensors(f"holds {n_bad} values in {place.name!r} that are not finite numbers")
-        found[place.name] = array
+    for begin, _, name in places:
+        dtype, shape = DTYPES[header[name]["dtype"]], header[name]["shape"]
+        found[name] = np.frombuffer(content, dtype, count=math.prod(shape), offset=first + begin).reshape(shape)
+        if dtype[1] == "f" and (n_bad := int((~np.isfinite(found[name])).sum())):
+            raise BadTensors(f"holds {n_bad} values in {name!r} that are not finite numbers")
     return found
 
 
-def _places(content: bytes) -> tuple[list[_Place], int]:
-    """Return the tensors in the order in which they lie in the file, and where the bytes after the header begin."""
-    header, first = _header(content)
-    places = sorted(_place(name, told) for name, told in header.items() if name != "__metadata__")
-    if not 1 <= len(places) <= MAX_TENSORS:
-        raise BadTensors(f"has {len(places)} tensors; 1 to {MAX_TENSORS:,} are read")
-    n_data = len(content) - first
-    n_needed = max(place.end for place in places)
-    if n_needed > n_data:
-        raise BadTensors(f"is cut off: its tensors need {n_needed:,} bytes, and {n_data:,} are there")
-    for before, after in pairwise(places):
-        if after.begin != before.end:
-            what = "overlap" if after.begin < before.end else "leave a gap of unnamed bytes between them"
-            raise BadTensors(f"is damaged: the tensors {before.name!r} and {after.name!r} {what}")
-    if places[0].begin != 0 or places[-1].end != n_data:
-        raise BadTensors(f"holds {n_data - places[-1].end + places[0].begin:,} bytes that belong to no tensor")
-    return places, first
-
-
 def _header(content: bytes) -> tuple[dict[str, Any], int]:
+    """Return the header, and where the numbers begin."""
     if len(content) < _LENGTH.size:
         raise BadTensors(f"has {len(content)} bytes, too few for a safetensors file")
     (length,) = _LENGTH.unpack_from(content)
@@ -91,13 +72,13 @@ def _header(content: bytes) -> tuple[dict[str, Any], int]:
         raise BadTensors(f"has a header that {error}") from error
 
 
-def _place(name: str, told: object) -> _Place:
-    """Check what the header says of one tensor by itself."""
+def _begin_and_end(name: str, facts: object) -> tuple[int, int]:
+    """Check what the header states of one tensor by itself; return where it is in the bytes after the header."""
     if not name or len(name) > MAX_NAME or not name.isascii() or not name.isprintable():
         raise BadTensors(f"names a tensor {name[:60]!r}; names are short plain texts")
-    if not isinstance(told, dict) or set(told) != {"dtype", "shape", "data_offsets"}:
+    if not isinstance(facts, dict) or set(facts) != {"dtype", "shape", "data_offsets"}:
         raise BadTensors(f"must say type, shape and place of {name!r}, and nothing else")
-    dtype, shape, offsets = told["dtype"], told["shape"], told["data_offsets"]
+    dtype, shape, offsets = facts["dtype"], facts["shape"], facts["data_offsets"]
     if not isinstance(dtype, str) or dtype not in DTYPES:
         raise BadTensors(f"says that {name!r} is of type {str(dtype)[:20]!r}; models are made of {', '.join(DTYPES)}")
     if not _are_whole(shape, 1) or len(shape) > MAX_AXES:
@@ -110,7 +91,7 @@ def _place(name: str, told: object) -> _Place:
     needed = math.prod(shape) * np.dtype(DTYPES[dtype]).itemsize
     if end - begin != needed:
         raise BadTensors(f"gives {name!r} {end - begin:,} bytes, while its shape {shape} needs {needed:,}")
-    return _Place(begin, end, name, DTYPES[dtype], tuple(shape))
+    return begin, end
 
 
 def _are_whole(values: object, least: int) -> bool:

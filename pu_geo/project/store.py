@@ -11,16 +11,19 @@ import secrets
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ProjectError
 from pu_geo.project import schema
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 BUSY_MS = 20_000
 _kept = threading.local()  # its `connections`, folder -> connection, are there within `one_connection`
 
@@ -63,6 +66,14 @@ def connect(layout: Layout) -> Iterator[sqlite3.Connection]:
     finally:
         if kept is None or kept.get(layout.folder) is not db:
             db.close()
+
+
+def call(
+    layout: Layout, act: Callable[Concatenate[sqlite3.Connection, Given], Result], *args: Given.args, **more: Given.kwargs
+) -> Result:  # fmt: skip
+    """Return what `act` returns, which takes a connection first; for one question to a project, or one change of it."""
+    with connect(layout) as db:
+        return act(db, *args, **more)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.project.layout import Layout
+from pu_geo.project.locks import one_at_a_time
 from pu_geo.project.store import now
 
 _NAME = re.compile(r"v([1-9]\d*)")
@@ -29,13 +29,11 @@ def numbers(layout: Layout) -> list[int]:
 
 @contextmanager
 def new_version(layout: Layout) -> Iterator[tuple[int, Path]]:
-    """Yield the number of the next version and a folder to fill; it gets its name at the end, or is taken away.
+    """Yield the number of the next version and a folder to fill; it gets its name at the end, or is removed.
 
     One at a time in a project: whoever comes second waits, and gets the next number.
     """
-    layout.exports.mkdir(exist_ok=True)
-    with (layout.exports / ".lock").open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+    with one_at_a_time(layout.exports / ".lock"):
         for left in layout.exports.glob(".new-*"):  # of a process that was killed: nobody else has the lock
             shutil.rmtree(left, ignore_errors=True)
         number = max(numbers(layout), default=0) + 1

@@ -21,8 +21,8 @@ class Job:
     Attributes:
         layout: the project's files.
         folder: the job's own folder.
-        echo: also told every report, as words; the command line prints them.
-        waits: what was told last of whom it waits for.
+        echo: also gets every report, as words; the command line prints them.
+        waits: what was reported last of whom it waits for.
     """
 
     layout: Layout

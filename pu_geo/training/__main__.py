@@ -24,7 +24,7 @@ from pu_geo.tasks.train.train import train
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train as the words say; return 0, 1 if it was stopped, or 2 if it was refused."""
+    """Train by the command line; return 0, 1 if it was stopped, or 2 if it was refused."""
     request = vars(_parser().parse_args(arguments))
     try:
         layout = store.open_project(request.pop("folder"))

@@ -24,7 +24,7 @@ class ColorSettings:
 
     Attributes:
         brightness, contrast, saturation: largest change of each factor, in [0, 1]; 0.4 draws from 0.6 to 1.4.
-        hue: largest rotation of the hue either way, as a share of a full turn, in [0, 0.5].
+        hue: largest rotation of the hue either way, as a share of a full rotation, in [0, 0.5].
         probability: share of the views that get these four.
         gray: share of the views that lose their colour, drawn on its own.
     """
@@ -56,7 +56,7 @@ def draw_colors(n: int, n_bands: int, settings: ColorSettings, generator: torch.
         Matrices float32 [n, C, C] and weights of the band means float32 [n, C], as `recolor` takes them.
 
     Departs from the source: the order of the four is fixed (torchvision shuffles it), and hue is a rotation about the
-    gray axis instead of a shift in HSV; both keep the whole a single matrix. The two agree at thirds of a turn.
+    gray axis instead of a shift in HSV; both keep the whole a single matrix. The two agree at thirds of a rotation.
     """
     draws = torch.rand(n, 6, generator=generator)
     strength = (draws[:, :4] * 2 - 1) * (draws[:, 4:5] < settings.probability)
@@ -85,7 +85,7 @@ def saturation_matrices(factors: Tensor) -> Tensor:
 
 
 def hue_matrices(angles: Tensor) -> Tensor:
-    """Turn colours about the gray axis (Rodrigues' formula); a third of a turn makes red green. Radians [n] to [n, 3, 3]."""
+    """Rotate colours about the gray axis (Rodrigues' formula); a third of a rotation makes red green. Radians [n] to [n, 3, 3]."""
     across = torch.tensor([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]], dtype=angles.dtype) / math.sqrt(3)
     cos, sin = torch.cos(angles)[:, None, None], torch.sin(angles)[:, None, None]
     return cos * torch.eye(3, dtype=angles.dtype) + (1 - cos) / 3 + sin * across
@@ -111,7 +111,7 @@ class AugmentSettings:
     """How far a view may move away from the chip as it was cut. Half of all views are mirrored left to right.
 
     Attributes:
-        rotation_deg: largest small rotation either way, on top of the turns.
+        rotation_deg: largest small rotation either way, on top of the quarter rotations.
         zoom: smallest and largest magnification; below 1 the border is mirrored in.
         shift: largest shift either way along each axis, as a share of the chip's side.
         has_turns: whether any multiple of 90 degrees is as likely as none.
@@ -141,12 +141,12 @@ class AugmentSettings:
 
     @property
     def is_exact(self) -> bool:
-        """Whether views only flip, turn and shift: then pixels are moved whole and nothing is interpolated."""
+        """Whether views only flip, rotate by quarters and shift: then pixels are moved whole and nothing is interpolated."""
         return self.rotation_deg == 0 and self.zoom == (1, 1) and self.crop_area is None
 
 
-AERIAL = AugmentSettings()  # what suits chips seen from above
-WEAK_AERIAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0)  # the eight ways to lay down a chip seen from above
+AERIAL = AugmentSettings()  # what suits chips from above
+WEAK_AERIAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0)  # the eight ways to lay down a chip from above
 NATURAL = AugmentSettings(rotation_deg=0, has_turns=False, crop_area=(0.08, 1), color=ColorSettings())
 """What suits photographs; with `blur=0.5` it is PUCL's list for CIFAR."""
 WEAK_NATURAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0.125, has_turns=False)
@@ -154,7 +154,7 @@ WEAK_NATURAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0.125, has_tur
 
 
 def draw_affines(n: int, settings: AugmentSettings, generator: torch.Generator) -> Tensor:
-    """Draw one affine map per chip: flip, quarter turns, a small rotation, and zoom and shift or a crop.
+    """Draw one affine map per chip: flip, quarter rotations, a small rotation, and zoom and shift or a crop.
 
     Returns:
         float32 [n, 2, 3], as `torch.nn.functional.affine_grid` takes them.
@@ -187,7 +187,7 @@ def warp(images: Tensor, affines: Tensor, *, is_exact: bool = False) -> Tensor:
     """Resample each chip along its affine map; what lies outside a chip is its mirror image.
 
     Args:
-        images: float32 or float64 [B, C, H, W], square where a map turns.
+        images: float32 or float64 [B, C, H, W], square where a map rotates.
         affines: float32 [B, 2, 3] from `draw_affines`.
         is_exact: take the nearest pixel instead of a mix of four, and round shifts to whole pixels.
 
@@ -244,15 +244,15 @@ def augment(images: Tensor, settings: AugmentSettings, generator: torch.Generato
     n, n_bands = images.shape[:2]
     # Autocast would round the sampling positions to 8 bits: a quarter of a pixel at 64 px.
     with torch.autocast(images.device.type, enabled=False):
-        seen = images.float() if images.dtype in (torch.float16, torch.bfloat16) else images
-        seen = warp(seen, draw_affines(n, settings, generator), is_exact=settings.is_exact)
+        views = images.float() if images.dtype in (torch.float16, torch.bfloat16) else images
+        views = warp(views, draw_affines(n, settings, generator), is_exact=settings.is_exact)
         if settings.color is not None:
             drawn = draw_colors(n, n_bands, settings.color, generator)
-            seen = recolor(seen, *(part.to(seen.device, seen.dtype, non_blocking=seen.is_cuda) for part in drawn))
+            views = recolor(views, *(part.to(views.device, views.dtype, non_blocking=views.is_cuda) for part in drawn))
         if settings.blur > 0:
             draws, (low, high) = torch.rand(n, 2, generator=generator), settings.blur_px
             spreads = torch.where(draws[:, 0] < settings.blur, low + draws[:, 1] * (high - low), 0.0)
-            seen = blur(seen, spreads.to(seen.device, seen.dtype, non_blocking=seen.is_cuda))
+            views = blur(views, spreads.to(views.device, views.dtype, non_blocking=views.is_cuda))
     is_channels_last = images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous()
     layout = torch.channels_last if is_channels_last else torch.contiguous_format
-    return seen.to(images.dtype, memory_format=layout)
+    return views.to(images.dtype, memory_format=layout)

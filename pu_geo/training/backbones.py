@@ -23,7 +23,7 @@ UNREADABLE = (
     *(pickle.UnpicklingError, struct.error, RuntimeError, ValueError, LookupError, TypeError, AttributeError),
     *(AssertionError, EOFError, MemoryError, OverflowError),
 )
-"""What `torch.load` was seen to raise, or may raise, on damaged and hostile files."""
+"""What `torch.load` raises, or may raise, on damaged and hostile files."""
 
 
 class Backbone(nn.Sequential):
@@ -47,8 +47,7 @@ class Backbone(nn.Sequential):
         """
         if images.ndim != 4 or images.shape[1] != self.n_bands:
             raise ShapeError(f"images must be [B, {self.n_bands}, H, W] for this backbone; got {tuple(images.shape)}.")
-        result: Tensor = super().forward(images)
-        return result
+        return super().forward(images)
 
 
 class _PreactBlock(nn.Module):
@@ -127,7 +126,7 @@ BACKBONES: dict[str, Callable[[int], Backbone]] = {
     "preact_resnet18": _preact_resnet18,
     "resnet18": _resnet18,
 }
-"""What `new_backbone` can build; each function takes the number of bands and only says how the layers are joined."""
+"""What `new_backbone` can build; each function takes the number of bands and only joins the layers."""
 
 
 def new_backbone(name: str, n_bands: int, generator: torch.Generator, weights_file: str = "") -> Backbone:
@@ -169,7 +168,7 @@ def _load_weights(backbone: Backbone, path: Path) -> None:
 
     The state dict may lie under "state_dict" or "model", and its names begin with "module.", "backbone." or, as in a
     run's model, "trunk.backbone.": then the tensors beside those are left out. A classifier `fc` is left out too. All other
-    tensors must fit. A first layer of three bands is spread over the backbone's bands. `weights_note` says how many tensors were taken.
+    tensors must fit. A first layer of three bands is spread over the backbone's bands. `weights_note` counts the tensors that were taken.
 
     Args:
         backbone: to be changed; on any device.
@@ -195,7 +194,7 @@ def _load_weights(backbone: Backbone, path: Path) -> None:
 
 
 def _spread(weight: Tensor, n_bands: int) -> Tensor:
-    """Turn the first layer's weights for red, green and blue into weights for other bands.
+    """Convert the first layer's weights for red, green and blue into weights for other bands.
 
     Repeated where the bands are several pictures of three, such as pre and post; else every band gets their mean, as
     nobody knows which color it is. Scaled so that equal bands give the response that three of them gave.

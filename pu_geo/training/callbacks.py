@@ -1,4 +1,4 @@
-"""Looks at a model while it is being trained: seldom enough to cost little, and without a trace in the training."""
+"""Evaluation of a model while it is being trained: seldom enough to cost little, and without a trace in the training."""
 
 from __future__ import annotations
 
@@ -17,45 +17,47 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pu_geo.errors import TrainingError
-from pu_geo.training.data import ChipImages, FeatureViews, PUData
+from pu_geo.training.data import ChipImages, FeatureViews, Ints, PUData
 from pu_geo.training.network import TrainedModel
 
-Look = Callable[[TrainedModel, Mapping[str, object]], Mapping[str, object]]
+Evaluate = Callable[[TrainedModel, Mapping[str, object]], Mapping[str, object]]
 """Gets a model as it is now, and the report of the epoch; returns what belongs into that report besides."""
-MOST_LOOKS = 12  # looks at one stage of a training
-MOST_TIME = 0.05  # share of the time of a stage that looks may have taken before there is another
+MOST_EVALUATIONS = 12  # of one stage of a training
+MOST_TIME = 0.05  # share of the time of a stage that evaluations may have taken before there is another
 
-MOST_ROWS = 4000  # unlabeled chips that a look is at
+MOST_ROWS = 4000  # unlabeled chips that are evaluated
 
 
 class Evaluator:
-    """The looks at one stage of a training.
+    """The evaluations of one stage of a training.
 
     Args:
-        look: see `Look`; None for no looks.
-        model: gives the model as it is now; it may share its parts with what is trained. None for no looks.
+        evaluate: see `Evaluate`; None for no evaluation.
+        model: gives the model as it is now; it may share its parts with what is trained. None for no evaluation.
         n_epochs: of the stage.
     """
 
-    def __init__(self, look: Look | None, model: Callable[[], TrainedModel] | None, n_epochs: int) -> None:
-        self._look, self._model, self._n_epochs = look, model, n_epochs
-        self._every = max(1, math.ceil(n_epochs / MOST_LOOKS))
+    def __init__(self, evaluate: Evaluate | None, model: Callable[[], TrainedModel] | None, n_epochs: int) -> None:
+        self._evaluate, self._model, self._n_epochs = evaluate, model, n_epochs
+        self._every = max(1, math.ceil(n_epochs / MOST_EVALUATIONS))
         self._began, self._taken = time.monotonic(), 0.0
 
     def after(self, epoch: int, report: Mapping[str, object]) -> Mapping[str, object]:
-        """Look after an epoch, counted from 1, where a look is due and a model can be made; return what it found, else nothing.
+        """Evaluate after an epoch, counted from 1, where it is due and a model can be made; return what was found, else nothing.
 
-        The model is in evaluation mode meanwhile. What follows is the same to the bit whether there was a look or not, as
-        long as the look itself draws no random number from what torch shares.
+        The model is in evaluation mode meanwhile. What follows is the same to the bit whether it was evaluated or not, as
+        long as the evaluation itself draws no random number from what torch shares.
         """
         is_due = epoch % self._every == 0 and self._taken <= MOST_TIME * (time.monotonic() - self._began)
-        if self._look is None or self._model is None or not (is_due or epoch == self._n_epochs):  # the last one always is
+        if (
+            self._evaluate is None or self._model is None or not (is_due or epoch == self._n_epochs)
+        ):  # the last one always is
             return {}
         began, found = time.monotonic(), {}
         with suppress(TrainingError):  # such as embeddings that cannot be clustered yet: no reason to end a training
             model = self._model()
             with evaluating(model.network):
-                found = dict(self._look(model, report))
+                found = dict(self._evaluate(model, report))
         self._taken += time.monotonic() - began
         return found
 
@@ -72,18 +74,18 @@ def evaluating(network: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-def rows_to_judge(data: PUData, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def rows_to_judge(data: PUData, rows: Ints) -> Ints:
     """Return the positives and up to 4,000 of the unlabeled among these chips, int64, rising; the same each time."""
     positive, unlabeled = rows[data.is_positive[rows]], rows[~data.is_positive[rows]]
     return np.sort(np.concatenate([positive, drawn(unlabeled)]))
 
 
-def drawn(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def drawn(rows: Ints) -> Ints:
     """Draw up to 4,000 of these rows, int64, rising; the same each time."""
     return np.sort(np.random.default_rng(0).permutation(rows)[:MOST_ROWS])
 
 
-def chosen(inputs: FeatureViews | ChipImages, rows: NDArray[np.int64]) -> NDArray[Any]:
+def chosen(inputs: FeatureViews | ChipImages, rows: Ints) -> NDArray[Any]:
     """Read what a model scores of some chips: views of features [V, M, D], or chips, uint8 [M, C, H, W]."""
     return np.asarray(inputs.array[:, rows] if isinstance(inputs, FeatureViews) else inputs.array[rows])
 

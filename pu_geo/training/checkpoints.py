@@ -61,7 +61,7 @@ class Checkpoints:
     def _write(self, stage: str, content: Mapping[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         temporary, newest = self._path(stage, "unfinished"), self._path(stage)
-        buffer = io.BytesIO()  # torch's own writer does not say that a disk is full
+        buffer = io.BytesIO()  # torch's own writer does not report a full disk
         torch.save(content, buffer)
         try:
             with temporary.open("wb") as stream:
@@ -70,7 +70,7 @@ class Checkpoints:
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError:
-            temporary.unlink(missing_ok=True)  # gives the room back, so that there is some to say so
+            temporary.unlink(missing_ok=True)  # gives the room back, so that there is some to record the failure
             raise
         if newest.exists():
             newest.replace(self._path(stage, "previous"))
@@ -86,5 +86,4 @@ def _read(path: Path) -> dict[str, Any] | None:
     digest, saved = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     if hashlib.sha256(saved).digest() != digest:
         return None
-    found: dict[str, Any] = torch.load(io.BytesIO(saved), map_location="cpu", weights_only=True)
-    return found
+    return torch.load(io.BytesIO(saved), map_location="cpu", weights_only=True)

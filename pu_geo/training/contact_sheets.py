@@ -26,11 +26,15 @@ def contact_sheet(top: NDArray[np.uint8], bottom: NDArray[np.uint8]) -> NDArray[
     Returns:
         RGB, uint8 [H, W, 3]; white between chips.
     """
+    import cv2
+
     rows = {title: _row(chips) for title, chips in (("highest scores", top), ("lowest scores", bottom)) if len(chips)}
     width = max((row.shape[1] for row in rows.values()), default=1)
     parts = [np.full((1, width, 3), 255, np.uint8)]
     for title, row in rows.items():
-        parts += [_titled(title, width), np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0)), constant_values=255)]
+        strip = np.full((_TITLE_PX, width, 3), 255, np.uint8)
+        cv2.putText(strip, title, (1, _TITLE_PX - 5), cv2.FONT_HERSHEY_SIMPLEX, 0.42, _INK, 1, cv2.LINE_AA)
+        parts += [strip, np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0)), constant_values=255)]
     return np.concatenate(parts)
 
 
@@ -42,15 +46,6 @@ def png_of(picture: NDArray[np.uint8]) -> bytes:
     if not done:
         raise ValueError(f"A picture of shape {picture.shape} could not be encoded as PNG.")
     return bytes(data.tobytes())
-
-
-def _titled(title: str, width: int) -> NDArray[np.uint8]:
-    """Write a title into a white strip, uint8 [18, width, 3]."""
-    import cv2
-
-    strip = np.full((_TITLE_PX, width, 3), 255, np.uint8)
-    cv2.putText(strip, title, (1, _TITLE_PX - 5), cv2.FONT_HERSHEY_SIMPLEX, 0.42, _INK, 1, cv2.LINE_AA)
-    return strip
 
 
 def _row(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:

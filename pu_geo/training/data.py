@@ -1,4 +1,4 @@
-"""What methods learn from: chips as a network sees them, and what people said about them."""
+"""What methods learn from: chips as a network sees them, and how people labeled them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from torch import Tensor
 from pu_geo.errors import ShapeError
 from pu_geo.training import augment
 
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Strength = Literal["plain", "weak", "strong"]
 UNKNOWN = -1
 NOT_DAMAGED = 0
@@ -61,7 +63,7 @@ class FeatureViews:
         return (int(self.views.shape[2]),)
 
     def draw(
-        self, rows: NDArray[np.int64], strengths: Sequence[Strength], generator: torch.Generator, device: torch.device
+        self, rows: Ints, strengths: Sequence[Strength], generator: torch.Generator, device: torch.device
     ) -> list[Tensor]:
         """Draw one view of each chip per strength; "weak" is any view, "strong" ones of a chip differ while views last.
 
@@ -125,7 +127,7 @@ class ChipImages:
         return tuple(int(size) for size in self.chips.shape[1:])
 
     def draw(
-        self, rows: NDArray[np.int64], strengths: Sequence[Strength], generator: torch.Generator, device: torch.device
+        self, rows: Ints, strengths: Sequence[Strength], generator: torch.Generator, device: torch.device
     ) -> list[Tensor]:
         """Draw one view of each chip per strength; see `FeatureViews.draw`. Returns float32 [B, C, H, W] in 0..255, channels last."""
         images = self._images(rows, device)
@@ -137,7 +139,7 @@ class ChipImages:
         )
         return [view.contiguous(memory_format=torch.channels_last) for view in views]
 
-    def _images(self, rows: NDArray[np.int64], device: torch.device) -> Tensor:
+    def _images(self, rows: Ints, device: torch.device) -> Tensor:
         """Return chips on the device, float32 [B, C, H, W]; not channels last yet, in which resampling is slower."""
         if device.type == "cuda" and not self._resident:
             free, _ = torch.cuda.mem_get_info(device)
@@ -152,25 +154,25 @@ class ChipImages:
 
 @dataclass(frozen=True)
 class PUData:
-    """Chips, and what people said about them.
+    """Chips, and how people labeled them.
 
     Attributes:
         inputs: what a network sees of N chips.
         is_positive: bool [N]; everything else is unlabeled for a PU method.
         is_excluded: bool [N]; not assessable chips: never trained on, yet scored.
-        known_class: int64 [N]; -1 where nobody said anything, 0 where a person saw no damage, 1.. a kind of damage, exactly
-            where `is_positive`. PU methods do not look at it. None: one kind of damage, no "not damaged".
+        known_class: int64 [N]; -1 where nobody labeled the chip, 0 where a person saw no damage, 1.. a kind of damage, exactly
+            where `is_positive`. PU methods do not use it. None: one kind of damage, no "not damaged".
         class_names: names of classes 0.. .
         is_accepted: bool [N]; those of the positives that nobody clicked, as they lie in clusters that were accepted. None: all
             were clicked.
     """
 
     inputs: FeatureViews | ChipImages
-    is_positive: NDArray[np.bool_]
-    is_excluded: NDArray[np.bool_]
-    known_class: NDArray[np.int64] | None = None
+    is_positive: Bools
+    is_excluded: Bools
+    known_class: Ints | None = None
     class_names: tuple[str, ...] = ("not damaged", "damaged")
-    is_accepted: NDArray[np.bool_] | None = None
+    is_accepted: Bools | None = None
 
     def __post_init__(self) -> None:
         n = self.inputs.n_chips
@@ -182,19 +184,19 @@ class PUData:
             raise ShapeError(f"known_class must be an int [{n}] that is 1 or more exactly where is_positive.")
 
     @property
-    def classes(self) -> NDArray[np.int64]:
+    def classes(self) -> Ints:
         """`known_class`, made from `is_positive` where it is None, int64 [N]."""
         if self.known_class is None:
             return np.where(self.is_positive, 1, UNKNOWN).astype(np.int64)
         return self.known_class
 
     @property
-    def trained_rows(self) -> NDArray[np.int64]:
+    def trained_rows(self) -> Ints:
         """Row numbers a method may train on, int64 [M]."""
         return np.flatnonzero(~self.is_excluded)
 
 
-def batches(n: int, batch_size: int, generator: torch.Generator) -> list[NDArray[np.int64]]:
+def batches(n: int, batch_size: int, generator: torch.Generator) -> list[Ints]:
     """Cut n shuffled numbers into batches; a single one left over joins the batch before it, as BatchNorm needs two.
 
     Args:
@@ -208,9 +210,7 @@ def batches(n: int, batch_size: int, generator: torch.Generator) -> list[NDArray
     return [part.numpy() for part in torch.tensor_split(order, list(range(batch_size, n - 1, batch_size)))]
 
 
-def batches_with_labeled(
-    is_labeled: NDArray[np.bool_], batch_size: int, n_labeled: int, generator: torch.Generator
-) -> list[NDArray[np.int64]]:
+def batches_with_labeled(is_labeled: Bools, batch_size: int, n_labeled: int, generator: torch.Generator) -> list[Ints]:
     """Cut the unlabeled chips into batches, and add `n_labeled` of the others to each, mixed so that pieces hold some of both.
 
     Returns:

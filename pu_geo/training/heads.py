@@ -56,13 +56,6 @@ def seeded(module: nn.Module, generator: torch.Generator) -> nn.Module:
     return module
 
 
-def feature_backbone(n_features: int, width: int, generator: torch.Generator) -> nn.Module:
-    """Build the backbone on frozen features: one hidden layer, or nothing but the features for width 0."""
-    if width == 0:
-        return nn.Identity()
-    return nn.Sequential(linear(n_features, width, generator), nn.ReLU())
-
-
 def projection_head(n_in: int, hidden: int, n_out: int, generator: torch.Generator) -> nn.Sequential:
     """Build linear - BatchNorm - ReLU - linear, as used for projection and prediction heads (BYOL, NcPU, PUCL)."""
     first, last = linear(n_in, hidden, generator, bias=False), linear(hidden, n_out, generator)

@@ -40,8 +40,8 @@ class SmallMaps(nn.Module):
         rows = []
         for number in range(self.out_size[0] * self.out_size[1]):
             y, x = divmod(number, self.out_size[1])
-            seen = taps[:, height + top - y * down :, width + left - x * right :][:, :height, :width]
-            rows.append(seen.flatten(1))
+            inside = taps[:, height + top - y * down :, width + left - x * right :][:, :height, :width]
+            rows.append(inside.flatten(1))
         bias = None if convolution.bias is None else convolution.bias.detach().repeat(len(rows))
         self.register_buffer("weight", torch.cat(rows))
         self.register_buffer("bias", bias)
@@ -62,7 +62,7 @@ def fused(backbone: nn.Sequential, shape: tuple[int, ...]) -> nn.Module:
         backbone: in evaluation mode: a BatchNorm that follows a convolution becomes part of its weights.
         shape: (..., H, W) of the chips, the only size that the copy takes.
     """
-    plain = nn.Sequential(OrderedDict(copy.deepcopy(backbone).named_children()))  # `Backbone.forward` looks at shapes
+    plain = nn.Sequential(OrderedDict(copy.deepcopy(backbone).named_children()))  # `Backbone.forward` reads shapes
     found = cast(fx.GraphModule, fuse(plain.eval()))
     if next(found.parameters()).device.type == "cpu":  # measured there only
         _replace_on_small_maps(found, shape)
@@ -73,7 +73,7 @@ def fused(backbone: nn.Sequential, shape: tuple[int, ...]) -> nn.Module:
 def _replace_on_small_maps(network: fx.GraphModule, shape: tuple[int, ...]) -> None:
     """Replace with `SmallMaps` each convolution that has more taps than its maps have pixels."""
     first = next(layer for layer in network.modules() if isinstance(layer, nn.Conv2d))
-    ShapeProp(network).propagate(torch.zeros(1, first.in_channels, *shape[-2:]))  # some trunks look at dates one by one
+    ShapeProp(network).propagate(torch.zeros(1, first.in_channels, *shape[-2:]))  # some extractors take dates one by one
     for node in network.graph.nodes:
         layer = network.get_submodule(node.target) if node.op == "call_module" else None
         if not isinstance(layer, nn.Conv2d) or layer.groups > 1 or layer.dilation != (1, 1):
@@ -85,21 +85,21 @@ def _replace_on_small_maps(network: fx.GraphModule, shape: tuple[int, ...]) -> N
 
 
 @contextmanager
-def quick_backbone(trunk: nn.Module) -> Iterator[None]:
-    """Let a trunk look at chips through a fused copy of its backbone for a while.
+def quick_backbone(extractor: nn.Module) -> Iterator[None]:
+    """Let a feature extractor use a fused copy of its backbone for the length of the context.
 
     Only where its training ran in bfloat16, too, and not where `torch.compile` works on it.
 
     Args:
-        trunk: a `network.FeatureExtractor` in evaluation mode.
+        extractor: a `network.FeatureExtractor` in evaluation mode.
     """
-    held = trunk.backbone
-    is_wanted = getattr(trunk, "is_bf16", False) and not trunk.training
+    held = extractor.backbone
+    is_wanted = getattr(extractor, "is_bf16", False) and not extractor.training
     if not isinstance(held, Backbone) or not is_wanted or held._compiled_call_impl is not None:
         yield
         return
-    trunk.backbone = fused(held, tuple(trunk.input_shape.tolist()))  # type: ignore[operator]
+    extractor.backbone = fused(held, tuple(extractor.input_shape.tolist()))  # type: ignore[operator]
     try:
         yield
     finally:
-        trunk.backbone = held
+        extractor.backbone = held

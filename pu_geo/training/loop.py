@@ -49,7 +49,7 @@ def _copied(value: Any) -> Any:
 
 
 def restore(learner: Any, saved: Mapping[str, Any]) -> None:
-    """Restore a learner to where `snapshot` saw it. The learner is changed; `saved` is not, and can serve again."""
+    """Restore a learner to its `snapshot`. The learner is changed; `saved` is not, and can serve again."""
     for name, value in saved.items():
         held = getattr(learner, name)
         if isinstance(held, _Stateful):
@@ -76,7 +76,7 @@ def _returned(held: Any, value: Any) -> Any:
 
 
 def model_of(learner: Any) -> Callable[[], TrainedModel]:
-    """Return what gives the model as it is now, of a learner with a `network` that has a `trunk`."""
+    """Return what gives the model as it is now, of a learner with a `network`."""
     return lambda: TrainedModel(learner.network, learner.network.trunk)
 
 
@@ -86,7 +86,7 @@ class Epoch:
     def __init__(self, training: Training, number: int) -> None:
         self._training = training
         self._values: list[Mapping[str, float]] = []
-        self._began, self._n_before = time.monotonic(), training.run.n_chips_seen
+        self._began, self._n_before = time.monotonic(), training.run.n_chips_trained
         self.number = number
 
     def generator(self, stream: int) -> torch.Generator:
@@ -111,8 +111,8 @@ class Epoch:
 
     def chips_per_s(self) -> float:
         """Return how many chips a second were trained on since the epoch began."""
-        n_seen = self._training.run.n_chips_seen - self._n_before
-        return round(n_seen / max(time.monotonic() - self._began, 1e-6), 1)
+        n_trained = self._training.run.n_chips_trained - self._n_before
+        return round(n_trained / max(time.monotonic() - self._began, 1e-6), 1)
 
     def __enter__(self) -> Epoch:
         return self
@@ -133,7 +133,7 @@ class Training:
         learner: see `snapshot`; kept as it was after the last good epoch.
         stage: what is being done, in a word or two.
         span: which part of the whole training the stage is, within 0..1; its end is reported as "progress".
-        model: gives the model as it is now, for the looks of the run; it is put into evaluation mode for them. None: no looks.
+        model: gives the model as it is now, for the evaluations of the run, in evaluation mode meanwhile. None: no evaluation.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Training:
     ) -> None:  # fmt: skip
         self.run, self.learner, self.n_epochs, self.stage, self._span = run, learner, n_epochs, stage, span
         self._began, self._stopped = time.monotonic(), False
-        self._looks = Evaluator(run.look, model, n_epochs)
+        self._evaluator = Evaluator(run.evaluate, model, n_epochs)
         self._good: dict[str, Any] | None = None
 
     def epochs(self) -> Iterator[Epoch]:
@@ -150,22 +150,17 @@ class Training:
 
         Where the run has checkpoints of this stage, begins after the newest one: its state is the learner's from then on.
         """
-        for number in range(self._taken_up() + 1, self.n_epochs + 1):
+        found, done = self.run.checkpoints.newest(self.stage) if self.run.checkpoints else None, 0
+        if found is not None:
+            done, self._good = found
+            restore(self.learner, self._good)
+        for number in range(done + 1, self.n_epochs + 1):
             yield Epoch(self, number)
             if self._stopped:
                 return
 
-    def _taken_up(self) -> int:
-        """Go on from a checkpoint where there is one; return how many epochs are done."""
-        found = self.run.checkpoints.newest(self.stage) if self.run.checkpoints else None
-        if found is None:
-            return 0
-        done, self._good = found
-        restore(self.learner, self._good)
-        return done
-
     def finish(self, epoch: Epoch) -> None:
-        """Keep the state after a good epoch, look at the model where that is due, and report.
+        """Keep the state after a good epoch, evaluate the model where that is due, and report.
 
         Raises:
             JobPaused: if the user wants to go on later; the state is on disk then, where the run has checkpoints.
@@ -182,7 +177,7 @@ class Training:
             "chips_per_s": epoch.chips_per_s(),
             "memory_mb": memory_mb(self.run.device),
         }
-        self.run.report({**report, **self._looks.after(epoch.number, report)})
+        self.run.report({**report, **self._evaluator.after(epoch.number, report)})
         is_paused = self.run.is_paused()
         if self.run.checkpoints:  # after the report: killed between the two, an epoch is reported twice rather than never
             must_keep = is_paused or epoch.number == self.n_epochs
@@ -191,7 +186,7 @@ class Training:
             raise JobPaused
 
     def stop(self, number: int, where: str) -> None:
-        """Go back to the last good epoch and say so. Raises TrainingError if there is none."""
+        """Go back to the last good epoch, with a warning. Raises TrainingError if there is none."""
         if self._good is None:
             raise TrainingError(
                 f"Training stopped at {where}.",
@@ -210,7 +205,7 @@ class MicroBatcher:
     """Cuts batches into as many pieces as memory asks for: one at first, twice as many after each error.
 
     Gradients of the pieces add up to that of the batch where a loss is a mean over chips. Losses over pairs of chips then
-    see fewer pairs, and BatchNorm fewer chips: a training that had to cut is a slightly different one, and says so.
+    get fewer pairs, and BatchNorm fewer chips: a training that had to cut is a slightly different one, and warns of it.
     """
 
     def __init__(self, run: Run) -> None:
@@ -234,7 +229,7 @@ class MicroBatcher:
             begin()
             try:
                 found = [work(part, (part.stop - part.start) / n_chips) for part in self._parts(n_chips)]
-                self._run.n_chips_seen += n_chips
+                self._run.n_chips_trained += n_chips
                 return found
             except RuntimeError as error:  # torch has an error of its own for a device, not for the host
                 if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import torch
@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.training.backbones import new_backbone
-from pu_geo.training.data import FeatureViews, PUData
-from pu_geo.training.heads import Standardize, feature_backbone
+from pu_geo.training.data import FeatureViews, Ints, PUData
+from pu_geo.training.heads import Standardize, linear
 from pu_geo.training.inference import quick_backbone
 
 FEATURES = "features"
@@ -51,7 +51,8 @@ class FeatureExtractor(nn.Module):
         self.standardize = Standardize(shape)
         self.backbone: nn.Module
         if backbone == FEATURES:
-            self.backbone, self.out_dim = feature_backbone(shape[0], width, generator), width or shape[0]
+            hidden = nn.Sequential(linear(shape[0], width, generator), nn.ReLU()) if width else nn.Identity()
+            self.backbone, self.out_dim = hidden, width or shape[0]
         else:
             found = new_backbone(backbone, shape[0], generator, weights_file=weights_file)
             self.backbone, self.out_dim = found.to(memory_format=torch.channels_last), found.out_dim
@@ -60,7 +61,7 @@ class FeatureExtractor(nn.Module):
             self.backbone.compile()
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Turn features [B, D] or images [B, C, H, W] in 0..255 into float32 [B, out_dim]."""
+        """Map features [B, D] or images [B, C, H, W] in 0..255 into float32 [B, out_dim]."""
         with torch.autocast(inputs.device.type, dtype=torch.bfloat16, enabled=self.is_bf16):
             return cast(Tensor, self.backbone(self.standardize(inputs))).float()
 
@@ -71,7 +72,7 @@ class FeatureExtractor(nn.Module):
         """
         return inputs.float() if isinstance(self.backbone, nn.Identity) else cast(Tensor, self(inputs))
 
-    def fit_statistics(self, data: PUData, rows: NDArray[np.int64], generator: torch.Generator) -> None:
+    def fit_statistics(self, data: PUData, rows: Ints, generator: torch.Generator) -> None:
         """Fit the standardisation to a random view of up to 4,096 of these chips."""
         chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
         (views,) = data.inputs.draw(chosen, ("weak",), generator, self.standardize.mean.device)
@@ -101,9 +102,15 @@ class TrainedModel:
     """
 
     network: nn.Module
-    trunk: FeatureExtractor
+    extractor: FeatureExtractor
     findings: Mapping[str, Any] = field(default_factory=dict)
     wants_views: ClassVar[bool] = False
+
+    @classmethod
+    def loaded(cls, network: nn.Module, state: Mapping[str, Tensor], device: torch.device) -> Self:
+        """Load what `state` returned into a network of that shape, and return the model on a device."""
+        network.load_state_dict(dict(state))
+        return cls(network.to(device).eval(), cast(FeatureExtractor, network.trunk))
 
     def embed(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute embeddings.
@@ -131,9 +138,9 @@ class TrainedModel:
     ) -> NDArray[np.float32]:
         """Run `each` on blocks of inputs, average it over views, and `finish` the average."""
         views = self._views_of(inputs)
-        device, parts = self.trunk.standardize.mean.device, []
+        device, parts = self.extractor.standardize.mean.device, []
         step = FEATURES_AT_ONCE if views.ndim == 3 else IMAGES_AT_ONCE
-        with quick_backbone(self.trunk):
+        with quick_backbone(self.extractor):
             for first in range(0, max(views.shape[1], 1), step):
                 blocks = (torch.from_numpy(np.array(view[first : first + step])).to(device) for view in views)
                 total = torch.stack([each(block) for block in blocks]).mean(0)
@@ -142,7 +149,7 @@ class TrainedModel:
 
     def _views_of(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return inputs as views, [V, M, ...]; refuse those of another shape than the network was made for."""
-        shape = tuple(self.trunk.input_shape.tolist())
+        shape = tuple(self.extractor.input_shape.tolist())
         views = inputs if inputs.ndim == 3 and len(shape) == 1 else inputs[None]
         if views.shape[2:] != shape:
             raise ShapeError(f"inputs must be [M, {', '.join(map(str, shape))}], or such views; got {inputs.shape}.")
@@ -159,7 +166,7 @@ def require_views(data: PUData, title: str) -> None:
         )
 
 
-def require_positives(data: PUData, rows: NDArray[np.int64], title: str) -> None:
+def require_positives(data: PUData, rows: Ints, title: str) -> None:
     """Refuse to train without a positive, or without an unlabeled chip.
 
     Raises:

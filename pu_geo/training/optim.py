@@ -73,7 +73,9 @@ class Lars(torch.optim.Optimizer):
         buffers, decay = [self.state[weight]["momentum_buffer"] for weight in weights], group["weight_decay"]
         torch._foreach_mul_(buffers, group["momentum"])
         if group["is_adapted"]:
-            ratios = _trust_ratios(weights, gradients, decay, group["trust"])
+            lengths, slopes = (torch.stack(torch._foreach_norm(tensors)) for tensors in (weights, gradients))
+            ratios = group["trust"] * lengths / (slopes + decay * lengths)  # on their device: nothing waits for a GPU
+            ratios = torch.where((lengths > 0) & (slopes > 0), ratios, 1.0)
             torch._foreach_addcmul_(buffers, gradients, list(ratios.unbind()))
             if decay:
                 torch._foreach_addcmul_(buffers, weights, list((decay * ratios).unbind()))
@@ -82,14 +84,6 @@ class Lars(torch.optim.Optimizer):
             if decay:
                 torch._foreach_add_(buffers, weights, alpha=decay)
         torch._foreach_add_(weights, buffers, alpha=-group["lr"])
-
-
-def _trust_ratios(weights: list[Tensor], gradients: list[Tensor], decay: float, trust: float) -> Tensor:
-    """Ratio of each tensor, float [number of tensors], on their device: nothing waits for a GPU."""
-    lengths = torch.stack(torch._foreach_norm(weights))
-    slopes = torch.stack(torch._foreach_norm(gradients))
-    ratios = trust * lengths / (slopes + decay * lengths)
-    return torch.where((lengths > 0) & (slopes > 0), ratios, 1.0)
 
 
 def parameter_groups(parameters: nn.Module | Iterable[Tensor], weight_decay: float) -> list[dict[str, Any]]:

@@ -7,16 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from pu_geo.training.callbacks import Look
+from pu_geo.training.callbacks import Evaluate
 from pu_geo.training.checkpoints import Checkpoints
-
-
-def _nobody(_: Mapping[str, object]) -> None:
-    """Report to nobody."""
-
-
-def _never() -> bool:
-    return False
 
 
 def best_device() -> torch.device:
@@ -37,19 +29,19 @@ class Run:
         is_cancelled: asked once a batch.
         is_paused: asked once an epoch; a training that is paused keeps its state and stops.
         warnings: sentences for the person who trains, added as they come up.
-        look: called with the model as it is now after some epochs; what it returns goes into their reports. None: never.
-        n_chips_seen: chips that were trained on so far, each as often as it was.
+        evaluate: called with the model as it is now after some epochs; what it returns goes into their reports. None: never.
+        n_chips_trained: chips that were trained on so far, each as often as it was.
     """
 
     device: torch.device = field(default_factory=best_device)
     seed: int = 0
-    report: Callable[[Mapping[str, object]], None] = _nobody
-    is_cancelled: Callable[[], bool] = _never
-    is_paused: Callable[[], bool] = _never
+    report: Callable[[Mapping[str, object]], None] = lambda _: None
+    is_cancelled: Callable[[], bool] = lambda: False
+    is_paused: Callable[[], bool] = lambda: False
     warnings: list[str] = field(default_factory=list)
     checkpoints: Checkpoints | None = None
-    look: Look | None = None
-    n_chips_seen: int = field(default=0, repr=False)
+    evaluate: Evaluate | None = None
+    n_chips_trained: int = field(default=0, repr=False)
 
     def generator(self, stream: int = 0, epoch: int = 0) -> torch.Generator:
         """Return a CPU generator; another `stream` or `epoch` (int >= 0) gives independent numbers for the same seed.

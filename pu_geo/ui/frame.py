@@ -7,7 +7,6 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from pu_geo.services.project import projects
 from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
 
 _ADDRESS_KEY = "project"
+_PAGES_AT_A_TIME = threading.Semaphore(2)  # they share one interpreter, and clicks of others would wait behind all of them
 _SCREENS = {"imagery": "Imagery", "annotate": "Annotate", "train": "Train", "damage_map": "Damage map"}
 
 
@@ -98,14 +98,8 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
             "Analyst", key="analyst_name", value=analyst(), max_chars=MAX_NAME,
             help="A pseudonym will do; stored with each label.",
         )  # fmt: skip
-    with show_errors(), _drawing_slots():
+    with show_errors(), _PAGES_AT_A_TIME:
         page.run()
-
-
-@cache
-def _drawing_slots() -> threading.Semaphore:
-    """Few pages are drawn at a time: they share one interpreter, and clicks of others would wait behind all of them."""
-    return threading.Semaphore(2)
 
 
 def _restore() -> None:

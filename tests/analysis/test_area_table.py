@@ -104,9 +104,7 @@ def test_bounds_equal_those_of_every_outcome(seed: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(0.5, 20, 3000), (2, 2, 400), (20, 1, 2000)])
-def test_large_areas_agree_with_the_exact_distribution(
-    shape: tuple[float, float, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_areas_agree_with_the_exact(shape: tuple[float, float, int], monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, n = shape
     p = np.random.default_rng(0).beta(a, b, n)
     assert (p * (1 - p)).sum() > area_table.NARROW

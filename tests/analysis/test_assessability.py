@@ -51,11 +51,8 @@ def test_what_could_not_be_aligned_is_a_candidate_and_never_a_reason() -> None:
 def test_every_reason_is_the_likeliest_one_too() -> None:
     rng = np.random.default_rng(0)
     nodata = rng.random(200)
-    given = {
-        "nodata_share": nodata,
-        "outside_share": nodata * rng.random(200),
-        "cloud_share": (1 - nodata) * rng.random(200),
-    }
+    outside, cloud = nodata * rng.random(200), (1 - nodata) * rng.random(200)
+    given = {"nodata_share": nodata, "outside_share": outside, "cloud_share": cloud}
     why, likely = assessability.reasons(given), assessability.candidates(given, rng.random(200) < 0.5)
     assert (why != "").sum() > 50
     assert (why[why != ""] == likely[why != ""]).all()
@@ -78,11 +75,8 @@ NOTHING = {"outside": [0.0] * 4, "nodata": [0.0] * 4, "cloud": [0.0] * 4}
 
 def outlined(**roles: dict[str, list[float]]) -> dict[str, object]:
     """Facts of four buildings, whose windows are all hidden while their outlines are not, unless told otherwise."""
-    return {
-        "bands": "pre+post",
-        "nodata_share": [0.9] * 4,
-        **{f"{role}_outline": NOTHING | one for role, one in roles.items()},
-    }
+    outlines = {f"{role}_outline": NOTHING | one for role, one in roles.items()}
+    return {"bands": "pre+post", "nodata_share": [0.9] * 4, **outlines}
 
 
 def test_the_outline_counts_and_not_the_window() -> None:

@@ -74,23 +74,15 @@ def test_a_perfect_model_is_inside_the_bounds_and_calling_all_outside(share: flo
     assert 1 < collapse.lowest_criterion(share) < 1 / share
 
 
-def called(share_called: float, share: float | None) -> list[str]:
-    return [alarm.name for alarm in collapse.alarms(CollapseIndicators(share_called=share_called, share=share))]
+# Joplin with 30 clicks: 58 % are damaged, Elkan-Noto says 68 %; NcPU calls 56 %, and 4/3 of the estimate would be too many.
+JOPLIN = [(0.56, 0.68, []), (0.93, 0.68, ["calls_all"]), (0.56, None, ["calls_all"]), (0.02, 0.68, ["calls_none"])]
+RARE = [(0.2, 0.05, ["calls_many"]), (0.6, 0.05, ["calls_all"]), (0.2, 0.10, []), (0.2, None, [])]
 
 
-def test_joplin_as_it_is() -> None:
-    # 30 clicks: 58 % are damaged, Elkan-Noto says 68 %; NcPU calls 56 %, and 4/3 of the estimate would be too many.
-    assert called(0.56, 0.68) == []
-    assert called(0.93, 0.68) == ["calls_all"]
-    assert called(0.56, None) == ["calls_all"]
-    assert called(0.02, 0.68) == ["calls_none"]
-
-
-def test_far_more_than_the_clicks_speak_for_is_told_once() -> None:
-    assert called(0.2, 0.05) == ["calls_many"]
-    assert called(0.6, 0.05) == ["calls_all"]
-    assert called(0.2, 0.10) == []
-    assert called(0.2, None) == []
+@pytest.mark.parametrize(("called", "share", "expected"), JOPLIN + RARE)
+def test_share_called_is_held_against_the_estimate(called: float, share: float | None, expected: list[str]) -> None:
+    found = collapse.alarms(CollapseIndicators(share_called=called, share=share))
+    assert [alarm.name for alarm in found] == expected
 
 
 @pytest.mark.parametrize("score_type", ["linear", "rank"])

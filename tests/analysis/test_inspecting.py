@@ -15,18 +15,16 @@ from pu_geo.errors import ShapeError
 
 def test_estimate_equals_the_numbers_worked_out_by_hand() -> None:
     # 5 of 10 clicks lie in the first cluster, so 5/10 of 40 damaged: 20 of 50. 4/10 -> 16 of 20. 1/10 -> 4 of 100. None -> 0.
-    found = inspecting.damaged_share(np.array([5, 4, 1, 0]), np.array([50, 20, 100, 30]), n_damaged=40)
+    clicks, sizes = np.array([5, 4, 1, 0]), np.array([50, 20, 100, 30])
+    found = inspecting.damaged_share(clicks, sizes, n_damaged=40)
     np.testing.assert_allclose(found.share, [0.4, 0.8, 0.04, 0.0])
-    assert (found.low <= found.share).all()
-    assert (found.share <= found.high).all()
+    assert ((found.low <= found.share) & (found.share <= found.high)).all()
     assert found.low[3] == 0 < found.high[3]
     # Nothing is below the clicks themselves, and nothing above all of a cluster.
     tight = inspecting.damaged_share(np.array([9, 1]), np.array([9, 100]), n_damaged=12)
     assert tight.low[0] == tight.share[0] == tight.high[0] == 1
     # What is known to be undamaged is not damaged: 40 of 50 in the first cluster leave 10.
-    known = inspecting.damaged_share(
-        np.array([5, 4, 1, 0]), np.array([50, 20, 100, 30]), n_damaged=40, n_not_damaged=np.array([40, 0, 0, 30])
-    )
+    known = inspecting.damaged_share(clicks, sizes, n_damaged=40, n_not_damaged=np.array([40, 0, 0, 30]))
     np.testing.assert_allclose(known.share, [0.2, 0.8, 0.04, 0.0])
     np.testing.assert_allclose([known.high[0], known.high[3]], [0.2, 0.0])
 
@@ -60,23 +58,14 @@ def test_gaps_equal_a_loop_over_clusters() -> None:
         np.testing.assert_allclose(gaps[:, k], expected, atol=1e-5)
 
 
-def test_split_parts_two_groups_and_leaves_equal_rows_together() -> None:
-    rng = np.random.default_rng(0)
-    rows = np.concatenate([rng.normal(size=(40, 5)) + 6 * np.eye(5)[i] for i in (0, 3)]).astype(np.float32)
-    side = inspecting.split_in_two(rows)
-    assert {frozenset(np.flatnonzero(side == one).tolist()) for one in (0, 1)} == {
-        frozenset(range(40)),
-        frozenset(range(40, 80)),
-    }
-    assert len(np.unique(inspecting.split_in_two(np.ones((9, 4), np.float32)))) == 1
-
-
-def test_split_of_many_rows_is_worked_out_from_some(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most_rows", [100, inspecting.MOST_ROWS])
+def test_split_parts_two_groups_and_leaves_equal_rows_together(most_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     rows = np.concatenate([rng.normal(size=(500, 5)) + 9 * np.eye(5)[i] for i in (0, 3)]).astype(np.float32)
-    monkeypatch.setattr(inspecting, "MOST_ROWS", 100)
+    monkeypatch.setattr(inspecting, "MOST_ROWS", most_rows)
     side = inspecting.split_in_two(rows)
     assert abs(side[:500].mean() - side[500:].mean()) == 1
+    assert len(np.unique(inspecting.split_in_two(np.ones((9, 4), np.float32)))) == 1
 
 
 def test_stability_is_the_best_jaccard_index() -> None:

@@ -37,9 +37,6 @@ def all_answered(state: QueueState) -> QueueState:
     return replace(state, is_answered=state.is_answered | state.is_shown)
 
 
-# Places
-
-
 def test_places_follow_the_shares() -> None:
     assert Mix(0.7, 0.2, 0.1).places(20) == (14, 4, 2)
     assert Mix(80, 10, 10).places(20) == (16, 2, 2)
@@ -47,6 +44,7 @@ def test_places_follow_the_shares() -> None:
     assert Mix(0.8, 0.1, 0.1).places(3) == (1, 1, 1)
     assert Mix(0.8, 0.1, 0.1).places(1) == (1, 0, 0)
     assert Mix(0, 0, 3).places(7) == (0, 0, 7)
+    assert all(queues.DEFAULT_MIX.places(20))
 
 
 def test_places_always_add_up_and_no_wanted_kind_is_left_out() -> None:
@@ -63,9 +61,6 @@ def test_places_always_add_up_and_no_wanted_kind_is_left_out() -> None:
 def test_impossible_shares_are_refused(shares: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match="shares"):
         Mix(*shares)
-
-
-# What is chosen
 
 
 def test_exploit_takes_the_highest_scores_that_nobody_answered() -> None:
@@ -114,18 +109,6 @@ def test_explore_equals_farthest_first_by_loops(seed: int) -> None:
     assert rows_of(mixed, "explore") == farthest_first(scores, features, xy_m, state, seen, 4)
 
 
-def test_explored_buildings_lie_apart_from_each_other_and_from_the_queue_before() -> None:
-    scores, features, xy_m = scene(1, n=2000)
-    state, before = fresh(2000, (0,)), np.empty((0, 2))
-    for _ in range(4):
-        queue = next_queue(scores, features, xy_m, state, mix=Mix(1, 2, 0))
-        places = xy_m[rows_of(queue, "explore")]
-        gaps = np.linalg.norm(places[:, None] - np.concatenate([places, before])[None], axis=-1)
-        assert len(places) == 13
-        assert gaps[~np.eye(13, len(gaps[0]), dtype=bool)].min() >= 80
-        state, before = all_answered(queue.state), xy_m[[item.row for item in queue.items]]
-
-
 def test_explore_prefers_what_was_never_seen() -> None:
     draw = np.random.default_rng(2)
     kinds = np.repeat([0, 1, 2, 3], 100)
@@ -171,9 +154,6 @@ def test_audit_takes_the_next_of_the_drawing_order_and_says_its_probability() ->
             assert item.words == f"random check of scores {drawn.low[part]:.2f} to {drawn.high[part]:.2f}"
         else:
             assert item.inclusion is None
-
-
-# Nothing twice
 
 
 def test_each_building_is_shown_once_until_all_were() -> None:
@@ -230,9 +210,6 @@ def test_same_state_and_seed_give_the_same_queue() -> None:
     assert rows_of(first, "exploit") == rows_of(other, "exploit")
 
 
-# The sample stays fair
-
-
 def test_sample_grows_by_the_same_number_whatever_was_answered() -> None:
     scores, features, xy_m = scene(11)
     state = fresh()
@@ -276,9 +253,6 @@ def test_weighted_checks_hit_the_truth_on_average_while_a_search_goes_on() -> No
     assert weighted.std() / np.sqrt(n_rounds) < 1
 
 
-# Refusals, time
-
-
 def test_refuses_arrays_that_do_not_fit() -> None:
     scores, features, xy_m = scene(14)
     for wrong in ((scores[:9], features, xy_m), (scores, features[:9], xy_m), (scores, features, xy_m[:, :1])):
@@ -297,7 +271,3 @@ def test_nothing_to_show_gives_an_empty_queue() -> None:
         scores, features, xy_m = scene(15, n=n)
         for given in (scores, None):
             assert next_queue(given, features, xy_m, fresh(n, tuple(range(n)))).items == []
-
-
-def test_default_mix_holds_all_kinds() -> None:
-    assert all(queues.DEFAULT_MIX.places(20))

@@ -48,10 +48,7 @@ def test_a_scene_that_is_not_assessed_says_what_to_do() -> None:
     assert (second.n_assessed, second.n_flagged, second.flag_rate) == (0, 0, None)
     assert second.doubt.startswith("20 buildings of scene post-2 are not assessed")
     assert second.doubt.endswith("Mark a damaged building there, or 5 that are not damaged, and train again.")
-
-
-def test_answers_that_the_run_did_not_learn_from_are_not_asked_for_again() -> None:
-    why = np.where(np.arange(N) < 20, "", "scene_without_answers").astype("<U24")
+    # Answers that the run did not learn from are not asked for again.
     _, second = scene_rows(FACTS, scores(0.9, 0.2), 0.5, why, labels(b0="positive", b25="positive"))
     assert "train again" in second.doubt
     assert "or in an audit" in second.doubt

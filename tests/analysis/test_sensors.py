@@ -41,7 +41,7 @@ def test_thin_haze_is_another_look_of_the_same_sensor() -> None:
     hazy = chips()
     hazy[N // 2 :] = (hazy[N // 2 :] * 0.85 + 30).astype(np.uint8)
     assert groups(hazy) == [0] * N
-    assert groups(hazy, bounds=sensors.LOOK) == [0] * (N // 2) + [1] * (N // 2)
+    assert groups(hazy, bounds=sensors.APPEARANCE) == [0] * (N // 2) + [1] * (N // 2)
 
 
 def test_enlarged_pixels_are_another_sensor() -> None:

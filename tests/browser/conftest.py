@@ -21,16 +21,8 @@ from tests.browser.make_project import make_project
 from tests.browser.real_app import AppServer, add_hooks, add_island_run, islands_of, made_up_project
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+NOTHING_OUTWARD = ["--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *NOTHING_OUTWARD]
 N_HOUSES, SIDE_PX = 400, 1500
 CLOUDY, DARK, MISALIGNED, HAZY, ONE_DATE = range(100, 105)
 """Places of houses that a cloud or missing data hides, whose dates do not fit, half below a cloud, and in one date only."""

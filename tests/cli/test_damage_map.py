@@ -4,114 +4,89 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from cli_parts import CommandLine
 from mapped_parts import RUN, answer_audit, mapped_project
+from small_parts import add_run
 
-from pu_geo import cli
-from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout
 
 N = 120
 
 
 @pytest.fixture
-def mapped(tmp_path: Path) -> tuple[Layout, Any]:
-    layout, truth = mapped_project(tmp_path, N)
-    return layout, truth
+def mapped(tmp_path: Path) -> Layout:
+    return mapped_project(tmp_path, N)
 
 
 def newer_run(layout: Layout, run_id: str = "ranker-2") -> None:
     """What `pu-geo rank` leaves behind: a run with other scores, and with another threshold."""
-    with store.connect(layout) as db:
-        facts = replace(runs.find(db, RUN), run_id=run_id, created_at="2026-03-01T00:00:00.000Z", threshold=0.1)
-        scores = np.random.default_rng(3).random(N).astype(np.float32)
-        runs.finish(db, layout, facts, ids=[f"b{i}" for i in range(N)], scores=scores, arrays={})
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert cli.main([*map(str, arguments), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def words(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert cli.main([*map(str, arguments)]) == 0
-    return capsys.readouterr().out
+    scores = np.random.default_rng(3).random(N)
+    add_run(layout, run_id, scores=scores, like=RUN, created_at="2026-03-01T00:00:00.000Z", threshold=0.1)
 
 
 @pytest.mark.slow
-def test_a_later_ranking_does_not_drop_an_audited_map(
-    mapped: tuple[Layout, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    layout, truth = mapped
-    check = answer_audit(layout, truth, 30)
-    export = ("export", layout.folder, "--out", tmp_path / "map.geojson")
-    before = told(capsys, *export)
-    newer_run(layout)
-    after = told(capsys, *export)
+def test_a_later_ranking_does_not_drop_an_audited_map(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
+    check = answer_audit(mapped, 30)
+    export = ("export", mapped.folder, "--out", tmp_path / "map.geojson")
+    before = run.json(*export)
+    newer_run(mapped)
+    after = run.json(*export)
     assert (after["run_id"], after["flagged"]) == (RUN, before["flagged"])
     pu_geo = json.loads((tmp_path / "map.geojson").read_text())["pu_geo"]
     assert (pu_geo["run_id"], pu_geo["threshold_origin"], pu_geo["audit_id"]) == (RUN, "run", check.id)
-    said = words(capsys, *export)
+    said = run.text(*export)
     assert f"Run {RUN} (Instant ranker), threshold 0.5 (the run's own), audit {check.id}." in said
-    newest = told(capsys, *export, "--run", "latest")
+    newest = run.json(*export, "--run", "latest")
     assert (newest["run_id"], newest["audit_id"]) == ("ranker-2", "not audited")
     assert newest["flagged"] != before["flagged"]
 
 
 def test_a_chosen_run_and_threshold_are_exported_published_and_audited(
-    mapped: tuple[Layout, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mapped: Layout, tmp_path: Path, run: CommandLine
 ) -> None:
-    layout, truth = mapped
-    newer_run(layout)
-    chosen = told(capsys, "choose", layout.folder, "--run", RUN, "--threshold", "0.3")
+    newer_run(mapped)
+    chosen = run.json("choose", mapped.folder, "--run", RUN, "--threshold", "0.3")
     assert chosen == {
         "run_id": RUN, "method": "ranker", "why": "person", "threshold": 0.3, "threshold_origin": "person",
         "audit_id": "not audited",
     }  # fmt: skip
     which = f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), not audited."
     newer = "Run ranker-2 is newer and not shown; `pu-geo choose event.pugeo --run latest` makes it the map."
-    assert words(capsys, "choose", layout.folder) == f"{which} It is chosen by a person.\n{newer}\n"
-    assert which in words(capsys, "export", layout.folder, "--out", tmp_path / "map.csv", "--format", "csv")
+    assert run.text("choose", mapped.folder) == f"{which} It is chosen by a person.\n{newer}\n"
+    assert which in run.text("export", mapped.folder, "--out", tmp_path / "map.csv", "--format", "csv")
     side = json.loads((tmp_path / "map.run.json").read_text())
     assert {name: side[name] for name in ("run_id", "threshold", "threshold_origin", "audit_id")} == {
         "run_id": RUN, "threshold": 0.3, "threshold_origin": "person", "audit_id": "not audited",
     }  # fmt: skip
-    assert which in words(capsys, "publish", layout.folder, "--formats", "csv")
-    with (layout.exports / "v1" / "damage_map.csv").open(encoding="utf-8-sig") as stream:
+    assert which in run.text("publish", mapped.folder, "--formats", "csv")
+    with (mapped.exports / "v1" / "damage_map.csv").open(encoding="utf-8-sig") as stream:
         assert {(row["run_id"], row["threshold"]) for row in csv.DictReader(stream)} == {(RUN, "0.3")}
-    assert "flagged from 0.3 on (chosen by a person; not audited)" in (layout.exports / "v1" / "report.html").read_text()
-    version = json.loads((layout.exports / "v1" / "version.json").read_text())
+    assert "flagged from 0.3 on (chosen by a person; not audited)" in (mapped.exports / "v1" / "report.html").read_text()
+    version = json.loads((mapped.exports / "v1" / "version.json").read_text())
     assert (version["threshold_origin"], version["audit_id"]) == ("person", "not audited")
-    check = answer_audit(layout, truth, 30)
-    assert f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), audit {check.id}." in words(
-        capsys, "audit", layout.folder
+    check = answer_audit(mapped, 30)
+    assert f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), audit {check.id}." in run.text(
+        "audit", mapped.folder
     )
-    assert told(capsys, "choose", layout.folder, "--run", "auto")["why"] == "published"
+    assert run.json("choose", mapped.folder, "--run", "auto")["why"] == "published"
 
 
-def test_a_threshold_given_to_an_export_alone_is_said_and_not_kept(
-    mapped: tuple[Layout, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    layout, _ = mapped
-    export = ("export", layout.folder, "--out", tmp_path / "map.geojson")
-    assert "threshold 0.2 (chosen by a person)" in words(capsys, *export, "--threshold", "0.2")
-    assert "threshold 0.5 (the run's own)" in words(capsys, *export)
-    told(capsys, "publish", layout.folder, "--formats", "csv", "--threshold", "0.2")
-    assert "threshold 0.2 (chosen by a person)" in words(capsys, *export), "what was published is the map from then on"
+def test_a_threshold_given_to_an_export_alone_is_said_and_not_kept(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
+    export = ("export", mapped.folder, "--out", tmp_path / "map.geojson")
+    assert "threshold 0.2 (chosen by a person)" in run.text(*export, "--threshold", "0.2")
+    assert "threshold 0.5 (the run's own)" in run.text(*export)
+    run.json("publish", mapped.folder, "--formats", "csv", "--threshold", "0.2")
+    assert "threshold 0.2 (chosen by a person)" in run.text(*export), "what was published is the map from then on"
 
 
-def test_every_verb_that_takes_a_run_takes_the_chosen_one(
-    mapped: tuple[Layout, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    layout, _ = mapped
-    newer_run(layout)
-    told(capsys, "choose", layout.folder, "--run", RUN)
+def test_every_verb_that_takes_a_run_takes_the_chosen_one(mapped: Layout, run: CommandLine) -> None:
+    newer_run(mapped)
+    run.json("choose", mapped.folder, "--run", RUN)
     truth = ("--field", "damage", "--positive", "destroyed")
-    assert told(capsys, "evaluate", layout.folder, *truth)["run_id"] == RUN
-    assert told(capsys, "evaluate", layout.folder, *truth, "--run", "latest")["run_id"] == "ranker-2"
-    assert told(capsys, "compare", layout.folder, "--runs", "chosen", "latest")["runs"][0]["run_id"] == RUN
+    assert run.json("evaluate", mapped.folder, *truth)["run_id"] == RUN
+    assert run.json("evaluate", mapped.folder, *truth, "--run", "latest")["run_id"] == "ranker-2"
+    assert run.json("compare", mapped.folder, "--runs", "chosen", "latest")["runs"][0]["run_id"] == RUN

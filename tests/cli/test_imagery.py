@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 
 import geopandas
 import pytest
 import shapely
+from cli_parts import CommandLine
 
 from pu_geo.project import aoi, store
 from pu_geo.project.layout import Layout
@@ -16,9 +15,7 @@ from pu_geo.project.layout import Layout
 WEST = "EPSG:32615; 499900, 3999900, 500070, 4000100"
 
 
-def test_the_account_of_a_file_adds_up_in_words_and_json(
-    run: Callable[..., tuple[int, str, str]], project: Layout, tmp_path: Path
-) -> None:
+def test_the_account_of_a_file_adds_up_in_words_and_json(run: CommandLine, project: Layout, tmp_path: Path) -> None:
     square = shapely.box(500_000, 4_000_010, 500_008, 4_000_018)
     bowtie = shapely.Polygon([(500_020, 4_000_010), (500_028, 4_000_018), (500_028, 4_000_010), (500_020, 4_000_018)])
     far = shapely.box(600_000, 4_000_000, 600_010, 4_000_010)
@@ -27,26 +24,22 @@ def test_the_account_of_a_file_adds_up_in_words_and_json(
     code, out, _ = run("add-footprints", str(project.folder), str(path))
     assert code == 0
     assert "new.geojson: 4 in = 1 kept + 1 repaired + 2 dropped (1 not a polygon, 1 outside the scenes)." in out
-    again = json.loads(run("add-footprints", str(project.folder), str(path), "--json")[1])
+    again = run.json("add-footprints", str(project.folder), str(path))
     assert again["n_in"] == again["kept"] + again["repaired"] + again["dropped"] == sum(again["dropped_by"].values()) == 4
 
 
-def test_an_area_is_set_taken_away_and_put_back(run: Callable[..., tuple[int, str, str]], project: Layout) -> None:
+def test_an_area_is_set_taken_away_and_put_back(run: CommandLine, project: Layout) -> None:
     folder = str(project.folder)
     code, out, _ = run("add-aoi", folder, "--text", WEST)
     assert (code, "15 of the 20 footprints that are here lie outside it and stay" in out) == (0, True)
     assert "124 outside the AOI" in run("add-grid", folder, "--size-m", "10")[1]
-    assert json.loads(run("add-aoi", folder, "--remove", "--json")[1]) == {"removed": True}
-    assert json.loads(run("add-aoi", folder, "--remove", "--json")[1]) == {"removed": False}
-    assert json.loads(run("add-aoi", folder, "--undo", "--json")[1]) == {"source": WEST}
+    assert run.json("add-aoi", folder, "--remove") == {"removed": True}
+    assert run.json("add-aoi", folder, "--remove") == {"removed": False}
+    assert run.json("add-aoi", folder, "--undo") == {"source": WEST}
     with store.connect(project) as db:
         assert aoi.current(db) is not None
 
 
 @pytest.mark.parametrize("more", [(), ("a.geojson", "--remove"), ("--text", WEST, "--undo")])
-def test_an_area_that_is_named_twice_or_not_is_refused(
-    run: Callable[..., tuple[int, str, str]], project: Layout, more: tuple[str, ...]
-) -> None:
-    code, _, err = run("add-aoi", str(project.folder), *more)
-    assert code == 2
-    assert "named once" in err
+def test_an_area_that_is_named_twice_or_not_is_refused(run: CommandLine, project: Layout, more: tuple[str, ...]) -> None:
+    assert "named once" in run.refused("add-aoi", str(project.folder), *more)

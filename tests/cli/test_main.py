@@ -6,12 +6,13 @@ import shlex
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 import typer
+from cli_parts import CommandLine
 
 import pu_geo
 from pu_geo.cli.main import app
@@ -20,10 +21,8 @@ from pu_geo.jobs import worker
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.job import Job
 
-Run: TypeAlias = Callable[..., tuple[int, str, str]]
 
-
-def test_mistake_ends_in_exit_code_2_with_problem_and_hint(run: Run, tmp_path: Path) -> None:
+def test_mistake_ends_in_exit_code_2_with_problem_and_hint(run: CommandLine, tmp_path: Path) -> None:
     code, out, err = run("rank", str(tmp_path / "no.pugeo"))
     assert (code, out) == (2, "")
     assert "is not a PU-Geo project" in err
@@ -52,7 +51,7 @@ def test_examples_in_the_help_are_understood(verb: str) -> None:
         assert ALL[verb].make_context(verb, words).params is not None
 
 
-def test_help_lists_the_verbs_by_screen_and_is_plain(run: Run) -> None:
+def test_help_lists_the_verbs_by_screen_and_is_plain(run: CommandLine) -> None:
     code, out, err = run("--help")
     assert (code, err) == (0, "")
     titles = ["Project:", "Imagery:", "Annotate:", "Train:", "Explore:", "Damage map:"]
@@ -77,14 +76,14 @@ def test_help_lists_the_verbs_by_screen_and_is_plain(run: Run) -> None:
         (("compare", "p.pugeo", "--runs", "latest"), "requires 2 arguments"),
     ],
 )
-def test_usage_errors_end_in_exit_code_2(run: Run, words: tuple[str, ...], problem: str) -> None:
+def test_usage_errors_end_in_exit_code_2(run: CommandLine, words: tuple[str, ...], problem: str) -> None:
     code, out, err = run(*words)
     assert (code, out) == (2, "")
     assert problem in err
     assert "\x1b" not in err
 
 
-def test_version_is_printed(run: Run) -> None:
+def test_version_is_printed(run: CommandLine) -> None:
     assert run("--version") == (0, f"pu-geo {pu_geo.__version__}\n", "")
 
 
@@ -95,7 +94,7 @@ def test_one_option_takes_several_words_up_to_the_next() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_complete_verbs(run: Run, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+def test_shells_complete_verbs(run: CommandLine, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     monkeypatch.setenv("_PU_GEO_COMPLETE", f"complete_{shell}")
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "pu-geo label")
     monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")

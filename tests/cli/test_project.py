@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_parts import CommandLine
 
 from pu_geo import cli, jobs
 from pu_geo.cli import project as project_verbs
@@ -19,15 +19,13 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.train import training
 
 
-def test_init_makes_a_project_and_says_so_in_json(run: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_init_makes_a_project_and_says_so_in_json(run: CommandLine, tmp_path: Path) -> None:
     code, out, _ = run("init", str(tmp_path / "a.pugeo"), "--name", "A", "--json")
     assert code == 0
     assert json.loads(out) == {"project": str(tmp_path / "a.pugeo"), "name": "A"}
 
 
-def test_copy_says_where_it_is_and_what_comes_next(
-    run: Callable[..., tuple[int, str, str]], project: Layout, tmp_path: Path
-) -> None:
+def test_copy_says_where_it_is_and_what_comes_next(run: CommandLine, project: Layout, tmp_path: Path) -> None:
     target = str(tmp_path / "copy.pugeo")
     code, out, _ = run("project", "copy", str(project.folder), target)
     assert (code, f"pu-geo runs import {project.folder} COPY latest" in out) == (0, True)
@@ -39,16 +37,14 @@ def test_copy_says_where_it_is_and_what_comes_next(
 
 
 @pytest.mark.parametrize("words", [("pack", "a.pugeo", "--method", "ncpu", "--out", "f"), ("bring-in", "a.pugeo", "f")])
-def test_verbs_that_are_gone_name_what_came_instead(
-    words: tuple[str, ...], run: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_verbs_that_are_gone_name_what_came_instead(words: tuple[str, ...], run: CommandLine) -> None:
     code, out, errors = run(*words)
     assert (code, out) == (2, "")
     assert "pu-geo project copy" in errors
 
 
 def test_jobs_verb_asks_a_training_to_pause_and_stop(
-    run: Callable[..., tuple[int, str, str]], project: Layout, monkeypatch: pytest.MonkeyPatch
+    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "PATIENCE_S", 0.1)  # nobody answers
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
@@ -63,7 +59,7 @@ def test_jobs_verb_asks_a_training_to_pause_and_stop(
     assert "--all alone" in run("jobs", str(project.folder), "dismiss", folder.name)[1]
     assert run("jobs", str(project.folder))[1] == ""
     assert folder.name in run("jobs", str(project.folder), "--all")[1]
-    answer = json.loads(run("jobs", str(project.folder), "retry", folder.name, "--json")[1])
+    answer = run.json("jobs", str(project.folder), "retry", folder.name)
     assert json.loads((project.jobs / answer["job_id"] / "spec.json").read_text())["args"] == {"method": "ncpu"}
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from cli_parts import CommandLine
 from model_parts import job_of, with_chips
+from small_parts import add_chips, click, facts_of
 
-from pu_geo import cli, jobs
+from pu_geo import jobs
 from pu_geo.jobs import device_queue, worker
-from pu_geo.project import contents, labels, runs, store, training_times
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import runs, store, training_times
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.train import training
@@ -22,7 +21,7 @@ from pu_geo.tasks.train.train import rank
 
 
 def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
-    run: Callable[..., tuple[int, str, str]], project: Layout, monkeypatch: pytest.MonkeyPatch
+    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(worker.TASKS, "train", "pu_geo.tasks.train.evaluate:evaluate")  # never reached
     monkeypatch.setattr(training, "require", lambda *_, **__: None)
@@ -42,27 +41,21 @@ def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
 
 
 def test_a_training_without_a_method_starts_the_recommended_one(
-    run: Callable[..., tuple[int, str, str]], project: Layout, monkeypatch: pytest.MonkeyPatch
+    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "post", 16, 20)
-        labels.append(db, [LabelOp(f"{i}", f"b{i}", "positive") for i in range(8)], analyst="ann", screen="map")
-    answer = json.loads(run("train", str(project.folder), "--detach", "--json")[1])
+    add_chips(project, [f"b{i}" for i in range(20)])
+    click(project, *(f"b{i}" for i in range(8)))
+    answer = run.json("train", str(project.folder), "--detach")
     asked = json.loads((project.jobs / answer["job_id"] / "spec.json").read_text())["args"]
     assert (asked["method"], asked["preset"]) == (training.DEFAULT_METHOD, "quick")
 
 
-def test_set_wants_key_and_value(run: Callable[..., tuple[int, str, str]], project: Layout) -> None:
-    code, _, err = run("train", str(project.folder), "--method", "ncpu", "--set", "epochs")
-    assert code == 2
-    assert "key=value" in err
+def test_set_wants_key_and_value(run: CommandLine, project: Layout) -> None:
+    assert "key=value" in run.refused("train", str(project.folder), "--method", "ncpu", "--set", "epochs")
 
 
-def test_methods_tell_how_long_presets_took_here(
-    run: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
+def test_methods_tell_how_long_presets_took_here(run: CommandLine) -> None:
     training_times.remember("ncpu", "quick", 383, 12.3)
     code, out, _ = run("methods", "--json")
     told = json.loads(out)["methods"]
@@ -88,37 +81,28 @@ def ranked(project: Layout) -> tuple[Layout, RunFacts, RunFacts]:
     return made, older, newer
 
 
-def test_compare_tells_it_in_words_and_as_json(
-    ranked: tuple[Layout, RunFacts, RunFacts], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_tells_it_in_words_and_as_json(ranked: tuple[Layout, RunFacts, RunFacts], run: CommandLine) -> None:
     layout, older, newer = ranked
-    assert cli.main(["compare", str(layout.folder), "--runs", older.run_id, "latest"]) == 0
-    said = capsys.readouterr().out
+    said = run.text("compare", layout.folder, "--runs", older.run_id, "latest")
     assert f"A = {older.run_id}\nB = {newer.run_id}\n" in said
     assert "Rank correlation (Spearman) 1.00: nearly the same order, over 20 common buildings." in said
     assert "A: PU criterion not enough to judge.\n" in said
     assert said.endswith("A high, B low:\n  none\nB high, A low:\n  none\n")
-    assert cli.main(["compare", str(layout.folder), "--runs", older.run_id, newer.run_id, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = run.json("compare", layout.folder, "--runs", older.run_id, newer.run_id)
     assert (told["spearman"], told["n"], told["check_id"]) == (1.0, 20, None)
     assert [run["run_id"] for run in told["runs"]] == [older.run_id, newer.run_id]
 
 
-def test_ensemble_makes_a_run(ranked: tuple[Layout, RunFacts, RunFacts], capsys: pytest.CaptureFixture[str]) -> None:
+def test_ensemble_makes_a_run(ranked: tuple[Layout, RunFacts, RunFacts], run: CommandLine) -> None:
     layout, older, newer = ranked
-    assert cli.main(["ensemble", str(layout.folder), "--runs", "latest", older.run_id, "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
-    with store.connect(layout) as db:
-        facts = runs.find(db, "latest")
+    made = run.json("ensemble", layout.folder, "--runs", "latest", older.run_id)
+    facts = facts_of(layout)
     assert (facts.run_id, facts.method) == (made["run_id"], "ensemble")
     assert facts.settings["run_ids"] == [newer.run_id, older.run_id]
 
 
 @pytest.mark.parametrize("verb", ["compare", "ensemble"])
-def test_the_same_run_twice_is_refused(
-    ranked: tuple[Layout, RunFacts, RunFacts], capsys: pytest.CaptureFixture[str], verb: str
-) -> None:
+def test_the_same_run_twice_is_refused(ranked: tuple[Layout, RunFacts, RunFacts], run: CommandLine, verb: str) -> None:
     layout, _, newer = ranked
-    assert cli.main([verb, str(layout.folder), "--runs", newer.run_id, "latest"]) == 2
-    assert newer.run_id in capsys.readouterr().err
+    assert newer.run_id in run.refused(verb, layout.folder, "--runs", newer.run_id, "latest")
     assert len(list(layout.jobs.glob("*/spec.json"))) == 0

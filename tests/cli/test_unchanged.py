@@ -82,7 +82,7 @@ JOBS: dict[str, tuple[dict[str, Any], ...]] = {
 
 def answers(folder: Path) -> dict[str, list[object]]:
     """Run all cases in a folder; return exit code, stdout and stderr of each, with FOLDER for its path."""
-    layout, _ = mapped_project(folder, 60)
+    layout = mapped_project(folder, 60)
     for job_id, told in JOBS.items():
         job = layout.jobs / job_id
         job.mkdir(parents=True)

@@ -27,9 +27,8 @@ def test_case_control_draws_apart_at_the_asked_share(prior: float | None, n: int
 
 
 def test_draws_differ_by_seed_alone() -> None:
-    first, again, other = (
-        splits.case_control(TRUTH, POOL, TEST, 100, 400, 0.3, np.random.default_rng(seed)) for seed in (1, 1, 2)
-    )
+    draws = (np.random.default_rng(seed) for seed in (1, 1, 2))
+    first, again, other = (splits.case_control(TRUTH, POOL, TEST, 100, 400, 0.3, draw) for draw in draws)
     np.testing.assert_array_equal(first.unlabeled, again.unlabeled)
     assert not np.array_equal(first.unlabeled, other.unlabeled)
 
@@ -55,7 +54,7 @@ def test_too_few_are_refused() -> None:
 
 def test_places_are_set_aside_whole() -> None:
     place = np.repeat(np.arange(40), np.arange(1, 41))
-    is_test = splits.apart_by_place(place, 0.3, np.random.default_rng(0))
+    is_test = splits.held_out_places(place, 0.3, np.random.default_rng(0))
     assert 0.3 <= is_test.mean() < 0.36
     assert all(len(set(is_test[place == each].tolist())) == 1 for each in range(40))
 
@@ -63,7 +62,7 @@ def test_places_are_set_aside_whole() -> None:
 def test_something_is_left_to_learn_from() -> None:
     place = np.array([0] * 95 + [1] * 5)
     for seed in range(6):
-        is_test = splits.apart_by_place(place, 0.3, np.random.default_rng(seed))
+        is_test = splits.held_out_places(place, 0.3, np.random.default_rng(seed))
         assert 0 < is_test.sum() < 100
 
 

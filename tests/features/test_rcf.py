@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled, ShapeError
 from pu_geo.features import rcf as features
-from pu_geo.training import augment
 
 CPU = torch.device("cpu")
 
@@ -116,41 +114,3 @@ def test_wrong_shapes_are_refused() -> None:
         bank.transform(chips, 1, seed=0, device=CPU, out=np.zeros((1, 3, 32), np.float16))
     with pytest.raises(ShapeError, match="5 px"):
         _bank(chips[:, :, :4, :4])
-
-
-def test_every_chip_gets_its_own_draw() -> None:
-    same = torch.rand(1, 3, 16, 16).repeat(6, 1, 1, 1)
-    seen = augment.augment(same, augment.AERIAL, torch.Generator().manual_seed(0))
-    pairs = [float((a - b).abs().max()) for i, a in enumerate(seen) for b in seen[:i]]
-    assert min(pairs) > 1e-3
-
-
-def test_still_settings_only_turn_and_flip() -> None:
-    still = augment.AugmentSettings(rotation_deg=0, zoom=(1.0, 1.0), shift=0)
-    image = torch.rand(1, 2, 8, 8, generator=torch.Generator().manual_seed(1))
-    turned = [torch.rot90(base, turn, (2, 3)) for base in (image, image.flip(3)) for turn in range(4)]
-    hit = set()
-    for view in augment.augment(image.repeat(64, 1, 1, 1), still, torch.Generator().manual_seed(0)):
-        gaps = [float((view - candidate[0]).abs().max()) for candidate in turned]
-        assert min(gaps) < 1e-4
-        hit.add(int(np.argmin(gaps)))
-    assert hit == set(range(8))
-
-
-def test_zoom_and_shift_stay_in_their_bounds() -> None:
-    bounds = augment.AugmentSettings(rotation_deg=10, zoom=(0.8, 1.5), shift=0.1)
-    affines = augment.draw_affines(500, bounds, torch.Generator().manual_seed(0))
-    zoom = 1 / affines[:, :, :2].det().abs().sqrt()
-    assert 0.799 < float(zoom.min()) < 0.85
-    assert 1.4 < float(zoom.max()) < 1.501
-    assert 0.15 < float(affines[:, :, 2].abs().max()) <= 0.2  # twice the share: the axis runs from -1 to 1
-    angle = torch.rad2deg(torch.atan2(affines[:, 1, 0], affines[:, 0, 0])).abs() % 90
-    assert float(torch.minimum(angle, 90 - angle).max()) < 10.01
-    with pytest.raises(ValueError, match="zoom"):
-        augment.AugmentSettings(zoom=(1.2, 0.9))
-
-
-def test_border_is_mirrored_instead_of_black() -> None:
-    white = torch.full((8, 1, 12, 12), 200.0)
-    seen = augment.augment(white, augment.AugmentSettings(zoom=(0.5, 0.6)), torch.Generator().manual_seed(0))
-    assert math.isclose(float(seen.min()), 200.0, rel_tol=1e-5)

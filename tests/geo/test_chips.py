@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import shapely
 from geo_parts import ORIGIN, pattern
+from numpy.typing import NDArray
 from rasterio.transform import Affine
 
 from pu_geo.errors import ImageryError, JobCancelled, ShapeError
@@ -20,9 +21,10 @@ from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.sheets import write_chip_sheets
-from pu_geo.records import Grid, Scene
+from pu_geo.records import Grid, Role, Scene
 
 Make = Callable[..., Scene]
+ROLES: tuple[Role, Role] = ("pre", "post")
 GRID = Grid("EPSG:32633", "", (0.5, 0.0, 0.0, 0.0, -0.5, 100.0), 200, 200, 0.5)
 
 
@@ -51,6 +53,28 @@ def random_windows(n: int, width: int, height: int, seed: int, largest: float = 
     return np.concatenate([start, size], axis=1)
 
 
+def cut(
+    pre: Scene | None, post: Scene | list[Scene], windows: np.ndarray, size: int = 16, **options: object
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Cut chips into an array that is not empty before; return them, and their shares without data."""
+    out = np.full((len(windows), 6 if pre else 3, size, size), 7, np.uint8)
+    posts = [post] if isinstance(post, Scene) else post
+    with Mosaic([pre] if pre else [], grid := project_grid(posts)) as before, Mosaic(posts, grid) as after:
+        return out, cut_chips(before if pre else None, after, windows, size, out, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def pair(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Scene]]:
+    """Make a pre and a post scene of two pictures, which are read in many strips even where they are small."""
+
+    def make(*pictures: NDArray[np.uint8], **options: object) -> list[Scene]:
+        monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)
+        tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
+        return [make_scene(role, data, role=role, **tiles, **options) for role, data in zip(ROLES, pictures, strict=True)]
+
+    return make
+
+
 def test_window_of_a_rectangle_by_hand() -> None:
     # 10 m x 4 m at (20 m, 60 m): columns 40 to 60, rows (100 - 64) / 0.5 = 72 to 80. Size 20 px, buffer 10 px.
     window = chip_windows([shapely.to_wkb(shapely.box(20, 60, 30, 64))], GRID)
@@ -71,44 +95,19 @@ def test_a_tiny_footprint_still_gets_pixels_around_it() -> None:
 def test_no_footprints_give_no_windows_and_no_chips(make_scene: Make) -> None:
     windows = chip_windows([], GRID)
     assert windows.shape == (0, 4)
-    scene = make_scene("a", pattern(40, 48))
-    with Mosaic([scene], project_grid([scene])) as post:
-        assert len(cut_chips(None, post, windows, 16, np.zeros((0, 3, 16, 16), np.uint8))) == 0
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_chips_equal_a_naive_crop_of_each(make_scene: Make, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)  # many strips even in a small scene
-    before, after = pattern(150, 130, seed), pattern(150, 130, seed + 50)
-    tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
-    pre, post = make_scene("pre", before, role="pre", **tiles), make_scene("post", after, **tiles)
-    windows = random_windows(60, 130, 150, seed)
-    out = np.zeros((60, 6, 16, 16), np.uint8)
-    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
-        assert q.preferred_block_rows == 16
-        share = cut_chips(p, q, windows, 16, out)
-    for i, window in enumerate(windows):
-        first, expected_share = naive_chip(before, window, 16)
-        np.testing.assert_array_equal(out[i, :3], first)
-        np.testing.assert_array_equal(out[i, 3:], naive_chip(after, window, 16)[0])
-        assert share[i].tolist() == pytest.approx([expected_share] * 2, abs=1e-6)
+    assert len(cut(None, make_scene("a", pattern(40, 48)), windows)[1]) == 0
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_moved_pre_chip_is_cut_where_its_content_lies(
-    make_scene: Make, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)
-    before, after = pattern(150, 130, seed), pattern(150, 130, seed + 50)
-    tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
-    pre, post = make_scene("pre", before, role="pre", **tiles), make_scene("post", after, **tiles)
+def test_a_moved_pre_chip_is_cut_where_its_content_lies(pair: Callable[..., list[Scene]], seed: int) -> None:
+    before = pattern(150, 130, seed)
+    pre, post = pair(before, pattern(150, 130, seed + 50))
     windows = random_windows(60, 130, 150, seed)
     shift = np.random.default_rng(seed).uniform(-25, 25, (60, 2))
-    out, plain = np.zeros((2, 60, 6, 16, 16), np.uint8)
-    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
-        share = cut_chips(p, q, windows, 16, out, pre_shift_px=shift)
-        np.testing.assert_array_equal(share[:, 1], cut_chips(p, q, windows, 16, plain)[:, 1])
-    np.testing.assert_array_equal(out[:, 3:], plain[:, 3:])
+    out, share = cut(pre, post, windows, pre_shift_px=shift)
+    plain, plain_share = cut(None, post, windows, pre_shift_px=shift)  # which moves no post scene
+    np.testing.assert_array_equal(out[:, 3:], plain)
+    np.testing.assert_array_equal(share[:, 1], plain_share[:, 0])
     for i, window in enumerate(windows):
         first = np.rint(window[:2]) - np.rint(shift[i])  # content that moves right and down comes from further left and up
         last = np.rint(window[:2] + window[2:]) - np.rint(shift[i])
@@ -122,70 +121,44 @@ def test_a_moved_pre_chip_is_cut_where_its_content_lies(
             assert share[i, 0] == 1
 
 
-def test_a_shift_brings_pre_and_post_of_a_moved_scene_together(make_scene: Make) -> None:
-    picture = pattern(128, 128)
-    post = make_scene("post", picture)
-    pre = make_scene("pre", picture, Affine(0.5, 0, ORIGIN[0] - 4, 0, -0.5, ORIGIN[1] + 3), role="pre")  # 8 px west, 6 north
-    windows, out = np.array([[30.0, 40, 32, 32], [50, 60, 300, 300]]), np.zeros((2, 6, 32, 32), np.uint8)
-    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
-        cut_chips(p, q, windows, 32, out, pre_shift_px=np.tile([8.0, 6.0], (2, 1)))
-    np.testing.assert_array_equal(out[0, :3], out[0, 3:])
-
-
-def test_a_shift_of_zero_changes_no_pixel_and_post_only_takes_none(make_scene: Make) -> None:
-    pre, post = make_scene("pre", pattern(64, 64, 1), role="pre"), make_scene("post", pattern(64, 64, 2))
-    windows, still = random_windows(20, 64, 64, 0), np.full((20, 2), 0.4)
-    out, plain = np.zeros((2, 20, 6, 16, 16), np.uint8)
-    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
-        cut_chips(p, q, windows, 16, out, pre_shift_px=still)
-        cut_chips(p, q, windows, 16, plain)
-        np.testing.assert_array_equal(out, plain)
-        cut_chips(None, q, windows, 16, out[:, :3], pre_shift_px=still + 9)
-    np.testing.assert_array_equal(out[:, :3], plain[:, 3:])
-
-
-def test_each_row_is_read_once_and_rows_without_chips_never(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)
-    scene = make_scene("post", pattern(160, 64), tiled=True, blockxsize=16, blockysize=16)
+def test_each_row_is_read_once_and_rows_without_chips_never(
+    pair: Callable[..., list[Scene]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows: list[int] = []
     true_read = Mosaic.read_into
     monkeypatch.setattr(
         Mosaic, "read_into", lambda self, p, c, r: rows.extend(range(r, r + len(p))) or true_read(self, p, c, r)
     )
-    windows = np.array([[4.0, 2, 20, 25], [8, 4, 10, 10], [9, 140, 8, 12], [2, 10, 5, 30]])
-    with Mosaic([scene], project_grid([scene])) as post:
-        cut_chips(None, post, windows, 8, np.zeros((4, 3, 8, 8), np.uint8))
+    cut(
+        None, pair(*[pattern(160, 64)] * 2)[1], np.array([[4.0, 2, 20, 25], [8, 4, 10, 10], [9, 140, 8, 12], [2, 10, 5, 30]])
+    )
     assert sorted(rows) == [*range(48), *range(128, 160)]
 
 
 @pytest.mark.parametrize("held", [1, 16 * 40 * 6 * 6, 10**9], ids=["too little", "some", "plenty"])
-def test_chips_are_the_same_cut_in_panels_of_columns(make_scene: Make, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
-    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)
+def test_chips_equal_a_naive_crop_of_each_in_panels_of_columns_or_not(
+    pair: Callable[..., list[Scene]], monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
     monkeypatch.setattr(chips_module, "HELD_BYTES", held)
-    before, after = pattern(100, 330, 3), pattern(100, 330, 4)
-    tiles = {"tiled": True, "blockxsize": 16, "blockysize": 16}
-    pre, post = make_scene("pre", before, role="pre", **tiles), make_scene("post", after, **tiles)
+    pictures = pattern(100, 330, 3), pattern(100, 330, 4)
     windows = random_windows(80, 330, 100, 5, largest=24)
-    out = np.zeros((80, 6, 16, 16), np.uint8)
     lefts = set()
     true_read = Mosaic.read_into
     monkeypatch.setattr(Mosaic, "read_into", lambda self, p, c, r: lefts.add(c) or true_read(self, p, c, r))
-    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
-        cut_chips(p, q, windows, 16, out)
+    out, share = cut(*pair(*pictures), windows)
     assert (len(lefts) > 1) == (held == 16 * 40 * 6 * 6)
     for i, window in enumerate(windows):
-        np.testing.assert_array_equal(out[i, :3], naive_chip(before, window, 16)[0])
-        np.testing.assert_array_equal(out[i, 3:], naive_chip(after, window, 16)[0])
+        for date, data in enumerate(pictures):
+            expected, expected_share = naive_chip(data, window, 16)
+            np.testing.assert_array_equal(out[i, 3 * date : 3 * date + 3], expected)
+            assert share[i, date] == pytest.approx(expected_share, abs=1e-6)
 
 
 def test_a_window_too_tall_to_be_held_is_cut_exactly_all_the_same(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chips_module, "MAX_HELD_PX", 20)
     data = pattern(160, 160)
-    scene = make_scene("post", data)
     windows = np.array([[3.0, 5, 18, 90], [-8, 100, 60, 90], [10, 10, 20, 20]])
-    out = np.full((3, 3, 8, 8), 7, np.uint8)
-    with Mosaic([scene], project_grid([scene])) as post:
-        share = cut_chips(None, post, windows, 8, out)
+    out, share = cut(None, make_scene("post", data), windows, 8)
     for i, window in enumerate(windows):
         expected, expected_share = naive_chip(data, window, 8)
         np.testing.assert_array_equal(out[i], expected)
@@ -207,9 +180,8 @@ def test_chips_of_several_scenes_with_holes_equal_a_crop_of_the_whole(
     ]
     grid = project_grid(scenes)
     windows = random_windows(80, grid.width, grid.height, 7)
-    out = np.zeros((80, 3, 16, 16), np.uint8)
+    out, share = cut(None, scenes, windows)
     with Mosaic(scenes, grid) as post:
-        share = cut_chips(None, post, windows, 16, out)
         picture, valid = post.read(0, 0, grid.width, grid.height)
     assert 0.5 < valid.mean() < 0.97
     for i, window in enumerate(windows):
@@ -226,87 +198,54 @@ def test_a_block_broken_below_is_told_while_chips_above_are_cut(write_tif: Calla
     start, end = 2 * len(content) // 3, 3 * len(content) // 4
     content[start:end] = bytes(end - start)
     path.write_bytes(content)
-    windows, out = random_windows(50, 64, 600, 0), np.zeros((50, 3, 16, 16), np.uint8)
-    with Mosaic([scene], project_grid([scene])) as post, pytest.raises(ImageryError) as refused:
-        cut_chips(None, post, windows, 16, out)
+    with pytest.raises(ImageryError) as refused:
+        cut(None, scene, random_windows(50, 64, 600, 0))
     assert refused.value.kind == "corrupt"
 
 
 def test_huge_windows_are_averaged_in_pieces(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chips_module, "PIECE_PIXELS", 1000)
     data = pattern(160, 160)
-    scene = make_scene("post", data)
     windows = np.array([[0.0, 0, 160, 160], [-40, 10, 120, 100], [500, 500, 90, 90]])
-    out = np.full((3, 3, 8, 8), 7, np.uint8)
-    with Mosaic([scene], project_grid([scene])) as post:
-        share = cut_chips(None, post, windows, 8, out)
+    out, share = cut(None, make_scene("post", data), windows, 8)
     for i in (0, 1):
         assert np.abs(out[i].astype(int) - naive_chip(data, windows[i], 8)[0]).max() <= 6
     assert share[:, 0] == pytest.approx([0, 1 / 3, 1])
     assert out[2].max() == 0
 
 
-def test_share_without_data_is_told_for_each_date(make_scene: Make) -> None:
+def test_share_without_data_is_given_for_each_date(pair: Callable[..., list[Scene]]) -> None:
     before, after = pattern(64, 64), pattern(64, 64)
     before[:, :8] = after[:, :, 32:] = 0
-    pre, post = make_scene("pre", before, role="pre", nodata=0), make_scene("post", after, nodata=0)
     windows = np.array([[20.0, 20, 16, 16], [40, 40, 16, 16], [2, 2, 16, 16], [-90, 0, 10, 10]])
-    out = np.zeros((4, 6, 16, 16), np.uint8)
-    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
-        share = cut_chips(p, q, windows, 16, out)
+    out, share = cut(*pair(before, after, nodata=0), windows)
     assert share.tolist() == [[0, 0.25], [0, 1], [0.375, 0], [1, 1]]
     assert out[1, 3:].max() == 0
     assert out[1, :3].min() > 0
     assert out[3].max() == 0
 
 
-def test_holes_above_are_forgotten_below(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pu_geo.geo.raster.mosaic.DEFAULT_ROWS", 16)
+def test_holes_above_are_forgotten_below(pair: Callable[..., list[Scene]]) -> None:
     data = pattern(320, 64)
     data[:, 8:24] = 0
-    scene = make_scene("post", data, nodata=0, tiled=True, blockxsize=16, blockysize=16)
     windows = np.array([[4.0, row, 16, 16] for row in range(0, 304, 8)])
-    with Mosaic([scene], project_grid([scene])) as post:
-        share = cut_chips(None, post, windows, 8, np.zeros((len(windows), 3, 8, 8), np.uint8))
+    _, share = cut(None, pair(data, data, nodata=0)[1], windows, 8)
     assert share[:, 0].tolist() == [0.5, 1, 0.5] + [0] * (len(windows) - 3)
 
 
-def test_a_memory_map_can_be_filled(make_scene: Make, tmp_path: Path) -> None:
-    data = pattern(64, 64)
-    scene = make_scene("post", data)
-    out = np.lib.format.open_memmap(tmp_path / "c.npy", mode="w+", dtype=np.uint8, shape=(1, 3, 16, 16))
-    with Mosaic([scene], project_grid([scene])) as post:
-        cut_chips(None, post, np.array([[8.0, 8, 16, 16]]), 16, out)
-    out.flush()
-    np.testing.assert_array_equal(np.load(tmp_path / "c.npy")[0], data[:, 8:24, 8:24])
-
-
 def test_progress_counts_to_the_end_and_cancelling_stops(make_scene: Make) -> None:
-    scene = make_scene("post", pattern(64, 64))
-    told: list[dict[str, object]] = []
-    windows, out = random_windows(20, 64, 64, 0), np.zeros((20, 3, 8, 8), np.uint8)
-    with Mosaic([scene], project_grid([scene])) as post:
-        cut_chips(None, post, windows, 8, out, report=told.append)
-        assert told[-1] == {"stage": "chips", "done": 20, "total": 20}
-        with pytest.raises(JobCancelled):
-            cut_chips(None, post, windows, 8, out, is_cancelled=lambda: True)
+    reports: list[dict[str, object]] = []
+    post, windows = make_scene("post", pattern(64, 64)), random_windows(20, 64, 64, 0)
+    cut(None, post, windows, report=reports.append)
+    assert reports[-1] == {"stage": "chips", "done": 20, "total": 20}
+    with pytest.raises(JobCancelled):
+        cut(None, post, windows, is_cancelled=lambda: True)
 
 
 def test_an_array_of_the_wrong_shape_is_refused(make_scene: Make) -> None:
     scene = make_scene("post", pattern(64, 64))
     with Mosaic([scene], project_grid([scene])) as post, pytest.raises(ShapeError, match="out must be"):
         cut_chips(None, post, np.zeros((2, 4)), 8, np.zeros((2, 6, 8, 8), np.uint8))
-
-
-def test_a_pre_scene_of_other_pixel_size_shows_the_same_place(make_scene: Make) -> None:
-    fine = pattern(128, 128)
-    coarse = np.stack([cv2.resize(band, (64, 64), interpolation=cv2.INTER_AREA) for band in fine])
-    post = make_scene("post", fine)
-    pre = make_scene("pre", coarse, Affine(1.0, 0, ORIGIN[0], 0, -1.0, ORIGIN[1]), role="pre")
-    out = np.zeros((1, 6, 32, 32), np.uint8)
-    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
-        cut_chips(p, q, np.array([[30.0, 40, 32, 32]]), 32, out)
-    assert np.abs(out[0, :3].astype(int) - out[0, 3:]).mean() < 2
 
 
 def test_sheets_hold_every_chip_in_its_cell_pre_above_post(tmp_path: Path) -> None:
@@ -339,12 +278,10 @@ def outlines_of(boxes: list[tuple[float, float, float, float]], n_mosaics: int =
 def test_of_an_outline_just_what_lies_on_missing_pixels_is_missing(make_scene: Make) -> None:
     data = pattern(120, 120)
     data[:, 40:80, 60:80] = 0
-    scene = make_scene("a", data, nodata=0)
     boxes = [(50, 50, 70, 60), (10, 10, 30, 30), (62, 50, 72, 60), (-10, 20, 10, 30), (90, 90, 100, 100)]
     outlines = outlines_of(boxes)
     windows = np.array([[x0 - 10, y0 - 10, x1 - x0 + 20, y1 - y0 + 20] for x0, y0, x1, y1 in boxes], dtype=float)
-    with Mosaic([scene], project_grid([scene])) as post:
-        cut_chips(None, post, windows, 16, np.empty((5, 3, 16, 16), dtype=np.uint8), outlines=outlines)
+    cut(None, make_scene("a", data, nodata=0), windows, outlines=outlines)
     # by hand: half; none; all; half lies beyond the grid; none. Pixels that an outline only touches count as well.
     np.testing.assert_allclose(outlines.missing[:, 0], [0.5, 0, 1, 0.5, 0], atol=0.06)
     np.testing.assert_array_equal(outlines.scene[:, 0], [0, 0, -1, 0, 0])
@@ -355,8 +292,7 @@ def test_of_an_outline_the_scene_that_shows_most_of_it_is_known(make_scene: Make
     scenes = [make_scene("west", pattern(120, 80)), make_scene("east", pattern(120, 60, 1), east)]
     outlines = outlines_of([(10, 10, 30, 30), (70, 50, 86, 60), (74, 50, 94, 60), (100, 90, 110, 100)])
     windows = np.array([[0, 0, 40, 40], [60, 40, 36, 30], [64, 40, 40, 30], [90, 80, 30, 30]], dtype=float)
-    with Mosaic(scenes, project_grid(scenes)) as post:
-        cut_chips(None, post, windows, 16, np.empty((4, 3, 16, 16), dtype=np.uint8), outlines=outlines)
+    cut(None, scenes, windows, outlines=outlines)
     # the first scene covers columns up to 80 and lies above: 10 of 16 columns of the second outline, 6 of 20 of the third
     np.testing.assert_array_equal(outlines.scene[:, 0], [0, 0, 1, 1])
     np.testing.assert_array_equal(outlines.missing, 0)
@@ -368,11 +304,7 @@ def test_of_an_outline_pre_is_judged_where_its_chip_is_cut(make_scene: Make) -> 
     pre, post = make_scene("pre", before, nodata=0, role="pre"), make_scene("post", pattern(120, 120, 1))
     outlines = outlines_of([(50, 50, 60, 60)] * 2, 2)
     windows = np.array([[40, 40, 30, 30]] * 2, dtype=float)
-    with Mosaic([pre], grid := project_grid([post])) as p, Mosaic([post], grid) as q:
-        cut_chips(
-            p, q, windows, 16, np.empty((2, 6, 16, 16), dtype=np.uint8),
-            pre_shift_px=np.array([[0.0, 0.0], [-5.0, 0.0]]), outlines=outlines,
-        )  # fmt: skip
+    cut(pre, post, windows, pre_shift_px=np.array([[0.0, 0.0], [-5.0, 0.0]]), outlines=outlines)
     # moved to the left by 5, what lies there in pre comes from columns 55 to 65: half of it holds no data
     np.testing.assert_allclose(outlines.missing, [[0, 0], [0.5, 0]], atol=0.1)
 
@@ -382,11 +314,9 @@ def test_of_an_outline_in_a_huge_window_the_same_is_known(make_scene: Make, monk
     monkeypatch.setattr(chips_module, "PIECE_PIXELS", 1000)
     data = pattern(120, 120)
     data[:, :, 60:] = 0
-    scene = make_scene("a", data, nodata=0)
     outlines = outlines_of([(45, 30, 65, 90), (10, 10, 50, 50)])
     windows = np.array([[0, 0, 110, 110], [-20, -20, 90, 90]], dtype=float)
-    with Mosaic([scene], project_grid([scene])) as post:
-        cut_chips(None, post, windows, 16, np.empty((2, 3, 16, 16), dtype=np.uint8), outlines=outlines)
+    cut(None, make_scene("a", data, nodata=0), windows, outlines=outlines)
     np.testing.assert_allclose(outlines.missing[:, 0], [0.25, 0], atol=0.1)
     np.testing.assert_array_equal(outlines.scene, 0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,14 +64,11 @@ def test_a_picture_lies_with_its_upper_left_corner_at_the_origin(tmp_path: Path,
         np.testing.assert_array_equal(pixels, pattern(HEIGHT, WIDTH))
 
 
-def test_a_pixel_of_one_meter_is_as_good_as_any(tmp_path: Path) -> None:
-    assert scene(tmp_path, "a.png", "post", 1.0).gsd_m == 1.0
-
-
 def test_without_a_word_of_the_person_a_picture_without_place_stays_refused(tmp_path: Path) -> None:
     with pytest.raises(ImageryError, match="no place on the map") as refusal:
         describe(save(tmp_path / "a.png"), "post", "s")
     assert "size of its pixels" in refusal.value.hint
+    assert scene(tmp_path, "a.png", "post", 1.0).gsd_m == 1.0  # as good a size as any
 
 
 @pytest.mark.parametrize("pixel_m", [0.0, -1.0, 0.001, 1000.0, float("nan"), float("inf")])
@@ -96,12 +92,8 @@ def test_both_at_once_show_the_same_ground_and_the_stated_size_is_the_post_pictu
     with Mosaic([pre], project_grid([post])) as mosaic:
         pixels, valid = mosaic.read(0, 0, WIDTH, HEIGHT)
     assert valid.all()
-    coarse = pattern(20, 30).astype(float)
-    # A pre pixel covers 2 x 2 grid pixels; bilinear reading keeps their mean near it, away from the border.
-    seen = pixels.astype(float).reshape(3, 20, 2, 30, 2).mean(axis=(2, 4))
-    near = (coarse[:, :-2, 1:-1] + coarse[:, 2:, 1:-1] + coarse[:, 1:-1, :-2] + coarse[:, 1:-1, 2:]) / 4
-    expected = coarse[:, 1:-1, 1:-1] * 0.75 + near * 0.25
-    assert np.corrcoef(seen[:, 1:-1, 1:-1].ravel(), expected.ravel())[0, 1] > 0.97
+    blocks = pixels.astype(float).reshape(3, 20, 2, 30, 2).mean(axis=(2, 4))  # a pre pixel covers 2 x 2 grid pixels
+    assert np.corrcoef(blocks[:, 1:-1, 1:-1].ravel(), pattern(20, 30)[:, 1:-1, 1:-1].ravel())[0, 1] > 0.97
 
 
 def test_a_picture_that_comes_later_must_agree_with_the_ground(tmp_path: Path) -> None:
@@ -153,35 +145,37 @@ def test_the_local_system_is_one_that_other_programs_know_and_is_nowhere() -> No
 # Outlines
 
 
-def geojson(path: Path, shapes: list[shapely.Polygon], **more: object) -> Path:
-    features = [
-        {"type": "Feature", "properties": {"id": f"h{i}"}, "geometry": json.loads(shapely.to_geojson(shape))}
-        for i, shape in enumerate(shapes)
-    ]
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": features, **more}))
-    return path
-
-
 INSIDE, OUTSIDE = shapely.box(10, 4, 20, 10), shapely.box(70, 4, 80, 10)
 
 
-def files(folder: Path) -> dict[str, Path]:
+@pytest.fixture
+def geojson(write_json: Callable[..., Path]) -> Callable[..., Path]:
+    """Write outlines with the ids h0, h1, ... as GeoJSON."""
+
+    def write(name: str, shapes: list[shapely.Polygon], **more: object) -> Path:
+        return write_json([(shapely.geometry.mapping(s), {"id": f"h{i}"}) for i, s in enumerate(shapes)], name, **more)
+
+    return write
+
+
+@pytest.fixture
+def files(tmp_path: Path, geojson: Callable[..., Path]) -> dict[str, Path]:
     """The same two outlines in pixels, one of them beside the picture, in every format that may carry them."""
     table = geopandas.GeoDataFrame({"id": ["h0", "h1"]}, geometry=[INSIDE, OUTSIDE])
-    table.to_file(folder / "undefined.gpkg", driver="GPKG")
+    table.to_file(tmp_path / "undefined.gpkg", driver="GPKG")
     rows = "".join(f'h{i},"{shape.wkt}"\n' for i, shape in enumerate((INSIDE, OUTSIDE)))
-    (folder / "t.csv").write_text(f"id,wkt\n{rows}")
+    (tmp_path / "t.csv").write_text(f"id,wkt\n{rows}")
     return {
-        "geojson": geojson(folder / "h.geojson", [INSIDE, OUTSIDE]),
-        "gpkg": folder / "undefined.gpkg",
-        "csv": folder / "t.csv",
+        "geojson": geojson("h.geojson", [INSIDE, OUTSIDE]),
+        "gpkg": tmp_path / "undefined.gpkg",
+        "csv": tmp_path / "t.csv",
     }
 
 
 @pytest.mark.filterwarnings("ignore:'crs' was not provided:UserWarning")
 @pytest.mark.parametrize("kind", ["geojson", "gpkg", "csv"])
-def test_outlines_are_in_pixels_with_y_down(tmp_path: Path, grid: Grid, kind: str) -> None:
-    table = read_footprints(files(tmp_path)[kind], grid)
+def test_outlines_are_in_pixels_with_y_down(files: dict[str, Path], grid: Grid, kind: str) -> None:
+    table = read_footprints(files[kind], grid)
     # Pixels 10..20 x 4..10 of 0.5 m: meters 5..10 x -5..-2, 15 square meters.
     assert shapely.bounds(shapely.from_wkb(table.wkb[0])).tolist() == [5.0, -5.0, 10.0, -2.0]
     assert table.area_m2.tolist() == [15.0]
@@ -204,37 +198,35 @@ def test_xbd_labels_give_their_pixels(tmp_path: Path, grid: Grid) -> None:
     assert table.attributes[0]["damage"] == "destroyed"
 
 
-def test_degrees_are_not_taken_for_pixels(tmp_path: Path, grid: Grid) -> None:
+def test_degrees_are_not_taken_for_pixels(geojson: Callable[..., Path], grid: Grid) -> None:
     """Longitude 15, latitude 33 would be a place on this picture."""
     houses = [shapely.box(15 + i / 1e3, 33, 15 + i / 1e3 + 1e-4, 33 + 1e-4) for i in range(5)]
     with pytest.raises(FootprintError, match="look like degrees") as refusal:
-        read_footprints(geojson(tmp_path / "h.geojson", houses), grid)
+        read_footprints(geojson("h.geojson", houses), grid)
     assert "x to the right, y down" in refusal.value.hint
 
 
-def test_outlines_in_a_system_on_the_earth_are_refused(tmp_path: Path, grid: Grid) -> None:
-    path = geojson(tmp_path / "a.geojson", [INSIDE], crs={"type": "name", "properties": {"name": "EPSG:32633"}})
+def test_outlines_in_a_system_on_the_earth_are_refused(tmp_path: Path, geojson: Callable[..., Path], grid: Grid) -> None:
+    tagged = geojson("a.geojson", [INSIDE], crs={"type": "name", "properties": {"name": "EPSG:32633"}})
     table = geopandas.GeoDataFrame({"id": ["h0"]}, geometry=[INSIDE], crs=32633)
     table.to_file(tmp_path / "b.gpkg", driver="GPKG")
-    for file, crs in ((path, None), (tmp_path / "b.gpkg", None), (geojson(tmp_path / "c.geojson", [INSIDE]), "EPSG:32633")):
+    for file, crs in ((tagged, None), (tmp_path / "b.gpkg", None), (geojson("c.geojson", [INSIDE]), "EPSG:32633")):
         with pytest.raises(FootprintError, match="is in EPSG:32633") as refusal:
             read_footprints(file, grid, crs=crs)
         assert refusal.value.kind == "local"
 
 
-def test_outlines_beside_the_picture_are_told_with_both_places(tmp_path: Path, grid: Grid) -> None:
+def test_outlines_beside_the_picture_are_refused_with_both_places(geojson: Callable[..., Path], grid: Grid) -> None:
     with pytest.raises(FootprintError, match=r"60 x 40 pixels\. They are at x 70 to 80, y 4 to 10") as refusal:
-        read_footprints(geojson(tmp_path / "h.geojson", [OUTSIDE]), grid)
+        read_footprints(geojson("h.geojson", [OUTSIDE]), grid)
     assert refusal.value.kind == "outside"
 
 
 @pytest.mark.filterwarnings("ignore:'crs' was not provided:UserWarning")
-def test_a_file_without_a_system_is_refused_as_before_where_the_project_has_a_place(tmp_path: Path) -> None:
+def test_a_file_without_a_system_is_refused_as_before_where_the_project_has_a_place(files: dict[str, Path]) -> None:
     placed = Grid("EPSG:32633", "", (0.5, 0, 0, 0, -0.5, 0), WIDTH, HEIGHT, 0.5)
-    found = files(tmp_path)
     with pytest.raises(FootprintError, match="no known coordinate system"):
-        read_footprints(found["gpkg"], placed)
-    shutil.copyfile(found["geojson"], tmp_path / "copy.geojson")
+        read_footprints(files["gpkg"], placed)
     for given in (systems.LOCAL, 'LOCAL_CS["x",UNIT["m",1]]'):
         with pytest.raises(FootprintError):
-            read_footprints(tmp_path / "copy.geojson", placed, crs=given)
+            read_footprints(files["geojson"], placed, crs=given)

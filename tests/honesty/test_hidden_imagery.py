@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -53,25 +54,18 @@ def hidden_of(facts: dict[str, Any], role: str) -> dict[str, float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_long(MADE, "clouds of 30 m"))
-def test_hidden_houses_are_known_and_no_others(
-    name: str, joplin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    variant = MADE[name](joplin, tmp_path / "scenes")
+def test_hidden_houses_are_known(name: str, joplin: Path, tmp_path: Path) -> None:
+    variant, n_altered = MADE[name](joplin, tmp_path / "scenes"), 0
     _, facts = chipped(variant, tmp_path / "event.pugeo")
-    rows = []
     for role in ("pre", "post"):
         said, truth, touched = hidden_of(facts, role), variant.hidden[role], variant.touched[role]
         hidden = [uid for uid in said if variant.damage[uid] in DAMAGED and truth[uid] > 0.5]
-        found = [uid for uid in hidden if said[uid] > 0.4]
-        false = [uid for uid in said if touched[uid] < 0.2 and said[uid] > 0.4]
+        n_found = sum(said[uid] > 0.4 for uid in hidden)
+        n_false = sum(touched[uid] < 0.2 and said[uid] > 0.4 for uid in said)
         n_other = sum(share < 0.2 for share in touched.values())
-        rows.append((role, len(hidden), len(found), len(false), n_other))
-    with capsys.disabled():
-        for role, n_hidden, n_found, n_false, n_other in rows:
-            text = f"hidden {n_hidden:3}, found {n_found:3}, falsely hidden {n_false:2} of {n_other}"
-            print(f"\n{name:30} {role:4} {text}", end="")  # noqa: T201
-    for _, n_hidden, n_found, n_false, n_other in rows:
-        assert n_found >= n_hidden * (1 - MISSED.get(name, 0.0))
+        sys.stdout.write(f"{name}, {role}: hidden {len(hidden)}, found {n_found}, falsely hidden {n_false} of {n_other}\n")
+        assert n_found >= len(hidden) * (1 - MISSED.get(name, 0.0))
         assert n_false <= 0.01 * n_other
+        n_altered += len(hidden)
     is_altered = name not in ("unaltered", "black fill over valid pixels", "haze", "uint16", "2 m before")
-    assert (sum(row[1] for row in rows) >= 9) == is_altered
+    assert (n_altered >= 9) == is_altered

@@ -1,14 +1,14 @@
 """Nothing silently wrong: on altered imagery a damaged building is found, said to be not assessed, or lies in a doubtful scene.
 
 Silently missed means: damaged, assessed, not flagged, and no doubt about its scene. Each case is held against the same run on the
-unaltered scenes with the same clicks; the table that is printed (`-s`) has the figures.
+unaltered scenes with the same clicks; `-s` prints the figures.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -83,35 +83,12 @@ OF_SAMPLE = (
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table; counts are of damaged buildings that nobody answered."""
+    """Counts of the damaged buildings that nobody answered."""
 
     damaged: int
     found: int
     not_assessed: int
     silently_missed: int
-
-
-@dataclass
-class Table:
-    """All rows, in the order in which they were made."""
-
-    rows: dict[tuple[str, str], tuple[Row, Row]] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        head = f"{'case':38} {'method':12} {'damaged':>7} {'found':>5} {'n/a':>4} {'silent':>6}   unaltered: found silent"
-        lines = [
-            f"{case:38} {method:12} {row.damaged:7} {row.found:5} {row.not_assessed:4} {row.silently_missed:6}"
-            f"   {usual.found:16} {usual.silently_missed:6}"
-            for (case, method), (row, usual) in self.rows.items()
-        ]
-        return "\n".join(["", head, *lines])
-
-
-@pytest.fixture(scope="module")
-def table() -> Iterator[Table]:
-    found = Table()
-    yield found
-    sys.stdout.write(f"{found}\n")
 
 
 @dataclass(frozen=True)
@@ -189,21 +166,16 @@ def place_of_uids(joplin: Path) -> dict[str, int]:
     return {uid: number for number, place in enumerate(variants.read_places(joplin)) for uid in place.houses}
 
 
-@pytest.mark.parametrize("name", mostly_long(CASES))
-def test_no_case_misses_damage_silently(name: str, of_joplin: Event, table: Table, tmp_path: Path) -> None:
-    judge(name, CASES[name], of_joplin, table, tmp_path)
+EVENTS = [*((name, "of_joplin") for name in CASES), *((name, "of_sample") for name in OF_SAMPLE)]
 
 
-@pytest.mark.parametrize("name", mostly_long(OF_SAMPLE, "S3 black fill"))
-def test_nor_does_the_sample_event(name: str, of_sample: Event, table: Table, tmp_path: Path) -> None:
-    judge(f"sample: {name}", CASES[name], of_sample, table, tmp_path)
-
-
-def judge(name: str, case: Case, event: Event, table: Table, folder: Path) -> None:
+@pytest.mark.parametrize(("name", "of"), mostly_long(EVENTS, ("S3 black fill", "of_sample")))
+def test_no_case_misses_damage_silently(name: str, of: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Make a case's project, click, train, count, and hold the counts against the limits."""
+    case, event = CASES[name], request.getfixturevalue(of)
     place_of = place_of_uids(event.folder)
-    variant = case.make(event.folder, folder / "scenes")
-    layout, _ = variants.chipped(variant, folder / "event.pugeo", "auto")
+    variant = case.make(event.folder, tmp_path / "scenes")
+    layout, _ = variants.chipped(variant, tmp_path / "event.pugeo", "auto")
     clicks = chosen_clicks(variant, case, place_of, event.n_clicks)
     wanted = ("destroyed",) if case.needs else DAMAGED
     counted = {
@@ -215,7 +187,7 @@ def judge(name: str, case: Case, event: Event, table: Table, folder: Path) -> No
     for method in METHODS:
         usual = row_of(event.layout, mapped(event.layout, method, clicks), counted)
         row = row_of(layout, mapped(layout, method, clicks), counted)
-        table.rows[name, method] = row, usual
+        sys.stdout.write(f"{name}, {of}, {method}: {row}, unaltered {usual}\n")
         if case.needs:
             assert row.found >= case.needs * row.damaged or row.not_assessed == row.damaged, f"{method}: {row}"
         elif row.damaged < FEW:

@@ -206,9 +206,8 @@ def jpeg_filled(joplin: Path, folder: Path, color: int = 0) -> Variant:
 def overlapped(joplin: Path, folder: Path, color: int = 0) -> Variant:
     """Write post scenes with a filled region, and after them whole ones of the same ground: nothing is hidden."""
     folder.mkdir(parents=True, exist_ok=True)
-    whole = [
-        write_picture(folder / f"whole_{number}.tif", place, place.post) for number, place in enumerate(read_places(joplin))
-    ]
+    places = enumerate(read_places(joplin))
+    whole = [write_picture(folder / f"whole_{number}.tif", place, place.post) for number, place in places]
 
     def change(place: Place, number: int) -> None:
         place.post[REGION] = color

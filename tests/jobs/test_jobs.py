@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from small_parts import REPOSITORY, small_project
@@ -32,12 +33,12 @@ TASK_FILE = """
 import os, signal, subprocess, sys, time
 from pu_geo.errors import JobCancelled, JobPaused, PuGeoError
 
-def hang(job, *, stopped=False):
+def hang(job, *, stopped=False, seconds=600):
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     job.report(0.5, "hanging")
     if stopped:
         os.kill(os.getpid(), signal.SIGSTOP)
-    time.sleep(600)
+    time.sleep(seconds)
 
 def sleep(job, *, seconds, child=False):
     if child:
@@ -94,6 +95,19 @@ def started_pid(folder: Path) -> int:
     return int(next(event["pid"] for event in events.read(folder) if event["event"] == "started"))  # type: ignore[call-overload]
 
 
+def sleeping(layout: Layout, task: str = "sleep", **more: object) -> Path:
+    """Start a job that works for ten minutes; return its folder once it has reported."""
+    folder = layout.jobs / jobs.start(layout, task, {"seconds": 600, **more})
+    assert until(lambda: jobs.view(folder).progress == 0.5)
+    return folder
+
+
+def cancel(folder: Path) -> None:
+    """Cancel a job, which ends as cancelled."""
+    jobs.cancel(Layout(folder.parents[1]), folder.name, wait=True)
+    assert jobs.view(folder).state == "cancelled"
+
+
 @pytest.mark.slow
 def test_job_runs_to_its_end_and_tells_its_result(project: Layout, sleeper: None) -> None:
     job_id = jobs.start(project, "sleep", {"seconds": 0.3})
@@ -105,59 +119,45 @@ def test_job_runs_to_its_end_and_tells_its_result(project: Layout, sleeper: None
 
 
 @pytest.mark.slow
-def test_killed_worker_shows_as_interrupted_and_can_be_started_again(project: Layout, sleeper: None) -> None:
-    job_id = jobs.start(project, "sleep", {"seconds": 600, "child": True})
-    folder = project.jobs / job_id
-    pid = started_pid(folder)
-    assert until(lambda: jobs.view(folder).progress == 0.5)
-    os.kill(pid, signal.SIGKILL)
+@pytest.mark.parametrize("again", [jobs.resume, jobs.retry])
+def test_killed_worker_shows_as_interrupted_and_started_again_leaves_no_orphan(
+    project: Layout, sleeper: None, again: Callable[[Layout, str], str | None]
+) -> None:
+    folder = sleeping(project, child=True)
+    os.kill(started_pid(folder), signal.SIGKILL)
     assert until(lambda: jobs.view(folder).state == "interrupted")
     child = int((folder / "child").read_text())
     assert runs(child)  # a killed worker does not take its children with it
     spec = (folder / "spec.json").read_text().replace("600", "0.1").replace("true", "false")
     (folder / "spec.json").write_text(spec)
-    jobs.resume(project, job_id)
+    job_id = again(project, folder.name) or folder.name
     assert jobs.wait(project, job_id, seconds=30).state == "done"
+    assert [job.job_id for job in jobs.all_jobs(project)] == [job_id]
     assert until(lambda: not runs(child))
 
 
 @pytest.mark.slow
 def test_a_job_of_a_copied_project_kills_no_worker_of_the_original(project: Layout, sleeper: None, tmp_path: Path) -> None:
-    job_id = jobs.start(project, "sleep", {"seconds": 600})
-    pid = started_pid(project.jobs / job_id)
+    folder = sleeping(project)
     copy_project(project, str(tmp_path / "copy.pugeo"))
-    copied = Layout(tmp_path / "copy.pugeo")
-    assert jobs.view(copied.jobs / job_id).state == "interrupted"
-    assert jobs.kill_orphans(copied.jobs / job_id) == 0
-    assert runs(pid)
-    jobs.cancel(project, job_id)
-    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
+    copied = tmp_path / "copy.pugeo" / folder.relative_to(project.folder)
+    assert jobs.view(copied).state == "interrupted"
+    assert jobs.kill_orphans(copied) == 0
+    assert runs(started_pid(folder))
+    cancel(folder)
 
 
 @pytest.mark.slow
 def test_cancelled_job_says_so_and_a_running_one_cannot_be_started_twice(project: Layout, sleeper: None) -> None:
-    job_id = jobs.start(project, "sleep", {"seconds": 600})
-    started_pid(project.jobs / job_id)
+    folder = sleeping(project)
     with pytest.raises(JobError, match="running already"):
-        jobs.resume(project, job_id)
+        jobs.resume(project, folder.name)
     with pytest.raises(JobError, match="running already"):
-        jobs.launch(project.jobs / job_id)
-    jobs.cancel(project, job_id)
-    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
+        jobs.launch(folder)
+    jobs.cancel(project, folder.name)
+    assert jobs.wait(project, folder.name, seconds=20).state == "cancelled"
     with pytest.raises(JobError, match="not running"):
-        jobs.cancel(project, job_id)
-
-
-@pytest.mark.slow
-def test_second_job_that_changes_the_imagery_is_refused(
-    project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "ONE_AT_A_TIME", ("sleep",))
-    job_id = jobs.start(project, "sleep", {"seconds": 600})
-    with pytest.raises(JobError, match="is changing this project's imagery"):
-        jobs.start(project, "sleep", {"seconds": 1})
-    jobs.cancel(project, job_id)
-    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
+        jobs.cancel(project, folder.name)
 
 
 def marked(folder: Path) -> list[int]:
@@ -175,11 +175,9 @@ def marked(folder: Path) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_job_that_does_not_answer_is_ended_with_all_it_started(project: Layout, sleeper: None, stopped: bool) -> None:
-    job_id = jobs.start(project, "hang", {"stopped": stopped})
-    folder = project.jobs / job_id
-    assert until(lambda: jobs.view(folder).progress == 0.5)
+    folder = sleeping(project, "hang", stopped=stopped)
     assert until(lambda: len(marked(folder)) == 2)
-    jobs.cancel(project, job_id)
+    jobs.cancel(project, folder.name)
     assert jobs.view(folder).is_asked_to == "cancel"
     assert until(lambda: jobs.view(folder).state == "cancelled")
     assert until(lambda: not [pid for pid in marked(folder) if runs(pid)])
@@ -191,15 +189,12 @@ def test_a_job_that_was_resumed_meanwhile_is_not_ended(
     project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "PATIENCE_S", 1.0)
-    job_id = jobs.start(project, "sleep", {"seconds": 600})
-    started_pid(project.jobs / job_id)
-    jobs.cancel(project, job_id)
-    assert jobs.wait(project, job_id, seconds=20).state == "cancelled"
-    jobs.resume(project, job_id)
+    folder = sleeping(project)
+    cancel(folder)
+    jobs.resume(project, folder.name)
     time.sleep(1.5)
-    assert jobs.view(project.jobs / job_id).state == "running"
-    jobs.cancel(project, job_id, wait=True)
-    assert jobs.view(project.jobs / job_id).state == "cancelled"
+    assert jobs.view(folder).state == "running"
+    cancel(folder)
 
 
 @pytest.mark.slow
@@ -220,23 +215,21 @@ def test_paused_job_says_so_and_goes_on(project: Layout, sleeper: None, monkeypa
 @pytest.mark.slow
 def test_jobs_of_two_projects_wait_in_turn(project: Layout, sleeper: None, tmp_path: Path) -> None:
     other = small_project(tmp_path / "other.pugeo")
-    first = jobs.start(project, "turn", {"seconds": 600})
-    assert until(lambda: jobs.view(project.jobs / first).progress == 0.5)
+    first = sleeping(project, "turn")
     folders = []
     for layout in (other, project, other):
         folders.append(layout.jobs / jobs.start(layout, "turn", {"seconds": 600}))
         assert until(lambda: jobs.view(folders[-1]).state == "waiting")
-    assert jobs.view(folders[0]).message == f"waiting for turn (job {first} of event.pugeo)"
-    assert [ticket.folder for ticket in device_queue.line()] == [project.jobs / first, *folders]
-    jobs.cancel(project, folders[1].name, wait=True)  # gives up while it waits
-    assert jobs.view(folders[1]).state == "cancelled"
-    os.kill(started_pid(project.jobs / first), signal.SIGKILL)  # a turn ends with whoever has it
+    assert jobs.view(folders[0]).message == f"waiting for turn (job {first.name} of event.pugeo)"
+    assert [ticket.folder for ticket in device_queue.line()] == [first, *folders]
+    cancel(folders[1])  # gives up while it waits
+    os.kill(started_pid(first), signal.SIGKILL)  # a turn ends with whoever has it
     assert until(lambda: jobs.view(folders[0]).state == "running")
     assert until(lambda: jobs.view(folders[2]).message == f"waiting for turn (job {folders[0].name} of other.pugeo)")
     assert jobs.view(folders[2]).state == "waiting"
-    jobs.cancel(other, folders[0].name, wait=True)
+    cancel(folders[0])
     assert until(lambda: jobs.view(folders[2]).state == "running")
-    jobs.cancel(other, folders[2].name, wait=True)
+    cancel(folders[2])
     assert device_queue.line() == []
 
 
@@ -265,77 +258,60 @@ def test_a_machine_that_was_switched_off_leaves_interrupted_jobs_that_hold_nobod
     stranger.wait()
 
 
-RACE = """
+SERVER = """
 import sys
 from pu_geo import jobs
 from pu_geo.errors import JobError
 from pu_geo.project.layout import Layout
 from pathlib import Path
-sys.executable = sys.argv[1]
+sys.executable, layout, resumed = sys.argv[1], Layout(Path(sys.argv[2])), sys.argv[3:]
+sys.modules["pu_geo.jobs.start"].ONE_AT_A_TIME = () if resumed else ("sleep",)
 sys.stdin.readline()
 try:
-    jobs.resume(Layout(Path(sys.argv[2])), sys.argv[3])
-    print("resumed")
+    print(jobs.resume(layout, *resumed) if resumed else jobs.start(layout, "sleep", {"seconds": 600}))
 except JobError as error:
     print(error.problem)
 """
 
 
 @pytest.mark.slow
-def test_of_two_servers_that_resume_a_job_at_once_one_does(project: Layout, sleeper: None) -> None:
-    folder = jobs.create(project, "sleep", {"seconds": 600})
-    events.append(folder, "launched")
-    command = [PYTHON, "-c", RACE, sys.executable, str(project.folder), folder.name]
+@pytest.mark.parametrize("act", ["resume a job", "change the imagery"])
+def test_of_several_servers_that_do_it_at_once_one_does(project: Layout, sleeper: None, act: str) -> None:
+    command = [PYTHON, "-c", SERVER, sys.executable, str(project.folder)]
+    if act == "resume a job":
+        folder = jobs.create(project, "sleep", {"seconds": 600})
+        events.append(folder, "launched")
+        command.append(folder.name)
     servers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    told = [server.communicate("go\n")[0].strip() for server in servers]
-    assert sorted(told) == [f"Job {folder.name} is running already."] * 2 + ["resumed"]
-    started_pid(folder)
-    assert [event["event"] for event in events.read(folder)].count("started") == 1
-    jobs.cancel(project, folder.name, wait=True)
-
-
-BEGIN = """
-import sys
-from pu_geo import jobs
-from pu_geo.errors import JobError
-from pu_geo.project.layout import Layout
-from pathlib import Path
-sys.executable, sys.modules["pu_geo.jobs.start"].ONE_AT_A_TIME = sys.argv[1], ("sleep",)
-sys.stdin.readline()
-try:
-    print(jobs.start(Layout(Path(sys.argv[2])), "sleep", {"seconds": 600}))
-except JobError as error:
-    print(error.problem)
-"""
-
-
-@pytest.mark.slow
-def test_of_two_servers_that_change_the_imagery_at_once_one_does(project: Layout, sleeper: None) -> None:
-    command = [PYTHON, "-c", BEGIN, sys.executable, str(project.folder)]
-    servers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    told = [server.communicate("go\n")[0].strip() for server in servers]
+    answers = [server.communicate("go\n")[0].strip() for server in servers]
     (job,) = jobs.all_jobs(project)
-    assert sorted(told) == sorted([job.job_id] + [f"Job {job.job_id} is changing this project's imagery already."] * 2)
+    refusal = f"Job {job.job_id} is " + (
+        "running already." if act == "resume a job" else "changing this project's imagery already."
+    )
+    assert answers.count(refusal) == 2
+    assert ({*answers} - {refusal}).pop() in (job.job_id, "None")
+    started_pid(project.jobs / job.job_id)
+    assert [event["event"] for event in events.read(project.jobs / job.job_id)].count("started") == 1
     jobs.cancel(project, job.job_id, wait=True)
 
 
 @pytest.mark.slow
 def test_dismissed_job_is_shown_no_more_and_comes_back_when_it_goes_on(project: Layout, sleeper: None) -> None:
-    job_id = jobs.start(project, "sleep", {"seconds": 600})
+    folder = sleeping(project)
     with pytest.raises(JobError, match="Cancel it first"):
-        jobs.dismiss(project, job_id)
-    jobs.cancel(project, job_id, wait=True)
-    jobs.dismiss(project, job_id)
+        jobs.dismiss(project, folder.name)
+    cancel(folder)
+    jobs.dismiss(project, folder.name)
     assert jobs.all_jobs(project) == []
-    assert [job.job_id for job in jobs.all_jobs(project, with_dismissed=True)] == [job_id]
-    jobs.resume(project, job_id)
-    assert [job.job_id for job in jobs.all_jobs(project)] == [job_id]
+    assert [job.job_id for job in jobs.all_jobs(project, with_dismissed=True)] == [folder.name]
+    jobs.resume(project, folder.name)
+    assert [job.job_id for job in jobs.all_jobs(project)] == [folder.name]
     with pytest.raises(JobError, match="running already"):
-        jobs.retry(project, job_id)
-    jobs.cancel(project, job_id, wait=True)
-    fresh = jobs.retry(project, job_id)
+        jobs.retry(project, folder.name)
+    cancel(folder)
+    fresh = jobs.retry(project, folder.name)
     assert [(job.job_id, job.task, job.args) for job in jobs.all_jobs(project)] == [(fresh, "sleep", {"seconds": 600})]
-    jobs.cancel(project, fresh, wait=True)
+    cancel(project.jobs / fresh)
 
 
 def test_job_of_a_task_that_is_gone_is_listed_and_not_started_again(project: Layout) -> None:
@@ -431,9 +407,7 @@ def test_a_job_goes_on_in_the_project_where_it_lies(project: Layout, sleeper: No
 def test_anybody_ends_a_cancelled_job_whose_server_is_gone(
     project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_id = jobs.start(project, "hang", {})
-    folder = project.jobs / job_id
-    assert until(lambda: jobs.view(folder).progress == 0.5)
+    folder = sleeping(project, "hang")
     (folder / "cancel").touch()
     jobs.end_overdue(folder)
     assert jobs.view(folder).state == "running"  # it still has time to answer
@@ -465,63 +439,56 @@ def test_a_job_in_a_terminal_that_does_not_answer_is_ended_with_all_it_started(
     (job,) = jobs.all_jobs(project)
     child = marked(project.jobs / job.job_id)
     assert len(child) == 1
-    jobs.cancel(project, job.job_id, wait=True)
-    assert jobs.view(project.jobs / job.job_id).state == "cancelled"  # it has stopped when that returns
+    cancel(project.jobs / job.job_id)  # it has stopped when that returns
     assert terminal.wait(20) == -signal.SIGKILL
     assert until(lambda: not runs(child[0]))
 
 
-@pytest.mark.slow
-def test_starting_over_leaves_no_orphan_beside_the_new_job(project: Layout, sleeper: None) -> None:
-    job_id = jobs.start(project, "sleep", {"seconds": 600, "child": True})
-    folder = project.jobs / job_id
-    pid = started_pid(folder)
-    assert until(lambda: (folder / "child").exists())
-    assert until(lambda: (folder / "child").read_text())
-    os.kill(pid, signal.SIGKILL)
-    assert until(lambda: jobs.view(folder).state == "interrupted")
-    fresh = jobs.retry(project, job_id)
-    assert until(lambda: not runs(int((folder / "child").read_text())))
-    assert [job.job_id for job in jobs.all_jobs(project)] == [fresh]
-    jobs.cancel(project, fresh, wait=True)
+def ago(seconds: float, event: str = "progress", **values: object) -> dict[str, object]:
+    """Return an event of so many seconds ago."""
+    return {"at": (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(), "event": event, **values}
 
 
-def told_at(seconds: float, share: float) -> dict[str, object]:
-    at = datetime.now(UTC) - timedelta(seconds=seconds)
-    return {"at": at.isoformat(), "event": "progress", "share": share, "message": ""}
-
-
-def test_time_left_goes_by_the_pace_since_the_turn(project: Layout) -> None:
-    folder = jobs.create(project, "train", {})
-    log = [{"at": told_at(500, 0)["at"], "event": "launched"}, {"at": told_at(100, 0)["at"], "event": "turn"}]
-    log += [told_at(90, 0.5), told_at(10, 0.7)]  # went on at one half: 0.2 in 80 s, so 0.3 in 120 s, of which 10 s are over
-    (folder / events.FILE_NAME).write_text("".join(json.dumps(event) + "\n" for event in log))
-    lock = jobs.take_lock(folder)
-    seen = jobs.view(folder)
-    os.close(lock)
-    assert seen.seconds == pytest.approx(100, abs=5)
-    assert seen.seconds_left == pytest.approx(110, abs=5)
+LAUNCHED = [("launched", 500, {}), ("progress", 100, {"share": 0.02})]
 
 
 @pytest.mark.parametrize(
-    ("shares", "left"),
+    ("log", "seconds", "left"),
     [
-        ([(60, 0.1)], 300),  # the first of ten epochs took 40 s, so nine take 360 s, of which 60 s are over
-        ([(60, 0.1), (10, 0.2)], 350),  # 0.2 in 90 s, so 0.8 in 360 s, of which 10 s are over
-        ([(60, 0.6), (20, 0.7)], 100),  # went on at 0.5, see below: 0.2 in 80 s, so 0.3 in 120 s, of which 20 s are over
+        # went on at one half: 0.2 in 80 s, so 0.3 in 120 s, of which 10 s are over
+        (
+            [("launched", 500, {}), ("turn", 100, {}), ("progress", 90, {"share": 0.5}), ("progress", 10, {"share": 0.7})],
+            100,
+            110,
+        ),
+        # the first of ten epochs took 40 s, so nine take 360 s, of which 60 s are over
+        ([*LAUNCHED, ("epoch", 60, {"progress": 0.1})], 500, 300),
+        # 0.2 in 90 s, so 0.8 in 360 s, of which 10 s are over
+        ([*LAUNCHED, ("epoch", 60, {"progress": 0.1}), ("epoch", 10, {"progress": 0.2})], 500, 350),
+        # went on at one half: 0.2 in 80 s, so 0.3 in 120 s, of which 20 s are over
+        (
+            [
+                ("epoch", 800, {"progress": 0.5}),
+                *LAUNCHED,
+                ("epoch", 60, {"progress": 0.6}),
+                ("epoch", 20, {"progress": 0.7}),
+            ],
+            500,
+            100,
+        ),
     ],
 )
-def test_time_left_of_a_training_goes_by_its_epochs(project: Layout, shares: list[tuple[float, float]], left: float) -> None:
+def test_time_left_goes_by_the_pace_since_the_turn_and_by_epochs(
+    project: Layout, log: list[tuple[str, float, dict[str, object]]], seconds: float, left: float
+) -> None:
     folder = jobs.create(project, "train", {})
-    log = [{"at": told_at(900, 0)["at"], "event": "launched"}]
-    log += [told_at(800, 0) | {"event": "epoch", "progress": 0.5}] if shares[0][1] > 0.5 else []
-    log += [{"at": told_at(500, 0)["at"], "event": "launched"}, told_at(100, 0.02)]
-    log += [told_at(seconds, 0) | {"event": "epoch", "progress": share} for seconds, share in shares]
-    (folder / events.FILE_NAME).write_text("".join(json.dumps(event) + "\n" for event in log))
+    rows = [ago(900, "launched"), *(ago(at, event, epoch=n, **values) for n, (event, at, values) in enumerate(log))]
+    (folder / events.FILE_NAME).write_text("".join(json.dumps(row) + "\n" for row in rows))
     lock = jobs.take_lock(folder)
     seen = jobs.view(folder)
     os.close(lock)
-    assert seen.seconds_left == pytest.approx(left, abs=5)
+    assert len(seen.curve) == sum(event == "epoch" for event, _, _ in log)  # over all launches
+    assert (seen.seconds, seen.seconds_left) == (pytest.approx(seconds, abs=5), pytest.approx(left, abs=5))
 
 
 def test_story_and_prints_are_told_to_who_asks(project: Layout) -> None:
@@ -541,12 +508,10 @@ def run_here(project: Layout, monkeypatch: pytest.MonkeyPatch, error: BaseExcept
         job.epoch({"epoch": 1, "loss": 0.5})
         raise error
 
-    monkeypatch.setattr(sys.modules[__name__], "task_under_test", task, raising=False)
-    monkeypatch.setitem(sys.modules, "task_under_test_module", sys.modules[__name__])
-    monkeypatch.setitem(worker.TASKS, "sleep", "task_under_test_module:task_under_test")
+    monkeypatch.setitem(sys.modules, "module_under_test", SimpleNamespace(task=task))
+    monkeypatch.setitem(worker.TASKS, "sleep", "module_under_test:task")
     folder = jobs.create(project, "sleep", {})
-    raised = type(error) if isinstance(error, PuGeoError | JobCancelled) else JobError
-    with pytest.raises(raised):
+    with pytest.raises(type(error) if isinstance(error, PuGeoError | JobCancelled) else JobError):
         worker.run(folder)
     return jobs.view(folder)
 
@@ -573,19 +538,15 @@ def test_cancel_inside_a_task_is_no_failure(project: Layout, monkeypatch: pytest
     assert run_here(project, monkeypatch, JobCancelled()).state == "cancelled"
 
 
-def test_half_a_line_at_the_end_of_the_log_is_left_out(tmp_path: Path) -> None:
+def test_half_a_line_at_the_end_of_the_log_is_left_out_and_an_event_after_it_is_whole(tmp_path: Path) -> None:
     events.append(tmp_path, "progress", {"share": 0.5})
     with (tmp_path / "events.jsonl").open("a") as log:
         log.write('{"event": "pro')
     assert [event["event"] for event in events.read(tmp_path)] == ["progress"]
-
-
-def test_an_event_after_half_a_line_is_whole(tmp_path: Path) -> None:
-    (tmp_path / "events.jsonl").write_text('{"event": "pro')
     events.append(tmp_path, "failed", {"problem": "The disk is full."})
     events.append(tmp_path, "launched")
-    assert [event["event"] for event in events.read(tmp_path)] == ["failed", "launched"]
-    assert (tmp_path / "events.jsonl").read_bytes().count(b"\n") == 3
+    assert [event["event"] for event in events.read(tmp_path)] == ["progress", "failed", "launched"]
+    assert (tmp_path / "events.jsonl").read_bytes().count(b"\n") == 4
 
 
 @pytest.mark.parametrize(
@@ -608,14 +569,3 @@ def test_a_job_in_a_folder_that_cannot_be_written_is_refused_in_words(project: L
     project.jobs.write_text("in the way")
     with pytest.raises(JobError, match="cannot be started: "):
         jobs.start(project, "sleep", {})
-
-
-def test_curve_goes_on_over_launches(project: Layout) -> None:
-    folder = jobs.create(project, "sleep", {"seconds": 0})
-    events.append(folder, "launched")
-    for epoch, loss in ((1, 0.9), (2, 0.8), (3, 0.7)):
-        events.append(folder, "epoch", {"stage": "training", "epoch": epoch, "loss": loss})
-    events.append(folder, "launched")
-    for epoch, loss in ((3, 0.6), (4, 0.5)):  # the last checkpoint was that of epoch 2
-        events.append(folder, "epoch", {"stage": "training", "epoch": epoch, "loss": loss})
-    assert [(point["epoch"], point["loss"]) for point in jobs.view(folder).curve] == [(1, 0.9), (2, 0.8), (3, 0.6), (4, 0.5)]

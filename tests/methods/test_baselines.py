@@ -32,14 +32,11 @@ from pu_geo.methods.cards.baselines import (
 )
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.loop import MicroBatcher
-from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
-TRAINED = [card for card in CARDS if card.name != "linear"]
 BRIEF = {"epochs": 4, "batch_size": 64, "lr": 0.01}
 PAIRS = {"width": 16, "projection_hidden": 16, "prediction_hidden": 16, "embedding_dim": 8}
-MODULES = {"linear": linear, "baselines": baselines}
 
 
 def made_data(seed: int = 0, n: int = 200, share: float = 0.4, clicks: int = 20) -> tuple[PUData, NDArray[np.bool_]]:
@@ -61,11 +58,6 @@ def brief(card: MethodCard, **others: object) -> BatchSettings:
     return card.settings(**{**values, **others})  # type: ignore[no-any-return]
 
 
-def train(card: MethodCard, data: PUData, settings: BatchSettings | LinearSettings, run: Run | None = None) -> TrainedModel:
-    module, function = card.entry.removeprefix("pu_geo.methods.").split(":")
-    return getattr(MODULES[module], function)(data, settings, run or Run(CPU))  # type: ignore[no-any-return]
-
-
 def card_of(name: str) -> MethodCard:
     return next(card for card in CARDS if card.name == name)
 
@@ -77,28 +69,6 @@ def views_of(data: PUData) -> NDArray[np.floating]:
 
 def with_views(data: PUData, views: NDArray[np.floating]) -> PUData:
     return PUData(FeatureViews(views), data.is_positive, data.is_excluded, data.known_class)
-
-
-# --- what all of them do ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("card", TRAINED, ids=lambda card: card.name)
-def test_each_epoch_is_reported_in_plain_numbers(card: MethodCard) -> None:
-    data, _ = made_data()
-    told: list[Mapping[str, object]] = []
-    train(card, data, brief(card), Run(CPU, report=told.append))
-    assert [event["epoch"] for event in told] == [1, 2, 3, 4]
-    more = {"loss_rep"} if issubclass(card.settings, PairSettings) else set()
-    for event in told:
-        assert set(event) - more == {
-            "stage", "epoch", "epochs", "loss", "risk", "share_positive", "progress", "seconds", "chips_per_s", "memory_mb",
-        }  # fmt: skip
-        numbers = [value for name, value in event.items() if name != "stage"]
-        assert all(type(value) in (int, float) and math.isfinite(value) for value in numbers)  # type: ignore[arg-type]
-        assert (event["loss"] == pytest.approx(event["risk"])) != bool(more)
-
-
-# --- batches ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_positive", [1, 3, 40])
@@ -154,11 +124,8 @@ def test_a_batch_worked_on_in_pieces_moves_the_weights_alike() -> None:
 def new_learner(data: PUData, settings: BatchSettings) -> baselines.Learner:
     """A learner as a training of four steps begins with it."""
     groups = baselines.Groups(np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive))
-    trunk = linear.new_trunk(data, data.trained_rows, settings, Run(CPU))
+    trunk = linear.new_extractor(data, data.trained_rows, settings, Run(CPU))
     return baselines._new_learner(data, groups, trunk, settings, Run(CPU), 4)
-
-
-# --- risks -----------------------------------------------------------------------------------------------------------
 
 
 def test_cross_entropy_by_hand() -> None:
@@ -224,7 +191,7 @@ def test_the_reported_risk_of_nnpu_is_not_what_is_differentiated() -> None:
 def linear_network(data: PUData, settings: BatchSettings | None = None) -> baselines.BaselineNetwork:
     """A fresh network on features that are standardised already."""
     settings = settings or UpuSettings()
-    trunk = linear.new_trunk(data, data.trained_rows, settings, Run(CPU))
+    trunk = linear.new_extractor(data, data.trained_rows, settings, Run(CPU))
     trunk.standardize.mean.zero_()
     trunk.standardize.scale.fill_(1)
     return baselines._new_network(trunk, settings, torch.Generator().manual_seed(0))
@@ -234,9 +201,6 @@ def learner_of(network: baselines.BaselineNetwork, weight: float, target: nn.Mod
     optimizer = torch.optim.SGD(network.parameters(), 0.1)
     schedule = torch.optim.lr_scheduler.ConstantLR(optimizer)
     return baselines.Learner(network, target or nn.Module(), optimizer, schedule, weight)
-
-
-# --- class prior -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("share", [0.2, 0.4, 0.6])
@@ -250,21 +214,12 @@ def test_class_prior_is_estimated_and_the_estimate_told(share: float) -> None:
     assert "too high where damage is rare" in told
 
 
-def test_class_prior_that_is_set_is_used_without_a_word() -> None:
-    data, _ = made_data()
+@pytest.mark.parametrize(("given", "used"), [(0.37, 0.37), (0.001, 0.05), (1.0, 0.9)])
+def test_class_prior_that_is_set_is_used_and_one_near_its_ends_is_moved_with_a_warning(given: float, used: float) -> None:
     run = Run(CPU)
-    assert baselines.fit(data, brief(card_of("nnpu"), class_prior=0.37), run).findings == {"class_prior": 0.37}
-    assert run.warnings == []
-
-
-@pytest.mark.parametrize(("given", "used"), [(0.001, 0.05), (1.0, 0.9)])
-def test_class_prior_near_its_ends_is_moved_and_that_is_told(given: float, used: float) -> None:
-    data, _ = made_data()
-    run = Run(CPU)
-    assert baselines.fit(data, brief(card_of("upu"), class_prior=given), run).findings["class_prior"] == used
-    (told,) = run.warnings
-    assert str(used) in told
-    assert f"{given:.3g}" in told
+    assert baselines.fit(made_data()[0], brief(card_of("upu"), class_prior=given), run).findings == {"class_prior": used}
+    assert len(run.warnings) == (given != used)
+    assert all(str(used) in words and f"{given:.3g}" in words for words in run.warnings)
 
 
 def test_class_prior_cannot_be_estimated_from_one_positive() -> None:
@@ -280,7 +235,7 @@ def test_estimate_of_the_class_prior_holds_chips_out() -> None:
     data, _ = made_data(n=100, clicks=20)
     views = np.random.default_rng(0).normal(size=(1, 100, 120)).astype(np.float32)
     noise = with_views(data, views)
-    trunk = linear.new_trunk(noise, noise.trained_rows, UpuSettings(), Run(CPU))
+    trunk = linear.new_extractor(noise, noise.trained_rows, UpuSettings(), Run(CPU))
     positive, unlabeled = np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive)
     assert linear.estimated_class_prior(noise, positive, unlabeled, trunk, Run(CPU)) > 0.5
 
@@ -289,15 +244,12 @@ def test_estimating_the_class_prior_leaves_the_trunk_as_it_was() -> None:
     data, _ = made_data(n=24, clicks=6)
     chips = np.random.default_rng(0).integers(0, 255, (24, 6, 32, 32)).astype(np.uint8)
     seen = PUData(ChipImages(chips), data.is_positive, data.is_excluded)
-    trunk = linear.new_trunk(seen, seen.trained_rows, UpuSettings(backbone="small"), Run(CPU))
+    trunk = linear.new_extractor(seen, seen.trained_rows, UpuSettings(backbone="small"), Run(CPU))
     before = {name: tensor.clone() for name, tensor in trunk.state_dict().items()}
     positive, unlabeled = np.flatnonzero(data.is_positive), np.flatnonzero(~data.is_positive)
     linear.estimated_class_prior(seen, positive, unlabeled, trunk, Run(CPU))
     assert all(torch.equal(before[name], tensor) for name, tensor in trunk.state_dict().items())
     assert trunk.training
-
-
-# --- noisy pairs -----------------------------------------------------------------------------------------------------
 
 
 def pair_parts(settings: PairSettings) -> tuple[PUData, baselines.PairNetwork, baselines.Learner]:
@@ -353,9 +305,7 @@ def test_pairs_teach_the_trunk_and_nothing_is_taught_to_the_target() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"), [("upu", ("weak",)), ("ce", ("weak",)), ("nnpu+noisncl", ("weak", "strong", "strong"))]
 )
-def test_classifier_and_pairs_see_views_of_their_own(
-    name: str, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_classifier_and_pairs_see_own_views(name: str, expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     seen, drawn = [], FeatureViews.draw
 
     def draw(*args: Any) -> list[Tensor]:
@@ -400,18 +350,14 @@ def test_pairs_without_a_layer_to_teach_are_told() -> None:
     assert ["set width" in text for text in run.warnings] == [True]
 
 
-# --- supervised ------------------------------------------------------------------------------------------------------
-
-
 def test_supervised_learns_from_judged_buildings_alone() -> None:
     data, _ = made_data()
     judged = data.classes >= 0
     spoiled = views_of(data).copy()
     spoiled[:, ~judged] = 900
     settings = SupervisedSettings(**BRIEF)
-    first, second = (
-        baselines.fit_supervised(with_views(data, views), settings, Run(CPU)) for views in (views_of(data), spoiled)
-    )
+    both = (with_views(data, views) for views in (views_of(data), spoiled))
+    first, second = (baselines.fit_supervised(each, settings, Run(CPU)) for each in both)
     np.testing.assert_array_equal(first.score(data.inputs.array), second.score(data.inputs.array))
     moved = views_of(data).copy()
     moved[:, data.classes == 0] += 1
@@ -427,12 +373,9 @@ def test_supervised_pretrains_on_all_chips_and_no_label() -> None:
     other[:, data.classes < 0] *= -1
     trunks = []
     for views in (views_of(data), other):
-        trunks.append(baselines.fit_supervised(with_views(data, views), settings, Run(CPU, report=told.append)).trunk)
+        trunks.append(baselines.fit_supervised(with_views(data, views), settings, Run(CPU, report=told.append)).extractor)
     assert [event["stage"] for event in told] == (["pretraining"] + 4 * ["training"]) * 2
     assert not torch.equal(trunks[0].standardize.mean, trunks[1].standardize.mean)
-
-
-# --- linear ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("l2", [0.01, 0.5, 3.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +137,7 @@ def test_embeddings_are_unit_and_scores_shares(name: str, trained: dict[str, Tra
 
 
 @every_method
-def test_scoring_in_parts_changes_nothing(
-    name: str, trained: dict[str, TrainedModel], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scoring_in_parts_is_no_matter(name: str, trained: dict[str, TrainedModel], monkeypatch: pytest.MonkeyPatch) -> None:
     views = made_up()[0].inputs.array
     whole = trained[name].score(views)
     monkeypatch.setattr("pu_geo.training.network.FEATURES_AT_ONCE", 17)
@@ -152,6 +150,7 @@ def test_model_comes_back_from_its_state(name: str, trained: dict[str, TrainedMo
     again = catalog.load_from_state(name)(model.state(), short(name), CPU)
     np.testing.assert_array_equal(model.score(views), again.score(views))
     np.testing.assert_array_equal(model.embed(views), again.embed(views))
+    assert all(held.is_contiguous() for held in model.network.state_dict().values())
 
 
 @every_method
@@ -183,7 +182,7 @@ def test_looks_leave_no_trace(name: str, trained: dict[str, TrainedModel], monke
         return {"seen": len(seen), "of": report["epoch"]}
 
     before = torch.get_rng_state()
-    model = fit(name, data, look=look, report=told.append)
+    model = fit(name, data, evaluate=look, report=told.append)
     assert torch.equal(before, torch.get_rng_state())
     straight, again = trained[name].state(), model.state()
     assert again.keys() == straight.keys()
@@ -204,7 +203,7 @@ def test_looks_at_a_network_with_batch_norm_leave_no_trace(name: str, monkeypatc
         return {}
 
     settings = short(name, backbone="small", epochs=3, rounds=3, batch_size=16, pretrain_epochs=1, precision="bf16")
-    straight, looked_at = (fit(name, data, settings=settings, **run).state() for run in ({}, {"look": look}))
+    straight, looked_at = (fit(name, data, settings=settings, **run).state() for run in ({}, {"evaluate": look}))
     assert seen
     assert all(torch.equal(looked_at[key], straight[key]) for key in straight)
 
@@ -235,7 +234,7 @@ def test_cancelling_stops_within_a_batch(name: str) -> None:
 
 @every_method
 @pytest.mark.parametrize("killed_at", mostly_long([7, 23], 23))
-def test_a_training_that_was_killed_goes_on_bit_equal(
+def test_a_killed_training_goes_on_bit_equal(
     name: str, killed_at: int, trained: dict[str, TrainedModel], tmp_path: Path
 ) -> None:
     data, asked = made_up()[0], [0]
@@ -259,6 +258,13 @@ def test_one_class_alone_is_refused(name: str) -> None:
         with pytest.raises(TrainingError, match=r"none|all are positive|all 240|has \d+ and 0") as caught:
             fit(name, PUData(data.inputs, positive, nobody))
         assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["pucl", "ncl", "herocon"])
+def test_methods_that_compare_views_refuse_a_single_one(name: str) -> None:
+    data, _ = made_up()
+    with pytest.raises(TrainingError, match="has 1"):
+        fit(name, replace(data, inputs=FeatureViews(data.inputs.array[:1])))
 
 
 @every_method

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from methods.test_contract import made_up
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -27,21 +28,6 @@ SHORT = FedawsSettings(rounds=20, width=32, embedding_dim=16)
 ONE_STEP = FedawsSettings(width=0, embedding_dim=3, local_steps=1, batch_size=64, weight_decay=0)
 FROM_CHIPS = FedawsSettings(backbone="small", rounds=2, local_steps=2, batch_size=8, embedding_dim=8)
 TOY = FedawsSettings(rounds=100, local_steps=1, lr=1.0, batch_size=128, weight_decay=1e-3, width=0, embedding_dim=16)
-
-
-def scene(seed: int = 0, n: int = 200, share: float = 0.4, clicks: int = 12) -> tuple[PUData, NDArray[np.bool_]]:
-    """Four noisy views of chips with 12 features, of which four tell two kinds of damage; and the truth."""
-    draw = np.random.default_rng(seed)
-    truth = draw.random(n) < share
-    chips = draw.normal(size=(n, 12))
-    chips[truth, :3] += 2
-    chips[truth, 3] += np.where(np.flatnonzero(truth) % 2, 2, -2)
-    views = (chips + 0.4 * draw.normal(size=(4, n, 12))).astype(np.float16)
-    known = np.full(n, -1)
-    clicked = draw.choice(np.flatnonzero(truth), clicks, replace=False)
-    known[clicked] = 1 + clicked % 2
-    known[draw.choice(np.flatnonzero(~truth), 5, replace=False)] = 0
-    return PUData(FeatureViews(views), known >= 1, np.zeros(n, np.bool_), known, NAMES), truth
 
 
 def chip_scene(n: int = 24, n_positive: int = 8) -> PUData:
@@ -91,9 +77,6 @@ def require_equal(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> 
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-# --- one round -----------------------------------------------------------------------------------------------------
-
-
 def cosine_gradient(u: NDArray[np.float64], v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Gradient of cos(u, v) by u."""
     cosine = u @ v / np.linalg.norm(u) / np.linalg.norm(v)
@@ -137,9 +120,8 @@ def test_one_round_equals_a_loop_of_algorithm_1() -> None:
     theta, vectors = server_round(learner.theta, learner.class_vectors, updates_of(learner, clients, settings), settings)
     chips = [client.inputs.plain_array[client.rows].astype(np.float64) for client in clients]
     before = [learner.theta[name].double().numpy() for name in ("head.weight", "head.bias")]
-    weight, bias, rows = round_by_loop(
-        *before, learner.class_vectors.double().numpy(), chips, lr=0.3, spread_weight=0.4, margin=1.3
-    )
+    vectors_before = learner.class_vectors.double().numpy()
+    weight, bias, rows = round_by_loop(*before, vectors_before, chips, lr=0.3, spread_weight=0.4, margin=1.3)
     np.testing.assert_allclose(theta["head.weight"], weight, atol=1e-5)
     np.testing.assert_allclose(theta["head.bias"], bias, atol=1e-5)
     np.testing.assert_allclose(vectors, rows, atol=1e-5)
@@ -186,9 +168,6 @@ def test_what_was_sent_out_is_not_changed() -> None:
     assert torch.equal(learner.class_vectors, vectors)
 
 
-# --- what a client sees --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_client_never_sees_another_row(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Mapping[int, ClientUpdate]] = []
@@ -198,9 +177,7 @@ def test_a_client_never_sees_another_row(number: int, monkeypatch: pytest.Monkey
     def spy(client, theta, own_vector, settings, generator, told):  # type: ignore[no-untyped-def]
         seeds.add(generator.initial_seed())
         assert own_vector.untyped_storage().nbytes() == 4 * 3  # a view would send all of W along
-        assert not any(
-            tensor.shape[-1:] == (3,) and tensor.ndim == 2 for name, tensor in theta.items() if "head" not in name
-        )
+        assert not any(each.shape[-1:] == (3,) and each.ndim == 2 for name, each in theta.items() if "head" not in name)
         return kept(client, theta, own_vector, settings, generator, told)
 
     monkeypatch.setattr(fedaws, "client_update", spy)
@@ -234,7 +211,7 @@ def test_theta_of_the_first_round_knows_nothing_of_the_positives() -> None:
 
 
 def test_a_client_draws_only_its_own_chips() -> None:
-    data, _ = scene()
+    data, _ = made_up()
     kinds = np.maximum(data.classes, 0)
     seen: dict[int, set[int]] = {}
 
@@ -248,16 +225,12 @@ def test_a_client_draws_only_its_own_chips() -> None:
         assert seen[kind] == set(np.flatnonzero(kinds == kind).tolist())
 
 
-# --- the server ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("weighting", "expected"), [("equal", 2.0), ("chips", 2.5)])
 def test_average_counts_clients_alike_or_by_chips(weighting: str, expected: float) -> None:
     # 1 chip says 1, 3 chips say 3: (1 + 3) / 2 = 2, or (1 * 1 + 3 * 3) / 4 = 2.5.
     theta, rows = {"a": torch.zeros(2), "n": torch.tensor(7)}, unit_rows(2)
-    updates = {
-        c: ClientUpdate({"a": torch.full((2,), v), "n": torch.tensor(8)}, rows[c], int(v)) for c, v in ((0, 1.0), (1, 3.0))
-    }
+    count = torch.tensor(8)
+    updates = {c: ClientUpdate({"a": torch.full((2,), float(n)), "n": count}, rows[c], n) for c, n in ((0, 1), (1, 3))}
     mean, _ = server_round(theta, rows, updates, replace(SHORT, weighting=weighting))
     torch.testing.assert_close(mean["a"], torch.full((2,), expected))
     assert torch.equal(mean["n"], theta["n"])
@@ -281,34 +254,23 @@ def test_a_class_without_its_client_keeps_its_row_but_for_the_spreadout() -> Non
     torch.testing.assert_close(rows[2], nn.functional.normalize(updates[2].own_vector, dim=0), rtol=0, atol=1e-6)
 
 
-def test_a_client_without_chips_counts_for_nothing() -> None:
-    clients = linear_clients((3, 0, 5))
+def test_order_clients_without_chips_and_rounds_without_anybody_do_not_matter() -> None:
+    clients = linear_clients((3, 0, 5, 2))
     learner = learner_of(clients)
     updates = updates_of(learner, clients)
     assert updates[1].n_chips == 0
     require_equal(updates[1].theta, learner.theta)
     assert torch.equal(updates[1].own_vector, learner.class_vectors[1])
-    with_it = server_round(learner.theta, learner.class_vectors, updates, ONE_STEP)
-    without = server_round(learner.theta, learner.class_vectors, {0: updates[0], 2: updates[2]}, ONE_STEP)
-    require_equal(with_it[0], without[0])
-    assert torch.equal(with_it[1], without[1])
-
-
-def test_a_round_without_anybody_changes_nothing() -> None:
-    learner = learner_of(linear_clients((3, 4)))
-    theta, rows = server_round(learner.theta, learner.class_vectors, {}, ONE_STEP)
-    require_equal(theta, learner.theta)
-    assert torch.equal(rows, learner.class_vectors)
-
-
-def test_order_of_arrival_does_not_matter() -> None:
-    clients = linear_clients((3, 4, 5, 2))
-    learner = learner_of(clients)
-    updates = updates_of(learner, clients)
-    first = server_round(learner.theta, learner.class_vectors, updates, ONE_STEP)
-    second = server_round(learner.theta, learner.class_vectors, {c: updates[c] for c in (2, 0, 3, 1)}, ONE_STEP)
-    require_equal(first[0], second[0])
-    assert torch.equal(first[1], second[1])
+    orders = ((0, 1, 2, 3), (2, 0, 3, 1), (0, 2, 3), (), (1,))
+    rounds = [server_round(learner.theta, learner.class_vectors, {c: updates[c] for c in each}, ONE_STEP) for each in orders]
+    for (theta, rows), (as_theta, as_rows) in (
+        (rounds[1], rounds[0]),
+        (rounds[2], rounds[0]),
+        (rounds[3], (learner.theta, learner.class_vectors)),
+        (rounds[4], rounds[3]),
+    ):
+        require_equal(theta, as_theta)
+        assert torch.equal(rows, as_rows)
 
 
 @pytest.mark.parametrize("spread", ["margin", "nearest"])
@@ -347,26 +309,23 @@ def test_each_class_is_pushed_from_as_many_neighbors_as_asked_for() -> None:
 
 
 def test_fixed_vectors_do_not_move() -> None:
-    data, _ = scene()
+    data, _ = made_up()
     first = fedaws._start(data, np.flatnonzero(~data.is_positive), 3, SHORT, Run(CPU))[1]
     fixed, free = (fit(data, replace(SHORT, fixed_vectors=each)).network.class_vectors for each in (True, False))
     torch.testing.assert_close(fixed, first, rtol=0, atol=1e-5)
     assert float((free - first).abs().max()) > 0.1
 
 
-# --- training ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("changes", [{}, {"width": 0}, {"spread": "nearest"}, {"enough": 1.0}], ids=str)
 def test_hidden_damage_is_found(changes: dict[str, object]) -> None:
-    data, truth = scene()
+    data, truth = made_up()
     scores = fit(data, replace(SHORT, **changes)).score(data.inputs.array)  # type: ignore[arg-type]
     hidden = data.classes == -1
     assert metrics.auc(scores[hidden], truth[hidden]) > 0.85
 
 
 def test_kinds_of_damage_are_told_apart() -> None:
-    data, truth = scene()
+    data, truth = made_up()
     network = fit(data).network
     assert isinstance(network, fedaws.FedawsNetwork)
     cosines = network.cosines(torch.from_numpy(data.inputs.plain_array).float()).detach()
@@ -375,7 +334,7 @@ def test_kinds_of_damage_are_told_apart() -> None:
 
 
 def test_margin_is_the_log_odds_of_a_softmax_over_cosines() -> None:
-    data, _ = scene()
+    data, _ = made_up()
     model = fit(data, replace(SHORT, temperature=0.2))
     state, embeddings = model.state(), model.embed(data.inputs.plain_array)
     shares = np.exp(embeddings @ state["class_vectors"].numpy().T / 0.2)
@@ -384,7 +343,7 @@ def test_margin_is_the_log_odds_of_a_softmax_over_cosines() -> None:
 
 
 def test_a_kind_without_chips_gets_no_client() -> None:
-    data, _ = scene()
+    data, _ = made_up()
     model = fit(replace(data, is_excluded=data.classes == 1))
     assert model.findings["class_names"] == ("rest", "wall")
     assert model.state()["class_vectors"].shape == (2, 16)
@@ -392,7 +351,7 @@ def test_a_kind_without_chips_gets_no_client() -> None:
 
 def test_training_that_diverges_ends_as_it_was_after_the_last_good_round(monkeypatch: pytest.MonkeyPatch) -> None:
     # 3 clients of 5 steps a round: the 35th step is in round 3, so the model is that of two rounds.
-    data, _ = scene()
+    data, _ = made_up()
     expected, kept, asked = fit(data, replace(SHORT, rounds=2)).state(), fedaws.formulas.positive_hinge_loss, []
 
     def spy(*arguments, **options):  # type: ignore[no-untyped-def]
@@ -406,14 +365,11 @@ def test_training_that_diverges_ends_as_it_was_after_the_last_good_round(monkeyp
 
 
 def test_each_round_reports_loss_and_nearness_of_classes() -> None:
-    data, _ = scene()
+    data, _ = made_up()
     told: list[Mapping[str, object]] = []
     fit(data, replace(SHORT, rounds=3), report=told.append)
     assert [event["epoch"] for event in told] == [1, 2, 3]
     assert all(-1 <= float(str(event["class_cosine"])) <= 1 and 0 <= float(str(event["loss"])) <= 1.9**2 for event in told)
-
-
-# --- collapse, and Table 1 -----------------------------------------------------------------------------------------
 
 
 def five_classes(seed: int, n: int = 600) -> tuple[PUData, Tensor, Tensor]:
@@ -424,9 +380,8 @@ def five_classes(seed: int, n: int = 600) -> tuple[PUData, Tensor, Tensor]:
     middle *= 3 / np.linalg.norm(middle, axis=1, keepdims=True)
     chips = (middle[classes] + draw.normal(size=(n, 16))).astype(np.float32)
     half = n // 2
-    data = PUData(
-        FeatureViews(chips[None, :half]), classes[:half] >= 1, np.zeros(half, np.bool_), classes[:half], tuple("abcde")
-    )
+    known = classes[:half]
+    data = PUData(FeatureViews(chips[None, :half]), known >= 1, np.zeros(half, np.bool_), known, tuple("abcde"))
     return data, torch.from_numpy(chips[half:]), torch.from_numpy(classes[half:])
 
 
@@ -479,9 +434,6 @@ def test_table_1_on_five_made_up_classes() -> None:
     assert oracle - ours < 0.06, rows
     assert ours > fixed + 0.02, rows
     assert fixed > alone + 0.02, rows
-
-
-# --- from the chips ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from pu_geo.analysis import metrics
-from pu_geo.errors import TrainingError
 from pu_geo.losses import herocon as formulas
 from pu_geo.methods import herocon
 from pu_geo.methods.cards.herocon import HeroconSettings
@@ -83,9 +82,6 @@ def gradients(network: herocon.HeroconNetwork, batch: herocon.Batch, settings: H
     return {name: weight.grad.clone() for name, weight in network.named_parameters() if weight.grad is not None}
 
 
-# --- it learns ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("width", "optimizer", "lr"), [(0, "sgd", 0.05), (32, "lars", 1.0), (32, "adamw", 3e-3)])
 def test_ranks_hidden_damage_above_the_rest(width: int, optimizer: str, lr: float) -> None:
     data, truth = made_views()
@@ -104,20 +100,6 @@ def test_tells_the_kinds_of_hidden_damage_apart() -> None:
         assert metrics.auc(margins[hidden, column], truth[hidden] == kind) > 0.9
     assert model.findings["kinds"] == ("roof", "wall")
     assert model.network.kinds.tolist() == [1, 2]
-
-
-def test_supervised_term_helps_to_tell_kinds_apart() -> None:
-    data, truth = made_views(clicks=30)
-    hidden = (data.classes == -1) & (truth > 0)
-    found = []
-    for weight in (0.0, 1.0):
-        model = fit(data, replace(SMALL, supervised_weight=weight))
-        with torch.inference_mode():
-            views = functional.normalize(model.network.represent(torch.from_numpy(data.inputs.plain_array)), dim=1)
-        cosines = (views @ views.T).numpy()[hidden][:, hidden]
-        is_same = truth[hidden][:, None] == truth[hidden]
-        found.append(cosines[is_same].mean() - cosines[~is_same].mean())
-    assert found[1] > found[0] + 0.2
 
 
 def test_only_positives_and_unlabeled_suffice_and_it_says_what_is_lost() -> None:
@@ -152,16 +134,6 @@ def test_kinds_that_nobody_clicked_get_no_say() -> None:
     assert model.network.kinds.tolist() == [2]
 
 
-def test_refuses_data_without_views_positives_or_unlabeled() -> None:
-    data, _ = made_views()
-    nobody = np.zeros(240, np.bool_)
-    with pytest.raises(TrainingError, match="has 1"):
-        fit(replace(data, inputs=FeatureViews(data.inputs.array[:1])))
-    for positive, words in ((nobody, "has none"), (~nobody, "all are positive")):
-        with pytest.raises(TrainingError, match=words):
-            fit(PUData(data.inputs, positive, nobody))
-
-
 def test_one_view_is_enough_where_none_are_compared() -> None:
     data, _ = made_views()
     single = replace(data, inputs=FeatureViews(data.inputs.array[:1]))
@@ -177,9 +149,6 @@ def test_trains_where_everybody_was_asked() -> None:
     assert len(told) == 6
 
 
-# --- Eq. 1 ----------------------------------------------------------------------------------------------------------
-
-
 def test_without_alpha_and_beta_it_is_plain_training_by_cross_entropy() -> None:
     # All 240 chips are in every step, so that the order within a step is the only difference. Balanced by hand:
     # each of roof, wall and damaged at all has its chips with and without weigh a half, the third as much as the two.
@@ -190,9 +159,8 @@ def test_without_alpha_and_beta_it_is_plain_training_by_cross_entropy() -> None:
     network, known = learner.network, torch.from_numpy(data.classes)
     optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, weight_decay=settings.weight_decay)
     for epoch, factor in ((1, 1.0), (2, 1.0), (3, 0.5)):  # one step of warm-up, then half a cosine over two
-        numbers = batches_with_labeled(
-            data.classes != -1, settings.batch_size, settings.labeled_batch, Run(CPU).generator(3, epoch)
-        )[0]
+        generator = Run(CPU).generator(3, epoch)
+        (numbers,) = batches_with_labeled(data.classes != -1, settings.batch_size, settings.labeled_batch, generator)
         views = data.inputs.draw(numbers, ("strong", "strong"), Run(CPU).generator(4, epoch), CPU)
         logits = torch.stack([network.classifiers[0](network.out(network.trunk(view))) for view in views]).mean(0)
         logits = logits - math.log(2)  # two kinds
@@ -221,9 +189,8 @@ def test_loss_is_eq_1_of_its_terms() -> None:
     views = network.views(batch.inputs, batch.is_missing)
     known = batch.is_labeled
     unsupervised = formulas.multi_view_loss(views, network.mapping(views), is_missing=batch.is_missing, temperature=0.5)
-    supervised = formulas.supervised_loss(
-        views[:, known], batch.labels[known, :-1], is_missing=batch.is_missing[:, known], temperature=0.5
-    )
+    labels, gone = batch.labels[known, :-1], batch.is_missing[:, known]
+    supervised = formulas.supervised_loss(views[:, known], labels, is_missing=gone, temperature=0.5)
     expected = terms["loss_cls"] + 0.3 * unsupervised + 0.7 * supervised
     torch.testing.assert_close(terms["loss"], expected)
     assert all(float(term.detach()) > 0.05 for term in (unsupervised, supervised, terms["loss_cls"]))
@@ -262,15 +229,8 @@ def test_weights_by_hand() -> None:
     labels = torch.tensor([[1.0, 0, 1], [0, 1, 1], [0, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0]])
     is_labeled = torch.tensor([True] * 4 + [False] * 2)
     half = 0.5
-    expected = torch.tensor(
-        [
-            [0.75, 0.75 / 3, 1.5 / 3],
-            [0.75 / 4, 0.75 / 2, 1.5 / 3],
-            [0.75 / 4, 0.75 / 2, 1.5 / 3],
-            [0.75 / 4, 0.75 / 3, 1.5 / 2],
-            *[[half * 0.75 / 4, half * 0.75 / 3, half * 1.5 / 2]] * 2,
-        ]
-    )
+    roof, wall, undamaged = [0.75, 0.75 / 3, 1.5 / 3], [0.75 / 4, 0.75 / 2, 1.5 / 3], [0.75 / 4, 0.75 / 3, 1.5 / 2]
+    expected = torch.tensor([roof, wall, wall, undamaged, *[[half * weight for weight in undamaged]] * 2])
     found = herocon.balanced_weights(labels, is_labeled, 0.5)
     torch.testing.assert_close(found, expected)
     assert float(found.sum(dim=1).mean()) == pytest.approx(1)
@@ -327,9 +287,6 @@ def test_every_step_sees_the_labeled_chips() -> None:
     assert len(set(drawn)) > 1
 
 
-# --- two dates, of which one may be missing -------------------------------------------------------------------------
-
-
 def test_dates_without_data_are_found() -> None:
     images = torch.ones(4, 6, 2, 2, dtype=torch.uint8)
     images[1, :3] = 0
@@ -373,7 +330,7 @@ def test_missing_dates_stay_out_of_the_backbone() -> None:
 def test_each_band_is_standardised_by_the_chips_that_have_it() -> None:
     data, _ = made_chips()
     data.inputs.chips[:, 3:] //= 2
-    trunk = herocon.new_pair_trunk(data, np.arange(48), CHIPS, Run(CPU))
+    trunk = herocon.new_pair_extractor(data, np.arange(48), CHIPS, Run(CPU))
     there = data.inputs.chips.astype(np.float64)
     for band in range(6):
         values = there[np.arange(48) % 4 != 0, band] if band < 3 else there[:, band]
@@ -383,9 +340,7 @@ def test_each_band_is_standardised_by_the_chips_that_have_it() -> None:
 
 
 @pytest.mark.parametrize("augmentation", ["aerial", "natural"])
-def test_mask_of_missing_dates_survives_batching_augmentation_and_pieces(
-    augmentation: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_dates_survive_batching_and_pieces(augmentation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Every fourth chip lacks its pre image. "natural" turns the zeros of a missing date into gray.
     data, _ = made_chips(augmentation=augmentation)
     kept, seen = herocon.HeroconNetwork.views, []
@@ -461,7 +416,7 @@ def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
     model = fit(data, settings, report=told.append)
     hidden = data.classes == -1
     assert metrics.auc(model.score(data.inputs.array)[hidden], truth[hidden]) > 0.85
-    assert isinstance(model.trunk, PairFeatureExtractor) == (bands == 6)
+    assert isinstance(model.extractor, PairFeatureExtractor) == (bands == 6)
     assert [event["stage"] for event in told] == ["pretraining"] + ["training"] * 12
     again = herocon.from_state(model.state(), settings, CPU)
     np.testing.assert_array_equal(again.score(data.inputs.array), model.score(data.inputs.array))
@@ -470,9 +425,8 @@ def test_trains_from_chips_and_comes_back_from_its_state(bands: int) -> None:
 
 def test_pretraining_moves_the_shared_backbone_and_nothing_else_does_before() -> None:
     data, _ = made_chips(24)
-    fresh, trained = (
-        herocon.new_pair_trunk(data, np.arange(24), replace(CHIPS, pretrain_epochs=epochs), Run(CPU)) for epochs in (0, 1)
-    )
+    settings = (replace(CHIPS, pretrain_epochs=epochs) for epochs in (0, 1))
+    fresh, trained = (herocon.new_pair_extractor(data, np.arange(24), each, Run(CPU)) for each in settings)
     assert fresh.backbone.n_bands == 3
     assert not torch.equal(fresh.backbone.conv1.weight, trained.backbone.conv1.weight)
     torch.testing.assert_close(fresh.standardize.mean, trained.standardize.mean)

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
+from methods.test_contract import made_up
 
 from pu_geo.analysis import metrics
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog, ncpu
 from pu_geo.methods.cards.ncpu import NcpuSettings
-from pu_geo.training.data import FeatureViews, PUData
-from pu_geo.training.heads import ema_copy, ema_update, projection_head
+from pu_geo.training.data import PUData
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
 CPU = torch.device("cpu")
 SHORT = NcpuSettings(epochs=12, warmup_epochs=2, batch_size=64, embedding_dim=16, lr=0.02)
-
-
-def _scene(seed: int, share: float, n: int = 240, clicks: int = 15) -> tuple[PUData, NDArray[np.bool_]]:
-    """Five noisy views of chips with 24 features, of which six know about damage; n chips, some clicked."""
-    draw = np.random.default_rng(seed)
-    truth = np.arange(n) < round(share * n)
-    centre = draw.normal(size=(n, 24))
-    centre[truth, :6] += 2
-    views = (centre + draw.normal(size=(5, n, 24)) * 0.5).astype(np.float16)
-    is_positive = np.zeros(n, np.bool_)
-    is_positive[draw.choice(np.flatnonzero(truth), clicks, replace=False)] = True
-    return PUData(FeatureViews(views), is_positive, np.zeros(n, np.bool_)), truth
 
 
 def _fit(data: PUData, settings: NcpuSettings = SHORT, seed: int = 0) -> TrainedModel:
@@ -42,14 +27,14 @@ def _fit(data: PUData, settings: NcpuSettings = SHORT, seed: int = 0) -> Trained
 @pytest.mark.parametrize("variant", ["paper", "released"])
 @pytest.mark.parametrize("width", [0, 32])
 def test_hidden_damage_is_found(variant: str, width: int) -> None:
-    data, truth = _scene(0, share=0.5)
+    data, truth = made_up(0, share=0.5)
     settings = NcpuSettings(epochs=20, warmup_epochs=3, batch_size=64, lr=0.02, variant=variant, width=width)
     scores = _fit(data, settings).score(data.inputs.views)
     assert metrics.auc(scores[~data.is_positive], truth[~data.is_positive]) > 0.85
 
 
 def test_scores_still_order_chips_where_damage_is_rare() -> None:
-    data, truth = _scene(1, share=0.06, n=500)
+    data, truth = made_up(1, n=500, share=0.06)
     scores = _fit(data).score(data.inputs.views)
     rest = ~data.is_positive
     assert metrics.auc(scores[rest], truth[rest]) > 0.85
@@ -57,50 +42,20 @@ def test_scores_still_order_chips_where_damage_is_rare() -> None:
     assert 0 < (scores[rest] > 0.5).mean() < 0.6
 
 
-def test_many_chips_get_fewer_epochs_but_at_least_five() -> None:
-    # 240 chips in batches of 64 are 4 steps an epoch: 27 steps hold 6 epochs, 3 steps hold none, so five are done.
-    data, _ = _scene(6, share=0.4)
-    for max_steps, epochs in ((27, 6), (3, 5)):
-        told: list[Mapping[str, object]] = []
-        ncpu.fit(data, replace(SHORT, max_steps=max_steps), Run(device=CPU, report=told.append))
-        assert [event["epoch"] for event in told] == list(range(1, epochs + 1))
-        assert {event["epochs"] for event in told} == {epochs}
-
-
 def test_training_cut_short_equals_one_planned_that_short() -> None:
     # 9 epochs instead of 12, either way: the learning rate reaches zero, and a quarter of 9 leaves room for 2 of warm-up
-    data, _ = _scene(6, share=0.4)
+    data, _ = made_up(6)
     cut, planned = _fit(data, replace(SHORT, max_steps=36)).state(), _fit(data, replace(SHORT, epochs=9)).state()
     assert all(torch.equal(cut[name], planned[name]) for name in planned)
 
 
-@pytest.mark.parametrize(
-    ("max_steps", "expected"), [(10_000, (60, 5)), (240, (60, 5)), (239, (59, 5)), (47, (11, 2)), (15, (5, 1)), (1, (5, 1))]
-)
-def test_warmup_shrinks_with_a_training_cut_short(max_steps: int, expected: tuple[int, int]) -> None:
-    settings = NcpuSettings(epochs=60, warmup_epochs=5, batch_size=64, max_steps=max_steps)
+CUT = [(10_000, (60, 5)), (240, (60, 5)), (239, (59, 5)), (47, (11, 2)), (15, (5, 1)), (1, (5, 1))]
+
+
+@pytest.mark.parametrize(("epochs", "max_steps", "expected"), [*((60, *each) for each in CUT), (3, 1, (3, 5))])
+def test_warmup_shrinks_with_a_training_cut_short(epochs: int, max_steps: int, expected: tuple[int, int]) -> None:
+    settings = NcpuSettings(epochs=epochs, warmup_epochs=5, batch_size=64, max_steps=max_steps)
     assert ncpu._lengths(240, settings) == expected
-
-
-def test_warmup_that_was_asked_for_stays_where_nothing_is_cut() -> None:
-    assert ncpu._lengths(240, NcpuSettings(epochs=3, warmup_epochs=5, max_steps=1)) == (3, 5)
-
-
-def test_target_is_another_object_and_moves_by_its_share() -> None:
-    online = projection_head(4, 8, 2, torch.Generator().manual_seed(0))
-    target = ema_copy(online)
-    start = [weight.clone() for weight in target.parameters()]
-    with torch.no_grad():
-        for weight in online.parameters():
-            weight += 1.0
-    assert all(torch.equal(a, b) for a, b in zip(target.parameters(), start, strict=True))
-    ema_update(target, online, 0.9)
-    for moved, before in zip(target.parameters(), start, strict=True):
-        torch.testing.assert_close(moved, before + 0.1, rtol=0, atol=1e-6)
-        assert not moved.requires_grad
-
-
-# --- the catalog, as far as NcPU uses it ---------------------------------------------------------------------------
 
 
 def test_overrides_are_read_by_type() -> None:

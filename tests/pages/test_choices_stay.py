@@ -2,61 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from app_parts import field, press, show, words
 from mapped_parts import RUN, answer_audit, mapped_project
-from small_parts import REPOSITORY
+from small_parts import add_run
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
-from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout, write_array
-from pu_geo.services.damage_map import random_audits
+
+pytestmark = pytest.mark.usefixtures("home")
 
 N = 200
 
 
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
-
-
 @pytest.fixture
-def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
-    """A project with an older run, RUN, and a newer one, which is on the live map."""
-    monkeypatch.setattr(random_audits, "_seed", lambda: 1)
-    layout, _ = mapped_project(tmp_path, N)
-    write_array(layout.features("set"), np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16))
-    with store.connect(layout) as db:
-        facts = replace(runs.find(db, RUN), run_id="ranker-2", created_at="2026-03-01T00:00:00.000Z", threshold=0.1)
-        draw = np.random.default_rng(3)
-        for run in (facts, replace(facts, run_id="ranker-3", created_at="2026-03-02T00:00:00.000Z")):
-            scores, embeddings = draw.random(N).astype(np.float32), draw.normal(size=(N, 4)).astype(np.float32)
-            runs.finish(db, layout, run, ids=[f"b{i}" for i in range(N)], scores=scores, arrays={"embeddings": embeddings})
+def three_runs(tmp_path: Path) -> Layout:
+    """A project with an older run, RUN, and newer ones, of which the last is on the live map."""
+    layout, draw = mapped_project(tmp_path, N), np.random.default_rng(3)
+    write_array(layout.features("set"), draw.normal(size=(2, N, 8)).astype(np.float16))
+    for run_id, day in (("ranker-2", 1), ("ranker-3", 2)):
+        facts = {"created_at": f"2026-03-0{day}T00:00:00.000Z", "threshold": 0.1, "like": RUN}
+        arrays = {"embeddings": draw.normal(size=(N, 4)).astype(np.float32)}
+        add_run(layout, run_id, scores=draw.random(N), arrays=arrays, **facts)
     return layout
-
-
-def show(page: str, layout: Layout) -> AppTest:
-    """Open a page in a session of its own."""
-    app = AppTest.from_file(REPOSITORY / "pages" / f"{page}.py", default_timeout=20)
-    app.session_state["project"] = str(layout.folder)
-    app.run()
-    assert not app.exception
-    return app
-
-
-def box(app: AppTest, label: str) -> Any:
-    return next(
-        field for field in (*app.selectbox, *app.slider, *app.number_input, *app.multiselect) if field.label == label
-    )
-
-
-def press(app: AppTest, label: str) -> AppTest:
-    return next(button for button in app.button if button.label.startswith(label)).click().run()
 
 
 def exported(layout: Layout, monkeypatch: pytest.MonkeyPatch, app: AppTest) -> dict[str, object]:
@@ -64,69 +36,63 @@ def exported(layout: Layout, monkeypatch: pytest.MonkeyPatch, app: AppTest) -> d
     started: list[dict[str, object]] = []
     monkeypatch.setattr(jobs, "start", lambda layout, task, args: started.append(args) or "job")
     press(app, "Export the next version")
-    assert not app.exception
     return started[0]
 
 
 def test_run_and_threshold_stand_on_other_pages_and_in_the_next_session(
-    mapped: Layout, monkeypatch: pytest.MonkeyPatch
+    three_runs: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = show("damage_map", mapped)
-    assert box(app, "Run").value == "ranker-3"
-    box(app, "Run").set_value("ranker-2").run()
-    assert box(app, "Threshold").value == pytest.approx(0.1)
-    box(app, "Threshold").set_value(0.3).run()
-    assert (box(app, "Run").value, box(app, "Threshold").value) == ("ranker-2", 0.3)
-    assert box(show("explore", mapped), "Run").value == "ranker-2"
-    show("annotate", mapped)
-    app = show("damage_map", mapped)
-    assert (box(app, "Run").value, box(app, "Threshold").value) == ("ranker-2", 0.3)
-    args = exported(mapped, monkeypatch, app)
+    app = show("damage_map", three_runs)
+    assert field(app, "Run").value == "ranker-3"
+    field(app, "Run").set_value("ranker-2").run()
+    assert field(app, "Threshold").value == pytest.approx(0.1)
+    field(app, "Threshold").set_value(0.3).run()
+    assert (field(app, "Run").value, field(app, "Threshold").value) == ("ranker-2", 0.3)
+    assert field(show("explore", three_runs), "Run").value == "ranker-2"
+    show("annotate", three_runs)
+    app = show("damage_map", three_runs)
+    assert (field(app, "Run").value, field(app, "Threshold").value) == ("ranker-2", 0.3)
+    args = exported(three_runs, monkeypatch, app)
     assert (args["run_id"], args["threshold"], args["threshold_origin"]) == ("ranker-2", 0.3, "person")
 
 
-def test_each_run_keeps_its_own_threshold(mapped: Layout) -> None:
-    app = show("damage_map", mapped)
-    box(app, "Threshold").set_value(0.7).run()
-    box(app, "Run").set_value("ranker-2").run()
-    assert box(app, "Threshold").value == pytest.approx(0.1)
-    box(app, "Run").set_value("ranker-3").run()
-    assert box(app, "Threshold").value == pytest.approx(0.7)
+def test_each_run_keeps_its_own_threshold(three_runs: Layout) -> None:
+    app = show("damage_map", three_runs)
+    field(app, "Threshold").set_value(0.7).run()
+    field(app, "Run").set_value("ranker-2").run()
+    assert field(app, "Threshold").value == pytest.approx(0.1)
+    field(app, "Run").set_value("ranker-3").run()
+    assert field(app, "Threshold").value == pytest.approx(0.7)
 
 
-def test_a_run_chosen_on_explore_is_the_one_on_the_map(mapped: Layout) -> None:
-    app = show("explore", mapped)
-    box(app, "Run").set_value("ranker-2").run()
-    box(app, "Color by").set_value("size").run()
-    assert not app.exception
-    app = show("damage_map", mapped)
-    assert box(app, "Run").value == "ranker-2"
-    assert "This run is chosen by a person." in "\n".join(str(part.value) for part in app.caption)
+def test_a_run_chosen_on_explore_is_the_one_on_the_map(three_runs: Layout) -> None:
+    app = show("explore", three_runs)
+    field(app, "Run").set_value("ranker-2").run()
+    field(app, "Color by").set_value("size").run()
+    app = show("damage_map", three_runs)
+    assert field(app, "Run").value == "ranker-2"
+    assert "This run is chosen by a person." in words(app)
     press(app, "Choose automatically")
-    assert box(app, "Run").value == "ranker-3"
-    assert box(show("explore", mapped), "Color by").value == "size"
+    assert field(app, "Run").value == "ranker-3"
+    assert field(show("explore", three_runs), "Color by").value == "size"
 
 
-def test_area_size_formats_and_classes_stay(mapped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = show("damage_map", mapped)
-    box(app, "Side of square cells, m").set_value(250).run()
-    box(app, "Formats").set_value(["csv"]).run()
-    box(app, "Classes of other services").set_value(["unosat"]).run()
-    app = show("damage_map", mapped)
-    assert box(app, "Side of square cells, m").value == 250
-    args = exported(mapped, monkeypatch, app)
+def test_area_size_formats_and_classes_stay(three_runs: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = show("damage_map", three_runs)
+    field(app, "Side of square cells, m").set_value(250).run()
+    field(app, "Formats").set_value(["csv"]).run()
+    field(app, "Classes of other services").set_value(["unosat"]).run()
+    app = show("damage_map", three_runs)
+    assert field(app, "Side of square cells, m").value == 250
+    args = exported(three_runs, monkeypatch, app)
     assert (args["formats"], args["profiles"]) == (["csv"], ["unosat"])
 
 
 @pytest.mark.slow
-def test_a_threshold_that_an_audit_gave_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(random_audits, "_seed", lambda: 1)
-    layout, truth = mapped_project(tmp_path)
-    check = answer_audit(layout, truth, 200)
-    app = show("damage_map", layout)
-    press(app, "Use ")
-    assert not app.exception
-    args = exported(layout, monkeypatch, show("damage_map", layout))
+def test_a_threshold_that_an_audit_gave_says_so(mapped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = answer_audit(mapped, 200)
+    app = press(show("damage_map", mapped), "Use ")
+    args = exported(mapped, monkeypatch, show("damage_map", mapped))
     assert args["threshold_origin"] == f"audit:{check.id}"
-    assert args["threshold"] == pytest.approx(box(app, "Threshold").value)
+    assert args["threshold"] == pytest.approx(field(app, "Threshold").value)
     assert args["threshold"] != pytest.approx(0.5)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import shapely
-from small_parts import REPOSITORY, add_chips, add_run
+from app_parts import field, press, show
+from small_parts import add_chips, add_run
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
@@ -20,9 +22,8 @@ N = 12
 
 
 @pytest.fixture
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+def nowhere(tmp_path: Path, home: Path) -> Layout:
     """A project of 100 x 80 pixels in local meters, with a run over twelve squares."""
-    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
     layout = store.create(tmp_path / "nowhere.pugeo", "Nowhere")
     grid = Grid(LOCAL, LOCAL, (0.5, 0.0, 0.0, 0.0, -0.5, 0.0), 100, 80, 0.5)
     scene = Scene("post-1", "post", "/nowhere/x.png", LOCAL, grid.transform, 100, 80, 3, "uint8", 0.5, place="no place")
@@ -37,29 +38,20 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     return layout
 
 
-def show(layout: Layout) -> AppTest:
-    app = AppTest.from_file(REPOSITORY / "pages" / "damage_map.py", default_timeout=20)
-    app.session_state["project"] = str(layout.folder)
-    return app.run()
-
-
 def test_the_map_is_exported_once_the_box_is_ticked(nowhere: Layout) -> None:
-    app = show(nowhere)
-    assert not app.exception
-    formats = next(field for field in app.multiselect if field.key == "formats")
-    assert formats.options == ["GeoPackage (opens colored in QGIS)", "CSV"]
-    button = next(button for button in app.button if button.label == "Export the next version")
-    assert button.disabled
+    app = show("damage_map", nowhere)
+    assert field(app, "Formats").options == ["GeoPackage (opens colored in QGIS)", "CSV"]
+    assert button(app).disabled
     app.checkbox(key="local_coordinates").check().run()
-    button = next(button for button in app.button if button.label == "Export the next version")
-    assert not button.disabled
-    button.click().run()
-    assert not app.exception
-    job = jobs.all_jobs(nowhere)[0]
-    assert jobs.wait(nowhere, job.job_id, seconds=60).state == "done"
+    assert not button(app).disabled
+    press(app, "Export the next version")
+    assert jobs.wait(nowhere, jobs.all_jobs(nowhere)[0].job_id, seconds=60).state == "done"
     assert (nowhere.exports / "v1" / "damage_map.gpkg").is_file()
 
 
-def test_a_project_with_a_place_is_not_asked(project: Layout, nowhere: Layout) -> None:
-    app = show(project)
-    assert not [box for box in app.checkbox if box.key == "local_coordinates"]
+def button(app: AppTest) -> Any:
+    return next(button for button in app.button if button.label == "Export the next version")
+
+
+def test_a_project_with_a_place_is_not_asked(project: Layout, home: Path) -> None:
+    assert not [box for box in show("damage_map", project).checkbox if box.key == "local_coordinates"]

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_parts import REPOSITORY, small_project
+from app_parts import show, words
+from small_parts import small_project
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
@@ -16,24 +17,9 @@ from pu_geo.jobs.status import CANCEL, PAUSE
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
+pytestmark = pytest.mark.usefixtures("home")
+
 NCPU = {"method": "ncpu", "preset": "quick"}
-
-
-@pytest.fixture(autouse=True)
-def home_of_this_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
-
-
-def show(layout: Layout) -> AppTest:
-    app = AppTest.from_file(REPOSITORY / "pages" / "train.py", default_timeout=20)
-    app.session_state["project"] = str(layout.folder)
-    app.run()
-    assert not app.exception
-    return app
-
-
-def words(app: AppTest) -> str:
-    return "\n".join(str(part.value) for part in [*app.markdown, *app.caption, *app.warning, *app.error, *app.code])
 
 
 def labels_of(app: AppTest) -> set[str]:
@@ -61,7 +47,7 @@ ENDS = {
 def test_an_ended_job_says_how_and_offers_what_can_be_done(project: Layout, state: str) -> None:
     log, buttons, told = ENDS[state]
     job_with(project, *log)
-    app = show(project)
+    app = show("train", project)
     assert f"-badge[{state}]" in words(app)
     assert told in words(app)
     assert labels_of(app) == buttons
@@ -71,7 +57,7 @@ def test_a_running_job_can_be_paused_and_cancelled_once(project: Layout, monkeyp
     monkeypatch.setattr(control, "_end_if_hung", lambda folder: None)
     folder = job_with(project, ("turn", {}), ("progress", {"share": 0.4, "message": "NcPU: epoch 3 of 8"}))
     lock = jobs.take_lock(folder)
-    app = show(project)
+    app = show("train", project)
     assert labels_of(app) == {"Pause", "Cancel"}
     app.button(key=f"pause-{folder.name}").click().run()
     assert (folder / PAUSE).exists()
@@ -81,14 +67,14 @@ def test_a_running_job_can_be_paused_and_cancelled_once(project: Layout, monkeyp
     assert (folder / CANCEL).exists()
     assert app.button(key=f"cancel-{folder.name}").disabled
     os.close(lock)
-    assert "-badge[cancelled]" in words(show(project))
+    assert "-badge[cancelled]" in words(show("train", project))
 
 
 def test_a_training_that_can_go_on_is_shown_whatever_came_after(project: Layout) -> None:
     paused = job_with(project, EPOCH, ("paused", {}))
     for _ in range(4):
         job_with(project, EPOCH, ("done", {"result": {"run_id": "r", "n_positive": 3, "seconds": 2}}))
-    app = show(project)
+    app = show("train", project)
     assert app.button(key=f"go-on-{paused.name}")
     assert sum("-badge[done]" in part.value for part in app.markdown) == 3
 
@@ -96,7 +82,7 @@ def test_a_training_that_can_go_on_is_shown_whatever_came_after(project: Layout)
 def test_a_dismissed_job_is_gone_and_starting_over_makes_a_new_one(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     folder = job_with(project, EPOCH)
-    app = show(project)
+    app = show("train", project)
     app.button(key=f"start-over-{folder.name}").click().run()
     (fresh,) = jobs.all_jobs(project)
     assert (fresh.job_id != folder.name, fresh.args) == (True, NCPU)
@@ -108,7 +94,7 @@ def test_a_dismissed_job_is_gone_and_starting_over_makes_a_new_one(project: Layo
 def test_all_active_jobs_have_a_card_and_their_log_can_be_read(project: Layout) -> None:
     folders = [job_with(project, EPOCH) for _ in range(5)]
     locks = [jobs.take_lock(folder) for folder in folders]
-    app = show(project)
+    app = show("train", project)
     assert sum("-badge[running]" in part.value for part in app.markdown) == 5
     assert "epoch: stage training, epoch 7" in words(app)
     for lock in locks:
@@ -123,12 +109,12 @@ def test_the_line_names_who_works_and_who_waits_in_which_project(project: Layout
     with device_queue.acquire_device(first, lambda before: None):
         assert [ticket.folder for ticket in device_queue.line()] == [first]
         waiting = device_queue._take(second)[0]
-        app = show(project)
+        app = show("train", project)
         os.close(waiting)
     assert "Queue of this machine" in words(app)
     assert "1. Training NcPU, quick in project *a\\*b* · 25%\n2. Training NcPU, quick · waits" in words(app)
     assert "-badge[waiting]" in words(app)
     assert labels_of(app) == {"Pause", "Cancel"}
-    assert "Queue of this machine" not in words(show(project))
+    assert "Queue of this machine" not in words(show("train", project))
     for lock in locks:
         os.close(lock)

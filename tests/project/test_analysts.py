@@ -4,124 +4,109 @@ from __future__ import annotations
 
 import random
 from itertools import combinations
+from sqlite3 import Connection
 
 import pytest
-from small_parts import square_table
 
-from pu_geo.project import analysts, contents, labels, store
+from pu_geo.project import analysts, labels
 from pu_geo.project.analysts import Agreement, AnalystFacts
 from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout
 from pu_geo.records import LABELS
 
 
-def say(db: object, analyst: str, *pairs: tuple[str, str]) -> None:
-    number = labels.last_event(db)  # type: ignore[arg-type]
-    ops = [LabelOp(f"{number}-{i}", building, label) for i, (building, label) in enumerate(pairs)]  # type: ignore[arg-type]
-    acks = labels.append(db, ops, analyst=analyst, screen="map")  # type: ignore[arg-type]
+def say(db: Connection, analyst: str, *pairs: tuple[str, str]) -> None:
+    number = labels.last_event(db)
+    ops = [LabelOp(f"{number}-{i}", building, label) for i, (building, label) in enumerate(pairs)]
+    acks = labels.append(db, ops, analyst=analyst, screen="map")
     assert not any(ack.error for ack in acks)
 
 
-def undo(db: object, analyst: str) -> None:
-    labels.undo(db, f"u{labels.last_event(db)}", analyst=analyst, screen="map")  # type: ignore[arg-type]
+def undo(db: Connection, analyst: str) -> None:
+    labels.undo(db, f"u{labels.last_event(db)}", analyst=analyst, screen="map")
 
 
-def differing(db: object) -> dict[str, dict[str, str]]:
-    found = analysts.conflicts(db)  # type: ignore[arg-type]
+def differing(db: Connection) -> dict[str, dict[str, str]]:
+    found = analysts.conflicts(db)
     return {building: {answer.analyst: answer.label for answer in answers} for building, answers in found}
 
 
-def test_project_without_labels_has_no_analysts_and_no_agreement(project: Layout) -> None:
-    with store.connect(project) as db:
-        assert analysts.by_analyst(db) == {}
-        assert analysts.conflicts(db) == []
-        assert analysts.agreement(db) == Agreement(0, None, None)
+def test_each_analyst_counts_their_own_standing_answers(db: Connection) -> None:
+    say(db, "bob", ("b1", "positive"), ("b2", "positive"), ("b3", "positive"))
+    say(db, "ann", ("b1", "not_damaged"), ("b2", "cleared"))
+    say(db, "bob", ("b3", "cleared"), ("b2", "not_damaged"))
+    say(db, "eve", ("b9", "positive"))
+    undo(db, "eve")
+    times = dict(db.execute("SELECT analyst, max(at) FROM label_event GROUP BY analyst").fetchall())
+    assert list(analysts.by_analyst(db).items()) == [
+        ("bob", AnalystFacts(2, times["bob"])),  # b1, which ann has decided since, and b2
+        ("ann", AnalystFacts(1, times["ann"])),
+        ("eve", AnalystFacts(0, times["eve"])),
+    ]
 
 
-def test_each_analyst_counts_their_own_standing_answers(project: Layout) -> None:
-    with store.connect(project) as db:
-        say(db, "bob", ("b1", "positive"), ("b2", "positive"), ("b3", "positive"))
-        say(db, "ann", ("b1", "not_damaged"), ("b2", "cleared"))
-        say(db, "bob", ("b3", "cleared"), ("b2", "not_damaged"))
-        say(db, "eve", ("b9", "positive"))
-        undo(db, "eve")
-        times = dict(db.execute("SELECT analyst, max(at) FROM label_event GROUP BY analyst").fetchall())
-        assert list(analysts.by_analyst(db).items()) == [
-            ("bob", AnalystFacts(2, times["bob"])),  # b1, which ann has decided since, and b2
-            ("ann", AnalystFacts(1, times["ann"])),
-            ("eve", AnalystFacts(0, times["eve"])),
-        ]
+def test_conflicts_are_buildings_whose_last_answers_differ(db: Connection) -> None:
+    say(db, "ann", ("b1", "positive"), ("b2", "positive"), ("b3", "positive"), ("b4", "positive"))
+    say(db, "bob", ("b1", "positive"), ("b2", "not_damaged"), ("b3", "cleared"))
+    assert differing(db) == {"b2": {"ann": "positive", "bob": "not_damaged"}}
+    building, answers = analysts.conflicts(db)[0]
+    assert building == "b2"
+    assert [answer[:2] for answer in answers] == [("ann", "positive"), ("bob", "not_damaged")]
+    assert answers[1].at == labels.current(db)["b2"].at
+    say(db, "ann", ("b2", "not_assessable"))
+    assert [answer.analyst for answer in analysts.conflicts(db)[0][1]] == ["bob", "ann"]  # oldest first
+    undo(db, "ann")
+    say(db, "ann", ("b2", "not_damaged"))  # she changes her mind
+    assert differing(db) == {}
+    undo(db, "ann")  # and back
+    assert differing(db) == {"b2": {"ann": "positive", "bob": "not_damaged"}}
+    undo(db, "bob")  # all three of his, one after the other
+    undo(db, "bob")
+    assert differing(db) == {}
 
 
-def test_conflicts_are_buildings_whose_last_answers_differ(project: Layout) -> None:
-    with store.connect(project) as db:
-        say(db, "ann", ("b1", "positive"), ("b2", "positive"), ("b3", "positive"), ("b4", "positive"))
-        say(db, "bob", ("b1", "positive"), ("b2", "not_damaged"), ("b3", "cleared"))
-        assert differing(db) == {"b2": {"ann": "positive", "bob": "not_damaged"}}
-        building, answers = analysts.conflicts(db)[0]
-        assert building == "b2"
-        assert [answer[:2] for answer in answers] == [("ann", "positive"), ("bob", "not_damaged")]
-        assert answers[1].at == labels.current(db)["b2"].at
-        say(db, "ann", ("b2", "not_assessable"))
-        assert [answer.analyst for answer in analysts.conflicts(db)[0][1]] == ["bob", "ann"]  # oldest first
-        undo(db, "ann")
-        say(db, "ann", ("b2", "not_damaged"))  # she changes her mind
-        assert differing(db) == {}
-        undo(db, "ann")  # and back
-        assert differing(db) == {"b2": {"ann": "positive", "bob": "not_damaged"}}
-        undo(db, "bob")  # all three of his, one after the other
-        undo(db, "bob")
-        assert differing(db) == {}
-
-
-def test_undone_answer_gives_way_to_the_analysts_own_earlier_one(project: Layout) -> None:
+def test_undone_answer_gives_way_to_the_analysts_own_earlier_one(db: Connection) -> None:
     """The building's label goes back to what another said; who said what is another question."""
-    with store.connect(project) as db:
-        say(db, "bob", ("b1", "not_damaged"))
-        say(db, "ann", ("b1", "positive"))
-        say(db, "bob", ("b1", "not_assessable"))
-        undo(db, "bob")
-        assert labels.current_labels(db) == {"b1": "positive"}
-        assert differing(db) == {"b1": {"bob": "not_damaged", "ann": "positive"}}
+    say(db, "bob", ("b1", "not_damaged"))
+    say(db, "ann", ("b1", "positive"))
+    say(db, "bob", ("b1", "not_assessable"))
+    undo(db, "bob")
+    assert labels.current_labels(db) == {"b1": "positive"}
+    assert differing(db) == {"b1": {"bob": "not_damaged", "ann": "positive"}}
 
 
-def test_agreement_of_a_worked_example(project: Layout) -> None:
+def test_agreement_of_a_worked_example(db: Connection) -> None:
     """b1: + + (alike 1), b2: + - (0), b3: + + - (2 of 6 ordered pairs, 1/3), b4: one answer, not counted.
 
     Alike on average 4/9; of 7 answers 5 are positive: by chance (25 + 4) / 49 = 29/49; kappa (4/9 - 29/49) / (20/49).
     """
-    with store.connect(project) as db:
-        say(db, "ann", ("b1", "positive"), ("b2", "positive"), ("b3", "positive"), ("b4", "positive"))
-        say(db, "bob", ("b1", "positive"), ("b2", "not_damaged"), ("b3", "positive"))
-        say(db, "eve", ("b3", "not_damaged"))
-        found = analysts.agreement(db)
+    say(db, "ann", ("b1", "positive"), ("b2", "positive"), ("b3", "positive"), ("b4", "positive"))
+    say(db, "bob", ("b1", "positive"), ("b2", "not_damaged"), ("b3", "positive"))
+    say(db, "eve", ("b3", "not_damaged"))
+    found = analysts.agreement(db)
     assert (found.n, found.share) == (3, pytest.approx(1 / 3))
     assert found.kappa == pytest.approx((4 / 9 - 29 / 49) / (20 / 49), abs=1e-12)
 
 
-def test_one_label_throughout_has_no_kappa_and_perfect_agreement_has_one(project: Layout) -> None:
-    with store.connect(project) as db:
+def test_one_label_throughout_has_no_kappa_and_perfect_agreement_has_one(db: Connection) -> None:
+    assert (analysts.by_analyst(db), analysts.conflicts(db), analysts.agreement(db)) == ({}, [], Agreement(0, None, None))
+    for n, label, kappa in ((1, "positive", None), (2, "not_damaged", 1.0)):
         for analyst in ("ann", "bob"):
-            say(db, analyst, ("b1", "positive"))
-        assert analysts.agreement(db) == Agreement(1, 1.0, None)
-        for analyst in ("ann", "bob"):
-            say(db, analyst, ("b2", "not_damaged"))
-        assert analysts.agreement(db) == Agreement(2, 1.0, 1.0)
+            say(db, analyst, (f"b{n}", label))
+        assert analysts.agreement(db) == Agreement(n, 1.0, kappa)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_agreement_equals_counting_every_pair(project: Layout, seed: int) -> None:
+def test_agreement_equals_counting_every_pair(db: Connection, seed: int) -> None:
     rng = random.Random(seed)
     said: dict[str, dict[str, str]] = {}
-    with store.connect(project) as db:
-        for analyst in ("ann", "bob", "eve"):
-            pairs = [(f"b{i}", rng.choice(LABELS)) for i in range(20)]
-            say(db, analyst, *pairs)
-            for building, label in pairs:
-                if label != "cleared":
-                    said.setdefault(building, {})[analyst] = label
-        found = analysts.agreement(db)
-        conflicts = differing(db)
+    for analyst in ("ann", "bob", "eve"):
+        pairs = [(f"b{i}", rng.choice(LABELS)) for i in range(20)]
+        say(db, analyst, *pairs)
+        for building, label in pairs:
+            if label != "cleared":
+                said.setdefault(building, {})[analyst] = label
+    found = analysts.agreement(db)
+    conflicts = differing(db)
     shared = {building: list(own.values()) for building, own in said.items() if len(own) > 1}
     assert conflicts == {building: said[building] for building, own in shared.items() if len(set(own)) > 1}
     alike = [sum(a == b for a, b in combinations(own, 2)) / len(list(combinations(own, 2))) for own in shared.values()]
@@ -130,24 +115,3 @@ def test_agreement_equals_counting_every_pair(project: Layout, seed: int) -> Non
     assert found.n == len(shared)
     assert found.share == pytest.approx(1 - len(conflicts) / len(shared))
     assert found.kappa == pytest.approx((sum(alike) / len(alike) - chance) / (1 - chance), abs=1e-12)
-
-
-@pytest.mark.slow
-def test_hundred_thousand_events_are_summed_up(project: Layout) -> None:
-    n = 100_000
-    with store.connect(project) as db:
-        contents.add_footprints(db, square_table(20_000, prefix="c"))
-        with store.transaction(db):
-            db.executemany(
-                "INSERT INTO label_event (op, building_id, label, analyst, at, screen, kind, act, undoes) "
-                "VALUES (?, ?, ?, ?, ?, 'map', ?, ?, ?)",
-                (
-                    (str(i), f"c{i // 2 % 20_000}", LABELS[i % 3], f"a{i % 4}", "2026", *step)
-                    for i in range(n)
-                    for step in [("undo", f"undo:{i}", i) if i % 50 == 49 else ("set", str(i), None)]
-                ),
-            )
-        facts, found, share = analysts.by_analyst(db), analysts.conflicts(db), analysts.agreement(db)
-    assert len(facts) == 4
-    assert len(found) > 1000
-    assert share.n >= len(found)

@@ -2,65 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import textwrap
+from sqlite3 import Connection
 
-import pytest
 import shapely
 
-from pu_geo.project import aoi, contents, store
-from pu_geo.project.layout import Layout
+from pu_geo.project import aoi, contents
 
 WEST = shapely.to_wkb(shapely.box(499_900, 3_999_000, 500_100, 4_001_000))
 EAST = shapely.to_wkb(shapely.box(500_100, 3_999_000, 501_000, 4_001_000))
 EXTENT = "SELECT min_x, min_y, max_x, max_y, srs_id FROM gpkg_contents WHERE table_name = 'aoi'"
-READER = """
-    import json, sys, pyogrio
-    frame = pyogrio.read_dataframe(sys.argv[1], layer="aoi")
-    names = [name for name, _ in pyogrio.list_layers(sys.argv[1]).tolist()]
-    print(json.dumps([frame.source.tolist(), frame.total_bounds.tolist(), frame.crs.to_epsg(), "aoi" in names]))
-"""
 
 
-def test_an_area_is_put_replaced_taken_away_and_put_back(project: Layout) -> None:
-    with store.connect(project) as db:
-        assert (aoi.current(db), aoi.before(db), aoi.remove(db), aoi.put_back(db)) == (None, None, False, None)
-        assert aoi.put(db, WEST, "west.geojson") is False
-        assert aoi.before(db) is None
-        assert aoi.put(db, EAST, "east.geojson") is True
-        now = aoi.current(db)
-        assert (now.wkb, now.source) == (EAST, "east.geojson")
-        assert aoi.remove(db) is True
-        assert aoi.current(db) is None
-        for expected in ("east.geojson", "west.geojson", "east.geojson"):  # undone, and again: the one before it, and back
-            found = aoi.put_back(db)
-            assert found.source == expected
+def test_an_area_is_put_replaced_taken_away_and_put_back(db: Connection) -> None:
+    assert (aoi.current(db), aoi.before(db), aoi.remove(db), aoi.put_back(db)) == (None, None, False, None)
+    assert aoi.put(db, WEST, "west.geojson") is False
+    assert aoi.before(db) is None
+    assert aoi.put(db, EAST, "east.geojson") is True
+    now = aoi.current(db)
+    assert (now.wkb, now.source) == (EAST, "east.geojson")
+    assert aoi.remove(db) is True
+    assert aoi.current(db) is None
+    for expected in ("east.geojson", "west.geojson", "east.geojson"):  # undone, and again: the one before it, and back
+        assert aoi.put_back(db).source == expected
 
 
-def test_taking_it_away_changes_nothing_else(project: Layout) -> None:
-    with store.connect(project) as db:
-        before = contents.footprints(db).building_ids
-        aoi.put(db, WEST, "west")
-        aoi.remove(db)
-        assert contents.footprints(db).building_ids == before
-        assert db.execute("SELECT count(*) FROM aoi_log").fetchone() == (2,)
-
-
-def test_the_registry_tells_extent_and_coordinate_system(project: Layout) -> None:
-    with store.connect(project) as db:
-        aoi.put(db, EAST, "east")
-        assert db.execute(EXTENT).fetchone() == (500_100, 3_999_000, 501_000, 4_001_000, 32615)
-        aoi.remove(db)
-        assert db.execute(EXTENT).fetchone() == (None, None, None, None, 32615)
-
-
-@pytest.mark.slow
-def test_other_programs_read_the_area_that_stands_now(project: Layout) -> None:
-    with store.connect(project) as db:
-        aoi.put(db, WEST, "west")
-        aoi.put(db, EAST, "east")
-    code = [sys.executable, "-c", textwrap.dedent(READER), str(project.gpkg)]
-    done = subprocess.run(code, capture_output=True, text=True, check=True, timeout=120)
-    assert json.loads(done.stdout) == [["east"], [500_100, 3_999_000, 501_000, 4_001_000], 32615, True]
+def test_the_registry_has_extent_and_coordinate_system_and_taking_it_away_changes_nothing_else(db: Connection) -> None:
+    before = contents.footprints(db).building_ids
+    aoi.put(db, EAST, "east")
+    assert db.execute(EXTENT).fetchone() == (500_100, 3_999_000, 501_000, 4_001_000, 32615)
+    aoi.remove(db)
+    assert db.execute(EXTENT).fetchone() == (None, None, None, None, 32615)
+    assert contents.footprints(db).building_ids == before
+    assert db.execute("SELECT count(*) FROM aoi_log").fetchone() == (2,)

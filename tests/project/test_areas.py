@@ -10,12 +10,13 @@ import subprocess
 import sys
 import textwrap
 import xml.etree.ElementTree as ET
+from sqlite3 import Connection
 
 import pytest
 import shapely
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import areas, labels, schema, store
+from pu_geo.project import aoi, areas, labels, schema, store
 from pu_geo.project.areas import AreaLayer
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
@@ -30,53 +31,44 @@ READER = """
     styles = pyogrio.read_dataframe(sys.argv[1], layer="layer_styles")
     default = styles[styles.useAsDefault.astype(bool)]
     n = len(pyogrio.read_dataframe(sys.argv[1], layer="damage_map"))
-    print(json.dumps([layers, frame.name.tolist(), frame.total_bounds.tolist(), frame.crs.to_epsg(),
+    aoi = pyogrio.read_dataframe(sys.argv[1], layer="aoi")
+    print(json.dumps([layers, [aoi.source.tolist(), aoi.total_bounds.tolist(), aoi.crs.to_epsg()], frame.name.tolist(), frame.total_bounds.tolist(), frame.crs.to_epsg(),
         dict(zip(default.f_table_name, default.styleQML)), n]))
 """
 
 
-def test_layers_come_back_as_they_were_stored(project: Layout) -> None:
-    with store.connect(project) as db:
-        assert areas.layers(db) == {}
-        assert [areas.put_areas(db, ADM2), areas.put_areas(db, ONE)] == [0, 0]
-        assert areas.layers(db) == {"adm2": 2, "район_1": 1}
-        assert [areas.load_areas(db, "adm2"), areas.load_areas(db, "район_1")] == [ADM2, ONE]
+def test_layers_come_back_as_stored_and_one_of_the_same_name_is_replaced(db: Connection) -> None:
+    assert areas.layers(db) == {}
+    assert [areas.put_areas(db, ADM2), areas.put_areas(db, ONE)] == [0, 0]
+    assert areas.layers(db) == {"adm2": 2, "район_1": 1}
+    assert areas.load_areas(db, "adm2") == ADM2
+    smaller = AreaLayer("adm2", ["East"], [None], [shapely.to_wkb(EAST)])
+    assert areas.put_areas(db, smaller) == 2
+    assert [areas.load_areas(db, "adm2"), areas.load_areas(db, "район_1")] == [smaller, ONE]
+    assert areas.layers(db) == {"adm2": 1, "район_1": 1}
+    with pytest.raises(ProjectError, match="no layer of areas 'adm3' in this project; there are: район_1, adm2"):
+        areas.load_areas(db, "adm3")
 
 
-def test_a_layer_of_the_same_name_is_replaced_and_others_stay(project: Layout) -> None:
-    with store.connect(project) as db:
-        areas.put_areas(db, ADM2)
-        areas.put_areas(db, ONE)
-        smaller = AreaLayer("adm2", ["East"], [None], [shapely.to_wkb(EAST)])
-        assert areas.put_areas(db, smaller) == 2
-        assert areas.load_areas(db, "adm2") == smaller
-        assert areas.layers(db) == {"adm2": 1, "район_1": 1}
-        with pytest.raises(ProjectError, match="no layer of areas 'adm3' in this project; there are: район_1, adm2"):
-            areas.load_areas(db, "adm3")
-
-
-def test_the_registry_tells_extent_and_coordinate_system(project: Layout) -> None:
-    with store.connect(project) as db:
-        areas.put_areas(db, ADM2)
-        question = "SELECT min_x, min_y, max_x, max_y, srs_id FROM gpkg_contents WHERE table_name = 'areas'"
-        assert db.execute(question).fetchone() == (499_900, 3_999_000, 501_000, 4_001_000, 32615)
-        assert db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'areas'").fetchone() == (32615,)
+def test_the_registry_tells_extent_and_coordinate_system(db: Connection) -> None:
+    areas.put_areas(db, ADM2)
+    question = "SELECT min_x, min_y, max_x, max_y, srs_id FROM gpkg_contents WHERE table_name = 'areas'"
+    assert db.execute(question).fetchone() == (499_900, 3_999_000, 501_000, 4_001_000, 32615)
+    assert db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'areas'").fetchone() == (32615,)
 
 
 @pytest.mark.parametrize("layer", ["", " ", "a b", "../x", "-a", "_a", "a" * 41, "grid500m", "GRID1", "a/b", "a\n"])
-def test_names_that_cannot_be_names_of_files_are_refused(project: Layout, layer: str) -> None:
-    with store.connect(project) as db:
-        with pytest.raises(ProjectError, match="cannot name a layer of areas"):
-            areas.put_areas(db, AreaLayer(layer, ADM2.names, ADM2.pcodes, ADM2.wkb))
-        assert areas.layers(db) == {}
+def test_names_that_cannot_be_names_of_files_are_refused(db: Connection, layer: str) -> None:
+    with pytest.raises(ProjectError, match="cannot name a layer of areas"):
+        areas.put_areas(db, AreaLayer(layer, ADM2.names, ADM2.pcodes, ADM2.wkb))
+    assert areas.layers(db) == {}
 
 
-def test_a_layer_is_stored_whole_or_not_at_all(project: Layout) -> None:
-    with store.connect(project) as db:
-        areas.put_areas(db, ADM2)
-        with pytest.raises(ValueError):
-            areas.put_areas(db, AreaLayer("adm2", ["x", "y", "z"], [None, None], ADM2.wkb))
-        assert areas.load_areas(db, "adm2") == ADM2
+def test_a_layer_is_stored_whole_or_not_at_all(db: Connection) -> None:
+    areas.put_areas(db, ADM2)
+    with pytest.raises(ValueError):
+        areas.put_areas(db, AreaLayer("adm2", ["x", "y", "z"], [None, None], ADM2.wkb))
+    assert areas.load_areas(db, "adm2") == ADM2
 
 
 def rules() -> list[ET.Element]:
@@ -131,6 +123,8 @@ def test_confirmed_buildings_have_the_color_of_the_annotate_screen() -> None:
 def test_other_programs_read_areas_and_styles_while_the_project_is_written(project: Layout) -> None:
     with store.connect(project) as db:
         areas.put_areas(db, ADM2)
+        aoi.put(db, ADM2.wkb[0], "west")
+        aoi.put(db, ADM2.wkb[1], "east")
         labels.append(db, [LabelOp("1", "b1", "positive")], analyst="ann", screen="map")
         db.execute("BEGIN IMMEDIATE")  # somebody is in the middle of writing
         db.execute("INSERT INTO areas (geom, layer, name) SELECT geom, 'x', 'x' FROM footprints")
@@ -139,8 +133,9 @@ def test_other_programs_read_areas_and_styles_while_the_project_is_written(proje
         db.execute("COMMIT")
         assert done.returncode == 0, done.stderr
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    layers, names, bounds, epsg, styles, n = json.loads(done.stdout)
-    assert {name for name, _ in layers} >= {"areas", "damage_map", "footprints", "layer_styles"}
+    layers, area_of_interest, names, bounds, epsg, styles, n = json.loads(done.stdout)
+    assert area_of_interest == [["east"], [500_100, 3_999_000, 501_000, 4_001_000], 32615]
+    assert {name for name, _ in layers} >= {"aoi", "areas", "damage_map", "footprints", "layer_styles"}
     assert dict(map(tuple, layers))["layer_styles"] is None
     assert (names, bounds, epsg, n) == (["West", "東"], [499_900, 3_999_000, 501_000, 4_001_000], 32615, 20)
     lines = schema.areas_qml()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from sqlite3 import Connection
 
 import pytest
 
@@ -11,32 +12,30 @@ from pu_geo.project import decisions, store
 from pu_geo.project.layout import Layout
 
 
-def test_the_newest_of_a_name_stands_and_can_be_taken_away_and_put_back(project: Layout) -> None:
-    with store.connect(project) as db:
-        decisions.decide(db, "1", "selection", " island ", {"building_ids": ["b1"]}, analyst="ann")
-        decisions.decide(db, "2", "selection", "coast", {"building_ids": ["b2"]}, analyst="ann")
-        decisions.decide(db, "3", "damage_type", "island", {"building_ids": ["b3"]}, analyst="bob")
-        decisions.decide(db, "4", "selection", "island", {"building_ids": ["b1", "b4"]}, analyst="bob")
-        found = decisions.standing(db, "selection")
-        assert [(name, each.facts["building_ids"], each.analyst) for name, each in found.items()] == [
-            ("coast", ["b2"], "ann"),
-            ("island", ["b1", "b4"], "bob"),
-        ]
-        decisions.decide(db, "5", "selection", "island", None, analyst="ann")
-        assert list(decisions.standing(db, "selection")) == ["coast"]
-        decisions.decide(db, "6", "selection", "island", found["island"].facts, analyst="ann")
-        assert list(decisions.standing(db, "selection")) == ["coast", "island"]
-        assert list(decisions.standing(db, "damage_type")) == ["island"]
+def test_the_newest_of_a_name_stands_and_can_be_taken_away_and_put_back(db: Connection) -> None:
+    decisions.decide(db, "1", "selection", " island ", {"building_ids": ["b1"]}, analyst="ann")
+    decisions.decide(db, "2", "selection", "coast", {"building_ids": ["b2"]}, analyst="ann")
+    decisions.decide(db, "3", "damage_type", "island", {"building_ids": ["b3"]}, analyst="bob")
+    decisions.decide(db, "4", "selection", "island", {"building_ids": ["b1", "b4"]}, analyst="bob")
+    found = decisions.standing(db, "selection")
+    assert [(name, each.facts["building_ids"], each.analyst) for name, each in found.items()] == [
+        ("coast", ["b2"], "ann"),
+        ("island", ["b1", "b4"], "bob"),
+    ]
+    decisions.decide(db, "5", "selection", "island", None, analyst="ann")
+    assert list(decisions.standing(db, "selection")) == ["coast"]
+    decisions.decide(db, "6", "selection", "island", found["island"].facts, analyst="ann")
+    assert list(decisions.standing(db, "selection")) == ["coast", "island"]
+    assert list(decisions.standing(db, "damage_type")) == ["island"]
 
 
-def test_a_replayed_operation_is_stored_once(project: Layout) -> None:
-    with store.connect(project) as db:
-        numbers = [decisions.decide(db, "1", "selection", "a", {"building_ids": []}, analyst="ann") for _ in range(3)]
-        assert len(set(numbers)) == 1
-        assert db.execute("SELECT count(*) FROM decision").fetchone() == (1,)
-        for statement in ("UPDATE decision SET name = 'x'", "DELETE FROM decision"):
-            with pytest.raises(sqlite3.IntegrityError, match="never"):
-                db.execute(statement)
+def test_a_replayed_operation_is_stored_once(db: Connection) -> None:
+    numbers = [decisions.decide(db, "1", "selection", "a", {"building_ids": []}, analyst="ann") for _ in range(3)]
+    assert len(set(numbers)) == 1
+    assert db.execute("SELECT count(*) FROM decision").fetchone() == (1,)
+    for statement in ("UPDATE decision SET name = 'x'", "DELETE FROM decision"):
+        with pytest.raises(sqlite3.IntegrityError, match="never"):
+            db.execute(statement)
 
 
 @pytest.mark.parametrize(
@@ -47,15 +46,14 @@ def test_what_cannot_be_a_name_or_kind_is_refused(project: Layout, kind: str, na
         decisions.decide(db, "1", kind, name, {}, analyst="ann")
 
 
-def test_all_entries_of_a_name_are_kept_and_can_be_read_again(project: Layout) -> None:
-    with store.connect(project) as db:
-        first = decisions.decide(db, "op-1", "selection", "roofs", {"building_ids": ["b1"]}, analyst="ann")
-        decisions.decide(db, "op-2", "selection", "walls", {"building_ids": ["b2"]}, analyst="ann")
-        gone = decisions.decide(db, "op-3", "selection", "roofs", None, analyst="bob")
-        found = decisions.entries(db, "selection", "roofs")
-        assert [(each.decision, each.analyst, each.facts) for each in found] == [
-            (gone, "bob", None),
-            (first, "ann", {"building_ids": ["b1"]}),
-        ]
-        assert decisions.entry(db, first) == found[1]
-        assert decisions.entry(db, gone + 1) is None
+def test_all_entries_of_a_name_are_kept_and_can_be_read_again(db: Connection) -> None:
+    first = decisions.decide(db, "op-1", "selection", "roofs", {"building_ids": ["b1"]}, analyst="ann")
+    decisions.decide(db, "op-2", "selection", "walls", {"building_ids": ["b2"]}, analyst="ann")
+    gone = decisions.decide(db, "op-3", "selection", "roofs", None, analyst="bob")
+    found = decisions.entries(db, "selection", "roofs")
+    assert [(each.decision, each.analyst, each.facts) for each in found] == [
+        (gone, "bob", None),
+        (first, "ann", {"building_ids": ["b1"]}),
+    ]
+    assert decisions.entry(db, first) == found[1]
+    assert decisions.entry(db, gone + 1) is None

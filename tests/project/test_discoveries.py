@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from sqlite3 import Connection
 
 import numpy as np
 import pytest
 from type_parts import GROUPS, IDS, KEPT, discovered
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import decisions, discoveries, store
+from pu_geo.project import decisions, discoveries
 from pu_geo.project.layout import Layout
 from pu_geo.project.runs import sha256_of
 
@@ -26,6 +26,7 @@ def test_a_discovery_comes_back_as_it_was_kept(project: Layout) -> None:
     assert found.facts["sha256"] == {
         path.name: sha256_of(path) for path in folder.iterdir() if path.name != "discovery.json"
     }
+    assert found.facts["known"] == {"not damaged": 6, "damaged": 6}
     assert not (project.folder / "work").exists()
 
 
@@ -50,52 +51,44 @@ def test_one_that_was_not_finished_is_none(project: Layout, monkeypatch: pytest.
         discoveries.load(project, "latest")
 
 
-def test_the_last_named_type_of_a_building_counts(project: Layout) -> None:
+def test_the_last_named_type_of_a_building_counts(db: Connection) -> None:
     facts = {"discovery": KEPT, "groups": [0], "building_ids": ["b0", "b1"]}
-    with store.connect(project) as db:
-        discoveries.decide(db, KEPT, {"tarps": facts}, analyst="ann")
-        discoveries.decide(db, KEPT, {"debris": {**facts, "building_ids": ["b1"]}}, analyst="ann")
-        decisions.decide(db, "other", "damage_type", "by hand", {"building_ids": ["b0"]}, analyst="bob")
-        assert list(discoveries.types(db)) == ["tarps", "debris"]
-        assert discoveries.type_of(db) == {"b0": "tarps", "b1": "debris"}
+    discoveries.decide(db, KEPT, {"tarps": facts}, analyst="ann")
+    discoveries.decide(db, KEPT, {"debris": {**facts, "building_ids": ["b1"]}}, analyst="ann")
+    decisions.decide(db, "other", "damage_type", "by hand", {"building_ids": ["b0"]}, analyst="bob")
+    assert list(discoveries.types(db)) == ["tarps", "debris"]
+    assert discoveries.type_of(db) == {"b0": "tarps", "b1": "debris"}
 
 
-def test_acts_are_undone_one_after_the_other(project: Layout) -> None:
+def test_acts_are_undone_one_after_the_other(db: Connection) -> None:
     one, two = ({"discovery": KEPT, "groups": [i], "building_ids": [f"b{i}"]} for i in (0, 1))
-    with store.connect(project) as db:
-        discoveries.decide(db, KEPT, {"tarps": one}, analyst="ann")
-        discoveries.decide(db, KEPT, {"tarps": None, "blue tarps": one, None: {"merged": [], "dropped": [2]}}, analyst="ann")
-        discoveries.decide(db, KEPT, {"blue tarps": two}, analyst="ann")
-        discoveries.decide(db, "types-other", {"mud": two}, analyst="ann")
-        n_before = db.execute("SELECT count(*) FROM decision").fetchone()[0]
-        assert discoveries.undo(db, KEPT, analyst="bob")
-        assert discoveries.types(db)["blue tarps"].facts == one
-        assert discoveries.undo(db, KEPT, analyst="bob")
-        assert discoveries.review_of(db, KEPT) == discoveries.Review()
-        assert {name: each.facts for name, each in discoveries.types(db).items()} == {"mud": two, "tarps": one}
-        assert discoveries.undo(db, KEPT, analyst="bob")
-        assert list(discoveries.types(db)) == ["mud"]
-        assert not discoveries.undo(db, KEPT, analyst="bob")
-        assert db.execute("SELECT count(*) FROM decision").fetchone()[0] == n_before + 5  # nothing is taken out of the log
+    discoveries.decide(db, KEPT, {"tarps": one}, analyst="ann")
+    discoveries.decide(db, KEPT, {"tarps": None, "blue tarps": one, None: {"merged": [], "dropped": [2]}}, analyst="ann")
+    discoveries.decide(db, KEPT, {"blue tarps": two}, analyst="ann")
+    discoveries.decide(db, "types-other", {"mud": two}, analyst="ann")
+    n_before = db.execute("SELECT count(*) FROM decision").fetchone()[0]
+    assert discoveries.undo(db, KEPT, analyst="bob")
+    assert discoveries.types(db)["blue tarps"].facts == one
+    assert discoveries.undo(db, KEPT, analyst="bob")
+    assert discoveries.review_of(db, KEPT) == discoveries.Review()
+    assert {name: each.facts for name, each in discoveries.types(db).items()} == {"mud": two, "tarps": one}
+    assert discoveries.undo(db, KEPT, analyst="bob")
+    assert list(discoveries.types(db)) == ["mud"]
+    assert not discoveries.undo(db, KEPT, analyst="bob")
+    assert db.execute("SELECT count(*) FROM decision").fetchone()[0] == n_before + 5  # nothing is taken out of the log
 
 
-def test_after_an_undo_a_new_act_is_the_last(project: Layout) -> None:
+def test_after_an_undo_a_new_act_is_the_last(db: Connection) -> None:
     facts = {"discovery": KEPT, "groups": [0], "building_ids": ["b0"]}
-    with store.connect(project) as db:
-        for name in ("a", "b"):
-            discoveries.decide(db, KEPT, {name: facts}, analyst="ann")
-        discoveries.undo(db, KEPT, analyst="ann")
-        discoveries.decide(db, KEPT, {"c": facts}, analyst="ann")
-        discoveries.undo(db, KEPT, analyst="ann")
-        assert list(discoveries.types(db)) == ["a"]
-        discoveries.undo(db, KEPT, analyst="ann")
-        assert list(discoveries.types(db)) == []
+    for name in ("a", "b"):
+        discoveries.decide(db, KEPT, {name: facts}, analyst="ann")
+    discoveries.undo(db, KEPT, analyst="ann")
+    discoveries.decide(db, KEPT, {"c": facts}, analyst="ann")
+    discoveries.undo(db, KEPT, analyst="ann")
+    assert list(discoveries.types(db)) == ["a"]
+    discoveries.undo(db, KEPT, analyst="ann")
+    assert list(discoveries.types(db)) == []
 
 
 def test_merged_groups_count_as_one() -> None:
     assert discoveries.Review([[3, 1]], [0]).joined(5) == [(0,), (1, 3), (2,), (4,)]
-
-
-def test_facts_are_readable_json(project: Layout) -> None:
-    text = (discovered(project).discovery(KEPT) / "discovery.json").read_text()
-    assert json.loads(text)["known"] == {"not damaged": 6, "damaged": 6}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from sqlite3 import Connection
 
 import pytest
 from small_parts import small_project
@@ -11,7 +12,6 @@ from small_parts import small_project
 from pu_geo.project import analysts, history, labels, store
 from pu_geo.project.history import PastEvent
 from pu_geo.project.labels import Ack, LabelOp
-from pu_geo.project.layout import Layout
 
 AT = "2026-01-02T03:04:05.678Z"
 
@@ -26,61 +26,48 @@ def replay(db: object, *events: PastEvent, act: str = "import-1") -> list[Ack]:
     return history.replay(db, events, importer="carl", act=act)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def other(tmp_path: Path) -> Layout:
-    """A second project with the same footprints."""
-    return small_project(tmp_path / "other.pugeo", name="Other")
+def test_replayed_event_is_an_import_that_keeps_name_time_and_kind(db: Connection) -> None:
+    assert replay(db, past(7, "simulated"))[0] == Ack("op7", 1)
+    found = labels.current(db)["b1"]
+    assert (found.analyst, found.at, found.kind, found.screen) == ("ann", AT, "simulated", "map")
+    assert db.execute("SELECT origin_kind, imported_by FROM label_event").fetchone() == ("simulated", "carl")
+    assert db.execute("SELECT labeller, labelled_at FROM damage_map WHERE label <> ''").fetchone() == ("ann", AT)
 
 
-def test_replayed_event_is_an_import_that_keeps_name_time_and_kind(project: Layout) -> None:
-    with store.connect(project) as db:
-        assert replay(db, past(7, "simulated"))[0] == Ack("op7", 1)
-        found = labels.current(db)["b1"]
-        assert (found.analyst, found.at, found.kind, found.screen) == ("ann", AT, "simulated", "map")
-        assert db.execute("SELECT origin_kind, imported_by FROM label_event").fetchone() == ("simulated", "carl")
-        assert db.execute("SELECT labeller, labelled_at FROM damage_map WHERE label <> ''").fetchone() == ("ann", AT)
+def test_events_are_replayed_in_their_order_whatever_the_order_of_the_file(db: Connection) -> None:
+    replay(db, past(12, label="not_damaged"), past(9), past(10, label="not_assessable", reason="cloud"))
+    assert labels.current_labels(db) == {"b1": "not_damaged"}
 
 
-def test_events_are_replayed_in_their_order_whatever_the_order_of_the_file(project: Layout) -> None:
-    with store.connect(project) as db:
-        replay(db, past(12, label="not_damaged"), past(9), past(10, label="not_assessable", reason="cloud"))
-        assert labels.current_labels(db) == {"b1": "not_damaged"}
+def test_replaying_again_stores_only_what_is_new(db: Connection) -> None:
+    first = replay(db, past(1), past(2, building_id="b2"))
+    labels.append(db, [LabelOp("x", "b1", "not_damaged")], analyst="ann", screen="map")
+    again = replay(db, past(1), past(2, building_id="b2"), past(3, "undo", "cleared", undoes=2, building_id="b2"), act="b")
+    assert again[:2] == first
+    assert labels.current_labels(db) == {"b1": "not_damaged"}
+    assert labels.last_event(db) == 4
 
 
-def test_replaying_again_stores_only_what_is_new(project: Layout) -> None:
-    with store.connect(project) as db:
-        first = replay(db, past(1), past(2, building_id="b2"))
-        labels.append(db, [LabelOp("x", "b1", "not_damaged")], analyst="ann", screen="map")
-        again = replay(
-            db, past(1), past(2, building_id="b2"), past(3, "undo", "cleared", undoes=2, building_id="b2"), act="b"
-        )
-        assert again[:2] == first
-        assert labels.current_labels(db) == {"b1": "not_damaged"}
-        assert labels.last_event(db) == 4
+def test_whole_import_is_one_act_of_who_imported_and_what_was_undone_stays_undone(db: Connection) -> None:
+    labels.append(db, [LabelOp("mine", "b1", "not_assessable")], analyst="carl", screen="map")
+    replay(db, past(1), past(2, label="not_damaged"), past(3, "undo", undoes=2, answer=1))
+    assert labels.current(db)["b1"].event == 2  # the answer that the undo brought back there
+    labels.undo(db, "u", analyst="carl", screen="map")
+    assert labels.current_labels(db) == {"b1": "not_assessable"}
+    assert set(analysts.own_answers(db)) == {("b1", "carl")}
+    labels.redo(db, "r", analyst="carl", screen="map")
+    assert labels.current_labels(db) == {"b1": "positive"}
+    assert analysts.own_answers(db)["b1", "ann"].label == "positive"
 
 
-def test_whole_import_is_one_act_of_who_imported_and_what_was_undone_stays_undone(project: Layout) -> None:
-    with store.connect(project) as db:
-        labels.append(db, [LabelOp("mine", "b1", "not_assessable")], analyst="carl", screen="map")
-        replay(db, past(1), past(2, label="not_damaged"), past(3, "undo", undoes=2, answer=1))
-        assert labels.current(db)["b1"].event == 2  # the answer that the undo brought back there
-        labels.undo(db, "u", analyst="carl", screen="map")
-        assert labels.current_labels(db) == {"b1": "not_assessable"}
-        assert set(analysts.own_answers(db)) == {("b1", "carl")}
-        labels.redo(db, "r", analyst="carl", screen="map")
-        assert labels.current_labels(db) == {"b1": "positive"}
-        assert analysts.own_answers(db)["b1", "ann"].label == "positive"
-
-
-def test_undone_import_of_an_undo_lets_the_answer_stand_again(project: Layout) -> None:
-    with store.connect(project) as db:
-        replay(db, past(1))
-        replay(db, past(1), past(2, "undo", "cleared", undoes=1), act="import-2")
-        assert labels.current_labels(db) == {}
-        labels.undo(db, "u", analyst="carl", screen="map")
-        assert labels.current_labels(db) == {"b1": "positive"}
-        labels.redo(db, "r", analyst="carl", screen="map")
-        assert labels.current_labels(db) == {}
+def test_undone_import_of_an_undo_lets_the_answer_stand_again(db: Connection) -> None:
+    replay(db, past(1))
+    replay(db, past(1), past(2, "undo", "cleared", undoes=1), act="import-2")
+    assert labels.current_labels(db) == {}
+    labels.undo(db, "u", analyst="carl", screen="map")
+    assert labels.current_labels(db) == {"b1": "positive"}
+    labels.redo(db, "r", analyst="carl", screen="map")
+    assert labels.current_labels(db) == {}
 
 
 @pytest.mark.parametrize(
@@ -101,26 +88,24 @@ def test_undone_import_of_an_undo_lets_the_answer_stand_again(project: Layout) -
     ],
 )
 def test_event_that_makes_no_sense_is_answered_and_does_not_stop_the_next(
-    project: Layout, event: PastEvent, word: str
+    db: Connection, event: PastEvent, word: str
 ) -> None:
-    with store.connect(project) as db:
-        acks = replay(db, past(1), event, past(3, building_id="b3"))
-        assert [ack.error is None for ack in acks] == [True, False, True]
-        assert word in str(acks[1].error)
-        assert labels.current_labels(db) == {"b1": "positive", "b3": "positive"}
+    acks = replay(db, past(1), event, past(3, building_id="b3"))
+    assert [ack.error is None for ack in acks] == [True, False, True]
+    assert word in str(acks[1].error)
+    assert labels.current_labels(db) == {"b1": "positive", "b3": "positive"}
 
 
-def test_rows_of_a_replayed_history_are_those_it_was_made_from(project: Layout, other: Layout) -> None:
-    with store.connect(project) as db:
-        for number, (analyst, building, label) in enumerate(
-            [("ann", "b1", "positive"), ("bob", "b1", "not_damaged"), ("ann", "b2", "positive")]
-        ):
-            labels.append(db, [LabelOp(f"{number}", building, label)], analyst=analyst, screen="wall")  # type: ignore[arg-type]
-        labels.undo(db, "u", analyst="bob", screen="map")
-        labels.undo(db, "v", analyst="ann", screen="map")
-        labels.redo(db, "r", analyst="ann", screen="map")
-        rows = [dict(zip(history.COLUMNS, row, strict=True)) for row in history.rows(db, at=labels.last_event(db))]
-        assert len(list(history.rows(db, at=3))) == 3
+def test_rows_of_a_replayed_history_are_those_it_was_made_from(db: Connection, tmp_path: Path) -> None:
+    for number, (analyst, building, label) in enumerate(
+        [("ann", "b1", "positive"), ("bob", "b1", "not_damaged"), ("ann", "b2", "positive")]
+    ):
+        labels.append(db, [LabelOp(f"{number}", building, label)], analyst=analyst, screen="wall")  # type: ignore[arg-type]
+    labels.undo(db, "u", analyst="bob", screen="map")
+    labels.undo(db, "v", analyst="ann", screen="map")
+    labels.redo(db, "r", analyst="ann", screen="map")
+    rows = [dict(zip(history.COLUMNS, row, strict=True)) for row in history.rows(db, at=labels.last_event(db))]
+    assert len(list(history.rows(db, at=3))) == 3
     events = [
         PastEvent(
             int(str(row["event"])) + 40,
@@ -130,7 +115,7 @@ def test_rows_of_a_replayed_history_are_those_it_was_made_from(project: Layout, 
         )
         for row in rows
     ]
-    with store.connect(other) as db:
+    with store.connect(small_project(tmp_path / "other.pugeo")) as db:
         assert all(ack.error is None for ack in replay(db, *events))
         again = [dict(zip(history.COLUMNS, row, strict=True)) for row in history.rows(db, at=99)]
     changed = {"act", "imported_by", "stored_at"}

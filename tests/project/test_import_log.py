@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from sqlite3 import Connection
 
 import numpy as np
 import pytest
@@ -11,62 +12,43 @@ from small_parts import square_table
 
 from pu_geo.errors import FootprintError
 from pu_geo.project import contents, import_log, store
-from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout
-
-
-def mended(n: int, rows: tuple[int, ...]) -> np.ndarray:
-    return np.isin(np.arange(n), rows)
-
-
-def adds_up(one: ImportRecord) -> bool:
-    return one.n_in == one.kept + one.repaired + one.n_dropped
 
 
 def test_every_feature_of_a_file_is_counted_once(project: Layout) -> None:
     # 25 squares, of which the first 20 are in the project; 3 of the file were dropped before; rows 3 and 22 were mended.
     table = replace(
         square_table(25), n_in=28, n_repaired=2, n_dropped=3, dropped={"empty": 1, "outside the scenes": 2},
-        is_repaired=mended(25, (3, 22)), notes=("1 was empty.",),
+        is_repaired=np.isin(np.arange(25), (3, 22)), notes=("1 was empty.",),
     )  # fmt: skip
     with store.connect(project) as db:
         found = import_log.import_footprints(db, table, "houses.geojson")
         assert contents.count_footprints(db) == 25
     assert (found.n_in, found.kept, found.repaired, found.n_dropped) == (28, 4, 1, 23)
     assert found.dropped == {"empty": 1, "outside the scenes": 2, "here already": 20}
-    assert adds_up(found)
+    assert found.n_in == found.kept + found.repaired + found.n_dropped
     assert found.notes == ["1 was empty.", "20 footprint(s) are in the project already and were left out."]
     with store.connect(project) as db:
         assert import_log.all_records(db) == [found]
 
 
-def test_accounts_come_newest_first_and_the_same_file_again_adds_none(project: Layout) -> None:
-    with store.connect(project) as db:
-        import_log.import_footprints(db, square_table(22), "a.gpkg")
-        again = import_log.import_footprints(db, square_table(22), "b.gpkg")
-        assert [one.file for one in import_log.all_records(db)] == ["b.gpkg", "a.gpkg"]
+def test_accounts_come_newest_first_and_the_same_file_again_adds_none(db: Connection) -> None:
+    import_log.import_footprints(db, square_table(22), "a.gpkg")
+    again = import_log.import_footprints(db, square_table(22), "b.gpkg")
+    assert [one.file for one in import_log.all_records(db)] == ["b.gpkg", "a.gpkg"]
     assert (again.kept, again.repaired, again.dropped) == (0, 0, {"here already": 22})
 
 
-def test_an_outline_without_id_that_comes_twice_in_a_file_is_taken_once(project: Layout) -> None:
-    table = square_table(23)
-    twice = replace(
-        table,
-        building_ids=["", "", ""],
-        wkb=[table.wkb[21], table.wkb[22], table.wkb[21]],
-        area_m2=table.area_m2[:3],
-        attributes=table.attributes[:3],
-        n_in=3,
-    )
-    with store.connect(project) as db:
-        found = import_log.import_footprints(db, twice, "x.geojson")
+def test_an_outline_without_id_that_comes_twice_in_a_file_is_taken_once(db: Connection) -> None:
+    wkb = square_table(23).wkb
+    twice = replace(square_table(3), building_ids=[""] * 3, wkb=[wkb[21], wkb[22], wkb[21]])
+    found = import_log.import_footprints(db, twice, "x.geojson")
     assert (found.kept, found.dropped) == (2, {"here already": 1})
 
 
-def test_a_refused_file_leaves_neither_footprints_nor_an_account(project: Layout) -> None:
+def test_a_refused_file_leaves_neither_footprints_nor_an_account(db: Connection) -> None:
     table = square_table(25)
     moved = replace(table, wkb=[*table.wkb[:-6], shapely.to_wkb(shapely.box(0, 0, 1, 1)), *table.wkb[-5:]])
-    with store.connect(project) as db:
-        with pytest.raises(FootprintError, match="another outline"):
-            import_log.import_footprints(db, moved, "x.geojson")
-        assert (contents.count_footprints(db), import_log.all_records(db)) == (20, [])
+    with pytest.raises(FootprintError, match="another outline"):
+        import_log.import_footprints(db, moved, "x.geojson")
+    assert (contents.count_footprints(db), import_log.all_records(db)) == (20, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from sqlite3 import Connection
 
 import pytest
 
@@ -13,154 +14,84 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import LABELS, REASONS, SHOWN
 
 
-def add(db: object, op: str, building: str, label: str = "positive", analyst: str = "ann", **more: object) -> labels.Ack:
-    return labels.append(db, [LabelOp(op, building, label)], analyst=analyst, screen="map", **more)[0]  # type: ignore[arg-type]
+def add(
+    db: Connection, op: str, building: str, label: str = "positive", analyst: str = "ann", **details: object
+) -> labels.Ack:
+    one = LabelOp(op, building, label, **details)  # type: ignore[arg-type]
+    return labels.append(db, [one], analyst=analyst, screen="map")[0]
 
 
-def test_last_event_decides_and_cleared_buildings_carry_no_label(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1")
-        add(db, "2", "b2")
-        add(db, "3", "b1", "not_damaged")
-        add(db, "4", "b2", "cleared")
-        assert labels.current_labels(db) == {"b1": "not_damaged"}
-        assert labels.current_labels(db, at=2) == {"b1": "positive", "b2": "positive"}
+def undo(db: Connection, op: str, analyst: str = "ann", **more: str) -> list[labels.LabelEvent]:
+    return labels.undo(db, op, analyst=analyst, screen="map", **more)
 
 
-def test_replayed_operation_gets_its_old_event_and_stores_nothing(project: Layout) -> None:
-    with store.connect(project) as db:
-        first = add(db, "same", "b1")
-        add(db, "other", "b1", "cleared")
-        again = add(db, "same", "b1")
-        assert again == first
-        assert labels.last_event(db) == 2
-        assert labels.current_labels(db) == {}
+def redo(db: Connection, op: str, analyst: str = "ann") -> list[labels.LabelEvent]:
+    return labels.redo(db, op, analyst=analyst, screen="map")
 
 
-def test_an_undo_with_the_id_of_a_label_is_refused_and_stops_nothing(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "same", "b1")
-        ops = [LabelOp("new", "b2", "positive"), LabelOp("same", step="undo")]
-        stored, refused = labels.append(db, ops, analyst="ann", screen="map")
-        assert stored.event == 2
-        assert refused.event is None
-        assert "another operation" in str(refused.error)
+def test_last_event_decides_and_cleared_buildings_carry_no_label(db: Connection) -> None:
+    add(db, "1", "b1")
+    add(db, "2", "b2")
+    add(db, "3", "b1", "not_damaged")
+    add(db, "4", "b2", "cleared")
+    assert labels.current_labels(db) == {"b1": "not_damaged"}
+    assert labels.current_labels(db, at=2) == {"b1": "positive", "b2": "positive"}
 
 
-def test_an_unknown_building_is_named_before_its_details(project: Layout) -> None:
-    with store.connect(project) as db:
-        op = LabelOp("1", "nobody", "positive", reason="cloudy")
-        assert "not in this project" in str(labels.append(db, [op], analyst="ann", screen="map")[0].error)
+def test_replayed_operation_gets_its_old_event_and_stores_nothing(db: Connection) -> None:
+    first = add(db, "same", "b1")
+    add(db, "other", "b1", "cleared")
+    again = add(db, "same", "b1")
+    assert again == first
+    assert labels.last_event(db) == 2
+    assert labels.current_labels(db) == {}
 
 
-@pytest.mark.parametrize(
-    ("op", "building", "label", "word"),
-    [
-        ("1", "nobody", "positive", "not in this project"),
-        ("1", "b1", "broken", "is not one of"),
-        ("", "b1", "positive", "op"),
-    ],
-)
-def test_bad_operation_is_answered_and_does_not_stop_the_next(
-    project: Layout, op: str, building: str, label: str, word: str
-) -> None:
-    with store.connect(project) as db:
-        ops = [LabelOp(op, building, label), LabelOp("good", "b2", "positive")]  # type: ignore[arg-type]
-        bad, good = labels.append(db, ops, analyst="ann", screen="map")
-        assert bad.event is None
-        assert word in str(bad.error)
-        assert good.event == 1
-        with pytest.raises(LabelError, match="1 of 2"):
-            labels.refuse_rejected([bad, good], "x.csv")
+def test_an_undo_with_the_id_of_a_label_is_refused_and_stops_nothing(db: Connection) -> None:
+    add(db, "same", "b1")
+    ops = [LabelOp("new", "b2", "positive"), LabelOp("same", step="undo")]
+    stored, refused = labels.append(db, ops, analyst="ann", screen="map")
+    assert stored.event == 2
+    assert refused.event is None
+    assert "another operation" in str(refused.error)
 
 
-def test_undo_and_redo_walk_the_whole_history_of_one_analyst(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1")
-        add(db, "2", "b1", "not_damaged")
-        add(db, "3", "b2")
-        states = []
-        for number in range(4):
-            labels.undo(db, f"u{number}", analyst="ann", screen="map")
-            states.append(labels.current_labels(db))
-        assert states == [{"b1": "not_damaged"}, {"b1": "positive"}, {}, {}]
-        for number in range(4):
-            labels.redo(db, f"r{number}", analyst="ann", screen="map")
-            states.append(labels.current_labels(db))
-        assert states[4:] == [
-            {"b1": "positive"},
-            {"b1": "not_damaged"},
-            {"b1": "not_damaged", "b2": "positive"},
-            {"b1": "not_damaged", "b2": "positive"},
-        ]
+def test_label_that_an_undo_brings_back_is_its_analysts(db: Connection) -> None:
+    add(db, "1", "b1", analyst="ann")
+    add(db, "2", "b1", "not_damaged", analyst="bob")
+    undo(db, "u", "bob")
+    found = labels.current(db)["b1"]
+    assert (found.event, found.analyst, found.kind) == (1, "ann", "set")
+    shown = db.execute("SELECT label, labeller, labelled_at FROM damage_map WHERE building_id = 'b1'").fetchone()
+    assert shown == ("positive", "ann", found.at)
+    undo(db, "v")  # what bob took back does not come again
+    assert labels.current_labels(db) == {}
 
 
-def test_label_that_an_undo_brings_back_is_its_analysts(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1", analyst="ann")
-        add(db, "2", "b1", "not_damaged", analyst="bob")
-        labels.undo(db, "u", analyst="bob", screen="map")
-        found = labels.current(db)["b1"]
-        assert (found.event, found.analyst, found.kind) == (1, "ann", "set")
-        shown = db.execute("SELECT label, labeller, labelled_at FROM damage_map WHERE building_id = 'b1'").fetchone()
-        assert shown == ("positive", "ann", found.at)
-        labels.undo(db, "v", analyst="ann", screen="map")  # what bob took back does not come again
-        assert labels.current_labels(db) == {}
+def test_replayed_undo_does_nothing_again(db: Connection) -> None:
+    assert undo(db, "early") == []
+    add(db, "1", "b1")
+    assert undo(db, "early") == []  # it found nothing then
+    add(db, "2", "b2")
+    assert undo(db, "u") == undo(db, "u")
+    assert labels.current_labels(db) == {"b1": "positive"}
 
 
-def test_new_act_forgets_what_could_be_redone(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1")
-        labels.undo(db, "u", analyst="ann", screen="map")
-        add(db, "2", "b2")
-        assert labels.redo(db, "r", analyst="ann", screen="map") == []
-        assert labels.current_labels(db) == {"b2": "positive"}
+def test_operations_of_one_act_are_undone_together(db: Connection) -> None:
+    ops = [LabelOp(f"i{i}", f"b{i % 4}", "not_damaged" if i > 3 else "positive", "import-1") for i in range(5)]  # b0 twice
+    labels.append(db, ops, analyst="ann", screen="cli", kind="import")
+    assert len(undo(db, "u")) == 5
+    assert labels.current_labels(db) == {}
+    redo(db, "r")
+    assert labels.current_labels(db) == {"b0": "not_damaged", "b1": "positive", "b2": "positive", "b3": "positive"}
 
 
-def test_replayed_undo_undoes_once(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1")
-        add(db, "2", "b2")
-        first = labels.undo(db, "u", analyst="ann", screen="map")
-        assert labels.undo(db, "u", analyst="ann", screen="map") == first
-        assert labels.current_labels(db) == {"b1": "positive"}
-
-
-def test_replayed_undo_that_found_nothing_still_does_nothing(project: Layout) -> None:
-    with store.connect(project) as db:
-        assert labels.undo(db, "u", analyst="ann", screen="map") == []
-        add(db, "1", "b1")
-        assert labels.undo(db, "u", analyst="ann", screen="map") == []
-        assert labels.current_labels(db) == {"b1": "positive"}
-
-
-def test_building_twice_in_one_act_is_as_before_after_undo(project: Layout) -> None:
-    with store.connect(project) as db:
-        ops = [LabelOp("a", "b1", "positive", "x"), LabelOp("b", "b1", "not_damaged", "x")]
-        labels.append(db, ops, analyst="ann", screen="cli")
-        labels.undo(db, "u", analyst="ann", screen="map")
-        assert labels.current_labels(db) == {}
-        labels.redo(db, "r", analyst="ann", screen="map")
-        assert labels.current_labels(db) == {"b1": "not_damaged"}
-
-
-def test_operations_of_one_act_are_undone_together(project: Layout) -> None:
-    with store.connect(project) as db:
-        ops = [LabelOp(f"i{i}", f"b{i}", "positive", "import-1") for i in range(5)]
-        labels.append(db, ops, analyst="ann", screen="cli", kind="import")
-        assert len(labels.undo(db, "u", analyst="ann", screen="map")) == 5
-        assert labels.current_labels(db) == {}
-        labels.redo(db, "r", analyst="ann", screen="map")
-        assert len(labels.current_labels(db)) == 5
-
-
-def test_pu_set_follows_the_order_asked_for_and_the_event(project: Layout) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1")
-        add(db, "2", "b2", "not_damaged")
-        add(db, "3", "b3", "not_assessable")
-        add(db, "4", "b4")
-        found = labels.pu_set(db, at=3, ids=["b4", "b3", "b2", "b1"])
+def test_pu_set_follows_the_order_asked_for_and_the_event(db: Connection) -> None:
+    add(db, "1", "b1")
+    add(db, "2", "b2", "not_damaged")
+    add(db, "3", "b3", "not_assessable")
+    add(db, "4", "b4")
+    found = labels.pu_set(db, at=3, ids=["b4", "b3", "b2", "b1"])
     assert found.is_positive.tolist() == [False, False, False, True]
     assert found.is_not_damaged.tolist() == [False, False, True, False]
     assert found.is_excluded.tolist() == [False, True, False, False]
@@ -179,27 +110,28 @@ def said(event: object) -> dict[str, object]:
     return {key: getattr(event, key) for key in keys}
 
 
-def test_undo_and_redo_bring_back_the_whole_answer(project: Layout) -> None:
-    with store.connect(project) as db:
-        for name, details in FULL.items():
-            acks = labels.append(db, [LabelOp(name, "b1", **details)], analyst="ann", screen="map")  # type: ignore[arg-type]
-            assert acks[0].error is None
-        given = [said(labels.current(db, at=n)["b1"]) for n in (1, 2, 3)]
-        assert [{key: row[key] for key in FULL[name]} for name, row in zip(FULL, given, strict=True)] == list(FULL.values())
-        for number, expected in ((1, given[1]), (2, given[0])):
-            event = labels.undo(db, f"u{number}", analyst="ann", screen="map")[-1]
-            assert said(event) == said(labels.current(db)["b1"]) == expected
-        emptied = labels.undo(db, "u3", analyst="ann", screen="map")[-1]
-        assert said(emptied) == said(type(emptied)(0, "", "", "cleared", "", "", ""))
-        for number, expected in enumerate(given):
-            event = labels.redo(db, f"r{number}", analyst="ann", screen="map")[-1]
-            assert said(event) == said(labels.current(db)["b1"]) == expected
-        assert [audit.event for audit in labels.audits(db)] == [3]
+def test_undo_and_redo_bring_back_the_whole_answer(db: Connection) -> None:
+    for name, details in FULL.items():
+        assert add(db, name, "b1", **details).error is None
+    given = [said(labels.current(db, at=n)["b1"]) for n in (1, 2, 3)]
+    assert [{key: row[key] for key in FULL[name]} for name, row in zip(FULL, given, strict=True)] == list(FULL.values())
+    for number, expected in ((1, given[1]), (2, given[0])):
+        event = undo(db, f"u{number}")[-1]
+        assert said(event) == said(labels.current(db)["b1"]) == expected
+    emptied = undo(db, "u3")[-1]
+    assert said(emptied) == said(type(emptied)(0, "", "", "cleared", "", "", ""))
+    for number, expected in enumerate(given):
+        event = redo(db, f"r{number}")[-1]
+        assert said(event) == said(labels.current(db)["b1"]) == expected
+    assert [audit.event for audit in labels.audits(db)] == [3]
 
 
 @pytest.mark.parametrize(
     ("details", "word"),
     [
+        ({"building_id": "nobody", "reason": "cloudy"}, "not in this project"),
+        ({"label": "broken"}, "is not one of"),
+        ({"op": ""}, "op"),
         ({"label": "not_assessable", "reason": "fog"}, "reason 'fog' is not one of cloud"),
         ({"reason": "cloud"}, "the label is positive"),
         ({"damage_types": "roof"}, "damage_types must be a list"),
@@ -223,46 +155,42 @@ def test_undo_and_redo_bring_back_the_whole_answer(project: Layout) -> None:
         ({"analyst": ""}, "analyst must be"),
     ],
 )
-def test_details_that_make_no_sense_are_answered_not_stored(project: Layout, details: dict[str, object], word: str) -> None:
-    with store.connect(project) as db:
-        op = LabelOp("1", "b1", **{"label": "positive", **details})  # type: ignore[arg-type]
-        assert word in str(labels.append(db, [op], analyst="ann", screen="map")[0].error)
-        assert labels.last_event(db) == 0
+def test_bad_operation_is_answered_and_does_not_stop_the_next(db: Connection, details: dict[str, object], word: str) -> None:
+    op = LabelOp(**{"op": "1", "building_id": "b1", "label": "positive", **details})  # type: ignore[arg-type]
+    bad, good = labels.append(db, [op, LabelOp("good", "b2", "positive")], analyst="ann", screen="map")
+    assert word in str(bad.error)
+    assert (bad.event, good.event, labels.last_event(db)) == (None, 1, 1)
+    with pytest.raises(LabelError, match="1 of 2"):
+        labels.refuse_rejected([bad, good], "x.csv")
 
 
-def test_longest_and_most_details_fit(project: Layout) -> None:
-    with store.connect(project) as db:
-        op = LabelOp("1", "b1", "positive", damage_types=["ß" * 60] * 20, comment="日" * 500, shown="audit", inclusion=1)
-        assert labels.append(db, [op], analyst="ann", screen="map")[0].error is None
+def test_longest_and_most_details_fit(db: Connection) -> None:
+    more = {"damage_types": ["ß" * 60] * 20, "comment": "日" * 500, "shown": "audit", "inclusion": 1}
+    assert add(db, "1", "b1", **more).error is None
 
 
-def test_words_of_the_log_are_those_of_the_records(project: Layout) -> None:
-    with store.connect(project) as db:
-        for number, reason in enumerate(REASONS):
-            op = LabelOp(f"r{number}", "b1", "not_assessable", reason=reason)
-            assert labels.append(db, [op], analyst="ann", screen="map")[0].error is None
-        for number, shown in enumerate(SHOWN):
-            op = LabelOp(f"s{number}", "b1", "positive", shown=shown, inclusion=0.5 if shown == "audit" else None)
-            assert labels.append(db, [op], analyst="ann", screen="map")[0].error is None
+def test_words_of_the_log_are_those_of_the_records(db: Connection) -> None:
+    for reason in REASONS:
+        assert add(db, f"r-{reason}", "b1", "not_assessable", reason=reason).error is None
+    for shown in SHOWN:
+        assert add(db, f"s-{shown}", "b1", shown=shown, inclusion=0.5 if shown == "audit" else None).error is None
 
 
-def test_answer_for_another_keeps_name_and_time_and_is_undone_by_who_stored_it(project: Layout) -> None:
-    with store.connect(project) as db:
-        op = LabelOp("1", "b1", "positive", analyst="bob", at="2026-01-02T03:04:05.678+02:00")
-        labels.append(db, [op], analyst="ann", screen="cli", kind="import")
-        found = labels.current(db)["b1"]
-        assert (found.analyst, found.at) == ("bob", "2026-01-02T01:04:05.678Z")
-        assert labels.undo(db, "u", analyst="bob", screen="map") == []
-        assert len(labels.undo(db, "v", analyst="ann", screen="map")) == 1
-        assert labels.current_labels(db) == {}
+def test_answer_for_another_keeps_name_and_time_and_is_undone_by_who_stored_it(db: Connection) -> None:
+    op = LabelOp("1", "b1", "positive", analyst="bob", at="2026-01-02T03:04:05.678+02:00")
+    labels.append(db, [op], analyst="ann", screen="cli", kind="import")
+    found = labels.current(db)["b1"]
+    assert (found.analyst, found.at) == ("bob", "2026-01-02T01:04:05.678Z")
+    assert undo(db, "u", "bob") == []
+    assert len(undo(db, "v")) == 1
+    assert labels.current_labels(db) == {}
 
 
 # Audits
 
 
-def audit(db: object, op: str, building: str, label: str, inclusion: float = 0.25) -> None:
-    one = LabelOp(op, building, label, shown="audit", inclusion=inclusion)  # type: ignore[arg-type]
-    assert labels.append(db, [one], analyst="eve", screen="map")[0].error is None  # type: ignore[arg-type]
+def audit(db: Connection, op: str, building: str, label: str, inclusion: float = 0.25) -> None:
+    assert add(db, op, building, label, "eve", shown="audit", inclusion=inclusion).error is None
 
 
 def trains_on(db: object, building: str, at: int | None = None) -> str:
@@ -271,58 +199,54 @@ def trains_on(db: object, building: str, at: int | None = None) -> str:
     return "+".join(name for name, mask in masks.items() if mask[0]) or "unlabeled"
 
 
-def test_audit_answers_are_shown_to_people_and_never_trained_on(project: Layout) -> None:
-    with store.connect(project) as db:
-        for number, label in enumerate(("positive", "not_damaged", "not_assessable")):
-            audit(db, f"{number}", f"b{number}", label)
-            assert trains_on(db, f"b{number}") == "left_out"
-            assert labels.current_labels(db)[f"b{number}"] == label
-        assert labels.counts(labels.current_labels(db)) == {"positive": 1, "not_damaged": 1, "not_assessable": 1}
-        audit(db, "c", "b0", "cleared")
-        assert trains_on(db, "b0") == "unlabeled"
-        assert [row.building_id for row in labels.audits(db)] == ["b1", "b2"]
+def test_audit_answers_are_shown_to_people_and_never_trained_on(db: Connection) -> None:
+    for number, label in enumerate(("positive", "not_damaged", "not_assessable")):
+        audit(db, f"{number}", f"b{number}", label)
+        assert trains_on(db, f"b{number}") == "left_out"
+        assert labels.current_labels(db)[f"b{number}"] == label
+    assert labels.counts(labels.current_labels(db)) == {"positive": 1, "not_damaged": 1, "not_assessable": 1}
+    audit(db, "c", "b0", "cleared")
+    assert trains_on(db, "b0") == "unlabeled"
+    assert [row.building_id for row in labels.audits(db)] == ["b1", "b2"]
 
 
 @pytest.mark.parametrize("before", ["positive", "not_damaged", "not_assessable"])
-def test_answer_from_before_the_audit_is_still_trained_on(project: Layout, before: str) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1", before)
-        audit(db, "2", "b1", "not_damaged" if before == "positive" else "positive")
-        assert trains_on(db, "b1") == ("left_out" if before == "not_assessable" else before)
-        assert trains_on(db, "b1", at=1) == trains_on(db, "b1")
-        labels.undo(db, "u", analyst="ann", screen="map")  # the answer from before goes: only the audit's is left
-        assert trains_on(db, "b1") == "left_out"
-        assert trains_on(db, "b1", at=2) == ("left_out" if before == "not_assessable" else before)
-        labels.undo(db, "v", analyst="eve", screen="map")
-        assert trains_on(db, "b1") == "unlabeled"
-        labels.redo(db, "w", analyst="eve", screen="map")
-        assert trains_on(db, "b1") == "left_out"
-        assert labels.audits(db)[0].inclusion == 0.25
+def test_answer_from_before_the_audit_is_still_trained_on(db: Connection, before: str) -> None:
+    add(db, "1", "b1", before)
+    audit(db, "2", "b1", "not_damaged" if before == "positive" else "positive")
+    assert trains_on(db, "b1") == ("left_out" if before == "not_assessable" else before)
+    assert trains_on(db, "b1", at=1) == trains_on(db, "b1")
+    undo(db, "u")  # the answer from before goes: only the audit's is left
+    assert trains_on(db, "b1") == "left_out"
+    assert trains_on(db, "b1", at=2) == ("left_out" if before == "not_assessable" else before)
+    undo(db, "v", "eve")
+    assert trains_on(db, "b1") == "unlabeled"
+    redo(db, "w", "eve")
+    assert trains_on(db, "b1") == "left_out"
+    assert labels.audits(db)[0].inclusion == 0.25
 
 
 @pytest.mark.parametrize("in_audit", [False, True])
-def test_answer_that_was_cleared_before_the_audit_does_not_come_back_for_training(project: Layout, in_audit: bool) -> None:
-    with store.connect(project) as db:
-        add(db, "1", "b1")
-        (audit if in_audit else add)(db, "2", "b1", "cleared")  # type: ignore[operator]
-        audit(db, "3", "b1", "positive")
-        assert trains_on(db, "b1") == "left_out"
+def test_answer_that_was_cleared_before_the_audit_does_not_come_back_for_training(db: Connection, in_audit: bool) -> None:
+    add(db, "1", "b1")
+    (audit if in_audit else add)(db, "2", "b1", "cleared")  # type: ignore[operator]
+    audit(db, "3", "b1", "positive")
+    assert trains_on(db, "b1") == "left_out"
 
 
-def test_answer_after_the_audit_is_trained_on_and_the_sample_stays_as_drawn(project: Layout) -> None:
-    with store.connect(project) as db:
-        audit(db, "1", "b1", "not_damaged")
-        audit(db, "2", "b2", "positive", 0.5)
-        add(db, "3", "b1", "positive")
-        assert trains_on(db, "b1") == "positive"
-        assert labels.audits(db) == [("b1", "not_damaged", 0.25, "eve", 1), ("b2", "positive", 0.5, "eve", 2)]
-        audit(db, "4", "b1", "not_assessable", 0.75)
-        assert labels.audits(db) == [("b2", "positive", 0.5, "eve", 2), ("b1", "not_assessable", 0.75, "eve", 4)]
-        assert trains_on(db, "b1") == "positive"
-        add(db, "5", "b2", "cleared")
-        assert [row.building_id for row in labels.audits(db)] == ["b1"]
-        labels.undo(db, "u", analyst="ann", screen="map")
-        assert [row.building_id for row in labels.audits(db)] == ["b2", "b1"]
+def test_answer_after_the_audit_is_trained_on_and_the_sample_stays_as_drawn(db: Connection) -> None:
+    audit(db, "1", "b1", "not_damaged")
+    audit(db, "2", "b2", "positive", 0.5)
+    add(db, "3", "b1", "positive")
+    assert trains_on(db, "b1") == "positive"
+    assert labels.audits(db) == [("b1", "not_damaged", 0.25, "eve", 1), ("b2", "positive", 0.5, "eve", 2)]
+    audit(db, "4", "b1", "not_assessable", 0.75)
+    assert labels.audits(db) == [("b2", "positive", 0.5, "eve", 2), ("b1", "not_assessable", 0.75, "eve", 4)]
+    assert trains_on(db, "b1") == "positive"
+    add(db, "5", "b2", "cleared")
+    assert [row.building_id for row in labels.audits(db)] == ["b1"]
+    undo(db, "u")
+    assert [row.building_id for row in labels.audits(db)] == ["b2", "b1"]
 
 
 @pytest.mark.slow
@@ -359,16 +283,15 @@ def test_random_clicks_undos_and_redos_end_where_a_plain_replay_of_what_stands_e
                 assert own == {key: label for key, label in by_hand.items() if label != "cleared"}
 
 
-def test_one_act_is_undone_where_it_is_not_the_last(project: Layout) -> None:
-    with store.connect(project) as db:
-        for i in range(3):
-            labels.append(db, [LabelOp(str(i), f"b{i}", "positive", act=f"act-{i}")], analyst="ann", screen="map")
-        assert labels.undo(db, "u0", analyst="bob", screen="map", act="act-1") == []
-        (event,) = labels.undo(db, "u1", analyst="ann", screen="map", act="act-1")
-        assert event.building_id == "b1"
-        assert labels.undo(db, "u2", analyst="ann", screen="map", act="act-1") == []
-        assert labels.stands(db, ["act-0", "act-1", "unknown"]) == {"act-0"}
-        assert labels.last_of(db, "b2") == ("act-2", "ann")
-        assert labels.last_of(db, "b9") == ("", "")
-        labels.redo(db, "r", analyst="ann", screen="map")
-        assert set(labels.current_labels(db)) == {"b0", "b1", "b2"}
+def test_one_act_is_undone_where_it_is_not_the_last(db: Connection) -> None:
+    for i in range(3):
+        labels.append(db, [LabelOp(str(i), f"b{i}", "positive", act=f"act-{i}")], analyst="ann", screen="map")
+    assert undo(db, "u0", "bob", act="act-1") == []
+    (event,) = undo(db, "u1", act="act-1")
+    assert event.building_id == "b1"
+    assert undo(db, "u2", act="act-1") == []
+    assert labels.stands(db, ["act-0", "act-1", "unknown"]) == {"act-0"}
+    assert labels.last_of(db, "b2") == ("act-2", "ann")
+    assert labels.last_of(db, "b9") == ("", "")
+    redo(db, "r")
+    assert set(labels.current_labels(db)) == {"b0", "b1", "b2"}

@@ -7,9 +7,10 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from sqlite3 import Connection
 
 import pytest
 import shapely
@@ -56,47 +57,30 @@ def test_damaged_geopackage_ends_in_a_project_error(project: Layout) -> None:
         store.open_project(project.folder)
 
 
-def test_footprints_keep_order_outline_and_source_attributes(project: Layout) -> None:
-    with store.connect(project) as db:
-        table = contents.footprints(db)
-    expected = square_table(20)
-    assert list(table.building_ids) == list(expected.building_ids)
-    assert list(table.wkb) == list(expected.wkb)
-    assert list(table.attributes) == list(expected.attributes)
+def test_footprints_keep_order_outline_and_source_attributes(db: Connection) -> None:
+    table, expected = contents.footprints(db), square_table(20)
+    for name in ("building_ids", "wkb", "attributes"):
+        assert list(getattr(table, name)) == list(getattr(expected, name))
 
 
-def test_adding_the_same_footprints_twice_adds_none_and_another_outline_is_refused(project: Layout) -> None:
-    with store.connect(project) as db:
-        assert contents.add_footprints(db, square_table(20)) == 0
-        moved = square_table(20)
-        shifted = [shapely.to_wkb(shapely.box(0, 0, 1, 1))] * 20
-        with pytest.raises(FootprintError, match="another outline"):
-            contents.add_footprints(db, type(moved)(**{**moved.__dict__, "wkb": shifted}))
-        assert contents.count_footprints(db) == 20
+def test_adding_the_same_footprints_twice_adds_none_and_another_outline_is_refused(db: Connection) -> None:
+    assert contents.add_footprints(db, square_table(20)) == 0
+    with pytest.raises(FootprintError, match="another outline"):
+        contents.add_footprints(db, replace(square_table(20), wkb=[shapely.to_wkb(shapely.box(0, 0, 1, 1))] * 20))
+    assert contents.count_footprints(db) == 20
 
 
-def test_footprints_without_id_get_unused_ones(project: Layout) -> None:
-    table = square_table(23)
-    nameless = type(table)(**{**table.__dict__, "building_ids": [""] * 23})
-    with store.connect(project) as db:
-        contents.add_footprints(db, nameless)
-        assert contents.building_ids(db)[-3:] == ["b000021", "b000022", "b000023"]
+def test_footprints_without_id_get_unused_ones_and_are_known_again_by_their_outline(db: Connection) -> None:
+    nameless = replace(square_table(23), building_ids=[""] * 23)
+    assert contents.add_footprints(db, nameless) == 3  # the first 20 squares are here already
+    assert contents.building_ids(db)[-3:] == ["b000021", "b000022", "b000023"]
+    assert contents.add_footprints(db, nameless) == 0
 
 
-def test_footprints_without_id_are_known_again_by_their_outline(project: Layout) -> None:
-    table = square_table(25)
-    nameless = type(table)(**{**table.__dict__, "building_ids": [""] * 25})
-    with store.connect(project) as db:
-        assert contents.add_footprints(db, nameless) == 5  # the first 20 squares are here already
-        assert contents.add_footprints(db, nameless) == 0
-
-
-def test_made_up_id_avoids_one_that_comes_later_in_the_file(project: Layout) -> None:
+def test_made_up_id_avoids_one_that_comes_later_in_the_file(db: Connection) -> None:
     table = square_table(22)
-    mixed = [*table.building_ids[:20], "", "b000021"]
-    with store.connect(project) as db:
-        assert contents.add_footprints(db, type(table)(**{**table.__dict__, "building_ids": mixed})) == 2
-        assert contents.building_ids(db)[-2:] == ["b000022", "b000021"]
+    assert contents.add_footprints(db, replace(table, building_ids=[*table.building_ids[:20], "", "b000021"])) == 2
+    assert contents.building_ids(db)[-2:] == ["b000022", "b000021"]
 
 
 def test_an_outside_reader_sees_footprints_labels_and_scores_in_place(project: Layout) -> None:
@@ -123,29 +107,17 @@ def test_an_outside_reader_sees_footprints_labels_and_scores_in_place(project: L
     assert {"footprints", "damage_map", "label_event", "scene", "run"} <= set(layers)
 
 
-def test_event_log_refuses_change_and_deletion(project: Layout) -> None:
-    with store.connect(project) as db:
-        labels.append(db, [LabelOp("1", "b3", "positive")], analyst="ann", screen="map")
-        for statement in ("UPDATE label_event SET label = 'cleared'", "DELETE FROM label_event"):
-            with pytest.raises(sqlite3.IntegrityError, match="never"):
-                db.execute(statement)
+def test_event_log_refuses_change_and_deletion(db: Connection) -> None:
+    labels.append(db, [LabelOp("1", "b3", "positive")], analyst="ann", screen="map")
+    for statement in ("UPDATE label_event SET label = 'cleared'", "DELETE FROM label_event"):
+        with pytest.raises(sqlite3.IntegrityError, match="never"):
+            db.execute(statement)
 
 
 def test_two_who_make_the_same_project_at_once_get_one_whole_one(tmp_path: Path) -> None:
-    made, refused = [], []
-
-    def make() -> None:
-        try:
-            made.append(store.create(tmp_path / "a.pugeo", "A"))
-        except ProjectError as error:
-            refused.append(error)
-
-    threads = [threading.Thread(target=make) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(made), len(refused)) == (1, 5)
+    with ThreadPoolExecutor(6) as threads:
+        makers = [threads.submit(store.create, tmp_path / "a.pugeo", "A") for _ in range(6)]
+    assert sorted(type(maker.exception()).__name__ for maker in makers) == ["NoneType"] + ["ProjectError"] * 5
     store.open_project(tmp_path / "a.pugeo")
     assert [path.name for path in tmp_path.iterdir()] == ["a.pugeo"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import shapely
 
 from pu_geo.records import DamageMap, Grid
 
+NO_CLOSE = {"meta", "img", "br", "rect", "path", "polygon", "polyline"}
 TRIAGE = ("confirmed", "flagged", "flagged", "below", "below", "below", "below", "not_assessed")
 BINARY = {"confirmed": "damaged", "flagged": "damaged", "below": "not_flagged", "not_assessed": "not_assessed"}
 GRID = Grid("EPSG:32633", "", (0.5, 0.0, 500_000.0, 0.0, -0.5, 4_600_000.0), 1000, 800, 0.5)
@@ -75,22 +77,16 @@ def audited_map(n: int = 80, **metadata: object) -> DamageMap:
 
 def made_up_audit() -> dict[str, Any]:
     """An audit of 60 checks; precision could not be estimated at the third of five thresholds."""
-    curve = [
-        {
-            "threshold": at,
-            "precision": estimate(at, at / 2, 1.0),
-            "recall": estimate(1 - at, 0.0, 1.0),
-            "flagged": 9,
-            "n_checks": 9,
-        }
-        for at in (0.0, 0.25, 0.5, 0.75, 1.0)
-    ]
+    curve: list[dict[str, Any]] = [{"threshold": at, "flagged": 9, "n_checks": 9} for at in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    for row in curve:
+        at = row["threshold"]
+        row |= {"precision": estimate(at, at / 2, 1.0), "recall": estimate(1 - at, 0.0, 1.0)}
     curve[2]["precision"] = NOT_ENOUGH
-    at = {"threshold": 0.4, "flagged": 30, "n_checks": 21, "precision": estimate(0.7, 0.5, 0.85), "recall": NOT_ENOUGH}
+    here = {"threshold": 0.4, "flagged": 30, "n_checks": 21, "precision": estimate(0.7, 0.5, 0.85), "recall": NOT_ENOUGH}
     return {
         "n_drawn": 60, "n_answered": 55, "n_counted": 50, "state": "reduced",
         "words": "The check was left unfinished: of 60 random checks the first 50 count.", "total": estimate(33.4, 21.0, 58.0, "14 of 55 random checks found damage."),
-        "at_threshold": at, "curve": curve, "agreement": {"n": 12, "share": 0.75, "kappa": 0.5},
+        "at_threshold": here, "curve": curve, "agreement": {"n": 12, "share": 0.75, "kappa": 0.5},
     }  # fmt: skip
 
 
@@ -107,3 +103,32 @@ def made_up_areas(n: int = 20) -> list[dict[str, object]]:
     unknown = dict.fromkeys(("flagged", "confirmed", "est_damaged", "low", "high", "pct"))
     rows[-1] = {**rows[-1], "assessed": 0, "not_assessed": 100 + n - 1, **unknown}
     return rows
+
+
+class Reader(HTMLParser):
+    """Collects tags with their attributes and the text that a person sees; tags must be closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in NO_CLOSE:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in NO_CLOSE:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def seen(self) -> str:
+        return " ".join(" ".join(self.words).split())

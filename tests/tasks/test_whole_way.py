@@ -10,32 +10,17 @@ import numpy as np
 import pytest
 import rasterio
 import shapely
+from cli_parts import CommandLine
 
 from pu_geo import cli
-from pu_geo.project import contents, runs, store
+from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import labeling
+from pu_geo.tasks.job import Job
 
 DAMAGED = ("--positive", "destroyed", "--positive", "major-damage")
 N_SEEDS = 3
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
-
-
-def pu_geo(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
-    """Run one verb with --json and return what it printed."""
-    code = cli.main([*map(str, arguments), "--json"])
-    seen = capsys.readouterr()
-    assert code == 0, seen.err
-    printed: dict[str, object] = json.loads(seen.out.splitlines()[-1])
-    return printed
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert cli.main([*map(str, arguments)]) == 2
-    return capsys.readouterr().err
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 
 @pytest.fixture
@@ -43,31 +28,29 @@ def chipped(chipped_town: Layout) -> Path:
     return chipped_town.folder
 
 
-@pytest.mark.slow
-def test_every_verb_from_scene_to_map(capsys: pytest.CaptureFixture[str], town: Path, tmp_path: Path) -> None:
+def test_every_verb_from_scene_to_map(run: CommandLine, town: Path, tmp_path: Path) -> None:
     path = chipped = tmp_path / "tiny.pugeo"
-    pu_geo(capsys, "init", path, "--name", "Tiny")
-    scenes = pu_geo(capsys, "add-scene", path, "--pre", town / "pre.tif", "--post", town / "post.tif")
+    run.json("init", path, "--name", "Tiny")
+    scenes = run.json("add-scene", path, "--pre", town / "pre.tif", "--post", town / "post.tif")
     assert (scenes["width"], scenes["height"], scenes["added"]) == (320, 256, ["pre-1", "post-1"])
-    added = pu_geo(capsys, "add-footprints", path, town / "footprints.geojson")
+    added = run.json("add-footprints", path, town / "footprints.geojson")
     assert added["added"] == added["n_in"]
-    made = pu_geo(capsys, "chip", path)
+    made = run.json("chip", path)
     assert (made["n"], made["size_px"], made["bands"]) == (added["n_in"], 64, "pre+post")
     labelled = ("label", chipped, "--from-field", "damage", "--is", "destroyed", "--is", "major-damage", "--is")
-    pu_geo(capsys, *labelled, "no-damage", "--count", "8", "--seed", "1")
-    ranked = pu_geo(capsys, "rank", chipped)
+    run.json(*labelled, "no-damage", "--count", "8", "--seed", "1")
+    ranked = run.json("rank", chipped)
     trained = [
-        pu_geo(capsys, "train", chipped, "--method", method, "--set", "epochs=3", "--seed", "2")
-        for method in ("ncpu", "pucl")
+        run.json("train", chipped, "--method", method, "--set", "epochs=3", "--seed", "2") for method in ("ncpu", "pucl")
     ]
-    trained.append(pu_geo(capsys, "train", chipped))
+    trained.append(run.json("train", chipped))
     truth = ("--field", "damage", "--positive", "no-damage")
-    measured = pu_geo(capsys, "evaluate", chipped, "--run", ranked["run_id"], *truth)
+    measured = run.json("evaluate", chipped, "--run", ranked["run_id"], *truth)
     n = len(json.loads((town / "footprints.geojson").read_text())["features"])
     assert measured["n"] == n - 8
     assert 0 <= float(str(measured["auc"])) <= 1
     out = tmp_path / "map.geojson"
-    exported = pu_geo(capsys, "export", chipped, "--run", trained[0]["run_id"], "--out", out, "--threshold", "0.5")
+    exported = run.json("export", chipped, "--run", trained[0]["run_id"], "--out", out, "--threshold", "0.5")
     frame = geopandas.read_file(out)
     source = geopandas.read_file(town / "footprints.geojson")
     assert len(frame) == exported["n"] == len(source)
@@ -81,119 +64,62 @@ def test_every_verb_from_scene_to_map(capsys: pytest.CaptureFixture[str], town: 
         assert [runs.find(db, str(run["run_id"])).method for run in trained] == ["ncpu", "pucl", "propagation"]
 
 
-@pytest.mark.slow
-def test_adding_and_chipping_again_changes_nothing(capsys: pytest.CaptureFixture[str], chipped: Path, town: Path) -> None:
-    layout = Layout(chipped)
-    with store.connect(layout) as db:
-        chip_set = str(contents.latest_chip_set(db))
-    before = np.load(layout.features(chip_set))
-    assert pu_geo(capsys, "add-scene", chipped, "--post", town / "post.tif")["added"] == []
-    assert pu_geo(capsys, "add-footprints", chipped, town / "footprints.geojson")["added"] == 0
-    assert pu_geo(capsys, "chip", chipped)["chip_set"] == chip_set
-    np.testing.assert_array_equal(np.load(layout.features(chip_set)), before)
-
-
-@pytest.mark.slow
-def test_steps_out_of_order_are_refused_in_words(capsys: pytest.CaptureFixture[str], town: Path, tmp_path: Path) -> None:
+def test_steps_out_of_order_are_refused_in_words(run: CommandLine, town: Path, tmp_path: Path) -> None:
     path = tmp_path / "order.pugeo"
-    pu_geo(capsys, "init", path, "--name", "Order")
-    assert "no post-event scene" in refused(capsys, "add-footprints", path, town / "footprints.geojson")
-    assert "no post-event scene" in refused(capsys, "chip", path)
-    pu_geo(capsys, "add-scene", path, "--post", town / "post.tif")
-    assert "no footprints" in refused(capsys, "chip", path)
-    pu_geo(capsys, "add-footprints", path, town / "footprints.geojson")
-    assert "no pre-event scene" in refused(capsys, "chip", path, "--bands", "pre+post")
-    assert "no chips yet" in refused(capsys, "rank", path)
-    assert "no run 'chosen'; its runs are: none yet" in refused(capsys, "export", path, "--out", tmp_path / "x.geojson")
-    assert pu_geo(capsys, "chip", path, "--bands", "post", "--size-px", "32")["bands"] == "post"
-    assert "positive" in refused(capsys, "rank", path)
-    assert "no method" in refused(capsys, "train", path, "--method", "magic")
+    run.json("init", path, "--name", "Order")
+    assert "no post-event scene" in run.refused("add-footprints", path, town / "footprints.geojson")
+    assert "no post-event scene" in run.refused("chip", path)
+    run.json("add-scene", path, "--post", town / "post.tif")
+    assert "no footprints" in run.refused("chip", path)
+    run.json("add-footprints", path, town / "footprints.geojson")
+    assert "no pre-event scene" in run.refused("chip", path, "--bands", "pre+post")
+    assert "no chips yet" in run.refused("rank", path)
+    assert "no run 'chosen'; its runs are: none yet" in run.refused("export", path, "--out", tmp_path / "x.geojson")
+    assert run.json("chip", path, "--bands", "post", "--size-px", "32")["bands"] == "post"
+    assert "positive" in run.refused("rank", path)
+    assert "no method" in run.refused("train", path, "--method", "magic")
 
 
-@pytest.mark.slow
-def test_project_file_is_refused_as_footprints(capsys: pytest.CaptureFixture[str], chipped: Path) -> None:
-    """It would be opened by a second SQLite library."""
-    assert ".pugeo" in refused(capsys, "add-footprints", chipped, chipped / "project.gpkg")
-
-
-@pytest.mark.slow
-def test_joplin_reaches_what_was_promised(capsys: pytest.CaptureFixture[str], joplin: Path, tmp_path: Path) -> None:
+def test_joplin_reaches_what_was_promised(run: CommandLine, joplin: Path, tmp_path: Path) -> None:
     """AUC on real imagery from 30 clicks, mean over seeds: the ranker at least .86, NcPU quick at least .90."""
     scenes = [joplin / f"joplin-tornado_0000000{i}" for i in (0, 1)]
     found: dict[str, list[float]] = {"rank": [], "train": []}
     first = tmp_path / "joplin.pugeo"
-    pu_geo(capsys, "init", first, "--name", "Joplin")
+    run.json("init", first, "--name", "Joplin")
     pre, post = ([str(scene / f"{date}.tif") for scene in scenes] for date in ("pre", "post"))
-    pu_geo(capsys, "add-scene", first, "--pre", pre[0], "--pre", pre[1], "--post", post[0], "--post", post[1])
+    run.json("add-scene", first, "--pre", pre[0], "--pre", pre[1], "--post", post[0], "--post", post[1])
     for scene in scenes:
-        pu_geo(capsys, "add-footprints", first, scene / "buildings.geojson")
-    assert pu_geo(capsys, "chip", first)["n"] == 383
+        run.json("add-footprints", first, scene / "buildings.geojson")
+    assert run.json("chip", first)["n"] == 383
     for seed in range(N_SEEDS):
         damaged = ("--from-field", "damage", "--is", "destroyed", "--is", "major-damage")
-        pu_geo(capsys, "label", first, *damaged, "--count", 30, "--seed", seed)
+        run.json("label", first, *damaged, "--count", 30, "--seed", seed)
         for task, arguments in (("rank", ()), ("train", ("--method", "ncpu", "--seed", str(seed)))):
-            pu_geo(capsys, task, first, *arguments)
-            measured = pu_geo(capsys, "evaluate", first, "--field", "damage", *DAMAGED, "--exclude", "un-classified")
+            run.json(task, first, *arguments)
+            measured = run.json("evaluate", first, "--field", "damage", *DAMAGED, "--exclude", "un-classified")
             found[task].append(float(str(measured["auc"])))
-        _undo_clicks(first)
+        with store.connect(Layout(first)) as db:
+            undone = labels.undo(db, f"undo-{labels.last_event(db)}", analyst=labeling.default_analyst(), screen="cli")
+        assert len(undone) == 30
     assert np.mean(found["rank"]) >= 0.86
     assert np.mean(found["train"]) >= 0.90
 
 
-def _undo_clicks(path: Path) -> None:
-    from pu_geo.project import labels
-    from pu_geo.services.annotate.labeling import default_analyst
-
-    with store.connect(Layout(path)) as db:
-        assert len(labels.undo(db, f"undo-{labels.last_event(db)}", analyst=default_analyst(), screen="cli")) == 30
-
-
-@pytest.mark.slow
-def test_export_replaces_nothing_but_exports(
-    capsys: pytest.CaptureFixture[str], chipped: Path, town: Path, tmp_path: Path
-) -> None:
-    pu_geo(capsys, "label", chipped, "--from-field", "damage", "--is", "no-damage", "--count", "5")
-    pu_geo(capsys, "rank", chipped)
+def test_export_replaces_nothing_but_exports(run: CommandLine, chipped: Path, town: Path, tmp_path: Path) -> None:
+    run.json("label", chipped, "--from-field", "damage", "--is", "no-damage", "--count", "5")
+    run.json("rank", chipped)
     for out in (chipped / "project.gpkg", chipped / "chips" / "x.geojson", town / "post.tif"):
-        assert "belongs to a project" in refused(capsys, "export", chipped, "--out", out)
-    assert "is a folder" in refused(capsys, "export", chipped, "--out", tmp_path)
+        assert "belongs to a project" in run.refused("export", chipped, "--out", out)
+    assert "is a folder" in run.refused("export", chipped, "--out", tmp_path)
     with store.connect(Layout(chipped)) as db:
         assert contents.count_footprints(db) > 0
     (chipped / "exports").mkdir()
-    pu_geo(capsys, "export", chipped, "--out", chipped / "exports" / "map.geojson")
+    run.json("export", chipped, "--out", chipped / "exports" / "map.geojson")
 
 
-@pytest.mark.slow
-def test_buildings_added_after_chipping_keep_their_label_and_say_nodata(
-    capsys: pytest.CaptureFixture[str], chipped: Path, tmp_path: Path
-) -> None:
-    from pu_geo.project import labels
-    from pu_geo.records import FootprintTable
-
-    pu_geo(capsys, "label", chipped, "--from-field", "damage", "--is", "no-damage", "--count", "5")
-    pu_geo(capsys, "rank", chipped)
-    with store.connect(Layout(chipped)) as db:
-        grid = contents.grid(db)
-        x, y = grid.transform[2] + 20, grid.transform[5] - 20
-        later = [shapely.to_wkb(shapely.box(x + 30 * i, y - 9, x + 30 * i + 9, y)) for i in range(2)]
-        table = FootprintTable(["late0", "late1"], later, np.full(2, 81.0), [{}, {}], "osm", 2, 0, 0)
-        contents.add_footprints(db, table)
-        labels.append(db, [labels.LabelOp("x", "late0", "positive")], analyst="ann", screen="map")
-    out = tmp_path / "map.geojson"
-    pu_geo(capsys, "export", chipped, "--out", out)
-    rows = {feature["id"]: feature["properties"] for feature in json.loads(out.read_text())["features"]}
-    assert (rows["late0"]["assessed"], rows["late0"]["triage"], rows["late0"]["score"]) == (True, "confirmed", None)
-    assert (rows["late1"]["assessed"], rows["late1"]["not_assessed_reason"]) == (False, "not_in_run")
-    assert rows["late1"]["source_footprint"] == "osm"
-    assert next(iter(rows.values()))["source_footprint"] == "user"
-
-
-@pytest.mark.slow
 def test_cancelled_add_scene_leaves_everything_as_it_was(
-    capsys: pytest.CaptureFixture[str], chipped: Path, town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: CommandLine, chipped: Path, town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pu_geo.tasks.job import Job
-
     layout = Layout(chipped)
     before = {path: path.read_bytes() for path in layout.quicklooks.rglob("*") if path.is_file()}
     other = tmp_path / "other.tif"
@@ -211,4 +137,4 @@ def test_cancelled_add_scene_leaves_everything_as_it_was(
         assert contents.grid(db).width == 320
     monkeypatch.undo()
     monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home2"))
-    assert pu_geo(capsys, "add-scene", chipped, "--post", other)["width"] == 520
+    assert run.json("add-scene", chipped, "--post", other)["width"] == 520

@@ -74,9 +74,7 @@ def test_stopped_it_goes_on_to_the_same_bits(copied: Layout, tmp_path: Path, mon
     assert run_of(cut)  # called once more, it does nothing again
 
 
-def test_what_cannot_be_trained_is_refused_in_words(
-    copied: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_trained_is_refused(copied: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, problem in (
         ([str(tmp_path)], "is not a PU-Geo project"),
         ([str(copied.folder), "--set", "epoch=1"], "no setting 'epoch'"),

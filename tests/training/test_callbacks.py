@@ -40,9 +40,7 @@ def epochs_looked_at(n_epochs: int) -> list[int]:
 
 
 @pytest.mark.parametrize("n_epochs", [1, 5, 12, 13, 60, 999])
-def test_about_twelve_looks_are_spread_over_the_epochs_and_one_is_at_the_end(
-    n_epochs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_about_twelve_looks_are_spread_and_one_is_at_the_end(n_epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callbacks, "MOST_TIME", math.inf)
     found = epochs_looked_at(n_epochs)
     assert min(n_epochs, 6) <= len(found) <= 13

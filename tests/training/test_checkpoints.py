@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,22 +36,18 @@ def test_the_newest_state_comes_back(tmp_path: Path) -> None:
     assert checkpoints.newest("pretraining") is None
 
 
-@pytest.mark.parametrize("damage", ["cut", "bit", "digest", "empty", "gone"])
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda content: content[:-20],
+    "bit": lambda content: content[:1000] + bytes([content[1000] ^ 1]) + content[1001:],
+    "digest": lambda content: bytes(32) + content[32:],
+    "empty": lambda _: b"",
+}
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, "gone"])
 def test_a_damaged_state_gives_way_to_the_one_before(tmp_path: Path, damage: str) -> None:
-    checkpoints = kept(tmp_path, 1.0, 2.0)
-    newest = tmp_path / "training-newest.pt"
-    content = bytearray(newest.read_bytes())
-    if damage == "cut":
-        newest.write_bytes(content[:-20])
-    elif damage == "bit":
-        content[len(content) // 2] ^= 1
-        newest.write_bytes(content)
-    elif damage == "digest":
-        newest.write_bytes(bytes(32) + content[32:])
-    elif damage == "empty":
-        newest.write_bytes(b"")
-    else:
-        newest.unlink()
+    checkpoints, newest = kept(tmp_path, 1.0, 2.0), tmp_path / "training-newest.pt"
+    newest.write_bytes(DAMAGES[damage](newest.read_bytes())) if damage in DAMAGES else newest.unlink()
     assert value_of(checkpoints) == (1, 1.0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from golden_parts import require_refusals
 
 from pu_geo.errors import ShapeError
 from pu_geo.training.data import ChipImages, FeatureViews, PUData, batches, n_batches
@@ -32,9 +33,8 @@ def test_plain_view_is_the_chip_as_it_was_cut() -> None:
 
 
 def test_one_view_alone_is_given_again() -> None:
-    first, second = FeatureViews(np.ones((1, 4, 2), np.float16)).draw(
-        np.arange(4), ("strong", "strong"), torch.Generator(), CPU
-    )
+    single = FeatureViews(np.ones((1, 4, 2), np.float16))
+    first, second = single.draw(np.arange(4), ("strong", "strong"), torch.Generator(), CPU)
     assert torch.equal(first, second)
 
 
@@ -75,11 +75,9 @@ def test_classes_follow_from_positives_where_nobody_named_kinds() -> None:
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
     nobody = np.zeros(30, np.bool_)
-    with pytest.raises(ShapeError, match="views"):
-        FeatureViews(np.ones((3, 4)))
-    with pytest.raises(ShapeError, match="uint8"):
-        ChipImages(np.ones((3, 4, 5, 5)))  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match=r"\[30\]"):
-        PUData(_numbered(), nobody[:4], nobody)
-    with pytest.raises(ShapeError, match="known_class"):
-        PUData(_numbered(), nobody, nobody, np.ones(30, np.int64))
+    require_refusals(
+        (ShapeError, "views", lambda: FeatureViews(np.ones((3, 4)))),
+        (ShapeError, "uint8", lambda: ChipImages(np.ones((3, 4, 5, 5)))),  # type: ignore[arg-type]
+        (ShapeError, r"\[30\]", lambda: PUData(_numbered(), nobody[:4], nobody)),
+        (ShapeError, "known_class", lambda: PUData(_numbered(), nobody, nobody, np.ones(30, np.int64))),
+    )

@@ -86,23 +86,6 @@ def test_lars_is_plain_sgd_where_nothing_is_adapted() -> None:
         torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-6)
 
 
-def test_lars_is_plain_sgd_where_the_ratio_is_one() -> None:
-    # |w| = 2, |g| = 0.5, no decay: trust 0.25 makes the ratio 0.25 * 2 / 0.5 = 1.
-    ours, theirs = (nn.Parameter(torch.tensor([[2.0, 0.0]])) for _ in range(2))
-    for weight, optimizer in ((ours, Lars([ours], 0.1, trust=0.25)), (theirs, torch.optim.SGD([theirs], 0.1, 0.9))):
-        weight.grad = torch.tensor([[0.3, 0.4]])
-        optimizer.step()
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-7)
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_first_lars_step_does_not_depend_on_the_scale_of_the_gradient(scale: float) -> None:
-    weight = nn.Parameter(torch.tensor([[3.0, 4.0]], dtype=torch.float64))
-    weight.grad = scale * torch.tensor([[0.6, -0.8]], dtype=torch.float64)
-    Lars([weight], 2.0).step()  # length 5 * 0.001 * 2
-    assert weight.tolist()[0] == pytest.approx([3 - 0.006, 4 + 0.008], abs=1e-12)
-
-
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_lars_stays_finite_for_zero_weights_and_zero_gradients(decay: float) -> None:
     for value, slope in ((0.0, 0.0), (0.0, 1.0), (1.0, 0.0)):
@@ -213,15 +196,7 @@ def test_warmup_and_cosine_by_hand() -> None:
     root = math.sqrt(0.5)
     expected = [0.5, 1.0, 1.0, (1 + root) / 2, 0.5, (1 - root) / 2, 0.0, 0.0]
     assert [warmup_cosine(step, 6, 2) for step in range(8)] == pytest.approx(expected, abs=1e-12)
-
-
-def test_cosine_without_warmup_is_torchs() -> None:
-    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], 1.0)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 7)
-    for epoch in range(7):
-        assert warmup_cosine(epoch, 7, 0) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-12)
-        optimizer.step()
-        schedule.step()
+    assert [warmup_cosine(step, 4, 0) for step in range(5)] == pytest.approx(expected[2:7], abs=1e-12)
 
 
 @pytest.mark.parametrize(("n_steps", "n_warmup"), [(1, 0), (1, 1), (5, 5), (100, 10)])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -35,14 +37,13 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+def app_of(project: Path, scores: Callable[[str, str], bytes | None] = lambda *_: None, **more: Any) -> Starlette:
+    return Starlette(routes=routes(lambda token: project if token == TOKEN else None, scores, **more))
+
+
 @pytest.fixture
 def app(project: Path) -> Starlette:
-    return Starlette(
-        routes=routes(
-            lambda token: project if token == TOKEN else None,
-            lambda token, score_id: SCORES if (token, score_id) == (TOKEN, "run-1") else None,
-        )
-    )
+    return app_of(project, lambda token, score_id: SCORES if (token, score_id) == (TOKEN, "run-1") else None)
 
 
 def get(
@@ -157,11 +158,7 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture
 def telling(project: Path) -> Starlette:
-    return Starlette(
-        routes=routes(
-            lambda token: project, lambda token, score_id: None, lambda token, said: {"token": token, "said": dict(said)}
-        )
-    )
+    return app_of(project, others_here=lambda token, said: {"token": token, "said": dict(said)})
 
 
 def test_a_browser_may_tell_where_it_is(telling: Starlette) -> None:
@@ -198,17 +195,12 @@ def test_what_cannot_be_stored_now_says_why(project: Path) -> None:
     def full(token: str, said: object) -> None:
         raise PuGeoError("The disk is full.", "Free some space.")
 
-    app = Starlette(routes=routes(lambda token: project, lambda token, score_id: None, operations=full))
-    status, _, body = get(app, "/pugeo/p-1/operations", "POST", b"{}", JSON)
+    status, _, body = get(app_of(project, operations=full), "/pugeo/p-1/operations", "POST", b"{}", JSON)
     assert (status, json.loads(body)["problem"]) == (503, "The disk is full.")
 
 
 def test_shifts_are_sent_for_known_projects_alone(project: Path) -> None:
-    app = Starlette(
-        routes=routes(
-            lambda token: project if token == TOKEN else None, lambda token, score_id: None, shifts=lambda _: b"12345"
-        )
-    )
+    app = app_of(project, shifts=lambda _: b"12345")
     status, headers, body = get(app, f"/pugeo/{TOKEN}/shifts.bin?v=1")
     assert (status, body) == (200, b"12345")
     assert "immutable" in headers["cache-control"]
@@ -217,8 +209,7 @@ def test_shifts_are_sent_for_known_projects_alone(project: Path) -> None:
 
 def test_a_project_that_is_not_aligned_has_no_shifts(app: Starlette, project: Path) -> None:
     assert get(app, f"/pugeo/{TOKEN}/shifts.bin")[0] == 404
-    without = Starlette(routes=routes(lambda _: project, lambda token, score_id: None, shifts=lambda _: None))
-    assert get(without, f"/pugeo/{TOKEN}/shifts.bin")[0] == 404
+    assert get(app_of(project, shifts=lambda _: None), f"/pugeo/{TOKEN}/shifts.bin")[0] == 404
 
 
 def test_dots_of_a_scatter_are_sent_for_names_that_can_be(project: Path) -> None:
@@ -228,17 +219,12 @@ def test_dots_of_a_scatter_are_sent_for_names_that_can_be(project: Path) -> None
         asked.append(what)
         return SCORES if what[2] != "nothing" else None
 
-    app = Starlette(routes=routes(lambda token: project if token == TOKEN else None, lambda *_: None, dots=dots))
+    app = app_of(project, dots=dots)
     status, headers, body = get(app, "/pugeo/p-1/dots/run-1/color.bin?by=attribute%3ADamage%20class&v=3")
     assert (status, body) == (200, SCORES)
     assert "immutable" in headers["cache-control"]
     assert asked == [("p-1", "run-1", "color", "attribute:Damage class")]
-    for url in (
-        "p-2/dots/run-1/pca.bin",
-        "p-1/dots/..%2Fsecret/pca.bin",
-        "p-1/dots/run-1/P.bin",
-        "p-1/dots/run-1/nothing.bin",
-    ):
-        assert get(app, f"/pugeo/{url}")[0] == 404
+    for url in ("p-2/dots/run-1/pca", "p-1/dots/..%2Fsecret/pca", "p-1/dots/run-1/P", "p-1/dots/run-1/nothing"):
+        assert get(app, f"/pugeo/{url}.bin")[0] == 404
     assert len(asked) == 2, "the last one alone was asked for"
-    assert get(Starlette(routes=routes(lambda token: project, lambda *_: None)), "/pugeo/p-1/dots/run-1/pca.bin")[0] == 404
+    assert get(app_of(project), "/pugeo/p-1/dots/run-1/pca.bin")[0] == 404

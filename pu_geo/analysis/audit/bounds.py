@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv
 
-from pu_geo.analysis.audit.progress import FEWEST_CHECKS, Audit
+from pu_geo.analysis.audit.progress import FEWEST_CHECKS, Audit, Bools, Rows
 from pu_geo.errors import ShapeError
 
-Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Answers = NDArray[np.int8]
 DAMAGED, UNDAMAGED, NOT_ASSESSABLE, OPEN = 1, 0, 2, -1  # codes of answers; `parts` counts by code + 1
@@ -115,7 +114,7 @@ class Part:
         return np.clip(self.base + spread + unknown * is_upper, self.found, self.most)
 
 
-def parts(sample: Audit, answers: Answers, side: NDArray[np.int64], n_sides: int) -> list[Part]:
+def parts(sample: Audit, answers: Answers, side: Rows, n_sides: int) -> list[Part]:
     """Count answers by stratum for each side; buildings on the side `n_sides` or beyond are left out.
 
     A stratum (or what a threshold leaves of it) in which every building has an answer is a census. One without a check is
@@ -133,7 +132,7 @@ def parts(sample: Audit, answers: Answers, side: NDArray[np.int64], n_sides: int
     cell = np.minimum(side[sample.rows], n_sides) * n_strata + sample.stratum
     code = answers[sample.rows].astype(np.int64) + 1
 
-    def table(cells: NDArray[np.int64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def table(cells: Rows, codes: Rows) -> Rows:
         counted = np.bincount(cells * 4 + codes, minlength=(n_sides + 1) * n_strata * 4)
         return counted.reshape(n_sides + 1, n_strata, 4)
 
@@ -147,13 +146,11 @@ def parts(sample: Audit, answers: Answers, side: NDArray[np.int64], n_sides: int
     return [_part(everything[at], counted, at, checks[at], known[at]) for at in range(n_sides)]
 
 
-def _part(
-    everything: NDArray[np.int64], counted: NDArray[np.int64], at: int, checks: NDArray[np.int64], known: NDArray[np.int64]
-) -> Part:
+def _part(everything: Rows, counted: Rows, at: int, checks: Rows, known: Rows) -> Part:
     """Return one side from counts int64 [S, 4] by stratum and answer + 1 (`counted`: of all sides)."""
     of_side, of_stratum = counted[at], counted.sum(axis=0)
-    is_seen = of_side[:, 1:].sum(axis=1) > 0
-    judged = np.where(is_seen[:, None], of_side, of_stratum).astype(np.float64)
+    is_own = of_side[:, 1:].sum(axis=1) > 0
+    judged = np.where(is_own[:, None], of_side, of_stratum).astype(np.float64)
     n_judged = judged[:, 1:].sum(axis=1)
     assessable = np.divide(judged[:, 1] + judged[:, 2], n_judged, out=np.ones(len(n_judged)), where=n_judged > 0)
     answered = (of_side[:, 1] + of_side[:, 2]).astype(np.float64)
@@ -164,7 +161,7 @@ def _part(
     most = max(size - float(known[1] + everything[:, 1].sum()), found)
     return Part(
         size, found, most, float(known[2] + of_side[:, 2].sum()), lost, judged[:, 1] + judged[:, 2], judged[:, 2], rest,
-        is_seen, int(checks[:, 1:3].sum()), int(checks[:, 2].sum()),
+        is_own, int(checks[:, 1:3].sum()), int(checks[:, 2].sum()),
     )  # fmt: skip
 
 

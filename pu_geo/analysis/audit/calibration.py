@@ -1,6 +1,6 @@
 """From scores to chances of damage, learned from an audit alone.
 
-Scores rank buildings; only random checks say what a score means. A bent logistic curve over the rank of the score is
+Scores rank buildings; only random checks show what a score means. A bent logistic curve over the rank of the score is
 fitted to the answers of an audit, each weighted by the buildings it stands for, so that the chances add up to about the
 estimated number damaged. A stratum without a find does not prove a chance of 0: half a damaged and half an undamaged
 answer, shared by the checks, go into each fit of the bounds, much as in the bounds of the audit.
@@ -18,6 +18,8 @@ from scipy.special import expit, logit, ndtri
 from pu_geo.analysis.audit.bounds import DAMAGED, OPEN, PRIOR, UNDAMAGED, Answers, Floats
 from pu_geo.analysis.audit.progress import Audit
 from pu_geo.errors import ProjectError, ShapeError
+
+Scores = NDArray[np.floating]
 
 FEWEST_EACH = 5  # damaged, and undamaged, answers below which no curve is fitted
 N_KNOTS = 500  # scores at which curves are kept; between them they are straight
@@ -40,7 +42,7 @@ class Calibration:
     p_low: Floats
     p_high: Floats
 
-    def at(self, scores: NDArray[np.floating]) -> tuple[Floats, Floats, Floats]:
+    def at(self, scores: Scores) -> tuple[Floats, Floats, Floats]:
         """Return p_damaged, p_low and p_high, float64 [N] each; nan where the score is not finite."""
         values = np.where(np.isfinite(scores), np.asarray(scores, np.float64), np.nan)
         p, low, high = (np.interp(values, self.score, curve) for curve in (self.p, self.p_low, self.p_high))
@@ -52,18 +54,12 @@ class Calibration:
 
 
 def calibrate(
-    scores: NDArray[np.floating],
-    sample: Audit,
-    answers: Answers,
-    *,
-    seed: int,
-    n_rounds: int = 400,
-    confidence: float = 0.95,
+    scores: Scores, sample: Audit, answers: Answers, *, seed: int, n_rounds: int = 400, confidence: float = 0.95
 ) -> Calibration:
     """Fit the chance of damage to the answered checks of an audit.
 
     Bounds are quantiles, at each score, of curves fitted to redrawn answers: those of a stratum get weights of an
-    exponential distribution. They tell of the checks' randomness under a curve of this kind, not of a wrong shape.
+    exponential distribution. They express the checks' randomness under a curve of this kind, not of a wrong shape.
 
     Source: Platt 1999 (the curve), here over normal ranks; Rubin 1981 (Bayesian bootstrap); half answers ours.
 
@@ -108,7 +104,7 @@ def calibrate(
     return Calibration(knots, fitted, np.minimum(low, fitted), np.maximum(high, fitted))
 
 
-def moved(fitted: Calibration, scores: NDArray[np.floating], left: tuple[float, float, float]) -> Calibration:
+def moved(fitted: Calibration, scores: Scores, left: tuple[float, float, float]) -> Calibration:
     """Move chances by one factor of the odds, so that they add up to the damaged buildings that are left.
 
     After an audit a search goes on to find damage; buildings of the same score that are still open then are damaged less often
@@ -166,7 +162,7 @@ def _basis(x: Floats) -> Floats:
 def _curves(x: Floats, yes: Floats, no: Floats, at: Floats) -> Floats:
     """Chances [R, K] at `at` by bent logistic curves that nowhere fall, fitted to weights yes and no [R, M] at x [M].
 
-    Newton's method in turn for all curves; a slope that would become negative is held at 0. A step that makes a fit worse
+    Newton's method for all curves at once; a slope that would become negative is held at 0. A step that makes a fit worse
     is not taken but tried again at a quarter of its length.
     """
     columns = _basis(x)

@@ -1,4 +1,4 @@
-"""The audit of a damage map: random checks by score, and what they say about the total, precision and recall.
+"""The audit of a damage map: random checks by score, and what follows from them about the total, precision and recall.
 
 The sample is a `progress.Audit` with finer strata; a longer one is the same with a larger `n_drawn`, so it stays fair. All
 functions take `answers`, int8 [N]: `DAMAGED`, `UNDAMAGED`, `NOT_ASSESSABLE` or `OPEN`, the labels as they are now: what was
@@ -41,6 +41,8 @@ from pu_geo.analysis.audit.bounds import (
 from pu_geo.analysis.audit.bounds import UNDAMAGED as UNDAMAGED
 from pu_geo.analysis.audit.progress import FEWEST_CHECKS, Audit, Rows, n_counted, start_audit
 
+Scores = NDArray[np.floating]
+
 CUTS = (0.01, 0.03, 0.08, 0.20, 0.50)  # where the audit of a map cuts the buildings, as shares from the highest score down
 
 
@@ -73,7 +75,7 @@ class Choice:
     words: str
 
 
-def design(scores: NDArray[np.floating], is_known: Bools, *, n: int, seed: int, cuts: tuple[float, ...] = CUTS) -> Audit:
+def design(scores: Scores, is_known: Bools, *, n: int, seed: int, cuts: tuple[float, ...] = CUTS) -> Audit:
     """Draw the audit of a map: strata denser at the top, checks by the root of their sizes.
 
     Args:
@@ -107,10 +109,10 @@ def as_answered(sample: Audit, answers: Answers, checked_at: Rows, known_at: Row
 
 
 def size_for(
-    scores: NDArray[np.floating],
+    scores: Scores,
     is_known: Bools,
     *,
-    guess: float | NDArray[np.floating],
+    guess: float | Scores,
     half_width_share: float | None = None,
     relative_half_width: float | None = None,
     confidence: float = 0.95,
@@ -169,14 +171,9 @@ def estimate_total(sample: Audit, answers: Answers, *, confidence: float = 0.95)
 
 
 def at_thresholds(
-    sample: Audit,
-    answers: Answers,
-    scores: NDArray[np.floating],
-    thresholds: Sequence[float] | Floats,
-    *,
-    confidence: float = 0.95,
+    sample: Audit, answers: Answers, scores: Scores, thresholds: Sequence[float] | Floats, *, confidence: float = 0.95
 ) -> list[AtThreshold]:
-    """Estimate precision and recall at each threshold; bounds as in `audit_bounds`.
+    """Estimate precision and recall at each threshold; bounds as in `bounds`.
 
     Args:
         sample, answers: as for `estimate_total`.
@@ -191,9 +188,7 @@ def at_thresholds(
     return [_at(sample, answers, scores >= at, is_inside, float(at), confidence) for at in thresholds]
 
 
-def precision_at_k(
-    sample: Audit, answers: Answers, scores: NDArray[np.floating], k: int, *, confidence: float = 0.95
-) -> AtThreshold:
+def precision_at_k(sample: Audit, answers: Answers, scores: Scores, k: int, *, confidence: float = 0.95) -> AtThreshold:
     """Estimate precision (and recall) of the k highest scores; of equal scores the first rows enter.
 
     Raises:
@@ -256,7 +251,7 @@ def _expected(sizes: NDArray[np.int64], checks: NDArray[np.int64], share: Floats
     )  # fmt: skip
 
 
-def _population(sample: Audit, answers: Answers, scores: NDArray[np.floating]) -> Bools:
+def _population(sample: Audit, answers: Answers, scores: Scores) -> Bools:
     """The buildings that count, bool [N]: all but those that were known to be not assessable when the audit began."""
     is_inside = answers != NOT_ASSESSABLE
     is_inside[sample.rows] = True
@@ -264,6 +259,6 @@ def _population(sample: Audit, answers: Answers, scores: NDArray[np.floating]) -
     return is_inside
 
 
-def _check_scores(scores: NDArray[np.floating], is_used: Bools) -> None:
+def _check_scores(scores: Scores, is_used: Bools) -> None:
     if scores.shape != is_used.shape or not np.isfinite(scores[is_used]).all():
         raise ValueError(f"scores must be finite, [N] = {is_used.shape}; got shape {scores.shape} with gaps or infinity.")

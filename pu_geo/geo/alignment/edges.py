@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pu_geo.geo.raster.mosaic import Mosaic
 
 N_PEAKS = 4
-APART = 3  # pixels between two peaks that count as two
+GAP_PX = 3  # between two peaks that count as two
 MIN_NOISE = 8.0  # gradient that quantization to 8 bit alone can make: one gray level a pixel, as Sobel scales it
 MIN_OVERLAP = 0.25  # how little edges one date may show against the other
 BY_CHANCE = 3.0  # standard deviations that the best of many shifts reaches where pictures have nothing in common
@@ -75,7 +75,7 @@ def correlation(pre: NDArray[np.int8], post: NDArray[np.int8], reach: int) -> ND
         float32 [2 * reach + 1, 2 * reach + 1], standard deviations: at [reach + dy, reach + dx] the fit once pre has
         moved dx columns to the right and dy rows down. 0 everywhere if either date shows too little of the place.
 
-    Departs from the source: the outer `reach` pixels of post are left out, so that no shift looks beyond the window or
+    Departs from the source: the outer `reach` pixels of post are left out, so that no shift reaches beyond the window or
     around its border.
     """
     size = len(post)
@@ -114,7 +114,7 @@ def peaks(surfaces: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[n
         down = _vertex(*(left[each, row + step, col + 1] for step in (0, 1, 2)))
         found = np.stack([col + across, row + down], axis=-1) - side // 2
         shifts[:, k], heights[:, k] = np.where(height[:, None] > 0, found, 0.0), height
-        near = (abs(axis - row[:, None]) <= APART)[:, :, None] & (abs(axis - col[:, None]) <= APART)[:, None, :]
+        near = (abs(axis - row[:, None]) <= GAP_PX)[:, :, None] & (abs(axis - col[:, None]) <= GAP_PX)[:, None, :]
         rest[near] = 0.0
     return shifts, heights
 

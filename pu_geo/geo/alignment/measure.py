@@ -2,7 +2,7 @@
 
 Pixels are first averaged to about a metre: that is fine enough for shifts to a third of a metre, and a quarter of the
 work. A sample of large windows gives the shift of the scene pair; one ordered pass over both scenes then searches for the
-rest of the shift around every building; what neighbors say settles the doubtful ones. A match at the border of a search
+rest of the shift around every building; the neighbors settle the doubtful ones. A match at the border of a search
 may lie beyond it: it is searched for again further out, and never trusted.
 """
 
@@ -21,6 +21,10 @@ from pu_geo.geo.alignment import edges, shift_field
 from pu_geo.geo.alignment.edges import EdgeView, HeldEdges
 from pu_geo.geo.raster.mosaic import Mosaic, Report, columns_of, report_strip, row_order
 from pu_geo.records import Grid
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 WORK_M = 0.9  # pixels are averaged to the power of two nearest to this
 SCENE_REACHES_M = (20.0, 60.0)  # largest shift of the scene pair; the surer of the two searches holds
@@ -48,15 +52,15 @@ class Shifts:
         scene_px: (dx, dy) of the scene pair, median of the good buildings.
     """
 
-    dx_px: NDArray[np.float64]
-    dy_px: NDArray[np.float64]
-    quality: NDArray[np.float64]
-    has_data: NDArray[np.bool_]
-    is_mended: NDArray[np.bool_]
+    dx_px: Floats
+    dy_px: Floats
+    quality: Floats
+    has_data: Bools
+    is_mended: Bools
     scene_px: tuple[float, float]
 
 
-def metres_per_px(grid: Grid) -> NDArray[np.float64]:
+def metres_per_px(grid: Grid) -> Floats:
     """Return metres to the east per column and to the north per row (negative), float64 [2]."""
     a, _, _, _, e, _ = grid.transform
     return np.array([a * grid.x_unit_m, e * grid.y_unit_m])
@@ -65,7 +69,7 @@ def metres_per_px(grid: Grid) -> NDArray[np.float64]:
 def estimate_shifts(
     pre: Mosaic,
     post: Mosaic,
-    windows: NDArray[np.float64],
+    windows: Floats,
     *,
     report: Report | None = None,
     is_cancelled: Callable[[], bool] | None = None,
@@ -79,10 +83,10 @@ def estimate_shifts(
 
     Returns:
         Quality 0 where either scene has no data or no edges, where the scene pair differs everywhere, and where the best
-        match lies at the border of the far search and no neighbors say better.
+        match lies at the border of the far search and no neighbors correct it.
 
     Raises:
-        JobCancelled: if `is_cancelled()` says so.
+        JobCancelled: if `is_cancelled()`.
         ImageryError: if a part of a scene cannot be decoded.
     """
     n = len(windows)
@@ -126,14 +130,14 @@ class _Scale:
         return max(least, math.ceil(metres / self.metres))
 
 
-def _window_sizes(building: NDArray[np.float64], reach: int) -> NDArray[np.int64]:
+def _window_sizes(building: Floats, reach: int) -> Ints:
     """Return the window's side for buildings of these sizes, worked pixels: 3 times the building, and fit for an FFT."""
     wanted = np.clip(np.ceil(3 * building) + 2 * reach, WINDOW_PX, max(MAX_WINDOW_PX, 4 * reach)).astype(np.int64)
     known, place = np.unique(wanted, return_inverse=True)
     return np.array([2 * cv2.getOptimalDFTSize((int(size) + 1) // 2) for size in known], dtype=np.int64)[place]
 
 
-def _scene_shift(views: list[EdgeView], middle: NDArray[np.float64], scale: _Scale) -> NDArray[np.int64] | None:
+def _scene_shift(views: list[EdgeView], middle: Floats, scale: _Scale) -> Ints | None:
     """Find the shift of the scene pair, worked pixels, int64 [2], from the sum of correlations of a sample of windows.
 
     Ours. A sum finds what windows have in common even where none is sure by itself: those that fit by chance alone add
@@ -163,9 +167,7 @@ def _scene_shift(views: list[EdgeView], middle: NDArray[np.float64], scale: _Sca
     return shift
 
 
-def _passes(
-    views: list[EdgeView], middle: NDArray[np.float64], size: NDArray[np.int64], coarse: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.int64], list[HeldEdges]]]:
+def _passes(views: list[EdgeView], middle: Floats, size: Ints, coarse: Ints) -> Iterator[tuple[Ints, list[HeldEdges]]]:
     """Go down the grid strip by strip; yield the buildings whose windows are complete, and the edges held of each view.
 
     The windows are those of the post scene together with those of the pre scene, which lie off by the coarse shift.
@@ -196,20 +198,20 @@ class _Matcher:
         worth: float64 [N], how far the best of them can be trusted, 0..1; -1 where there is no data.
     """
 
-    middle: NDArray[np.float64]
-    size: NDArray[np.int64]
-    coarse: NDArray[np.int64]
+    middle: Floats
+    size: Ints
+    coarse: Ints
     reach: int
     far: int
-    found: NDArray[np.float64]
-    worth: NDArray[np.float64]
+    found: Floats
+    worth: Floats
 
     @property
-    def held_size(self) -> NDArray[np.int64]:
+    def held_size(self) -> Ints:
         """Side of the window that the far search needs, worked pixels, int64 [N]."""
         return self.size + 2 * max(self.far - self.reach, 0)
 
-    def match(self, pre: HeldEdges, post: HeldEdges, rows: NDArray[np.int64]) -> None:
+    def match(self, pre: HeldEdges, post: HeldEdges, rows: Ints) -> None:
         surfaces = np.empty((len(rows), 2 * self.reach + 1, 2 * self.reach + 1), dtype=np.float32)
         is_covered = np.zeros(len(rows), dtype=bool)
         off_x, off_y = self.coarse.tolist()
@@ -233,21 +235,14 @@ class _Matcher:
         self.found[rows], self.worth[rows] = shifts, np.where(is_covered, worth, -1.0)
 
     @staticmethod
-    def _judge(shifts: NDArray[np.float64], trust: NDArray[np.float64], reach: int) -> NDArray[np.float64]:
+    def _judge(shifts: Floats, trust: Floats, reach: int) -> Floats:
         """Return the trust in the best peak, 0 where it lies at the border; other peaks at the border become NaN."""
         is_cut_off = edges.at_border(shifts, reach)
         shifts[:, 1:][is_cut_off[:, 1:]] = np.nan
         return np.where(is_cut_off[:, 0], 0.0, trust)
 
 
-def _settle(
-    peaks: NDArray[np.float64],
-    worth: NDArray[np.float64],
-    middle: NDArray[np.float64],
-    coarse: NDArray[np.int64],
-    grid: Grid,
-    scale: _Scale,
-) -> Shifts:
+def _settle(peaks: Floats, worth: Floats, middle: Floats, coarse: Ints, grid: Grid, scale: _Scale) -> Shifts:
     """Settle by neighbors what is doubtful, and convert from worked to grid pixels.
 
     Args:

@@ -7,41 +7,41 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
 GOOD = 0.5  # a shift of this quality may speak for its neighbors
-CELLS_M = (60.0, 240.0, 960.0)  # neighbors are looked for within a cell and the eight around it, then further off
+CELLS_M = (60.0, 240.0, 960.0)  # neighbors are searched within a cell and the eight around it, then further off
 PER_CELL = 6
 MIN_VOTES = 5
 MAD_TO_SIGMA = 1.4826
 OTHER_PEAK, BORROWED = 0.8, 0.7  # worth of a shift that the neighbors chose among the peaks, or gave
-KNOWN_ENOUGH = 0.7  # share of the nearest that must be good for what neighbors say to be worth that; else in proportion
+KNOWN_ENOUGH = 0.7  # share of the nearest that must be good for the word of neighbors to be worth that; else in proportion
 _CHUNK = 20_000
 
 
 @dataclass(frozen=True)
 class Consensus:
-    """What the neighbors of each building say.
+    """What the neighbors of each building suggest.
 
     Attributes:
         shift_m: float64 [N, 2], their median; NaN where there are fewer than five.
         tolerance_m: float64 [N], how far from it a shift still agrees.
         quality: float64 [N], 0..1: their median quality times the share of them that agree; 0 where there are too few.
         known_share: float64 [N], 0..1, share of good ones among the nearest buildings, in the smallest cells that hold five:
-            where most could not be measured, those further off may be of another scene, and what they say is worth less.
+            where most could not be measured, those further off may be of another scene, and their word is worth less.
     """
 
-    shift_m: NDArray[np.float64]
-    tolerance_m: NDArray[np.float64]
-    quality: NDArray[np.float64]
-    known_share: NDArray[np.float64]
+    shift_m: Floats
+    tolerance_m: Floats
+    quality: Floats
+    known_share: Floats
 
 
 def mend(
-    centers_m: NDArray[np.float64],
-    peaks_m: NDArray[np.float64],
-    quality: NDArray[np.float64],
-    tolerance_m: float,
-    has_data: NDArray[np.bool_] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    centers_m: Floats, peaks_m: Floats, quality: Floats, tolerance_m: float, has_data: Bools | None = None
+) -> tuple[Floats, Floats, Bools]:
     """Choose one shift per building, so that it agrees with those around it. Ours.
 
     A measured shift within the tolerance of its neighbors' median stays. Else the highest other peak that agrees is
@@ -73,11 +73,7 @@ def mend(
 
 
 def consensus(
-    centers_m: NDArray[np.float64],
-    shift_m: NDArray[np.float64],
-    quality: NDArray[np.float64],
-    tolerance_m: float,
-    has_data: NDArray[np.bool_] | None = None,
+    centers_m: Floats, shift_m: Floats, quality: Floats, tolerance_m: float, has_data: Bools | None = None
 ) -> Consensus:
     """Ask the good neighbors of every building, the building itself left out; the nearest cells that hold five.
 
@@ -107,13 +103,7 @@ def consensus(
     return agreed
 
 
-def _count(
-    agreed: Consensus,
-    rows: NDArray[np.int64],
-    votes: NDArray[np.int64],
-    shift_m: NDArray[np.float64],
-    quality: NDArray[np.float64],
-) -> None:
+def _count(agreed: Consensus, rows: Ints, votes: Ints, shift_m: Floats, quality: Floats) -> None:
     """Write the consensus of `votes`, int64 [M, V] with -1 for none, into the `rows` of `agreed`."""
     missing = votes < 0
     values = np.where(missing[..., None], np.nan, shift_m[votes])
@@ -127,7 +117,7 @@ def _count(
     agreed.shift_m[rows], agreed.tolerance_m[rows], agreed.quality[rows] = middle, tolerance, worth * share
 
 
-def _median(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _median(values: Floats) -> Floats:
     """Return the median along axis 1 of [M, V, D] without NaN; numpy's nanmedian takes ten times as long."""
     ordered = np.sort(values, axis=1)  # NaN last
     n = (~np.isnan(values[..., 0])).sum(axis=1)
@@ -139,32 +129,32 @@ def _median(values: NDArray[np.float64]) -> NDArray[np.float64]:
 class _Cells:
     """Voters sorted into square cells."""
 
-    cell: NDArray[np.int64]  # (column, row) of every building's cell, int64 [N, 2]
-    voters: NDArray[np.int64]  # sorted by cell
-    keys: NDArray[np.int64]  # of the voters' cells, sorted
+    cell: Ints  # (column, row) of every building's cell, int64 [N, 2]
+    voters: Ints  # sorted by cell
+    keys: Ints  # of the voters' cells, sorted
     n_columns: int
 
     @classmethod
-    def build(cls, centers_m: NDArray[np.float64], voters: NDArray[np.int64], side_m: float) -> _Cells:
+    def build(cls, centers_m: Floats, voters: Ints, side_m: float) -> _Cells:
         cell = np.floor((centers_m - centers_m.min(axis=0)) / side_m).astype(np.int64) + 1
         n_columns = int(cell[:, 0].max()) + 2
         keys = cell[voters, 1] * n_columns + cell[voters, 0]
         order = np.argsort(keys, kind="stable")
         return cls(cell, voters[order], keys[order], n_columns)
 
-    def _keys_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _keys_around(self, rows: Ints) -> Ints:
         """Return the keys of the nine cells around buildings, int64 [M, 9]."""
         step = np.array([-1, 0, 1])
         column, row = self.cell[rows, 0, None] + np.tile(step, 3), self.cell[rows, 1, None] + np.repeat(step, 3)
         return np.asarray(row * self.n_columns + column, dtype=np.int64)
 
-    def n_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def n_around(self, rows: Ints) -> Ints:
         """Return how many voters the nine cells around buildings hold, int64 [M]."""
         keys = self._keys_around(rows)
         held = np.searchsorted(self.keys, keys, side="right") - np.searchsorted(self.keys, keys)
         return np.asarray(held.sum(axis=1), dtype=np.int64)
 
-    def around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def around(self, rows: Ints) -> Ints:
         """Return up to six voters of each of the nine cells around buildings, int64 [M, 54], -1 for none."""
         keys = self._keys_around(rows)
         place = np.searchsorted(self.keys, keys)[..., None] + np.arange(PER_CELL)

@@ -198,7 +198,7 @@ def fields_of(damage_map: DamageMap) -> list[Field]:
     """Return the fields of a damage map, `building_id` first, then in the order of its columns.
 
     A field of the schema keeps its kind, also where all is null, so that two exports have the same types. A column that the
-    schema does not know, or that holds something else than the schema says, gets the kind of what it holds.
+    schema does not know, or that holds something else than the schema names, gets the kind of what it holds.
     """
     known = [FIELDS["building_id"]]
     for name, column in damage_map.columns.items():
@@ -257,7 +257,7 @@ def write_side_files(damage_map: DamageMap, out: Path) -> list[Path]:
 
 
 def with_classes(damage_map: DamageMap, profile: Profile) -> DamageMap:
-    """Add the column `ems_class`, or `unosat_class` and `unosat_class_name`; the codebook says how they are meant.
+    """Add the column `ems_class`, or `unosat_class` and `unosat_class_name`; the codebook explains them.
 
     A grade (`damage_class`) decides where a person gave one. A building that a person marked damaged and did not grade is
     "Damaged, not graded" and has no number: any class of the profile would state a degree that was never given, and the weakest

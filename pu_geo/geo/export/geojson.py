@@ -10,7 +10,7 @@ import orjson
 from numpy.typing import NDArray
 
 from pu_geo.atomic_write import write_export
-from pu_geo.geo.export.geometry import Extent, Rings, rings_of
+from pu_geo.geo.export.geometry import Extent, rings_of
 from pu_geo.geo.export.pieces import Piece, pieces_of
 from pu_geo.records import DamageMap
 
@@ -56,8 +56,8 @@ def geometry_texts(shapes: NDArray[np.object_]) -> list[bytes]:
     """
     texts = [_NULL] * len(shapes)
     rings = rings_of(shapes)
-    plain = _plain_polygons(rings, len(shapes))
     ring_shape = rings.shape[rings.part]
+    plain = np.bincount(ring_shape, minlength=len(shapes)) == 1
     n_points = rings.ends - rings.starts
     for n in np.unique(n_points[plain[ring_shape]]):
         rows = np.flatnonzero(plain[ring_shape] & (n_points == n))
@@ -67,16 +67,6 @@ def geometry_texts(shapes: NDArray[np.object_]) -> list[bytes]:
     if not plain[rings.shape].all():
         for at, polygons in enumerate(rings.nested(len(shapes))):
             if polygons and not plain[at]:
-                texts[at] = _other(polygons)
+                geometry = ("Polygon", polygons[0]) if len(polygons) == 1 else ("MultiPolygon", polygons)
+                texts[at] = orjson.dumps(dict(zip(("type", "coordinates"), geometry, strict=True)), option=_OPTIONS)
     return texts
-
-
-def _plain_polygons(rings: Rings, n: int) -> NDArray[np.bool_]:
-    """Return whether each shape is one ring alone, bool [n]."""
-    return np.bincount(rings.shape[rings.part], minlength=n) == 1
-
-
-def _other(polygons: list[list[NDArray[np.float64]]]) -> bytes:
-    kind = "Polygon" if len(polygons) == 1 else "MultiPolygon"
-    found = {"type": kind, "coordinates": polygons[0] if len(polygons) == 1 else polygons}
-    return orjson.dumps(found, option=_OPTIONS)

@@ -77,17 +77,14 @@ def _split_at_antimeridian(shapes: NDArray[np.object_]) -> NDArray[np.object_]:
             shapes[i], lambda xy, at=first: np.stack([systems.near_longitude(xy[:, 0], at), xy[:, 1]], axis=-1)
         )
         joined = shapely.make_valid(joined)
-        parts = [_cut_out_turn(joined, west) for west in (-540.0, -180.0, 180.0)]
+        parts = []
+        for west in (-540.0, -180.0, 180.0):
+            inside = shapely.intersection(joined, shapely.box(west, -90.0, west + 360.0, 90.0))
+            parts.append(shapely.transform(inside, lambda xy, by=west + 180.0: xy - np.array([by, 0.0])))
         polygons = [p for part in parts for p in shapely.get_parts(part) if shapely.get_type_id(p) == _POLYGON]
         polygons = [p for p in polygons if not shapely.is_empty(p)]
         out[i] = polygons[0] if len(polygons) == 1 else shapely.multipolygons(polygons)
     return out
-
-
-def _cut_out_turn(shape: shapely.Geometry, west: float) -> shapely.Geometry:
-    """Return what lies between `west` and 360 degrees further, moved into -180..180."""
-    inside = shapely.intersection(shape, shapely.box(west, -90.0, west + 360.0, 90.0))
-    return shapely.transform(inside, lambda xy: xy - np.array([west + 180.0, 0.0]))
 
 
 @dataclass(frozen=True)

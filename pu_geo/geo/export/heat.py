@@ -56,7 +56,7 @@ def export_heat(damage_map: DamageMap, out: Path, cell_m: float = CELL_M) -> Non
     Args:
         damage_map: needs the column `damage_binary`.
         cell_m: side of a cell on the ground, meters; doubled until the raster has at most `MOST_CELLS`. The file's tag
-            `CELL_M` says what it came to.
+            `CELL_M` holds the result.
 
     Raises:
         PuGeoError: if the map has no buildings, or no place on the Earth.

@@ -54,7 +54,10 @@ def _placemarks(piece: Piece, fields: Sequence[Field]) -> Iterator[str]:
     names = [f"<SimpleData name={quoteattr(_xml(field.name))}>" for field in fields]
     triage = piece.columns.get("triage", [None] * len(piece.ids))
     rows = zip(*flat_cells(piece, fields), strict=True)
-    for building, geometry, style, row in zip(piece.ids, _geometries(piece.shapes), triage, rows, strict=True):
+    shapes = rings_of(piece.shapes).nested(len(piece.ids))
+    for building, polygons, style, row in zip(piece.ids, shapes, triage, rows, strict=True):
+        geometry = "".join(_polygon(rings) for rings in polygons)
+        geometry = f"<MultiGeometry>{geometry}</MultiGeometry>" if len(polygons) > 1 else geometry
         cells = zip(names, row, strict=True)
         data = "".join(f"{name}{_escaped(_value(cell))}</SimpleData>" for name, cell in cells if cell is not None)
         style = f"<styleUrl>#{style}</styleUrl>" if style in _STYLED else ""
@@ -76,21 +79,9 @@ def _escaped(text: str) -> str:
     return escape(_xml(text), {"\r": "&#13;"})
 
 
-def _geometries(shapes: NDArray[np.object_]) -> Iterator[str]:
-    for polygons in rings_of(shapes).nested(len(shapes)):
-        texts = [_polygon(rings) for rings in polygons]
-        yield f"<MultiGeometry>{''.join(texts)}</MultiGeometry>" if len(texts) > 1 else "".join(texts)
-
-
 def _polygon(rings: list[NDArray[np.float64]]) -> str:
-    sides = ["outerBoundaryIs", *["innerBoundaryIs"] * (len(rings) - 1)]
-    written = "".join(
-        f"<{side}><LinearRing><coordinates>{_coordinates(ring)}</coordinates></LinearRing></{side}>"
-        for side, ring in zip(sides, rings, strict=True)
-    )
-    return f"<Polygon>{written}</Polygon>"
-
-
-def _coordinates(ring: NDArray[np.float64]) -> str:
-    text = orjson.dumps(np.ascontiguousarray(ring), option=orjson.OPT_SERIALIZE_NUMPY).decode()
-    return text[2:-2].replace("],[", " ")
+    written = []
+    for side, ring in zip(["outerBoundaryIs", *["innerBoundaryIs"] * (len(rings) - 1)], rings, strict=True):
+        text = orjson.dumps(np.ascontiguousarray(ring), option=orjson.OPT_SERIALIZE_NUMPY).decode()[2:-2].replace("],[", " ")
+        written.append(f"<{side}><LinearRing><coordinates>{text}</coordinates></LinearRing></{side}>")
+    return f"<Polygon>{''.join(written)}</Polygon>"

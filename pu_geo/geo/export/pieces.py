@@ -48,7 +48,7 @@ def pieces_of(damage_map: DamageMap, format: str, size: int = BUILDINGS_PER_PIEC
         format: the key of `EXPORTERS` that they are for.
 
     Raises:
-        ImageryError: kind "local" if the map has no place on the Earth and the format cannot say so.
+        ImageryError: kind "local" if the map has no place on the Earth and the format cannot state that.
         ValueError: if a column is longer or shorter than the list of buildings.
     """
     check_format(damage_map.grid_crs, format)
@@ -112,7 +112,7 @@ def csv_lines(rows: Iterable[Iterable[object]]) -> bytes:
 
 
 def guarded(text: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet could take for a formula; `unguarded` takes it off again."""
+    """Prefix a text that a spreadsheet could take for a formula with an apostrophe; `unguarded` removes it."""
     return f"'{text}" if _MAY_BE_A_FORMULA.match(text) else text
 
 

@@ -197,12 +197,8 @@ def _outlines(
         if is_small:
             around, half = (low + high) / 2, SMALLEST_MARK_PX / 2
             rings = [around + half * np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])]
-        yield [_sixteenths(ring) for ring in rings], is_small
-
-
-def _sixteenths(ring: NDArray[np.float64]) -> NDArray[np.int32]:
-    near = np.clip(ring - 0.5, -_FARTHEST_PX, _FARTHEST_PX)  # cv2 counts from the middle of a pixel
-    return np.round(near * 2**_SHIFT).astype(np.int32)
+        near = [np.clip(ring - 0.5, -_FARTHEST_PX, _FARTHEST_PX) for ring in rings]  # cv2 counts from the middle of a pixel
+        yield [np.round(ring * 2**_SHIFT).astype(np.int32) for ring in near], is_small
 
 
 def _draw_group(
@@ -245,7 +241,11 @@ def _draw_cells(
     """
     cell_m = round_length(CELL_PX * frame.m_per_px)
     side = cell_m / frame.m_per_px
-    places = frame.to_map(_centroids(shapes))
+    with np.errstate(invalid="ignore"):
+        xy, rows = shapely.get_coordinates(shapely.centroid(shapes), return_index=True)
+    centroids = np.full((len(shapes), 2), np.inf)  # where a shape has none
+    centroids[rows] = np.where(np.isfinite(xy), xy, np.inf)
+    places = frame.to_map(centroids)
     is_inside = ((places >= 0) & (places < [frame.width, frame.height])).all(axis=1)
     cell = np.floor(places[is_inside] / side).astype(np.int64)
     across = math.ceil(frame.width / side)
@@ -266,25 +266,11 @@ def _draw_cells(
         else:
             color = np.array(_bgr(ramp[int(np.searchsorted([0, *tops], marked[at]))]))
             part[:] = np.round(opacity * color + (1 - opacity) * part).astype(np.uint8)
-    return cell_m, _cell_legend(tops, ramp, has_unseen=bool((assessed[np.unique(index)] == 0).any()))
-
-
-def _centroids(shapes: NDArray[np.object_]) -> NDArray[np.float64]:
-    """Return centroids, float [N, 2]; infinity where a shape has none."""
-    with np.errstate(invalid="ignore"):
-        xy, rows = shapely.get_coordinates(shapely.centroid(shapes), return_index=True)
-    places = np.full((len(shapes), 2), np.inf)
-    places[rows] = np.where(np.isfinite(xy), xy, np.inf)
-    return places
-
-
-def _cell_legend(tops: Sequence[int], ramp: Sequence[str], *, has_unseen: bool) -> tuple[LegendRow, ...]:
-    lows = [0, 1, *(top + 1 for top in tops[:-1])]
-    rows = [
-        LegendRow(color, f"{low:,}" if low == top else f"{low:,}\u2013{top:,}")
-        for color, low, top in zip(ramp, lows, [0, *tops], strict=True)
-    ]
-    return (*rows, *([LegendRow("#6E6E6E", "none assessed: nothing is known", "hatch")] if has_unseen else []))
+    ranges = zip(ramp, [0, 1, *(top + 1 for top in tops[:-1])], [0, *tops], strict=True)
+    legend = [LegendRow(color, f"{low:,}" if low == top else f"{low:,}\u2013{top:,}") for color, low, top in ranges]
+    if (assessed[np.unique(index)] == 0).any():
+        legend.append(LegendRow("#6E6E6E", "none assessed: nothing is known", "hatch"))
+    return cell_m, tuple(legend)
 
 
 def round_length(length_m: float) -> float:

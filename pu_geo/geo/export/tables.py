@@ -72,10 +72,10 @@ def export_parquet(damage_map: DamageMap, out: Path) -> None:
     in all rows.
     """
     fields = fields_of(damage_map)
-    types = [pa.list_(pa.string()) if field.kind == "list" else _ARROW[field.kind] for field in fields]
+    kinds_of = [pa.list_(pa.string()) if field.kind == "list" else _ARROW[field.kind] for field in fields]
     covering = "bbox" if "bbox" not in damage_map.columns else "geometry_bbox"
     schema = pa.schema([
-        *((field.name, kind) for field, kind in zip(fields, types, strict=True)), ("geometry", pa.binary()), (covering, _BOX)
+        *((field.name, kind) for field, kind in zip(fields, kinds_of, strict=True)), ("geometry", pa.binary()), (covering, _BOX)
     ])  # fmt: skip
     extent, kinds = Extent(), set[int]()
     with export_file(out) as beside, beside.open("wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -83,9 +83,11 @@ def export_parquet(damage_map: DamageMap, out: Path) -> None:
             extent.add(piece.shapes)
             kinds |= set(shapely.get_type_id(piece.shapes).tolist()) - {-1}
             writer.write_table(_table(piece, fields, schema))
-        writer.add_key_value_metadata(
-            {"geo": _geo(extent.box(), kinds, covering), "pu_geo": as_text(dict(damage_map.metadata))}
-        )
+        box, types = extent.box(), [{3: "Polygon", 6: "MultiPolygon"}[kind] for kind in sorted(kinds)]
+        column = {"encoding": "WKB", "geometry_types": types, **({"bbox": box} if box else {})}  # no `crs` member: OGC:CRS84
+        column["covering"] = {"bbox": {side: [covering, side] for side in _SIDES}}
+        geo = orjson.dumps({"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}})
+        writer.add_key_value_metadata({"geo": geo, "pu_geo": as_text(dict(damage_map.metadata))})
 
 
 def _table(piece: Piece, fields: Sequence[Field], schema: pa.Schema) -> pa.Table:
@@ -97,13 +99,3 @@ def _table(piece: Piece, fields: Sequence[Field], schema: pa.Schema) -> pa.Table
     sides = [pa.array(side) for side in shapely.bounds(piece.shapes).T]
     columns.append(pa.StructArray.from_arrays(sides, _SIDES, mask=pa.array(shapely.is_missing(piece.shapes))))
     return pa.table([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
-
-
-def _geo(box: list[float] | None, kinds: set[int], covering: str) -> bytes:
-    """Return the `geo` entry of GeoParquet 1.1; without a `crs` member, coordinates are OGC:CRS84."""
-    names = {3: "Polygon", 6: "MultiPolygon"}
-    column = {
-        "encoding": "WKB", "geometry_types": [names[kind] for kind in sorted(kinds)], **({"bbox": box} if box else {}),
-        "covering": {"bbox": {side: [covering, side] for side in _SIDES}},
-    }  # fmt: skip
-    return orjson.dumps({"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}})

@@ -7,7 +7,7 @@ hold, for a false cloud hides a building from the analyst.
 What hides a single building is found in its chip. Every view of ground has dark pixels, such as shadows, trees and
 asphalt; under a cloud none is left. Where only a part of the chip is bright, it must reach beyond the outline, as no roof
 does, or be far brighter than the same place on the other date, and it must be smooth and end softly. Thin clouds, through which buildings show, are
-not looked for.
+not searched for.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from pu_geo.geo.raster.quicklooks import NO_DATA_GREY
 
-WORK_M = 2.0  # the level of the pyramid nearest to this is looked at
+WORK_M = 2.0  # the level of the pyramid nearest to this is read
 CELL_PX = 4  # of its pixels, along each side of a cell that is called cloud or not
 COARSEST_M = 5.0  # larger pixels show neither texture nor edges of roofs
 LEAST_BRIGHT, MOST_COLOR, MOST_TEXTURE = 165.0, 28.0, 5.0  # 0..255; means over a cell
 CORE_M = 48.0  # a cloud holds a disc of this diameter
 NEAR_CELLS, FAR_CELLS = (1.5, 2.5), (5.5, 7.5)  # rings around a bright patch, by distance from it
 LEAST_FADE, MOST_ABRUPT = 25.0, 0.8
-DARK_SHARE = 5.0  # percent of a window's pixels that are at most as bright as its darkness says
+DARK_SHARE = 5.0  # percent of a window's pixels that are at most as bright as its darkness
 LEAST_DARK, MOST_DARK, DARK_RISE = 135.0, 165.0, 75.0  # 0..255; unaltered scenes: at most 128; haze lifts all of a scene
 VEIL_M = 4.0  # smaller bright spots are none
 FINE_M = 1.5  # of coarser scenes, chips show too little of roofs' edges
@@ -164,7 +164,9 @@ def _is_veil(
     cover: float, side_m: float, gsd_m: float, usual: float,
 ) -> bool:  # fmt: skip
     """Return whether the bright part of a chip is cloud rather than roof or ground; see `veil` for what is given."""
-    steep = _steepness(chip, max(1.0, gsd_m / side_m))
+    per_pixel = max(1.0, gsd_m / side_m)
+    gray = cv2.GaussianBlur(chip.mean(axis=0, dtype=np.float32), (0, 0), 0.6 * per_pixel)
+    steep = np.hypot(*(cv2.Sobel(gray, cv2.CV_32F, *order, scale=per_pixel / 8) for order in ((1, 0), (0, 1))))
     depth, away = _distance_m(bright, side_m), _distance_m(~bright, side_m)
     rim = ((depth > 0) & (depth <= 1)) | ((away > 0) & (away <= 1))
     rim[[0, -1]] = rim[:, [0, -1]] = False  # where the chip ends, the cloud need not
@@ -189,13 +191,6 @@ def _distance_m(is_inside: NDArray[np.bool_], side_m: float) -> NDArray[np.float
     return np.asarray(
         cv2.distanceTransform(is_inside.astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_5) * side_m, dtype=np.float32
     )
-
-
-def _steepness(chip: NDArray[np.uint8], per_pixel: float) -> NDArray[np.float32]:
-    """Return how much brightness changes at each pixel, per pixel of the scene: `per_pixel` of the chip, float32 [S, S]."""
-    gray = cv2.GaussianBlur(chip.mean(axis=0, dtype=np.float32), (0, 0), 0.6 * per_pixel)
-    across, down = (cv2.Sobel(gray, cv2.CV_32F, *order, scale=per_pixel / 8) for order in ((1, 0), (0, 1)))
-    return np.asarray(np.hypot(across, down), dtype=np.float32)
 
 
 def cloud_cells(folder: Path, gsd_m: float) -> CloudCells | None:
@@ -230,12 +225,12 @@ def _read_cells(folder: Path, info: dict[str, int], shrink: int) -> tuple[NDArra
                 continue
             part = np.s_[row : row + per_tile, column : column + per_tile]
             height, width = brightness[part].shape
-            bright, white = look_at_cells(np.asarray(picture, dtype=np.uint8))
+            bright, white = measure_cells(np.asarray(picture, dtype=np.uint8))
             brightness[part], is_white[part] = bright[:height, :width], white[:height, :width]
     return brightness, is_white
 
 
-def look_at_cells(picture: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def measure_cells(picture: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Return the brightness of each cell of a picture, and whether it is bright, colorless and even.
 
     Args:

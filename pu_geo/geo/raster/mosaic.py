@@ -258,10 +258,11 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     offset = aligned_offset(scene, grid)
     if offset is not None:
         return _Layer(scene, number, source, False, *offset, fills)
-    box = _grid_box(scene, grid)
-    if box is None:
+    px = grid.to_px(border_in(scene, grid.crs))  # of the grid pixels that the scene may touch
+    col, row = np.maximum(np.floor(px.min(axis=0)) - 1, 0).astype(int).tolist()
+    right, bottom = np.minimum(np.ceil(px.max(axis=0)) + 1, [grid.width, grid.height]).astype(int).tolist()
+    if right <= col or bottom <= row:
         return None
-    col, row, width, height = box
     a, _, c, _, e, f = grid.transform
     vrt = WarpedVRT(
         source,
@@ -269,8 +270,8 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
         src_crs=rasterio.crs.CRS.from_string(scene.crs),
         src_transform=Affine(*scene.transform) if scene.place else None,
         transform=Affine(a, 0.0, c + col * a, 0.0, e, f + row * e),
-        width=width,
-        height=height,
+        width=right - col,
+        height=bottom - row,
         resampling=Resampling.bilinear,
         warp_mem_limit=WARP_MEMORY_MB,
         **_mask_options(source),
@@ -306,14 +307,6 @@ def aligned_offset(scene: Scene, grid: Grid) -> tuple[int, int] | None:
     if max(np.abs(start - whole).max(), np.abs(start + growth - whole).max()) > ALIGNED_PX:
         return None
     return int(whole[0]), int(whole[1])
-
-
-def _grid_box(scene: Scene, grid: Grid) -> tuple[int, int, int, int] | None:
-    """Return (column, row, width, height) of the grid pixels a scene may touch, or None."""
-    px = grid.to_px(border_in(scene, grid.crs))
-    col, row = np.maximum(np.floor(px.min(axis=0)) - 1, 0).astype(int)
-    right, bottom = np.minimum(np.ceil(px.max(axis=0)) + 1, [grid.width, grid.height]).astype(int)
-    return (int(col), int(row), int(right - col), int(bottom - row)) if right > col and bottom > row else None
 
 
 # Strip by strip down the grid

@@ -103,7 +103,7 @@ def build_pyramid(
         one for each zoom.
 
     Raises:
-        JobCancelled: if `is_cancelled()` says so; `pyramid.json` is then missing.
+        JobCancelled: if `is_cancelled()`; `pyramid.json` is then missing.
     """
     width, height = mosaic.grid.width, mosaic.grid.height
     max_zoom = max(0, math.ceil(math.log2(max(width, height) / tile_px)))
@@ -114,8 +114,13 @@ def build_pyramid(
     for first in range(0, tile_rows, per_read):
         if is_cancelled is not None and is_cancelled():
             raise JobCancelled
-        row = first * tile_px
-        _add_rows(levels[-1], mosaic, row, min(per_read * tile_px, height - row))
+        row, rows = first * tile_px, min(per_read * tile_px, height - first * tile_px)
+        picture, valid = mosaic.read(0, row, width, rows)
+        if not valid.all():
+            picture[:, ~valid] = NO_DATA_GREY
+        for start in range(0, rows, tile_px):
+            part = np.s_[start : start + tile_px]
+            levels[-1].add(np.ascontiguousarray(picture[:, part].transpose(1, 2, 0)), valid[part])
         if report is not None:
             report({"stage": "quicklooks", "done": min(first + per_read, tile_rows), "total": tile_rows})
     levels[-1].finish()
@@ -130,16 +135,6 @@ def build_pyramid(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pyramid.json").write_bytes(orjson.dumps(info))
     return info
-
-
-def _add_rows(level: _Level, mosaic: Mosaic, row: int, height: int) -> None:
-    """Read rows of the mosaic and hand them to the finest level, one row of map tiles at a time."""
-    picture, valid = mosaic.read(0, row, mosaic.grid.width, height)
-    if not valid.all():
-        picture[:, ~valid] = NO_DATA_GREY
-    for start in range(0, height, level.tile_px):
-        part = np.s_[start : start + level.tile_px]
-        level.add(np.ascontiguousarray(picture[:, part].transpose(1, 2, 0)), valid[part])
 
 
 def footprint_geometry(wkb: Sequence[bytes], building_ids: Sequence[str], grid: Grid) -> bytes:

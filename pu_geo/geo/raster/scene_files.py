@@ -87,7 +87,7 @@ def describe(
             gsd_m=gsd_m,
             date=date or _tagged_date(source) or place.date,
             sha256=sha256_of(real),
-            stretch=_look(source, real, rgb),
+            stretch=_probe(source, real, rgb),
             rgb=rgb,
             place=place.found,
             size_bytes=found.st_size,
@@ -128,7 +128,7 @@ def _tagged_date(source: rasterio.DatasetReader) -> str | None:
         return None
 
 
-def _look(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> tuple[tuple[float, float], ...] | None:
+def _probe(source: rasterio.DatasetReader, path: Path, rgb: BandTriple) -> tuple[tuple[float, float], ...] | None:
     """Return the stretch that makes the scene 8-bit, None for uint8; refuse a scene without any data."""
     if source.dtypes[0] == "uint8" and not samples.may_have_holes(source):
         return None

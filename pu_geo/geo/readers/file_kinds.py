@@ -121,7 +121,7 @@ def is_vector(path: Path) -> bool:
 
 
 def check_footprint_magic(path: Path) -> str:
-    """Return "json", "gpkg", "zip", "shp", "fgb", "parquet" or "csv", whatever the file's name says, or refuse the file."""
+    """Return "json", "gpkg", "zip", "shp", "fgb", "parquet" or "csv", whatever the file's name, or refuse the file."""
     head = head_of(path, FootprintError, 4096)
     if head.startswith(b"SQLite format 3\0"):
         if len(head) >= 72 and head[68:72] in (b"GPKG", b"GP10", b"GP11"):

@@ -198,7 +198,8 @@ def _read_gpkg(database: sqlite3.Connection, name: str, given: str | None) -> Ra
     if column not in fields:
         raise broken(name, f"layer {table!r} has no column {column!r}")
     at = fields.index(column)
-    keys = _key_columns(database, table)
+    # The integer primary key is the feature id, not an attribute.
+    keys = {row[1] for row in database.execute(f"PRAGMA table_info({_quoted(table)})") if row[5]}
     blobs, attributes, ids = [], [], []
     for rowid, *values in found:
         blobs.append(_wkb_of(values[at]))
@@ -243,11 +244,6 @@ def _gpkg_crs(database: sqlite3.Connection, srs_id: int, name: str) -> str:
         except ValueError:
             continue
     raise broken(name, "its layer has no known coordinate system", "Set the layer's coordinate system in QGIS.", "crs")
-
-
-def _key_columns(database: sqlite3.Connection, table: str) -> set[str]:
-    """Return the integer primary key's name: it is the feature id, not an attribute."""
-    return {row[1] for row in database.execute(f"PRAGMA table_info({_quoted(table)})") if row[5]}
 
 
 def _quoted(name: str) -> str:

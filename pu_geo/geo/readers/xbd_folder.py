@@ -66,7 +66,7 @@ def _found_in(folder: Path) -> XbdFolder | None:
 
 
 def display_name(picture: Path) -> str:
-    """Return the name by which people know a picture: with its folder's, where its own says no more than the date."""
+    """Return the name by which people know a picture: with its folder's, where its own is no more than the date."""
     return picture.name if _ROLE.sub("", picture.stem) else f"{picture.parent.name}_{picture.name}"
 
 

@@ -110,9 +110,9 @@ def _near_scenes(shape: shapely.Geometry, system: str, is_degrees: bool, grid: G
         visible[:, 0] = systems.near_longitude(visible[:, 0], float(visible[0, 0]))
     margin = NEAR_DEGREES if is_degrees else NEAR_M
     (w, s), (east, n) = visible.min(axis=0) - margin, visible.max(axis=0) + margin
-    turns = (-720, -360, 0, 360, 720) if is_degrees else (0,)
-    parts = [shapely.intersection(shape, shapely.box(w + turn, s, east + turn, n)) for turn in turns]
-    moved = [shapely.transform(part, lambda xy, t=turn: xy - [t, 0]) for part, turn in zip(parts, turns, strict=True)]
+    offsets = (-720, -360, 0, 360, 720) if is_degrees else (0,)
+    parts = [shapely.intersection(shape, shapely.box(w + offset, s, east + offset, n)) for offset in offsets]
+    moved = [shapely.transform(part, lambda xy, t=offset: xy - [t, 0]) for part, offset in zip(parts, offsets, strict=True)]
     polygons = [one for part in moved for one in shapely.get_parts(part) if one.geom_type == "Polygon"]
     return shapely.union_all(polygons)
 

@@ -61,7 +61,7 @@ def read_areas(
 ) -> Areas:
     """Read the areas of a GeoJSON or GeoPackage file that reach into the post scenes.
 
-    The file passes the same guards and repairs as footprints do. Without `name_field` the name is looked for under the usual
+    The file passes the same guards and repairs as footprints do. Without `name_field` the name is searched under the usual
     names of attributes, the deepest administrative level first; an area without a name is called by its code, or numbered.
 
     Args:
@@ -104,7 +104,7 @@ def read_polygons(path: Path | str, grid: Grid, *, crs: str | None = None) -> Fo
 
 
 def _of_areas(text: str, name: str) -> str:
-    """Put a sentence about footprints into the words for areas; the file's own name in it stays."""
+    """Rephrase a sentence about footprints for areas; the file's own name in it stays."""
     parts = text.split(name)
     for theirs, ours in _WORDS:
         parts = [part.replace(theirs, ours) for part in parts]

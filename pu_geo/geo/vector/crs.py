@@ -103,9 +103,9 @@ def to_lonlat(xy: NDArray[np.float64], source: str) -> NDArray[np.float64]:
     """
     _check_on_earth(source)
     if load_crs(source).is_geographic:
-        turns = np.round(xy[:, 0] / 360.0) * 360.0
-        inside = convert(np.stack([xy[:, 0] - turns, xy[:, 1]], axis=-1), source, LONLAT)
-        inside[:, 0] += turns + 360.0 * np.round((xy[:, 0] - turns - inside[:, 0]) / 360.0)
+        rounds = np.round(xy[:, 0] / 360.0) * 360.0
+        inside = convert(np.stack([xy[:, 0] - rounds, xy[:, 1]], axis=-1), source, LONLAT)
+        inside[:, 0] += rounds + 360.0 * np.round((xy[:, 0] - rounds - inside[:, 0]) / 360.0)
         return inside
     return convert(xy, source, LONLAT)
 
@@ -171,5 +171,5 @@ def outline(corners: NDArray[np.float64], n: int = 21) -> NDArray[np.float64]:
 
 
 def near_longitude(lon: NDArray[np.float64], center: float) -> NDArray[np.float64]:
-    """Move longitudes in degrees by whole turns until they are within 180 degrees of `center`."""
+    """Move longitudes in degrees by multiples of 360 until they are within 180 degrees of `center`."""
     return np.asarray(lon - 360.0 * np.round((lon - center) / 360.0))

@@ -21,7 +21,7 @@ _LOOK = "see on the map whether they are parts of one building."
 
 
 def without_known(table: FootprintTable, known: NDArray[np.object_], known_ids: AbstractSet[str]) -> FootprintTable:
-    """Leave out footprints whose building is in the project already under another name, and say how many.
+    """Leave out footprints whose building is in the project already under another name, and count them.
 
     Args:
         known: outlines of the project, WKB [M], project CRS.
@@ -59,7 +59,7 @@ def without_known(table: FootprintTable, known: NDArray[np.object_], known_ids: 
 
 
 def without_twins(table: FootprintTable) -> FootprintTable:
-    """Leave out footprints whose building stands further up in the same table, and say how many."""
+    """Leave out footprints whose building stands further up in the same table, and count them."""
     shapes = shapely.from_wkb(np.array(list(table.wkb), dtype=object))
     is_same = twins(shapes)
     if not is_same.any():

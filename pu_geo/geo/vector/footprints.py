@@ -85,7 +85,12 @@ def footprint_table(
     kept, feature, number = parts[keep], of_part[keep], number[keep]
     is_split = _any_part(number > 0, feature, len(mended))
     if is_split.any():
-        notes.append(_split_words(feature, is_split, int((~keep & is_kept[of_part]).sum())))
+        n, n_left_out = int(is_split.sum()), int((~keep & is_kept[of_part]).sum())
+        rest = f" {n_left_out:,} more parts lie outside the scenes or are too small." if n_left_out else ""
+        notes.append(
+            f"{n:,} multipolygon(s) with parts over {MAX_GAP_M:g} m from one another were split into "
+            f"{int(is_split[feature].sum()):,} buildings, whose ids end in -1, -2, ...; each counts once, as repaired.{rest}"
+        )
     is_repaired = (is_mended | taken_out | is_split)[feature]
     table = FootprintTable(
         building_ids=_ids_of_parts(dict(zip(rows, ids, strict=True)), feature, number),
@@ -105,7 +110,7 @@ def footprint_table(
 
 
 def describe_footprints(path: Path | str) -> str:
-    """Check a file without a grid and say in one line what it holds; refusals as in `read_footprints`."""
+    """Check a file without a grid and describe its content in one line; refusals as in `read_footprints`."""
     raw = load_features(path)
     geometries, notes, *_ = _polygons(raw, Path(path).name)
     for attributes in raw.attributes:
@@ -251,15 +256,6 @@ def _root(group: NDArray[np.int64], i: int) -> int:
         group[i] = group[group[i]]
         i = int(group[i])
     return i
-
-
-def _split_words(feature: NDArray[np.int64], is_split: NDArray[np.bool_], n_left_out: int) -> str:
-    n, k = int(is_split.sum()), int(is_split[feature].sum())
-    rest = f" {n_left_out:,} more parts lie outside the scenes or are too small." if n_left_out else ""
-    return (
-        f"{n:,} multipolygon(s) with parts over {MAX_GAP_M:g} m from one another were split into {k:,} buildings, whose ids end in "
-        f"-1, -2, ...; each counts once, as repaired.{rest}"
-    )
 
 
 def _ids_of_parts(ids: Mapping[int, str], feature: NDArray[np.int64], number: NDArray[np.int64]) -> list[str]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo.raster.placement import border_in
@@ -44,7 +43,13 @@ def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> Footp
     rows, cols = np.arange(y1 - 1, y0 - 1, -1), np.arange(x0, x1)
     north, east = (index.ravel() for index in np.meshgrid(rows, cols, indexing="ij"))
     boxes = shapely.box(east * side[0], north * side[1], (east + 1) * side[0], (north + 1) * side[1])
-    inside = _is_inside(boxes, grid, post_scenes)
+    if not post_scenes:
+        raise ImageryError("There is no post scene to lay a grid over.", "Add a post scene.", kind="empty")
+    margin = _EDGE_PX * grid.transform[0]  # so that no slit is left between scenes that adjoin
+    outlines = [shapely.make_valid(shapely.Polygon(border_in(scene, grid.crs))).buffer(margin) for scene in post_scenes]
+    covered = shapely.union_all(outlines)
+    shapely.prepare(covered)
+    inside = np.asarray(shapely.contains(covered, boxes))
     if not inside.any():
         problem = f"No square of {size_m:g} m lies whole inside the post scenes."
         raise FootprintError(problem, "Choose a smaller size.", kind="size")
@@ -81,15 +86,3 @@ def _check_size(grid: Grid, size_m: float) -> None:
             f"Choose at least {math.ceil(math.sqrt(area_m2 / MAX_CELLS))} m.",
             kind="size",
         )
-
-
-def _is_inside(boxes: NDArray[np.object_], grid: Grid, post_scenes: Sequence[Scene]) -> NDArray[np.bool_]:
-    """Mark squares that the scenes cover together, bool [N]."""
-    if not post_scenes:
-        raise ImageryError("There is no post scene to lay a grid over.", "Add a post scene.", kind="empty")
-    margin = _EDGE_PX * grid.transform[0]
-    # Widened by a hair, so that no slit is left between scenes that adjoin.
-    outlines = [shapely.make_valid(shapely.Polygon(border_in(scene, grid.crs))).buffer(margin) for scene in post_scenes]
-    covered = shapely.union_all(outlines)
-    shapely.prepare(covered)
-    return np.asarray(shapely.contains(covered, boxes))

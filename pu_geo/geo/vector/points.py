@@ -128,8 +128,8 @@ class Finder:
         """Find the footprint that each row means.
 
         Args:
-            ids: what the file calls the buildings, "" where it does not say.
-            xy: where they lie, project CRS, float64 [N, 2]; NaN where the file does not say.
+            ids: what the file calls the buildings, "" where it has no name.
+            xy: where they lie, project CRS, float64 [N, 2]; NaN where the file has none.
 
         Returns:
             The building and how it was found: by its id, with which the position agrees or which is the file's own where no
@@ -147,8 +147,11 @@ class Finder:
         named = self.row_of.get(building)
         if point is None:
             return (None, "not known") if named is not None and self.is_made_up[named] else (building, "id")
-        if named is not None and self._agrees(named, point, named in around):
-            return building, "id"
+        if named is not None:
+            is_there = named in around or min(point.distance(at[named]) for at in (self.middles, self.insides)) <= EXACT_M
+            # Row houses are a few metres wide, so a made-up id needs more.
+            if is_there or (not self.is_made_up[named] and self.shapes[named].distance(point) <= NEAR_M):
+                return building, "id"
         if around:
             return self.building_ids[min(around, key=lambda row: float(self.areas[row]))], "position"
         if building and len(self.shapes):
@@ -156,8 +159,3 @@ class Finder:
             if self.shapes[nearest].distance(point) <= NEAR_M:
                 return self.building_ids[nearest], "position"
         return None, "elsewhere"
-
-    def _agrees(self, row: int, point: shapely.Point, holds: bool) -> bool:
-        """Return whether a point may be that of a footprint; row houses are a few metres wide, so a made-up id needs more."""
-        is_there = holds or min(point.distance(self.middles[row]), point.distance(self.insides[row])) <= EXACT_M
-        return bool(is_there or (not self.is_made_up[row] and self.shapes[row].distance(point) <= NEAR_M))

@@ -1,1 +1,1 @@
-"""What an analyst is told and asked about each method: one file a method, without torch."""
+"""What an analyst reads and sets of each method: one file a method, without torch."""

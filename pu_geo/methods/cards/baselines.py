@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from pu_geo.methods.settings import NO_LIMIT, STANDARD, MethodCard, NetworkSettings, setting
 
-PRIOR_UNLABELED = 3000  # unlabeled chips that an estimate of the class prior looks at
+PRIOR_UNLABELED = 3000  # unlabeled chips that an estimate of the class prior uses
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class CrossEntropySettings(BatchSettings):
 
 @dataclass(frozen=True)
 class SupervisedSettings(BatchSettings):
-    """Settings of training on what people said alone."""
+    """Settings of training on labels alone."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,6 @@ class LinearSettings(NetworkSettings):
     l2: float = setting(0.5, "Pull of the coefficients towards zero; more where much is damaged.", min=1e-6, max=1e3)
 
 
-FIT = "pu_geo.methods.baselines:fit"
 _STANDARD = {**STANDARD, "max_steps": 3000, "optimizer": "adamw", "lr": 1e-4, "weight_decay": 0.1}
 # NcPU, Appendix H, trains risk estimators on CIFAR-100 with 1,000 positives and 20,000 unlabeled: ResNet-18, SGD 0.9, lr
 # 0.001 along a cosine, w_r 100, tau 0.2. 1,300 epochs are Appendix F's. Ours, as it does not say: shares of a batch (those
@@ -129,8 +129,10 @@ _NNPU = "Kiryo et al., Positive-Unlabeled Learning with Non-Negative Risk Estima
 _NCPU = "Zhao et al., Noisy-Pair Robust Representation Alignment for Positive-Unlabeled Learning, Table 3"
 _PAIRED = "and pulls together chips that it takes for one class, as NcPU does, so that they lie together."
 
+_card = partial(MethodCard, min_positives=5, entry="pu_geo.methods.baselines:fit", group="yardstick")
+
 CARDS = (
-    MethodCard(
+    _card(
         name="linear",
         title="Linear ranking",
         paper="None: logistic regression, the yardstick of every other method",
@@ -144,86 +146,68 @@ CARDS = (
         settings=LinearSettings,
         presets={"quick": {}},
         entry="pu_geo.methods.linear:fit",
-        group="yardstick",
         score_type="linear",
     ),
-    MethodCard(
+    _card(
         name="ce",
         title="Cross entropy",
         paper="None: the simplest baseline, CE in the NcPU paper",
         summary="Trains a network as if every unlabeled building were undamaged.",
         needs="At least 5 positives, better 30.",
         cannot=f"{_ORDER} The more damage hides among the unlabeled, the more it learns to call damage undamaged.",
-        min_positives=5,
         settings=CrossEntropySettings,
         presets={"quick": {}, "standard": _STANDARD},
-        entry=FIT,
-        group="yardstick",
     ),
-    MethodCard(
+    _card(
         name="upu",
         title="uPU",
         paper=_UPU,
         summary="Corrects cross entropy for the damage among the unlabeled, of which it must know the share.",
         needs=_PRIOR,
         cannot=f"{_RARE} A network that overfits drives its risk below zero: nnPU mends that.",
-        min_positives=5,
         settings=UpuSettings,
         presets={"quick": {}, "standard": _STANDARD, "paper": _PAPER},
-        entry=FIT,
-        group="yardstick",
     ),
-    MethodCard(
+    _card(
         name="nnpu",
         title="nnPU",
         paper=_NNPU,
         summary="uPU that notices when it overfits, and takes a step back then.",
         needs=_PRIOR,
         cannot=_RARE,
-        min_positives=5,
         settings=NnpuSettings,
         presets={"quick": {}, "standard": _STANDARD, "paper": _PAPER},
-        entry=FIT,
-        group="yardstick",
     ),
-    MethodCard(
+    _card(
         name="upu+noisncl",
         title="uPU + noisy pairs",
         paper=_NCPU,
         summary=f"uPU, {_PAIRED}",
         needs=_PRIOR,
         cannot=_PAIRED_RARE,
-        min_positives=5,
         settings=UpuPairSettings,
         presets={"quick": {}, "standard": _STANDARD, "paper": _PAPER_PAIRS},
-        entry=FIT,
-        group="yardstick",
     ),
-    MethodCard(
+    _card(
         name="nnpu+noisncl",
         title="nnPU + noisy pairs",
         paper=_NCPU,
         summary=f"nnPU, {_PAIRED}",
         needs=_PRIOR,
         cannot=_PAIRED_RARE,
-        min_positives=5,
         settings=NnpuPairSettings,
         presets={"quick": {}, "standard": _STANDARD, "paper": _PAPER_PAIRS},
-        entry=FIT,
-        group="yardstick",
     ),
-    MethodCard(
+    _card(
         name="supervised",
         title="Supervised",
         paper="None: what the labels alone are worth",
         summary="Learns positives against the buildings that a person called not damaged, and from nothing else.",
         needs="At least 5 positives and 5 buildings marked as not damaged, better 30 of each, drawn evenly.",
         cannot=f"{_ORDER} It knows nothing of kinds of undamaged buildings that nobody marked.",
-        min_positives=5,
         settings=SupervisedSettings,
         presets={"quick": {}, "standard": _STANDARD},
         entry="pu_geo.methods.baselines:fit_supervised",
-        group="yardstick",
         min_not_damaged=5,
     ),
 )

@@ -1,6 +1,6 @@
 """Several NCL trainings as one sorting: which kinds of building are there, as far as the trainings agree?
 
-A single training's groups hang on its seed. What all of them say of a building, side by side, hangs on it much less. A
+A single training's groups hang on its seed. All of their groups together hang on it much less. A
 training can be read in two ways, and neither is the better one everywhere: groups that follow the few clicks rather than the
 buildings change with the clicks. So each training does without some of them, and the reading is taken that changes less.
 """
@@ -20,7 +20,7 @@ from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl import ncl
 from pu_geo.methods.ncl.discovery import k_means
 from pu_geo.methods.ncl.ncl import NclNetwork
-from pu_geo.training.data import UNKNOWN, FeatureViews, PUData
+from pu_geo.training.data import UNKNOWN, Bools, FeatureViews, Ints, PUData
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
@@ -37,25 +37,25 @@ class ConsensusClusters:
     Attributes:
         groups: int64 [M], 0..K-1, large ones first.
         points: what the groups were found by, float32 [M, D] of unit length.
-        alone: of each reading, what each training says by itself, int64 [M].
-        reading: how the groups were found: "memberships" (k-means on what the heads of new clusters say) or "embeddings".
+        alone: of each reading, the groups of each training by itself, int64 [M].
+        reading: how the groups were found: "memberships" (k-means on the output of the heads of new clusters) or "embeddings".
         agreement: of each reading, adjusted Rand between the trainings, mean over pairs; empty with one training.
     """
 
-    groups: NDArray[np.int64]
+    groups: Ints
     points: NDArray[np.float32]
-    alone: Mapping[str, Sequence[NDArray[np.int64]]]
+    alone: Mapping[str, Sequence[Ints]]
     reading: str
     agreement: Mapping[str, float]
 
     @property
-    def sortings(self) -> Sequence[NDArray[np.int64]]:
-        """What each training says by itself, read as the groups were."""
+    def sortings(self) -> Sequence[Ints]:
+        """The groups of each training by itself, read as the common groups were."""
         return self.alone[self.reading]
 
 
 def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> ConsensusClusters:
-    """Train once a run, and sort all chips by what the trainings say together into `n_new` groups.
+    """Train once a run, and sort all chips by all the trainings together into `n_new` groups.
 
     Source: NCL for the trainings; that the stable one of several sortings is to be preferred is Lange et al. 2004,
     Stability-based validation of clustering solutions. Reading trainings together, and which readings there are, is ours.
@@ -68,23 +68,23 @@ def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> 
     """
     rows, generator = data.trained_rows, runs[0].generator(_SORT)
     part = held_out_parts(data.classes, len(runs), runs[0].generator(_DRAW))
-    said: dict[str, list[NDArray[np.float32]]] = {MEMBERSHIPS: [], EMBEDDINGS: []}
+    found: dict[str, list[NDArray[np.float32]]] = {MEMBERSHIPS: [], EMBEDDINGS: []}
     for number, run in enumerate(runs):
         model = ncl.fit(_without(data, part == number), settings, run)
-        said[MEMBERSHIPS].append(np.sqrt(soft_memberships(model, data)[rows]))
-        said[EMBEDDINGS].append(model.embed(data.inputs.array)[rows])
-    alone = {way: [sort_into_groups(each, settings.n_new, generator) for each in found] for way, found in said.items()}
-    agreement = {way: _agreement(found) for way, found in alone.items()} if len(runs) > 1 else {}
+        found[MEMBERSHIPS].append(np.sqrt(soft_memberships(model, data)[rows]))
+        found[EMBEDDINGS].append(model.embed(data.inputs.array)[rows])
+    alone = {way: [sort_into_groups(each, settings.n_new, generator) for each in points] for way, points in found.items()}
+    agreement = {way: _agreement(groups) for way, groups in alone.items()} if len(runs) > 1 else {}
     reading = max(agreement, key=lambda way: agreement[way]) if agreement else MEMBERSHIPS
-    points = concatenated(said[reading])
+    points = concatenated(found[reading])
     return ConsensusClusters(sort_into_groups(points, settings.n_new, generator), points, alone, reading, agreement)
 
 
-def held_out_parts(classes: NDArray[np.int64], n_parts: int, generator: torch.Generator) -> NDArray[np.int64]:
+def held_out_parts(classes: Ints, n_parts: int, generator: torch.Generator) -> Ints:
     """Deal the clicks of every class out into equal parts.
 
     Args:
-        classes: int64 [N], -1 where nobody said anything.
+        classes: int64 [N], -1 for chips without a click.
         n_parts: from 1 on; with one, nothing is held out.
 
     Returns:
@@ -98,13 +98,13 @@ def held_out_parts(classes: NDArray[np.int64], n_parts: int, generator: torch.Ge
     return found
 
 
-def _without(data: PUData, is_held_out: NDArray[np.bool_]) -> PUData:
+def _without(data: PUData, is_held_out: Bools) -> PUData:
     """Count some clicks as unlabeled."""
     classes = np.where(is_held_out, UNKNOWN, data.classes)
     return replace(data, known_class=classes, is_positive=classes >= 1)
 
 
-def _agreement(sortings: Sequence[NDArray[np.int64]]) -> float:
+def _agreement(sortings: Sequence[Ints]) -> float:
     return float(np.mean([adjusted_rand(one, other) for i, one in enumerate(sortings) for other in sortings[:i]]))
 
 
@@ -120,7 +120,7 @@ def soft_memberships(model: TrainedModel, data: PUData) -> NDArray[np.float32]:
 
 
 def concatenated(points: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Describe chips by what several trainings say of them, which needs no matching of their groups.
+    """Describe chips by the output of several trainings, which needs no matching of their groups.
 
     Args:
         points: of each training, unit rows, float [N, D]. Roots of memberships are such; their distance is Hellinger's.
@@ -128,11 +128,10 @@ def concatenated(points: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     Returns:
         float32 [N, the sum of D] of unit length; a squared distance is the mean of the trainings'.
     """
-    found: NDArray[np.float32] = (np.concatenate(points, axis=1) / np.sqrt(len(points))).astype(np.float32)
-    return found
+    return (np.concatenate(points, axis=1) / np.sqrt(len(points))).astype(np.float32)
 
 
-def sort_into_groups(points: NDArray[np.floating], n_groups: int, generator: torch.Generator) -> NDArray[np.int64]:
+def sort_into_groups(points: NDArray[np.floating], n_groups: int, generator: torch.Generator) -> Ints:
     """Sort chips into groups with k-means, the best of several seedings; large ones come first.
 
     Args:
@@ -166,5 +165,4 @@ def principal_axes(features: FeatureViews) -> NDArray[np.float32]:
     standard = (mean - mean.mean(axis=0)) / np.maximum(mean.std(axis=0), 1e-6)
     _, _, axes = np.linalg.svd(standard[:: max(1, len(standard) // 4000)], full_matrices=False)
     first = standard @ axes[:FIRST_AXES].T
-    unit: NDArray[np.float32] = (first / np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-12)).astype(np.float32)
-    return unit
+    return (first / np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-12)).astype(np.float32)

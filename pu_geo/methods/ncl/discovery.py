@@ -1,4 +1,4 @@
-"""What can be said of clusters: how much of each is positive, which chips stand for it, and how many there may be."""
+"""What is known of clusters: how much of each is positive, which chips stand for it, and how many there may be."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from torch.nn import functional
 
 from pu_geo.errors import ShapeError
 
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
+
 N_CENTRAL = 24  # chips that fill a contact sheet
-MAX_ROWS = 2000  # rows that are looked at; more are drawn from, as every pair is compared
+MAX_ROWS = 2000  # rows that are compared; of more, some are drawn, as every pair is compared
 _N_SEEDINGS, _N_ITERATIONS = 4, 30
 
 
-def cluster_shares(
-    memberships: NDArray[np.floating], is_positive: NDArray[np.bool_], smoothing: float
-) -> NDArray[np.float64]:
+def cluster_shares(memberships: Floats, is_positive: NDArray[np.bool_], smoothing: float) -> NDArray[np.float64]:
     """Compute how much of each cluster is positive; clusters hold hidden damage too, so only the order of shares counts.
 
     Source: ours.
@@ -36,13 +37,10 @@ def cluster_shares(
     """
     sizes = memberships.sum(axis=0, dtype=np.float64)
     positives = memberships[is_positive].sum(axis=0, dtype=np.float64)
-    shares: NDArray[np.float64] = (positives + smoothing * is_positive.mean()) / (sizes + smoothing)
-    return shares
+    return (positives + smoothing * is_positive.mean()) / (sizes + smoothing)
 
 
-def central_chips(
-    embeddings: NDArray[np.floating], clusters: NDArray[np.int64], n_clusters: int, *, most: int = N_CENTRAL
-) -> list[NDArray[np.int64]]:
+def central_chips(embeddings: Floats, clusters: Ints, n_clusters: int, *, most: int = N_CENTRAL) -> list[Ints]:
     """Choose the chips to show for each cluster: those nearest to its mean direction.
 
     Args:
@@ -68,17 +66,15 @@ class SuggestedNumber:
 
     Attributes:
         number: the candidate of the largest silhouette, the smallest one of several.
-        silhouettes: candidate -> mean silhouette in [-1, 1]. Close values mean that nothing speaks for any of them.
+        silhouettes: candidate -> mean silhouette in [-1, 1]. Close values mean that no candidate is clearly better.
     """
 
     number: int
     silhouettes: Mapping[int, float]
 
 
-def suggested_number(
-    embeddings: NDArray[np.floating], candidates: Sequence[int], generator: torch.Generator
-) -> SuggestedNumber:
-    """Try several numbers of clusters and say which one parts the embeddings most clearly.
+def suggested_number(embeddings: Floats, candidates: Sequence[int], generator: torch.Generator) -> SuggestedNumber:
+    """Try several numbers of clusters and return the one that separates the embeddings most clearly.
 
     Source: Rousseeuw 1987, Silhouettes; k-means with the seeding of Arthur and Vassilvitskii 2007 (k-means++), best of 4.
 
@@ -110,7 +106,12 @@ def k_means(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
     """Part points, float [M, D], into k clusters; int64 [M]. A cluster may stay empty where points coincide."""
     best, lowest = torch.zeros(len(points), dtype=torch.int64), torch.inf
     for _ in range(_N_SEEDINGS):
-        centers, before = _seeding(points, k, generator), torch.tensor(())
+        chosen = torch.randint(len(points), (1,), generator=generator)
+        while len(chosen) < k:  # k-means++: far ones more often
+            gap = torch.cdist(points, points[chosen]).min(dim=1).values.square()
+            drawn = torch.multinomial(gap + 1e-12, 1, generator=generator)  # coinciding points leave no other choice
+            chosen = torch.cat([chosen, drawn])
+        centers, before = points[chosen], torch.tensor(())
         for _ in range(_N_ITERATIONS):
             nearest = torch.cdist(points, centers).argmin(dim=1)
             if torch.equal(nearest, before):
@@ -123,16 +124,6 @@ def k_means(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
         if cost < lowest:
             best, lowest = distances.indices, cost
     return best
-
-
-def _seeding(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    """Draw k of the points, far ones more often (k-means++)."""
-    chosen = torch.randint(len(points), (1,), generator=generator)
-    while len(chosen) < k:
-        gap = torch.cdist(points, points[chosen]).min(dim=1).values.square()
-        drawn = torch.multinomial(gap + 1e-12, 1, generator=generator)  # coinciding points leave no other choice
-        chosen = torch.cat([chosen, drawn])
-    return points[chosen]
 
 
 def silhouette(between: Tensor, clusters: Tensor) -> float:

@@ -1,6 +1,6 @@
 """NCL: which kinds of building, besides those named so far, are among the unlabeled? Novel category discovery.
 
-D^l are the chips about which a person said something: a kind of damage, or "not damaged"; its classes are those given. D^u
+D^l are the chips that a person labeled: a kind of damage, or "not damaged"; its classes are those given. D^u
 are all others. In the source D^l and D^u share no class. Here they do, since most damage is still unlabeled, so the clusters
 of D^u are kinds of any unlabeled building, the known kinds among them. A cluster is a guess; only a person names it.
 """
@@ -24,9 +24,9 @@ from pu_geo.errors import TrainingError
 from pu_geo.losses import neighborhood as formulas
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, cluster_shares, suggested_number
-from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
-from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, PUData, Strength, batches_with_labeled, epochs_within, n_batches
+from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, Ints, PUData, Strength, batches_with_labeled, epochs_within, n_batches
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
@@ -40,7 +40,7 @@ class MemoryQueue:
 
     Attributes:
         rows: float [Q, E]; slots beyond `n_filled` are empty.
-        classes: int64 [Q]; -1 where nobody said anything.
+        classes: int64 [Q]; -1 where nobody labeled the chip.
         place: the slot that is written next.
         n_filled: how many slots have been written.
     """
@@ -87,11 +87,13 @@ class NclNetwork(nn.Module):
     known: Tensor
     shares: Tensor
 
-    def __init__(self, trunk: FeatureExtractor, known: Tensor, settings: NclSettings, generator: torch.Generator) -> None:
+    def __init__(
+        self, extractor: FeatureExtractor, known: Tensor, settings: NclSettings, generator: torch.Generator
+    ) -> None:
         super().__init__()
-        dim = settings.embedding_dim or trunk.out_dim
-        self.trunk = trunk
-        self.project = linear(trunk.out_dim, dim, generator)
+        dim = settings.embedding_dim or extractor.out_dim
+        self.trunk = extractor
+        self.project = linear(extractor.out_dim, dim, generator)
         self.known_head = linear(dim, len(known), generator)
         self.new_head = linear(dim, settings.n_new, generator)
         self.register_buffer("known", known.clone())
@@ -107,7 +109,7 @@ class NclNetwork(nn.Module):
         return cast(Tensor, self.new_head(self.represent(inputs)))
 
     def margin(self, inputs: Tensor) -> Tensor:
-        """Log odds of damaged, float [B]: by the shares of the clusters, and by the known classes where these can tell.
+        """Log odds of damaged, float [B]: by the shares of the clusters, and by the known classes where these separate damage.
 
         The first part is the log odds of sum_c m_c share_c, where m is the soft membership: phi^u with its logits divided
         by `softness`, as phi^u itself is nearly 0 or 1 and would order hardly more than clusters. The second part is that
@@ -145,7 +147,7 @@ class Batch:
 
     Attributes:
         views: two views, float [B, ...] each.
-        classes: what people said, int64 [B]; see `PUData.classes`.
+        classes: what people labeled, int64 [B]; see `PUData.classes`.
         ramp: of the weight of consistency, in (0, 1].
         seed: of the mixtures of hard negatives.
     """
@@ -186,7 +188,12 @@ def losses(
         same, share_pairs = same_category(features[0][~is_known], settings)
         pairs = formulas.pair_cross_entropy(new1[~is_known], new2[~is_known], same)
         guessed = network.known[known1[~is_known].argmax(dim=1)]
-        neighbors = _neighbor_loss(learner, first[~is_known], second[~is_known], guessed, settings, mixing)
+        queue, _ = learner.unlabeled.filled()
+        neighbors = formulas.neighborhood_loss(
+            first[~is_known], second[~is_known], queue, k=settings.n_neighbors or max(1, len(queue) // (2 * settings.n_new)),
+            self_weight=settings.self_weight, temperature=settings.temperature,
+            hard=_hard_negatives(learner, first[~is_known], guessed, settings, mixing) if settings.n_hard else None,
+        )  # fmt: skip
     terms = {
         "loss_cls": cls,
         "loss_pairs": settings.pair_weight * pairs,
@@ -199,7 +206,7 @@ def losses(
 
 @torch.no_grad()
 def same_category(features: Tensor, settings: NclSettings) -> tuple[Tensor, Tensor]:
-    """Guess which pairs of unlabeled chips are of one category, from the first views' trunk features.
+    """Guess which pairs of unlabeled chips are of one category, from the extractor's features of their first views.
 
     Args:
         features: float [B, D].
@@ -221,25 +228,13 @@ def same_category(features: Tensor, settings: NclSettings) -> tuple[Tensor, Tens
     return same, (same.sum() - n) / max(1, n * (n - 1))
 
 
-def _neighbor_loss(
-    learner: Learner, first: Tensor, second: Tensor, guessed: Tensor, settings: NclSettings, mixing: torch.Generator
-) -> Tensor:
-    """Contrast the embeddings of unlabeled chips, float [B, E] each, with M^u; `guessed` is as in `_hard_negatives`."""
-    queue, _ = learner.unlabeled.filled()
-    hard = _hard_negatives(learner, first, guessed, settings, mixing) if settings.n_hard else None
-    return formulas.neighborhood_loss(
-        first, second, queue, k=settings.n_neighbors or max(1, len(queue) // (2 * settings.n_new)),
-        self_weight=settings.self_weight, temperature=settings.temperature, hard=hard,
-    )  # fmt: skip
-
-
 def _hard_negatives(
     learner: Learner, anchors: Tensor, guessed: Tensor, settings: NclSettings, mixing: torch.Generator
 ) -> formulas.HardNegatives | None:
     """Mix hard negatives for unlabeled chips from M^u and M^l; None where M^l has nothing that may serve.
 
     An unlabeled chip may be of any known class, so the labeled items of its own would be no negatives. Its class is
-    `guessed`, int64 [B], as what phi^l says; with one known class there is no other to take items from.
+    `guessed`, int64 [B], by phi^l; with one known class there is no other to take items from.
     """
     (queue, _), (labeled, classes) = learner.unlabeled.filled(), learner.labeled.filled()
     may_mix = guessed[:, None] != classes
@@ -275,14 +270,20 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
         JobCancelled: if the user cancelled.
 
     Departs from the source: pairs may be the nearest ones, see `same_category`. Hard negatives need an idea of the anchor's
-    class, see `ncl_step`; with one known class there are none, and cross entropy is 0. Ours, as the notes are silent: the
-    optimiser, weights and ramp, a projection between trunk and heads, `pretrain_epochs`, queues of second views as the
+    class, see `_hard_negatives`; with one known class there are none, and cross entropy is 0. Ours, as the notes are silent: the
+    optimiser, weights and ramp, a projection between feature extractor and heads, `pretrain_epochs`, queues of second views as the
     network embeds them (no slow copy), and the score.
     """
     rows = data.trained_rows
     require_positives(data, rows, "NCL")
     is_labeled = data.classes[rows] != UNKNOWN
-    _require_contrast(data, is_labeled)
+    if is_labeled.all():
+        raise TrainingError(
+            f"NCL sorts the unlabeled buildings; all {len(is_labeled)} of this project are labeled.",
+            "Add footprints of the whole area on the Imagery page.",
+            kind="unlabeled",
+        )
+    require_views(data, "NCL")
     n_steps = n_batches(int((~is_labeled).sum()), settings.batch_size)
     n_epochs = epochs_within(settings.epochs, settings.max_steps, n_steps)
     learner, pieces = _new_learner(data, rows, settings, run, n_epochs * n_steps), MicroBatcher(run)
@@ -296,22 +297,25 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
                 seed = int(torch.randint(2**31, (), generator=drawing))
                 epoch.add(_step(learner, pieces, Batch(views, classes, ramp, seed), settings))
             share_pairs = epoch.means()["share_pairs"]
-    _warn_of_pairs(share_pairs, settings, run)
+    if share_pairs < FEWEST_PAIRS and settings.pair_rule == "cosine":
+        run.warnings.append(
+            f"Of the pairs of buildings {share_pairs:.2%} reached a cosine of {settings.threshold}, so pairs taught next to "
+            "nothing. Lower threshold, or set pair_rule to nearest."
+        )
     return _judged(learner.network.eval(), data, rows, settings, run)
 
 
 def from_state(state: Mapping[str, Tensor], settings: NclSettings, device: torch.device) -> TrainedModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = NclNetwork(empty_trunk(state, settings), state["known"], settings, torch.Generator())
-    network.load_state_dict(dict(state))
-    return TrainedModel(network.to(device).eval(), network.trunk)
+    network = NclNetwork(empty_extractor(state, settings), state["known"], settings, torch.Generator())
+    return TrainedModel.loaded(network, state, device)
 
 
-def _new_learner(data: PUData, rows: NDArray[np.int64], settings: NclSettings, run: Run, n_steps: int) -> Learner:
+def _new_learner(data: PUData, rows: Ints, settings: NclSettings, run: Run, n_steps: int) -> Learner:
     """Set up network, optimiser, schedule (linear warm-up over a tenth of the steps, then a cosine) and empty queues."""
-    trunk = new_trunk(data, rows, settings, run)
-    said = np.unique(data.classes[rows])
-    network = NclNetwork(trunk, torch.from_numpy(said[said != UNKNOWN]), settings, run.generator(1)).to(run.device)
+    extractor = new_extractor(data, rows, settings, run)
+    known = np.unique(data.classes[rows])
+    network = NclNetwork(extractor, torch.from_numpy(known[known != UNKNOWN]), settings, run.generator(1)).to(run.device)
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, settings.weight_decay)
     schedule = warmup_schedule(optimizer, n_steps)
     size, dim = settings.queue_size, network.project.out_features
@@ -347,7 +351,7 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSet
     return {name: sum(values[name] for values, _ in found) for name in found[0][0]}
 
 
-def _judged(network: NclNetwork, data: PUData, rows: NDArray[np.int64], settings: NclSettings, run: Run) -> TrainedModel:
+def _judged(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings, run: Run) -> TrainedModel:
     """Judge each cluster by its positives, which the score needs, and gather the findings."""
     model, is_positive = TrainedModel(network, network.trunk), data.is_positive[rows]
     logits = model._apply(data.inputs.array, network.cluster_logits, lambda mean: mean)[rows]
@@ -365,7 +369,7 @@ def _judged(network: NclNetwork, data: PUData, rows: NDArray[np.int64], settings
     return TrainedModel(network, network.trunk, findings)
 
 
-def _as_it_is(network: NclNetwork, data: PUData, rows: NDArray[np.int64], settings: NclSettings) -> TrainedModel:
+def _as_it_is(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings) -> TrainedModel:
     """Judge the clusters of a training under way as `_judged` does, by some of the chips, and leave its network as it is."""
     shown = copy.copy(network)
     shown._buffers = dict(network._buffers)
@@ -381,7 +385,7 @@ def _as_it_is(network: NclNetwork, data: PUData, rows: NDArray[np.int64], settin
 
 
 def _suggested(embeddings: NDArray[np.float32], settings: NclSettings, run: Run) -> SuggestedNumber | None:
-    """Estimate the number of clusters, and say so where it is not the one that was asked for."""
+    """Estimate the number of clusters, and warn where it is not the one that was asked for."""
     candidates = [k for k in CANDIDATES if k < len(embeddings)]
     if not candidates:
         return None
@@ -393,23 +397,3 @@ def _suggested(embeddings: NDArray[np.float32], settings: NclSettings, run: Run)
             f"into {found.number} (silhouette {found.silhouettes[found.number]:.2f}{compared}). Look at the clusters of both."
         )
     return found
-
-
-def _warn_of_pairs(share_pairs: float, settings: NclSettings, run: Run) -> None:
-    """Warn where the cosine was hardly ever reached."""
-    if share_pairs < FEWEST_PAIRS and settings.pair_rule == "cosine":
-        run.warnings.append(
-            f"Of the pairs of buildings {share_pairs:.2%} reached a cosine of {settings.threshold}, so pairs taught next to "
-            "nothing. Lower threshold, or set pair_rule to nearest."
-        )
-
-
-def _require_contrast(data: PUData, is_labeled: NDArray[np.bool_]) -> None:
-    """Refuse data in which there is nothing to sort, or nothing to compare."""
-    if is_labeled.all():
-        raise TrainingError(
-            f"NCL sorts the unlabeled buildings; all {len(is_labeled)} of this project are labeled.",
-            "Add footprints of the whole area on the Imagery page.",
-            kind="unlabeled",
-        )
-    require_views(data, "NCL")

@@ -1,4 +1,4 @@
-"""Scores that travel between chips that look alike: a graph of nearest neighbors, and its fixed point for any chip."""
+"""Scores that travel between similar chips: a graph of nearest neighbors, and its fixed point for any chip."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ POWER = 3  # of the cosine, as the weight of a tie: near neighbors count more
 LEAST_WEIGHT = 1e-9  # of all ties of a chip together, where none is any like it
 _LEAST_COSINE = 1e-3
 _MOST_STEPS, _TOLERANCE = 500, 1e-8
-_GRID = 1000  # steps of 1 that coordinates of rows are told apart by
+_GRID = 1000  # steps of 1 in which coordinates of rows are distinguished
 
 
 def reach(anchors: Tensor, n_neighbors: int) -> Tensor:
@@ -107,7 +107,7 @@ def links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) ->
         values.append((weights[row, column] / scale).cpu().double())
         first += len(rows)
     built = torch.sparse_coo_tensor(torch.cat(places, 1), torch.cat(values), (first, first), check_invariants=False)
-    return ((built + built.t()) / 2).coalesce()  # a tie at the very edge may be seen from one side alone
+    return ((built + built.t()) / 2).coalesce()  # a tie at the very edge may exist from one side alone
 
 
 def sum_over_ties(weights: Tensor, degree: Tensor, values: Tensor) -> Tensor:

@@ -21,10 +21,10 @@ from pu_geo.analysis.class_prior import elkan_noto_of_margins
 from pu_geo.analysis.ranker import L2, l2_for_share, side_weights
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.propagation import MOST_UNLABELED, PropagationSettings
-from pu_geo.methods.linear import N_FOLDS, cross_fitted, fit_logistic, require_finite, statistics
-from pu_geo.methods.pretraining import empty_trunk, new_trunk, training_span
+from pu_geo.methods.linear import N_FOLDS, Learner, cross_fitted, fit_logistic, require_finite, statistics
+from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.methods.propagation import neighbor_graph as graph
-from pu_geo.training.data import NOT_DAMAGED, PUData
+from pu_geo.training.data import NOT_DAMAGED, Ints, PUData
 from pu_geo.training.loop import Training
 from pu_geo.training.network import IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
@@ -65,10 +65,10 @@ class PropagationNetwork(nn.Module):
     spread: Tensor
     cut: Tensor
 
-    def __init__(self, trunk: FeatureExtractor, settings: PropagationSettings) -> None:
+    def __init__(self, extractor: FeatureExtractor, settings: PropagationSettings) -> None:
         super().__init__()
-        self.trunk, self.settings = trunk, settings
-        width, dim = trunk.out_dim, min(settings.embedding_dim, trunk.out_dim)
+        self.trunk, self.settings = extractor, settings
+        width, dim = extractor.out_dim, min(settings.embedding_dim, extractor.out_dim)
         for name in ("plain_mean", "mean", "plain_slope", "slope"):
             self.register_buffer(name, torch.zeros(width))
         for name in ("plain_scale", "scale"):
@@ -83,7 +83,7 @@ class PropagationNetwork(nn.Module):
         self.register_buffer("cut", torch.zeros(1))
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Tensor], prefix: str, *others: Any) -> None:
-        """Make room for as many anchors as there are: how many, only training tells."""
+        """Make room for as many anchors as there are: how many, only training decides."""
         for name in _OF_ANCHORS:
             found, own = state_dict.get(f"{prefix}{name}"), getattr(self, name)
             if found is not None and found.ndim == own.ndim and found.shape[1:] == own.shape[1:]:
@@ -94,7 +94,7 @@ class PropagationNetwork(nn.Module):
         """Refuse numbers that no training leaves.
 
         Raises:
-            ValueError: says which.
+            ValueError: names which.
         """
         numbers = {name: getattr(self, name) for name in ("turn", "slope", "plain_slope", "zeros", "cut", *_OF_ANCHORS)}
         for name, values in numbers.items():
@@ -207,18 +207,18 @@ class TrainingSplit:
 
     Attributes:
         positive: clicked.
-        unlabeled: nobody said anything of them; of very many, some.
+        unlabeled: nobody labeled them; of very many, some.
         not_damaged: a person called them so.
         accepted: positives of accepted clusters, which nobody clicked.
     """
 
-    positive: NDArray[np.int64]
-    unlabeled: NDArray[np.int64]
-    not_damaged: NDArray[np.int64]
-    accepted: NDArray[np.int64]
+    positive: Ints
+    unlabeled: Ints
+    not_damaged: Ints
+    accepted: Ints
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Ints:
         """All, in this order."""
         return np.concatenate([self.positive, self.unlabeled, self.not_damaged, self.accepted])
 
@@ -229,7 +229,7 @@ class TrainingSplit:
         return torch.tensor(sizes).cumsum(0)
 
 
-def training_split(data: PUData, rows: NDArray[np.int64], run: Run) -> TrainingSplit:
+def training_split(data: PUData, rows: Ints, run: Run) -> TrainingSplit:
     """Part the chips that may be trained on; of very many unlabeled ones some are drawn.
 
     Raises:
@@ -303,7 +303,7 @@ def _weights(n_positive: int, n_views: int, n_unlabeled: int, n_known: int, n_ac
     return torch.from_numpy(np.concatenate([np.repeat(clicked, n_views) / n_views, rest, accepted]))
 
 
-def linear_features(network: PropagationNetwork, data: PUData, rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+def linear_features(network: PropagationNetwork, data: PUData, rows: Ints) -> tuple[Tensor, Tensor]:
     """Compute features of chips as they were cut, and mean square roots over views, float32 [M, E] each.
 
     Raises:
@@ -315,7 +315,7 @@ def linear_features(network: PropagationNetwork, data: PUData, rows: NDArray[np.
     return plain, roots
 
 
-def _views(data: PUData, rows: NDArray[np.int64], most: int | None = None) -> NDArray[Any]:
+def _views(data: PUData, rows: Ints, most: int | None = None) -> NDArray[Any]:
     """Return views of some chips, at most so many, [V, B, ...]; of chips themselves there is one."""
     array = data.inputs.array
     return np.asarray(array[:most, rows] if len(data.inputs.shape) == 1 else array[rows][None])
@@ -326,7 +326,7 @@ def _at_once(data: PUData) -> int:
 
 
 @torch.no_grad()
-def positive_views(network: PropagationNetwork, data: PUData, rows: NDArray[np.int64]) -> Tensor:
+def positive_views(network: PropagationNetwork, data: PUData, rows: Ints) -> Tensor:
     """Whiten views of the clicked chips one by one, float32 [V', P, E]; of very many chips fewer views."""
     device, most, parts = network.turn.device, max(1, MOST_UNLABELED // max(len(rows), 1)), []
     for part in graph.blocks(len(rows), _at_once(data)):
@@ -360,15 +360,8 @@ SHARE_PULL, CLICKS_PULL, MOST_DIFFERENCE = 2.0, 4.0, 1.0
 """How much the log share, and how much held-out clicks, move the weight of the propagated scores; see `fit`."""
 
 
-@dataclass
-class Learner:
-    """What is trained."""
-
-    network: PropagationNetwork
-
-
 def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationModel:
-    """Rank by the clicks, whitened where damage is rare, propagated among chips that look alike where it is common.
+    """Rank by the clicks, whitened where damage is rare, propagated among similar chips where it is common.
 
     Source: ours. 1. Whitened: square roots of the features, averaged over views, every direction divided by the
     0.7th power of its standard deviation (`whitening` 0.35 of the variance); a logistic regression of every view of the
@@ -390,25 +383,24 @@ def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationMod
     rows = data.trained_rows
     require_positives(data, rows, "The propagated ranking")
     split = training_split(data, rows, run)
-    trunk = new_trunk(data, rows, settings, run)
-    network = PropagationNetwork(trunk, settings).to(run.device).eval()
-    model = PropagationModel(network, trunk)
+    extractor = new_extractor(data, rows, settings, run)
+    network = PropagationNetwork(extractor, settings).to(run.device).eval()
+    model = PropagationModel(network, extractor)
     for epoch in Training(
         run, Learner(network), 1, stage="fitting", span=training_span(settings), model=lambda: model
     ).epochs():
         with epoch:
             loss, share = _learn(network, data, split, run)
             epoch.add({"loss": loss, "share": share, "propagated": float(network.spread)})
-            run.n_chips_seen += len(split.rows)
+            run.n_chips_trained += len(split.rows)
     return model
 
 
 def from_state(state: Mapping[str, Tensor], settings: PropagationSettings, device: torch.device) -> PropagationModel:
     """Build the model that `TrainedModel.state` was taken from, with the settings it was trained by."""
-    network = PropagationNetwork(empty_trunk(state, settings), settings)
-    network.load_state_dict(dict(state))
-    network.require_sound()
-    return PropagationModel(network.to(device).eval(), network.trunk)
+    model = PropagationModel.loaded(PropagationNetwork(empty_extractor(state, settings), settings), state, device)
+    model._network().require_sound()
+    return model
 
 
 def _learn(network: PropagationNetwork, data: PUData, split: TrainingSplit, run: Run) -> tuple[float, float]:

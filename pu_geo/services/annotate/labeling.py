@@ -97,8 +97,7 @@ def _from_browser(layout: Layout, analyst: str, entry: Mapping[str, Any]) -> Lab
 
 def apply_operations(layout: Layout, operations: Sequence[LabelOp], *, analyst: str, screen: str) -> list[Ack]:
     """Store labels, undo and redo in their order; see `labels.append`."""
-    with store.connect(layout) as db:
-        return labels.append(db, operations, analyst=analyst, screen=screen)
+    return store.call(layout, labels.append, operations, analyst=analyst, screen=screen)
 
 
 def parse_line(line: str, decoded: object) -> LabelOp:
@@ -118,14 +117,12 @@ def parse_line(line: str, decoded: object) -> LabelOp:
 
 def newest_event(layout: Layout) -> int:
     """Return the number of the newest label event, 0 if there is none."""
-    with store.connect(layout) as db:
-        return labels.last_event(db)
+    return store.call(layout, labels.last_event)
 
 
 def current_labels(layout: Layout) -> dict[str, Label]:
     """Return building id -> label for every building that carries one."""
-    with store.connect(layout) as db:
-        return labels.current_labels(db)
+    return store.call(layout, labels.current_labels)
 
 
 def simulate(
@@ -166,14 +163,13 @@ def simulate(
 
 def label_details(layout: Layout) -> dict[str, dict[str, object]]:
     """Return building id -> what its answer holds beside its label, for every labeled building."""
-    with store.connect(layout) as db:
-        return {
-            building: {
-                "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment,
-                "by": event.analyst, "shown": event.shown,
-            }
-            for building, event in labels.current(db).items()
-        }  # fmt: skip
+    return {
+        building: {
+            "reason": event.reason, "damage_types": list(event.damage_types), "comment": event.comment, "by": event.analyst,
+            "shown": event.shown,
+        }
+        for building, event in store.call(layout, labels.current).items()
+    }  # fmt: skip
 
 
 def damage_types(layout: Layout) -> list[str]:

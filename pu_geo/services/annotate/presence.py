@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +86,7 @@ class Presence:
         return sorted(others, key=lambda other: other.name)
 
 
-@cache
-def _presence() -> Presence:
-    return Presence()
+_PRESENCE = Presence()
 
 
 def exchange(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -105,7 +102,7 @@ def exchange(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | Non
     names_fit = is_text(session, 1, MAX_NAME) and is_text(analyst, 1, MAX_NAME)
     if not (names_fit and _is_count(since) and (building is None or _is_count(building))):
         return None
-    return asdict(_presence().exchange(layout, str(session), str(analyst), building, since or 0))
+    return asdict(_PRESENCE.exchange(layout, str(session), str(analyst), building, since or 0))
 
 
 def _is_count(value: object) -> bool:

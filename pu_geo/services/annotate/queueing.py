@@ -40,7 +40,7 @@ class StoredItem:
 
 @dataclass(frozen=True)
 class StoredQueue:
-    """What one analyst is looking at. `id` is another one for other items."""
+    """What one analyst is to answer. `id` is another one for other items."""
 
     id: str
     items: tuple[StoredItem, ...]
@@ -52,7 +52,7 @@ class LabelState:
 
     Attributes:
         ids: building ids.
-        is_answered: labeled, or hidden after the event; not to be looked at any more.
+        is_answered: labeled, or hidden after the event; not shown any more.
         is_positive: called damaged.
         teaches: what a run would learn from now; answers of audits and of random checks teach nothing.
         scores: of the instant ranker; None before there is a positive.
@@ -67,8 +67,7 @@ class LabelState:
 
 def current(layout: Layout, analyst: str) -> StoredQueue | None:
     """Return the analyst's queue; the first one is made where there is none yet. None before there are chips."""
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
+    chip_set = store.call(layout, contents.latest_chip_set)
     if chip_set is None:
         return None
     found = queues.load_queues(layout, analyst)
@@ -85,12 +84,11 @@ def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAUL
         mix: shares of top scores, unlike chips and random checks.
 
     Returns:
-        None before there are chips. A queue without items where nothing is left to look at.
+        None before there are chips. A queue without items where nothing is left to answer.
     """
     with queues.locked(layout):
         before = queues.load_queues(layout, analyst)
-        with store.connect(layout) as db:
-            chip_set = contents.latest_chip_set(db)
+        chip_set = store.call(layout, contents.latest_chip_set)
         if chip_set is None:
             return None
         if before and before[0]["id"] != done and before[0]["chip_set"] == chip_set:
@@ -121,8 +119,7 @@ def standing(layout: Layout) -> LabelState | None:
         return None
     facts = chip_facts(layout, chip_set)
     ids = facts["building_ids"]
-    with store.connect(layout) as db:
-        teaches = labels.pu_set(db, ids=ids)
+    teaches = store.call(layout, labels.pu_set, ids=ids)
     given = [answers.get(building) for building in ids]
     is_hidden = assessability.hidden_after(facts) != ""
     is_labeled = np.array([label is not None for label in given], np.bool_)
@@ -137,8 +134,7 @@ def checks_of_search(layout: Layout, chip_set: str) -> progress.Audit | None:
 
 def found_so_far(layout: Layout) -> tuple[Sequence[int], Sequence[int]]:
     """Return the curve of the search: answers given, and damaged buildings found by then."""
-    with store.connect(layout) as db:
-        events = sorted(labels.current(db).values(), key=lambda event: event.event)
+    events = sorted(store.call(layout, labels.current).values(), key=lambda event: event.event)
     is_found = np.array([event.label == "positive" for event in events], np.int64)
     return list(range(1, len(events) + 1)), np.cumsum(is_found).tolist()
 
@@ -154,11 +150,14 @@ def _next(layout: Layout, chip_set: str, now: LabelState, mix: Mix) -> dict[str,
     items += [_item(now, row, "explore", why) for row, why in silent.items()]
     if len(items) < LENGTH:
         features = ranking.plain_features(layout, chip_set)
-        places, n = _centers_m(layout, chip_set), LENGTH - len(items)
-        chosen = next_queue(now.scores, features, places, state, mix=mix, n=n, seed=0)
+        places = _centers_m(layout, chip_set, layout.geometry.stat().st_mtime_ns if layout.geometry.exists() else 0)
+        chosen = next_queue(now.scores, features, places, state, mix=mix, n=LENGTH - len(items), seed=0)
         state = chosen.state
         items += [_item(now, item.row, item.reason, item.words, item.inclusion) for item in chosen.items]
-    queues.save_state(layout, chip_set, _arrays(state))
+    arrays = {"is_shown": state.is_shown, "recent": np.array(state.recent, np.int64)}
+    if state.audit is not None:
+        arrays |= {name: np.asarray(getattr(state.audit, name)) for name in _AUDIT}
+    queues.save_state(layout, chip_set, arrays)
     return {"id": secrets.token_hex(6), "chip_set": chip_set, "items": items}
 
 
@@ -225,20 +224,9 @@ def _sample(arrays: dict[str, NDArray[Any]]) -> progress.Audit | None:
     return progress.Audit(**{name: arrays[name] for name in _AUDIT if name != "n_drawn"}, n_drawn=int(arrays["n_drawn"]))
 
 
-def _arrays(state: QueueState) -> dict[str, NDArray[Any]]:
-    found = {"is_shown": state.is_shown, "recent": np.array(state.recent, np.int64)}
-    if state.audit is not None:
-        found |= {name: np.asarray(getattr(state.audit, name)) for name in _AUDIT}
-    return found
-
-
-def _centers_m(layout: Layout, chip_set: str) -> NDArray[np.float64]:
-    """Return the centers of buildings, metres, float64 [N, 2], in the order of the chips."""
-    return _centers(layout, chip_set, layout.geometry.stat().st_mtime_ns if layout.geometry.exists() else 0)
-
-
 @lru_cache(maxsize=2)
-def _centers(layout: Layout, chip_set: str, stamp: int) -> NDArray[np.float64]:
+def _centers_m(layout: Layout, chip_set: str, stamp: int) -> NDArray[np.float64]:
+    """Return the centers of buildings, metres, float64 [N, 2], in the order of the chips; another `stamp` makes them anew."""
     with store.connect(layout) as db:
         grid, table = contents.grid(db), contents.footprints(db)
     row = {building: i for i, building in enumerate(table.building_ids)}

@@ -30,8 +30,7 @@ class LiveRanking:
 
 def positions(layout: Layout) -> dict[str, int]:
     """Return building id -> its place in the map's geometry and in every score array the browser gets."""
-    with store.connect(layout) as db:
-        return {building: place for place, building in enumerate(contents.building_ids(db))}
+    return {building: place for place, building in enumerate(store.call(layout, contents.building_ids))}
 
 
 @lru_cache(maxsize=2)
@@ -44,8 +43,7 @@ def _plain_features(layout: Layout, chip_set: str, stamp: str) -> ranker.Prepare
 
 def plain_features(layout: Layout, chip_set: str) -> NDArray[np.float32]:
     """Return the standardised features of the unaugmented chips, float32 [N, D]."""
-    with store.connect(layout) as db:
-        created_at = store.created_at(db)
+    created_at = store.call(layout, store.created_at)
     return _plain_features(layout, chip_set, _stamp(layout, chip_set, created_at)).values
 
 
@@ -61,8 +59,9 @@ def scores_now(layout: Layout) -> NDArray[np.float32] | None:
 def _live_scores(layout: Layout, chip_set: str, stamp: str, at_event: int) -> NDArray[np.float32] | None:
     """Rank a chip set's buildings by the labels after one event; None unless there are positives and others."""
     facts = chip_facts(layout, chip_set)
-    with store.connect(layout) as db:
-        pu = labels.pu_set(db, at=at_event, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
+    pu = store.call(layout, labels.pu_set, at=at_event, ids=facts["building_ids"]).without(
+        assessability.reasons(facts) != ""
+    )
     used = pu.is_positive[~pu.is_excluded]
     if not used.any() or used.all():
         return None
@@ -126,8 +125,7 @@ def _in_map_order(layout: Layout, ids: Sequence[str], values: NDArray[np.float32
 
 
 def _like(layout: Layout, position: int) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
+    chip_set = store.call(layout, contents.latest_chip_set)
     building = dict(enumerate(positions(layout))).get(position)
     if chip_set is None or building is None:
         return None

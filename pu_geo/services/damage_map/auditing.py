@@ -31,6 +31,7 @@ N_THRESHOLDS = 60
 CONFIDENCE = 0.95
 USUAL_HALF_WIDTH = 0.3
 BAND = 0.9
+_OF_SAMPLE = ("n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words")
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,7 @@ def view(layout: Layout, run_id: str) -> AuditView | None:
     check = random_audits.newest_audit(layout, run_id)
     if check is None:
         return None
-    with store.connect(layout) as db:
-        newest = labels.last_event(db)
+    newest = store.call(layout, labels.last_event)
     return _view(layout, run_id, check.id, check.sample.n_drawn, check.is_open, newest)
 
 
@@ -124,7 +124,7 @@ class HowMany:
         n_checks, n_damaged: random checks that count, and how many found damage.
         check_id: of the audit.
         run_id: the audited run, where the number is estimated by its audit; None otherwise.
-        audit_state, audit_words: of the newest audit, see `checking.Answered`; empty without one.
+        audit_state, audit_words: of the newest audit, see `random_audits.Answered`; empty without one.
         words: all of it in a sentence or two.
     """
 
@@ -306,7 +306,7 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
     Returns:
         {"check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "curve",
         "agreement", "calibration", "bands"}; the figures come from the first "n_counted" checks of the random order, see
-        `checking.Answered` for these and the state. Bands are the thresholds of 90 % precision and recall, by the estimates: lower bounds of recall from few checks
+        `random_audits.Answered` for these and the state. Bands are the thresholds of 90 % precision and recall, by the estimates: lower bounds of recall from few checks
         would put nearly every building into the second band. None where most buildings would be in it.
     """
     found = view(layout, run_id)
@@ -321,12 +321,7 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
     return {
         "check_id": found.check.id,
         "n": found.n,
-        "n_drawn": found.done.n_drawn,
-        "n_answered": found.done.n_answered,
-        "n_counted": found.done.n_counted,
-        "n_damaged": found.done.n_damaged,
-        "state": found.done.state,
-        "words": found.done.words,
+        **{name: getattr(found.done, name) for name in _OF_SAMPLE},
         "total": asdict(found.total),
         "at_threshold": None if here is None else asdict(here),
         "curve": [asdict(row) for row in found.rows],
@@ -338,8 +333,7 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
 
 def suggested_size(layout: Layout, run_id: str, relative_half_width: float = USUAL_HALF_WIDTH) -> int:
     """Return how many checks estimate the number damaged to about this share of it, by the ranker's guess of it now."""
-    with store.connect(layout) as db:
-        facts = runs.find(db, run_id)
+    facts = store.call(layout, runs.find, run_id)
     is_known = random_audits.answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
     if is_known.all():
         return 0

@@ -76,8 +76,7 @@ def scene_rows(layout: Layout, run_id: str, threshold: float) -> list[SceneRow]:
         return []
     chips = chip_facts(layout, facts.chip_set)
     scores, hidden = runs.written(runs.array(layout, facts.run_id, "scores")), choices.reasons_of(layout, facts) or {}
-    with store.connect(layout) as db:
-        answers = labels.current_labels(db)
+    answers = store.call(layout, labels.current_labels)
     why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
     return scenes.scene_rows(chips, scores, threshold, why, [answers.get(building) for building in chips["building_ids"]])
 
@@ -95,30 +94,24 @@ def histogram(layout: Layout, run_id: str, n_bins: int = 50) -> tuple[Sequence[f
 
 
 def start_publish(
-    layout: Layout, run_id: str, *, threshold: float, formats: Sequence[str], profiles: Sequence[str] = (),
-    local: bool = False,
-) -> str:  # fmt: skip
-    """Start the job that writes the next version of the damage map into `exports/`; return its id.
-
-    Args:
-        local: whether to write the map of a project without a place on the Earth in local meters.
-    """
+    layout: Layout, run_id: str, threshold: float, formats: Sequence[str], profiles: Sequence[str], *, local: bool
+) -> str:
+    """Start the job that writes the next version of the damage map into `exports/`; return its id."""
     return jobs.start(layout, "publish", publish_arguments(layout, run_id, threshold, formats, profiles, local=local))
 
 
 def has_place(layout: Layout) -> bool:
     """Return whether a project has a place on the Earth; pictures without a georeference have local coordinates."""
-    with store.connect(layout) as db:
-        return contents.grid(db).has_place
+    return store.call(layout, contents.grid).has_place
 
 
 def publish_arguments(
-    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str],
-    *, local: bool = False,
+    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str], *,
+    local: bool = False,
 ) -> dict[str, object]:  # fmt: skip
-    """Return what the job "publish" takes; see `map_arguments`."""
-    return {**map_arguments(layout, run_id, threshold), "formats": list(formats), "profiles": list(profiles),
-            "local": local}  # fmt: skip
+    """Return what the job "publish" takes, see `map_arguments`; `local`: meters, for a map without a place on the Earth."""
+    chosen = {"formats": list(formats), "profiles": list(profiles), "local": local}
+    return {**map_arguments(layout, run_id, threshold), **chosen}
 
 
 def map_arguments(layout: Layout, run_id: str, threshold: float | None) -> dict[str, object]:
@@ -146,8 +139,7 @@ def which_words(facts: Mapping[str, Any]) -> str:
 
 def newer_words(layout: Layout, run_id: str) -> list[str]:
     """Return that a newer run waits to be chosen, in a sentence; nothing where this is the newest."""
-    with store.connect(layout) as db:
-        newest = runs.find(db, "latest").run_id
+    newest = store.call(layout, runs.find, "latest").run_id
     if newest == run_id:
         return []
     return [f"Run {newest} is newer and not shown; `pu-geo choose {layout.folder.name} --run latest` makes it the map."]
@@ -162,8 +154,7 @@ def start_adding_areas(layout: Layout, path: str, layer: str) -> str:
 
 def area_layers(layout: Layout) -> dict[str, int]:
     """Return the layers of areas that were added, and how many areas each has."""
-    with store.connect(layout) as db:
-        return areas.layers(db)
+    return store.call(layout, areas.layers)
 
 
 def start_summing_up(layout: Layout, run_id: str, threshold: float, cell_m: int) -> str:

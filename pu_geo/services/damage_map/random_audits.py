@@ -69,7 +69,7 @@ class StopView:
 
 
 def begin_stop_check(layout: Layout, analyst: str) -> Check:
-    """Begin to check evenly among all buildings that nobody answered.
+    """Start a check that draws evenly among all buildings that nobody answered.
 
     Raises:
         PuGeoError: if there are no chips yet, or nothing is left to check.
@@ -80,16 +80,14 @@ def begin_stop_check(layout: Layout, analyst: str) -> Check:
             "There is nothing left to check: no chips, or every building is answered.",
             "Cut chips on the Imagery page first.",
         )
-    with store.connect(layout) as db:
-        chip_set = str(contents.latest_chip_set(db))
+    chip_set = str(store.call(layout, contents.latest_chip_set))
     sample = progress.start_audit(np.zeros(len(now.ids)), now.is_answered, seed=_seed(), cuts=())
     return _begin(layout, "stop", None, analyst, sample, chip_set)
 
 
 def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
     """Begin the audit of a run's map with n checks. Raises PuGeoError if n is out of range, or nothing is left to check."""
-    with store.connect(layout) as db:
-        facts = runs.find(db, run_id)
+    facts = store.call(layout, runs.find, run_id)
     scores = np.asarray(runs.array(layout, facts.run_id, "scores"), np.float64)
     is_known = answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
     n_open = int((~is_known).sum())
@@ -108,8 +106,7 @@ def _seed() -> int:
 def _begin(
     layout: Layout, purpose: Purpose, run_id: str | None, analyst: str, sample: progress.Audit, chip_set: str
 ) -> Check:
-    with store.connect(layout) as db:
-        at_event = labels.last_event(db)
+    at_event = store.call(layout, labels.last_event)
     facts: dict[str, Any] = {
         "id": f"check-{secrets.token_hex(5)}", "purpose": purpose, "chip_set": chip_set, "run_id": run_id,
         "begun_by": analyst, "begun_at": store.now(), "at_event": at_event, "is_open": True,
@@ -124,8 +121,7 @@ def _begin(
 
 def _close_all(layout: Layout, *, but: str = "") -> int:
     """Close the checks that are open, but for one; return the newest event. The caller holds the lock."""
-    with store.connect(layout) as db:
-        event = labels.last_event(db)
+    event = store.call(layout, labels.last_event)
     for facts in checks.all_checks(layout):
         if facts["is_open"] and facts["id"] != but:
             checks.save_facts(layout, checks.closed(facts, event))
@@ -161,8 +157,7 @@ def end(layout: Layout, check_id: str) -> None:
     """Go back to searching; the answers stay, and estimates use those that count, see `Answered`."""
     with queues.locked(layout):
         facts, _ = checks.load(layout, check_id)
-        with store.connect(layout) as db:
-            checks.save_facts(layout, checks.closed(facts, labels.last_event(db)))
+        checks.save_facts(layout, checks.closed(facts, store.call(layout, labels.last_event)))
 
 
 def extend(layout: Layout, check_id: str, n_more: int) -> Check:
@@ -240,7 +235,7 @@ def answered(layout: Layout, check: Check) -> Answered:
 
 
 def answered_in_search(layout: Layout, chip_set: str, drawn: progress.Audit, answers: NDArray[np.int8]) -> Answered:
-    """Do the same for the random checks that the queues of the search drew, see `queueing.checks_of_search`."""
+    """Return the same for the random checks that the queues of the search drew, see `queueing.checks_of_search`."""
     others = checks.all_checks(layout)
     return _answered(
         layout, chip_set, drawn, answers, since=0, is_left=False,
@@ -397,8 +392,7 @@ def _next_rows(layout: Layout, check: Check, handed: dict[str, str], analyst: st
     answers, sample = answers_of(layout, check.chip_set, check.run_id), check.sample
     drawn = sample.rows[: sample.n_drawn].tolist()
     if is_second:
-        with store.connect(layout) as db:
-            answered_by = analysts.own_answers(db).items()
+        answered_by = store.call(layout, analysts.own_answers).items()
         own = {
             building
             for (building, who), event in answered_by

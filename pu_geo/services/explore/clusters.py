@@ -302,8 +302,7 @@ def on_map(layout: Layout, found: Inspected, name: str) -> OnMap:
     rows = found.rows_of(name)
     others = np.setdiff1d(np.arange(len(found.ids)), rows)
     others = others[:: max(1, -(-len(others) // MOST_OTHERS))]
-    with store.connect(layout) as db:
-        xy = contents.centers_px(db, found.ids)
+    xy = store.call(layout, contents.centers_px, found.ids)
     return OnMap(xy[rows], xy[others])
 
 
@@ -373,14 +372,13 @@ def accept(layout: Layout, run_id: str, inspected: Inspected, name: str, *, anal
 def reject(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analyst: str) -> int:
     """Store that a cluster is not damage: what was accepted of its buildings counts no more; return how many these are.
 
-    They are not called undamaged: nobody saw each.
+    They are not called undamaged: nobody reviewed each.
 
     Raises:
         ProjectError: if there is no such cluster.
     """
     members, _ = _members(layout, inspected, name)
-    with store.connect(layout) as db:
-        before = pseudo_positives.accepted_ids(db)
+    before = store.call(layout, pseudo_positives.accepted_ids)
     _decide(layout, run_id, inspected, pseudo_positives.REJECT, [name], members, {"members": members}, analyst)
     return len(before.intersection(members))
 
@@ -429,8 +427,7 @@ def undo(layout: Layout, decision: int, *, analyst: str) -> str:
 
 def history(layout: Layout, run_id: str | None = None) -> list[Past]:
     """Return the decisions on clusters that stand, of one run or of all, newest first."""
-    with store.connect(layout) as db:
-        acts = pseudo_positives.acts(db, run_id)
+    acts = store.call(layout, pseudo_positives.acts, run_id)
     return [
         Past(act.decision, f"{words_of(act.facts)} ({act.analyst}, {act.at[:16]}, run {act.facts['run_id']})")
         for act in reversed(acts)
@@ -494,8 +491,7 @@ def _effect(layout: Layout, chip_set: str, stamp: tuple[int, int]) -> Effect | N
 def _members(layout: Layout, inspected: Inspected, name: str) -> tuple[list[str], list[bool]]:
     """Return the buildings of a cluster, and which of them nobody has answered."""
     ids = [inspected.ids[row] for row in inspected.rows_of(name)]
-    with store.connect(layout) as db:
-        pu = labels.pu_set(db, ids=ids)
+    pu = store.call(layout, labels.pu_set, ids=ids)
     return ids, (~(pu.is_positive | pu.is_not_damaged | pu.is_excluded)).tolist()
 
 

@@ -128,7 +128,7 @@ def _groups(layout: Layout, db: sqlite3.Connection) -> list[str | None]:
 
 
 def _area_names(db: sqlite3.Connection, layer: str) -> list[str | None]:
-    """Return the name of the area that the middle of each building lies in."""
+    """Return the name of the area around the middle of each building."""
     found = areas.load_areas(db, layer)
     middles = shapely.points(contents.centers(db)[1])
     tree = shapely.STRtree(middles)

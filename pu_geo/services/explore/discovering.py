@@ -1,9 +1,10 @@
-"""Further kinds of damage: look for them, read what is proposed, and name, merge and drop the proposed groups."""
+"""Further kinds of damage: search for them, read what is proposed, and name, merge and drop the proposed groups."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any
@@ -39,7 +40,7 @@ class Group:
         stability: mean overlap with the group most like it in each training, 0..1; None where nothing tells.
         score: mean score of a run; None without one.
         central: unlabeled buildings that stand for it, the most central first.
-        is_dropped: put aside by a person.
+        is_dropped: dropped by a person.
     """
 
     numbers: tuple[int, ...]
@@ -207,7 +208,7 @@ def _group(
     is_known = known and len(found.facts["seeds"]) > 1
     stability = sum(j * n for j, n in known) / sum(n for _, n in known) if is_known else None
     own = [scores[building] for building in ids if building in scores]
-    in_turn = chain.from_iterable(zip_longest(*(part["central"] for part in parts)))
+    interleaved = chain.from_iterable(zip_longest(*(part["central"] for part in parts)))
     return Group(
         numbers,
         next((names[number] for number in numbers if number in names), ""),
@@ -217,20 +218,30 @@ def _group(
         types=dict(types.most_common()),
         stability=stability,
         score=float(np.mean(own)) if own else None,
-        central=[building for building in in_turn if building is not None],
+        central=[building for building in interleaved if building is not None],
         is_dropped=set(numbers) <= set(review.dropped),
     )
 
 
 def types(layout: Layout) -> dict[str, Decision]:
     """Return the named types by name; facts: "discovery", "groups", "building_ids"."""
-    with store.connect(layout) as db:
-        return discoveries.types(db)
+    return store.call(layout, discoveries.types)
 
 
 GRADES = ("destroyed", "major", "minor", "possible", "no visible damage", "not assessed")
 """Words that grade damage, which only people do, building by building."""
 Changes = dict[str | None, Mapping[str, Any] | None]
+
+
+@contextmanager
+def _changing(
+    layout: Layout, discovery_id: str, analyst: str
+) -> Iterator[tuple[Discovery, Review, Mapping[str, Decision], Changes]]:
+    """Yield a discovery, its review and the named types as they stand, and a mapping; what it is given is one act at the end."""
+    found, changes = discoveries.load(layout, discovery_id), Changes()
+    with store.connect(layout) as db, store.transaction(db):
+        yield found, discoveries.review_of(db, found.id), discoveries.types(db), changes
+        discoveries.decide(db, found.id, changes, analyst=analyst)
 
 
 def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, analyst: str) -> None:
@@ -248,24 +259,18 @@ def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, ana
             "Name what the buildings of the group have in common, such as tarps or silted roofs.",
             kind="name",
         )
-    found = discoveries.load(layout, discovery_id)
-    with store.connect(layout) as db, store.transaction(db):
-        numbers = _whole(found, discoveries.review_of(db, found.id), number)
-        changes = _without(found, discoveries.types(db), numbers)
-        before = changes.get(text) or next((each.facts for n, each in discoveries.types(db).items() if n == text), None)
+    with _changing(layout, discovery_id, analyst) as (found, review, named, changes):
+        numbers = _whole(found, review, number)
+        changes |= _without(found, named, numbers)
+        before = changes.get(text) or (named[text].facts if text in named else None)
         others = before["groups"] if before and before["discovery"] == found.id else ()
         changes[text] = _type_facts(found, {*numbers, *others})
-        discoveries.decide(db, found.id, changes, analyst=analyst)
 
 
 def unname_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
     """Remove a group's name."""
-    found = discoveries.load(layout, discovery_id)
-    with store.connect(layout) as db, store.transaction(db):
-        numbers = _whole(found, discoveries.review_of(db, found.id), number)
-        changes = _without(found, discoveries.types(db), numbers)
-        if changes:
-            discoveries.decide(db, found.id, changes, analyst=analyst)
+    with _changing(layout, discovery_id, analyst) as (found, review, named, changes):
+        changes |= _without(found, named, _whole(found, review, number))
 
 
 def merge_groups(layout: Layout, discovery_id: str, numbers: Sequence[int], *, analyst: str) -> None:
@@ -274,21 +279,16 @@ def merge_groups(layout: Layout, discovery_id: str, numbers: Sequence[int], *, a
     Raises:
         ProjectError: if they are not two or more groups of the discovery.
     """
-    found = discoveries.load(layout, discovery_id)
-    with store.connect(layout) as db, store.transaction(db):
-        review = discoveries.review_of(db, found.id)
+    with _changing(layout, discovery_id, analyst) as (found, review, named, changes):
         every = sorted({each for number in numbers for each in _whole(found, review, number)})
         if len(every) < 2 or len({_whole(found, review, number) for number in numbers}) < 2:
             raise ProjectError("Fewer than two groups were chosen.", "Choose two or more that are one kind.")
         others = [each for each in review.merged if not set(each) & set(every)]
-        changes: Changes = {None: _review_facts([*others, every], set(review.dropped) - set(every))}
-        named = discoveries.types(db)
+        changes[None] = _review_facts([*others, every], set(review.dropped) - set(every))
         names = names_of(found, named)
         if name := next((names[number] for number in numbers if number in names), ""):
             changes |= _without(found, named, every)
-            kept = set(named[name].facts["groups"]) | set(every)
-            changes[name] = _type_facts(found, kept)
-        discoveries.decide(db, found.id, changes, analyst=analyst)
+            changes[name] = _type_facts(found, set(named[name].facts["groups"]) | set(every))
 
 
 def split_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
@@ -297,53 +297,36 @@ def split_group(layout: Layout, discovery_id: str, number: int, *, analyst: str)
     Raises:
         ProjectError: if there is no such group, or it is not merged.
     """
-    found = discoveries.load(layout, discovery_id)
-    with store.connect(layout) as db, store.transaction(db):
-        review = discoveries.review_of(db, found.id)
+    with _changing(layout, discovery_id, analyst) as (found, review, _, changes):
         if len(_whole(found, review, number)) < 2:
             raise ProjectError(f"Group {number + 1} is not merged.", "There is nothing to split.")
-        merged = [each for each in review.merged if number not in each]
-        discoveries.decide(db, found.id, {None: _review_facts(merged, review.dropped)}, analyst=analyst)
+        changes[None] = _review_facts([each for each in review.merged if number not in each], review.dropped)
 
 
 def drop_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
     """Drop a group and its name."""
-    found = discoveries.load(layout, discovery_id)
-    with store.connect(layout) as db, store.transaction(db):
-        review = discoveries.review_of(db, found.id)
+    with _changing(layout, discovery_id, analyst) as (found, review, named, changes):
         numbers = _whole(found, review, number)
-        changes = _without(found, discoveries.types(db), numbers)
+        changes |= _without(found, named, numbers)
         changes[None] = _review_facts(review.merged, {*review.dropped, *numbers})
-        discoveries.decide(db, found.id, changes, analyst=analyst)
 
 
 def put_back(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
     """Show a dropped group again."""
-    found = discoveries.load(layout, discovery_id)
-    with store.connect(layout) as db, store.transaction(db):
-        review = discoveries.review_of(db, found.id)
+    with _changing(layout, discovery_id, analyst) as (found, review, _, changes):
         left = set(review.dropped) - set(_whole(found, review, number))
-        discoveries.decide(db, found.id, {None: _review_facts(review.merged, left)}, analyst=analyst)
+        changes[None] = _review_facts(review.merged, left)
 
 
 def last_act(layout: Layout, discovery_id: str) -> int | None:
     """Return the number of the last act about a discovery that counts; None if there is none."""
-    with store.connect(layout) as db:
-        return discoveries.last_act(db, discovery_id)
+    return store.call(layout, discoveries.last_act, discovery_id)
 
 
 def undo(layout: Layout, discovery_id: str, *, analyst: str, decision: int | None = None) -> bool:
-    """Undo the last act about a discovery; return whether there was one.
-
-    Args:
-        decision: its number, as `last_act` gave it; None for whichever is the last one by now.
-
-    Raises:
-        ProjectError: if another act is the last one by now, or one of its names was given to something else since.
-    """
+    """Undo the last act about a discovery; return whether there was one. See `discoveries.undo`."""
     found = discoveries.load(layout, discovery_id)
-    with store.connect(layout) as db, store.transaction(db):
-        return discoveries.undo(db, found.id, analyst=analyst, decision=decision)
+    return store.call(layout, discoveries.undo, found.id, analyst=analyst, decision=decision)
 
 
 def _whole(found: Discovery, review: Review, number: int) -> tuple[int, ...]:

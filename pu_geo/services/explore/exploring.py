@@ -23,8 +23,7 @@ Kind = Literal["UMAP", "PCA"]
 def projection_of(layout: Layout, run_id: str) -> tuple[Kind, str]:
     """Return how a run is shown in the plane, UMAP once its job is done and PCA until then, and a text that changes with it."""
     files = [layout.run(run_id) / name for name in ("umap.npy", "umap_new.npy")]
-    with store.connect(layout) as db:
-        n = contents.count_footprints(db)  # one position is sent for each
+    n = store.call(layout, contents.count_footprints)  # one position is sent for each
     if not files[0].is_file():
         return "PCA", str(n)
     return "UMAP", "-".join(str(each) for each in (n, *(path.stat().st_mtime_ns for path in files if path.is_file())))
@@ -57,8 +56,7 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
     sent = np.where(index[:, None] >= 0, found[index], np.nan).astype("<f4")
     later = placed(layout, run_id) if kind == "UMAP" else None
     if later is not None and len(later.building_ids):
-        with store.connect(layout) as db:
-            place = {building: i for i, building in enumerate(contents.building_ids(db))}
+        place = {building: i for i, building in enumerate(store.call(layout, contents.building_ids))}
         rows = [i for i, building in enumerate(later.building_ids) if building in place]
         sent[[place[later.building_ids[i]] for i in rows]] = later.xy[rows]
     return sent.tobytes()
@@ -66,14 +64,12 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
 
 def is_run(layout: Layout, run_id: str) -> bool:
     """Return whether a project has a run of this id."""
-    with store.connect(layout) as db:
-        return run_id in {facts.run_id for facts in runs.all_runs(db)}
+    return run_id in {facts.run_id for facts in store.call(layout, runs.all_runs)}
 
 
 def rows_on_map(layout: Layout, run_id: str) -> NDArray[np.int64]:
     """Return the run's row of each building of the map's geometry, int64 [M]; -1 where the run has none."""
-    with store.connect(layout) as db:
-        on_map = contents.building_ids(db)
+    on_map = store.call(layout, contents.building_ids)
     rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, run_id))}
     return np.array([rows.get(building, -1) for building in on_map], dtype=np.int64)
 
@@ -90,8 +86,7 @@ def start_umap(layout: Layout, run_id: str) -> str:
 
 def chip_pictures(layout: Layout, run_id: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:
     """Return `pictures_of` buildings from the chips of a run."""
-    with store.connect(layout) as db:
-        return pictures_of(layout, runs.find(db, run_id).chip_set, building_ids)
+    return pictures_of(layout, store.call(layout, runs.find, run_id).chip_set, building_ids)
 
 
 def pictures_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:

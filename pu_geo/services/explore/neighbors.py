@@ -40,8 +40,7 @@ def _rows(layout: Layout, run_id: str) -> tuple[NDArray[np.float32], dict[str, i
 @lru_cache(maxsize=2)
 def _labels_at(layout: Layout, run_id: str, event: int) -> tuple[dict[str, Label], NDArray[np.bool_]]:
     """Return the labels as they stood after an event, and which rows of a run carry one, bool [N]."""
-    with store.connect(layout) as db:
-        known = labels.current_labels(db, at=event)
+    known = store.call(layout, labels.current_labels, at=event)
     row = _rows(layout, run_id)[1]
     has_label = np.zeros(len(row), np.bool_)
     has_label[[row[building] for building in known if building in row]] = True
@@ -51,7 +50,7 @@ def _labels_at(layout: Layout, run_id: str, event: int) -> tuple[dict[str, Label
 def like(
     layout: Layout, run_id: str, building_ids: Sequence[str], *, count: int = 20, only_unlabeled: bool = False
 ) -> list[Alike]:
-    """Return the buildings of a run, of all its scenes, that look most like the given ones to its model.
+    """Return the buildings of a run, of all its scenes, that its model finds most like the given ones.
 
     Args:
         building_ids: one or more; those that the run does not know are passed over.
@@ -62,8 +61,7 @@ def like(
         ProjectError: if there is no such run, it knows none of these buildings, or count is below 1.
     """
     found_run = choices.run(layout, run_id).run_id
-    with store.connect(layout) as db:
-        event = labels.last_event(db)
+    event = store.call(layout, labels.last_event)
     if count < 1:
         raise ProjectError(f"{count} buildings were asked for.", "Ask for 1 or more.")
     unit, row, ids = _rows(layout, found_run)

@@ -31,13 +31,13 @@ FEWEST, SHARE_OF_CLICKS = 6, 0.2  # so many positives are asked about again at m
 
 @dataclass(frozen=True)
 class Suspect:
-    """Something odd to look at.
+    """Something odd to review.
 
     Attributes:
         why: what is odd.
         building_ids: one, or the two of a duplicate.
         words: what speaks for it, one sentence.
-        doubt: 0..1 for a wrong click (share of unlabeled chips that look more damaged); robust standard deviations for an
+        doubt: 0..1 for a wrong click (share of unlabeled chips with a higher score); robust standard deviations for an
             isolated chip; overlap of a duplicate, 0..1.
     """
 
@@ -58,7 +58,7 @@ def start(layout: Layout, run_id: str) -> str:
     return jobs.start(layout, "outliers", {"run_id": run_id})
 
 
-def is_looked_through(layout: Layout, run_id: str) -> bool:
+def is_searched(layout: Layout, run_id: str) -> bool:
     """Return whether that job has run."""
     return (layout.run(run_id) / "outliers.json").is_file()
 
@@ -81,10 +81,9 @@ def queue(layout: Layout, run_id: str, *, again: bool = False) -> list[Suspect]:
 
 @lru_cache(maxsize=4)
 def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, event: int) -> tuple[Suspect, ...]:
-    """Return the positives that look undamaged to rankers that did not see them; none while there are too few positives."""
+    """Return the positives that rankers which did not learn from them score low; none while there are too few positives."""
     ids = runs.building_ids_of(layout, run_id)
-    with store.connect(layout) as db:
-        pu = labels.pu_set(db, at=event, ids=ids)
+    pu = store.call(layout, labels.pu_set, at=event, ids=ids)
     pu = pu.without(assessability.reasons(chip_facts(layout, chip_set)) != "")
     features = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set))
     try:

@@ -41,8 +41,7 @@ class Selection:
 
 def saved(layout: Layout) -> list[Selection]:
     """Return all saved selections, the newest first."""
-    with store.connect(layout) as db:
-        found = decisions.standing(db, KIND).values()
+    found = store.call(layout, decisions.standing, KIND).values()
     rows = [Selection(each.name, len(each.facts["building_ids"]), each.analyst, each.at, each.decision) for each in found]
     return rows[::-1]
 
@@ -97,8 +96,7 @@ def put_back(layout: Layout, name: str, *, decision: int, analyst: str) -> int:
 
 def buildings(layout: Layout, name: str) -> list[str]:
     """Return the buildings of a saved selection. Raises ProjectError if there is none of this name."""
-    with store.connect(layout) as db:
-        return list(_standing(db, name).facts["building_ids"])
+    return list(store.call(layout, _standing, name).facts["building_ids"])
 
 
 def _standing(db: sqlite3.Connection, name: str) -> decisions.Decision:
@@ -116,8 +114,7 @@ def as_csv(layout: Layout, run_id: str, building_ids: Sequence[str]) -> str:
     """
     scores = np.asarray(runs.array(layout, run_id, "scores"), dtype=np.float32)
     ranks, rows = runs.ranks(scores), {each: i for i, each in enumerate(runs.building_ids_of(layout, run_id))}
-    with store.connect(layout) as db:
-        known = labels.current_labels(db)
+    known = store.call(layout, labels.current_labels)
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["building_id", "label", "score", "rank"])

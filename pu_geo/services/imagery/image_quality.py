@@ -111,8 +111,7 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
         "reason": imagery.reasons.get(building_id, ""),
         "candidate": imagery.candidates.get(building_id, ""),
     }
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
+    chip_set = store.call(layout, contents.latest_chip_set)
     facts = chip_facts(layout, chip_set) if chip_set else {"building_ids": []}
     if building_id in facts["building_ids"]:
         row = facts["building_ids"].index(building_id)

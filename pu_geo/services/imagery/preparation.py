@@ -11,7 +11,7 @@ from pu_geo import jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.project import aoi, areas, contents, import_log, store
 from pu_geo.project.aoi import Aoi
-from pu_geo.project.chip_sets import chip_facts as chip_facts
+from pu_geo.project.contents import chip_facts as chip_facts
 from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Role, Scene
@@ -175,8 +175,7 @@ def aoi_words(result: Mapping[str, Any]) -> str:
 
 def last_aoi_words(layout: Layout) -> str:
     """Return in words what setting the present area of interest found; "" where no job of this project set it."""
-    with store.connect(layout) as db:
-        found = aoi.current(db)
+    found = store.call(layout, aoi.current)
     done = (job for job in jobs.all_jobs(layout) if job.task == "add_aoi" and job.state == "done")
     last = next(done, None)
     return aoi_words(last.result) if found and last and last.result.get("source") == found.source else ""
@@ -184,23 +183,14 @@ def last_aoi_words(layout: Layout) -> str:
 
 def remove_aoi(layout: Layout) -> bool:
     """Remove the area of interest; footprints stay. Return whether there was one."""
-    with store.connect(layout) as db:
-        return aoi.remove(db)
+    return store.call(layout, aoi.remove)
 
 
 def put_back_aoi(layout: Layout) -> Aoi | None:
     """Undo the last change that took the area of interest away or replaced it; None if there was none before."""
-    with store.connect(layout) as db:
-        return aoi.put_back(db)
+    return store.call(layout, aoi.put_back)
 
 
 def keep_uploads(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[str]:
-    """Store uploaded files in the project and return their paths.
-
-    Args:
-        files: name and content; files that belong together, such as a picture and its world file, come together.
-
-    Raises:
-        ProjectError: if one is empty or over 50 MB, or two have the same name.
-    """
+    """Store uploaded files that belong together, such as a picture and its world file; return their paths: `contents.keep`."""
     return [str(path) for path in contents.keep(layout, files)]

@@ -224,5 +224,6 @@ def _stale_words(layout: Layout, age: tuple[str, int, bool] | None, n_buildings:
 
 def set_dates(layout: Layout, dates: Mapping[str, date | None]) -> None:
     """Change the dates of scenes, given by id. Raises ProjectError if a scene is not in the project."""
-    with store.connect(layout) as db:
-        contents.set_dates(db, {scene_id: None if day is None else day.isoformat() for scene_id, day in dates.items()})
+    store.call(
+        layout, contents.set_dates, {scene_id: None if day is None else day.isoformat() for scene_id, day in dates.items()}
+    )

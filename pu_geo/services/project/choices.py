@@ -31,15 +31,10 @@ WHY_WORDS: Mapping[runs.Why, str] = {
 
 
 def run(layout: Layout, run_id: str) -> RunFacts:
-    """Return one run; "chosen" is the one that is shown, "latest" the newest.
-
-    Raises:
-        ProjectError: if there is no such run.
-    """
+    """Return one run; "chosen" is the one that is shown, "latest" the newest. Raises as `runs.find`."""
     if run_id == "chosen" and (found := chosen_run(layout)) is not None:
         return found
-    with store.connect(layout) as db:
-        return runs.find(db, run_id)
+    return store.call(layout, runs.find, run_id)
 
 
 def chosen_run(layout: Layout) -> RunFacts | None:
@@ -47,14 +42,12 @@ def chosen_run(layout: Layout) -> RunFacts | None:
 
     See `runs.to_show` for which it is.
     """
-    with store.connect(layout) as db:
-        return runs.settle(db, layout, lambda facts: reasons_by_chips(layout, facts))
+    return store.call(layout, runs.settle, layout, lambda facts: reasons_by_chips(layout, facts))
 
 
 def why_chosen(layout: Layout) -> runs.Why | None:
     """Return why the chosen run is the one that is shown; None before there is one. `WHY_WORDS` has it for people."""
-    with store.connect(layout) as db:
-        found = runs.to_show(db, layout)
+    found = store.call(layout, runs.to_show, layout)
     return None if found is None else found[1]
 
 
@@ -66,8 +59,7 @@ def choose_run(layout: Layout, run_id: str) -> None:
 
 def choose_automatically(layout: Layout) -> None:
     """Store that no person's choice of a run counts any more."""
-    with store.connect(layout) as db:
-        runs.unpin(db, layout)
+    store.call(layout, runs.unpin, layout)
     chosen_run(layout)
 
 
@@ -76,8 +68,7 @@ def reasons_of(layout: Layout, facts: RunFacts) -> Mapping[str, str] | None:
 
     As it was stored with the run, else by the facts of its chips; None where those are gone.
     """
-    with store.connect(layout) as db:
-        known = runs.reasons(db, facts.run_id)
+    known = store.call(layout, runs.reasons, facts.run_id)
     return reasons_by_chips(layout, facts) if known is None else known
 
 
@@ -111,13 +102,11 @@ def choose_threshold(layout: Layout, run_id: str, value: float, origin: str = PE
 
 def setting(layout: Layout, name: Name) -> Any:
     """Return a setting of a screen as people left it."""
-    with store.connect(layout) as db:
-        return choices.get(db, name, USUAL[name])
+    return store.call(layout, choices.get, name, USUAL[name])
 
 
 def choose_setting(layout: Layout, name: Name, value: Any) -> None:
     """Store a setting of a screen, a JSON value. Raises ProjectError if there is no such setting."""
     if name not in USUAL:
         raise ProjectError(f"{name!r} is no setting; these are: {', '.join(USUAL)}.", "Name one of them.")
-    with store.connect(layout) as db:
-        choices.put(db, name, value)
+    store.call(layout, choices.put, name, value)

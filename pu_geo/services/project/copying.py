@@ -47,8 +47,7 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
             _copy_files(layout, made, without=() if with_exports else (layout.exports,))
             made.folder.rename(folder)
     copied = Layout(folder)
-    with store.connect(copied) as db:
-        at_event = labels.last_event(db)
+    at_event = store.call(copied, labels.last_event)
     n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return {"out": str(folder), "at_event": at_event, "bytes": n_bytes}
 

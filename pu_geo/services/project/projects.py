@@ -112,8 +112,7 @@ def begin_round(layout: Layout, path: str, post: Sequence[str]) -> Layout:
     """
     if not post:
         raise ProjectError("No scene was named.", "Write the path of at least one post-event GeoTIFF file.")
-    with store.connect(layout) as db:
-        name = store.project_name(db)
+    name = store.call(layout, store.project_name)
     made = create(path, name)
     jobs.start(made, "next_round", {"previous": str(layout.folder), "post": list(post)})
     return made
@@ -202,6 +201,4 @@ def last_export(layout: Layout) -> str | None:
     return str(done[0].result["out"]) if done else None
 
 
-def find(path: str) -> Layout:
-    """Return an existing project without opening or remembering it."""
-    return find_project(path)
+find = find_project  # without opening or remembering it

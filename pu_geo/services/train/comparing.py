@@ -209,8 +209,7 @@ def _is_hidden(layout: Layout, run: RunFacts, ids: Sequence[str]) -> Bools:
     """Return which buildings, [N] of a run, it does not assess, or a person called not assessable, bool [N]."""
     hidden = choices.reasons_of(layout, run) or {}
     why = np.array([hidden.get(building, "") for building in ids], np.str_)
-    with store.connect(layout) as db:
-        answers = labels.current_labels(db)
+    answers = store.call(layout, labels.current_labels)
     return assessability.is_hidden(ids, answers, why)
 
 
@@ -314,10 +313,9 @@ class MapPoints:
 
 def most_disagreeing(layout: Layout, found: Comparison, n: int = N_SHOWN) -> tuple[list[Disagreement], list[Disagreement]]:
     """Return the buildings that the first run ranks far higher than the second, and the other way, largest first."""
-    with store.connect(layout) as db:
-        answers = labels.current_labels(db)
+    answers = store.call(layout, labels.current_labels)
     ranked = found.ranked
-    higher, lower = agreement.most_apart(ranked.difference, n)
+    higher, lower = agreement.largest_differences(ranked.difference, n)
     first, second = ranked.places
 
     def described(rows: NDArray[np.int64]) -> list[Disagreement]:
@@ -331,8 +329,7 @@ def map_points(layout: Layout, found: Comparison) -> MapPoints:
     """Return where two runs disagree, building by building."""
     difference = found.ranked.difference
     order = np.argsort(np.abs(difference), kind="stable")
-    with store.connect(layout) as db:
-        xy = contents.centers_px(db, found.ranked.ids)[order]
+    xy = store.call(layout, contents.centers_px, found.ranked.ids)[order]
     most = max(float(np.abs(difference).max()), _LEAST_SPAN)
     return MapPoints(xy[:, 0], xy[:, 1], difference[order].astype(np.float32), most)
 

@@ -17,13 +17,7 @@ APPLY_TASKS = ("apply_model",)
 
 def runs_with_model(layout: Layout) -> list[RunFacts]:
     """Return the runs whose model can be exported, newest first."""
-    with store.connect(layout) as db:
-        return [run for run in runs.all_runs(db) if model_files.is_there(layout, run.run_id)]
-
-
-def file_name(run_id: str) -> str:
-    """Return the name under which a run's model is handed on."""
-    return f"{run_id}{SUFFIX}"
+    return [run for run in store.call(layout, runs.all_runs) if model_files.is_there(layout, run.run_id)]
 
 
 def model_file(layout: Layout, run_id: str) -> bytes:
@@ -49,10 +43,9 @@ def export(layout: Layout, run_id: str, out: str) -> dict[str, object]:
         ModelError: if it has no model, or the file cannot be written.
     """
     newest = runs_with_model(layout)[:1] if run_id == "latest" else []
-    with store.connect(layout) as db:
-        found = newest[0].run_id if newest else runs.find(db, run_id).run_id
+    found = newest[0].run_id if newest else store.call(layout, runs.find, run_id).run_id
     path = Path(out).expanduser().resolve()
-    path = path / file_name(found) if path.is_dir() else path
+    path = path / f"{found}{SUFFIX}" if path.is_dir() else path
     card, weights = model_files.of_run(layout, found)
     with writing(path, ModelError):
         model_files.write(path, card, weights)

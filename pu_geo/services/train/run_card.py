@@ -46,7 +46,7 @@ _SCORES = {
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 DASH = "–"
 _LONGEST = 300
-_HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # control signs, also those that turn the direction of writing
+_HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # control signs, also those that change the direction of writing
 _CSS = """
 @page { size: A4; margin: 14mm; }
 body { margin: 0 auto; max-width: 182mm; padding: 6mm; background: #fff; color: #1a1a1a; overflow-wrap: anywhere;
@@ -109,7 +109,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
     counts = _labels(layout, facts, pu, len(people))
     chosen = choices.threshold(layout, facts.run_id)
     audit = auditing.facts(layout, facts.run_id, chosen.value)
-    judged = getattr(facts, "judgement", None)
+    judged, manifest = getattr(facts, "judgement", None), layout.run(facts.run_id) / "manifest.json"
     doubts = mapping.doubts(layout, facts.run_id, chosen.value)
     found = {
         "format": FORMAT,
@@ -125,7 +125,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         "audit": None if audit is None else {key: audit[key] for key in audit if key not in ("curve", "calibration")},
         "warnings": [*facts.warnings, *doubts],
         "limits": limits(facts, n_positive=counts["n_positive"], has_audit=audit is not None),
-        "sha256": _sums(layout, facts.run_id),
+        "sha256": dict(json.loads(manifest.read_text(encoding="utf-8"))["sha256"]) if manifest.is_file() else {},
     }
     return dict(_finite(found))
 
@@ -186,12 +186,6 @@ def _labels(layout: Layout, facts: RunFacts, pu: PUSet, n_people: int) -> dict[s
     }
 
 
-def _sums(layout: Layout, run_id: str) -> dict[str, str]:
-    """Return the sha256 of the run's files, by name; none for a run whose manifest is gone."""
-    manifest = layout.run(run_id) / "manifest.json"
-    return dict(json.loads(manifest.read_text(encoding="utf-8"))["sha256"]) if manifest.is_file() else {}
-
-
 def _finite(value: Any) -> Any:
     """Copy plain values, with None in the place of numbers that JSON does not know."""
     if isinstance(value, Mapping):
@@ -249,14 +243,14 @@ def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the card: (name, value) pairs, sentences, and a table, `look` being its class on the page."""
+    """A part of the card: (name, value) pairs, sentences, and a table with its class on the page."""
 
     title: str
     rows: Sequence[tuple[str, object]] = ()
     lines: Sequence[str] = ()
     header: Sequence[str] = ()
     table: Sequence[Sequence[object]] = ()
-    look: str = ""
+    css_class: str = ""
 
 
 def as_markdown(card: Mapping[str, Any], *, level: int = 1) -> str:
@@ -298,7 +292,7 @@ def _table(section: Section) -> str:
         return ""
     head = "".join(f"<th>{_escaped(name)}</th>" for name in section.header)
     body = "".join(f"<tr>{''.join(f'<td>{_escaped(value)}</td>' for value in row)}</tr>" for row in section.table)
-    return f"<table class='{section.look}'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table class='{section.css_class}'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def plain(value: object) -> str:
@@ -348,7 +342,7 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         _settings_section(card["run"]),
     ]
     if sums := sorted(card["sha256"].items()):
-        found.append(Section("Files of the run", header=("file", "sha256"), table=sums, look="sums"))
+        found.append(Section("Files of the run", header=("file", "sha256"), table=sums, css_class="sums"))
     return found
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pu_geo import jobs
 from pu_geo.errors import TrainingError
 from pu_geo.jobs import JobView, device_queue
-from pu_geo.methods import catalog, measured
+from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
+from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import SUFFIX, Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.project import choices
 
-__all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "settings_for"]
+__all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "figures_of", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
 ENSEMBLE_TASKS = ("ensemble",)
 HOLD_OUT_FROM, MOST_HELD_OUT = 50, 100
@@ -41,11 +41,6 @@ def cards_by_group() -> dict[str, list[catalog.MethodCard]]:
         heading: [card for card in catalog.METHODS.values() if card.group == group]
         for group, heading in catalog.GROUPS.items()
     }
-
-
-def figures_of(method: str) -> list[str]:
-    """Return what a method's quick preset reached where the truth is known, a line an event; [] if it was never measured."""
-    return measured.in_lines(method)
 
 
 def type_fields(layout: Layout) -> list[str]:
@@ -135,30 +130,19 @@ def require(layout: Layout, request: TrainingRequest) -> None:
 
 
 def start(layout: Layout, request: TrainingRequest) -> str:
-    """Start a training job after checking what can be checked at once; return the job's id.
-
-    Raises:
-        TrainingError: see `require`.
-    """
+    """Start a training job after checking what can be checked at once; return the job's id. Raises as `require`."""
     require(layout, request)
     return jobs.start(layout, "train", request.as_args())
 
 
 def all_runs(layout: Layout) -> list[RunFacts]:
     """Return finished runs, newest first."""
-    with store.connect(layout) as db:
-        return runs.all_runs(db)
+    return store.call(layout, runs.all_runs)
 
 
 def pinned_run(layout: Layout) -> str | None:
     """Return the id of the run that maps and exports start from."""
-    with store.connect(layout) as db:
-        return runs.pinned(db)
-
-
-def pin(layout: Layout, run_id: str) -> None:
-    """Make a run the one that the live map and QGIS show."""
-    choices.choose_run(layout, run_id)
+    return store.call(layout, runs.pinned)
 
 
 def recommendation() -> str:
@@ -199,5 +183,4 @@ def average_arguments(layout: Layout, run_ids: Sequence[str]) -> dict[str, objec
     Raises:
         ProjectError: if they cannot be averaged.
     """
-    with store.connect(layout) as db:
-        return {"run_ids": [facts.run_id for facts in runs.members(db, run_ids)]}
+    return {"run_ids": [facts.run_id for facts in store.call(layout, runs.members, run_ids)]}

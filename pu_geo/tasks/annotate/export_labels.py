@@ -21,7 +21,7 @@ from pu_geo.geo.local_space import place_names, points_inside
 from pu_geo.geo.vector import crs as systems
 from pu_geo.project import contents, history, labels, store
 from pu_geo.project.layout import SUFFIX, Layout
-from pu_geo.records import FootprintTable, LabelEvent
+from pu_geo.records import FootprintTable
 
 FORMATS = (".csv", ".geojson")
 LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
@@ -32,7 +32,7 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
     """Write the current label of each labelled building, and the complete history as `<stem>.events.csv` beside it.
 
     Both files can be imported again: the first one as labels, the second one with who answered what, when, and what was undone.
-    Both say where each building lies, so that an import knows it again where another project calls it something else.
+    Both have the place of each building, so that an import knows it again where another project calls it something else.
 
     Args:
         path: .csv, or .geojson (RFC 7946) with a point inside each building, longitude and latitude of WGS 84; replaced if
@@ -52,9 +52,17 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         past = list(history.rows(db, at=newest))
         kept = [i for i, building in enumerate(table.building_ids) if building in current]
         crs = contents.grid(db).crs if past else systems.LONLAT
-        _check_place(crs, out)
+        if systems.is_local(crs) and out.suffix.lower() != ".csv":
+            raise LabelError(
+                f"This project has no place on the Earth, and {out.name} would be read as longitude and latitude.",
+                f"Write CSV: {out.stem}.csv.",
+                kind="local",
+            )
     lonlat = points_inside([table.wkb[i] for i in kept], crs) if kept else np.empty((0, 2))
-    rows = [_fields(current[table.building_ids[i]]) for i in kept]
+    events = [current[table.building_ids[i]] for i in kept]
+    rows: list[dict[str, object]] = [{field: getattr(event, field) for field in FIELDS} for event in events]
+    for row, event in zip(rows, events, strict=True):
+        row |= {"label": LABEL_NAMES[event.label], "damage_types": list(event.damage_types)}
     places = place_names(crs)
     write_export(events_out, _csv([*history.COLUMNS, *places], _with_places(past, table, crs)))
     if out.suffix.lower() == ".csv":
@@ -75,16 +83,6 @@ def _with_places(past: Sequence[Sequence[object]], table: FootprintTable, crs: s
     found = points_inside([table.wkb[row_of[building]] for building in named], crs).tolist() if named else []
     place_of = dict(zip(named, found, strict=True))
     return [[*row, *place_of.get(str(row[at]), ("", ""))] for row in past]
-
-
-def _check_place(crs: str, out: Path) -> None:
-    """Refuse GeoJSON without a place: its readers take every coordinate for longitude and latitude."""
-    if systems.is_local(crs) and out.suffix.lower() != ".csv":
-        raise LabelError(
-            f"This project has no place on the Earth, and {out.name} would be read as longitude and latitude.",
-            f"Write CSV: {out.stem}.csv.",
-            kind="local",
-        )
 
 
 def checked_target(layout: Layout, path: str) -> Path:
@@ -114,11 +112,6 @@ def checked_target(layout: Layout, path: str) -> Path:
 FIELDS = (
     "building_id", "label", "reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at", "screen", "kind",
 )  # fmt: skip
-
-
-def _fields(event: LabelEvent) -> dict[str, object]:
-    values = {field: getattr(event, field) for field in FIELDS}
-    return {**values, "label": LABEL_NAMES[event.label], "damage_types": list(event.damage_types)}
 
 
 def _cell(value: object) -> object:

@@ -73,8 +73,7 @@ def import_labels(
     if "event" in columns:
         return _import_history(layout, source, table, analyst=analyst, act=act, same_footprints=same_footprints)
     exported = None if columns else read_exported_map(source)
-    with store.connect(layout) as db:
-        grid = contents.grid(db)
+    grid = store.call(layout, contents.grid)
     if exported is not None:
         table, columns = [_as_row(one) for one in exported[0]], ["building_id", "label", *_DETAILS, *_SOURCES]
         xy = np.full((len(table), 2), np.nan) if systems.is_local(grid.crs) else into_project(exported[1], grid)
@@ -95,13 +94,8 @@ def import_labels(
         ]
         acks = labels.append(db, ops, analyst=analyst, screen="cli", kind="import")
     labels.refuse_rejected(acks, source.name)
-    return {
-        "rows": len(rows) + skipped,
-        "stored": len(acks),
-        "unchanged": len(rows) - len(acks),
-        "skipped": skipped,
-        **account,
-    }
+    counts = {"rows": len(rows) + skipped, "stored": len(acks), "unchanged": len(rows) - len(acks), "skipped": skipped}
+    return {**counts, **account}
 
 
 def _placed(
@@ -286,8 +280,7 @@ def _import_history(
     past = [_past_event(row, source.name) for row in table]
     if len({one.event for one in past}) < len(past):
         raise LabelError(f"{source.name} has two rows with the same event number.", "Export the labels again.")
-    with store.connect(layout) as db:
-        grid = contents.grid(db)
+    grid = store.call(layout, contents.grid)
     xy = _places_of(table, list(table[0]) if table else [], grid, source.name)
     placed, account = _placed(layout, source.name, [one.op.building_id for one in past], xy, same_footprints)
     if None in placed:

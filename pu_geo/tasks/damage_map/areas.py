@@ -57,12 +57,10 @@ def add_areas(
     """
     stored.checked_layer(layer)
     job.report(0.05, f"reading {path}")
-    with store.connect(job.layout) as db:
-        grid = contents.grid(db)
+    grid = store.call(job.layout, contents.grid)
     found = read_areas(path, grid, layer=layer, name_field=name_field, code_field=code_field)
     job.report(0.8, f"storing {len(found.wkb)} areas")
-    with store.connect(job.layout) as db:
-        replaced = stored.put_areas(db, AreaLayer(layer, found.names, found.pcodes, found.wkb))
+    replaced = store.call(job.layout, stored.put_areas, AreaLayer(layer, found.names, found.pcodes, found.wkb))
     return {"layer": layer, "n_areas": len(found.wkb), "replaced": replaced, "notes": list(found.notes)}
 
 
@@ -126,7 +124,7 @@ def sum_up(
         cell_m: side of the square cells, metres.
 
     Returns:
-        {"layers": names, "run_id", "threshold"}; each layer lies in the job's folder as `<layer>.json` with "rows",
+        {"layers": names, "run_id", "threshold"}; each layer is in the job's folder as `<layer>.json` with "rows",
         "outlines" (of the largest part of each area, [[x, y], ...] in metres of the project grid) and "n_outside".
     """
     job.report(0.1, "collecting scores and labels")

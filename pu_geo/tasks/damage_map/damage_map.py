@@ -37,7 +37,7 @@ from pu_geo.project import (
     runs,
     store,
 )
-from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.services.damage_map import auditing
@@ -85,6 +85,10 @@ def build_damage_map(
     (x_name, y_name), (x, y) = place_names(grid.crs), centroid_places(table.wkb, grid.crs)
     results = _results(table.building_ids, rows, scores, hidden, events, limit.value, facts)
     human = _human(table.building_ids, events, answers)
+    provenance = {
+        "method": facts.method, "run_id": facts.run_id, "run_at": facts.created_at, "round": rounds.read(layout).number,
+        "product_version": version, "schema_version": SCHEMA_VERSION,
+    }  # fmt: skip
     columns: dict[str, Sequence[object]] = {
         "building_id": list(table.building_ids),
         "source_footprint": list(outlines),
@@ -99,7 +103,7 @@ def build_damage_map(
         **shifts(layout, table, scenes),
         "audit_weight": _weights(layout, table.building_ids, rows, audit),
         **_imagery(table.building_ids, chips, scenes),
-        **_provenance(len(table.wkb), facts, version, rounds.read(layout).number),
+        **{name: [value] * len(table.wkb) for name, value in provenance.items()},
         "source_attributes": list(table.attributes),
     }
     metadata = {**_metadata(name, columns, _scenes_used(chips, scenes), facts, limit, audit), "labels_up_to_event": newest}
@@ -298,14 +302,6 @@ def _imagery(ids: Sequence[str], chips: Mapping[str, Any], scenes: Sequence[Scen
         known = None if share is None else share.round(4).tolist()
         columns[f"{role}_hidden_share"] = [known[row[one]] if known and one in row else None for one in ids]
     return columns
-
-
-def _provenance(n: int, facts: RunFacts, version: str | None, number: int) -> dict[str, Sequence[object]]:
-    same: dict[str, object] = {
-        "method": facts.method, "run_id": facts.run_id, "run_at": facts.created_at, "round": number,
-        "product_version": version, "schema_version": SCHEMA_VERSION,
-    }  # fmt: skip
-    return {key: [value] * n for key, value in same.items()}
 
 
 def _metadata(

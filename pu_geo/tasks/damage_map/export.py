@@ -43,8 +43,7 @@ def export(
         raise PuGeoError(f"Format {format!r} is not known; these are: {', '.join(EXPORTERS)}.", "Choose one of them.")
     if threshold is not None:
         check_threshold(threshold)
-    with store.connect(job.layout) as db:
-        check_coordinates(contents.grid(db).crs, [format], local=local)
+    check_coordinates(store.call(job.layout, contents.grid).crs, [format], local=local)
     target = _checked_target(job, out)
     job.report(0.1, "collecting scores and labels")
     damage_map = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
@@ -87,8 +86,7 @@ def _checked_target(job: Job, out: str) -> Path:
     if target.is_dir():
         raise PuGeoError(f"{target} is a folder, not a file.", "Add a file name, such as damage_map.geojson.")
     inside = next((folder for folder in target.parents if folder.suffix == SUFFIX), None)
-    with store.connect(job.layout) as db:
-        sources = {scene.path for scene in contents.scenes(db)}
+    sources = {scene.path for scene in store.call(job.layout, contents.scenes)}
     if str(target) in sources or (inside is not None and inside / "exports" not in target.parents):
         raise PuGeoError(
             f"{target} belongs to a project or is one of its scenes; an export would replace it.",
@@ -117,8 +115,7 @@ def export_selection(
     Raises:
         PuGeoError: if no selection has this number.
     """
-    with store.connect(job.layout) as db:
-        found = decisions.entry(db, decision)
+    found = store.call(job.layout, decisions.entry, decision)
     if found is None or found.kind != "selection" or not found.facts:
         raise PuGeoError(f"Decision {decision} saved no selection.", "Save the selection, then export it.")
     job.report(0.1, "collecting scores and labels")

@@ -52,8 +52,7 @@ def publish(
         PuGeoError: if a format, a profile or the threshold is not usable.
     """
     _check(formats, profiles, threshold)
-    with store.connect(job.layout) as db:
-        grid = contents.grid(db)
+    grid = store.call(job.layout, contents.grid)
     check_coordinates(grid.crs, formats, local=local)
     with versions.new_version(job.layout) as (number, folder):
         job.report(0.05, "collecting scores and labels")

@@ -17,7 +17,7 @@ MOST_AREAS, MOST_SUMS, MOST_WARNINGS, MOST_SCENES = 15, 8, 4, 4  # so that the r
 MOST_FLAGGED = 0.9
 FEW_POSITIVES = 30  # the demo's 30 clicks; PRODUCT speaks of 10 to 30 for a first ranking
 _LONGEST_TEXT = 300
-_HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # control signs, also those that turn the direction of writing
+_HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # control signs, also those that change the direction of writing
 _JOINERS = "\u200c\u200d"  # are control signs too, but Persian and many scripts of India need them
 _CODEBOOK = ("damage_binary", "triage", "assessed", "score", "p_damaged", "rank", "label", "damage_class")
 _WHY = {
@@ -132,17 +132,17 @@ def area_section(areas: Sequence[Mapping[str, Any]], units: Units = BUILDINGS) -
     has_codes = any(row.get("pcode") not in (None, "", row.get("name")) for row in areas)
     columns = [column for column in _AREA_COLUMNS if has_codes or column[1] != "pcode"]
     titles = [units.several.capitalize() if key == "buildings_total" else title for title, key, _ in columns]
-    head = "".join(f"<th scope='col' class='{look}'>{title}</th>" for title, (*_, look) in zip(titles, columns, strict=True))
-    cells = ["".join(_area_cell(row, key, look) for _, key, look in columns) for row in ordered[:MOST_AREAS]]
+    head = "".join(f"<th scope='col' class='{kind}'>{title}</th>" for title, (*_, kind) in zip(titles, columns, strict=True))
+    cells = ["".join(_area_cell(row, key, kind) for _, key, kind in columns) for row in ordered[:MOST_AREAS]]
     body = "".join(f"<tr>{row}</tr>" for row in cells)
-    unseen = sum(not row.get("assessed") for row in areas)
+    n_not_assessed = sum(not row.get("assessed") for row in areas)
     notes = [f"{DASH} means not known, never none. Flagged: by score alone."]
     if len(areas) > MOST_AREAS:
         notes.insert(
             0, f"The {MOST_AREAS} areas with most confirmed or flagged, and {len(areas) - MOST_AREAS:,} more in areas.csv."
         )
-    if unseen:
-        notes.append(f"In {unseen:,} of {len(areas):,} areas no {units.one} was assessed: nothing is known of them.")
+    if n_not_assessed:
+        notes.append(f"In {n_not_assessed:,} of {len(areas):,} areas no {units.one} was assessed: nothing is known of them.")
     if any(_has_interval(row) for row in areas):
         notes.append("Estimates of areas assume that the audit's curve holds in each; their intervals may not be added up.")
     table = f"<table class='areas'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -153,17 +153,17 @@ def _has_interval(row: Mapping[str, Any]) -> bool:
     return all(row.get(key) is not None for key in ("est_damaged", "low", "high"))
 
 
-def _area_cell(row: Mapping[str, Any], key: str, look: str) -> str:
+def _area_cell(row: Mapping[str, Any], key: str, kind: str) -> str:
     value = row.get(key)
     if value in (None, "") or (key in ("est_damaged", "pct") and not _has_interval(row)):
         shown = DASH
-    elif look in ("text", "date"):
+    elif kind in ("text", "date"):
         shown = f"<div>{text(value, 44)}</div>"
-    elif look == "range":
+    elif kind == "range":
         shown = f"{number(round(float(value)))} ({number(row['low'])}{DASH}{number(row['high'])})"
     else:
         shown = number(value)
-    return f"<td class='{look}' dir='auto'>{shown}</td>"
+    return f"<td class='{kind}' dir='auto'>{shown}</td>"
 
 
 # Limits, codebook, licenses
@@ -204,16 +204,16 @@ def _limits_of_scenes(damage_map: DamageMap) -> list[str]:
 
 def _limits_of_coverage(damage_map: DamageMap) -> list[str]:
     columns, n = damage_map.columns, max(len(damage_map.building_ids), 1)
-    unseen = sum(value == "not_assessed" for value in columns["damage_binary"])
+    n_not_assessed = sum(value == "not_assessed" for value in columns["damage_binary"])
     found = [
         "Preliminary, not field-validated. Pictures from above show roofs: damage to walls and inside stays unseen.",
         f"A {damage_map.units.one} that is not flagged is not proven to be intact.",
     ]
-    if unseen:
+    if n_not_assessed:
         reasons = count(columns.get("not_assessed_reason", ())).most_common()
         why = ", ".join(f"{_WHY.get(name, name)} {k:,}" for name, k in reasons)
         found.append(
-            f"{unseen:,} of {n:,} {damage_map.units.several} ({percent(unseen / n)}) were not assessed: {why or 'no reason given'}."
+            f"{n_not_assessed:,} of {n:,} {damage_map.units.several} ({percent(n_not_assessed / n)}) were not assessed: {why or 'no reason given'}."
         )
     if not count(columns.get("pre_image_id", ())) and not damage_map.metadata.get("bands_why"):
         found.append(

@@ -133,8 +133,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
             "Mark more buildings on the Annotate page; say what kind of damage they have where you can tell.",
             kind="few_labels",
         )
-    with store.connect(job.layout) as db:
-        answers = labels.current(db)
+    answers = store.call(job.layout, labels.current)
     types = [next(iter(answers[one].damage_types), "") if one in answers else "" for one in pu.building_ids]
     counts = Counter(each for each, is_positive in zip(types, pu.is_positive, strict=True) if is_positive and each)
     often = [name for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if n >= FEWEST_OF_A_KIND]
@@ -146,7 +145,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
 
 
 def _suggested(inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: int) -> SuggestedNumber:
-    """Estimate the number of groups by how the buildings look, before any training: more than there are known kinds.
+    """Estimate the number of groups by their features, before any training: more than there are known kinds.
 
     Raises:
         TrainingError: if there are too few buildings.

@@ -16,7 +16,7 @@ from pu_geo.analysis import neighbors, projection, ranker
 from pu_geo.errors import ModelError
 from pu_geo.features import rcf
 from pu_geo.project import contents, model_files, runs, store
-from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import RunFacts
 from pu_geo.tasks.job import Job

@@ -8,10 +8,10 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from pu_geo.analysis import neighbors, outliers, projection
+from pu_geo.analysis import assessability, neighbors, outliers, projection
 from pu_geo.project import contents, labels, runs, store
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_json
-from pu_geo.tasks.imagery.chip import why_not_assessed
 from pu_geo.tasks.job import Job
 
 NOTE = "outliers.json"
@@ -35,8 +35,7 @@ def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
         ProjectError: if there is no such run, or it has no embeddings.
         JobCancelled: if the user cancelled.
     """
-    with store.connect(job.layout) as db:
-        facts = runs.find(db, run_id)
+    facts = store.call(job.layout, runs.find, run_id)
     ids = runs.building_ids_of(job.layout, facts.run_id)
     job.report(0.05, "neighbors of each chip")
     rows = _with_a_picture(job.layout, facts.chip_set, ids)
@@ -63,10 +62,10 @@ def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
 
 
 def _with_a_picture(layout: Layout, chip_set: str, ids: Sequence[str]) -> NDArray[np.int64]:
-    """Return the rows of buildings that can be judged: all blank chips look the same, and unlike the others."""
-    with store.connect(layout) as db:
-        answers = labels.current_labels(db)
-    hidden = why_not_assessed(layout, chip_set)
+    """Return the rows of buildings that can be judged: all blank chips are alike, and unlike the others."""
+    answers = store.call(layout, labels.current_labels)
+    facts = chip_facts(layout, chip_set)
+    hidden = assessability.by_building(facts["building_ids"], assessability.reasons(facts))
     is_shown = [building not in hidden and answers.get(building) != "not_assessable" for building in ids]
     return np.flatnonzero(is_shown).astype(np.int64)
 
@@ -83,8 +82,7 @@ Pairs = dict[tuple[str, str], tuple[float | None, float | None]]
 
 def _overlapping(layout: Layout, ids: Sequence[str]) -> Pairs:
     """Return pairs of buildings with the share of the smaller outline that both cover."""
-    with store.connect(layout) as db:
-        table = contents.footprints(db)
+    table = store.call(layout, contents.footprints)
     wanted = set(ids)
     kept = [i for i, building in enumerate(table.building_ids) if building in wanted]
     outlines = shapely.from_wkb([table.wkb[i] for i in kept])

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from pu_geo.errors import FootprintError, ImageryError
-from pu_geo.geo.alignment.measure import Shifts, estimate_shifts, metres_per_px
+from pu_geo.geo.alignment.measure import estimate_shifts, metres_per_px
 from pu_geo.geo.chips import chip_windows
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.project import contents, store
 from pu_geo.project.alignment import Alignment, save
-from pu_geo.records import FootprintTable, Grid, Scene
+from pu_geo.records import FootprintTable, Scene
 from pu_geo.tasks.job import Job
 
 
@@ -37,7 +37,11 @@ def align(job: Job) -> dict[str, object]:
     fills = job.layout.quicklooks / FILLS
     with Mosaic(pre_scenes, grid, fills=fills) as pre, Mosaic(post_scenes, grid, fills=fills) as post:
         shifts = estimate_shifts(pre, post, windows, report=report, is_cancelled=job.is_cancelled)
-    found = _in_metres(table.building_ids, shifts, grid)
+    east, north = metres_per_px(grid)
+    found = Alignment(
+        table.building_ids, shifts.dx_px * east, shifts.dy_px * north, shifts.quality, shifts.has_data, shifts.is_mended,
+        np.array(shifts.scene_px) * [east, north],
+    )  # fmt: skip
     save(job.layout, found, scenes)
     known = found.quality[found.has_data]
     return {
@@ -62,11 +66,3 @@ def _check(table: FootprintTable, scenes: Sequence[Scene]) -> None:
             "This project has no pre-event scene, so there is nothing to align.",
             "Add one, or cut chips of the post-event scene alone (`--bands post`).",
         )
-
-
-def _in_metres(building_ids: Sequence[str], shifts: Shifts, grid: Grid) -> Alignment:
-    east, north = metres_per_px(grid)
-    scene_m = np.array(shifts.scene_px) * [east, north]
-    return Alignment(
-        building_ids, shifts.dx_px * east, shifts.dy_px * north, shifts.quality, shifts.has_data, shifts.is_mended, scene_m
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal
 
@@ -21,9 +21,9 @@ from pu_geo.geo.alignment.measure import metres_per_px
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, runs, store
-from pu_geo.project.chip_sets import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import FootprintTable, Grid, Scene
+from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.imagery.align import align
 from pu_geo.tasks.imagery.hidden import hidden_shares, outline_facts
 from pu_geo.tasks.job import Job, Part
@@ -37,7 +37,7 @@ MOST_WITHOUT_PRE = 0.02
 def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, object]:
     """Cut chips, write their contact sheets, and compute features of 17 augmented views.
 
-    Where the scenes have been aligned, each pre chip is cut from where the post chip's place lies in the pre scenes; they are
+    Where the scenes have been aligned, each pre chip is cut from the post chip's place in the pre scenes; they are
     aligned again where scenes or footprints came since.
 
     Features are made of what every building shows. Where pre scenes leave out more than 2 % of the buildings that the post
@@ -82,7 +82,7 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
         "n_moved": n_moved,
     }
     why = _why_post_alone(facts) if is_auto else ""
-    used = _chip_set_id(table, scenes, "post", size_px, None, is_seen_with_pre=True) if why else chip_set
+    used = _chip_set_id(table, scenes, "post", size_px, None, is_hidden_by_both=True) if why else chip_set
     drawn = job.part(0.15, 0.2, "contact sheets of chips")
     facts["sheets"] = write_chip_sheets(chips, job.layout.sheets(used), report=drawn)  # with pre, where some have it
     if why:
@@ -126,8 +126,7 @@ def _without_pre(job: Job, chips: NDArray[np.uint8], chip_set: str, new: str) ->
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(len(chips), 3, *chips.shape[2:]))
         out[:] = chips[:, 3:]
         out.flush()
-    with store.connect(job.layout) as db:
-        is_kept = contents.has_chip_set(db, chip_set)
+    is_kept = store.call(job.layout, contents.has_chip_set, chip_set)
     if not is_kept:
         job.layout.chips(chip_set).unlink()
     return np.load(job.layout.chips(new), mmap_mode="r")
@@ -139,7 +138,7 @@ def _groups(chips: NDArray[np.uint8], facts: Mapping[str, Any], is_visible: NDAr
     shown = {role: facts[f"{role}_scene"] for role in roles}
     return {
         name: sensors.sensor_groups(chips, shown, facts["scenes"], is_visible, bounds).tolist()
-        for name, bounds in (("sensor_group", sensors.SENSOR), ("look_group", sensors.LOOK))
+        for name, bounds in (("sensor_group", sensors.SENSOR), ("look_group", sensors.APPEARANCE))
     }
 
 
@@ -174,19 +173,19 @@ def _pre_shift(job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: G
 
 def _chip_set_id(
     table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int, shift_px: NDArray[np.float64] | None, *,
-    is_seen_with_pre: bool = False,
+    is_hidden_by_both: bool = False,
 ) -> str:  # fmt: skip
     """Name a chip set after what it is made from, so that the same input gives the same name.
 
     Args:
-        is_seen_with_pre: of post bands, whose hidden shares were found by comparing both dates.
+        is_hidden_by_both: of post bands, whose hidden shares were found by comparing both dates.
     """
     digest = hashlib.sha256()
     for text in [*table.building_ids, *(scene.sha256 for scene in scenes)]:
         digest.update(text.encode())
     for wkb in table.wkb:
         digest.update(wkb)
-    if is_seen_with_pre:
+    if is_hidden_by_both:
         digest.update(b"seen with pre")
     if shift_px is not None and shift_px.any():
         digest.update(shift_px.astype("<i4").tobytes())
@@ -241,28 +240,17 @@ def _compute_features(
     with atomic_write(job.layout.features(chip_set)) as temporary:
         shape = (N_VIEWS, len(chips), bank.n_features)
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float16, shape=shape)
+        report = job.part(0.2, 1.0, f"features of {len(chips)} chips in {N_VIEWS} views")
         bank.transform(
-            chips,
-            N_VIEWS,
-            seed=FEATURE_SEED,
-            device=best_device(),
-            out=out,
-            report=job.part(0.2, 1.0, f"features of {len(chips)} chips in {N_VIEWS} views"),
-            is_cancelled=job.is_cancelled,
+            chips, N_VIEWS, seed=FEATURE_SEED, device=best_device(), out=out, report=report, is_cancelled=job.is_cancelled
         )
         matched = sensors.match_groups(out, group, is_visible)
         out.flush()
     return matched
 
 
-def why_not_assessed(layout: Layout, chip_set: str, without_answers: Collection[int] = ()) -> dict[str, str]:
-    """Return building id -> why a chip set's building cannot be assessed; see `assessability.reasons`."""
-    facts = chip_facts(layout, chip_set)
-    return assessability.by_building(facts["building_ids"], assessability.reasons(facts, without_answers))
-
-
 def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None:
     """Store anew why buildings are not assessed, for runs made of chips that were cut again: more may be known of them now."""
     for run in runs.all_runs(db):
         if run.chip_set == chip_set and runs.reasons(db, run.run_id) is not None:
-            runs.put_reasons(db, run.run_id, why_not_assessed(layout, chip_set, run.without_answers))
+            runs.put_reasons(db, run.run_id, reasons_by_chips(layout, run) or {})

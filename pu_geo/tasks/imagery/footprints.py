@@ -37,14 +37,13 @@ def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, 
         FootprintError: if the file cannot be used, or no footprint touches the area of interest.
     """
     job.report(0.05, f"reading {path}")
-    with store.connect(job.layout) as db:
-        grid = contents.grid(db)
+    grid = store.call(job.layout, contents.grid)
     table = read_footprints(path, grid, crs=crs)
     return store_footprints(job, replace(table, notes=(*table.notes, *_warnings(table))), grid, Path(path).name)
 
 
 def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, object]:
-    """Put footprints that touch the area of interest into the project and on its map; returns as `add_footprints` does.
+    """Store footprints that touch the area of interest in the project and on its map; returns as `add_footprints` does.
 
     Args:
         file: what they come from, to be shown.
@@ -62,9 +61,7 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
     write_geometry(job.layout.geometry, everything, grid)
     return {
         "file": file,
-        "n_in": found.n_in,
-        "kept": found.kept,
-        "repaired": found.repaired,
+        **{name: getattr(found, name) for name in ("n_in", "kept", "repaired")},
         "dropped": found.n_dropped,
         "dropped_by": dict(found.dropped),
         "added": len(everything.wkb) - len(before.wkb),
@@ -133,7 +130,6 @@ def add_aoi(job: Job, *, path: str | None = None, text: str = "", crs: str | Non
         wkb, notes = read_aoi(path, grid, crs=crs)
         source = Path(path).name
     n_outside = int((~touching(np.array(list(table.wkb), dtype=object), wkb)).sum()) if table.wkb else 0
-    with store.connect(job.layout) as db:
-        replaced = aoi.put(db, wkb, source)
+    replaced = store.call(job.layout, aoi.put, wkb, source)
     facts = {"source": source, "area_km2": round(area_km2(wkb, grid), 3), "replaced": replaced}
     return {**facts, "n": len(table.wkb), "n_outside": n_outside, "notes": list(notes)}

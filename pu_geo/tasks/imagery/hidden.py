@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pu_geo.geo.chips import Outlines, outline_mask, whole_pixels
 from pu_geo.geo.raster import clouds
-from pu_geo.geo.raster.clouds import CloudCells, cloud_cells
+from pu_geo.geo.raster.clouds import cloud_cells
 from pu_geo.geo.raster.placement import outside_shares, shares_outside
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Role, Scene
@@ -154,15 +154,11 @@ def _cloud_shares(layout: Layout, date: _Date, windows: NDArray[np.float64], gri
             side_m = float(side_px.mean()) * grid.gsd_m
             hidden = clouds.veil(bands[i], other, outline, side_m, max(gsd_m[row], grid.gsd_m), usual[row])
             if cells is not None and is_near[row]:
-                hidden = hidden | _cells_in(cells, boxes[row] - np.tile(date.shift_px[row], 2), size)
+                box, along = boxes[row] - np.tile(date.shift_px[row], 2), (np.arange(size) + 0.5) / size
+                in_cells = cells.at(box[0] + (box[2] - box[0]) * along, box[1] + (box[3] - box[1]) * along)
+                hidden = hidden | in_cells  # of the chip's pixels, bool [size, size]
             share[row] = hidden[outline].mean() if outline.any() else 0.0
     return share
-
-
-def _cells_in(cells: CloudCells, box: NDArray[np.float64], size: int) -> NDArray[np.bool_]:
-    """Return which pixels of a chip are in cells under cloud, bool [size, size]."""
-    along = (np.arange(size) + 0.5) / size
-    return cells.at(box[0] + (box[2] - box[0]) * along, box[1] + (box[3] - box[1]) * along)
 
 
 def _usual(date: _Date) -> list[clouds.Usual]:

@@ -41,11 +41,13 @@ def add_scenes(
     Raises:
         ImageryError: if a file cannot be used, or pre and post do not overlap.
     """
-    with store.connect(job.layout) as db:
-        known = contents.scenes(db)
+    known = store.call(job.layout, contents.scenes)
+    if bands is not None and len(bands) != 3:
+        raise ImageryError(f"{len(bands)} bands were chosen; red, green and blue are three.", "Write, for example, 3,2,1.")
+    rgb = None if bands is None else (bands[0], bands[1], bands[2])
     new: list[Scene] = []
     wanted: list[tuple[Role, str]] = [("pre", path) for path in pre] + [("post", path) for path in post]
-    described = in_child.describe_each([path for _, path in wanted], bands=_rgb(bands), crs=crs, pixel_m=pixel_m)
+    described = in_child.describe_each([path for _, path in wanted], bands=rgb, crs=crs, pixel_m=pixel_m)
     for i, (role, path) in enumerate(wanted):
         job.report(0.2 * i / len(wanted), f"checking {path}")
         number = sum(scene.role == role for scene in known + new) + 1
@@ -63,21 +65,10 @@ def add_scenes(
         contents.add_scenes(db, new, grid, pre_share)
     return {
         "added": [scene.scene_id for scene in new],
-        "width": grid.width,
-        "height": grid.height,
-        "gsd_m": grid.gsd_m,
-        "crs": grid.crs,
+        **{name: getattr(grid, name) for name in ("width", "height", "gsd_m", "crs")},
         "is_local": not grid.has_place,
         "pre_share": pre_share,
     }
-
-
-def _rgb(bands: Sequence[int] | None) -> tuple[int, int, int] | None:
-    if bands is None:
-        return None
-    if len(bands) != 3:
-        raise ImageryError(f"{len(bands)} bands were chosen; red, green and blue are three.", "Write, for example, 3,2,1.")
-    return bands[0], bands[1], bands[2]
 
 
 def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
@@ -95,15 +86,14 @@ def _build_quicklooks(job: Job, scenes: Sequence[Scene], grid: Grid) -> Path:
             quicklooks.build_pyramid(mosaic, fresh / role, report=report, is_cancelled=job.is_cancelled)
         if job.is_cancelled():
             raise JobCancelled
-    with store.connect(job.layout) as db:
-        table = contents.footprints(db)
+    table = store.call(job.layout, contents.footprints)
     if table.wkb:
         write_geometry(fresh / job.layout.geometry.name, table, grid)
     return fresh
 
 
 def _exchange(fresh: Path, used: Path) -> None:
-    """Put a new folder in the place of the one in use; two renames, so that hardly a moment lies between."""
+    """Exchange the folder in use for a new one; by two renames, so that hardly a moment is between."""
     old = used.with_name(f"{used.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if used.exists():
@@ -143,21 +133,17 @@ def add_xbd(job: Job, *, folder: str, chosen: str = "") -> dict[str, object]:
 
     kept, left_out = xbd_folder.placed_xbd(found, before_each)
     scenes = add_scenes(Part(job, 0.15, 0.9), pre=[str(path) for path in kept.pre], post=[str(path) for path in kept.post])
-    with store.connect(job.layout) as db:
-        grid = contents.grid(db)
+    grid = store.call(job.layout, contents.grid)
     table = in_child.read_xbd_footprints(kept.labels, f"the labels of {Path(folder).name}", grid)
+    more = f" and {len(left_out) - _MOST_NAMED} more" if len(left_out) > _MOST_NAMED else ""
+    words = (
+        f"{len(left_out)} pictures were left out, since their labels hold too few buildings, or fit too badly, to place them: "
+        f"{', '.join(left_out[:_MOST_NAMED])}{more}."
+    )
     return {
         **scenes,
         "n_pictures": n_pictures,
         "n_left_out": len(left_out),
-        "notes": [_left_out_words(left_out)] if left_out else [],
+        "notes": [words] if left_out else [],
         "footprints": store_footprints(Part(job, 0.9, 1.0), table, grid, f"labels of {Path(folder).name}"),
     }
-
-
-def _left_out_words(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return (
-        f"{len(names)} pictures were left out, since their labels hold too few buildings, or fit too badly, to place them: "
-        f"{', '.join(names[:_MOST_NAMED])}{more}."
-    )

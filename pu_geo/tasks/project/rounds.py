@@ -103,8 +103,7 @@ def _last_map(before: Layout) -> tuple[str, dict[str, str], dict[str, float | No
         rows = zip(state["building_id"], state["not_assessed_reason"], strict=True)
         known = {building: None if why else scores.get(building) for building, why in rows}
         return published[0]["version"], dict(zip(state["building_id"], state["damage_binary"], strict=True)), known
-    with store.connect(before) as db:
-        chosen = runs.settle(db, before, lambda facts: reasons_by_chips(before, facts))
+    chosen = store.call(before, runs.settle, before, lambda facts: reasons_by_chips(before, facts))
     if chosen is None:
         return "", {}, {}
     shown = build_damage_map(before, chosen.run_id, None)

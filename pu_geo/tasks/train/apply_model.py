@@ -18,7 +18,7 @@ from pu_geo.errors import ModelError
 from pu_geo.features import rcf
 from pu_geo.methods import catalog
 from pu_geo.project import contents, model_files, store
-from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts
 from pu_geo.tasks.job import Job
@@ -28,8 +28,8 @@ from pu_geo.tasks.train.restored_model import RestoredModel, restore
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
 from pu_geo.training.run import best_device, name_of
 
-OTHER_GSD = 1.5  # times finer or coarser, from which buildings look other than those the model knows
-CHIPS_LOOKED_AT, MAX_TEXT, MAX_NUMBER = 500, 80, 10**9
+OTHER_GSD = 1.5  # times finer or coarser, from which buildings differ from those the model knows
+CHIPS_COMPARED, MAX_TEXT, MAX_NUMBER = 500, 80, 10**9
 
 
 def check_model(path: Path) -> dict[str, object]:
@@ -50,8 +50,8 @@ def check_model(path: Path) -> dict[str, object]:
         "file": found.name,
         "method": card["method"],
         "title": catalog.card(card["method"]).title,
-        **{name: _plain(card.get(name)) for name in ("preset", "run_id", "created_at", "sha256")},
-        "made_with": _plain(versions.get("pu_geo")) if isinstance(versions, dict) else "",
+        **{name: printable(card.get(name)) for name in ("preset", "run_id", "created_at", "sha256")},
+        "made_with": printable(versions.get("pu_geo")) if isinstance(versions, dict) else "",
         "bands": restored.bands,
         "chip_shape": list(restored.chip_shape),
         **{name: _number(there.get(name)) for name in ("gsd_m", "n_positive", "n_chips")},
@@ -59,7 +59,7 @@ def check_model(path: Path) -> dict[str, object]:
 
 
 def apply_model(job: Job, *, path: str) -> dict[str, object]:
-    """Store a run whose scores come from a model file. The file lies in the run's folder from then on, too.
+    """Store a run whose scores come from a model file. The file is in the run's folder from then on, too.
 
     Args:
         path: of a model file.
@@ -83,9 +83,11 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     scores, embeddings = _answers(job, restored, chips, found.name, chip_facts(job.layout, inputs.chip_set))
     pu, card, share = inputs.pu, found.card, inputs.estimated_share()
     start_share, score_type = inputs.share_to_start_from(), catalog.card(card["method"]).score_type
-    threshold = _own_threshold(card) if start_share is None else first_threshold(scores, pu, start_share, score_type)
+    threshold = card.get("threshold")  # of the training, where the card has one
+    if start_share is not None or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        threshold = first_threshold(scores, pu, start_share, score_type)
     outcome = Outcome(
-        card["method"], card["preset"], scores, embeddings, score_type, threshold, share,
+        card["method"], card["preset"], scores, embeddings, score_type, float(threshold), share,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
         write_files=lambda facts: _write_files(job, facts, found), from_model=_from_model(found),
     )  # fmt: skip
@@ -102,9 +104,9 @@ def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -
     if here == wanted:
         return
     words = {3: "post bands alone", 6: "pre and post bands"}
-    told = [f"{words.get(n, f'{n} bands')}, {height} x {width} px" for n, height, width in (wanted, here)]
+    needed, there = (f"{words.get(n, f'{n} bands')}, {height} x {width} px" for n, height, width in (wanted, here))
     raise ModelError(
-        f"{name} was made for chips of {told[0]}; the chips of this project have {told[1]}.",
+        f"{name} was made for chips of {needed}; the chips of this project have {there}.",
         f"Cut chips that fit it on the Imagery page, or with `pu-geo chip P.pugeo --bands {restored.bands} "
         f"--size-px {wanted[1]}`" + ("; that needs a pre-event scene." if here[0] < wanted[0] else "."),
         kind="bands",
@@ -135,7 +137,7 @@ def _answers(
 def _views(
     job: Job, bank: rcf.RcfBank, restored: RestoredModel, chips: NDArray[np.uint8], path: Path, facts: Mapping[str, Any]
 ) -> NDArray[np.float16]:
-    """Compute the features that the model looks at, float16 [V, N, D], in a file."""
+    """Compute the features that the model takes, float16 [V, N, D], in a file."""
     shape = (restored.n_views, len(chips), bank.n_features)
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
     words = f"features of {len(chips)} chips in {restored.n_views} views, by the model's own filters"
@@ -149,25 +151,19 @@ def _views(
     return out
 
 
-def _own_threshold(card: Any) -> float:
-    """Return the threshold of the training; 0.5 where the card has none that could be one."""
-    told = card.get("threshold")
-    return float(told) if isinstance(told, int | float) and 0 <= told <= 1 else 0.5
-
-
 def _from_model(found: Model) -> dict[str, object]:
     there = found.card["learned_from"]
     return {
         "file": found.name,
         "sha256": found.card["sha256"],
-        "run_id": _plain(found.card.get("run_id")),
+        "run_id": printable(found.card.get("run_id")),
         "at_event": _number(there.get("at_event")),
         "n_positive": _number(there.get("n_positive")),
     }
 
 
 def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
-    """Put the model into the run's folder, as it came."""
+    """Write the model into the run's folder, as it came."""
     folder, written = job.layout.run(facts.run_id), []
     for name, content in ((model_files.CARD, found.card_bytes), (model_files.WEIGHTS, found.weights)):
         with atomic_write(folder / name) as temporary:
@@ -181,27 +177,26 @@ def _warnings(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], input
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
     is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(chips)
     where = "these same buildings" if is_same else "another set of buildings"
-    told = [
+    words = [
         f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} positives; nothing was "
         "learned from the answers in this project. Audit the map before you use it."
     ]
-    with store.connect(job.layout) as db:
-        gsd_m = contents.grid(db).gsd_m
+    gsd_m = store.call(job.layout, contents.grid).gsd_m
     known_m = _number(there.get("gsd_m"))
     if known_m and known_m > 0 and not 1 / OTHER_GSD <= gsd_m / known_m <= OTHER_GSD:
-        told.append(
+        words.append(
             f"The model knows pixels of {known_m:.2f} m; here they have {gsd_m:.2f} m, so buildings look other to it."
         )
-    return told + _brightness_warnings(restored, chips)
+    return words + _brightness_warnings(restored, chips)
 
 
 def _number(value: object) -> int | float | None:
     return value if isinstance(value, int | float) and abs(value) < MAX_NUMBER else None
 
 
-def _plain(value: object) -> str:
-    """Return a text of a stranger's without signs that a terminal would act on."""
-    return "".join(sign if sign.isprintable() else "?" for sign in str(value)[:MAX_TEXT])
+def printable(value: object, most: int = MAX_TEXT) -> str:
+    """Return a stranger's text without signs that a terminal would act on, cut to `most` characters."""
+    return "".join(sign if sign.isprintable() else "?" for sign in str(value)[:most])
 
 
 def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8]) -> list[str]:
@@ -209,9 +204,9 @@ def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8]) -> l
     if restored.bank is not None:
         mean, spread = restored.bank.band_mean.numpy(), restored.bank.band_std.numpy()
     else:
-        own = restored.model.trunk.standardize
+        own = restored.model.extractor.standardize
         mean, spread = own.mean.flatten().cpu().numpy(), own.scale.flatten().cpu().numpy()
-    here = np.asarray(chips[:: max(1, len(chips) // CHIPS_LOOKED_AT)]).mean((0, 2, 3))
+    here = np.asarray(chips[:: max(1, len(chips) // CHIPS_COMPARED)]).mean((0, 2, 3))
     far = np.flatnonzero(np.abs(here - mean) > spread)
     if not len(far):
         return []

@@ -24,7 +24,7 @@ from pu_geo.errors import DatasetError, TrainingError
 from pu_geo.features import rcf
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
-from pu_geo.tasks.train.tables import Setting, Table, is_positive, split
+from pu_geo.tasks.train.tables import Setting, Table, split
 from pu_geo.training import augment
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.run import Run, best_device
@@ -67,7 +67,7 @@ class Outcome:
 def run_table(
     table: Table, path: Path, *, methods: Sequence[str] = (), preset: str = "quick", seeds: int = 5, only: str = "",
     overrides: Mapping[str, str | float] | None = None, kept: Path | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    echo: Callable[[str], None] = lambda line: None,
 ) -> list[Outcome]:  # fmt: skip
     """Do all methods on all settings of a table.
 
@@ -107,7 +107,7 @@ def run_table(
             for made in _one_draw(data, setting, wanted, preset, seed, overrides or {}):
                 outcome = replace(made, made_with=made_with[setting.name, made.method])
                 done.append(outcome)
-                say(f"{setting.name}, seed {seed}, {outcome.method}: AUC {outcome.auc:.3f}, OA {outcome.oa:.3f}")
+                echo(f"{setting.name}, seed {seed}, {outcome.method}: AUC {outcome.auc:.3f}, OA {outcome.oa:.3f}")
                 if kept is not None:
                     with kept.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(asdict(outcome)) + "\n")
@@ -182,7 +182,7 @@ def _one_draw(
     drawn = split(data, setting, seed)
     if np.isin(drawn.test, drawn.unlabeled).any():
         methods = [m for m in methods if m != ORACLE]  # it would learn the answers that it is asked for
-    scene = _Draw(data, drawn, is_positive(data, setting), setting.augmentation, seed)
+    scene = _Draw(data, drawn, data.is_one_of(setting.positive), setting.augmentation, seed)
     for method in methods:
         began = time.process_time()
         scores, called = scene.ranked() if method == RANKER else scene.trained(method, preset, overrides)
@@ -253,14 +253,14 @@ class _Draw:
 
     def _pu_data(self, inputs: FeatureViews | ChipImages, method: str) -> PUData:
         """Return positives and unlabeled; the supervised baseline alone knows the class of every chip."""
-        nobody = np.zeros(len(self.rows), np.bool_)
+        none_excluded = np.zeros(len(self.rows), np.bool_)
         if method != ORACLE:
-            return PUData(inputs, self.is_labeled, nobody)
+            return PUData(inputs, self.is_labeled, none_excluded)
         truth = self.truth[self.rows]
         if (self.data.classes[self.rows] < 0).any():
             raise TrainingError("The supervised row needs the class of every chip; this data set does not tell them all.",
                                 "Leave this method out.", kind="few_labels")  # fmt: skip
-        return PUData(inputs, truth, nobody, truth.astype(np.int64))
+        return PUData(inputs, truth, none_excluded, truth.astype(np.int64))
 
 
 def as_markdown(table: Table, outcomes: Sequence[Outcome], command: str, published: bool = True, made: str = "") -> str:

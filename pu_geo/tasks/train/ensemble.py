@@ -1,4 +1,4 @@
-"""Put several runs together: the mean of their ranks, stored as a run like any other."""
+"""Average several runs: the mean of their ranks, stored as a run like any other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import agreement, assessability
 from pu_geo.errors import JobCancelled
 from pu_geo.project import labels, runs, store
-from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.tasks.job import Job
@@ -44,7 +44,11 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
         facts = chip_facts(job.layout, chip_set)
         is_hidden = assessability.reasons(facts) != ""
         known = labels.pu_set(db, at=at_event, ids=facts["building_ids"]).without(is_hidden)
-    pu, held_out = _without_held_out(job.layout, members, known)
+    is_held_out = known.is_positive & np.all([runs.held_out(job.layout, facts.run_id) for facts in members], axis=0)
+    pu, held_out = (
+        known.without(is_held_out),
+        np.flatnonzero(is_held_out),
+    )  # as a training has them: no run learned from them
     views = np.load(job.layout.features(chip_set), mmap_mode="r", allow_pickle=False)
     inputs = RunInputs(chip_set, views, pu, is_hidden=is_hidden if is_hidden.any() else None)
     outcome = _average(job.layout, members, pu, held_out)
@@ -65,12 +69,6 @@ def _average(layout: Layout, members: Sequence[RunFacts], pu: PUSet, held_out: N
         without_answers=tuple(sorted({group for facts in members for group in facts.without_answers})),
         settings={"run_ids": [facts.run_id for facts in members], "methods": [facts.method for facts in members]},
     )  # fmt: skip
-
-
-def _without_held_out(layout: Layout, members: Sequence[RunFacts], known: PUSet) -> tuple[PUSet, NDArray[np.int64]]:
-    """Return the labels without positives that no run learned from, as a training has them, and their rows, int64."""
-    is_held_out = known.is_positive & np.all([runs.held_out(layout, facts.run_id) for facts in members], axis=0)
-    return known.without(is_held_out), np.flatnonzero(is_held_out)
 
 
 def _side_by_side(layout: Layout, members: Sequence[RunFacts]) -> NDArray[np.float32]:

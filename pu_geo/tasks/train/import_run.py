@@ -1,4 +1,4 @@
-"""Take a finished run of another copy of this project: its scores, embeddings and weights, and never labels."""
+"""Import a finished run of another copy of this project: its scores, embeddings and weights, and never labels."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from pu_geo.project import contents, labels, model_files, runs, store
 from pu_geo.project.layout import Layout, find_project, write_json
 from pu_geo.project.strict_json import MAX_BYTES, BadJson, parse_object
 from pu_geo.tasks.job import Job
+from pu_geo.tasks.train.apply_model import printable
 from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
 from pu_geo.tasks.train.model_card import Learned, sha256_of_array, sha256_of_labels, write_model
 from pu_geo.tasks.train.restored_model import RestoredModel, restore
@@ -34,6 +35,7 @@ UNIT = 1e-3
 MAX_CURVE = 2**24
 MAX_EPOCHS, LARGEST = 10**9, sys.float_info.max
 FIGURE = re.compile(r"[A-Za-z0-9_]{1,40}")  # names of what an epoch reports
+_BROKEN = (ValueError, TypeError, SyntaxError, LookupError, RecursionError, OverflowError, EOFError, AttributeError)
 NO_FIGURES = ("at", "event", "look", "alarms")
 """What is not taken of a report: the job's own names, and those of pictures that stay where they are."""
 
@@ -97,14 +99,20 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
         job.epoch(report)
     card, types_from = catalog.card(str(found.card["method"])), found.learned_from.get("types_from")
     learned = Learned(found.restored.model.state(), data, types_from, inputs.at_decision)
-    versions = {name: text for name, text in _object(found, "versions").items() if isinstance(text, str)}
-    seed, seconds, device = (_plain_number(found, "seed"), _plain_number(found, "seconds"), _text(found.card.get("device")))
+    versions, warnings = found.card.get("versions"), found.card.get("warnings")
+    versions = {name: text for name, text in versions.items() if isinstance(text, str)} if isinstance(versions, dict) else {}
+    warnings = [printable(words, 500) for words in warnings[:300]] if isinstance(warnings, list) else []
+    seed, seconds = _plain_number(found, "seed"), _plain_number(found, "seconds")
+    device, where = printable(found.card.get("device"), 100), found.folder.parent.parent.name
+    made_by = ", ".join(
+        f"{name} {printable(versions[name], 40)}" for name in ("pu_geo", "torch", "numpy") if name in versions
+    )
     threshold = first_threshold(scores, inputs.pu, inputs.share_to_start_from(), card.score_type)
     outcome = Outcome(
         card.name, str(found.card["preset"]), scores, embeddings, card.score_type, threshold, inputs.estimated_share(),
         seed=int(seed), settings=asdict(found.settings), device=device, held_out=held_out,
-        warnings=[*_warnings(found), _where_from(found, device, versions)],
-        versions={name: _text(versions[name]) for name in ("torch", "numpy") if name in versions},
+        warnings=[*warnings, f"Trained in another copy of this project ({device}; {made_by}) and imported from {where}."],
+        versions={name: printable(versions[name], 100) for name in ("torch", "numpy") if name in versions},
         write_files=lambda facts: write_model(job.layout, facts, inputs.pu, learned),
     )  # fmt: skip
     return finish(job, inputs, time.monotonic() - seconds, outcome)
@@ -121,12 +129,10 @@ def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
         project_id, known = store.project_id(db), {facts.run_id for facts in runs.all_runs(db)}
     with store.connect(other) as db:
         if store.project_id(db) != project_id or other.folder == here.folder:
-            words = (
-                "is this project itself"
-                if other.folder == here.folder
-                else "is another project than this one, no copy of it"
+            which = "this project itself" if other.folder == here.folder else "another project than this one, no copy of it"
+            raise refusal(
+                str(other.folder), f"is {which}", "Name a copy that `pu-geo project copy` made, and that was trained in."
             )
-            raise refusal(str(other.folder), words, "Name a copy that `pu-geo project copy` made, and that was trained in.")
         try:
             run_id = runs.find(db, run_id).run_id
         except (TypeError, KeyError, ValueError, AttributeError) as error:
@@ -141,11 +147,9 @@ def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
         raise refusal(
             name, "has no model: the instant ranker and averages of runs have none", "Make it here again; that is quick."
         )
-    parts = {
-        part: _whole(folder, part, sums, most)
-        for part, most in (("model.json", MAX_BYTES), ("model.safetensors", model_files.MAX_FILE))
-    }
-    found = model_files.from_parts(parts["model.json"].read_bytes(), parts["model.safetensors"].read_bytes(), name)
+    limits = ((model_files.CARD, MAX_BYTES), (model_files.WEIGHTS, model_files.MAX_FILE))
+    card, weights = [_whole(folder, part, sums, most) for part, most in limits]
+    found = model_files.from_parts(card.read_bytes(), weights.read_bytes(), name)
     restored = restore(found, torch.device("cpu"))
     settings = catalog.settings_for(found.card["method"], found.card["preset"], found.card["settings"])
     return OtherRun(run_id, folder, sums, restored, settings)
@@ -207,8 +211,7 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
         raise refusal(f"Run {found.run_id}", "names kinds of damage by no attribute")
     inputs = inputs.with_clicks(pu, types_from)
     data = inputs.data(layout, found.settings, types_from)
-    with store.connect(layout) as db:
-        footprints = contents.footprints_sha256(db, pu.building_ids)
+    footprints = store.call(layout, contents.footprints_sha256, pu.building_ids)
     chips = np.load(layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
     features = sha256_of_array(data.inputs.array) if isinstance(data.inputs, FeatureViews) else None
     same = {"chips": sha256_of_array(chips), "features": features, "footprints": footprints}
@@ -233,9 +236,8 @@ def _answers(found: OtherRun, n: int) -> tuple[NDArray[np.float32], NDArray[np.f
     if not np.isfinite(scores).all() or scores.min() < 0 or scores.max() > 1:
         raise refusal(f"scores.npy in {found.folder}", "holds scores that are no numbers from 0 to 1")
     lengths = np.linalg.norm(embeddings, axis=1)
-    if not (
-        (np.abs(lengths - 1) < UNIT) | (lengths == 0)
-    ).all():  # NaN is neither; a zero stays one when made of unit length
+    is_unit = (np.abs(lengths - 1) < UNIT) | (lengths == 0)  # NaN is neither; a zero stays one when made of unit length
+    if not is_unit.all():
         raise refusal(f"embeddings.npy in {found.folder}", "holds embeddings that are not of length 1")
     return scores, embeddings
 
@@ -253,16 +255,7 @@ def _array(found: OtherRun, name: str, dtype: str, shape: tuple[int | None, ...]
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
         header = int(array.offset)
-    except (
-        ValueError,
-        TypeError,
-        SyntaxError,
-        LookupError,
-        RecursionError,
-        OverflowError,
-        EOFError,
-        AttributeError,
-    ) as error:
+    except _BROKEN as error:
         raise refusal(where, "is no .npy file, or a damaged one") from error
     if array.dtype != wanted or not array.flags.c_contiguous:
         raise refusal(where, f"holds numbers of type {array.dtype}; {wanted} in rows are needed")
@@ -303,12 +296,18 @@ def _is_report(row: Mapping[str, Any]) -> bool:
     stage, epoch, epochs = (row.get(name) for name in ("stage", "epoch", "epochs"))
     is_named = isinstance(stage, str) and stage.isprintable() and 1 <= len(stage) <= 100
     is_counted = type(epoch) is int and type(epochs) is int and 1 <= epoch <= epochs <= MAX_EPOCHS
-    return is_named and is_counted and all(_is_figure(name, value) for name, value in row.items() if name != "stage")
-
-
-def _is_figure(name: str, value: object) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
-    return is_number and FIGURE.fullmatch(name) is not None
+    return (
+        is_named
+        and is_counted
+        and all(
+            FIGURE.fullmatch(name)
+            and isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and abs(value) <= LARGEST
+            for name, value in row.items()
+            if name != "stage"
+        )
+    )
 
 
 def _count(there: Mapping[str, Any], name: str, found: OtherRun) -> int:
@@ -323,25 +322,3 @@ def _plain_number(found: OtherRun, name: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
         raise refusal(f"Run {found.run_id}", f"has no proper {name!r}: {str(value)[:60]!r}")
     return value
-
-
-def _object(found: OtherRun, name: str) -> Mapping[str, Any]:
-    value = found.card.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: object, most: int = 100) -> str:
-    """Return a stranger's text without signs that a terminal would act on."""
-    return "".join(sign if sign.isprintable() else "?" for sign in str(value)[:most])
-
-
-def _warnings(found: OtherRun) -> list[str]:
-    told = found.card.get("warnings")
-    return [_text(words, 500) for words in told[:300]] if isinstance(told, list) else []
-
-
-def _where_from(found: OtherRun, device: str, versions: Mapping[str, str]) -> str:
-    known = ", ".join(f"{name} {_text(versions[name], 40)}" for name in ("pu_geo", "torch", "numpy") if name in versions)
-    return (
-        f"Trained in another copy of this project ({device}; {known}) and imported from {found.folder.parent.parent.name}."
-    )

@@ -19,7 +19,7 @@ from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, decisions, events, labels, pseudo_positives, store
-from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import PUSet
 from pu_geo.training.data import UNKNOWN, ChipImages, FeatureViews, PUData
@@ -192,8 +192,7 @@ def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _damage_types(layout: Layout, pu: PUSet, field: str) -> Mapping[int, str]:
     """Read the kind of damage of every positive, by row, from an attribute of its footprint; no other one is read."""
-    with store.connect(layout) as db:
-        table = contents.footprints(db)
+    table = store.call(layout, contents.footprints)
     attributes = dict(zip(table.building_ids, table.attributes, strict=True))
     positive = [int(row) for row in np.flatnonzero(pu.is_positive)]
     if not any(field in attributes[pu.building_ids[row]] for row in positive):
@@ -244,8 +243,7 @@ def unlabeled_to_judge(layout: Layout, chip_set: str, pu: PUSet, held_out: NDArr
         pu: what is learned from, without the held-out clicks.
         held_out: rows of these, int64; None for none.
     """
-    with store.connect(layout) as db:
-        answers = labels.current_labels(db, at=pu.at_event)
+    answers = store.call(layout, labels.current_labels, at=pu.at_event)
     why = assessability.reasons(chip_facts(layout, chip_set))
     is_clicked = pu.is_positive | (why != "") & np.array(
         [answers.get(one) == "positive" for one in pu.building_ids], np.bool_

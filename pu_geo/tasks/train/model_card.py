@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -20,7 +20,7 @@ from pu_geo.atomic_write import atomic_write
 from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.methods import catalog
 from pu_geo.project import contents, model_files, store
-from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.model_files import CARD, FILTERS, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
@@ -51,7 +51,7 @@ class Learned:
 def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> list[Path]:
     """Write `model.safetensors` and `model.json` into the folder of a run, each atomically; the two are a whole model.
 
-    Where it looks at cached features, the filters that made these are among the tensors.
+    Where it takes cached features, the filters that made these are among the tensors.
 
     Returns:
         Paths of both files.
@@ -80,13 +80,13 @@ def filters_of(layout: Layout, chip_set: str) -> dict[str, NDArray[np.float32]]:
 def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:
     method, inputs = catalog.card(facts.method), learned.data.inputs
     settings = {**facts.settings, "weights_file": Path(str(facts.settings.get("weights_file", ""))).name}
-    told = {name: value for name, value in asdict(facts).items() if name not in _ELSEWHERE}
+    of_run = {name: value for name, value in asdict(facts).items() if name not in _ELSEWHERE}
     is_features = isinstance(inputs, FeatureViews)
     views = {"kind": "features", "n_views": len(inputs.array), "seed": FEATURE_SEED} if is_features else {"kind": "chips"}
     return {
         "format": model_files.FORMAT,
         "format_version": model_files.VERSION,
-        **told,
+        **of_run,
         "title": method.title,
         "paper": method.paper,
         "variant": facts.settings.get("variant"),
@@ -124,7 +124,7 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
 
 
 def sha256_of_array(array: NDArray[Any]) -> str:
-    """Return the lowercase hex sha256 of an array's values in C order, whatever file they lie in; read once, in blocks."""
+    """Return the lowercase hex sha256 of an array's values in C order, whatever its file; read once, in blocks."""
     digest = hashlib.sha256()
     flat = array.reshape(-1).view(np.uint8)
     for first in range(0, len(flat), _BLOCK):
@@ -133,17 +133,15 @@ def sha256_of_array(array: NDArray[Any]) -> str:
 
 
 def sha256_of_labels(pu: PUSet, data: PUData) -> str:
-    """Return the sha256 of a line a building, in the order of the chips: id, tab, what was said of it, line feed."""
+    """Return the sha256 of a line a building, in the order of the chips: id, tab, what was learned of it, line feed.
+
+    That is "left out", the name of its class, or "unlabeled".
+    """
     digest = hashlib.sha256()
-    for building, state in zip(pu.building_ids, _states(pu, data), strict=True):
+    for building, is_excluded, known in zip(pu.building_ids, pu.is_excluded, data.classes, strict=True):
+        state = "left out" if is_excluded else "unlabeled" if known < 0 else data.class_names[known]
         digest.update(f"{building}\t{state}\n".encode())
     return digest.hexdigest()
-
-
-def _states(pu: PUSet, data: PUData) -> Iterator[str]:
-    """Yield what a method learned of each building: "left out", the name of its class, or "unlabeled"."""
-    for is_excluded, known in zip(pu.is_excluded, data.classes, strict=True):
-        yield "left out" if is_excluded else "unlabeled" if known < 0 else data.class_names[known]
 
 
 def _versions() -> dict[str, str]:

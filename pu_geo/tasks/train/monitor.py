@@ -17,7 +17,7 @@ from pu_geo.training.contact_sheets import can_draw, contact_sheet, png_of
 from pu_geo.training.data import PUData
 from pu_geo.training.network import TrainedModel
 
-LOOKS = "looks"  # folder of the contact sheets, in the folder of a job
+CONTACT_SHEETS = "looks"  # folder of the contact sheets, in the folder of a job
 N_SHOWN, N_EMBEDDED = 12, 512
 RARE, COMMON = 0.20, 0.40
 """Shares of damage up to which a threshold to start from is a quantile of the scores, and from which it is a method's own 0.5."""
@@ -25,7 +25,7 @@ ALARMS_FROM = 0.25  # share of a stage before which nothing is an alarm: no mode
 
 
 class TrainingMonitor:
-    """What a run does when it is evaluated, see `Run.look`.
+    """What a run does when it is evaluated, see `Run.evaluate`.
 
     Args:
         job: gets the contact sheets.
@@ -41,7 +41,7 @@ class TrainingMonitor:
         self, job: Job, inputs: RunInputs, data: PUData, held_out: NDArray[np.int64], *, share: float | None,
         start_share: float | None = None, score_type: str,
     ) -> None:  # fmt: skip
-        self._folder, self._share, self._score_type = job.folder / LOOKS, share, score_type
+        self._folder, self._share, self._score_type = job.folder / CONTACT_SHEETS, share, score_type
         self._start_share = start_share
         self._chips = np.load(job.layout.chips(inputs.chip_set), mmap_mode="r", allow_pickle=False)
         self._inputs, self._n_held_out = data.inputs, len(held_out)

@@ -36,7 +36,7 @@ class RestoredModel:
 
     Attributes:
         model: in evaluation mode, on its device.
-        bank: filters of the features that it looks at; None where it looks at chips.
+        bank: filters of the features that it takes; None where it takes chips.
         n_views, seed: of these features.
         chip_shape: [C, H, W] of the chips it was made for.
         card: see `tasks.train.model_card`.
@@ -71,8 +71,8 @@ def restore(found: Model, device: torch.device) -> RestoredModel:
     settings = _settings(found)
     model = _network(found, state, settings, device)
     _try(found, model, shape)
-    told = found.card["input"]
-    n_views, seed = (told.get("n_views"), told.get("seed")) if bank else (1, 0)
+    stated = found.card["input"]
+    n_views, seed = (stated.get("n_views"), stated.get("seed")) if bank else (1, 0)
     if not _is_within(n_views, 1, MAX_VALUES // shape[0]) or not _is_within(seed, 0, 2**31):
         raise refusal(found.name, f"asks for {str(n_views)[:20]} views of each chip with seed {str(seed)[:20]}")
     if bank and _work(bank, chip_shape) * n_views > MAX_WORK:
@@ -134,25 +134,25 @@ def _settings(found: Model) -> Any:
 
 
 def _chip_shape(found: Model) -> tuple[int, int, int]:
-    told = found.card["learned_from"].get("chip_shape")
-    if isinstance(told, list) and len(told) == 3 and _is_within(told[0], 1, MAX_BANDS):
-        _, height, width = told
+    shape = found.card["learned_from"].get("chip_shape")
+    if isinstance(shape, list) and len(shape) == 3 and _is_within(shape[0], 1, MAX_BANDS):
+        _, height, width = shape
         if height == width and _is_within(height, *SIDES_PX):
-            return told[0], height, width
-    raise refusal(found.name, f"is made for chips of shape {str(told)[:60]}; PU-Geo cuts none like that")
+            return shape[0], height, width
+    raise refusal(found.name, f"is made for chips of shape {str(shape)[:60]}; PU-Geo cuts none like that")
 
 
 def _input_shape(found: Model) -> tuple[int, ...]:
-    """Return the shape of what the network looks at, which its own tensor must agree with."""
-    told = found.card["input"].get("shape")
-    if not isinstance(told, list) or len(told) not in (1, 3) or not all(_is_within(one, 1, MAX_SIZE) for one in told):
-        raise refusal(found.name, f"is made for inputs of shape {str(told)[:60]}; PU-Geo makes none like that")
+    """Return the shape of what the network takes, which its own tensor must agree with."""
+    shape = found.card["input"].get("shape")
+    if not isinstance(shape, list) or len(shape) not in (1, 3) or not all(_is_within(one, 1, MAX_SIZE) for one in shape):
+        raise refusal(found.name, f"is made for inputs of shape {str(shape)[:60]}; PU-Geo makes none like that")
     kept = found.tensors.get("trunk.input_shape")
-    if kept is None or kept.dtype != np.int64 or kept.tolist() != told:
+    if kept is None or kept.dtype != np.int64 or kept.tolist() != shape:
         raise refusal(found.name, "holds a network for other inputs than its card says")
-    if len(told) == 3 and told != found.card["learned_from"]["chip_shape"]:
+    if len(shape) == 3 and shape != found.card["learned_from"]["chip_shape"]:
         raise refusal(found.name, "says two things about the shape of its chips")
-    return tuple(told)
+    return tuple(shape)
 
 
 def _check_numbers(found: Model, state: Mapping[str, NDArray[Any]]) -> None:

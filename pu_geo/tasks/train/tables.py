@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pu_geo.datasets import binary_files, chip_files, splits
 from pu_geo.datasets.classified import UNKNOWN_CLASS, ClassifiedChips
 from pu_geo.datasets.xbd_crops import read_xbd
 from pu_geo.errors import DatasetError
+from pu_geo.project import contents, store
+from pu_geo.project.contents import chip_facts
 
 PLACES_FOR_TEST = 0.3
 ANIMALS = (
@@ -106,11 +107,6 @@ TABLES: dict[str, Table] = {
 }  # fmt: skip
 
 
-def is_positive(data: ClassifiedChips, setting: Setting) -> NDArray[np.bool_]:
-    """Mark the chips that count as positive, bool [N]."""
-    return data.is_one_of(setting.positive)
-
-
 def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
     """Draw positives, unlabeled and test chips of one seed.
 
@@ -122,10 +118,10 @@ def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
         DatasetError: if there are too few chips, or places to set aside.
     """
     generator = np.random.default_rng(seed)
-    truth, is_known = is_positive(data, setting), data.classes != UNKNOWN_CLASS
+    truth, is_known = data.is_one_of(setting.positive), data.classes != UNKNOWN_CLASS
     is_test = data.is_test & is_known
     if not is_test.any() and data.place is not None and len(np.unique(data.place)) > 1:
-        is_test = splits.apart_by_place(data.place, PLACES_FOR_TEST, np.random.default_rng(0))
+        is_test = splits.held_out_places(data.place, PLACES_FOR_TEST, np.random.default_rng(0))
     pool, test = np.flatnonzero(is_known & ~is_test), np.flatnonzero(is_test)
     nameless = np.flatnonzero(~is_known)
     if setting.is_case_control and len(nameless) and setting.prior is None:
@@ -143,3 +139,57 @@ def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
     if setting.prior is not None and len(test):
         test = splits.thinned(truth, test, setting.prior, np.random.default_rng(0))
     return splits.single_set(truth, pool, test if len(test) else None, setting.n_positive, setting.prior, generator)
+
+
+def project_table(
+    title: str, *, field: str, positive: Sequence[str], exclude: Sequence[str] = (), clicks: Sequence[int] = (10, 30)
+) -> Table:
+    """Make a table of the buildings of a project, as an analyst meets them: some damaged ones clicked, all others ranked.
+
+    Args:
+        title: name of the event.
+        field: attribute of the footprints that holds the truth.
+        positive: values of it that mean damaged.
+        exclude: values that say nothing; such buildings are left out.
+        clicks: numbers of clicked buildings, one setting each.
+
+    Returns:
+        A table whose `read` takes the project's folder. Methods are tested on the unlabeled buildings themselves.
+
+    Raises:
+        DatasetError: if nothing says what means damaged, or a number of clicks is none.
+    """
+    if not field or not positive:
+        raise DatasetError("Nothing says which buildings are damaged.", "Name an attribute with --field, and its values "
+                           "that mean damaged with --positive.")  # fmt: skip
+    if not clicks or min(clicks) < 1:
+        raise DatasetError(f"{list(clicks)} are no numbers of clicks.", "Write whole numbers from 1 on, as in 10,30.")
+
+    def read(folder: Path) -> ClassifiedChips:
+        return _read_project(folder, field, frozenset(exclude))
+
+    settings = tuple(Setting(f"{title}, {n} clicks", tuple(positive), False, n) for n in clicks)
+    return Table(title, read, "a project with chips, and --field and --positive", settings)
+
+
+def _read_project(folder: Path, field: str, exclude: frozenset[str]) -> ClassifiedChips:
+    """Return the newest chips of a project, uint8 [N, C, H, W], with the values of an attribute as classes."""
+    layout = store.open_project(folder)
+    with store.connect(layout) as db:
+        chip_set, table = contents.latest_chip_set(db), contents.footprints(db)
+    if chip_set is None:
+        raise DatasetError(f"{folder.name} has no chips yet.", "Cut them with `pu-geo chip`.", kind="missing")
+    truth = table.values(field)
+    values = [truth.get(building) for building in chip_facts(layout, chip_set)["building_ids"]]
+    found = {str(value) for value in values if value is not None}
+    if unknown := sorted(exclude - found):
+        raise DatasetError(f"No footprint says {unknown[0]!r} in {field!r}; they say {', '.join(sorted(found)) or 'nothing'}.",
+                           "Correct --exclude, or leave it out.")  # fmt: skip
+    names = tuple(sorted(found - exclude))
+    if not names:
+        there = ", ".join(sorted({name for row in table.attributes for name in row})) or "none"
+        raise DatasetError(f"No footprint says anything in {field!r}; there are {there}.", "Name one of them with --field.")
+    number = {name: n for n, name in enumerate(names)}
+    classes = np.array([number.get(str(value), UNKNOWN_CLASS) for value in values], np.int64)
+    chips = np.load(layout.chips(chip_set), mmap_mode="r", allow_pickle=False)
+    return ClassifiedChips(chips, classes, names, np.zeros(len(classes), np.bool_))

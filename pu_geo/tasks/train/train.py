@@ -22,7 +22,7 @@ from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import runs, store, training_times
-from pu_geo.project.chip_sets import chip_facts
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.store import now
 from pu_geo.records import PUSet, RunFacts
@@ -129,7 +129,9 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     share = inputs.estimated_share()
     settings = with_class_prior(settings, inputs.prior_of(share), run)
     start_share = inputs.share_to_start_from()
-    run.look = TrainingMonitor(job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type)
+    run.evaluate = TrainingMonitor(
+        job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type
+    )
     model = catalog.load_fit(request.method)(data, settings, run)
     job.report(0.95, "scoring all buildings")
     scores = model.score(data.inputs.array)
@@ -229,14 +231,6 @@ def _threshold(outcome: Outcome) -> float:
     return round(outcome.threshold, 4)
 
 
-def _write_curve(job: Job, layout: Layout, run_id: str) -> list[Path]:
-    """Write what was reported of each epoch into the run's folder; nothing where there were no epochs."""
-    curve, path = curve_of(job), layout.run(run_id) / CURVE
-    if curve:
-        write_json(path, curve)
-    return [path] if curve else []
-
-
 def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[str, object]:
     """Store a run with its clusters and files, and make it the one that the live map shows.
 
@@ -281,12 +275,14 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
         arrays["held_out"] = outcome.held_out.astype(np.int64)
     scores, chips = outcome.scores.astype(np.float32), chip_facts(job.layout, facts.chip_set)
     with runs.whole_or_not_at_all(job.layout.run(facts.run_id)):
-        files = [*outcome.write_files(facts), *_write_curve(job, job.layout, facts.run_id)]
-    with store.connect(job.layout) as db:
-        runs.finish(
-            db, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
-            reasons=assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers)),
-        )  # fmt: skip
+        files = list(outcome.write_files(facts))
+        if curve := curve_of(job):
+            files.append(job.layout.run(facts.run_id) / CURVE)
+            write_json(files[-1], curve)
+    store.call(
+        job.layout, runs.finish, job.layout, facts, ids=pu.building_ids, scores=scores, arrays=arrays, files=files,
+        reasons=assessability.by_building(chips["building_ids"], assessability.reasons(chips, facts.without_answers)),
+    )  # fmt: skip
     return _result(facts)
 
 
@@ -314,8 +310,7 @@ def stored_before(job: Job) -> dict[str, object] | None:
     run_id = _noted_run_id(job)
     if run_id is None:
         return None
-    with store.connect(job.layout) as db:
-        found = [facts for facts in runs.all_runs(db) if facts.run_id == run_id]
+    found = [facts for facts in store.call(job.layout, runs.all_runs) if facts.run_id == run_id]
     if not found:
         return None
     shutil.rmtree(job.folder / "checkpoints", ignore_errors=True)

@@ -65,8 +65,7 @@ def _takes_part(layout: Layout, check: Check) -> bool:
     )
     words = "Back to the search. Checks answered so far count, the first of their order."
     if out.button("End the check", icon=":material/undo:", help=words):
-        random_audits.end(layout, check.id)
-        st.rerun()
+        frame.act_and_rerun(lambda: random_audits.end(layout, check.id))
     if check.purpose == "audit":
         done = random_audits.answered(layout, check)
         what.info(

@@ -145,7 +145,7 @@ def damage_view(
     details: Mapping[str, Details] | None = None,
     conflicts: Collection[str] | None = None,
     here: PresenceConfig | None = None,
-    seen: Mapping[str, Any] | None = None,
+    imagery: Mapping[str, Any] | None = None,
     scatter: Scatter | None = None,
 ) -> None:
     """Show buildings on a map and a chip wall, and take labels.
@@ -166,13 +166,13 @@ def damage_view(
         threshold: score from which on a building counts as flagged; below it scores are drawn faintly.
         color_by: a change by the page wins over the analyst's choice.
         height: pixels, of the whole view.
-        queue: what to look at next, shown beside the map in "label" mode; None shows no queue. Once all of it is answered
+        queue: what to answer next, shown beside the map in "label" mode; None shows no queue. Once all of it is answered
             or skipped, or when the analyst asks for another one, `on_queue` gets its id; hand in the next one then.
         types: damage types that the card of a positive offers.
         details: building id to what its answer holds, for labelled buildings. Hand in `shown` too: a comment that is added
             to an audit's answer is the audit's answer still.
         conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
-        seen: from `encode_image_quality`: what the imagery hides, and whether shifts can be shown as arrows.
+        imagery: from `encode_image_quality`: what the imagery hides, and whether shifts can be shown as arrows.
         scatter: shows a scatter beside map and wall; a click selects then, also in "label" mode, and keys label what is
             selected. `{key}:selected` of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
         here: who labels; shows who else is here, where they are and what they answer, without a run of the page.
@@ -201,7 +201,7 @@ def damage_view(
             "types": list(types),
             "details": encode_details(details or {}, positions),
             "conflicts": places,
-            "seen": seen,
+            "seen": imagery,
             "scatter": encode_scatter(scatter, positions) if scatter else None,
             **({"here": asdict(here)} if here else {}),
         },
@@ -266,7 +266,7 @@ def _answer(key: str) -> dict[str, Any]:
 
 
 def _take_message(key: str, on_queue: Callable[[str], object] | None) -> None:
-    """Take what the browser asks of the page: another run, and the next queue. Note the acknowledgement for that run.
+    """Do what the browser asks of the page: another run, and the next queue. Store the acknowledgement for that run.
 
     Labels come over HTTP alone: one that is among these operations, and all after it, are not acknowledged.
     """

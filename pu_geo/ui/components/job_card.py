@@ -10,7 +10,7 @@ from pu_geo import jobs
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import training
-from pu_geo.ui.frame import plain, show_errors
+from pu_geo.ui.frame import act_and_rerun, plain
 
 TITLES = {
     "prepare": "Loading scenes, footprints and chips",
@@ -144,9 +144,7 @@ def _button(
     is_asked = job.is_asked_to is not None and (label == "Pause" or job.is_asked_to == "cancel")
     key = f"{label.lower().replace(' ', '-')}-{job.job_id}"
     if st.button(label, key=key, icon=icon, help=help, disabled=is_asked):
-        with show_errors():
-            act(layout, job.job_id)
-            st.rerun(scope="app")
+        act_and_rerun(lambda: act(layout, job.job_id))
 
 
 def _epochs_done(job: JobView) -> int:

@@ -2,52 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import streamlit as st
 
 from pu_geo.project.layout import Layout
-from pu_geo.records import Label
+from pu_geo.records import Grid, Label
 from pu_geo.services.annotate import presence, ranking
 from pu_geo.services.imagery import image_quality, preparation
+from pu_geo.services.imagery.image_quality import ImageQuality
 from pu_geo.services.project import projects
-from pu_geo.ui.components.damage_view import Details, MapLayer, PresenceConfig, Queue, Wall, damage_view
-from pu_geo.ui.components.scatter import Scatter
+from pu_geo.ui.components.damage_view import Details, MapLayer, PresenceConfig, Wall, damage_view, encode_details
 from pu_geo.ui.frame import analyst
-from pu_geo.ui.imagery.image_quality import encode_image_quality
 
 
 def project_view(
-    layout: Layout,
-    *,
-    key: str,
-    labels: Mapping[str, Label],
-    mode: Literal["label", "view"],
-    panes: Sequence[Literal["map", "wall"]] = ("map", "wall"),
-    score_id: str | None = None,
-    run_id: str | None = None,
-    threshold: float | None = None,
-    color_by: Literal["labels", "scores"] = "labels",
-    height: int = 720,
-    queue: Queue | None = None,
-    types: Sequence[str] = (),
-    details: Mapping[str, Details] | None = None,
-    conflicts: Collection[str] | None = None,
-    on_queue: Callable[[str], object] | None = None,
-    event: int | None = None,
-    scatter: Scatter | None = None,
-) -> None:
+    layout: Layout, *, key: str, labels: Mapping[str, Label], mode: Literal["label", "view"], run_id: str | None = None,
+    event: int | None = None, **view: Any,
+) -> None:  # fmt: skip
     """Draw map and chip wall of a project; nothing where there is nothing to draw yet.
 
     Args:
         labels: building id -> label; read after callbacks ran.
-        score_id: a run's id, or a live ranking's; the scores that map and wall show.
         run_id: of the run whose map this is: what it does not assess is marked so. None marks what the newest imagery hides.
-        queue, types, details, conflicts, on_queue, scatter: see `damage_view`.
         event: number of the newest label event, asked for before `labels` were read: from then on the browser hears of
             others' answers by itself, and shows who else is here. None where nothing is labeled.
+        view: what else `damage_view` takes and shall not be as usual.
     """
     overview = preparation.overview(layout)
     if overview.grid is None or not overview.n_buildings or not overview.layers:
@@ -68,22 +50,12 @@ def project_view(
         ],
         geometry_v=stamp,
         labels=labels,
-        positions=positions,
-        on_queue=on_queue,
-        panes=panes,
         mode=mode,
-        score_id=score_id,
-        threshold=threshold,
-        color_by=color_by,
+        positions=positions,
         wall=Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"]) if chips else None,
-        height=height,
-        queue=queue,
-        types=types,
-        details=details,
-        conflicts=conflicts,
-        seen=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),
-        scatter=scatter,
+        imagery=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),
         here=None if event is None else PresenceConfig(analyst(), event, presence.color_of(analyst())),
+        **view,
     )
 
 
@@ -95,3 +67,25 @@ def _stamp(path: Path) -> str:
 def _positions(folder: str, stamp: str) -> dict[str, int]:
     """Return building id -> its place in the footprint file; `stamp` changes with that file."""
     return ranking.positions(projects.find(folder))
+
+
+def encode_image_quality(quality: ImageQuality, positions: Mapping[str, int], grid: Grid) -> dict[str, Any]:
+    """Write it as shortly as labels.
+
+    Returns:
+        {"reasons": {reason: positions as differences in base 36}; "candidates": the same for buildings without a reason;
+        "shifts": {"v": names them, "m_per_px": [metres to the east per column, to the north per row]}, None if not aligned}
+    """
+    others = {building: why for building, why in quality.candidates.items() if building not in quality.reasons}
+    a, _, _, _, e, _ = grid.transform
+    metres = [a * grid.x_unit_m, e * grid.y_unit_m]
+    return {
+        "reasons": _by_reason(quality.reasons, positions),
+        "candidates": _by_reason(others, positions),
+        "shifts": None if quality.shifts is None else {"v": quality.shifts, "m_per_px": metres},
+    }
+
+
+def _by_reason(why: Mapping[str, str], positions: Mapping[str, int]) -> dict[str, str]:
+    details: dict[str, Details] = {building: {"reason": reason} for building, reason in why.items()}  # type: ignore[typeddict-item]
+    return encode_details(details, positions)["reason"]

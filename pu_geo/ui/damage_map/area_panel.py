@@ -33,9 +33,7 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
         resized = chosen.kept(layout, "cell_m", "cell-m")
         cell_m = st.number_input("Side of square cells, m", 50, 20_000, step=50, key="cell-m", width=200, on_change=resized)
         if st.button("Sum up by area", type="primary", icon=":material/grid_on:"):
-            with frame.show_errors():
-                mapping.start_summing_up(layout, run_id, threshold, int(cell_m))
-                st.rerun()
+            frame.act_and_rerun(lambda: mapping.start_summing_up(layout, run_id, threshold, int(cell_m)))
     job_card.watch(layout, ("add_areas", "sum_up"))
     job = mapping.last_summing_up(layout, run_id)
     if job is None:
@@ -61,9 +59,7 @@ def _add(layout: Layout) -> None:
     path = st.text_input("Polygon file", placeholder="/data/adm2.geojson", key="areas-path")
     layer = st.text_input("Call it", "adm2", key="areas-layer", help="adm1 and adm2 also fill the codes of the export.")
     if st.button("Add", disabled=not (path and layer)):
-        with frame.show_errors():
-            mapping.start_adding_areas(layout, path, layer)
-            st.rerun()
+        frame.act_and_rerun(lambda: mapping.start_adding_areas(layout, path, layer))
 
 
 def _figure(found: Mapping[str, Any]) -> go.Figure:

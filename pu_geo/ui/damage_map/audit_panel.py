@@ -69,8 +69,7 @@ def _invite(layout: Layout, run_id: str) -> None:
             help=f"{usual} should tell the number damaged to about ±{auditing.USUAL_HALF_WIDTH:.0%}. More can be drawn later.",
         )  # fmt: skip
         if st.button("Begin the audit", type="primary", icon=":material/fact_check:"):
-            random_audits.begin_audit(layout, run_id, int(n), frame.analyst())
-            st.rerun()
+            frame.act_and_rerun(lambda: random_audits.begin_audit(layout, run_id, int(n), frame.analyst()))
 
 
 def _status(layout: Layout, found: AuditView) -> None:
@@ -85,11 +84,9 @@ def _status(layout: Layout, found: AuditView) -> None:
     with more, st.container(horizontal=True, vertical_alignment="bottom"):
         n = st.number_input("More checks", 10, None, 50, 10, key="more-checks", width=140)
         if st.button("Draw them", help="The same sample goes on, so all answers count."):
-            random_audits.extend(layout, found.check.id, int(n))
-            st.rerun()
+            frame.act_and_rerun(lambda: random_audits.extend(layout, found.check.id, int(n)))
         if left and not found.check.is_open and st.button("Open it again"):
-            random_audits.extend(layout, found.check.id, 0)
-            st.rerun()
+            frame.act_and_rerun(lambda: random_audits.extend(layout, found.check.id, 0))
 
 
 def _wish(layout: Layout, run_id: str, found: AuditView) -> None:

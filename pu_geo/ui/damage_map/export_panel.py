@@ -31,9 +31,7 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
             local = st.checkbox("Local coordinates: export in meters from the picture's corner", key="local_coordinates")
         is_ready = bool(formats) and (has_place or local)
         if st.button("Export the next version", type="primary", icon=":material/download:", disabled=not is_ready):
-            with frame.show_errors():
-                mapping.start_publish(layout, run_id, threshold=threshold, formats=formats, profiles=profiles, local=local)
-                st.rerun()
+            frame.act_and_rerun(lambda: mapping.start_publish(layout, run_id, threshold, formats, profiles, local=local))
         job_card.watch(layout, mapping.EXPORT_TASKS, body=_result)
     with there:
         st.caption(f"Versions lie in `{layout.exports}`.")

@@ -52,9 +52,7 @@ def _next_run(layout: Layout) -> None:
         on_click=st.session_state.update, args=({"cluster-undo-asked": past[0].decision if past else 0},),
     )  # fmt: skip
     if asked := st.session_state.pop("cluster-undo-asked", None):  # what the page showed when it was clicked
-        with frame.show_errors():
-            clusters.undo(layout, asked, analyst=frame.analyst())
-            st.rerun()
+        frame.act_and_rerun(lambda: clusters.undo(layout, asked, analyst=frame.analyst()))
 
 
 def _start(layout: Layout, run_id: str, is_busy: bool) -> None:

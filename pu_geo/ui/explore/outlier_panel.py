@@ -1,4 +1,4 @@
-"""The review queue of odd ones: look at one after the other, confirm it or change its label; none comes back."""
+"""The review queue of odd ones: review one after the other, confirm it or change its label; none comes back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def draw(layout: Layout, run_id: str) -> None:
             f"**{len(found)} to look at**: {counts['wrong click']} clicks that look undamaged to a model, "
             f"{counts['duplicate']} duplicates, {counts['isolated']} chips unlike any other"
         )
-        label = "Look again" if outliers.is_looked_through(layout, run_id) else "Look for odd chips and duplicates"
+        label = "Look again" if outliers.is_searched(layout, run_id) else "Look for odd chips and duplicates"
         button.button(
             label, key="outliers-start", icon=":material/manage_search:", disabled=is_busy,
             on_click=frame.does(lambda: outliers.start(layout, run_id)),
@@ -41,9 +41,7 @@ def draw(layout: Layout, run_id: str) -> None:
         if back.button(
             "Undo", key="outliers-undo", icon=":material/undo:", help="Takes back your last review, and its label."
         ):
-            with frame.show_errors():
-                outliers.undo(layout, analyst=frame.analyst())
-                st.rerun()
+            frame.act_and_rerun(lambda: outliers.undo(layout, analyst=frame.analyst()))
         if not found:
             st.success("Nothing is left to look at.", icon=":material/check_circle:")
             return
@@ -66,15 +64,16 @@ def _one(layout: Layout, run_id: str, found: list[Suspect]) -> None:
 
 
 def _buttons(layout: Layout, suspect: Suspect, place: int, labels: set[str]) -> None:
+    def review(label: Label | None) -> None:
+        frame.act_and_rerun(lambda: outliers.review(layout, suspect, label, analyst=frame.analyst()))
+
     with st.container(horizontal=True):
         if st.button("Right as it is", key="outliers-confirm", icon=":material/check:", type="primary"):
-            outliers.review(layout, suspect, None, analyst=frame.analyst())
-            st.rerun()
+            review(None)
         for words, label, icon in _ANSWERS:
             is_so = labels == {label.replace("_", " ")} or (label == "cleared" and labels == {"no label"})
             if not is_so and st.button(words, key=f"outliers-{label}", icon=icon):
-                outliers.review(layout, suspect, label, analyst=frame.analyst())
-                st.rerun()
+                review(label)
         if st.button("Later", key="outliers-next", icon=":material/skip_next:"):
             st.session_state["outliers-place"] = place + 1
             st.rerun()

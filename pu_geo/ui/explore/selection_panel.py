@@ -1,4 +1,4 @@
-"""Selections on the Explore page: save what is selected under a name, load it again, take it along as a file."""
+"""Selections on the Explore page: save what is selected under a name, load it again, download it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Further kinds of damage: look for them, see the proposed groups as contact sheets, and name, merge or drop them."""
+"""Further kinds of damage: search for them, see the proposed groups as contact sheets, and name, merge or drop them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import plotly.graph_objects as go
@@ -80,7 +79,7 @@ def _draw_proposal(layout: Layout, found: Proposal) -> None:
         words, back = st.columns([5, 2], vertical_alignment="center")
         words.caption(f"Group {group.title}, {discovering.counted(len(group.building_ids), 'building')}, was dropped.")
         if back.button("Put back", key=f"back-{found.id}-{group.title}", icon=":material/undo:"):
-            _act(partial(discovering.put_back, layout, found.id, group.numbers[0], analyst=frame.analyst()))
+            frame.act_and_rerun(partial(discovering.put_back, layout, found.id, group.numbers[0], analyst=frame.analyst()))
 
 
 def _draw_curve(found: Proposal) -> None:
@@ -107,14 +106,14 @@ def _draw_acts(layout: Layout, found: Proposal) -> None:
     )  # fmt: skip
     if merge.button("Merge", icon=":material/merge:", disabled=len(chosen) < 2, key=f"merge-now-{found.id}"):
         numbers = [by_title[title].numbers[0] for title in chosen]
-        _act(lambda: discovering.merge_groups(layout, found.id, numbers, analyst=frame.analyst()))
+        frame.act_and_rerun(lambda: discovering.merge_groups(layout, found.id, numbers, analyst=frame.analyst()))
     last, key = discovering.last_act(layout, found.id), f"types-undo-asked-{found.id}"
     undo.button(
         "Undo", icon=":material/undo:", key=f"types-undo-{found.id}", help="Takes the last name, merger or drop back.",
         disabled=last is None, on_click=st.session_state.update, args=({key: last},),
     )  # fmt: skip
     if asked := st.session_state.pop(key, None):  # what the page showed when it was clicked
-        _act(lambda: discovering.undo(layout, found.id, decision=asked, analyst=frame.analyst()))
+        frame.act_and_rerun(lambda: discovering.undo(layout, found.id, decision=asked, analyst=frame.analyst()))
 
 
 def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
@@ -126,9 +125,9 @@ def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
         with buttons.container(horizontal=True, horizontal_alignment="right"):
             _draw_name(layout, found, group)
             if len(group.numbers) > 1 and st.button("Split", icon=":material/call_split:", key=f"split-{key}"):
-                _act(lambda: discovering.split_group(layout, found.id, number, analyst=frame.analyst()))
+                frame.act_and_rerun(lambda: discovering.split_group(layout, found.id, number, analyst=frame.analyst()))
             if st.button("Drop", icon=":material/close:", key=f"drop-{key}", help="Puts it aside; it can be put back."):
-                _act(lambda: discovering.drop_group(layout, found.id, number, analyst=frame.analyst()))
+                frame.act_and_rerun(lambda: discovering.drop_group(layout, found.id, number, analyst=frame.analyst()))
         st.caption(_facts_words(group))
         if group.central:
             pictures = exploring.pictures_of(layout, found.facts["chip_set"], group.central[:N_CHIPS])
@@ -147,9 +146,9 @@ def _draw_name(layout: Layout, found: Proposal, group: Group) -> None:
         st.caption("Offered on Annotate from now on, and exported. A name that another group has joins the two.")
         if st.form_submit_button("Save"):
             if name.strip():
-                _act(lambda: discovering.name_group(layout, found.id, number, name, analyst=frame.analyst()))
+                frame.act_and_rerun(lambda: discovering.name_group(layout, found.id, number, name, analyst=frame.analyst()))
             else:
-                _act(lambda: discovering.unname_group(layout, found.id, number, analyst=frame.analyst()))
+                frame.act_and_rerun(lambda: discovering.unname_group(layout, found.id, number, analyst=frame.analyst()))
 
 
 def _facts_words(group: Group) -> str:
@@ -160,10 +159,3 @@ def _facts_words(group: Group) -> str:
     if group.score is not None:
         facts.append(f"mean score {group.score:.2f}")
     return " · ".join([*facts, frame.plain(group.stability_words)])
-
-
-def _act(act: Callable[[], object]) -> None:
-    """Do what a person decided, and draw the page anew; show what is refused instead."""
-    with frame.show_errors():
-        act()
-        st.rerun()

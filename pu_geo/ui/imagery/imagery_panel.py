@@ -94,27 +94,23 @@ def _special_files() -> None:
 
 
 def _start_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> None:
-    with frame.show_errors():
-        state = st.session_state
-        preparation.start_adding_scenes(
-            layout, pre, post, bands=preparation.bands_in(state.get("rgb_bands", "")),
-            crs=state.get("file_crs", "").strip(), pixel_m=state.get("pixel_m"),
-        )  # fmt: skip
-        st.rerun()
+    state = st.session_state
+    frame.act_and_rerun(lambda: preparation.start_adding_scenes(
+        layout, pre, post, bands=preparation.bands_in(state.get("rgb_bands", "")), crs=state.get("file_crs", "").strip(),
+        pixel_m=state.get("pixel_m"),
+    ))  # fmt: skip
 
 
 def _uploader(label: str, kinds: Sequence[str], key: str, *, several: bool = False) -> list[tuple[str, memoryview]]:
     """Draw a field for files; it is empty again after `_empty`."""
-    turn = st.session_state.get(f"{key}-turn", 0)
-    found = st.file_uploader(
-        label, type=list(kinds), accept_multiple_files=several, max_upload_size=_MAX_MB, key=f"{key}-{turn}"
-    )
+    widget = f"{key}-{st.session_state.get(f'{key}-times', 0)}"
+    found = st.file_uploader(label, type=list(kinds), accept_multiple_files=several, max_upload_size=_MAX_MB, key=widget)
     files = found if isinstance(found, list) else [found] if found is not None else []
     return [(file.name, file.getbuffer()) for file in files]
 
 
 def _empty(key: str) -> None:
-    st.session_state[f"{key}-turn"] = st.session_state.get(f"{key}-turn", 0) + 1
+    st.session_state[f"{key}-times"] = st.session_state.get(f"{key}-times", 0) + 1
 
 
 def _scene_uploads(layout: Layout, is_running: bool) -> None:

@@ -13,7 +13,6 @@ from pu_geo import jobs
 from pu_geo.jobs import JobView
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import training
-from pu_geo.services.train.training import QueuedJob
 from pu_geo.ui.components import job_card
 from pu_geo.ui.frame import plain
 
@@ -59,15 +58,14 @@ def draw_device_queue(layout: Layout) -> None:
             return
         with st.container(border=True):
             st.markdown("**Queue of this machine** · one job at a time, first in, first out")
-            st.markdown("\n".join(f"{place}. {_queue_words(each)}" for place, each in enumerate(queue, 1)))
+            lines = []
+            for place, each in enumerate(queue, 1):
+                where = "" if each.is_here else f" in project *{plain(each.project)}*"
+                how_far = "waits" if each.job.state == "waiting" else f"{each.job.progress or 0:.0%}"
+                lines.append(f"{place}. {job_card.title(each.job)}{where} · {how_far}")
+            st.markdown("\n".join(lines))
 
     panel()
-
-
-def _queue_words(each: QueuedJob) -> str:
-    job, where = each.job, "" if each.is_here else f" in project *{plain(each.project)}*"
-    how_far = "waits" if job.state == "waiting" else f"{job.progress or 0:.0%}"
-    return f"{job_card.title(job)}{where} · {how_far}"
 
 
 def _stage(job: JobView) -> list[Point]:

@@ -50,7 +50,12 @@ def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
             )  # fmt: skip
         changed = _settings(card, preset)
     if data.n_chips and not changed:
-        _expected_time(card.name, preset, data.n_chips)
+        words = f"Preset {preset}: {training_times.words(card.name, preset, data.n_chips)}."
+        expected = training_times.expected_seconds(card.name, preset, data.n_chips)
+        if expected and expected[1] > _LONG_S:
+            st.warning(words, icon=":material/hourglass_top:")
+        else:
+            st.caption(f":material/schedule: {words}")
     reason = training.why_not(layout, card.name, hold_out)
     if reason:
         st.caption(f":orange[{reason}]")
@@ -59,16 +64,6 @@ def _card(layout: Layout, card: training.MethodCard, data: DataSummary) -> None:
         frame.act_and_rerun(
             lambda: training.start(layout, TrainingRequest(card.name, preset, int(seed), changed, types_from, hold_out))
         )
-
-
-def _expected_time(method: str, preset: str, n_chips: int) -> None:
-    """Draw how long a training may take; a warning where it may be long."""
-    words = f"Preset {preset}: {training_times.words(method, preset, n_chips)}."
-    expected = training_times.expected_seconds(method, preset, n_chips)
-    if expected and expected[1] > _LONG_S:
-        st.warning(words, icon=":material/hourglass_top:")
-    else:
-        st.caption(f":material/schedule: {words}")
 
 
 def _hold_out_field(card: training.MethodCard, n_positive: int) -> int:

@@ -38,7 +38,7 @@ def export_button(layout: Layout) -> None:
         return
     run = st.selectbox("Run", found, format_func=run_name, key="export-model-run")
     st.download_button(
-        "Export model", partial(models.model_file, layout, run.run_id), models.file_name(run.run_id), "application/zip",
+        "Export model", partial(models.model_file, layout, run.run_id), f"{run.run_id}{SUFFIX}", "application/zip",
         key="export-model", icon=":material/download:", on_click="ignore",
     )  # fmt: skip
     st.caption(
@@ -55,6 +55,5 @@ def _use(layout: Layout) -> None:
     if st.button("Score all buildings by it", disabled=not (path.strip() or given), key="apply-model"):
         with frame.show_errors():
             kept = [path] if given is None else preparation.keep_uploads(layout, [(given.name, given.getbuffer())])
-            models.start_apply(layout, kept[0])
-            st.rerun()
+            frame.act_and_rerun(lambda: models.start_apply(layout, kept[0]))
     st.caption("Makes a run. It needs chips of the model's bands and size, and learns nothing from your answers.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import plotly.graph_objects as go
@@ -119,8 +120,7 @@ def _pins(layout: Layout, chosen: Sequence[str], pinned: str | None) -> None:
         is_shown = run_id == pinned
         label = f"{name} is shown" if is_shown else f"Show {name}"
         if column.button(label, key=f"pin-{name}", disabled=is_shown, icon=":material/push_pin:", help="Here and in QGIS."):
-            training.pin(layout, run_id)
-            st.rerun()
+            frame.act_and_rerun(partial(choices.choose_run, layout, run_id))
 
 
 def _draw_disagreement(layout: Layout, found: Comparison) -> None:

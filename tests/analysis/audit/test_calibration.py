@@ -37,10 +37,7 @@ def test_chances_never_fall_and_lie_inside_their_bounds(seed: int, shift: float)
     by_score = np.argsort(scores, kind="stable")
     for curve in (p, low, high):
         assert (np.diff(curve[by_score]) >= -1e-12).all()
-    assert (low >= 0).all()
-    assert (low <= p).all()
-    assert (p <= high).all()
-    assert (high <= 1).all()
+    assert ((low >= 0) & (low <= p) & (p <= high) & (high <= 1)).all()
     assert (high - low).min() > 0
 
 

@@ -12,8 +12,6 @@ from small_parts import mostly_long
 
 from pu_geo.analysis.audit import progress
 
-# The audit
-
 
 def test_strata_are_denser_at_the_top_and_get_checks_by_the_root_of_their_size() -> None:
     scores = np.random.default_rng(0).permutation(10_000) / 10_000
@@ -61,9 +59,6 @@ def test_small_strata_are_not_cut_off(n: int, sizes: list[int]) -> None:
     assert len(audit.low) == len(audit.high) == len(audit.inclusion()) == len(sizes)
 
 
-# Exact bounds
-
-
 def test_chance_to_find_at_most_so_many_equals_counting_all_samples() -> None:
     size = 7
     for damaged in range(size + 1):
@@ -80,39 +75,26 @@ def test_chance_to_find_at_most_so_many_equals_scipy_for_a_city() -> None:
         assert progress.at_most(n_found, 112_687, damaged, n_checked) == pytest.approx(expected, rel=1e-7)
 
 
-# Which checks count
+COUNTED: dict[str, tuple[int, list[tuple[int, int] | None]]] = {
+    "nothing drawn": (0, []),
+    "open at once": (0, [None, (1, 1)]),
+    "up to the first open one": (2, [(1, 1), (2, 2), None, (3, 3)]),
+    "in any order of time": (3, [(3, 3), (1, 1), (2, 2)]),
+    "a search answered before the audit came": (3, [(1, 1), (0, 2), (3, 3)]),
+    "the next open row is where the audit stands": (2, [(2, 2), (0, 1), None]),
+    "a search answered after the last check": (2, [(1, 1), (2, 2), (0, 3), (0, 4), None]),
+    "an audit of which nothing was answered": (0, [(0, 1), (0, 2)]),
+    "a check behind the open row": (1, [(1, 1), (0, 3), None, (4, 4)]),
+    "resumed, passing what was found meanwhile": (5, [(1, 1), (0, 2), (0, 3), (4, 4), (5, 5)]),
+    "hidden buildings are known without an answer": (4, [(1, 1), (0, 0), (2, 2), (0, 0)]),
+}
 
 
-def counts(*rows: tuple[int, int] | None) -> int:
-    """Count rows of an order, each (event of its check or 0, event of its first answer) or None where it is open."""
+@pytest.mark.parametrize(("n", "rows"), COUNTED.values(), ids=COUNTED)
+def test_checks_that_count(n: int, rows: list[tuple[int, int] | None]) -> None:
+    """Rows of an order, each (event of its check or 0, event of its first answer) or None where it is open."""
     checked, known = np.array([row or (0, 0) for row in rows], np.int64).reshape(-1, 2).T
-    return progress.n_counted(np.array([row is not None for row in rows], np.bool_), checked, known)
-
-
-def test_checks_count_up_to_the_first_that_is_open() -> None:
-    assert counts() == counts(None, (1, 1)) == 0
-    assert counts((1, 1), (2, 2), None, (3, 3)) == 2
-    assert counts((3, 3), (1, 1), (2, 2)) == 3  # in whichever order of time
-
-
-def test_what_a_search_answered_before_the_audit_came_to_it_counts() -> None:
-    assert counts((1, 1), (0, 2), (3, 3)) == 3
-    assert counts((2, 2), (0, 1), None) == 2  # the next open row is where the audit stands
-
-
-def test_what_a_search_answered_after_the_last_check_ends_the_sample() -> None:
-    assert counts((1, 1), (2, 2), (0, 3), (0, 4), None) == 2
-    assert counts((0, 1), (0, 2)) == 0  # an audit of which nothing was answered
-    # The check behind the open row is no reason to count the clicks before it.
-    assert counts((1, 1), (0, 3), None, (4, 4)) == 1
-
-
-def test_a_resumed_audit_passes_what_was_found_meanwhile() -> None:
-    assert counts((1, 1), (0, 2), (0, 3), (4, 4), (5, 5)) == 5
-
-
-def test_hidden_buildings_are_known_without_an_answer() -> None:
-    assert counts((1, 1), (0, 0), (2, 2), (0, 0)) == 4
+    assert progress.n_counted(np.array([row is not None for row in rows], np.bool_), checked, known) == n
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -127,9 +109,6 @@ def test_counted_rows_equal_a_search_for_the_longest_sound_prefix(seed: int) -> 
         return bool(known[:n].all()) and all(checked[i] or at[i] < last for i in range(n))
 
     assert progress.n_counted(known, checked, at) == max(n for n in range(13) if is_sound(n))
-
-
-# When to stop
 
 
 def risk_of(n_damaged: int, confidence: float) -> float:
@@ -154,9 +133,8 @@ def test_number_of_checks_equals_the_one_worked_out_by_hand() -> None:
     assert progress.stop_rule(100, 0, 0, at_most_left=0).n_more == 97
     # Two: (100 - n)(99 - n) / 9900 <= 0.0304 <=> n >= 83: 17 * 16 / 9900 = 0.0275, and 18 * 17 / 9900 = 0.0309.
     advice = progress.stop_rule(100, 0, 0, at_most_left=1)
-    assert advice.words == (
-        "Check 83 more at random: if none is damaged, at most 1 of the 17 that remain are damaged, with 95 % confidence."
-    )
+    words = "Check 83 more at random: if none is damaged, at most 1 of the 17 that remain are damaged, with 95 % confidence."
+    assert advice.words == words
     assert progress.stop_rule(60, 40, 0, at_most_left=1).n_more == 43
     done = progress.stop_rule(17, 83, 0, at_most_left=1)
     assert done.n_more == 0

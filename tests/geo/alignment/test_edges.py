@@ -7,12 +7,10 @@ from collections.abc import Callable
 import cv2
 import numpy as np
 import pytest
-from geo_parts import pattern
+from geo_parts import joined, pattern
 from numpy.typing import NDArray
 
-from pu_geo.geo.alignment.edges import APART, N_PEAKS, EdgeView, HeldEdges, correlation, edge_field, noise_of, peaks, trust
-from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.alignment.edges import GAP_PX, N_PEAKS, EdgeView, HeldEdges, correlation, edge_field, noise_of, peaks, trust
 from pu_geo.records import Scene
 
 YES = np.ones((64, 64), dtype=bool)
@@ -110,7 +108,7 @@ def test_peaks_of_a_parabola_by_hand() -> None:
     # Along columns 8, 10, 9: top at 0.5 * (8 - 9) / (8 - 20 + 9) = 1/6. Along rows 4, 10, 4: in the middle.
     surface = np.zeros((1, 21, 21), np.float32)
     surface[0, 12, 4:7], surface[0, 11, 5], surface[0, 13, 5] = (8, 10, 9), 4, 4
-    surface[0, 12, 5 + APART + 1] = 7
+    surface[0, 12, 5 + GAP_PX + 1] = 7
     shifts, heights = peaks(surface)
     np.testing.assert_allclose(shifts[0, :2], [[5 - 10 + 1 / 6, 2], [9 - 10, 2]], atol=1e-6)
     assert heights[0].tolist() == [10, 7, 0, 0]
@@ -136,8 +134,7 @@ def test_worked_pixels_are_means_of_red_and_green_and_need_all_their_pixels(make
     data = np.full((3, 40, 40), 200, np.uint8)
     data[0, :, :20], data[1, :, :20], data[2] = 40, 80, 7  # gray 60 on the left; blue does not count
     data[:, 11, 31] = 0  # one pixel without data
-    scene = make_scene("a", data, nodata=0)
-    with Mosaic([scene], project_grid([scene])) as mosaic:
+    with joined(make_scene("a", data, nodata=0)) as mosaic:
         gray, valid = EdgeView(mosaic, 2).read(0, 0, 20, 20)
     assert gray[:, :10].min() == gray[:, :10].max() == 60
     assert gray[0, 15] == 200
@@ -146,8 +143,7 @@ def test_worked_pixels_are_means_of_red_and_green_and_need_all_their_pixels(make
 
 @pytest.mark.parametrize("shrink", [1, 2, 4])
 def test_strips_hold_the_edges_of_the_whole_but_for_the_last_row(make_scene: Make, shrink: int) -> None:
-    scene = make_scene("a", pattern(96, 64))
-    with Mosaic([scene], project_grid([scene])) as mosaic:
+    with joined(make_scene("a", pattern(96, 64))) as mosaic:
         view = EdgeView(mosaic, shrink, noise=20.0, col=1, width=64 // shrink - 2)
         whole = edge_field(*view.read(1, 0, 64 // shrink - 2, 96 // shrink), 20.0)
         step = 32 // shrink
@@ -160,8 +156,7 @@ def test_strips_hold_the_edges_of_the_whole_but_for_the_last_row(make_scene: Mak
 
 
 def test_rows_left_out_make_a_fresh_start(make_scene: Make) -> None:
-    scene = make_scene("a", pattern(96, 64))
-    with Mosaic([scene], project_grid([scene])) as mosaic:
+    with joined(make_scene("a", pattern(96, 64))) as mosaic:
         view = EdgeView(mosaic, 1, col=0, width=64)
         view.advance(0, 0, 16)
         first = view.held()

@@ -26,6 +26,7 @@ from pu_geo.records import Grid, Scene
 from pu_geo.services.imagery import scene_pair
 
 Make = Callable[..., Scene]
+Measured = Callable[..., Shifts]
 Picture = NDArray[np.float32]
 SIDE, MARGIN = 640, 40
 
@@ -78,6 +79,27 @@ def align(pre: Scene, post: Scene, boxes: NDArray[np.float64], grid: Grid | None
         return estimate_shifts(before, after, boxes)
 
 
+@pytest.fixture
+def measured(make_scene: Make) -> Measured:
+    """Measure from one picture to another, each float [SIDE, SIDE] or uint8 [3, H, W]."""
+
+    def measure_from(before: NDArray[np.generic], after: NDArray[np.generic], boxes: NDArray[np.float64]) -> Shifts:
+        pre, post = (picture if picture.ndim == 3 else rgb(picture, seed) for picture, seed in ((before, 0), (after, 7)))
+        return align(make_scene("pre", pre, role="pre"), make_scene("post", post), boxes)
+
+    return measure_from
+
+
+def placed_elsewhere(path: Path, dx_m: float, dy_m: float, out: Path) -> Path:
+    """Write a scene again whose content must move by so many metres east and north to be where it was."""
+    with rasterio.open(path) as source:
+        profile, data, old = source.profile, source.read(), source.transform
+    profile["transform"] = Affine(old.a, 0, old.c - dx_m, 0, old.e, old.f - dy_m)
+    with rasterio.open(out, "w", **profile) as target:
+        target.write(data)
+    return out
+
+
 def errors(found: Shifts, dx: object, dy: object) -> NDArray[np.float64]:
     return np.hypot(found.dx_px - dx, found.dy_px - dy)
 
@@ -91,23 +113,22 @@ def assert_sure_ones_are_right(found: Shifts, error: NDArray[np.float64], least_
 
 
 @pytest.mark.parametrize(("dx", "dy"), [(0, 0), (0.3, -0.3), (6, 0), (-4, 5), (0, -20), (14, 14)])
-def test_a_shift_of_the_whole_scene_is_found_though_a_third_was_destroyed(make_scene: Make, dx: float, dy: float) -> None:
+def test_a_shift_of_the_whole_scene_is_found_though_a_third_was_destroyed(measured: Measured, dx: float, dy: float) -> None:
     canvas, boxes = town(1), buildings(2)
     after = moved(canvas, dx, dy)
     damage(after, boxes, 0.3, 3)
-    pre = make_scene("pre", rgb(moved(canvas, 0, 0)), role="pre")
-    found = align(pre, make_scene("post", rgb(0.6 * after + 60, 7)), boxes)  # hazy and darker
+    found = measured(moved(canvas, 0, 0), 0.6 * after + 60, boxes)  # hazy and darker
     assert_sure_ones_are_right(found, errors(found, dx, dy), 0.95)
     np.testing.assert_allclose(found.scene_px, (dx, dy), atol=0.3)
 
 
-def test_a_shift_that_changes_over_the_scene_is_followed(make_scene: Make) -> None:
+def test_a_shift_that_changes_over_the_scene_is_followed(measured: Measured) -> None:
     canvas, boxes = town(4), buildings(5)
     rows, cols = np.mgrid[0:SIDE, 0:SIDE].astype(np.float32) / SIDE
     dx, dy = 8 * cols - 2, 5 * rows - 3
     after = moved(canvas, dx, dy)
     is_destroyed = damage(after, boxes, 0.3, 6)
-    found = align(make_scene("pre", rgb(moved(canvas, 0, 0)), role="pre"), make_scene("post", rgb(after, 8)), boxes)
+    found = measured(moved(canvas, 0, 0), after, boxes)
     middle = (boxes[:, :2] + 10).astype(int)
     error = errors(found, dx[middle[:, 1], middle[:, 0]], dy[middle[:, 1], middle[:, 0]])
     assert_sure_ones_are_right(found, error, 0.95)
@@ -125,26 +146,25 @@ def test_the_sign_is_that_by_which_pre_must_move_and_north_counts_up(make_scene:
     np.testing.assert_allclose(metres_per_px(project_grid([post])) * found.scene_px, [3, 2], atol=0.1)
 
 
-def test_identical_scenes_do_not_move_at_all(make_scene: Make) -> None:
+def test_identical_scenes_do_not_move_at_all(measured: Measured) -> None:
     picture, boxes = rgb(moved(town(11), 0, 0)), buildings(12)
-    found = align(make_scene("pre", picture, role="pre"), make_scene("post", picture), boxes)
+    found = measured(picture, picture, boxes)
     assert np.abs([found.dx_px, found.dy_px]).max() < 0.15
     assert np.median(found.quality) > 0.9
     assert not found.is_mended.any()
+    assert len(measured(picture, picture, boxes[:0]).dx_px) == 0
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.0, 3.0])
-def test_scenes_without_texture_are_given_up(make_scene: Make, noise: float) -> None:
-    flat, boxes = np.full((SIDE, SIDE), 120, np.float32), buildings(13)
-    found = align(make_scene("pre", rgb(flat, 1, noise), role="pre"), make_scene("post", rgb(flat, 2, noise)), boxes)
+def test_scenes_without_texture_are_given_up(measured: Measured, noise: float) -> None:
+    flat = np.full((SIDE, SIDE), 120, np.float32)
+    found = measured(rgb(flat, 1, noise), rgb(flat, 2, noise), buildings(13))
     assert found.quality.max() == 0
     assert found.scene_px == (0.0, 0.0)
 
 
-def test_scenes_of_different_places_are_given_up(make_scene: Make) -> None:
-    boxes = buildings(14)
-    pre, post = (make_scene(role, rgb(moved(town(seed), 0, 0)), role=role) for role, seed in (("pre", 20), ("post", 30)))
-    found = align(pre, post, boxes)
+def test_scenes_of_different_places_are_given_up(measured: Measured) -> None:
+    found = measured(moved(town(20), 0, 0), moved(town(30), 0, 0), buildings(14))
     assert (found.quality > 0.5).mean() < 0.03
 
 
@@ -165,13 +185,13 @@ def test_without_data_there_is_no_quality_and_its_border_is_no_edge(make_scene: 
     assert errors(found, 20, -14)[known].max() < 1.0
 
 
-def test_buildings_that_cannot_be_measured_take_what_their_neighbors_found(make_scene: Make) -> None:
+def test_buildings_that_cannot_be_measured_take_what_their_neighbors_found(measured: Measured) -> None:
     canvas = town(17)
     inner = np.stack(np.meshgrid([270.0, 295, 320, 345], [270.0, 295, 320, 345]), axis=-1).reshape(-1, 2)
     boxes = np.concatenate([buildings(18, 150), np.concatenate([inner, np.full((16, 2), 20.0)], axis=1)])
     after = moved(canvas, 7, 3)
     after[170:480, 170:480] = cv2.GaussianBlur(np.random.default_rng(1).normal(120, 120, (310, 310)), (0, 0), 2)
-    found = align(make_scene("pre", rgb(moved(canvas, 0, 0)), role="pre"), make_scene("post", rgb(after)), boxes)
+    found = measured(moved(canvas, 0, 0), after, boxes)
     lost = np.arange(len(boxes)) >= 150
     assert found.is_mended[lost].mean() > 0.8
     assert errors(found, 7, 3)[lost & found.is_mended].max() < 3
@@ -180,12 +200,12 @@ def test_buildings_that_cannot_be_measured_take_what_their_neighbors_found(make_
 
 
 @pytest.mark.parametrize("dx", [14, -20, 30, 60])
-def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(make_scene: Make, dx: float) -> None:
+def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(measured: Measured, dx: float) -> None:
     # Pixels of 0.5 m: the left half moved by 7, 10, 15 and 30 m; buildings are searched for up to 20 m around the scene's 0.
     canvas, boxes = town(31), buildings(32, 200)
     cols = np.broadcast_to(np.arange(SIDE, dtype=np.float32), (SIDE, SIDE))
     after = moved(canvas, np.where(cols < 320, np.float32(dx), np.float32(0)), 0.0)
-    found = align(make_scene("pre", rgb(moved(canvas, 0, 0)), role="pre"), make_scene("post", rgb(after, 7)), boxes)
+    found = measured(moved(canvas, 0, 0), after, boxes)
     middle = boxes[:, 0] + 10
     left, right = (middle > 80) & (middle < 250), middle > 390
     if left.sum() and np.abs(found.scene_px[0]) > abs(dx) / 2:  # the scene went with the left half
@@ -220,18 +240,16 @@ def test_one_real_pre_scene_of_two_that_lies_off_is_found_or_given_up(joplin: Pa
     grid = project_grid(post)
     parts = [chip_windows(read_footprints(folder / "buildings.geojson", grid).wkb, grid, 0.0) for folder in folders]
     boxes, is_moved = np.concatenate(parts), np.arange(sum(map(len, parts))) < len(parts[0])
-    with rasterio.open(folders[0] / "pre.tif") as source:
-        profile, data, old = source.profile, source.read(), source.transform
-    profile["transform"] = Affine(old.a, 0, old.c - dx_m, 0, old.e, old.f)
-    with rasterio.open(tmp_path / "moved.tif", "w", **profile) as target:
-        target.write(data)
 
     def both(first: Path) -> Shifts:
         pre = [describe(path, "pre", f"pre-{i}") for i, path in enumerate((first, folders[1] / "pre.tif"))]
         with Mosaic(pre, grid) as before, Mosaic(post, grid) as after:
             return estimate_shifts(before, after, boxes)
 
-    plain, found = both(folders[0] / "pre.tif"), both(tmp_path / "moved.tif")
+    plain, found = (
+        both(path)
+        for path in (folders[0] / "pre.tif", placed_elsewhere(folders[0] / "pre.tif", dx_m, 0, tmp_path / "moved.tif"))
+    )
     more = np.stack([found.dx_px - plain.dx_px, found.dy_px - plain.dy_px], axis=1) * metres_per_px(grid)
     error = np.hypot(*(more - np.where(is_moved, dx_m, 0.0)[:, None] * [1, 0]).T)
     known, sure = plain.quality >= 0.5, found.quality >= 0.5
@@ -307,15 +325,10 @@ def test_progress_counts_to_the_end_and_cancelling_stops(make_scene: Make) -> No
             estimate_shifts(before, after, boxes, is_cancelled=lambda: True)
 
 
-def test_no_buildings_need_no_shift(make_scene: Make) -> None:
-    scene = make_scene("post", rgb(moved(town(28), 0, 0)))
-    assert len(align(scene, scene, np.zeros((0, 4))).dx_px) == 0
-
-
-def test_a_very_small_scene_and_a_building_beyond_it_do_no_harm(make_scene: Make) -> None:
+def test_a_very_small_scene_and_a_building_beyond_it_do_no_harm(measured: Measured) -> None:
     picture = rgb(moved(town(29), 0, 0)[:33, :47])
     boxes = np.array([[10.0, 10, 15, 15], [-90, -90, 20, 20], [46, 32, 400, 600]])
-    found = align(make_scene("pre", picture, role="pre"), make_scene("post", picture), boxes)
+    found = measured(picture, picture, boxes)
     assert found.quality[1] == 0
     assert np.isfinite([found.dx_px, found.dy_px]).all()
 
@@ -336,12 +349,8 @@ def test_a_move_on_top_of_a_real_pair_is_found_again(joplin: Path, tmp_path: Pat
     boxes = chip_windows(read_footprints(folder / "buildings.geojson", grid).wkb, grid, 0.0)
     plain = align(describe(folder / "pre.tif", "pre", "pre-1"), post, boxes, grid)
     for dx_m, dy_m in ((1.0, -0.5), (-6.3, 5.1), (7.0, 7.0)):
-        with rasterio.open(folder / "pre.tif") as source:
-            profile, data, old = source.profile, source.read(), source.transform
-        profile["transform"] = Affine(old.a, 0, old.c - dx_m, 0, old.e, old.f - dy_m)
-        with rasterio.open(tmp_path / "moved.tif", "w", **profile) as target:
-            target.write(data)
-        found = align(describe(tmp_path / "moved.tif", "pre", "pre-1"), post, boxes, grid)
+        pre = placed_elsewhere(folder / "pre.tif", dx_m, dy_m, tmp_path / "moved.tif")
+        found = align(describe(pre, "pre", "pre-1"), post, boxes, grid)
         more = (np.stack([found.dx_px - plain.dx_px, found.dy_px - plain.dy_px], axis=1)) * metres_per_px(grid)
         error = np.hypot(*(more - [dx_m, dy_m]).T)[(found.quality > 0.5) & (plain.quality > 0.5)]
         assert len(error) > 0.75 * len(boxes)

@@ -11,15 +11,11 @@ from pu_geo.geo.alignment.shift_field import CELLS_M, consensus, mend
 TOLERANCE_M = 1.5
 
 
-def street(n: int = 40, step_m: float = 15.0) -> NDArray[np.float64]:
-    return np.stack([1000 + step_m * np.arange(n), np.full(n, 500.0)], axis=1)
-
-
 def case(n: int = 40) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """A street whose buildings all found (3, -2) as the best of two peaks, with quality 0.9."""
-    found = np.zeros((n, 2, 2))
+    centers, found = np.stack([1000 + 15.0 * np.arange(n), np.full(n, 500.0)], axis=1), np.zeros((n, 2, 2))
     found[:, 0], found[:, 1] = (3.0, -2.0), (-5.0, 5.0)
-    return street(n), found, np.full(n, 0.9)
+    return centers, found, np.full(n, 0.9)
 
 
 def test_those_who_agree_keep_what_they_found() -> None:
@@ -31,41 +27,26 @@ def test_those_who_agree_keep_what_they_found() -> None:
     assert not is_mended.any()
 
 
-def test_a_sure_outlier_follows_its_neighbors_at_a_lower_quality() -> None:
-    centers, found, quality = case()
-    found[7, 0] = (-5.0, 5.5)
-    shift, final, is_mended = mend(centers, found, quality, TOLERANCE_M)
-    np.testing.assert_allclose(shift[7], [3, -2])
-    assert np.flatnonzero(is_mended).tolist() == [7]
-    assert final[7] == pytest.approx(0.7 * 0.9)
+@pytest.mark.parametrize(
+    ("peaks", "quality", "expected", "factor", "is_outlier"),
+    [
+        ([(-5.0, 5.5), (-5.0, 5.0)], 0.9, (3, -2), 0.7, True),
+        ([(-5.0, 5.0), (3.4, -1.8)], 0.9, (3.4, -1.8), 0.8, True),
+        ([(3.3, -2.2), (-5.0, 5.0)], 0.1, (3.3, -2.2), 0.8, False),
+        ([(2.5, 2.5), (2.5, 2.5)], 0.0, (3, -2), 0.7, True),
+    ],
+    ids=["a sure outlier", "another peak agrees", "doubtful but agrees", "without any edges"],
+)
+def test_one_building_follows_its_neighbors_at_a_lower_quality(
+    peaks: list[tuple[float, float]], quality: float, expected: tuple[float, float], factor: float, is_outlier: bool
+) -> None:
+    centers, found, qualities = case()
+    found[7], qualities[7] = peaks, quality
+    shift, final, is_mended = mend(centers, found, qualities, TOLERANCE_M)
+    np.testing.assert_allclose(shift[7], expected)
+    assert np.flatnonzero(is_mended).tolist() == [7] * is_outlier
+    assert final[7] == pytest.approx(factor * 0.9)
     assert np.delete(final, 7).min() == 0.9
-
-
-def test_another_peak_that_agrees_is_better_than_the_median() -> None:
-    centers, found, quality = case()
-    found[7] = (-5.0, 5.0), (3.4, -1.8)
-    shift, final, is_mended = mend(centers, found, quality, TOLERANCE_M)
-    np.testing.assert_array_equal(shift[7], [3.4, -1.8])
-    assert is_mended[7]
-    assert final[7] == pytest.approx(0.8 * 0.9)
-
-
-def test_a_doubtful_shift_that_agrees_is_believed_and_kept() -> None:
-    centers, found, quality = case()
-    found[7, 0], quality[7] = (3.3, -2.2), 0.1
-    shift, final, is_mended = mend(centers, found, quality, TOLERANCE_M)
-    np.testing.assert_array_equal(shift[7], [3.3, -2.2])
-    assert final[7] == pytest.approx(0.8 * 0.9)
-    assert not is_mended[7]
-
-
-def test_a_building_without_any_edges_takes_the_median_whatever_its_peaks_say() -> None:
-    centers, found, quality = case()
-    found[7], quality[7] = 2.5, 0.0
-    shift, final, is_mended = mend(centers, found, quality, TOLERANCE_M)
-    np.testing.assert_allclose(shift[7], [3, -2])
-    assert is_mended[7]
-    assert final[7] == pytest.approx(0.7 * 0.9)
 
 
 def test_alone_the_good_stay_and_the_doubtful_are_given_up() -> None:

@@ -58,6 +58,8 @@ def test_nothing_assessed_is_nodata_and_never_zero(tmp_path: Path) -> None:
     assert np.ma.getmaskarray(found)[0].tolist() == [[True, True, False], [False, True, True]]
     assert np.ma.getmaskarray(found).all(axis=0).sum() == 4
     assert np.ma.getmaskarray(bands(heat_of(tmp_path, PLACES[:2], ["not_assessed"] * 2))).all()
+    with pytest.raises(PuGeoError, match="no buildings"):
+        heat_of(tmp_path, [], [])
 
 
 def test_the_file_says_what_it_is(tmp_path: Path) -> None:
@@ -109,8 +111,3 @@ def test_a_system_without_a_code_is_written_out(tmp_path: Path) -> None:
     with rasterio.open(path) as source:
         assert source.crs.to_dict()["proj"] == "tmerc"
         assert (source.width, source.height) == (4, 4)
-
-
-def test_no_buildings_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PuGeoError, match="no buildings"):
-        heat_of(tmp_path, [], [])

@@ -40,7 +40,7 @@ def pixels(found: MapPicture) -> NDArray[np.uint8]:
     return cv2.imdecode(np.frombuffer(found.data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
 
 
-def test_a_building_is_drawn_where_it_stands() -> None:
+def test_a_building_is_drawn_where_it_stands(tmp_path: Path) -> None:
     found = draw([(box(100, 60), "confirmed")])
     assert (found.width, found.height, found.m_per_px) == (1600, 800, pytest.approx(0.25))
     assert (found.media_type, found.cell_m, found.has_scene) == ("image/png", None, False)
@@ -49,6 +49,8 @@ def test_a_building_is_drawn_where_it_stands() -> None:
     # 100 to 120 m right and 60 to 80 m down at 0.25 m: columns 400 to 479, rows 240 to 319, and half a line around
     assert [columns.min(), columns.max(), rows.min(), rows.max()] == pytest.approx([400, 479, 240, 319], abs=1)
     assert tuple(pixels(found)[280, 440]) == CONFIRMED
+    without_quicklooks = draw([(box(100, 60), "confirmed")], background=tmp_path / "missing")
+    np.testing.assert_array_equal(pixels(without_quicklooks), pixels(found))
 
 
 def test_what_a_person_confirmed_is_never_hidden() -> None:
@@ -65,16 +67,15 @@ def test_what_was_not_assessed_is_hatched_and_what_was_not_flagged_stays_open() 
     assert (picture[250:310, 810:870] == WHITE).all()
 
 
-def test_the_yard_of_a_building_is_left_open_and_all_its_parts_are_drawn() -> None:
+def test_yards_stay_open_and_parts_small_ones_and_those_that_reach_far_out_are_drawn() -> None:
     ring = shapely.difference(box(100, 60, 40), box(110, 70, 20))
-    picture = pixels(draw([(shapely.union(ring, box(200, 60)), "flagged")]))
+    far = shapely.box(X - 1e6, Y - 180, X + 1e6, Y - 150)
+    picture = pixels(
+        draw([(shapely.union(ring, box(200, 60)), "flagged"), (far, "flagged"), (box(300, 60, 0.4), "confirmed")])
+    )
     assert tuple(picture[320, 480]) == WHITE
-    assert tuple(picture[320, 420]) == FLAGGED
-    assert tuple(picture[280, 840]) == FLAGGED
-
-
-def test_a_small_building_is_still_seen() -> None:
-    picture = pixels(draw([(box(100, 60, 0.4), "confirmed")]))
+    for row, column in ((320, 420), (280, 840), (660, 3), (660, 1597)):
+        assert tuple(picture[row, column]) == FLAGGED
     assert 36 <= (picture == CONFIRMED).all(axis=2).sum() <= 81  # a square of about seven pixels
 
 
@@ -87,11 +88,6 @@ def test_shapes_off_the_map_are_left_out(monkeypatch: pytest.MonkeyPatch, most: 
     assert (pixels(found) == WHITE).all()
     if most:
         assert [row.words for row in found.legend] == ["Flagged by score: 3"]
-
-
-def test_a_building_that_reaches_far_out_is_drawn_up_to_the_edge() -> None:
-    picture = pixels(draw([(shapely.box(X - 1e6, Y - 100, X + 1e6, Y - 50), "flagged")]))
-    assert tuple(picture[300, 3]) == tuple(picture[300, 1597]) == FLAGGED
 
 
 def test_the_map_is_square_on_the_ground_in_degrees() -> None:
@@ -168,11 +164,6 @@ def test_the_map_is_white_where_there_is_no_scene(tmp_path: Path) -> None:
 def test_a_scene_of_another_grid_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="800 x 399"):
         draw([], background=pyramid(tmp_path, [np.ones((4, 8, 3), np.uint8)], 800, 399))
-
-
-def test_a_project_without_quicklooks_gets_a_white_map(tmp_path: Path) -> None:
-    found = draw([(box(100, 60), "flagged")], background=tmp_path / "missing")
-    assert (found.has_scene, found.media_type) == (False, "image/png")
 
 
 def test_many_buildings_become_cells_with_their_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import rasterio
 from cloud_parts import Picture, disc, town, under_clouds
+from geo_parts import joined
 
 from pu_geo.geo.raster import clouds
 from pu_geo.geo.raster.clouds import CloudCells, Usual, cloud_cells, darkness, least_veil, may_be_veiled, usual_rise, veil
-from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.quicklooks import build_pyramid
 from pu_geo.geo.raster.scene_files import describe
 from pu_geo.records import Scene
@@ -29,8 +28,7 @@ Look = Callable[..., CloudCells]
 def look(make_scene: Make, tmp_path: Path) -> Look:
     def look(picture: Picture, valid: np.ndarray | None = None) -> CloudCells:
         data = picture if valid is None else np.where(valid[..., None], picture, 0)
-        scene = make_scene("post", data.transpose(2, 0, 1), nodata=None if valid is None else 0)
-        with Mosaic([scene], project_grid([scene])) as mosaic:
+        with joined(make_scene("post", data.transpose(2, 0, 1), nodata=None if valid is None else 0)) as mosaic:
             build_pyramid(mosaic, tmp_path / "tiles")
         found = cloud_cells(tmp_path / "tiles", GSD_M)
         assert found is not None
@@ -86,7 +84,7 @@ def test_where_a_cloud_meets_the_border_or_missing_data_it_does_not_end(look: Lo
     assert not found[13:50, 10:].any()
 
 
-def test_shares_of_windows_are_interpolated_between_cells() -> None:
+def test_shares_of_windows_are_interpolated_between_cells_and_points_are_under_cloud_where_their_cell_is() -> None:
     cells = np.zeros((4, 4), dtype=bool)
     cells[1, 2] = True  # grid pixels 20..30 across, 10..20 down
     windows = np.array(
@@ -94,6 +92,8 @@ def test_shares_of_windows_are_interpolated_between_cells() -> None:
     )
     # by hand: all; the right half; 100 of 1600; a quarter; outside twice
     np.testing.assert_allclose(CloudCells(cells, 10).shares(windows.astype(float)), [1, 0.5, 1 / 16, 0.25, 0, 0], atol=1e-6)
+    at = CloudCells(cells, 10).at(np.array([-1.0, 15.0, 20.0, 29.9, 99.0]), np.array([-5.0, 12.0, 25.0]))
+    np.testing.assert_array_equal(at, [[False] * 5, [False, False, True, True, False], [False] * 5])
 
 
 def test_pixels_too_coarse_for_texture_are_not_judged(look: Look, tmp_path: Path) -> None:
@@ -166,20 +166,13 @@ def test_what_is_not_worth_a_look_has_no_veil() -> None:
     assert may_be_veiled(chips, np.full(3, clouds.LEAST_DARK)).tolist() == [False, True, True]
 
 
-def test_points_lie_under_cloud_where_their_cell_does() -> None:
-    cells = np.zeros((3, 4), dtype=bool)
-    cells[1, 2] = True  # grid pixels 20..30 across, 10..20 down
-    at = CloudCells(cells, 10).at(np.array([-1.0, 15.0, 20.0, 29.9, 99.0]), np.array([-5.0, 12.0, 25.0]))
-    np.testing.assert_array_equal(at, [[False] * 5, [False, False, True, True, False], [False] * 5])
-
-
 def test_real_scenes_without_clouds_have_none(shared: Path, tmp_path: Path) -> None:
     joplin = sorted((shared / "data" / "joplin_xbd").glob("*/p*.tif"))
     others = sorted((shared / "data" / "puerto_rico_maria").glob("*.tif"))
     tile = shared / "data" / "open_cities" / "665946_tile_920.tif"
     for k, path in enumerate([*joplin, *others, tile]):
         scene = describe(path, "post", "post-1")
-        with Mosaic([scene], project_grid([scene])) as mosaic:
+        with joined(scene) as mosaic:
             build_pyramid(mosaic, tmp_path / str(k))
         found = cloud_cells(tmp_path / str(k), scene.gsd_m)
         assert not found.is_cloud.any(), path.name
@@ -190,8 +183,7 @@ def test_clouds_over_a_real_scene_are_found(joplin: Path, tmp_path: Path, make_s
         picture = source.read().transpose(1, 2, 0)
     thick = np.maximum(disc(SIDE, (300, 400), 180, 80), disc(SIDE, (750, 650), 160, 60, 0.95))
     thin = disc(SIDE, (800, 150), 140, 60, 0.6)
-    scene = make_scene("post", under_clouds(picture, np.maximum(thick, thin)).transpose(2, 0, 1))
-    with Mosaic([scene], project_grid([scene])) as mosaic:
+    with joined(make_scene("post", under_clouds(picture, np.maximum(thick, thin)).transpose(2, 0, 1))) as mosaic:
         build_pyramid(mosaic, tmp_path / "tiles")
     found = cloud_cells(tmp_path / "tiles", 0.45128)
     share = share_of_cells(thick)

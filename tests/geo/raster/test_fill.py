@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 import rasterio
-from geo_parts import ORIGIN, pattern
+from geo_parts import ORIGIN, joined, pattern
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 
@@ -27,6 +27,13 @@ def slanted() -> NDArray[np.bool_]:
     region = np.zeros((SIDE, SIDE), dtype=np.uint8)
     cv2.fillPoly(region, [np.array([[70, 0], [239, 0], [239, 239], [113, 239]])], 1)
     return region > 0
+
+
+def wedged(seed: int = 0, color: float = 0, dtype: str = "uint8") -> NDArray[np.generic]:
+    """A picture in one color in the slanted region."""
+    data = pattern(SIDE, SIDE, seed).astype(dtype)
+    data[:, slanted()] = color
+    return data
 
 
 def valid_of(scene: Scene, **options: object) -> NDArray[np.bool_]:
@@ -47,19 +54,16 @@ def valid_of(scene: Scene, **options: object) -> NDArray[np.bool_]:
     ],
 )
 def test_a_region_in_one_color_holds_no_data_and_all_else_does(make_scene: Make, dtype: str, color: float) -> None:
-    data = pattern(SIDE, SIDE).astype(dtype)
-    data[:, slanted()] = color
-    np.testing.assert_array_equal(valid_of(make_scene("a", data)), ~slanted())
+    np.testing.assert_array_equal(valid_of(make_scene("a", wedged(0, color, dtype))), ~slanted())
 
 
 def test_what_is_fill_does_not_depend_on_the_window(make_scene: Make) -> None:
-    data = pattern(SIDE, SIDE)
-    data[:, slanted()] = 0
+    data = wedged()
     data[:, 5:9, 5:40] = 0  # a shadow: black, but small
     data[:, 100:140, 20:60] = 255  # a roof: constant, but small
     whole = valid_of(scene := make_scene("a", data))
     np.testing.assert_array_equal(whole, ~slanted())
-    with Mosaic([scene], project_grid([scene])) as mosaic:
+    with joined(scene) as mosaic:
         for col in range(0, SIDE, 37):
             for row in range(0, SIDE, 23):
                 part = mosaic.read(col, row, 37, 23)[1]
@@ -111,24 +115,20 @@ def test_fill_of_a_warped_scene_is_found(make_scene: Make, turned: float) -> Non
 
 
 def test_fill_of_the_first_scene_covers_nothing_of_the_second(make_scene: Make) -> None:
-    data = pattern(SIDE, SIDE)
-    first, second = data.copy(), pattern(SIDE, SIDE, 1)
-    first[:, slanted()] = 0
+    first, second = wedged(), pattern(SIDE, SIDE, 1)
     scenes = [make_scene("first", first), make_scene("second", second)]
-    with Mosaic(scenes, project_grid(scenes)) as mosaic:
+    with joined(*scenes) as mosaic:
         picture, valid = mosaic.read(0, 0, SIDE, SIDE)
         shown = mosaic.read_into(np.empty((SIDE, SIDE, 3), dtype=np.uint8), 0, 0)
     assert valid.all()
-    np.testing.assert_array_equal(picture, np.where(slanted(), second, data))
+    np.testing.assert_array_equal(picture, np.where(slanted(), second, first))
     np.testing.assert_array_equal(shown, np.where(slanted(), 2, 1))
 
 
 def test_a_scene_is_searched_once_and_what_was_found_is_kept(
     make_scene: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = pattern(SIDE, SIDE)
-    data[:, slanted()] = 0
-    filled, clear = make_scene("filled", data), make_scene("clear", pattern(SIDE, SIDE))
+    filled, clear = make_scene("filled", wedged()), make_scene("clear", pattern(SIDE, SIDE))
     before = [valid_of(scene, fills=tmp_path / "fill") for scene in (filled, clear)]
     monkeypatch.setattr("pu_geo.geo.raster.fill.find_fill", lambda *_: pytest.fail("searched again"))
     for scene, valid in zip((filled, clear), before, strict=True):
@@ -138,11 +138,8 @@ def test_a_scene_is_searched_once_and_what_was_found_is_kept(
 
 def test_a_scene_in_strips_with_an_odd_height_is_searched_whole(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pu_geo.geo.raster.fill.READ_BYTES", 20_000)
-    data = pattern(SIDE, SIDE)
-    data[:, slanted()] = 0
-    np.testing.assert_array_equal(valid_of(make_scene("a", data, blockysize=7)), ~slanted())
-    tiled = make_scene("b", data, tiled=True, blockxsize=32, blockysize=48)
-    np.testing.assert_array_equal(valid_of(tiled), ~slanted())
+    for options in ({"blockysize": 7}, {"tiled": True, "blockxsize": 32, "blockysize": 48}):
+        np.testing.assert_array_equal(valid_of(make_scene("a", wedged(), **options)), ~slanted())
 
 
 def test_the_stretch_leaves_out_fill() -> None:

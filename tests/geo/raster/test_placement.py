@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from geo_parts import ORIGIN, pattern
+from geo_parts import NORTH_UP, ORIGIN, pattern
 from rasterio.transform import Affine
 
 from pu_geo.errors import ImageryError
@@ -15,6 +15,11 @@ from pu_geo.geo.raster.placement import check_overlap, outside_shares, project_g
 from pu_geo.records import Scene
 
 Make = Callable[..., Scene]
+
+
+def at(x: float, y: float) -> Affine:
+    """The place of a scene so many metres east and north of the origin."""
+    return Affine(0.5, 0, ORIGIN[0] + x, 0, -0.5, ORIGIN[1] + y)
 
 
 def test_a_window_over_the_border_counts_what_lies_beyond(make_scene: Make) -> None:
@@ -25,42 +30,33 @@ def test_a_window_over_the_border_counts_what_lies_beyond(make_scene: Make) -> N
 
 
 def test_neighbors_join_and_a_gap_between_them_is_outside(make_scene: Make) -> None:
-    x, y = ORIGIN
-    left = make_scene("post", pattern(100, 100), transform=Affine(0.5, 0, x, 0, -0.5, y))
-    right = make_scene("post", pattern(100, 100), transform=Affine(0.5, 0, x + 60, 0, -0.5, y))  # after 20 pixels of gap
+    left = make_scene("post", pattern(100, 100))
+    right = make_scene("post", pattern(100, 100), transform=at(60, 0))  # after 20 pixels of gap
     windows = np.array([[90, 40, 40, 20], [80, 40, 20, 20], [110, 40, 20, 20]], float)
     # by hand: 20 of 40 columns; none; 10 of 20
     np.testing.assert_allclose(outside_shares(windows, [left, right], project_grid([left, right])), [0.5, 0, 0.5], atol=1e-6)
 
 
-def test_grid_of_adjoining_scenes_covers_both(make_scene: Make) -> None:
-    left = make_scene("left", pattern(40, 48))
-    right = make_scene("right", pattern(40, 32), Affine(0.5, 0, ORIGIN[0] + 24, 0, -0.5, ORIGIN[1] + 5))
-    grid = project_grid([left, right])
-    assert (grid.width, grid.height) == (80, 50)
-    assert grid.transform == (0.5, 0.0, ORIGIN[0], 0.0, -0.5, ORIGIN[1] + 5)
+@pytest.mark.parametrize(
+    ("places", "north_m", "size"),
+    [
+        ([(NORTH_UP, 48), (at(24, 5), 32)], 5, (80, 50)),
+        ([(NORTH_UP, 48), (at(24.005, 0.005), 32)], 0, (80, 40)),  # it does not grow for a hundredth of a pixel
+        ([(Affine(0.5, 0, ORIGIN[0], 0, 0.5, ORIGIN[1]), 48)], 20, (48, 40)),
+        # A 20 m square turned by 30 degrees is 20 (cos 30 + sin 30) = 27.3 m wide: 54.6 pixels, so 55.
+        ([(Affine.translation(*ORIGIN) @ Affine.rotation(30) @ Affine.scale(0.5, -0.5), 40)], None, (55, 55)),
+    ],
+    ids=["adjoining", "a hundredth off", "south up", "rotated"],
+)
+def test_grid_covers_its_scenes_and_is_north_up(
+    make_scene: Make, places: list[tuple[Affine, int]], north_m: float | None, size: tuple[int, int]
+) -> None:
+    grid = project_grid([make_scene(f"s{i}", pattern(40, width), place) for i, (place, width) in enumerate(places)])
+    assert (grid.width, grid.height) == size
     assert (grid.crs, grid.x_unit_m, grid.y_unit_m) == ("EPSG:32633", 1.0, 1.0)
-
-
-def test_grid_does_not_grow_for_a_hundredth_of_a_pixel(make_scene: Make) -> None:
-    left = make_scene("left", pattern(40, 48))
-    right = make_scene("right", pattern(40, 32), Affine(0.5, 0, ORIGIN[0] + 24.005, 0, -0.5, ORIGIN[1] + 0.005))
-    assert (project_grid([left, right]).width, project_grid([left, right]).height) == (80, 40)
-
-
-def test_grid_of_a_south_up_scene_is_north_up(make_scene: Make) -> None:
-    scene = make_scene("s", pattern(40, 48), Affine(0.5, 0, ORIGIN[0], 0, 0.5, ORIGIN[1]))
-    grid = project_grid([scene])
-    assert grid.transform == (0.5, 0.0, ORIGIN[0], 0.0, -0.5, ORIGIN[1] + 20)
-    assert (grid.width, grid.height) == (48, 40)
-
-
-def test_grid_of_a_rotated_scene_covers_its_corners(make_scene: Make) -> None:
-    turned = Affine.translation(*ORIGIN) @ Affine.rotation(30) @ Affine.scale(0.5, -0.5)
-    grid = project_grid([make_scene("r", pattern(40, 40), turned)])
-    # A 20 m square turned by 30 degrees is 20 (cos 30 + sin 30) = 27.3 m wide: 54.6 pixels, so 55.
-    assert (grid.width, grid.height) == (55, 55)
     assert grid.gsd_m == pytest.approx(0.5)
+    if north_m is not None:
+        assert grid.transform == pytest.approx((0.5, 0.0, ORIGIN[0], 0.0, -0.5, ORIGIN[1] + north_m), abs=0.01)
 
 
 def test_grid_in_degrees_knows_its_metres(make_scene: Make) -> None:
@@ -79,21 +75,21 @@ def test_scenes_on_two_continents_are_refused(make_scene: Make) -> None:
 
 def test_overlap_share_is_a_quarter_for_a_quarter(make_scene: Make) -> None:
     post = make_scene("post", pattern(40, 40))
-    pre = make_scene("pre", pattern(40, 40), Affine(0.5, 0, ORIGIN[0] + 10, 0, -0.5, ORIGIN[1] - 10), role="pre")
+    pre = make_scene("pre", pattern(40, 40), at(10, -10), role="pre")
     assert check_overlap([pre], [post], project_grid([post])) == pytest.approx(0.25)
 
 
 def test_two_complete_pairs_far_from_each_other_are_covered_in_full(make_scene: Make) -> None:
     """ "Pre scenes cover only 0 %" was printed of two complete scenes 16 km apart: the grid between them counted."""
-    away = Affine(0.5, 0, ORIGIN[0] + 16_000, 0, -0.5, ORIGIN[1])
-    post = [make_scene("post", pattern(40, 40)), make_scene("far", pattern(40, 40), away)]
-    pre = [make_scene("pre", pattern(40, 40), role="pre"), make_scene("farpre", pattern(40, 40), away, role="pre")]
+    post, pre = (
+        [make_scene(f"{role}{x}", pattern(40, 40), at(x, 0), role=role) for x in (0, 16_000)] for role in ("post", "pre")
+    )
     assert check_overlap(pre, post, project_grid(post)) == pytest.approx(1.0)
 
 
 def test_no_overlap_is_refused_with_the_distance(make_scene: Make) -> None:
     post = make_scene("post", pattern(40, 40))
-    pre = make_scene("pre", pattern(40, 40), Affine(0.5, 0, ORIGIN[0] + 10_020, 0, -0.5, ORIGIN[1]), role="pre")
+    pre = make_scene("pre", pattern(40, 40), at(10_020, 0), role="pre")
     with pytest.raises(ImageryError, match=r"10\.0 km apart") as refused:
         check_overlap([pre], [post], project_grid([post]))
     assert refused.value.kind == "overlap"

@@ -12,6 +12,7 @@ import urllib.request
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,19 +69,17 @@ def bait(make: Bait) -> Bait:
     return make
 
 
-def write_tif(path: Path, crs: str = "EPSG:32633", **options: object) -> Path:
-    profile = {"driver": "GTiff", "width": SIDE_PX, "height": SIDE_PX, "count": 3, "dtype": "uint8", **PLACE, "crs": crs}
-    with rasterio.open(path, "w", **profile, photometric="RGB", **options) as file:
-        file.write(np.random.default_rng(1).integers(1, 255, (3, SIDE_PX, SIDE_PX), dtype=np.uint8))
-    return path
-
-
-def write_png(path: Path) -> Path:
+def write_picture(path: Path, driver: str = "GTiff", **options: object) -> Path:
+    profile = {"driver": driver, "width": SIDE_PX, "height": SIDE_PX, "count": 3, "dtype": "uint8"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(path, "w", driver="PNG", width=SIDE_PX, height=SIDE_PX, count=3, dtype="uint8") as file:
+        with rasterio.open(path, "w", **profile, **options) as file:
             file.write(np.random.default_rng(1).integers(1, 255, (3, SIDE_PX, SIDE_PX), dtype=np.uint8))
     return path
+
+
+def write_tif(path: Path, crs: str = "EPSG:32633", **options: object) -> Path:
+    return write_picture(path, **{**PLACE, "crs": crs, "photometric": "RGB", **options})
 
 
 def frame(crs: object = 32633) -> geopandas.GeoDataFrame:
@@ -95,6 +94,21 @@ def geojson(path: Path, **members: object) -> Path:
 def text(path: Path, content: str) -> Path:
     path.write_text(content)
     return path
+
+
+def linked(path: Path, target: Path, *suffixes: str) -> Path:
+    """Put links to another file beside a file, or in place of its parts."""
+    for suffix in suffixes:
+        path.with_suffix(suffix).unlink(missing_ok=True)
+        path.with_suffix(suffix).symlink_to(target)
+    return path
+
+
+def placed_png(home: Path, **beside: str) -> Path:
+    text(home / "a.pgw", "0.5\n0\n0\n-0.5\n500000.25\n4599999.75\n")
+    for suffix, content in beside.items():
+        text(home / f"a.{suffix}", content)
+    return write_picture(home / "a.png", "PNG")
 
 
 def wkt_with_grid(grid: object) -> str:
@@ -169,98 +183,19 @@ def tif_with_side_files(home: Path, lures: Lures) -> Path:
     return path
 
 
-@bait
-def tif_without_a_place_beside_links(home: Path, lures: Lures) -> Path:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        profile = {"driver": "GTiff", "width": SIDE_PX, "height": SIDE_PX, "count": 3, "dtype": "uint8"}
-        with rasterio.open(home / "a.tif", "w", **profile) as file:
-            file.write(np.ones((3, SIDE_PX, SIDE_PX), np.uint8))
-    for name in ("a.tfw", "a.prj", "a.tab", "a.json", "a.tif.aux.xml"):
-        (home / name).symlink_to(lures.text)
-    return home / "a.tif"
-
-
-@bait
-def png_with_a_linked_world_file(home: Path, lures: Lures) -> Path:
-    (home / "a.pgw").symlink_to(lures.text)
-    return write_png(home / "a.png")
-
-
-@bait
-def png_with_a_linked_crs(home: Path, lures: Lures) -> Path:
-    text(home / "a.pgw", "0.5\n0\n0\n-0.5\n500000.25\n4599999.75\n")
-    (home / "a.prj").symlink_to(lures.text)
-    return write_png(home / "a.png")
-
-
-@bait
-def png_with_a_grid_for_a_crs(home: Path, lures: Lures) -> Path:
-    text(home / "a.pgw", "0.5\n0\n0\n-0.5\n500000.25\n4599999.75\n")
-    text(home / "a.prj", wkt_with_grid(lures.grid))
-    return write_png(home / "a.png")
-
-
-@bait
-def png_with_linked_labels(home: Path, lures: Lures) -> Path:
-    (home / "a.json").symlink_to(lures.text)
-    return write_png(home / "a.png")
-
-
-@bait
-def link_to_a_scene_elsewhere(home: Path, lures: Lures) -> Path:
-    (home / "a.tif").symlink_to(lures.picture)
-    return home / "a.tif"
-
-
 # Footprints
-
-
-@bait
-def kml_with_a_network_link(home: Path, lures: Lures) -> Path:
-    link = f"<NetworkLink><Link><href>{lures.url}/k.kml</href></Link></NetworkLink>"
-    return text(home / "a.geojson", f'<kml xmlns="http://www.opengis.net/kml/2.2">{link}</kml>')
-
-
-@bait
-def vector_vrt(home: Path, lures: Lures) -> Path:
-    source = f'<OGRVRTLayer name="a"><SrcDataSource>{lures.url}/a.geojson</SrcDataSource></OGRVRTLayer>'
-    return text(home / "a.geojson", f"<OGRVRTDataSource>{source}</OGRVRTDataSource>")
 
 
 def gpkg(home: Path, *statements: str) -> Path:
     frame().to_file(home / "a.gpkg", layer="b")
-    database = sqlite3.connect(home / "a.gpkg")
-    for statement in statements:
-        database.execute(statement)
-    database.commit()
-    database.close()
+    with closing(sqlite3.connect(home / "a.gpkg")) as database:
+        database.executescript(";\n".join(statements))
     return home / "a.gpkg"
 
 
 def gpkg_of_view(home: Path, view: str) -> Path:
     point_to_it = [f"UPDATE {table} SET table_name = 'v'" for table in ("gpkg_contents", "gpkg_geometry_columns")]
     return gpkg(home, view, *point_to_it)
-
-
-@bait
-def gpkg_with_triggers(home: Path, lures: Lures) -> Path:
-    write = f"SELECT writefile('{lures.outside / 'made.txt'}', load_extension('{lures.text}'));"
-    return gpkg(home, f"CREATE TRIGGER t AFTER INSERT ON b BEGIN {write} END")
-
-
-@bait
-def gpkg_with_a_grid_for_a_crs(home: Path, lures: Lures) -> Path:
-    change = f"organization = '{lures.url}', definition = '{wkt_with_datum_grid(lures.grid)}'"
-    return gpkg(home, f"UPDATE gpkg_spatial_ref_sys SET {change} WHERE srs_id = 32633")
-
-
-@bait
-def gpkg_with_linked_journals(home: Path, lures: Lures) -> Path:
-    path = gpkg(home)
-    for suffix in ("-wal", "-journal", "-shm"):
-        (home / f"a.gpkg{suffix}").symlink_to(lures.text)
-    return path
 
 
 def shapefile(home: Path, **parts: str) -> Path:
@@ -270,19 +205,23 @@ def shapefile(home: Path, **parts: str) -> Path:
     return home / "a.shp"
 
 
+def virtual_layer(lures: Lures) -> str:
+    source = f'<OGRVRTLayer name="a"><SrcDataSource>{lures.url}/a.geojson</SrcDataSource></OGRVRTLayer>'
+    return f"<OGRVRTDataSource>{source}</OGRVRTDataSource>"
+
+
+@bait
+def zip_of_a_virtual_layer(home: Path, lures: Lures) -> Path:
+    with zipfile.ZipFile(home / "a.zip", "w") as file:
+        for suffix in PARTS:
+            file.writestr(f"a{suffix}", virtual_layer(lures))
+    return home / "a.zip"
+
+
 @bait
 def shapefile_with_traps(home: Path, lures: Lures) -> Path:
     traps = {"cpg": str(lures.text), "qix": lures.url, "sbn": lures.url, "qpj": wkt_with_grid(lures.grid), "cst": lures.url}
     return shapefile(home, **traps)
-
-
-@bait
-def shapefile_with_linked_parts(home: Path, lures: Lures) -> Path:
-    path = shapefile(home)
-    for suffix in (".dbf", ".prj", ".cpg"):
-        path.with_suffix(suffix).unlink()
-        path.with_suffix(suffix).symlink_to(lures.text)
-    return path
 
 
 def archive(home: Path, *more: tuple[str | zipfile.ZipInfo, str], **parts: str) -> Path:
@@ -304,15 +243,6 @@ def zip_with_a_link(home: Path, lures: Lures) -> Path:
 
 
 @bait
-def zip_of_a_virtual_layer(home: Path, lures: Lures) -> Path:
-    source = f'<OGRVRTLayer name="a"><SrcDataSource>{lures.url}/a.geojson</SrcDataSource></OGRVRTLayer>'
-    with zipfile.ZipFile(home / "a.zip", "w") as file:
-        for suffix in PARTS:
-            file.writestr(f"a{suffix}", f"<OGRVRTDataSource>{source}</OGRVRTDataSource>")
-    return home / "a.zip"
-
-
-@bait
 def flatgeobuf_with_a_grid(home: Path, lures: Lures) -> Path:
     frame(wkt_with_datum_grid(lures.grid)).to_file(home / "a.fgb")
     assert names_a_file((home / "a.fgb").read_bytes().decode("latin-1"))  # the writer kept it
@@ -321,22 +251,18 @@ def flatgeobuf_with_a_grid(home: Path, lures: Lures) -> Path:
 
 @bait
 def flatgeobuf_with_a_grid_behind_a_long_header(home: Path, lures: Lures) -> Path:
-    wkt = wkt_with_datum_grid(lures.grid)
-    frame(wkt).to_file(home / "a.fgb", DESCRIPTION="x" * 200_000)
+    frame(wkt_with_datum_grid(lures.grid)).to_file(home / "a.fgb", DESCRIPTION="x" * 200_000)
     assert b"PARAMETERFILE" in (home / "a.fgb").read_bytes()
     return home / "a.fgb"
 
 
-@bait
-def parquet_with_a_grid(home: Path, lures: Lures) -> Path:
-    frame(wkt_with_datum_grid(lures.grid)).to_parquet(home / "a.parquet")
+def csv(home: Path, name: object, crs: str) -> Path:
+    return text(home / "a.csv", f'id,wkt,crs\n{name},"{OUTLINE.wkt}",{crs}\n')
+
+
+def parquet(home: Path, crs: str) -> Path:
+    frame(crs).to_parquet(home / "a.parquet")
     return home / "a.parquet"
-
-
-@bait
-def csv_with_a_grid(home: Path, lures: Lures) -> Path:
-    quoted = wkt_with_datum_grid(lures.grid).replace('"', '""')
-    return text(home / "a.csv", f'id,wkt,crs\n1,"{OUTLINE.wkt}","{quoted}"\n')
 
 
 BAITS |= {
@@ -386,9 +312,36 @@ BAITS |= {
     "zip_that_climbs": lambda home, lures: archive(home, ("../../outside/made.txt", "x"), ("..\\..\\made.txt", "x")),
     "zip_with_an_absolute_path": lambda home, lures: archive(home, (str(lures.outside / "made.txt"), "x")),
     "zip_with_a_grid": lambda home, lures: archive(home, prj=wkt_with_datum_grid(lures.grid), cpg=lures.url),
-    "csv_with_an_address_for_a_crs": lambda home, lures: text(
-        home / "a.csv", f'id,wkt,crs\n=WEBSERVICE("{lures.url}"),"{OUTLINE.wkt}",{lures.url}/crs\n'
+    "csv_with_an_address_for_a_crs": lambda home, lures: csv(home, f'=WEBSERVICE("{lures.url}")', f"{lures.url}/crs"),
+    "csv_with_a_grid": lambda home, lures: csv(home, 1, '"{}"'.format(wkt_with_datum_grid(lures.grid).replace('"', '""'))),
+    "parquet_with_a_grid": lambda home, lures: parquet(home, wkt_with_datum_grid(lures.grid)),
+    "tif_without_a_place_beside_links": lambda home, lures: linked(
+        write_picture(home / "a.tif"), lures.text, ".tfw", ".prj", ".tab", ".json", ".tif.aux.xml"
     ),
+    "png_with_a_linked_world_file": lambda home, lures: linked(placed_png(home), lures.text, ".pgw"),
+    "png_with_a_linked_crs": lambda home, lures: linked(placed_png(home), lures.text, ".prj"),
+    "png_with_a_grid_for_a_crs": lambda home, lures: placed_png(home, prj=wkt_with_grid(lures.grid)),
+    "png_with_linked_labels": lambda home, lures: linked(write_picture(home / "a.png", "PNG"), lures.text, ".json"),
+    "link_to_a_scene_elsewhere": lambda home, lures: linked(home / "a.tif", lures.picture, ".tif"),
+    "kml_with_a_network_link": lambda home, lures: text(
+        home / "a.geojson",
+        f'<kml xmlns="http://www.opengis.net/kml/2.2"><NetworkLink><Link><href>{lures.url}/k.kml</href></Link></NetworkLink></kml>',
+    ),
+    "vector_vrt": lambda home, lures: text(home / "a.geojson", virtual_layer(lures)),
+    "gpkg_with_triggers": lambda home, lures: gpkg(
+        home,
+        "CREATE TRIGGER t AFTER INSERT ON b BEGIN "
+        f"SELECT writefile('{lures.outside / 'made.txt'}', load_extension('{lures.text}')); END",
+    ),
+    "gpkg_with_a_grid_for_a_crs": lambda home, lures: gpkg(
+        home,
+        f"UPDATE gpkg_spatial_ref_sys SET organization = '{lures.url}', definition = '{wkt_with_datum_grid(lures.grid)}' "
+        "WHERE srs_id = 32633",
+    ),
+    "gpkg_with_linked_journals": lambda home, lures: linked(
+        gpkg(home), lures.text, ".gpkg-wal", ".gpkg-journal", ".gpkg-shm"
+    ),
+    "shapefile_with_linked_parts": lambda home, lures: linked(shapefile(home), lures.text, ".dbf", ".prj", ".cpg"),
 }
 
 

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from geo_parts import GRID
 
 from pu_geo.errors import FootprintError
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.readers.in_child import read_footprints
 from pu_geo.geo.readers.raw_footprints import from_blobs
-from pu_geo.records import FootprintTable, Grid
+from pu_geo.records import FootprintTable
 
-GRID = Grid("EPSG:32633", "", (0.5, 0.0, 500_000.0, 0.0, -0.5, 4_594_400.0), 400, 400, 0.5)
 SQUARES = [shapely.box(500_010 + 30 * i, 4_594_220, 500_020 + 30 * i, 4_594_235) for i in range(3)]
 BOWTIE = shapely.Polygon([(500_110, 4_594_210), (500_130, 4_594_230), (500_130, 4_594_210), (500_110, 4_594_230)])
 FAR = shapely.box(600_000, 4_594_220, 600_010, 4_594_235)
@@ -100,17 +100,14 @@ def test_each_format_gives_the_same_footprints(write: Write, tmp_path: Path) -> 
 
 
 @every_format
-def test_each_format_counts_what_it_repairs_and_drops(write: Write, tmp_path: Path) -> None:
-    table = read_footprints(write(frame(BOWTIE, FAR, None), tmp_path), GRID)
+def test_each_format_is_moved_out_of_its_own_system_and_counts_what_it_repairs_and_drops(
+    write: Write, tmp_path: Path
+) -> None:
+    table = read_footprints(write(frame(BOWTIE, FAR, None).to_crs(3857), tmp_path), GRID)
     assert list(table.building_ids) == ["u0", "u1", "u2", "u3"]
     assert (table.n_in, table.n_repaired, table.n_dropped) == (6, 1, 2)
     assert len(table.notes) == 3
-
-
-@every_format
-def test_each_format_is_moved_out_of_its_own_coordinate_system(write: Write, tmp_path: Path) -> None:
-    table = read_footprints(write(frame().to_crs(3857), tmp_path), GRID)
-    for outline, square in zip(outlines(table), SQUARES, strict=True):
+    for outline, square in zip(outlines(table)[:3], SQUARES, strict=True):
         assert shapely.hausdorff_distance(outline, square) < 0.01
 
 
@@ -135,13 +132,9 @@ def test_a_file_without_coordinate_system_takes_the_given_one_or_is_refused(writ
     path = write(frame(crs=None), tmp_path)
     assert refusal(path).kind == "crs"
     assert shapely.equals(outlines(read_footprints(path, GRID, crs="EPSG:32633"))[0], SQUARES[0])
-    assert refusal_of_name(path) == "crs"
-
-
-def refusal_of_name(path: Path) -> str:
     with pytest.raises(FootprintError, match="EPSG:n") as refused:
         read_footprints(path, GRID, crs="http://127.0.0.1:9/crs")
-    return refused.value.kind
+    assert refused.value.kind == "crs"
 
 
 def test_the_given_coordinate_system_serves_geojson_but_does_not_overrule_a_file(tmp_path: Path) -> None:

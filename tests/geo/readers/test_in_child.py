@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shapely
+from geo_parts import CRS_MEMBER
 from small_parts import REPOSITORY
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
@@ -26,7 +27,6 @@ from pu_geo.geo.vector import footprints
 from pu_geo.records import Grid
 
 GRID = Grid("EPSG:32633", "", (0.5, 0.0, 500_000.0, 0.0, -0.5, 4_600_000.0), 200, 200, 0.5)
-CRS_MEMBER = {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32633"}}
 Write = Callable[..., Path]
 not_on_windows = pytest.mark.skipif(sys.platform == "win32", reason="Windows has none of these limits and signals")
 
@@ -155,21 +155,17 @@ def test_a_name_that_is_not_unicode_is_refused_in_words(write_tif: Write, tmp_pa
 # How a child ends
 
 
-class Ending:
-    """Stands for `sys.executable`: a program that does as it is told in place of the child."""
-
-    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._program = tmp_path / "child"
-        monkeypatch.setattr(sys, "executable", str(self._program))
-
-    def does(self, code: str) -> None:
-        self._program.write_text(f"#!/bin/sh\n{code}\n")
-        self._program.chmod(0o755)
-
-
 @pytest.fixture
-def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ending:
-    return Ending(tmp_path, monkeypatch)
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Put a program that runs the given shell code in the place of the child."""
+
+    def does(code: str) -> None:
+        program = tmp_path / "child"
+        program.write_text(f"#!/bin/sh\n{code}\n")
+        program.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(program))
+
+    return does
 
 
 @not_on_windows
@@ -187,10 +183,10 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ending:
     ],
 )
 def test_whatever_ends_the_child_becomes_a_refusal(
-    child: Ending, code: str, scene_kind: str, footprint_kind: str, words: str,
+    child: Callable[[str], None], code: str, scene_kind: str, footprint_kind: str, words: str,
     write_tif: Write, write_json: Write, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    child.does(code)
+    child(code)
     if "sleep" in code:
         monkeypatch.setattr(in_child, "SCENES", replace(in_child.SCENES, seconds=0.5 - 1e-9))
         monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, seconds=0.5))
@@ -206,8 +202,8 @@ def test_whatever_ends_the_child_becomes_a_refusal(
 
 
 @not_on_windows
-def test_what_a_child_says_without_end_is_not_taken_into_memory(child: Ending, write_tif: Write) -> None:
-    child.does("head -c 100000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo 'the end' >&2; exit 1")
+def test_what_a_child_says_without_end_is_not_taken_into_memory(child: Callable[[str], None], write_tif: Write) -> None:
+    child("head -c 100000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo 'the end' >&2; exit 1")
     with pytest.raises(ImageryError, match="the end"):
         in_child.describe(write_tif("a", picture()), "post", "a")
 

@@ -30,14 +30,6 @@ def test_shares_by_hand() -> None:
     np.testing.assert_allclose(shares, [1.5 / 3.5, 0.5 / 4.5, 0.25], rtol=1e-12)
 
 
-def test_smoothing_draws_small_clusters_to_the_average() -> None:
-    members = np.eye(2)[[0, 0] + [1] * 98]
-    is_positive = np.zeros(100, np.bool_)
-    is_positive[[0, 1, 2]] = True
-    little, much = (cluster_shares(members, is_positive, weight)[0] for weight in (0.1, 50.0))
-    assert 0.03 < much < 0.1 < 0.9 < little < 1
-
-
 def test_central_chips_are_the_nearest_members() -> None:
     angles = np.array([0.0, 0.1, 0.5, 3.0, 3.1, 1.0])
     embeddings = np.stack([np.cos(angles), np.sin(angles)], 1)

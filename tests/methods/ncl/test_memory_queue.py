@@ -33,17 +33,6 @@ def test_holds_the_latest_rows_as_a_list_would(seed: int, size: int) -> None:
         assert queue.n_filled == len(kept)
 
 
-def test_writes_on_from_where_it_stopped() -> None:
-    # Slots 0, 1, 2 take 1, 2, 3; slot 3 takes 4, and 5 and 6 replace the oldest two, 1 and 2.
-    queue = MemoryQueue.empty(4, 2, CPU)
-    assert len(queue.filled()[0]) == 0
-    queue.push(*numbered(1, 2, 3))
-    assert queue.filled()[0][:, 0].tolist() == [1, 2, 3]
-    queue.push(*numbered(4, 5, 6))
-    assert queue.filled()[0][:, 0].tolist() == [5, 6, 3, 4]
-    assert queue.place == 2
-
-
 def test_keeps_no_gradient_and_no_tie_to_what_was_pushed() -> None:
     queue, (rows, classes) = MemoryQueue.empty(3, 2, CPU), numbered(1, 2)
     rows.requires_grad_()

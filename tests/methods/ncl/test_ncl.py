@@ -17,7 +17,7 @@ from pu_geo.errors import TrainingError
 from pu_geo.losses import neighborhood as formulas
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl import ncl
-from pu_geo.training.data import FeatureViews, PUData, batches_with_labeled
+from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.loop import MicroBatcher
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
@@ -68,9 +68,6 @@ def batch_of(data: PUData, rows: NDArray[np.int64], seed: int = 0) -> ncl.Batch:
 def step(learner: ncl.Learner, data: PUData, number: int, settings: NclSettings = SMALL) -> dict[str, float]:
     rows = np.random.default_rng(number).permutation(200)[:80]
     return ncl._step(learner, MicroBatcher(Run(CPU)), batch_of(data, rows, number), settings)
-
-
-# --- it learns -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [0, 32])
@@ -143,9 +140,6 @@ def test_warns_where_the_embeddings_suggest_another_number(n_new: int, warned: l
         assert f"into {n_new} clusters" in text
 
 
-# --- the score -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("known", ["one", "two"])
 def test_margin_is_the_log_odds_of_clusters_and_of_known_classes(known: str) -> None:
     data, _ = made_up(known=known)
@@ -172,9 +166,6 @@ def test_margin_stays_finite_where_clusters_are_sure() -> None:
         margins = network.margin(torch.from_numpy(data.inputs.array[0]).float())
     assert torch.isfinite(margins).all()
     assert float(margins.max()) == pytest.approx(math.log(9), abs=1e-3)
-
-
-# --- pairs ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_new", [2, 5, 10])
@@ -213,9 +204,6 @@ def test_a_cosine_that_is_never_reached_is_told() -> None:
         ncl.fit(data, replace(SMALL, epochs=1, pair_rule=rule, threshold=threshold), run)
         assert sum("pair_rule" in text for text in run.warnings) == n
         assert (told[-1]["share_pairs"] < 0.001) == (n == 1)
-
-
-# --- the queues ----------------------------------------------------------------------------------------------------
 
 
 def test_queues_hold_the_second_views_as_embedded_before_the_step() -> None:
@@ -269,9 +257,6 @@ def test_neighbors_are_half_of_what_a_cluster_has_in_the_queue(monkeypatch: pyte
     assert asked[1][1] == asked[1][0] // 8 > 5
     assert asked[4] == (200, 25)
     assert asked[5] == (200, 7)
-
-
-# --- known classes, one and more -----------------------------------------------------------------------------------
 
 
 def test_a_single_known_class_teaches_by_contrast_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,9 +318,6 @@ def test_batches_of_one_kind_or_one_chip_give_finite_losses_and_gradients(chosen
     assert all(torch.isfinite(gradient).all() for gradient in gradients)
 
 
-# --- loss, steps, refusals -----------------------------------------------------------------------------------------
-
-
 def test_loss_is_the_sum_of_its_weighted_terms() -> None:
     data, _ = made_up(known="two")
     learner = learner_of(data)
@@ -357,31 +339,18 @@ def test_loss_is_the_sum_of_its_weighted_terms() -> None:
 
 def test_consistency_ramps_up() -> None:
     # exp(-5 (1 - t)^2) at t = 1/4, 1/2 and 1
-    assert [ncl._ramp(epoch, 4) for epoch in (1, 2, 4, 9)] == pytest.approx(
-        [math.exp(-5 * 9 / 16), math.exp(-5 / 4), 1.0, 1.0]
-    )
+    by_hand = [math.exp(-5 * 9 / 16), math.exp(-5 / 4), 1.0, 1.0]
+    assert [ncl._ramp(epoch, 4) for epoch in (1, 2, 4, 9)] == pytest.approx(by_hand)
     assert ncl._ramp(1, 0) == 1.0
     rising = [ncl._ramp(epoch, 10) for epoch in range(1, 11)]
     assert all(a < b for a, b in pairwise(rising))
 
 
-def test_every_unlabeled_chip_is_dealt_once_and_labeled_ones_go_along() -> None:
-    is_labeled = np.arange(100) < 10
-    steps = batches_with_labeled(is_labeled, 32, 6, torch.Generator().manual_seed(0))
-    assert sorted(np.concatenate([numbers[numbers >= 10] for numbers in steps])) == list(range(10, 100))
-    assert {(numbers < 10).sum() for numbers in steps} == {6}
-
-
 def test_refuses_data_without_contrast() -> None:
     data, _ = made_up()
-    nobody = np.zeros(200, np.bool_)
-    with pytest.raises(TrainingError, match="has 1"):
-        fit(PUData(FeatureViews(data.inputs.array[:1]), data.is_positive, nobody))
-    with pytest.raises(TrainingError, match="none"):
-        fit(PUData(data.inputs, nobody, nobody))
     classes = np.where(data.is_positive, 1, 0)
     with pytest.raises(TrainingError, match="all 200"):
-        fit(PUData(data.inputs, data.is_positive, nobody, classes, NAMES))
+        fit(PUData(data.inputs, data.is_positive, data.is_excluded, classes, NAMES))
     for wrong in ({"n_new": 1}, {"pair_rule": "rank"}, {"threshold": 1.5}):
         with pytest.raises(TrainingError, match=next(iter(wrong))):
             replace(SMALL, **wrong)

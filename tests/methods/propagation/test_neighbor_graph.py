@@ -58,17 +58,6 @@ def test_what_an_anchor_takes_is_what_it_holds() -> None:
     torch.testing.assert_close(alpha * taken + own, values, rtol=1e-4, atol=1e-4)
 
 
-def test_scores_stay_within_a_group_that_nothing_ties_to_others() -> None:
-    groups = torch.cat([unit(20, 3, 1).abs(), torch.zeros(20, 3)]), torch.cat([torch.zeros(20, 3), unit(20, 3, 2).abs()])
-    anchors, k = torch.nn.functional.normalize(torch.cat(groups, dim=1), dim=1), 4
-    own = torch.zeros(40)
-    own[0] = 1.0
-    reaches = graph.reach(anchors, k)
-    values = graph.label_propagation(own, graph.links(anchors, reaches, graph.degrees(anchors, reaches, k), k), 0.98)
-    assert (values[:20] > 0).all()
-    assert values[20:].abs().max() < 1e-6
-
-
 def test_fewer_anchors_than_neighbors_are_no_matter() -> None:
     anchors = unit(3, 4)
     reaches = graph.reach(anchors, 50)

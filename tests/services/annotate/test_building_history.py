@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from mapped_parts import RUN, N, mapped_project, say
+from mapped_parts import RUN, N, say
 
 from pu_geo.project import labels, rounds, runs, store
 from pu_geo.project.layout import Layout, write_array
@@ -15,12 +13,11 @@ from pu_geo.services.annotate.building_history import building_history
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    made, _ = mapped_project(tmp_path)
+def layout(mapped: Layout) -> Layout:
     features = np.random.default_rng(0).normal(size=(1, N, 8))
     features[0, 7] = features[0, 5] + 0.01  # b7 looks like b5
-    write_array(made.features("set"), features.astype(np.float16))
-    return made
+    write_array(mapped.features("set"), features.astype(np.float16))
+    return mapped
 
 
 def test_answers_come_in_their_order(layout: Layout) -> None:

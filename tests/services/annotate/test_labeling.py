@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_parts import add_chips
+from small_parts import add_chips, click, square_table
 
 from pu_geo.errors import LabelError
 from pu_geo.project import contents, labels, store
@@ -45,43 +45,35 @@ def test_a_line_of_a_stream_may_carry_all_that_an_operation_has(project: Layout)
     assert labeling.apply_operations(project, [labeling.parse_line("", line)], analyst="ann", screen="cli")[0].error is None
     with store.connect(project) as db:
         event = labels.current(db)["b1"]
-    assert (event.reason, event.damage_types, event.comment, event.shown, event.inclusion) == (
-        "cloud",
-        ("roof",),
-        "x",
-        "audit",
-        0.5,
-    )
-    assert (event.analyst, event.screen) == ("ann", "field")
+    stored = (event.reason, event.damage_types, event.comment, event.shown, event.inclusion, event.analyst, event.screen)
+    assert stored == ("cloud", ("roof",), "x", "audit", 0.5, "ann", "field")
 
 
 def test_undo_with_nothing_to_undo_is_acknowledged(project: Layout) -> None:
-    ack = labeling.apply_operations(project, [LabelOp("u", step="undo")], analyst="ann", screen="map")[0]
+    (ack,) = labeling.apply_operations(project, [LabelOp("u", step="undo")], analyst="ann", screen="map")
     assert ack.error is None
 
 
 def test_ranking_needs_chips_and_a_positive(project: Layout) -> None:
     assert ranking.rank_now(project) is None
-    labeling.apply_operations(project, [op(1, "b1")], analyst="ann", screen="map")
+    click(project, "b1")
     assert ranking.rank_now(project) is None
 
 
 def test_each_click_gives_a_new_ranking_with_lookalikes_on_top(with_features: Layout) -> None:
-    labeling.apply_operations(with_features, [op(1, "b0"), op(2, "b1")], analyst="ann", screen="map")
+    click(with_features, "b0", "b1")
     first = ranking.rank_now(with_features)
     scores = np.frombuffer(ranking.scores_for_browser(with_features, first.score_id) or b"", dtype="<f4")
     assert set(np.argsort(-scores)[:5]) == {0, 1, 2, 3, 4}
-    labeling.apply_operations(with_features, [op(3, "b2")], analyst="ann", screen="map")
+    click(with_features, "b2")
     second = ranking.rank_now(with_features)
     assert second.score_id != first.score_id
 
 
 def test_buildings_without_a_chip_have_no_score(with_features: Layout) -> None:
-    from small_parts import square_table
-
     with store.connect(with_features) as db:
         contents.add_footprints(db, square_table(22))
-    labeling.apply_operations(with_features, [op(1, "b0")], analyst="ann", screen="map")
+    click(with_features, "b0")
     found = ranking.rank_now(with_features)
     scores = np.frombuffer(ranking.scores_for_browser(with_features, found.score_id) or b"", dtype="<f4")
     assert np.isnan(scores).tolist() == [False] * 20 + [True] * 2

@@ -4,89 +4,68 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-import shapely
 
-from pu_geo.project import contents, labels, store
+from pu_geo.project import labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.records import FootprintTable
 from pu_geo.services.annotate.presence import SECONDS_REMEMBERED, Presence, color_of, exchange
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    made = store.create(tmp_path / "town.pugeo", "town")
-    table = FootprintTable(
-        [f"b{i}" for i in range(5)],
-        [shapely.box(i, 0, i + 1, 1).wkb for i in range(5)],
-        np.ones(5),
-        [{}] * 5,
-        "user",
-        5,
-        0,
-        0,
-    )
-    with store.connect(made) as db:
-        contents.add_footprints(db, table)
-    return made
-
-
-def _say(layout: Layout, op: str, building: str, label: str, analyst: str) -> int:
-    with store.connect(layout) as db:
+def _say(project: Layout, op: str, building: str, label: str, analyst: str) -> int:
+    with store.connect(project) as db:
         labels.append(db, [LabelOp(op, building, label)], analyst=analyst, screen="map")  # type: ignore[arg-type]
         return labels.last_event(db)
 
 
-def test_two_browsers_see_where_the_other_is(layout: Layout) -> None:
+def test_two_browsers_see_where_the_other_is(project: Layout) -> None:
     here = Presence()
-    assert here.exchange(layout, "s1", "ann", 3, 0).others == []
-    (other,) = here.exchange(layout, "s2", "bob", None, 0).others
+    assert here.exchange(project, "s1", "ann", 3, 0).others == []
+    (other,) = here.exchange(project, "s2", "bob", None, 0).others
     assert (other.name, other.building, other.color) == ("ann", 3, color_of("ann"))
-    here.exchange(layout, "s1", "ann", 4, 0)
-    assert [one.building for one in here.exchange(layout, "s2", "bob", None, 0).others] == [4]
+    here.exchange(project, "s1", "ann", 4, 0)
+    assert [one.building for one in here.exchange(project, "s2", "bob", None, 0).others] == [4]
 
 
-def test_who_was_not_heard_of_is_gone(layout: Layout) -> None:
+def test_who_was_not_heard_of_is_gone(project: Layout) -> None:
     now = [0.0]
     here = Presence(lambda: now[0])
-    here.exchange(layout, "s1", "ann", 3, 0)
+    here.exchange(project, "s1", "ann", 3, 0)
     now[0] = SECONDS_REMEMBERED - 1
-    assert [one.seconds for one in here.exchange(layout, "s2", "bob", None, 0).others] == [round(now[0])]
+    assert [one.seconds for one in here.exchange(project, "s2", "bob", None, 0).others] == [round(now[0])]
     now[0] = SECONDS_REMEMBERED + 1
-    assert here.exchange(layout, "s2", "bob", None, 0).others == []
+    assert here.exchange(project, "s2", "bob", None, 0).others == []
 
 
-def test_another_project_and_a_second_tab_of_ones_own_are_nobody(layout: Layout, tmp_path: Path) -> None:
+def test_another_project_and_a_second_tab_of_ones_own_are_nobody(project: Layout, tmp_path: Path) -> None:
     elsewhere = store.create(tmp_path / "other.pugeo", "other")
     here = Presence()
     here.exchange(elsewhere, "s0", "eve", 1, 0)
-    here.exchange(layout, "s1", "ann", 1, 0)
-    assert here.exchange(layout, "s2", "ann", 2, 0).others == []
+    here.exchange(project, "s1", "ann", 1, 0)
+    assert here.exchange(project, "s2", "ann", 2, 0).others == []
 
 
-def test_news_are_what_others_answered_since_as_it_stands_now(layout: Layout) -> None:
+def test_news_are_what_others_answered_since_as_it_stands_now(project: Layout) -> None:
     here = Presence()
-    first = _say(layout, "s1-1", "b0", "positive", "ann")
-    _say(layout, "s2-1", "b1", "positive", "bob")
-    _say(layout, "s2-2", "b1", "cleared", "bob")
-    _say(layout, "s2-3", "b2", "not_damaged", "bob")
-    _say(layout, "s1-2", "b2", "positive", "ann")  # what bob said of it does not stand any more
-    last = _say(layout, "s1-3", "b3", "positive", "ann")
-    told = here.exchange(layout, "s1", "ann", None, first)
+    first = _say(project, "s1-1", "b0", "positive", "ann")
+    _say(project, "s2-1", "b1", "positive", "bob")
+    _say(project, "s2-2", "b1", "cleared", "bob")
+    _say(project, "s2-3", "b2", "not_damaged", "bob")
+    _say(project, "s1-2", "b2", "positive", "ann")  # what bob said of it does not stand any more
+    last = _say(project, "s1-3", "b3", "positive", "ann")
+    told = here.exchange(project, "s1", "ann", None, first)
     assert told.event == last
     assert told.labels == {"b1": "cleared"}
-    assert here.exchange(layout, "s1", "ann", None, last).labels == {}
-    assert here.exchange(layout, "s9", "ann", None, first).labels == {"b1": "cleared", "b2": "positive", "b3": "positive"}
+    assert here.exchange(project, "s1", "ann", None, last).labels == {}
+    assert here.exchange(project, "s9", "ann", None, first).labels == {"b1": "cleared", "b2": "positive", "b3": "positive"}
 
 
 GOOD = {"session": "s-1", "analyst": "ann", "building": 3, "since": 0}
 
 
-def test_two_browsers_of_a_server_hear_of_each_other(layout: Layout) -> None:
-    assert exchange(layout, GOOD) == {"event": 0, "labels": {}, "others": []}
-    found = exchange(layout, {**GOOD, "session": "s-2", "analyst": "bob", "building": None})
+def test_two_browsers_of_a_server_hear_of_each_other(project: Layout) -> None:
+    assert exchange(project, GOOD) == {"event": 0, "labels": {}, "others": []}
+    found = exchange(project, {**GOOD, "session": "s-2", "analyst": "bob", "building": None})
     assert [(one["name"], one["building"]) for one in found["others"]] == [("ann", 3)]
 
 
@@ -97,5 +76,5 @@ def test_two_browsers_of_a_server_hear_of_each_other(layout: Layout) -> None:
         {"building": True}, {"since": -1}, {"since": 1.5}, {"since": None}, {"since": 2**60},
     ],
 )  # fmt: skip
-def test_a_message_that_makes_no_sense_gets_no_answer(layout: Layout, wrong: dict[str, object]) -> None:
-    assert exchange(layout, {**GOOD, **wrong}) is None
+def test_a_message_that_makes_no_sense_gets_no_answer(project: Layout, wrong: dict[str, object]) -> None:
+    assert exchange(project, {**GOOD, **wrong}) is None

@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from small_parts import add_chips
+from small_parts import add_chips, click
 
-from pu_geo.project import labels, queues, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.errors import PuGeoError
+from pu_geo.project import queues
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.annotate import queueing, ranking
 from pu_geo.services.damage_map import auditing
@@ -23,14 +23,8 @@ def chipped(project: Layout) -> Layout:
     ids = [f"b{i}" for i in range(N)]
     features = np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16)
     add_chips(project, ids, features=features, nodata_share=[0.9 if i in (3, 4) else 0.0 for i in range(N)])
-    answer(project, "b0")
+    click(project, "b0")
     return project
-
-
-def answer(layout: Layout, *buildings: str, label: str = "positive") -> None:
-    ops = [LabelOp(f"op-{b}", b, label) for b in buildings]  # type: ignore[arg-type]
-    with store.connect(layout) as db:
-        labels.append(db, ops, analyst="ann", screen="map")
 
 
 def shown(queue: queueing.StoredQueue | None) -> list[str]:
@@ -42,12 +36,20 @@ def test_a_project_without_chips_has_no_queue(project: Layout) -> None:
     assert auditing.how_many(project).basis == "none"
 
 
+def test_a_project_that_was_moved_away_leaves_no_folder_behind(chipped: Layout) -> None:
+    """Moved back, it would land inside a folder that had been made meanwhile."""
+    chipped.folder.rename(chipped.folder.with_name("elsewhere.pugeo"))
+    with pytest.raises((PuGeoError, FileNotFoundError)):
+        queueing.advance(chipped, "ann", done=None)
+    assert not chipped.folder.exists()
+
+
 def test_a_queue_stays_until_it_is_done(chipped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queueing, "LENGTH", 5)
     first = queueing.current(chipped, "ann")
     assert len(shown(first)) == 5
     assert not {"b0", "b3", "b4"} & set(shown(first))  # answered, or without data
-    answer(chipped, shown(first)[0])
+    click(chipped, shown(first)[0])
     assert queueing.current(chipped, "ann") == first
     second = queueing.advance(chipped, "ann", done=first.id)
     assert not set(shown(second)) & set(shown(first))
@@ -83,8 +85,8 @@ def test_random_checks_know_their_chance_and_no_other_building_has_one(chipped: 
 
 
 def test_estimate_and_curve_follow_the_answers(chipped: Layout) -> None:
-    answer(chipped, "b5", label="not_damaged")
-    answer(chipped, "b6")
+    click(chipped, "b5", label="not_damaged")
+    click(chipped, "b6")
     assert auditing.how_many(chipped).confirmed == 2
     assert queueing.found_so_far(chipped) == ([1, 2, 3], [1, 1, 2])
 
@@ -125,7 +127,7 @@ def test_a_scene_without_answers_is_asked_for_until_it_has_some(chipped: Layout,
     asked = [building for building, why in whys(first).items() if why == "too few answers in scene post-2 to rank it"]
     assert len(asked) == 1
     assert int(asked[0][1:]) >= N // 2
-    answer(chipped, asked[0])  # damaged: the scene has evidence now
+    click(chipped, asked[0])  # damaged: the scene has evidence now
     second = queueing.advance(chipped, "ann", done=first.id)
     assert not any("too few answers" in why for why in whys(second).values())
 

@@ -3,305 +3,269 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from mapped_parts import RUN, N, answer_audit, hand_out, mapped_project, say, say_all, say_checks
-from numpy.typing import NDArray
-from small_parts import square_table
+from cli_parts import CommandLine
+from mapped_parts import RUN, TRUTH, N, answer_audit, hand_out, say, say_all, say_checks
+from small_parts import add_run, click, square_table
 
 from pu_geo.analysis.audit import design as audit
-from pu_geo.cli import main
 from pu_geo.errors import PuGeoError
-from pu_geo.project import checks, contents, labels, queues, runs, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import checks, contents, queues, runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.imagery.preparation import chip_facts
 
 
-@pytest.fixture
-def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Layout, NDArray[np.bool_]]:
-    monkeypatch.setattr(random_audits, "_seed", lambda: 1)  # an interval misses the truth in one draw of twenty
-    return mapped_project(tmp_path)
+def test_without_an_audit_nothing_is_said(mapped: Layout) -> None:
+    assert auditing.view(mapped, RUN) is None
+    assert auditing.at(mapped, RUN, 0.5) is None
+    assert auditing.facts(mapped, RUN, 0.5) is None
 
 
-def test_without_an_audit_nothing_is_said(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = mapped
-    assert auditing.view(layout, RUN) is None
-    assert auditing.at(layout, RUN, 0.5) is None
-    assert auditing.facts(layout, RUN, 0.5) is None
-
-
-def test_an_audit_of_all_tells_the_truth(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    scores = np.asarray(runs.array(layout, RUN, "scores")).round(4)
-    answer_audit(layout, truth, N - 2)  # two have no data
-    found = auditing.view(layout, RUN)
-    n_damaged = int(truth[2:].sum())
+def test_an_audit_of_all_tells_the_truth(mapped: Layout) -> None:
+    scores = np.asarray(runs.array(mapped, RUN, "scores")).round(4)
+    answer_audit(mapped, N - 2)  # two have no data
+    found = auditing.view(mapped, RUN)
+    n_damaged = int(TRUTH[2:].sum())
     assert (found.total.value, found.total.low, found.total.high) == (n_damaged, n_damaged, n_damaged)
     assert found.n == N - 2
-    here = auditing.at(layout, RUN, 0.3)
+    here = auditing.at(mapped, RUN, 0.3)
     above = scores[2:] >= 0.3
-    assert here.precision.value == pytest.approx((truth[2:] & above).sum() / above.sum())
-    assert here.recall.value == pytest.approx((truth[2:] & above).sum() / n_damaged)
-    top = auditing.at_top(layout, RUN, 20)
-    assert top.precision.value == pytest.approx(truth[2:][np.argsort(-scores[2:], kind="stable")[:20]].mean())
+    assert here.precision.value == pytest.approx((TRUTH[2:] & above).sum() / above.sum())
+    assert here.recall.value == pytest.approx((TRUTH[2:] & above).sum() / n_damaged)
+    top = auditing.at_top(mapped, RUN, 20)
+    assert top.precision.value == pytest.approx(TRUTH[2:][np.argsort(-scores[2:], kind="stable")[:20]].mean())
 
 
-def test_a_part_of_it_bounds_the_truth(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    answer_audit(layout, truth, 150)
-    found = auditing.view(layout, RUN)
-    assert found.total.low <= truth[2:].sum() <= found.total.high
+def test_a_part_of_it_bounds_the_truth(mapped: Layout) -> None:
+    answer_audit(mapped, 150)
+    found = auditing.view(mapped, RUN)
+    assert found.total.low <= TRUTH[2:].sum() <= found.total.high
     assert found.total.low < found.total.high
-    facts = auditing.facts(layout, RUN, 0.5)
+    facts = auditing.facts(mapped, RUN, 0.5)
     assert json.loads(json.dumps(facts))["n_answered"] == 150
     assert set(facts["bands"]) == {"high_precision", "high_recall"}
     assert len(facts["calibration"]["score"]) == len(facts["calibration"]["p_low"])
 
 
-def test_few_checks_are_not_enough(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    answer_audit(layout, truth, 12)
-    found = auditing.view(layout, RUN)
+def test_few_checks_are_not_enough(mapped: Layout) -> None:
+    answer_audit(mapped, 12)
+    found = auditing.view(mapped, RUN)
     assert found.total.value is None
     assert "not enough" in found.total.words
     assert found.calibration is None
     assert "at least 5" in found.no_calibration
 
 
-def test_what_was_known_before_counts_whatever_its_score(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+def test_what_was_known_before_counts_whatever_its_score(mapped: Layout) -> None:
     """A confirmed building with a low score is part of the map, so it is no miss; a refused one with a high score no flag."""
-    layout, truth = mapped
-    scores = np.asarray(runs.array(layout, RUN, "scores"))
-    missed = int(np.flatnonzero(truth & (scores < 0.3))[0])
-    wrong = int(np.flatnonzero(~truth & (scores > 0.3))[0])
-    say(layout, f"b{missed}", "positive")
-    say(layout, f"b{wrong}", "not_damaged")
-    answer_audit(layout, truth, N - 4)
-    here = auditing.at(layout, RUN, 0.3)
+    scores = np.asarray(runs.array(mapped, RUN, "scores"))
+    missed = int(np.flatnonzero(TRUTH & (scores < 0.3))[0])
+    wrong = int(np.flatnonzero(~TRUTH & (scores > 0.3))[0])
+    say(mapped, f"b{missed}", "positive")
+    say(mapped, f"b{wrong}", "not_damaged")
+    answer_audit(mapped, N - 4)
+    here = auditing.at(mapped, RUN, 0.3)
     above = scores.round(4)[2:] >= 0.3
     assert here.flagged == above.sum()  # one more, one less
-    hits = (truth[2:] & above).sum() + 1
-    assert here.recall.value == pytest.approx(hits / truth[2:].sum())
+    hits = (TRUTH[2:] & above).sum() + 1
+    assert here.recall.value == pytest.approx(hits / TRUTH[2:].sum())
     assert here.precision.value == pytest.approx(hits / above.sum())
 
 
-def test_a_correction_on_the_map_changes_the_estimate(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    check = answer_audit(layout, truth, 60)
-    before = auditing.view(layout, RUN)
+def test_a_correction_on_the_map_changes_the_estimate(mapped: Layout) -> None:
+    check = answer_audit(mapped, 60)
+    before = auditing.view(mapped, RUN)
     drawn = check.sample.rows[:60]
-    damaged = drawn[truth[drawn]].tolist()
+    damaged = drawn[TRUTH[drawn]].tolist()
     for row in damaged[: len(damaged) // 2]:
-        say(layout, f"b{row}", "not_damaged", analyst="bob")  # on the map, after the audit
-    after = auditing.view(layout, RUN)
+        say(mapped, f"b{row}", "not_damaged", analyst="bob")  # on the map, after the audit
+    after = auditing.view(mapped, RUN)
     assert after.done.n_answered == 60
     assert after.done.n_damaged == len(damaged) - len(damaged) // 2
     assert (after.total.value or 0) < 0.7 * (before.total.value or 0)
     assert after.agreement.n == len(damaged) // 2
 
 
-def test_a_check_that_was_cleared_and_answered_anew_is_a_check(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    check = answer_audit(layout, truth, 60)
-    whole = auditing.view(layout, RUN)
+def test_a_check_that_was_cleared_and_answered_anew_is_a_check(mapped: Layout) -> None:
+    check = answer_audit(mapped, 60)
+    whole = auditing.view(mapped, RUN)
     third = f"b{check.sample.rows[2]}"
-    say(layout, third, "cleared", analyst="bob")
-    without = random_audits.answered(layout, check)
+    say(mapped, third, "cleared", analyst="bob")
+    without = random_audits.answered(mapped, check)
     assert (without.n_counted, without.n_open, without.n_answered) == (2, 1, 59)
     assert "57 more answers count once" in without.words
-    say(layout, third, "positive" if truth[check.sample.rows[2]] else "not_damaged", analyst="bob")
-    again = auditing.view(layout, RUN)
+    say(mapped, third, "positive" if TRUTH[check.sample.rows[2]] else "not_damaged", analyst="bob")
+    again = auditing.view(mapped, RUN)
     assert again.total == whole.total
-
-
-def search_on(layout: Layout, truth: NDArray[np.bool_]) -> None:
-    """Click every damaged building that nobody has answered, as a good search does in the end."""
-    known = random_audits.answers_of(layout, "set") != OPEN
-    say_all(layout, np.flatnonzero(truth & ~known).tolist(), truth)
 
 
 OPEN = audit.OPEN
 
 
-def test_clicks_of_a_search_after_an_audit_was_left_are_no_checks(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    """Before: the drawn buildings that the search had clicked counted, the estimate was twice the truth."""
-    layout, truth = mapped
-    check = random_audits.begin_audit(layout, RUN, 200, "ann")
-    say_checks(layout, truth, check, 80)
-    before = auditing.view(layout, RUN)
-    random_audits.end(layout, check.id)
-    search_on(layout, truth)
-    after = auditing.view(layout, RUN)
-    n_damaged = int(truth[2:].sum())
+def search_on(layout: Layout) -> None:
+    """Click every damaged building that nobody has answered, as a good search does in the end."""
+    known = random_audits.answers_of(layout, "set") != OPEN
+    say_all(layout, np.flatnonzero(TRUTH & ~known).tolist())
+
+
+def test_clicks_of_a_search_after_an_audit_was_left_are_no_checks(mapped: Layout) -> None:
+    """Before: the drawn buildings that the search had clicked counted, the estimate was twice the TRUTH."""
+    check = random_audits.begin_audit(mapped, RUN, 200, "ann")
+    say_checks(mapped, check, 80)
+    before = auditing.view(mapped, RUN)
+    random_audits.end(mapped, check.id)
+    search_on(mapped)
+    after = auditing.view(mapped, RUN)
+    n_damaged = int(TRUTH[2:].sum())
     assert (before.done.state, after.done.state) == ("open", "reduced")
     assert (after.done.n_drawn, after.done.n_answered, after.done.n_counted) == (200, 80, 80)
     assert "the first 80 count" in after.done.words
     assert after.total.low <= n_damaged <= after.total.high
     assert after.total.value == pytest.approx(max(before.total.value or 0, n_damaged))
-    facts = auditing.facts(layout, RUN, 0.5)
+    facts = auditing.facts(mapped, RUN, 0.5)
     assert (facts["state"], facts["n_counted"]) == ("reduced", 80)
 
 
-def test_a_check_of_the_search_lets_no_click_into_an_audit_that_was_left(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+def test_a_check_of_the_search_lets_no_click_into_an_audit_that_was_left(mapped: Layout) -> None:
     """Before: a later random check of the search was taken for one of the audit; the clicks before it counted with it."""
-    layout, truth = mapped
-    check = random_audits.begin_audit(layout, RUN, 40, "ann")
-    say_checks(layout, truth, check, 3)
-    random_audits.end(layout, check.id)
+    check = random_audits.begin_audit(mapped, RUN, 40, "ann")
+    say_checks(mapped, check, 3)
+    random_audits.end(mapped, check.id)
     rows = check.sample.rows.tolist()
-    hand_out(
-        layout, check, [f"b{row}" for row in rows[3:20]]
-    )  # the rest of the queue, on the screen when the audit was left
-    say_all(layout, rows[3:9], truth)
-    assert random_audits.answered(layout, random_audits.load(layout, check.id)).n_counted == 3
-    say_check_of_search(layout, f"b{rows[9]}", truth[rows[9]])
-    found = random_audits.answered(layout, random_audits.load(layout, check.id))
+    hand_out(mapped, check, [f"b{row}" for row in rows[3:20]])  # the rest of the queue, on the screen when it was left
+    say_all(mapped, rows[3:9])
+    assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 3
+    say_check_of_search(mapped, f"b{rows[9]}", TRUTH[rows[9]])
+    found = random_audits.answered(mapped, random_audits.load(mapped, check.id))
     assert (found.n_counted, found.n_answered) == (3, 3)
-    random_audits.extend(
-        layout, check.id, 0
-    )  # opened again: goes on with what is still open, and has passed by what is known
-    say(layout, f"b{rows[10]}", "not_damaged", check=check)
-    assert random_audits.answered(layout, random_audits.load(layout, check.id)).n_counted == 11
+    random_audits.extend(mapped, check.id, 0)  # opened again: goes on with what is open, and has passed by what is known
+    say(mapped, f"b{rows[10]}", "not_damaged", check=check)
+    assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 11
 
 
-def test_who_searches_beside_an_open_audit_answers_no_check_of_it(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+def test_who_searches_beside_an_open_audit_answers_no_check_of_it(mapped: Layout) -> None:
     """Bob does not take part: the queue of the search shows him random checks of its own."""
-    layout, truth = mapped
-    check = random_audits.begin_audit(layout, RUN, 40, "ann")
-    say_checks(layout, truth, check, 3)
+    check = random_audits.begin_audit(mapped, RUN, 40, "ann")
+    say_checks(mapped, check, 3)
     rows = check.sample.rows.tolist()
-    hand_out(layout, check, [f"b{row}" for row in rows[3:12]], "ann")
-    say_all(layout, rows[3:9], truth)
-    say_check_of_search(layout, f"b{rows[9]}", truth[rows[9]], "bob")
-    assert random_audits.answered(layout, check).n_counted == 3
-    say(layout, f"b{rows[10]}", "not_damaged", check=check)  # ann goes on: what is known by then was passed by
-    assert random_audits.answered(layout, check).n_counted == 11
+    hand_out(mapped, check, [f"b{row}" for row in rows[3:12]], "ann")
+    say_all(mapped, rows[3:9])
+    say_check_of_search(mapped, f"b{rows[9]}", TRUTH[rows[9]], "bob")
+    assert random_audits.answered(mapped, check).n_counted == 3
+    say(mapped, f"b{rows[10]}", "not_damaged", check=check)  # ann goes on: what is known by then was passed by
+    assert random_audits.answered(mapped, check).n_counted == 11
 
 
-def test_who_had_a_check_before_another_may_still_answer_it(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    check = random_audits.begin_audit(layout, RUN, 40, "ann")
-    say_checks(layout, truth, check, 3)
+def test_who_had_a_check_before_another_may_still_answer_it(mapped: Layout) -> None:
+    check = random_audits.begin_audit(mapped, RUN, 40, "ann")
+    say_checks(mapped, check, 3)
     fourth = f"b{check.sample.rows[3]}"
     for analyst in ("ann", "bob", "eve"):
-        hand_out(layout, check, [fourth], analyst)
-    say_check_of_search(layout, fourth, False, "bob")
-    assert random_audits.answered(layout, check).n_answered == 4
+        hand_out(mapped, check, [fourth], analyst)
+    say_check_of_search(mapped, fourth, False, "bob")
+    assert random_audits.answered(mapped, check).n_answered == 4
 
 
 @pytest.mark.parametrize("is_ended", [True, False])
-def test_two_audits_count_their_own_answers(mapped: tuple[Layout, NDArray[np.bool_]], is_ended: bool) -> None:
-    layout, truth = mapped
-    first = random_audits.begin_audit(layout, RUN, 40, "ann")
-    say_checks(layout, truth, first, 3)
+def test_two_audits_count_their_own_answers(mapped: Layout, is_ended: bool) -> None:
+    first = random_audits.begin_audit(mapped, RUN, 40, "ann")
+    say_checks(mapped, first, 3)
     if is_ended:
-        random_audits.end(layout, first.id)
-    hand_out(layout, first, [f"b{row}" for row in first.sample.rows[3:20].tolist()])
-    say_all(layout, first.sample.rows[3:9].tolist(), truth)
-    second = random_audits.begin_audit(layout, RUN, N - 11, "ann")  # draws all that is open, the first one's rows too
-    say_checks(layout, truth, second, N - 11)
-    found = [random_audits.answered(layout, random_audits.load(layout, one.id)) for one in (first, second)]
+        random_audits.end(mapped, first.id)
+    hand_out(mapped, first, [f"b{row}" for row in first.sample.rows[3:20].tolist()])
+    say_all(mapped, first.sample.rows[3:9].tolist())
+    second = random_audits.begin_audit(mapped, RUN, N - 11, "ann")  # draws all that is open, the first one's rows too
+    say_checks(mapped, second, N - 11)
+    found = [random_audits.answered(mapped, random_audits.load(mapped, one.id)) for one in (first, second)]
     assert [one.n_counted for one in found] == [3, N - 11]
     assert [one.n_answered for one in found] == [3, N - 11]
 
 
-def test_an_audit_that_is_opened_again_closes_the_other_one(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    first = random_audits.begin_audit(layout, RUN, 40, "ann")
-    say_checks(layout, truth, first, 3)
-    second = random_audits.begin_audit(layout, RUN, 60, "ann")
-    say_checks(layout, truth, second, 1)
-    random_audits.extend(layout, first.id, 0)
-    found = random_audits.open_check(layout)
+def test_an_audit_that_is_opened_again_closes_the_other_one(mapped: Layout) -> None:
+    first = random_audits.begin_audit(mapped, RUN, 40, "ann")
+    say_checks(mapped, first, 3)
+    second = random_audits.begin_audit(mapped, RUN, 60, "ann")
+    say_checks(mapped, second, 1)
+    random_audits.extend(mapped, first.id, 0)
+    found = random_audits.open_check(mapped)
     assert found.id == first.id
-    say(layout, f"b{second.sample.rows[2]}", "not_damaged", check=second)  # from a page that was left open
-    assert random_audits.answered(layout, random_audits.load(layout, second.id)).n_answered == 1
+    say(mapped, f"b{second.sample.rows[2]}", "not_damaged", check=second)  # from a page that was left open
+    assert random_audits.answered(mapped, random_audits.load(mapped, second.id)).n_answered == 1
 
 
-def test_an_audit_of_before_counts_as_it_did(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+def test_an_audit_of_before_counts_as_it_did(mapped: Layout) -> None:
     """Facts on disk that do not say when the audit was open: every random check since it began may be its own."""
-    layout, truth = mapped
-    check = random_audits.begin_audit(layout, RUN, 40, "ann")
-    say_checks(layout, truth, check, 3)
-    facts, _ = checks.load(layout, check.id)
+    check = random_audits.begin_audit(mapped, RUN, 40, "ann")
+    say_checks(mapped, check, 3)
+    facts, _ = checks.load(mapped, check.id)
     old = {name: value for name, value in facts.items() if name != "open_spans"}
-    checks.save_facts(layout, {**old, "is_open": False})
-    assert random_audits.answered(layout, random_audits.load(layout, check.id)).n_counted == 3
-    checks.save_facts(layout, {**old, "is_open": True})
-    random_audits.end(layout, check.id)  # known from here on
-    say(layout, f"b{check.sample.rows[3]}", "not_damaged", check=check)
-    assert random_audits.answered(layout, random_audits.load(layout, check.id)).n_counted == 3
+    checks.save_facts(mapped, {**old, "is_open": False})
+    assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 3
+    checks.save_facts(mapped, {**old, "is_open": True})
+    random_audits.end(mapped, check.id)  # known from here on
+    say(mapped, f"b{check.sample.rows[3]}", "not_damaged", check=check)
+    assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 3
 
 
-def test_checks_of_an_audit_let_no_click_into_the_sample_of_the_search(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
+def test_checks_of_an_audit_let_no_click_into_the_sample_of_the_search(mapped: Layout) -> None:
     drawn = audit.design(np.zeros(N), np.arange(N) < 2, n=40, seed=3, cuts=())
     arrays = {name: np.asarray(getattr(drawn, name)) for name in ("rows", "stratum", "low", "high", "n_drawn")}
-    queues.save_state(layout, "set", {**arrays, "is_shown": np.zeros(N, np.bool_), "recent": np.zeros(0, np.int64)})
+    queues.save_state(mapped, "set", {**arrays, "is_shown": np.zeros(N, np.bool_), "recent": np.zeros(0, np.int64)})
     rows = drawn.rows[:40].tolist()
     for row in rows[:30]:
-        say_check_of_search(layout, f"b{row}", truth[row])
-    say_all(layout, rows[30:38], truth)
-    before = auditing.how_many(layout)
-    check = random_audits.begin_audit(layout, RUN, N - 40, "ann")
-    say(layout, f"b{rows[38]}", "not_damaged", check=check)
-    random_audits.end(layout, check.id)
-    after = auditing.how_many(layout)
+        say_check_of_search(mapped, f"b{row}", TRUTH[row])
+    say_all(mapped, rows[30:38])
+    before = auditing.how_many(mapped)
+    check = random_audits.begin_audit(mapped, RUN, N - 40, "ann")
+    say(mapped, f"b{rows[38]}", "not_damaged", check=check)
+    random_audits.end(mapped, check.id)
+    after = auditing.how_many(mapped)
     assert (before.basis, before.n_checks, after.basis, after.n_checks) == ("queue", 30, "queue", 30)
-    say_check_of_search(layout, f"b{rows[39]}", False)
-    assert auditing.how_many(layout).n_checks == 40
+    say_check_of_search(mapped, f"b{rows[39]}", False)
+    assert auditing.how_many(mapped).n_checks == 40
 
 
 def say_check_of_search(layout: Layout, building: str, is_damaged: bool, analyst: str = "ann") -> None:
-    op = LabelOp(
-        f"of-search-{building}", building, "positive" if is_damaged else "not_damaged", shown="audit", inclusion=0.1
-    )
-    with store.connect(layout) as db:
-        (ack,) = labels.append(db, [op], analyst=analyst, screen="queue")
-    assert ack.error is None
+    label = "positive" if is_damaged else "not_damaged"
+    click(layout, building, label=label, analyst=analyst, shown="audit", inclusion=0.1)
 
 
-def test_chances_of_what_is_left_go_down_as_the_search_finds_damage(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    answer_audit(layout, truth, 150)
-    scores = np.asarray(runs.array(layout, RUN, "scores"), np.float64)
-    search_on(layout, truth)
-    after = auditing.view(layout, RUN)
-    is_open = random_audits.answers_of(layout, "set") == OPEN
+def test_chances_of_what_is_left_go_down_as_the_search_finds_damage(mapped: Layout) -> None:
+    answer_audit(mapped, 150)
+    scores = np.asarray(runs.array(mapped, RUN, "scores"), np.float64)
+    search_on(mapped)
+    after = auditing.view(mapped, RUN)
+    is_open = random_audits.answers_of(mapped, "set") == OPEN
     p, low, high = (float(chances.sum()) for chances in after.calibration.at(scores[is_open]))
-    n_found = int(truth[2:].sum())
+    n_found = int(TRUTH[2:].sum())
     assert p == pytest.approx((after.total.value or 0) - n_found, abs=0.5)
     assert low <= p <= high
     assert high >= (after.total.high or 0) - n_found - 0.5
 
 
-def test_an_audit_that_was_left_at_once_is_void(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    check = random_audits.begin_audit(layout, RUN, 100, "ann")
-    say_checks(layout, truth, check, 10)
-    random_audits.end(layout, check.id)
-    search_on(layout, truth)
-    found = auditing.view(layout, RUN)
+def test_an_audit_that_was_left_at_once_is_void(mapped: Layout) -> None:
+    check = random_audits.begin_audit(mapped, RUN, 100, "ann")
+    say_checks(mapped, check, 10)
+    random_audits.end(mapped, check.id)
+    search_on(mapped)
+    found = auditing.view(mapped, RUN)
     assert found.done.state == "void"
     assert "is void: only 10 of 100" in found.done.words
     assert not found.total.is_enough
-    told = auditing.how_many(layout)
-    assert (told.basis, told.audit_state, told.confirmed) == ("none", "void", int(truth[2:].sum()))
+    told = auditing.how_many(mapped)
+    assert (told.basis, told.audit_state, told.confirmed) == ("none", "void", int(TRUTH[2:].sum()))
     assert "not enough to estimate" in told.words
 
 
 # How many are damaged
 
 
-def test_without_checks_there_is_no_number_beside_the_confirmed(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    say_all(layout, np.flatnonzero(truth)[2:17].tolist(), truth)
-    told = auditing.how_many(layout)
+def test_without_checks_there_is_no_number_beside_the_confirmed(mapped: Layout) -> None:
+    say_all(mapped, np.flatnonzero(TRUTH)[2:17].tolist())
+    told = auditing.how_many(mapped)
     assert (told.basis, told.confirmed, told.n, told.n_not_covered) == ("none", 15, N - 2, 0)
     assert (told.total.value, told.total.low, told.total.high) == (None, None, None)
     assert told.words.startswith("15 buildings are confirmed damaged. How many there are in all is not known: not enough")
@@ -309,26 +273,20 @@ def test_without_checks_there_is_no_number_beside_the_confirmed(mapped: tuple[La
     assert (plain["N"], plain["confirmed"], plain["estimate"], plain["low"]) == (N - 2, 15, None, None)
 
 
-def test_an_audit_counts_the_confirmed_and_what_was_added_since(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    say_all(layout, np.flatnonzero(truth)[2:17].tolist(), truth)
-    answer_audit(layout, truth, 100)
-    before = auditing.how_many(layout)
-    with store.connect(layout) as db:
-        table = square_table(N + 5)
-        new = replace(
-            table, building_ids=table.building_ids[N:], wkb=table.wkb[N:], area_m2=table.area_m2[N:],
-            attributes=table.attributes[N:],
-        )  # fmt: skip
-        contents.add_footprints(db, new)
-    say(layout, f"b{N}", "positive")
-    say(layout, f"b{N + 1}", "not_damaged")
-    after = auditing.how_many(layout)
+def test_an_audit_counts_the_confirmed_and_what_was_added_since(mapped: Layout) -> None:
+    say_all(mapped, np.flatnonzero(TRUTH)[2:17].tolist())
+    answer_audit(mapped, 100)
+    before = auditing.how_many(mapped)
+    with store.connect(mapped) as db:
+        contents.add_footprints(db, square_table(N + 5))
+    say(mapped, f"b{N}", "positive")
+    say(mapped, f"b{N + 1}", "not_damaged")
+    after = auditing.how_many(mapped)
     assert (before.basis, before.n, before.n_not_covered) == ("audit", N - 2, 0)
     assert (after.basis, after.n, after.n_not_covered) == ("audit", N, 3)
     assert after.confirmed == before.confirmed + 1
     assert after.total.value == pytest.approx((before.total.value or 0) + 1)
-    assert after.confirmed <= after.total.low <= truth[2:].sum() + 1
+    assert after.confirmed <= after.total.low <= TRUTH[2:].sum() + 1
     assert "3 footprints without an answer are not in it" in after.words
 
 
@@ -337,31 +295,28 @@ SILENT = "ranker-2"
 
 def run_with_a_silent_scene(layout: Layout, n: int) -> None:
     """Add a run that has no evidence in the scene of the last n buildings."""
-    facts = chip_facts(layout, "set")
     groups = [0] * (N - n) + [1] * n
-    write_json(layout.chip_facts("set"), {**facts, "sensor_group": groups, "look_group": groups})
-    with store.connect(layout) as db:
-        run = replace(runs.find(db, RUN), run_id=SILENT, without_answers=(1,))
-        scores = np.asarray(runs.array(layout, RUN, "scores"))
-        runs.finish(db, layout, run, ids=runs.building_ids_of(layout, RUN), scores=scores, arrays={})
+    write_json(layout.chip_facts("set"), {**chip_facts(layout, "set"), "sensor_group": groups, "look_group": groups})
+    scores = np.asarray(runs.array(layout, RUN, "scores"))
+    add_run(layout, SILENT, scores=scores, like=RUN, without_answers=(1,))
 
 
-def test_an_audit_just_begun_does_not_take_the_estimate_away(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    answer_audit(layout, truth, 100)
-    before = auditing.how_many(layout)
-    random_audits.begin_audit(layout, RUN, 50, "ann")
-    after = auditing.how_many(layout)
+def test_an_audit_just_begun_does_not_take_the_estimate_away_and_its_run_is_named_beside_another(mapped: Layout) -> None:
+    answer_audit(mapped, 100)
+    before = auditing.how_many(mapped)
+    random_audits.begin_audit(mapped, RUN, 50, "ann")
+    after = auditing.how_many(mapped)
     assert after.total == before.total
     assert after.audit_state == "open"
+    assert after.words_beside(RUN) == after.words
+    assert after.words_beside("ranker-9") == f"{after.words} By the audit of {RUN}, another run than this one."
     assert "50 of 50 random checks are open" in after.words
 
 
-def test_every_building_answered_needs_no_estimate(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    say_all(layout, range(2, N), truth)
-    told = auditing.how_many(layout)
-    n_damaged = int(truth[2:].sum())
+def test_every_building_answered_needs_no_estimate(mapped: Layout) -> None:
+    say_all(mapped, range(2, N))
+    told = auditing.how_many(mapped)
+    n_damaged = int(TRUTH[2:].sum())
     assert (told.basis, told.total.value, told.total.low, told.total.high) == ("all", n_damaged, n_damaged, n_damaged)
     assert told.n_not_assessed == 2  # without data
     assert told.words == (
@@ -369,84 +324,67 @@ def test_every_building_answered_needs_no_estimate(mapped: tuple[Layout, NDArray
     )
     assert told.as_mapping()["method"] == "count: every building that could be judged was answered; the others are not in it"
     for row in range(2):
-        say(layout, f"b{row}", "not_assessable")  # a person's answer too
-    told = auditing.how_many(layout)
+        say(mapped, f"b{row}", "not_assessable")  # a person's answer too
+    told = auditing.how_many(mapped)
     assert (told.basis, told.n_not_assessed) == ("all", 0)
     assert told.words == f"{n_damaged} of {N - 2} buildings are damaged; every one was answered."
     assert told.as_mapping()["method"] == "count: every building was answered"
 
 
-def test_what_a_run_does_not_assess_is_named_beside_the_number(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
+def test_what_a_run_does_not_assess_is_named_beside_the_number(mapped: Layout) -> None:
     """Before: "About 18 of 248 buildings are damaged", and no word of the 150 in a scene without answers."""
-    layout, truth = mapped
-    run_with_a_silent_scene(layout, 150)
-    answer_audit(layout, truth, 120, run_id=SILENT)
-    told = auditing.how_many(layout)
+    run_with_a_silent_scene(mapped, 150)
+    answer_audit(mapped, 120, run_id=SILENT)
+    told = auditing.how_many(mapped)
     assert (told.basis, told.n, told.n_not_covered, told.n_not_assessed) == ("audit", 248, 0, 152)
     assert told.run_id == SILENT
     assert "152 more are not assessed and not in this number." in told.words
     plain = told.as_mapping()
     assert (plain["not_assessed"], plain["run_id"], plain["words"]) == (152, SILENT, told.words)
     last = N - 1
-    say(layout, f"b{last}", "positive")  # a person assessed one of them
-    after = auditing.how_many(layout)
+    say(mapped, f"b{last}", "positive")  # a person assessed one of them
+    after = auditing.how_many(mapped)
     assert (after.n, after.n_not_assessed) == (249, 151)
 
 
-def test_the_run_that_a_number_rests_on_is_named_beside_another_one(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    answer_audit(layout, truth, 100)
-    told = auditing.how_many(layout)
-    assert told.words_beside(RUN) == told.words
-    assert told.words_beside("ranker-9") == f"{told.words} By the audit of {RUN}, another run than this one."
-
-
-def test_more_checks_are_the_same_sample(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    check = answer_audit(layout, truth, 40)
-    longer = random_audits.extend(layout, check.id, 30)
+def test_more_checks_are_the_same_sample(mapped: Layout) -> None:
+    check = answer_audit(mapped, 40)
+    longer = random_audits.extend(mapped, check.id, 30)
     np.testing.assert_array_equal(longer.sample.rows, check.sample.rows)
-    found = auditing.view(layout, RUN)
+    found = auditing.view(mapped, RUN)
     assert (found.done.n_drawn, found.done.n_answered) == (70, 40)
 
 
-def test_a_wish_finds_its_threshold(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    answer_audit(layout, truth, N - 2)
-    found = auditing.view(layout, RUN)
+def test_a_wish_finds_its_threshold(mapped: Layout) -> None:
+    answer_audit(mapped, N - 2)
+    found = auditing.view(mapped, RUN)
     assert found is not None
     choice = auditing.choose(found, recall=0.8)
     assert choice.assured is not None
-    here = auditing.at(layout, RUN, choice.assured)
+    here = auditing.at(mapped, RUN, choice.assured)
     assert (here.recall.value or 0) >= 0.8
 
 
 @pytest.mark.parametrize("n", [0, N + 1])
-def test_an_impossible_number_of_checks_is_refused(mapped: tuple[Layout, NDArray[np.bool_]], n: int) -> None:
+def test_an_impossible_number_of_checks_is_refused(mapped: Layout, n: int) -> None:
     with pytest.raises(PuGeoError, match=f"An audit of {n} checks"):
-        random_audits.begin_audit(mapped[0], RUN, n, "ann")
+        random_audits.begin_audit(mapped, RUN, n, "ann")
 
 
-def test_a_better_interval_takes_more_checks(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = mapped
-    wide, narrow = (auditing.suggested_size(layout, RUN, width) for width in (0.5, 0.2))
+def test_a_better_interval_takes_more_checks(mapped: Layout) -> None:
+    wide, narrow = (auditing.suggested_size(mapped, RUN, width) for width in (0.5, 0.2))
     assert 30 <= wide < narrow <= N
 
 
-def test_the_command_says_what_counts_and_how_many_are_damaged(
-    mapped: tuple[Layout, NDArray[np.bool_]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    layout, truth = mapped
-    check = random_audits.begin_audit(layout, RUN, 200, "ann")
-    say_checks(layout, truth, check, 40)
-    random_audits.end(layout, check.id)
-    search_on(layout, truth)
-    assert main(["audit", str(layout.folder)]) in (None, 0)
-    out = capsys.readouterr().out
+def test_the_command_says_what_counts_and_how_many_are_damaged(mapped: Layout, run: CommandLine) -> None:
+    check = random_audits.begin_audit(mapped, RUN, 200, "ann")
+    say_checks(mapped, check, 40)
+    random_audits.end(mapped, check.id)
+    search_on(mapped)
+    out = run.text("audit", mapped.folder)
     assert "40 of 200 checks answered" in out
     assert out.count("of 200 random checks the first 40 count") == 1
-    assert auditing.how_many(layout).words in out
-    main(["audit", str(layout.folder), "--json"])
-    told = json.loads(capsys.readouterr().out)
+    assert auditing.how_many(mapped).words in out
+    told = run.json("audit", mapped.folder)
     assert (told["state"], told["n_counted"]) == ("reduced", 40)
-    assert told["how_many"] == auditing.how_many(layout).as_mapping()
+    assert told["how_many"] == auditing.how_many(mapped).as_mapping()

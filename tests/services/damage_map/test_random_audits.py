@@ -2,50 +2,46 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small_parts import small_project
+from mapped_parts import say
+from small_parts import add_chips, click, small_project
 
 from pu_geo.analysis.audit import design
 from pu_geo.errors import PuGeoError
-from pu_geo.project import contents, labels, store
-from pu_geo.project.labels import LabelOp
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.project import labels, store
+from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import random_audits
 
 N = 60
-_NUMBERS = itertools.count()
 
 
 @pytest.fixture
 def chipped(tmp_path: Path) -> Layout:
     """60 buildings; two have no data, b0 is positive, b1 not damaged."""
     layout = small_project(tmp_path / "event.pugeo", N)
-    ids = [f"b{i}" for i in range(N)]
-    write_array(layout.features("set"), np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16))
+    features = np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16)
     nodata = [0.9 if i in (3, 4) else 0.0 for i in range(N)]
-    facts = {"building_ids": ids, "nodata_share": nodata, "bands": "post", "size_px": 16, "sheets": {}}
-    write_json(layout.chip_facts("set"), facts)
-    with store.connect(layout) as db:
-        contents.add_chip_set(db, "set", "post", 16, N)
-    say(layout, "b0", "positive")
-    say(layout, "b1", "not_damaged")
+    add_chips(layout, [f"b{i}" for i in range(N)], features=features, nodata_share=nodata)
+    click(layout, "b0")
+    click(layout, "b1", label="not_damaged")
     return layout
-
-
-def say(layout: Layout, building: str, label: str, analyst: str = "ann", check: random_audits.Check | None = None) -> None:
-    chance = random_audits.inclusion_of_building(layout, check, building) if check else None
-    op = LabelOp(f"op-{next(_NUMBERS)}", building, label, shown="audit" if check else "", inclusion=chance)  # type: ignore[arg-type]
-    with store.connect(layout) as db:
-        (ack,) = labels.append(db, [op], analyst=analyst, screen="queue")
-    assert ack.error is None
 
 
 def shown(layout: Layout, analyst: str, check: random_audits.Check, **how: bool) -> list[str]:
     return [item.building_id for item in random_audits.check_queue(layout, analyst, check, **how).items]
+
+
+def answer_all(layout: Layout, check: random_audits.Check, analyst: str) -> None:
+    """Answer one queue of a check after another."""
+    done = None
+    for _ in range(3):
+        queue = random_audits.advance_check(layout, analyst, random_audits.load(layout, check.id), done=done)
+        done = queue.id
+        for item in queue.items:
+            say(layout, item.building_id, "not_damaged", analyst=analyst, check=random_audits.load(layout, check.id))
 
 
 def test_a_stop_check_draws_what_nobody_answered_and_goes_on_as_it_needs(chipped: Layout) -> None:
@@ -66,12 +62,7 @@ def test_a_stop_check_draws_what_nobody_answered_and_goes_on_as_it_needs(chipped
 
 def test_checking_all_of_it_is_enough(chipped: Layout) -> None:
     check = random_audits.begin_stop_check(chipped, "ann")
-    done = None
-    for _ in range(3):
-        queue = random_audits.advance_check(chipped, "ann", random_audits.load(chipped, check.id), done=done)
-        done = queue.id
-        for item in queue.items:
-            say(chipped, item.building_id, "not_damaged", check=random_audits.load(chipped, check.id))
+    answer_all(chipped, check, "ann")
     view = random_audits.stop_view(chipped, random_audits.load(chipped, check.id), at_most_left=0)
     assert view.n_checked == N - 4
     assert view.n_more == 0
@@ -94,11 +85,11 @@ def test_two_analysts_share_the_work_and_a_second_reader_does_it_again(chipped: 
     check = random_audits.load(chipped, check.id)
     assert shown(chipped, "eve", check, is_second=True) == []
     for building in ann[:3]:
-        say(chipped, building, "not_damaged", "ann", check)
+        say(chipped, building, "not_damaged", analyst="ann", check=check)
     queue = random_audits.check_queue(chipped, "eve", check, is_second=True)
     queue = random_audits.advance_check(chipped, "eve", check, done=queue.id, is_second=True)
     assert sorted(item.building_id for item in queue.items) == sorted(ann[:3])
-    say(chipped, ann[0], "positive", "eve", check)
+    say(chipped, ann[0], "positive", analyst="eve", check=check)
     queue = random_audits.advance_check(chipped, "eve", check, done=queue.id, is_second=True)
     assert sorted(item.building_id for item in queue.items) == sorted(ann[1:3])
 
@@ -107,9 +98,9 @@ def test_answers_of_a_check_can_be_corrected_and_teach_nothing(chipped: Layout) 
     check = random_audits.begin_stop_check(chipped, "ann")
     (first, second, *_) = shown(chipped, "ann", check)
     check = random_audits.load(chipped, check.id)
-    say(chipped, first, "not_damaged", "ann", check)
-    say(chipped, first, "positive", "bob")  # a correction on the map
-    say(chipped, second, "positive", "ann", check)
+    say(chipped, first, "not_damaged", analyst="ann", check=check)
+    say(chipped, first, "positive", analyst="bob")  # a correction on the map
+    say(chipped, second, "positive", analyst="ann", check=check)
     answers = random_audits.answers_of(chipped, "set")
     row, other = int(first[1:]), int(second[1:])
     assert (answers[0], answers[1], answers[3]) == (design.DAMAGED, design.UNDAMAGED, design.NOT_ASSESSABLE)
@@ -127,22 +118,16 @@ def test_a_search_among_the_drawn_makes_a_stop_check_void(chipped: Layout) -> No
     check = random_audits.begin_stop_check(chipped, "ann")
     drawn = shown(chipped, "ann", check)
     check = random_audits.load(chipped, check.id)
-    say(chipped, drawn[0], "not_damaged", "ann", check)
-    say(chipped, drawn[5], "positive", "bob")
+    say(chipped, drawn[0], "not_damaged", analyst="ann", check=check)
+    say(chipped, drawn[5], "positive", analyst="bob")
     view = random_audits.stop_view(chipped, check, 5)
     assert (view.is_void, view.n_checked, view.n_damaged) == (True, 1, 0)
 
 
 def test_who_went_home_does_not_keep_an_audit_from_its_end(chipped: Layout) -> None:
     check = random_audits.begin_stop_check(chipped, "ann")
-    checks = [random_audits.load(chipped, check.id)]
-    done: dict[str, str | None] = {"ann": None, "bob": None}
-    gone = shown(chipped, "ann", checks[0])  # and never answered by ann
-    for _ in range(3):
-        queue = random_audits.advance_check(chipped, "bob", random_audits.load(chipped, check.id), done=done["bob"])
-        done["bob"] = queue.id
-        for item in queue.items:
-            say(chipped, item.building_id, "not_damaged", "bob", random_audits.load(chipped, check.id))
+    gone = shown(chipped, "ann", random_audits.load(chipped, check.id))  # and never answered by ann
+    answer_all(chipped, check, "bob")
     found = random_audits.answered(chipped, random_audits.load(chipped, check.id))
     assert (found.n_open, found.n_counted, found.state) == (0, N - 4, "finished")
     assert set(gone) <= {f"b{row}" for row in found.sample.rows}
@@ -152,7 +137,7 @@ def test_skipped_buildings_come_again(chipped: Layout) -> None:
     check = random_audits.begin_stop_check(chipped, "ann")
     first = random_audits.check_queue(chipped, "ann", check)
     for item in first.items[1:]:
-        say(chipped, item.building_id, "not_damaged", "ann", random_audits.load(chipped, check.id))
+        say(chipped, item.building_id, "not_damaged", analyst="ann", check=random_audits.load(chipped, check.id))
     second = random_audits.advance_check(chipped, "ann", random_audits.load(chipped, check.id), done=first.id)
     assert first.items[0].building_id in {item.building_id for item in second.items}
 
@@ -167,7 +152,6 @@ def test_one_check_is_open_at_a_time_and_can_be_ended(chipped: Layout) -> None:
 
 
 def test_nothing_left_to_check_is_refused(chipped: Layout) -> None:
-    for row in range(2, N):
-        say(chipped, f"b{row}", "not_damaged")
+    click(chipped, *(f"b{row}" for row in range(2, N)), label="not_damaged")
     with pytest.raises(PuGeoError, match="nothing left"):
         random_audits.begin_stop_check(chipped, "ann")

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from clustered_parts import RUN, N, explored_project, groups
 from model_parts import job_of
+from small_parts import click
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import decisions, labels, pseudo_positives, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import decisions, pseudo_positives, store
 from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import labeling
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.explore import clusters
 from pu_geo.tasks.explore.cluster import cluster
@@ -93,10 +94,13 @@ def test_accepting_adds_the_unlabeled_and_undo_takes_them_away(explored: Layout)
     assert clusters.next_run(explored).words == "next run: 8 positives + 12 accepted"
     assert clusters.inspect(explored, RUN, "many").clusters[0].state == "accepted"
     assert clusters.effect(explored) is not None
+    assert len(labeling.current_labels(explored)) == 8  # nothing is labeled by it
     with store.connect(explored) as db:
-        said = labels.current_labels(db)
-        assert len(said) == 8  # nothing is labeled by it
-        labels.append(db, [LabelOp("later", "b76", "not_damaged")], analyst="ann", screen="map")
+        (act,) = decisions.standing(db, pseudo_positives.KIND).values()
+    facts = act.facts
+    assert (facts["decision"], facts["run_id"], facts["how"]) == ("accept", RUN, "4 clusters")
+    assert len(facts["building_ids"]) == 12
+    click(explored, "b76", label="not_damaged")
     told = clusters.next_run(explored)
     assert (told.n_accepted, told.n_overruled, told.n_not_damaged) == (11, 1, 1)
     (past,) = clusters.history(explored)
@@ -163,12 +167,6 @@ def test_another_clustering_forgets_splits_but_not_what_was_accepted(explored: L
     assert clusters.next_run(explored).n_accepted == 12
 
 
-def say(layout: Layout, label: str, rows: list[int]) -> None:
-    with store.connect(layout) as db:
-        ops = [LabelOp(f"{label}-{row}", f"b{row}", label) for row in rows]  # type: ignore[arg-type]
-        labels.append(db, ops, analyst="ann", screen="map")
-
-
 def test_later_answers_are_part_of_the_damage_not_on_top_of_it(audited: Layout) -> None:
     explored = audited
     part = (groups() < 2).astype(np.int8)
@@ -176,16 +174,16 @@ def test_later_answers_are_part_of_the_damage_not_on_top_of_it(audited: Layout) 
     own = clusters.inspect(explored, RUN, "two").clusters[0]
     assert own.damaged == pytest.approx((0.15 * 72 + 8) / 40)
     damaged = np.flatnonzero(groups() == 0)[8:].tolist()
-    say(explored, "positive", damaged[:6])
+    click(explored, *(f"b{row}" for row in damaged[:6]))
     assert clusters.inspect(explored, RUN, "two").clusters[0].damaged == pytest.approx(own.damaged)
-    say(explored, "positive", damaged[6:])
-    say(explored, "not_damaged", np.flatnonzero(groups() == 1).tolist())
+    click(explored, *(f"b{row}" for row in damaged[6:]))
+    click(explored, *(f"b{row}" for row in np.flatnonzero(groups() == 1)), label="not_damaged")
     now = clusters.inspect(explored, RUN, "two").clusters[0]
     assert (now.damaged, now.low, now.high) == (0.5, 0.5, 0.5)  # all 40 are answered, half of them as damaged
 
 
 def test_positives_that_came_later_are_none_that_were_kept(explored: Layout) -> None:
-    say(explored, "positive", [32, 1])  # of these one lies in the positives' cluster anyway
+    click(explored, "b32", "b1")  # of these one lies in the positives' cluster anyway
     found = clusters.inspect(explored, RUN, "two")
     assert (found.n_kept, found.n_near, found.n_later) == (8, 8, 2)
     assert {one.name: one.n_positive for one in found.clusters} == {"positives": 9, "other": 1}
@@ -205,15 +203,6 @@ def test_effect_is_worked_out_once_for_the_same_answers(explored: Layout, monkey
     first = clusters.effect(explored)
     assert first is not None
     assert (clusters.effect(explored), len(fits)) == (first, 2)
-    say(explored, "not_damaged", [5])
+    click(explored, "b5", label="not_damaged")
     clusters.effect(explored)
     assert len(fits) == 4
-
-
-def test_every_decision_is_kept(explored: Layout) -> None:
-    found = clusters.inspect(explored, RUN, "two")
-    clusters.accept(explored, RUN, found, "positives", analyst="ann")
-    with store.connect(explored) as db:
-        (act,) = decisions.standing(db, pseudo_positives.KIND).values()
-    assert act.facts["decision"] == "accept"
-    assert (act.facts["run_id"], act.facts["how"], len(act.facts["building_ids"])) == (RUN, "two means", 12)

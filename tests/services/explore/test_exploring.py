@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import shapely
-from small_parts import add_run, square_table
+from small_parts import add_run, click, square_table
 
-from pu_geo.project import areas, contents, decisions, discoveries, labels, store
+from pu_geo.project import areas, contents, decisions, discoveries, store
 from pu_geo.project.areas import AreaLayer
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.explore import coloring, exploring
 
@@ -91,8 +90,7 @@ def test_attributes_areas_and_sizes_are_offered_and_types_once_there_are_some(ex
     types = coloring.coloring(explored, RUN, "type")
     assert types.names == ["Burnt", "Flooded"]
     assert types.values[[4, 5]].tolist() == [0, 1], "of two types the newer one"
-    with store.connect(explored) as db:
-        labels.append(db, [LabelOp("whole", "b5", "not_damaged")], analyst="ann", screen="map")
+    click(explored, "b5", label="not_damaged")
     judged = coloring.coloring(explored, RUN, "type")
     assert judged.values[4] == 0
     assert np.isnan(judged.values[5]), "what people called undamaged has no type of damage"

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pyogrio
 import pytest
 from model_parts import job_of
+from small_parts import click
 from type_parts import IDS, KEPT, discovered
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import decisions, discoveries, labels, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import decisions, discoveries
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
 from pu_geo.services.explore import discovering, exploring
@@ -41,9 +41,8 @@ def named(layout: Layout) -> dict[str, list[str]]:
 
 
 def test_groups_tell_what_people_said_of_their_buildings(layout: Layout) -> None:
-    with store.connect(layout) as db:
-        ops = [LabelOp(f"t{i}", f"b{i}", "positive", damage_types=("roof",) if i else ("debris", "roof")) for i in (0, 1)]
-        labels.append(db, ops, analyst="ann", screen="map")
+    click(layout, "b0", damage_types=("debris", "roof"))
+    click(layout, "b1", damage_types=("roof",))
     found = discovering.proposal(layout)
     first = found.groups[0]
     assert [len(group.building_ids) for group in found.groups] == [8, 6, 4, 1]
@@ -83,12 +82,9 @@ def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(la
     discovering.name_group(layout, KEPT, 1, " tarps ", analyst="ann")
     assert named(layout) == {"tarps": IDS[8:14]}
     assert labeling.damage_types(layout)[-1] == "tarps"
-    with store.connect(layout) as db:
-        hidden = LabelOp("n", "b9", "not_assessable", reason="cloud")
-        whole = LabelOp("w", "b10", "not_damaged")
-        labels.append(
-            db, [hidden, whole, LabelOp("p", "b8", "positive", damage_types=("roof",))], analyst="ann", screen="map"
-        )
+    click(layout, "b9", label="not_assessable", reason="cloud")
+    click(layout, "b10", label="not_damaged")
+    click(layout, "b8", damage_types=("roof",))
     out = tmp_path / "map.geojson"
     export(job_of(layout, "export"), run_id="latest", format="geojson", out=str(out))
     rows = {row["properties"]["building_id"]: row["properties"] for row in json.loads(out.read_text())["features"]}
@@ -161,12 +157,10 @@ def test_every_act_is_undone(layout: Layout) -> None:
     assert not discovering.undo(layout, KEPT, analyst="bob")
 
 
-def test_a_dropped_group_is_kept_aside(layout: Layout) -> None:
+def test_a_dropped_group_is_kept_aside_without_its_name(layout: Layout) -> None:
     discovering.name_group(layout, KEPT, 3, "noise", analyst="ann")
     discovering.drop_group(layout, KEPT, 3, analyst="ann")
-    found = discovering.proposal(layout)
-    assert [group.title for group in found.dropped] == ["4"]
-    assert named(layout) == {}
+    assert ([group.title for group in discovering.proposal(layout).dropped], named(layout)) == (["4"], {})
 
 
 def test_a_name_moves_over_from_an_older_discovery(layout: Layout) -> None:

@@ -9,14 +9,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from small_parts import add_chips, add_run, click
+from small_parts import add_chips, add_run, click, job_of
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import selections
 from pu_geo.tasks.damage_map.export import export_selection
-from pu_geo.tasks.job import Job
 
 RUN = "ranker-1"
 IDS = [f"b{i}" for i in range(20)]
@@ -102,8 +101,7 @@ def test_the_job_writes_what_the_damage_map_says_of_these_buildings_alone(
     assert asked["task"] == selections.TASK
     json.dumps(asked["args"])
     save(ranked, "Dächer / west", ["b1"])  # since then; the job writes what was saved when it was asked for
-    (tmp_path / "job").mkdir()
-    done = export_selection(Job(ranked, tmp_path / "job", None), **asked["args"])
+    done = export_selection(job_of(ranked), **asked["args"])
     table, document = map(Path, done["out"])
     assert table.name == "1-dächer-west.csv"
     found = json.loads(document.read_text(encoding="utf-8"))
@@ -118,7 +116,7 @@ def test_the_side_file_tells_the_figures_of_the_selection_and_names_those_of_the
     ranked: Layout, tmp_path: Path
 ) -> None:
     save(ranked, "roofs", ["b4", "b19", "b7"])
-    done = export_selection(Job(ranked, tmp_path, None), run_id=RUN, decision=1, formats=["csv"])
+    done = export_selection(job_of(ranked), run_id=RUN, decision=1, formats=["csv"])
     (table,) = map(Path, done["out"])
     told = json.loads(table.with_name(f"{table.stem}.run.json").read_text())
     rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8-sig"))))
@@ -137,4 +135,4 @@ def test_a_decision_that_saved_nothing_cannot_be_exported(ranked: Layout, tmp_pa
     selections.remove(ranked, "roofs", analyst="ann")
     for decision in (2, 77):
         with pytest.raises(PuGeoError, match=f"Decision {decision} saved no selection"):
-            export_selection(Job(ranked, tmp_path, None), run_id=RUN, decision=decision, formats=["csv"])
+            export_selection(job_of(ranked), run_id=RUN, decision=decision, formats=["csv"])

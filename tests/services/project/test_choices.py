@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import small_parts
 from mapped_parts import RUN, mapped_project
+from small_parts import job_of
 
 from pu_geo.errors import ProjectError
 from pu_geo.methods import catalog
@@ -17,23 +18,18 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping, random_audits
 from pu_geo.services.project import choices
 from pu_geo.tasks.damage_map.publish import publish
-from pu_geo.tasks.job import Job
 
 N = 40
 
 
 @pytest.fixture
 def mapped(tmp_path: Path) -> Layout:
-    return mapped_project(tmp_path, N)[0]
+    return mapped_project(tmp_path, N)
 
 
 def add_run(layout: Layout, run_id: str, method: str = "ranker", month: int = 2) -> None:
-    with store.connect(layout) as db:
-        facts = replace(
-            runs.find(db, RUN), run_id=run_id, method=method, created_at=f"2026-{month:02}-01T00:00:00.000Z", threshold=0.25
-        )
-        scores = np.linspace(0, 1, N, dtype=np.float32)
-        runs.finish(db, layout, facts, ids=[f"b{i}" for i in range(N)], scores=scores, arrays={}, reasons={})
+    facts = {"method": method, "created_at": f"2026-{month:02}-01T00:00:00.000Z", "threshold": 0.25}
+    small_parts.add_run(layout, run_id, scores=np.linspace(0, 1, N), reasons={}, like=RUN, **facts)
 
 
 def shown(layout: Layout) -> tuple[str, str | None]:
@@ -54,11 +50,11 @@ def test_the_shown_run_is_a_persons_else_published_else_audited_else_recommended
     assert shown(mapped) == ("quick-1", "audited")
     add_run(mapped, "best-2", catalog.DEFAULT_METHOD, 4)
     assert shown(mapped) == ("quick-1", "audited"), "no later run drops an audited map"
-    publish(Job(mapped, mapped.folder), run_id=RUN, formats=["csv"], threshold=0.4)
+    publish(job_of(mapped), run_id=RUN, formats=["csv"], threshold=0.4)
     assert shown(mapped) == (RUN, "published")
     choices.choose_run(mapped, "best-1")
     random_audits.begin_audit(mapped, "best-2", 10, "ann")
-    publish(Job(mapped, mapped.folder), run_id="best-2", formats=["csv"], threshold=0.4)
+    publish(job_of(mapped), run_id="best-2", formats=["csv"], threshold=0.4)
     assert shown(mapped) == ("best-1", "person")
     choices.choose_automatically(mapped)
     assert shown(mapped) == ("best-2", "published")

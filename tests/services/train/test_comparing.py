@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from mapped_parts import RUN, N, answer_audit, mapped_project, say
+import small_parts
+from mapped_parts import RUN, TRUTH, N, answer_audit, say
 from numpy.typing import NDArray
-from small_parts import square_table
+from small_parts import add_chips, click, facts_of, square_table
 
 from pu_geo import jobs
 from pu_geo.analysis.pu_criterion import pu_criterion
@@ -21,59 +22,48 @@ from pu_geo.services.damage_map import auditing
 from pu_geo.services.train import comparing, training
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> tuple[Layout, NDArray[np.bool_]]:
-    return mapped_project(tmp_path)
-
-
 def scores_of(layout: Layout, run_id: str = RUN) -> NDArray[np.float32]:
     return np.array(runs.array(layout, run_id, "scores"), np.float32)
 
 
 def add_run(
-    layout: Layout, run_id: str, scores: NDArray[np.float32], *, ids: list[str] | None = None, held_out: list[int] | None = None,
-    **facts: object,
-) -> None:  # fmt: skip
+    layout: Layout, run_id: str, scores: NDArray[np.float32], *, held_out: list[int] | None = None, **facts: Any
+) -> None:
     """Store a run like the one that is there, with other scores."""
     arrays = {} if held_out is None else {"held_out": np.array(held_out, np.int64)}
-    with store.connect(layout) as db:
-        run = replace(runs.find(db, RUN), run_id=run_id, **facts)  # type: ignore[arg-type]
-        runs.finish(db, layout, run, ids=ids or [f"b{i}" for i in range(len(scores))], scores=scores, arrays=arrays)
+    small_parts.add_run(layout, run_id, scores=scores, arrays=arrays, like=RUN, **facts)
 
 
-def test_a_run_agrees_with_its_own_copy_on_all_that_can_be_assessed(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = made
-    add_run(layout, "copy-1", scores_of(layout) ** 2)
-    say(layout, "b7", "not_assessable")
-    found = comparing.compare(layout, RUN, "copy-1")
-    assert found.ranked.spearman == pytest.approx(1)
-    assert (len(found.ranked.ids), found.ranked.n_left_out) == (N - 3, 3)  # b0 and b1 have no data, b7 a person's word
-    assert [(top.k, top.overlap) for top in found.ranked.tops] == [(20, 1.0), (40, 1.0)]  # 1 % and 5 % are fewer than 20
-    assert comparing.most_disagreeing(layout, found) == ([], [])
-    assert "nearly the same order, over 397 common buildings; 3 that" in comparing.agreement_words(found)[0]
-
-
-def test_where_they_disagree_is_found_with_the_places_in_both(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = made
+def swapped(layout: Layout) -> comparing.Comparison:
+    """Compare two runs of which the second one exchanges b10 and b390."""
     ours = np.linspace(0, 0.9, N, dtype=np.float32)
     add_run(layout, "up-1", ours)
     theirs = ours.copy()
     theirs[[10, 390]] = theirs[[390, 10]]
     add_run(layout, "swapped-1", theirs)
-    say(layout, "b10", "positive")
-    higher, lower = comparing.most_disagreeing(layout, comparing.compare(layout, "up-1", "swapped-1"))
+    return comparing.compare(layout, "up-1", "swapped-1")
+
+
+def test_a_run_agrees_with_its_own_copy_on_all_that_can_be_assessed(mapped: Layout) -> None:
+    add_run(mapped, "copy-1", scores_of(mapped) ** 2)
+    say(mapped, "b7", "not_assessable")
+    found = comparing.compare(mapped, RUN, "copy-1")
+    assert found.ranked.spearman == pytest.approx(1)
+    assert (len(found.ranked.ids), found.ranked.n_left_out) == (N - 3, 3)  # b0 and b1 have no data, b7 a person's word
+    assert [(top.k, top.overlap) for top in found.ranked.tops] == [(20, 1.0), (40, 1.0)]  # 1 % and 5 % are fewer than 20
+    assert comparing.most_disagreeing(mapped, found) == ([], [])
+    assert "nearly the same order, over 397 common buildings; 3 that" in comparing.agreement_words(found)[0]
+
+
+def test_where_they_disagree_is_found_with_the_places_in_both(mapped: Layout) -> None:
+    say(mapped, "b10", "positive")
+    higher, lower = comparing.most_disagreeing(mapped, swapped(mapped))
     assert [(one.building_id, one.places, one.label) for one in higher] == [("b390", (10, 390), "")]
     assert [(one.building_id, one.places, one.label) for one in lower] == [("b10", (390, 10), "positive")]
 
 
-def test_the_map_has_y_down_and_draws_the_most_disputed_last(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = made
-    ours = np.linspace(0, 0.9, N, dtype=np.float32)
-    add_run(layout, "up-1", ours)
-    theirs = ours.copy()
-    theirs[[10, 390]] = theirs[[390, 10]]
-    add_run(layout, "swapped-1", theirs)
-    points = comparing.map_points(layout, comparing.compare(layout, "up-1", "swapped-1"))
+def test_the_map_has_y_down_and_draws_the_most_disputed_last(mapped: Layout) -> None:
+    points = comparing.map_points(mapped, swapped(mapped))
     # Squares of 8 m from x = 500,000 + 16 i, y = 4,000,000 to 4,000,008; the grid begins at (499,990, 4,000,020), 0.5 m a px.
     assert sorted(points.x[-2:].tolist()) == [28 + 32 * 10, 28 + 32 * 390]
     np.testing.assert_allclose(points.y, 32)
@@ -81,174 +71,143 @@ def test_the_map_has_y_down_and_draws_the_most_disputed_last(made: tuple[Layout,
     np.testing.assert_allclose(np.abs(points.difference[-2:]), 380 / 397, rtol=1e-5)
 
 
-def test_runs_of_other_chips_are_compared_on_what_both_have(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = made
+def test_runs_of_other_chips_are_compared_on_what_both_have(mapped: Layout) -> None:
     ids = [f"b{i}" for i in range(N - 1, 99, -1)] + ["new"]
-    write_json(
-        layout.chip_facts("newer"),
-        {"building_ids": ids, "nodata_share": [0.0] * 300 + [0.9], "bands": "post", "size_px": 16, "sheets": {}},
-    )
-    with store.connect(layout) as db:
-        contents.add_footprints(db, replace(square_table(1, prefix="new"), building_ids=["new"]))
-    mine = scores_of(layout)
-    add_run(layout, "newer-1", np.append(mine[:99:-1], np.float32(1)), ids=ids, chip_set="newer")
-    found = comparing.compare(layout, RUN, "newer-1")
+    add_chips(mapped, ids, "newer", nodata_share=[0.0] * 300 + [0.9])
+    with store.connect(mapped) as db:
+        contents.add_footprints(db, replace(square_table(1), building_ids=["new"]))
+    mine = scores_of(mapped)
+    add_run(mapped, "newer-1", np.append(mine[:99:-1], np.float32(1)), ids=ids, chip_set="newer")
+    found = comparing.compare(mapped, RUN, "newer-1")
     assert found.ranked.spearman == pytest.approx(1)
     assert (found.ranked.ids[0], len(found.ranked.ids), found.ranked.n_left_out) == ("b100", 300, 0)
     assert found.check is None
     with pytest.raises(PuGeoError, match="the chips set, newer-1 the chips newer"):
-        training.start_average(layout, [RUN, "newer-1"])
-    assert not jobs.all_jobs(layout)
+        training.start_average(mapped, [RUN, "newer-1"])
+    assert not jobs.all_jobs(mapped)
 
 
-def test_runs_without_a_common_building_are_refused(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = made
+def test_runs_without_a_common_building_are_refused(mapped: Layout) -> None:
     ids = [f"c{i}" for i in range(4)]
-    facts = {"building_ids": ids, "nodata_share": [0.0] * 4, "bands": "post", "size_px": 16, "sheets": {}}
-    write_json(layout.chip_facts("newer"), facts)
-    add_run(layout, "newer-1", np.linspace(0, 1, 4, dtype=np.float32), ids=ids, chip_set="newer")
+    add_chips(mapped, ids, "newer")
+    add_run(mapped, "newer-1", np.linspace(0, 1, 4, dtype=np.float32), ids=ids, chip_set="newer")
     with pytest.raises(PuGeoError, match="have 0 assessable buildings in common"):
-        comparing.compare(layout, RUN, "newer-1")
+        comparing.compare(mapped, RUN, "newer-1")
     with pytest.raises(PuGeoError, match="named twice"):
-        comparing.compare(layout, "newer-1", "latest")
+        comparing.compare(mapped, "newer-1", "latest")
 
 
-def test_clicks_made_after_both_began_judge_both(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = made
-    damaged = [f"b{row}" for row in np.flatnonzero(truth)[3:]]
-    for building in damaged[:9]:
-        say(layout, building, "positive")
-    add_run(layout, "later-1", scores_of(layout)[::-1].copy(), at_event=3)
-    found = comparing.compare(layout, RUN, "later-1")
+def test_clicks_made_after_both_began_judge_both(mapped: Layout) -> None:
+    damaged = [f"b{row}" for row in np.flatnonzero(TRUTH)[3:]]
+    click(mapped, *damaged[:9])
+    add_run(mapped, "later-1", scores_of(mapped)[::-1].copy(), at_event=3)
+    found = comparing.compare(mapped, RUN, "later-1")
     assert found.clicks.n_later == 6  # the first three were known to the second run
     assert not any(side.judgement.is_enough for side in found.sides if side.judgement)
     assert comparing.criterion_words(found.sides[0]) == "not enough to judge"
     assert "Not enough to judge: 6 clicks" in found.clicks.words
-    for building in damaged[9:15]:
-        say(layout, building, "positive")
-    found = comparing.compare(layout, RUN, "later-1")
+    click(mapped, *damaged[9:15])
+    found = comparing.compare(mapped, RUN, "later-1")
     rows = [int(building[1:]) for building in damaged[:15]]
     is_open = np.ones(N, np.bool_)
     is_open[[0, 1, *rows]] = False
     for side in found.sides:
-        values = scores_of(layout, side.facts.run_id).astype(np.float64)
+        values = scores_of(mapped, side.facts.run_id).astype(np.float64)
         assert side.judgement == pu_criterion(values[rows[3:]], values[is_open], 0.5)
     assert "12 clicked after one or both began" in found.clicks.words
     assert "not an even draw" in found.clicks.words
 
 
-def test_clicks_held_out_by_one_run_alone_do_not_judge(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = made
-    rows = np.flatnonzero(truth)[3:23].tolist()
-    for row in rows:
-        say(layout, f"b{row}", "positive")
-    add_run(layout, "one-1", scores_of(layout), at_event=20, held_out=rows[:12])
-    add_run(layout, "two-1", scores_of(layout), at_event=20, held_out=rows[2:14])
-    found = comparing.compare(layout, "one-1", "two-1")
-    assert comparing.as_json(layout, found)["clicks"] == {
+def test_clicks_held_out_by_one_run_alone_do_not_judge(mapped: Layout) -> None:
+    rows = np.flatnonzero(TRUTH)[3:23].tolist()
+    click(mapped, *(f"b{row}" for row in rows))
+    add_run(mapped, "one-1", scores_of(mapped), at_event=20, held_out=rows[:12])
+    add_run(mapped, "two-1", scores_of(mapped), at_event=20, held_out=rows[2:14])
+    found = comparing.compare(mapped, "one-1", "two-1")
+    assert comparing.as_json(mapped, found)["clicks"] == {
         "n": 10, "n_held_out": 10, "n_later": 0,
         "words": "Judged on the same 10 clicks, which neither run learned from: 10 held out by both.",
     }  # fmt: skip
     assert all(side.judgement is not None and side.judgement.n_held_out == 10 for side in found.sides)
-    say(layout, f"b{rows[2]}", "not_damaged")  # changed their mind: it is no positive any more
-    assert comparing.compare(layout, "one-1", "two-1").clicks.n == 9
+    say(mapped, f"b{rows[2]}", "not_damaged")  # changed their mind: it is no positive any more
+    assert comparing.compare(mapped, "one-1", "two-1").clicks.n == 9
 
 
-def test_a_click_that_a_run_once_learned_judges_nothing(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = made
+def test_a_click_that_a_run_once_learned_judges_nothing(mapped: Layout) -> None:
     for said in ("b5 positive", "b5 not_damaged", "b6 positive", "b5 positive", "b7 positive"):
-        say(layout, *said.split())
-    add_run(layout, "one-1", scores_of(layout), at_event=1)  # learned b5 as a positive
-    add_run(layout, "two-1", scores_of(layout), at_event=3)  # knew it to be undamaged
+        say(mapped, *said.split())
+    add_run(mapped, "one-1", scores_of(mapped), at_event=1)  # learned b5 as a positive
+    add_run(mapped, "two-1", scores_of(mapped), at_event=3)  # knew it to be undamaged
     ids, rows = [f"b{i}" for i in range(N)], np.arange(N)
 
     def later(*run_ids: str) -> list[int]:
-        with store.connect(layout) as db:
-            found = [runs.find(db, run_id) for run_id in run_ids]
-        return np.flatnonzero(comparing.unused_clicks(layout, found, ids, [rows] * len(found)).is_later).tolist()
+        found = [facts_of(mapped, run_id) for run_id in run_ids]
+        return np.flatnonzero(comparing.unused_clicks(mapped, found, ids, [rows] * len(found)).is_later).tolist()
 
     assert later(RUN, RUN) == [5, 6, 7]
     assert later(RUN, "one-1") == [6, 7]
     assert later("one-1", "two-1") == [7]
-    add_run(layout, "average-1", scores_of(layout), at_event=0, method="ensemble", settings={"run_ids": ["one-1", "gone"]})
+    add_run(mapped, "average-1", scores_of(mapped), at_event=0, method="ensemble", settings={"run_ids": ["one-1", "gone"]})
     assert later(RUN, "average-1") == [6, 7]
 
 
-def test_a_click_held_out_by_one_judges_a_run_that_began_before_it(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = made
-    for row in range(5, 17):
-        say(layout, f"b{row}", "positive")
-    add_run(layout, "held-1", scores_of(layout), at_event=12, held_out=list(range(5, 15)))
-    clicks = comparing.compare(layout, RUN, "held-1").clicks
+def test_a_click_held_out_by_one_judges_a_run_that_began_before_it(mapped: Layout) -> None:
+    click(mapped, *(f"b{row}" for row in range(5, 17)))
+    add_run(mapped, "held-1", scores_of(mapped), at_event=12, held_out=list(range(5, 15)))
+    clicks = comparing.compare(mapped, RUN, "held-1").clicks
     assert (clicks.n, int(clicks.is_held_out.sum()), int(clicks.is_later.sum())) == (10, 0, 10)
 
 
-def test_clicks_on_buildings_of_accepted_clusters_judge_no_run_that_learned_from_them(
-    made: tuple[Layout, NDArray[np.bool_]],
-) -> None:
-    layout, _ = made
-    with store.connect(layout) as db:
+def test_clicks_on_buildings_of_accepted_clusters_judge_no_run_that_learned_from_them(mapped: Layout) -> None:
+    with store.connect(mapped) as db:
         for op, decision, ids in (("1", "accept", ["b5", "b6"]), ("2", "reject", ["b6"])):
             facts = {"run_id": RUN, "decision": decision, "building_ids": ids}
             decisions.decide(db, op, pseudo_positives.KIND, f"cluster {op}", facts, analyst="ann")
-    add_run(layout, "told-1", scores_of(layout), n_accepted=1, created_at=store.now())
-    add_run(layout, "before-1", scores_of(layout), n_accepted=1, created_at="2020-01-01T00:00:00.000Z")
-    add_run(layout, "plain-1", scores_of(layout))
-    for building in ("b5", "b6", "b7"):
-        say(layout, building, "positive")
-    assert comparing.compare(layout, "plain-1", "told-1").clicks.n == 1
-    assert comparing.compare(layout, "plain-1", "before-1").clicks.n == 3
+    add_run(mapped, "told-1", scores_of(mapped), n_accepted=1, created_at=store.now())
+    add_run(mapped, "before-1", scores_of(mapped), n_accepted=1, created_at="2020-01-01T00:00:00.000Z")
+    add_run(mapped, "plain-1", scores_of(mapped))
+    click(mapped, "b5", "b6", "b7")
+    assert comparing.compare(mapped, "plain-1", "told-1").clicks.n == 1
+    assert comparing.compare(mapped, "plain-1", "before-1").clicks.n == 3
 
 
 @pytest.mark.parametrize(
     "text", ["{half", "[1, null]", '{"epoch": 1}', '"words"', "", '[{"loss": 1}]', '[{"epoch": "x"}, {"epoch": null}]']
 )
-def test_a_curve_that_is_none_is_passed_over(text: str, made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = made
-    (layout.run(RUN) / "curve.json").write_text(text)
-    assert comparing.curve(layout, RUN) == []
+def test_a_curve_that_is_none_is_passed_over(text: str, mapped: Layout) -> None:
+    (mapped.run(RUN) / "curve.json").write_text(text)
+    assert comparing.curve(mapped, RUN) == []
 
 
-def test_one_audit_judges_both_runs(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = made
-    add_run(layout, "flat-1", scores_of(layout)[::-1].copy())
-    assert comparing.compare(layout, RUN, "flat-1").check is None
-    check = answer_audit(layout, truth, 150)
-    found = comparing.compare(layout, "flat-1", RUN)
+def test_one_audit_judges_both_runs(mapped: Layout) -> None:
+    add_run(mapped, "flat-1", scores_of(mapped)[::-1].copy())
+    assert comparing.compare(mapped, RUN, "flat-1").check is None
+    check = answer_audit(mapped, 150)
+    found = comparing.compare(mapped, "flat-1", RUN)
     assert found.check.id == check.id
+    assert (found.clicks.n, found.clicks.is_unlabeled.sum()) == (0, N - 2), "answers of an audit are no clicks"
     flat, audited = (side.audited for side in found.sides)
-    assert audited == auditing.at(layout, RUN, 0.5)
+    assert audited == auditing.at(mapped, RUN, 0.5)
     assert (flat.recall.value or 0) < (audited.recall.value or 0)
     assert comparing.share_words(audited.recall).startswith(f"{audited.recall.value:.0%} (")
 
 
-def test_answers_of_an_audit_are_no_clicks(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = made
-    add_run(layout, "flat-1", scores_of(layout)[::-1].copy())
-    answer_audit(layout, truth, 150)
-    clicks = comparing.compare(layout, RUN, "flat-1").clicks
-    assert clicks.n == 0
-    assert clicks.is_unlabeled.sum() == N - 2
-
-
-def test_a_curve_comes_from_the_run_or_else_from_its_job(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = made
-    assert comparing.curve(layout, RUN) == []
-    folder = jobs.create(layout, "train", {})
+def test_a_curve_comes_from_the_run_or_else_from_its_job(mapped: Layout) -> None:
+    assert comparing.curve(mapped, RUN) == []
+    folder = jobs.create(mapped, "train", {})
     (folder / "events.jsonl").write_text(
         '{"event": "launched", "at": "2026-01-01T00:00:00Z"}\n{"event": "epoch", "stage": "training", "epoch": 1, "loss": 2.0}\n'
         f'{{"event": "done", "at": "2026-01-01T00:00:01Z", "result": {{"run_id": "{RUN}"}}}}\n'
     )
-    assert [one["loss"] for one in comparing.curve(layout, RUN)] == [2.0]
-    write_json(layout.run(RUN) / "curve.json", [{"epoch": 1, "loss": 3.0}])
-    assert [one["loss"] for one in comparing.curve(layout, RUN)] == [3.0]
+    assert [one["loss"] for one in comparing.curve(mapped, RUN)] == [2.0]
+    write_json(mapped.run(RUN) / "curve.json", [{"epoch": 1, "loss": 3.0}])
+    assert [one["loss"] for one in comparing.curve(mapped, RUN)] == [3.0]
 
 
-def test_plain_values_hold_what_the_screen_shows(made: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = made
-    add_run(layout, "flat-1", np.full(N, 0.5, np.float32))
-    found = comparing.compare(layout, RUN, "flat-1")
-    told = comparing.as_json(layout, found, 3)
+def test_plain_values_hold_what_the_screen_shows(mapped: Layout) -> None:
+    add_run(mapped, "flat-1", np.full(N, 0.5, np.float32))
+    found = comparing.compare(mapped, RUN, "flat-1")
+    told = comparing.as_json(mapped, found, 3)
     assert told["spearman"] is None  # one run has no order at all
     assert [run["run_id"] for run in told["runs"]] == [RUN, "flat-1"]
     assert told["tops"][0] == {"k": 20, "overlap": pytest.approx(20 / 398), "chance": pytest.approx(20 / 398)}
@@ -260,19 +219,17 @@ def test_plain_values_hold_what_the_screen_shows(made: tuple[Layout, NDArray[np.
     ("rho", "words"),
     [(0.95, "nearly"), (0.8, "much"), (0.5, "partly"), (0.2, "little"), (0.0, "nothing"), (-0.6, "opposite")],
 )
-def test_a_correlation_is_said_in_words(made: tuple[Layout, NDArray[np.bool_]], rho: float, words: str) -> None:
-    layout, _ = made
-    add_run(layout, "copy-1", scores_of(layout))
-    found = comparing.compare(layout, RUN, "copy-1")
+def test_a_correlation_is_said_in_words(mapped: Layout, rho: float, words: str) -> None:
+    add_run(mapped, "copy-1", scores_of(mapped))
+    found = comparing.compare(mapped, RUN, "copy-1")
     told = comparing.agreement_words(replace(found, ranked=replace(found.ranked, spearman=rho)))
     assert words in told[0]
 
 
-def test_what_either_run_does_not_assess_is_left_out(made: tuple[Layout, NDArray[np.bool_]]) -> None:
+def test_what_either_run_does_not_assess_is_left_out(mapped: Layout) -> None:
     """A run without evidence in another sensor's scene was compared on the buildings that its own map refuses."""
-    layout, _ = made
-    path = layout.chip_facts("set")
+    path = mapped.chip_facts("set")
     look = [0] * (N - 150) + [1] * 150
     write_json(path, {**json.loads(path.read_text()), "look_group": look, "sensor_group": look})
-    add_run(layout, "silent-1", scores_of(layout) ** 2, without_answers=(1,))
-    assert comparing.compare(layout, RUN, "silent-1").ranked.n_left_out == 2 + 150  # b0 and b1 have no data
+    add_run(mapped, "silent-1", scores_of(mapped) ** 2, without_answers=(1,))
+    assert comparing.compare(mapped, RUN, "silent-1").ranked.n_left_out == 2 + 150  # b0 and b1 have no data

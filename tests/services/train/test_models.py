@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from cli_parts import CommandLine
 from model_parts import parts, trained, with_chips
+from small_parts import facts_of, job_of
 
-from pu_geo import cli, jobs
+from pu_geo import jobs
 from pu_geo.errors import ModelError
-from pu_geo.project import model_files, runs, store
+from pu_geo.project import model_files
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import models
-from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import train as train_task
 
 pytestmark = pytest.mark.slow
@@ -23,17 +23,14 @@ pytestmark = pytest.mark.slow
 def modelled(project: Layout) -> tuple[Layout, str]:
     """A project with a run of a method, and a newer one of the ranker."""
     run_id = trained(with_chips(project), "linear")
-    folder = project.jobs / "rank"
-    folder.mkdir()
-    train_task.rank(Job(project, folder))
+    train_task.rank(job_of(project, "rank"))
     return project, run_id
 
 
 def test_only_runs_of_methods_have_a_model(modelled: tuple[Layout, str]) -> None:
     layout, run_id = modelled
     assert [run.run_id for run in models.runs_with_model(layout)] == [run_id]
-    with store.connect(layout) as db:
-        ranked = runs.find(db, "latest").run_id
+    ranked = facts_of(layout).run_id
     with pytest.raises(ModelError, match="has no model"):
         models.export(layout, ranked, str(layout.folder))
 
@@ -78,24 +75,17 @@ def test_a_worker_scores_by_a_model(modelled: tuple[Layout, str], tmp_path: Path
     path = str(models.export(layout, "latest", str(tmp_path / "m.zip"))["out"])
     job = jobs.wait(layout, models.start_apply(layout, path), seconds=120)
     assert job.state == "done", job.problem
-    with store.connect(layout) as db:
-        assert runs.find(db, str(job.result["run_id"])).from_model is not None
+    assert facts_of(layout, str(job.result["run_id"])).from_model is not None
 
 
-def test_the_command_line_exports_checks_and_applies(
-    modelled: tuple[Layout, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_exports_checks_and_applies(modelled: tuple[Layout, str], tmp_path: Path, run: CommandLine) -> None:
     layout, run_id = modelled
     path = tmp_path / "m.pugeo-model.zip"
-    assert cli.main(["model", "export", str(layout.folder), "latest", "--out", str(path)]) == 0
-    assert f"Wrote the model of {run_id}" in capsys.readouterr().out
-    assert cli.main(["model", "check", str(path)]) == 0
-    said = capsys.readouterr().out
+    assert f"Wrote the model of {run_id}" in run.text("model", "export", layout.folder, "latest", "--out", path)
+    said = run.text("model", "check", path)
     assert "can be used: Linear ranking (quick)" in said
     assert "needs chips of 16 x 16 px, bands pre+post with pixels of 0.50 m" in said
-    assert cli.main(["model", "apply", str(layout.folder), str(path), "--json"]) == 0
-    applied = json.loads(capsys.readouterr().out)["run_id"]
+    applied = run.json("model", "apply", layout.folder, path)["run_id"]
     assert (layout.run(applied) / "scores.npy").read_bytes() == (layout.run(run_id) / "scores.npy").read_bytes()
     path.write_bytes(path.read_bytes()[:-9])
-    assert cli.main(["model", "check", str(path)]) == 2
-    assert "cut off" in capsys.readouterr().err
+    assert "cut off" in run.refused("model", "check", path)

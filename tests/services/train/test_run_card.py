@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from mapped_parts import RUN, N, answer_audit, mapped_project, say
+from cli_parts import CommandLine
+from mapped_parts import RUN, TRUTH, N, answer_audit, say
 from model_parts import job_of, trained, with_chips
+from small_parts import facts_of
+from tasks.made_up_map import Reader
 
-from pu_geo import cli
 from pu_geo.errors import ProjectError
 from pu_geo.methods import catalog
-from pu_geo.project import contents, events, runs, store
+from pu_geo.project import contents, events, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.runs import sha256_of
-from pu_geo.services.damage_map import random_audits
 from pu_geo.services.train import run_card
 from pu_geo.services.train.run_card import drawings, figures, judgement_words, limits
 from pu_geo.tasks.train import train as train_task
@@ -37,17 +37,6 @@ JUDGED = {
     "high": 3.1,
     "threshold": 0.5,
 }
-
-
-@pytest.fixture
-def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Layout, Any]:
-    monkeypatch.setattr(random_audits, "_seed", lambda: 1)
-    return mapped_project(tmp_path)
-
-
-def facts_of(layout: Layout, run_id: str = "latest") -> Any:
-    with store.connect(layout) as db:
-        return runs.find(db, run_id)
 
 
 def change_facts(layout: Layout, **values: object) -> None:
@@ -118,10 +107,9 @@ def test_curves_come_from_the_run_then_from_its_job(project: Layout) -> None:
 
 
 @pytest.mark.parametrize("method", ["ranker", "ensemble", "of-a-newer-version"])
-def test_a_run_of_no_method_of_the_catalog_has_a_card(method: str, mapped: tuple[Layout, Any]) -> None:
-    layout, _ = mapped
-    change_facts(layout, method=method, score_type="rank", settings={})
-    card = run_card.card(layout, "latest")
+def test_a_run_of_no_method_of_the_catalog_has_a_card(method: str, mapped: Layout) -> None:
+    change_facts(mapped, method=method, score_type="rank", settings={})
+    card = run_card.card(mapped, "latest")
     assert card["run"]["paper"] is None
     assert card["run"]["changed"] == {}
     assert card["limits"]
@@ -131,17 +119,16 @@ def test_a_run_of_no_method_of_the_catalog_has_a_card(method: str, mapped: tuple
         assert "None were kept." in text
 
 
-def test_an_unknown_run_is_told(mapped: tuple[Layout, Any]) -> None:
+def test_an_unknown_run_is_told(mapped: Layout) -> None:
     with pytest.raises(ProjectError, match="has no run 'x'"):
-        run_card.card(mapped[0], "x")
+        run_card.card(mapped, "x")
 
 
-def test_the_audit_is_told(mapped: tuple[Layout, Any]) -> None:
-    layout, truth = mapped
-    assert any("No random checks" in words for words in run_card.card(layout, RUN)["limits"])
-    answer_audit(layout, truth, N - 2)
-    card = run_card.card(layout, RUN)
-    n_damaged = int(truth[2:].sum())
+def test_the_audit_is_told(mapped: Layout) -> None:
+    assert any("No random checks" in words for words in run_card.card(mapped, RUN)["limits"])
+    answer_audit(mapped, N - 2)
+    card = run_card.card(mapped, RUN)
+    n_damaged = int(TRUTH[2:].sum())
     assert card["audit"]["total"]["value"] == n_damaged
     assert not any("No random checks" in words for words in card["limits"])
     assert card["how_many"]["estimate"] == card["how_many"]["low"] == n_damaged
@@ -154,41 +141,22 @@ def test_judgement_needs_ten_held_out_clicks() -> None:
         assert judgement_words(few).startswith("Not enough to judge: ")
 
 
-def test_the_judgement_of_a_run_and_its_held_out_clicks_are_told(mapped: tuple[Layout, Any]) -> None:
-    layout, _ = mapped
-    np.save(layout.run(RUN) / "held_out.npy", np.arange(20))
-    change_facts(layout, judgement=JUDGED)
-    card = run_card.card(layout, RUN)
+def test_the_judgement_of_a_run_and_its_held_out_clicks_are_told(mapped: Layout) -> None:
+    np.save(mapped.run(RUN) / "held_out.npy", np.arange(20))
+    change_facts(mapped, judgement=JUDGED)
+    card = run_card.card(mapped, RUN)
     assert card["judgement"]["criterion"] == 2.56
     assert card["labels"]["n_held_out"] == 20
     assert "PU criterion 2.56" in run_card.as_html(card)
 
 
-def test_limits_follow_the_run(mapped: tuple[Layout, Any]) -> None:
-    facts = facts_of(mapped[0])
+def test_limits_follow_the_run(mapped: Layout) -> None:
+    facts = facts_of(mapped)
     told = " ".join(limits(facts, n_positive=29, has_audit=True))
     assert "learned from 29 positives" in told
     assert "learned from" not in " ".join(limits(facts, n_positive=30, has_audit=True))
     applied = replace(facts, from_model={"file": "m.zip"})
     assert "trained elsewhere and learned nothing" in " ".join(limits(applied, n_positive=3, has_audit=True))
-
-
-class Reader(HTMLParser):
-    """Collects the tags of a page, their attributes, and its text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.words: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
 
 
 def hostile_card(layout: Layout) -> dict[str, Any]:
@@ -202,22 +170,21 @@ def hostile_card(layout: Layout) -> dict[str, Any]:
     return run_card.card(layout, RUN)
 
 
-def test_hostile_names_stay_text_on_the_page(mapped: tuple[Layout, Any]) -> None:
-    page = run_card.as_html(hostile_card(mapped[0]))
+def test_hostile_names_stay_text_on_the_page(mapped: Layout) -> None:
+    page = run_card.as_html(hostile_card(mapped))
     found = Reader(page)
-    assert "script" not in found.tags
-    assert not {"img", "a", "link", "iframe"} & set(found.tags)
-    names = {name for name, _ in found.attributes}
+    assert not {"script", "img", "a", "link", "iframe"} & {tag for tag, _ in found.tags}
+    names = {name for _, attributes in found.tags for name in attributes}
     assert not {"src", "href", "style", "onload", "onerror", "onclick"} & names
     assert "alert(1)" in " ".join(found.words)
     assert "\u202e" not in page
     assert "\x1b" not in page
     assert "url(" not in page
-    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in found.attributes
+    assert "default-src 'none'; style-src 'unsafe-inline'" in [attributes.get("content") for _, attributes in found.tags]
 
 
-def test_hostile_names_stay_text_in_markdown(mapped: tuple[Layout, Any]) -> None:
-    text = run_card.as_markdown(hostile_card(mapped[0]))
+def test_hostile_names_stay_text_in_markdown(mapped: Layout) -> None:
+    text = run_card.as_markdown(hostile_card(mapped))
     assert not re.search(r"(?<!\\)<|(?<!\\)\]\(|(?<!\\)`|(?<!\\)!\\?\[|(?<!\\)\*\*", text)
     assert "http://" not in text
     assert "\u202e" not in text
@@ -245,20 +212,13 @@ def test_curves_are_drawn_within_their_frames() -> None:
     assert drawings([]) == ""
 
 
-def test_the_command_writes_each_kind(
-    mapped: tuple[Layout, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = str(mapped[0].folder)
+def test_the_command_writes_each_kind(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
+    folder = str(mapped.folder)
     for suffix, words in ((".html", "<!DOCTYPE html>"), (".md", "# Instant ranker"), (".json", '"pu-geo run card"')):
         out = tmp_path / f"card{suffix}"
-        assert cli.main(["card", folder, "--run", RUN, "--out", str(out)]) == 0
+        run.text("card", folder, "--run", RUN, "--out", out)
         assert words in out.read_text(encoding="utf-8")
-    capsys.readouterr()
-    assert cli.main(["card", folder]) == 0
-    assert capsys.readouterr().out.startswith("# Instant ranker")
-    assert cli.main(["card", folder, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["run"]["run_id"] == RUN
-    assert cli.main(["card", folder, "--out", str(tmp_path / "card.pdf")]) == 2
-    assert "written as .html, .md or .json" in capsys.readouterr().err
-    assert cli.main(["card", folder, "--out", str(tmp_path / "no" / "card.md")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert run.text("card", folder).startswith("# Instant ranker")
+    assert run.json("card", folder)["run"]["run_id"] == RUN
+    assert "written as .html, .md or .json" in run.refused("card", folder, "--out", tmp_path / "card.pdf")
+    assert "cannot be written" in run.refused("card", folder, "--out", tmp_path / "no" / "card.md")

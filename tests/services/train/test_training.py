@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from mapped_parts import RUN, mapped_project
+from mapped_parts import RUN
+from small_parts import add_chips, click, facts_of
 
 from pu_geo import jobs
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
-from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import training
 from pu_geo.services.train.training import TrainingRequest
@@ -39,10 +37,8 @@ def test_only_titles_that_are_plain_words_begin_small_in_a_sentence(method: str,
     assert training.name_within(method) == name
 
 
-def test_a_run_is_called_by_method_time_and_id_and_whether_it_came_from_elsewhere(tmp_path: Path) -> None:
-    layout, _ = mapped_project(tmp_path)
-    with store.connect(layout) as db:
-        run = runs.find(db, RUN)
+def test_a_run_is_called_by_method_time_and_id_and_whether_it_came_from_elsewhere(mapped: Layout) -> None:
+    run = facts_of(mapped, RUN)
     assert training.run_name(run) == "Instant ranker · 2026-01-01 00:00 · ranker-1"
     came = replace(run, method="ncpu", from_model={"file": "x"})
     assert training.run_name(came) == "NcPU from elsewhere · 2026-01-01 00:00 · ranker-1"
@@ -50,9 +46,8 @@ def test_a_run_is_called_by_method_time_and_id_and_whether_it_came_from_elsewher
 
 @pytest.fixture
 def clicked(project: Layout) -> Layout:
-    with store.connect(project) as db:
-        contents.add_chip_set(db, "set", "post", 16, 20)
-        labels.append(db, [LabelOp(f"{i}", f"b{i}", "positive") for i in range(8)], analyst="ann", screen="map")
+    add_chips(project, [f"b{i}" for i in range(20)])
+    click(project, *(f"b{i}" for i in range(8)))
     return project
 
 

@@ -11,7 +11,7 @@ import geopandas
 import numpy as np
 import pytest
 import shapely
-from small_parts import small_grid, small_scene, square_table
+from small_parts import answer, click, op_of, small_project, square_table, table_of
 
 from pu_geo.errors import LabelError
 from pu_geo.geo.export.pieces import guarded, unguarded
@@ -20,6 +20,7 @@ from pu_geo.project import analysts, contents, labels, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import LABELS, REASONS, FootprintTable
+from pu_geo.services.annotate import labeling
 from pu_geo.tasks.annotate.export_labels import export_labels
 from pu_geo.tasks.annotate.import_labels import import_labels
 
@@ -27,11 +28,7 @@ NASTY = ["=1+1", "'=1+1", "-93.1", "@me", "a;b", 'say "x", y', "two\nlines", "\t
 
 
 def new_project(folder: Path, name: str, table: FootprintTable | None = None) -> Layout:
-    layout = store.create(folder / f"{name}.pugeo", name)
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
-        contents.add_footprints(db, table or square_table(20))
-    return layout
+    return small_project(folder / f"{name}.pugeo", table=table)
 
 
 @pytest.fixture
@@ -127,21 +124,15 @@ def test_current_labels_come_back_from_table_and_points(busy: Layout, tmp_path: 
     assert (found["current"], found["map"]) == (expected["current"], expected["map"])
     assert import_labels(other, str(result["out"]), analyst="carl")["stored"] == 0
     with store.connect(other) as db:  # an audit's answer is still no answer to learn from
-        assert not labels.pu_set(db).is_positive[[event.shown == "audit" for event in _by_row(db)]].any()
+        pu, current = labels.pu_set(db), labels.current(db)
+        learned = {building for building, is_positive in zip(pu.building_ids, pu.is_positive, strict=True) if is_positive}
+        assert not [building for building in learned if current[building].shown == "audit"]
         labels.undo(db, "all", analyst="carl", screen="cli")
         assert labels.current_labels(db) == {}
 
 
-def _by_row(db: object) -> list[object]:
-    current = labels.current(db)  # type: ignore[arg-type]
-    nothing = LabelOp("", "", "cleared")
-    return [current.get(building, nothing) for building in contents.building_ids(db)]  # type: ignore[arg-type]
-
-
 def test_points_lie_inside_their_buildings_in_a_file_that_gis_reads(project: Layout, tmp_path: Path) -> None:
-    with store.connect(project) as db:
-        ops = [LabelOp(str(i), f"b{i}", "positive", damage_types=["roof"]) for i in (3, 7)]
-        labels.append(db, ops, analyst="ann", screen="map")
+    click(project, "b3", "b7", damage_types=["roof"])
     out = export_labels(project, str(tmp_path / "labels.geojson"))["out"]
     frame = geopandas.read_file(out)
     squares = shapely.from_wkb(list(square_table(20).wkb))
@@ -214,8 +205,7 @@ def nameless(order: list[int], dx: float = 0.0) -> FootprintTable:
     """Houses without ids, in an order of their own: PU-Geo makes ids up, b000001 for the first one."""
     table = square_table(40)
     shapes = shapely.transform(shapely.from_wkb([table.wkb[i] for i in order]), lambda xy: xy + np.array([dx, 0.0]))
-    n = len(order)
-    return FootprintTable([""] * n, list(shapely.to_wkb(shapes)), np.full(n, 64.0), [{}] * n, "user", n, 0, 0)
+    return table_of(shapes, [""] * len(order))
 
 
 @pytest.fixture
@@ -223,9 +213,7 @@ def two(tmp_path: Path) -> tuple[Layout, Layout]:
     """The same 40 houses twice, in another order and 1 m off; 30 of the first project have a label."""
     order = np.random.default_rng(3).permutation(40).tolist()
     one, other = new_project(tmp_path, "one", nameless(list(range(40)))), new_project(tmp_path, "two", nameless(order, 1.0))
-    with store.connect(one) as db:
-        ops = [LabelOp(f"s{i}", f"b{i + 1:06d}", "positive" if i % 3 else "not_damaged") for i in range(30)]
-        labels.append(db, ops, analyst="ann", screen="map")
+    answer(one, *(op_of(f"b{i + 1:06d}", "positive" if i % 3 else "not_damaged") for i in range(30)))
     return one, other
 
 
@@ -269,8 +257,7 @@ def test_an_id_of_the_files_own_counts_only_where_the_place_agrees(project: Layo
     lonlat = geopandas.GeoSeries(points, crs=32615).to_crs(4326)
     rows = [f"{name},damaged,{p.x:.7f},{p.y:.7f}" for (name, *_), p in zip(spots, lonlat, strict=True)]
     done = import_labels(project, write(tmp_path, "\n".join(["building_id,label,lon,lat", *rows])), analyst="bob")
-    with store.connect(project) as db:
-        assert sorted(labels.current_labels(db)) == ["b1", "b5"]
+    assert sorted(labeling.current_labels(project)) == ["b1", "b5"]
     assert (done["rows"], done["stored"], done["skipped"], done["placed"]) == (3, 2, 1, 1)
     assert done["notes"] == [
         "1 label(s) were placed by their position because ids differ.",
@@ -313,10 +300,8 @@ def test_an_exported_damage_map_is_known_by_its_outlines(two: tuple[Layout, Layo
 
 def test_two_buildings_of_a_file_on_one_outline_are_told(tmp_path: Path) -> None:
     halves = [shapely.box(500_000, 4_000_000, 500_004, 4_000_008), shapely.box(500_004, 4_000_000, 500_008, 4_000_008)]
-    table = FootprintTable(["", ""], list(shapely.to_wkb(halves)), np.full(2, 32.0), [{}] * 2, "user", 2, 0, 0)
-    one, other = new_project(tmp_path, "one", table), new_project(tmp_path, "two", nameless([0]))
-    with store.connect(one) as db:
-        labels.append(db, [LabelOp(f"s{i}", f"b00000{i}", "positive") for i in (1, 2)], analyst="ann", screen="map")
+    one, other = new_project(tmp_path, "one", table_of(halves, ["", ""])), new_project(tmp_path, "two", nameless([0]))
+    click(one, "b000001", "b000002")
     done = import_labels(other, str(export_labels(one, str(tmp_path / "x.csv"))["out"]), analyst="bob")
     assert done["notes"][-1] == "1 footprint(s) hold several buildings of the file; of each the last row counts."  # type: ignore[index]
 
@@ -348,8 +333,7 @@ def test_table_by_hand_may_say_more_than_labels(project: Layout, tmp_path: Path)
 
 
 def test_row_that_speaks_of_the_label_alone_leaves_the_comment_that_stands(project: Layout, tmp_path: Path) -> None:
-    with store.connect(project) as db:
-        labels.append(db, [LabelOp("1", "b1", "positive", comment="keep")], analyst="ann", screen="map")
+    click(project, "b1", comment="keep")
     assert import_labels(project, write(tmp_path, "building_id,label\nb1,damaged\n"), analyst="carl")["stored"] == 0
     assert import_labels(project, write(tmp_path, "building_id,comment\nb1,other\n"), analyst="carl")["stored"] == 1
 
@@ -391,31 +375,26 @@ def test_file_that_makes_no_sense_is_refused_in_words(project: Layout, tmp_path:
 def test_history_of_the_same_operations_on_other_buildings_is_told_not_swallowed(project: Layout, tmp_path: Path) -> None:
     other = new_project(tmp_path, "other")
     for layout, building in ((project, "b1"), (other, "b2")):
-        with store.connect(layout) as db:
-            labels.append(db, [LabelOp("1", building, "positive")], analyst="ann", screen="cli")
+        answer(layout, LabelOp("1", building, "positive"))
     events = str(export_labels(project, str(tmp_path / "a.csv"))["events_out"])
     with pytest.raises(LabelError, match=r"1 of 1 labels .* is here already, as positive on 'b2' by ann"):
         import_labels(other, events, analyst="carl")
 
 
 def test_point_in_two_footprints_goes_to_the_one_it_names(tmp_path: Path) -> None:
-    box = shapely.to_wkb(shapely.box(500_000, 4_000_000, 500_010, 4_000_010))
-    table = FootprintTable(["low", "high"], [box, box], np.full(2, 100.0), [{}, {}], "user", 2, 0, 0)
+    table = table_of([shapely.box(500_000, 4_000_000, 500_010, 4_000_010)] * 2, ["low", "high"])
     layout, other = (new_project(tmp_path, name, table) for name in ("one", "two"))
-    with store.connect(layout) as db:
-        labels.append(db, [LabelOp("1", "high", "positive")], analyst="ann", screen="map")
+    click(layout, "high")
     out = export_labels(layout, str(tmp_path / "x.geojson"))["out"]
     import_labels(other, str(out), analyst="ann")
-    with store.connect(other) as db:
-        assert labels.current_labels(db) == {"high": "positive"}
+    assert labeling.current_labels(other) == {"high": "positive"}
 
 
 @pytest.mark.parametrize("ending", ["csv", "geojson"])
 def test_simulated_answers_stay_simulated_in_another_project(project: Layout, tmp_path: Path, ending: str) -> None:
     """Exported and imported they were answers like any other, and the map no longer spoke of a trial."""
-    with store.connect(project) as db:
-        labels.append(db, [LabelOp("s1", "b1", "positive")], analyst="ann", screen="cli", kind="simulated")
-        labels.append(db, [LabelOp("c2", "b2", "positive")], analyst="ann", screen="map")
+    answer(project, op_of("b1"), kind="simulated")
+    click(project, "b2")
     export_labels(project, str(tmp_path / f"labels.{ending}"))
     other = new_project(tmp_path, "other")
     import_labels(other, str(tmp_path / f"labels.{ending}"), analyst="bob")

@@ -10,6 +10,7 @@ import geopandas
 import numpy as np
 import pytest
 import shapely
+from small_parts import job_of
 
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import areas as stored
@@ -29,10 +30,8 @@ HEADER = [
 
 
 @pytest.fixture
-def job(project: Layout, tmp_path: Path) -> Job:
-    folder = tmp_path / "job"
-    folder.mkdir()
-    return Job(project, folder)
+def job(project: Layout) -> Job:
+    return job_of(project)
 
 
 @pytest.fixture

@@ -8,15 +8,16 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import small_parts
 from mapped_parts import RUN, mapped_project, say
-from small_parts import square_table
+from small_parts import facts_of, job_of, square_table
 
 from pu_geo.project import choices as stored
 from pu_geo.project import contents, runs, store
@@ -26,7 +27,6 @@ from pu_geo.services.project import choices, projects
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.damage_map.publish import publish
 from pu_geo.tasks.imagery.chip import renew_reasons
-from pu_geo.tasks.job import Job
 
 N = 60
 SAME = ("damage_binary", "assessed", "not_assessed_reason", "score", "rank", "threshold", "run_id")
@@ -41,50 +41,38 @@ READER = """
 pytestmark = pytest.mark.slow
 
 
+@dataclass
 class Qgis:
     """Another program that has nothing of ours in it."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-        self.kinds: dict[str, str] = {}
+    process: subprocess.Popen[str]
+    kinds: dict[str, str] = field(default_factory=dict)
 
     def rows(self, layout: Layout) -> dict[str, dict[str, Any]]:
-        self._process.stdin.write(f"{layout.gpkg}\n")
-        self._process.stdin.flush()
-        self.kinds, found = json.loads(self._process.stdout.readline())
+        self.process.stdin.write(f"{layout.gpkg}\n")
+        self.process.stdin.flush()
+        self.kinds, found = json.loads(self.process.stdout.readline())
         return {row["building_id"]: row for row in found}
 
 
-@contextmanager
-def opened() -> Iterator[Qgis]:
+@pytest.fixture(scope="module")
+def qgis() -> Iterator[Qgis]:
     code = [sys.executable, "-I", "-c", textwrap.dedent(READER)]
     with subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield Qgis(process)
 
 
-@pytest.fixture(scope="module")
-def qgis() -> Iterator[Qgis]:
-    with opened() as found:
-        yield found
-
-
 @pytest.fixture
 def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     monkeypatch.setattr(random_audits, "_seed", lambda: 1)
-    return mapped_project(tmp_path, N)[0]
+    return mapped_project(tmp_path, N)
 
 
-def add_run(
-    layout: Layout, run_id: str, scores: np.ndarray, *, method: str = "ranker", created_at: str = "2026-02-01"
-) -> None:
+def add_run(layout: Layout, run_id: str, scores: np.ndarray, *, method: str = "ranker") -> None:
     """Finish another run of the same chips, as a training does."""
-    with store.connect(layout) as db:
-        facts = replace(
-            runs.find(db, RUN), run_id=run_id, method=method, created_at=f"{created_at}T00:00:00.000Z", threshold=0.25
-        )
-        reasons = choices.reasons_of(layout, facts)
-        ids = [f"b{i}" for i in range(len(scores))]
-        runs.finish(db, layout, facts, ids=ids, scores=scores.astype(np.float32), arrays={}, reasons=reasons)
+    reasons = choices.reasons_of(layout, facts_of(layout, RUN))
+    facts = {"method": method, "created_at": "2026-02-01T00:00:00.000Z", "threshold": 0.25}
+    small_parts.add_run(layout, run_id, scores=scores, reasons=reasons, like=RUN, **facts)
 
 
 def same(qgis: Qgis, layout: Layout) -> dict[str, dict[str, Any]]:
@@ -138,7 +126,7 @@ def test_the_view_says_what_an_export_says_after_each_change(mapped: Layout, qgi
     with store.connect(mapped) as db:
         contents.add_footprints(db, replace(square_table(3, prefix="new"), n_in=3))
     assert [same(qgis, mapped)[f"new{i}"]["damage_binary"] for i in range(3)] == ["not_assessed"] * 3
-    publish(Job(mapped, mapped.folder), run_id="other-1", formats=["csv"], threshold=0.61)
+    publish(job_of(mapped), run_id="other-1", formats=["csv"], threshold=0.61)
     published = same(qgis, mapped)
     assert {(row["run_id"], row["threshold"]) for row in published.values()} == {("other-1", 0.61)}
     kinds = {name: qgis.kinds[name] for name in ("threshold", "score", "rank", "damage_binary")}
@@ -174,13 +162,10 @@ def test_a_project_of_an_older_pu_geo_says_what_an_export_says_once_it_is_opened
     assert sum(row["damage_binary"] == "not_assessed" for row in after.values()) == 2
 
 
-def test_any_reason_that_a_run_came_with_is_in_both(mapped: Layout, qgis: Qgis) -> None:
+def test_reasons_of_a_run_and_what_chips_cut_again_hide_are_in_both(mapped: Layout, qgis: Qgis) -> None:
     with store.connect(mapped) as db:
         runs.put_reasons(db, RUN, {"b2": "a reason that came later"})
     assert same(qgis, mapped)["b2"]["not_assessed_reason"] == "a reason that came later"
-
-
-def test_chips_cut_again_tell_the_view_what_is_hidden(mapped: Layout, qgis: Qgis) -> None:
     assert same(qgis, mapped)["b7"]["assessed"]
     facts = json.loads(mapped.chip_facts("set").read_text())
     facts["nodata_share"][7], facts["nodata_share"][0] = 0.9, 0.0

@@ -13,35 +13,25 @@ import numpy as np
 import pyogrio
 import pytest
 import shapely
-from mapped_parts import RUN, N, answer_audit, mapped_project, say
-from numpy.typing import NDArray
+from mapped_parts import RUN, TRUTH, N, answer_audit, mapped_project, say
+from small_parts import answer, click, job_of, op_of
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.export import exporters
 from pu_geo.jobs import worker
 from pu_geo.project import aoi, contents, labels, runs, store, versions
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.records import REASONS
-from pu_geo.services.damage_map import auditing, mapping, random_audits
+from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.tasks.annotate.import_labels import import_labels
 from pu_geo.tasks.damage_map.damage_map import GRADES, build_damage_map
 from pu_geo.tasks.damage_map.publish import publish
-from pu_geo.tasks.job import Job
-
-
-@pytest.fixture
-def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Layout, NDArray[np.bool_]]:
-    monkeypatch.setattr(random_audits, "_seed", lambda: 1)  # an interval misses the truth in one draw of twenty
-    return mapped_project(tmp_path)
 
 
 def write(layout: Layout, *formats: str, profiles: tuple[str, ...] = (), threshold: float | None = 0.5) -> dict[str, object]:
-    folder = layout.folder / "jobs" / "one"
-    folder.mkdir(parents=True, exist_ok=True)
     args = mapping.publish_arguments(layout, "latest", threshold, formats or ("geojson",), profiles)
-    return publish(Job(layout, folder), **json.loads(json.dumps(args)))
+    return publish(job_of(layout), **json.loads(json.dumps(args)))
 
 
 def features(layout: Layout, version: str) -> dict[str, dict]:
@@ -49,10 +39,9 @@ def features(layout: Layout, version: str) -> dict[str, dict]:
     return {feature["id"]: feature["properties"] for feature in document["features"]}
 
 
-def test_a_version_holds_all_that_belongs_to_it(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = mapped
-    made = write(layout, *exporters.EXPORTERS, profiles=("copernicus", "unosat"))
-    folder = layout.exports / "v1"
+def test_a_version_holds_all_that_belongs_to_it(mapped: Layout) -> None:
+    made = write(mapped, *exporters.EXPORTERS, profiles=("copernicus", "unosat"))
+    folder = mapped.exports / "v1"
     assert made["out"] == str(folder)
     names = {path.name for path in folder.iterdir()}
     assert {f"damage_map.{name}" for name in exporters.EXPORTERS if name != "heat"} | {"damage_heat.tif"} <= names
@@ -65,15 +54,14 @@ def test_a_version_holds_all_that_belongs_to_it(mapped: tuple[Layout, NDArray[np
     assert "ems_class" in table
 
 
-def test_the_next_version_says_what_changed(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = mapped
-    assert write(layout)["n_changes"] is None
-    before = features(layout, "v1")
+def test_the_next_version_says_what_changed(mapped: Layout) -> None:
+    assert write(mapped)["n_changes"] is None
+    before = features(mapped, "v1")
     low = next(building for building, row in before.items() if row["triage"] == "below")
-    say(layout, low, "positive")
-    again = write(layout)
+    say(mapped, low, "positive")
+    again = write(mapped)
     assert again["version"] == "v2"
-    with (layout.exports / "v2" / "changes.csv").open(encoding="utf-8-sig") as stream:
+    with (mapped.exports / "v2" / "changes.csv").open(encoding="utf-8-sig") as stream:
         rows = list(csv.DictReader(stream))
     assert again["n_changes"] == len(rows) == 3
     assert {(row["building_id"], row["field"], row["before"], row["after"]) for row in rows} == {
@@ -81,22 +69,21 @@ def test_the_next_version_says_what_changed(mapped: tuple[Layout, NDArray[np.boo
         (low, "triage", "below", "confirmed"),
         (low, "label", "", "damaged"),
     }
-    assert [facts["version"] for facts in mapping.published(layout)] == ["v2", "v1"]
+    assert [facts["version"] for facts in mapping.published(mapped)] == ["v2", "v1"]
 
 
-def test_a_failure_leaves_no_half_version(mapped: tuple[Layout, NDArray[np.bool_]], monkeypatch: pytest.MonkeyPatch) -> None:
-    layout, _ = mapped
-    write(layout)
+def test_a_failure_leaves_no_half_version(mapped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(mapped)
 
     def fails(*_: object) -> None:
         raise PuGeoError("The disk is full.", "Free some space.")
 
     monkeypatch.setitem(exporters.EXPORTERS, "csv", fails)
     with pytest.raises(PuGeoError, match="disk is full"):
-        write(layout, "geojson", "csv")
-    assert [path.name for path in layout.exports.iterdir() if not path.name.startswith(".lock")] == ["v1"]
-    assert versions.numbers(layout) == [1]
-    assert write(layout)["version"] == "v2"
+        write(mapped, "geojson", "csv")
+    assert [path.name for path in mapped.exports.iterdir() if not path.name.startswith(".lock")] == ["v1"]
+    assert versions.numbers(mapped) == [1]
+    assert write(mapped)["version"] == "v2"
 
 
 KILLED = """
@@ -113,19 +100,16 @@ publish(Job(layout, layout.folder), run_id="latest", formats=["geojson", "csv"],
 
 
 @pytest.mark.slow
-def test_a_kill_leaves_the_versions_as_they_were_and_the_next_one_sweeps_up(
-    mapped: tuple[Layout, NDArray[np.bool_]],
-) -> None:
-    layout, _ = mapped
-    write(layout)
-    before = {path.name: path.read_bytes() for path in (layout.exports / "v1").iterdir()}
-    done = subprocess.run([sys.executable, "-c", KILLED, str(layout.folder)], capture_output=True, timeout=120, check=False)
+def test_a_kill_leaves_the_versions_as_they_were_and_the_next_one_sweeps_up(mapped: Layout) -> None:
+    write(mapped)
+    before = {path.name: path.read_bytes() for path in (mapped.exports / "v1").iterdir()}
+    done = subprocess.run([sys.executable, "-c", KILLED, str(mapped.folder)], capture_output=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    assert versions.numbers(layout) == [1]
-    assert list(layout.exports.glob(".new-*"))
-    assert write(layout)["version"] == "v2"
-    assert not list(layout.exports.glob(".new-*"))
-    assert {path.name: path.read_bytes() for path in (layout.exports / "v1").iterdir()} == before
+    assert versions.numbers(mapped) == [1]
+    assert list(mapped.exports.glob(".new-*"))
+    assert write(mapped)["version"] == "v2"
+    assert not list(mapped.exports.glob(".new-*"))
+    assert {path.name: path.read_bytes() for path in (mapped.exports / "v1").iterdir()} == before
 
 
 @pytest.mark.parametrize(
@@ -137,49 +121,43 @@ def test_a_kill_leaves_the_versions_as_they_were_and_the_next_one_sweeps_up(
         ({"threshold": 1.5}, "threshold is 1.5"),
     ],
 )
-def test_what_cannot_be_written_is_refused(
-    mapped: tuple[Layout, NDArray[np.bool_]], wrong: dict[str, object], words: str
-) -> None:
-    layout, _ = mapped
+def test_what_cannot_be_written_is_refused(mapped: Layout, wrong: dict[str, object], words: str) -> None:
     args = {"run_id": RUN, "formats": ["geojson"], "threshold": 0.5, **wrong}
     with pytest.raises(PuGeoError, match=words):
-        publish(Job(layout, layout.folder), **args)  # type: ignore[arg-type]
-    assert versions.numbers(layout) == []
+        publish(job_of(mapped), **args)  # type: ignore[arg-type]
+    assert versions.numbers(mapped) == []
 
 
-def test_without_an_audit_nothing_is_a_probability(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = mapped
-    found = build_damage_map(layout, RUN, 0.5)
+def test_without_an_audit_nothing_is_a_probability(mapped: Layout) -> None:
+    found = build_damage_map(mapped, RUN, 0.5)
     assert {value for name in ("p_damaged", "p_low", "p_high", "audit_weight") for value in found.columns[name]} == {None}
     assert set(found.columns["triage"]) == {"flagged", "below", "not_assessed"}
     estimate = found.metadata["estimate"]
     assert isinstance(estimate, dict)
     assert (estimate["confirmed"], estimate["estimate"], estimate["low"], estimate["high"]) == (0, None, None, None)
     assert estimate["method"] == "not enough to estimate"
-    assert estimate == auditing.how_many(layout).as_mapping()
+    assert estimate == auditing.how_many(mapped).as_mapping()
 
 
-def test_the_area_of_interest_travels_with_the_map(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = mapped
-    assert "aoi" not in build_damage_map(layout, RUN, 0.5).metadata
-    with store.connect(layout) as db:
+def test_the_area_of_interest_travels_with_the_map(mapped: Layout) -> None:
+    assert "aoi" not in build_damage_map(mapped, RUN, 0.5).metadata
+    with store.connect(mapped) as db:
         bounds = shapely.total_bounds(shapely.from_wkb(contents.footprints(db).wkb))
         aoi.put(db, shapely.to_wkb(shapely.box(*bounds)), "typed")
-    told = build_damage_map(layout, RUN, 0.5).metadata
+    told = build_damage_map(mapped, RUN, 0.5).metadata
     found = told["aoi"]
     assert isinstance(found, dict)
     assert found["source"] == "typed"
-    columns = build_damage_map(layout, RUN, 0.5).columns
+    columns = build_damage_map(mapped, RUN, 0.5).columns
     places = shapely.points(np.array([columns["lon"], columns["lat"]], np.float64).T)
     assert shapely.contains(shapely.from_wkt(found["wkt"]), places).all()
     json.dumps(told)
 
 
-def test_an_audit_fills_chances_weights_and_bands(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    check = answer_audit(layout, truth, 200)
-    made = write(layout)
-    rows = features(layout, "v1")
+def test_an_audit_fills_chances_weights_and_bands(mapped: Layout) -> None:
+    check = answer_audit(mapped, 200)
+    made = write(mapped)
+    rows = features(mapped, "v1")
     audited = {f"b{row}" for row in check.sample.rows[:200]}
     weights = {building: row["audit_weight"] for building, row in rows.items() if row["audit_weight"] is not None}
     assert set(weights) == audited
@@ -191,92 +169,64 @@ def test_an_audit_fills_chances_weights_and_bands(mapped: tuple[Layout, NDArray[
     estimate = made["estimate"]
     assert isinstance(estimate, dict)
     assert (estimate["N"], estimate["n"]) == (N - 2, 200)
-    assert estimate["low"] <= truth[2:].sum() <= estimate["high"]
-    assert estimate == auditing.how_many(layout).as_mapping()
-    report = (layout.exports / "v1" / "report.html").read_text(encoding="utf-8")
+    assert estimate["low"] <= TRUTH[2:].sum() <= estimate["high"]
+    assert estimate == auditing.how_many(mapped).as_mapping()
+    report = (mapped.exports / "v1" / "report.html").read_text(encoding="utf-8")
     assert f"About {estimate['estimate']} damaged buildings, between {estimate['low']} and {estimate['high']}" in report
-    assert "calibration" not in json.loads((layout.exports / "v1" / "damage_map.run.json").read_text())["audit"]
+    assert (estimate["not_assessed"], estimate["run_id"]) == (2, RUN)
+    assert "2 more are not assessed and not in this number." in report
+    assert "calibration" not in json.loads((mapped.exports / "v1" / "damage_map.run.json").read_text())["audit"]
 
 
-def test_a_job_that_carries_an_audit_of_before_runs_with_the_one_of_now(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    check = answer_audit(layout, truth, 200)
-    args = mapping.publish_arguments(layout, "latest", 0.5, ("geojson",), ())
+def test_a_job_that_carries_an_audit_of_before_runs_with_the_one_of_now(mapped: Layout) -> None:
+    check = answer_audit(mapped, 200)
+    args = mapping.publish_arguments(mapped, "latest", 0.5, ("geojson",), ())
     assert "audit" not in args
-    worker.run(jobs.create(layout, "publish", {**args, "audit": {"check_id": "check-of-before", "n_answered": 3}}))
-    told = json.loads((layout.exports / "v1" / "damage_map.run.json").read_text())["audit"]
+    worker.run(jobs.create(mapped, "publish", {**args, "audit": {"check_id": "check-of-before", "n_answered": 3}}))
+    told = json.loads((mapped.exports / "v1" / "damage_map.run.json").read_text())["audit"]
     assert (told["check_id"], told["n_answered"]) == (check.id, 200)
 
 
-def test_the_report_names_what_is_not_assessed_beside_the_number(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, truth = mapped
-    answer_audit(layout, truth, 200)
-    made = write(layout)
-    assert (made["estimate"]["not_assessed"], made["estimate"]["run_id"]) == (2, RUN)  # type: ignore[index]
-    report = (layout.exports / "v1" / "report.html").read_text(encoding="utf-8")
-    assert "2 more are not assessed and not in this number." in report
-
-
-def test_bands_follow_the_audits_thresholds(
-    mapped: tuple[Layout, NDArray[np.bool_]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layout, _ = mapped
+def test_bands_follow_the_audits_thresholds(mapped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     audit = {
         "check_id": "check-x", "calibration": None, "bands": {"high_precision": 0.8, "high_recall": 0.2}, "n": N,
         "n_drawn": 0, "n_answered": 0, "n_damaged": 0, "n_counted": 0, "state": "finished",
         "total": {"value": None, "words": "not enough: 0 checks."},
     }  # fmt: skip
-    answer_check = answer_audit(layout, np.zeros(N, np.bool_), 1)
+    answer_check = answer_audit(mapped, 1, truth=np.zeros(N, np.bool_))
     monkeypatch.setattr(auditing, "facts", lambda *_: {**audit, "check_id": answer_check.id})
-    found = build_damage_map(layout, RUN, 0.5)
-    scores = dict(
-        zip(runs.building_ids_of(layout, RUN), np.asarray(runs.array(layout, RUN, "scores")).round(4), strict=True)
-    )
+    found = build_damage_map(mapped, RUN, 0.5)
+    rounded = np.asarray(runs.array(mapped, RUN, "scores")).round(4)
+    scores = dict(zip(runs.building_ids_of(mapped, RUN), rounded, strict=True))
     for building, triage, label in zip(found.building_ids, found.columns["triage"], found.columns["label"], strict=True):
         if label is None and triage != "not_assessed":
             score = scores[building]
-            wanted = (
-                "high_precision"
-                if score >= 0.8
-                else "flagged"
-                if score >= 0.5
-                else "high_recall"
-                if score >= 0.2
-                else "below"
-            )
-            assert triage == wanted
+            bands = ((0.8, "high_precision"), (0.5, "flagged"), (0.2, "high_recall"), (0.0, "below"))
+            assert triage == next(name for least, name in bands if score >= least)
 
 
-def test_two_answers_are_reviewed(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = mapped
-    say(layout, "b5", "positive", analyst="ann")
-    say(layout, "b6", "positive", analyst="ann")
-    say(layout, "b6", "not_damaged", analyst="bob")
-    say(layout, "b7", "positive", analyst="ann")
-    say(layout, "b7", "positive", analyst="bob")
-    found = build_damage_map(layout, RUN, 0.5)
+def test_two_answers_are_reviewed(mapped: Layout) -> None:
+    click(mapped, "b5", "b6", "b7")
+    say(mapped, "b6", "not_damaged", analyst="bob")
+    say(mapped, "b7", "positive", analyst="bob")
+    found = build_damage_map(mapped, RUN, 0.5)
     row = {building: i for i, building in enumerate(found.building_ids)}
-    told = {
-        b: tuple(found.columns[name][row[b]] for name in ("review_status", "n_labels", "agreement"))
-        for b in ("b5", "b6", "b7")
-    }
+    names = ("review_status", "n_labels", "agreement")
+    told = {b: tuple(found.columns[name][row[b]] for name in names) for b in ("b5", "b6", "b7")}
     assert told == {"b5": ("single", 1, 1.0), "b6": ("disputed", 2, 0.5), "b7": ("agreed", 2, 1.0)}
     assert found.columns["review_status"][row["b8"]] is None
 
 
-def answered_in_every_way(layout: Layout, truth: NDArray[np.bool_]) -> None:
+def answered_in_every_way(layout: Layout) -> None:
     """Answer buildings with every label, grade, reason, kind of answer and state of review that a project can hold."""
-    audited = {f"b{row}" for row in answer_audit(layout, truth, 200).sample.rows[:200].tolist()}
+    audited = {f"b{row}" for row in answer_audit(layout, 200).sample.rows[:200].tolist()}
     free = iter(sorted({f"b{row}" for row in range(2, N)} - audited))
-    ops = [LabelOp(f"grade-{grade}", next(free), "positive", damage_types=("roof", grade)) for grade in GRADES]
-    ops.append(LabelOp("no-grade", next(free), "positive", damage_types=("roof",)))
-    ops += [LabelOp(f"why-{why}", next(free), "not_assessable", reason=why) for why in REASONS]
+    ops = [op_of(next(free), damage_types=("roof", *grade)) for grade in ((), *((each,) for each in GRADES))]
+    answer(layout, *ops, *(op_of(next(free), "not_assessable", reason=why) for why in REASONS))
+    for kind in ("import", "simulated"):
+        answer(layout, op_of(next(free)), kind=kind)
+    click(layout, next(free))
     with store.connect(layout) as db:
-        assert all(ack.error is None for ack in labels.append(db, ops, analyst="ann", screen="map"))
-        for kind in ("import", "simulated"):
-            labels.append(db, [LabelOp(kind, next(free), "positive")], analyst="ann", screen="cli", kind=kind)
-        back = next(free)
-        labels.append(db, [LabelOp("back", back, "positive")], analyst="ann", screen="map")
         labels.undo(db, "u", analyst="ann", screen="map")
         labels.redo(db, "r", analyst="ann", screen="map")
     for second in ("positive", "not_damaged"):
@@ -285,15 +235,12 @@ def answered_in_every_way(layout: Layout, truth: NDArray[np.bool_]) -> None:
         say(layout, twice, second, analyst="bob")
 
 
-def test_the_codebook_lists_every_value_that_is_written_and_no_value_is_written_that_it_lacks(
-    mapped: tuple[Layout, NDArray[np.bool_]],
-) -> None:
-    layout, truth = mapped
-    answered_in_every_way(layout, truth)
-    write(layout, "geojson", profiles=("copernicus", "unosat"))
-    with (layout.exports / "v1" / "damage_map.codebook.csv").open(encoding="utf-8-sig", newline="") as stream:
+def test_the_codebook_lists_every_value_that_is_written_and_no_value_is_written_that_it_lacks(mapped: Layout) -> None:
+    answered_in_every_way(mapped)
+    write(mapped, "geojson", profiles=("copernicus", "unosat"))
+    with (mapped.exports / "v1" / "damage_map.codebook.csv").open(encoding="utf-8-sig", newline="") as stream:
         codebook = {row["field"]: row["allowed_values"] for row in csv.DictReader(stream)}
-    rows = features(layout, "v1").values()
+    rows = features(mapped, "v1").values()
     enums = {name: set(allowed.split("; ")) for name, allowed in codebook.items() if ";" in allowed}
     written = {name: {str(row[name]) for row in rows if row[name] is not None} for name in enums}
     assert {name: written[name] - enums[name] for name in enums if written[name] - enums[name]} == {}
@@ -309,38 +256,28 @@ def test_the_codebook_lists_every_value_that_is_written_and_no_value_is_written_
     assert texts - set(enums) <= free
 
 
-def test_a_damaged_building_is_not_graded_until_a_person_grades_it(mapped: tuple[Layout, NDArray[np.bool_]]) -> None:
-    layout, _ = mapped
-    say(layout, "b5", "positive")
-    write(layout, profiles=("copernicus", "unosat"))
+def test_a_damaged_building_is_not_graded_until_a_person_grades_it(mapped: Layout) -> None:
+    say(mapped, "b5", "positive")
+    write(mapped, profiles=("copernicus", "unosat"))
     names = ("damage_class", "ems_class", "unosat_class", "unosat_class_name")
-    ungraded = [features(layout, "v1")["b5"][name] for name in names]
+    ungraded = [features(mapped, "v1")["b5"][name] for name in names]
     assert ungraded == ["damaged_not_graded", "Damaged, not graded", None, "Damaged, not graded"]
-    assert [features(layout, "v1")["b6"][name] for name in names] == [None] * 4
-    with store.connect(layout) as db:
-        graded = LabelOp("graded", "b5", "positive", damage_types=("Destroyed",))
-        labels.append(db, [graded], analyst="ann", screen="map")
-    write(layout, profiles=("copernicus", "unosat"))
-    assert [features(layout, "v2")["b5"][name] for name in names] == ["destroyed", "Destroyed", 1, "Destroyed"]
+    assert [features(mapped, "v1")["b6"][name] for name in names] == [None] * 4
+    click(mapped, "b5", damage_types=("Destroyed",))
+    write(mapped, profiles=("copernicus", "unosat"))
+    assert [features(mapped, "v2")["b5"][name] for name in names] == ["destroyed", "Destroyed", 1, "Destroyed"]
 
 
 @pytest.mark.parametrize("name", ["geojson", "csv"])
-def test_labels_of_an_exported_map_arrive_in_a_new_project(
-    mapped: tuple[Layout, NDArray[np.bool_]], tmp_path: Path, name: str
-) -> None:
-    layout, truth = mapped
-    with store.connect(layout) as db:
-        ops = [
-            LabelOp("1", "b5", "positive", damage_types=("roof", "major"), comment="gone"),
-            LabelOp("2", "b6", "not_damaged"),
-            LabelOp("3", "b7", "not_assessable", reason="cloud"),
-        ]
-        labels.append(db, ops, analyst="ann", screen="map")
-    answer_audit(layout, truth, 40)
-    write(layout, name)
+def test_labels_of_an_exported_map_arrive_in_a_new_project(mapped: Layout, tmp_path: Path, name: str) -> None:
+    click(mapped, "b5", damage_types=("roof", "major"), comment="gone")
+    click(mapped, "b6", label="not_damaged")
+    click(mapped, "b7", label="not_assessable", reason="cloud")
+    answer_audit(mapped, 40)
+    write(mapped, name)
     (tmp_path / "again").mkdir()
-    other, _ = mapped_project(tmp_path / "again")
-    done = import_labels(other, str(layout.exports / "v1" / f"damage_map.{name}"), analyst="bob")
+    other = mapped_project(tmp_path / "again")
+    done = import_labels(other, str(mapped.exports / "v1" / f"damage_map.{name}"), analyst="bob")
     assert (done["stored"], done["skipped"]) == (43, N - 43)
 
     def said(one: Layout) -> dict[str, tuple[object, ...]]:
@@ -350,8 +287,8 @@ def test_labels_of_an_exported_map_arrive_in_a_new_project(
                 for building, event in labels.current(db).items()
             }
 
-    assert said(other) == said(layout)
-    with store.connect(layout) as db, store.connect(other) as again:
+    assert said(other) == said(mapped)
+    with store.connect(mapped) as db, store.connect(other) as again:
         chances, same = ([one.inclusion for one in labels.audits(one_db)] for one_db in (db, again))
     assert sorted(same) == pytest.approx(sorted(chances), rel=1e-4)
-    assert import_labels(other, str(layout.exports / "v1" / f"damage_map.{name}"), analyst="bob")["stored"] == 0
+    assert import_labels(other, str(mapped.exports / "v1" / f"damage_map.{name}"), analyst="bob")["stored"] == 0

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from model_parts import job_of, with_chips
-from small_parts import add_chips, square_table
+from small_parts import add_chips, click, square_table
 from type_parts import IDS
 
 from pu_geo.errors import JobCancelled, TrainingError
 from pu_geo.jobs.worker import TASKS
 from pu_geo.methods.ncl import ncl
-from pu_geo.project import contents, discoveries, labels, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import contents, discoveries, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import discovering
 from pu_geo.tasks.explore.discover import discover
@@ -34,13 +33,10 @@ def layout(project: Layout) -> Layout:
     add_chips(project, ids, "many", bands="pre+post", chips=chips, features=views)
     with store.connect(project) as db:
         contents.add_footprints(db, square_table(N, prefix="n"))
-        ops = [
-            LabelOp(f"op-{i}", ids[i], "positive", damage_types=(("roof", "mud")[KIND[i]],))
-            for i in range(30)
-            if KIND[i] < 2
-        ]
-        ops += [LabelOp("rare", "n89", "positive", damage_types=("rare",)), LabelOp("hidden", "n88", "not_assessable")]
-        labels.append(db, ops, analyst="ann", screen="map")
+    for kind, damage_type in enumerate(("roof", "mud")):
+        click(project, *(ids[i] for i in range(30) if KIND[i] == kind), damage_types=(damage_type,))
+    click(project, "n89", damage_types=("rare",))
+    click(project, "n88", label="not_assessable")
     return project
 
 

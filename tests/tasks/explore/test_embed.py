@@ -10,13 +10,13 @@ import shapely
 import torch
 from clustered_parts import chipped
 from model_parts import job_of, trained
+from small_parts import add_chips, table_of
 
 from pu_geo.analysis import projection
 from pu_geo.errors import JobCancelled
 from pu_geo.features import rcf
 from pu_geo.project import contents, runs, store
-from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import FootprintTable
+from pu_geo.project.layout import Layout, write_array
 from pu_geo.services.explore import exploring
 from pu_geo.tasks.explore.embed import embed
 from pu_geo.tasks.train import train as train_task
@@ -36,22 +36,11 @@ def with_newer_chips(layout: Layout, *, n_new: int = 2, is_other_size: bool = Fa
     if is_other_size:
         chips = chips[:, :, :12, :12]
     ids = [*(f"b{i}" for i in range(len(old))), *(f"new{i}" for i in range(n_new))]
-    outlines = [shapely.to_wkb(shapely.box(600_000 + 20 * i, 0, 600_008 + 20 * i, 8)) for i in range(n_new)]
+    outlines = [shapely.box(600_000 + 20 * i, 0, 600_008 + 20 * i, 8) for i in range(n_new)]
     with store.connect(layout) as db:
-        contents.add_footprints(
-            db, FootprintTable(ids[-n_new:], outlines, np.ones(n_new), [{}] * n_new, "user", n_new, 0, 0)
-        )
-        contents.add_chip_set(db, "newer", "pre+post", chips.shape[-1], len(chips))
-    write_array(layout.chips("newer"), chips)
-    write_array(layout.features("newer"), np.zeros((3, len(chips), 16), np.float16))
-    facts = {
-        "building_ids": ids,
-        "nodata_share": [0.0] * len(ids),
-        "bands": "pre+post",
-        "size_px": chips.shape[-1],
-        "sheets": {},
-    }
-    write_json(layout.chip_facts("newer"), facts)
+        contents.add_footprints(db, table_of(outlines, ids[-n_new:]))
+    features = np.zeros((3, len(chips), 16), np.float16)
+    add_chips(layout, ids, "newer", bands="pre+post", size_px=chips.shape[-1], chips=chips, features=features)
 
 
 def test_a_picture_is_kept_and_the_same_for_its_seed(layout: Layout) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import rasterio
 import shapely
+from geo_parts import write_rgb
 from numpy.typing import NDArray
-from rasterio.transform import Affine
+from small_parts import job_of, table_of
 
 from pu_geo.errors import FootprintError, ImageryError, JobCancelled
 from pu_geo.geo.raster.placement import project_grid
@@ -21,17 +22,11 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable
 from pu_geo.tasks.imagery.align import align
 from pu_geo.tasks.imagery.chip import chip
-from pu_geo.tasks.job import Job
 
 SIDE, N = 400, 25
 WEST, NORTH = 400_000.0, 4_100_000.0
 Picture = NDArray[np.uint8]
-
-
-@pytest.fixture(autouse=True)
-def quick_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chips without their features: those take a second and nothing here looks at them."""
-    monkeypatch.setattr("pu_geo.tasks.imagery.chip._compute_features", lambda *_: ())
+pytestmark = pytest.mark.usefixtures("without_features")
 
 
 def town(seed: int = 0) -> Picture:
@@ -41,35 +36,24 @@ def town(seed: int = 0) -> Picture:
 
 
 def write(path: Path, picture: Picture, west: float = WEST, north: float = NORTH) -> Path:
-    profile = {"driver": "GTiff", "count": 3, "height": SIDE, "width": SIDE, "dtype": "uint8", "photometric": "RGB"}
-    with rasterio.open(path, "w", **profile, crs="EPSG:32615", transform=Affine(0.5, 0, west, 0, -0.5, north)) as target:
-        target.write(picture)
-    return path
+    return write_rgb(path, picture, west, north)
 
 
-def footprints(n: int = N) -> FootprintTable:
+def footprints() -> FootprintTable:
     """Squares of 10 x 10 m, 35 m apart in rows of five."""
-    x, y = WEST + 20 + 35 * (np.arange(n) % 5), NORTH - 20 - 35 * (np.arange(n) // 5)
-    wkb = [bytes(one) for one in shapely.to_wkb(shapely.box(x, y - 10, x + 10, y))]
-    ids = [f"b{i}" for i in range(n)]
-    return FootprintTable(ids, wkb, np.full(n, 100.0), [{}] * n, "user", n, 0, 0)
+    x, y = WEST + 20 + 35 * (np.arange(N) % 5), NORTH - 20 - 35 * (np.arange(N) // 5)
+    return table_of(shapely.box(x, y - 10, x + 10, y))
 
 
-def make_project(folder: Path, pre: Path | None, post: Path, table: FootprintTable | None = None) -> Layout:
+def make_project(folder: Path, pre: Path | None, post: Path) -> Layout:
     layout = store.create(folder / "event.pugeo", "Event")
     scenes = [describe(post, "post", "post-1")]
     if pre is not None:
         scenes.append(describe(pre, "pre", "pre-1"))
     with store.connect(layout) as db:
         contents.add_scenes(db, scenes, project_grid(scenes[:1]))
-        contents.add_footprints(db, table or footprints())
+        contents.add_footprints(db, footprints())
     return layout
-
-
-def job(layout: Layout) -> Job:
-    folder = layout.jobs / "1"
-    folder.mkdir(parents=True, exist_ok=True)
-    return Job(layout, folder)
 
 
 @pytest.fixture
@@ -90,7 +74,7 @@ def pictures(layout: Layout, chip_set: object) -> Picture:
 
 
 def test_it_reports_and_stores_metres_to_the_east_and_north(moved: Layout) -> None:
-    result = align(job(moved))
+    result = align(job_of(moved))
     assert result == {
         "dx_m": pytest.approx(4, abs=0.1), "dy_m": pytest.approx(3, abs=0.1), "n": N, "n_mended": 0, "n_failed": 0,
         "n_outside": 0, "quality": pytest.approx(0.95, abs=0.06),
@@ -104,9 +88,9 @@ def test_it_reports_and_stores_metres_to_the_east_and_north(moved: Layout) -> No
 
 
 def test_chips_of_an_aligned_project_show_the_same_place_twice(moved: Layout) -> None:
-    before = chip(job(moved))
-    align(job(moved))
-    after = chip(job(moved))
+    before = chip(job_of(moved))
+    align(job_of(moved))
+    after = chip(job_of(moved))
     assert (before["n_moved"], after["n_moved"]) == (0, N)
     assert before["chip_set"] != after["chip_set"]
     chips = pictures(moved, after["chip_set"])
@@ -118,37 +102,37 @@ def test_chips_of_an_aligned_project_show_the_same_place_twice(moved: Layout) ->
 def test_without_alignment_or_with_none_to_speak_of_chips_are_the_same(tmp_path: Path) -> None:
     pre, post = write(tmp_path / "pre.tif", town()), write(tmp_path / "post.tif", town())
     layout = make_project(tmp_path, pre, post)
-    before = chip(job(layout))
+    before = chip(job_of(layout))
     first = pictures(layout, before["chip_set"])
-    align(job(layout))
-    after = chip(job(layout))
+    align(job_of(layout))
+    after = chip(job_of(layout))
     assert after == before
     np.testing.assert_array_equal(pictures(layout, after["chip_set"]), first)
 
 
 def test_another_shift_gives_another_chip_set(moved: Layout) -> None:
-    align(job(moved))
-    one = chip(job(moved))
+    align(job_of(moved))
+    one = chip(job_of(moved))
     found = stored(moved)
     with store.connect(moved) as db:
         scenes = contents.scenes(db)
     dx_m = found.dx_m.copy()
     dx_m[3] += 1.0
     alignment.save(moved, dataclasses.replace(found, dx_m=dx_m), scenes)
-    other = chip(job(moved))
+    other = chip(job_of(moved))
     assert one["chip_set"] != other["chip_set"]
     differ = (pictures(moved, one["chip_set"]) != pictures(moved, other["chip_set"])).any(axis=(1, 2, 3))
     assert np.flatnonzero(differ).tolist() == [3]
 
 
 def test_chips_of_post_alone_do_not_care(moved: Layout) -> None:
-    before = chip(job(moved), bands="post")
-    align(job(moved))
-    assert chip(job(moved), bands="post") == before
+    before = chip(job_of(moved), bands="post")
+    align(job_of(moved))
+    assert chip(job_of(moved), bands="post") == before
 
 
 def test_an_alignment_of_other_scenes_or_fewer_buildings_is_stale(moved: Layout) -> None:
-    align(job(moved))
+    align(job_of(moved))
     with store.connect(moved) as db:
         scenes, ids = contents.scenes(db), contents.building_ids(db)
     assert alignment.load(moved, ids, scenes) is not None
@@ -164,7 +148,7 @@ def test_buildings_of_other_places_fail_and_those_without_pre_lie_outside(tmp_pa
     post, other = town(), town(5)
     write(tmp_path / "post.tif", post)
     strange = make_project(tmp_path, write(tmp_path / "pre.tif", other), tmp_path / "post.tif")
-    result = align(job(strange))
+    result = align(job_of(strange))
     assert (result["n_failed"], result["n_outside"], result["quality"]) == (N, 0, 0.0)
     found = stored(strange)
     assert found.is_misaligned.all()
@@ -175,7 +159,7 @@ def test_buildings_of_other_places_fail_and_those_without_pre_lie_outside(tmp_pa
     with rasterio.open(write(tmp_path / "half.tif", half), "r+") as target:
         target.nodata = 0
     partial = make_project(tmp_path / "half", tmp_path / "half.tif", tmp_path / "post.tif")
-    result = align(job(partial))
+    result = align(job_of(partial))
     assert (result["n_failed"], result["n_outside"]) == (0, 10)
     found = stored(partial)
     assert found.quality[~found.has_data].max() == 0
@@ -184,14 +168,14 @@ def test_buildings_of_other_places_fail_and_those_without_pre_lie_outside(tmp_pa
 def test_it_refuses_what_cannot_be_aligned_and_stops_when_told(tmp_path: Path, moved: Layout) -> None:
     (tmp_path / "a").mkdir()
     with pytest.raises(ImageryError, match="no pre-event scene"):
-        align(job(make_project(tmp_path / "a", None, tmp_path / "post.tif")))
+        align(job_of(make_project(tmp_path / "a", None, tmp_path / "post.tif")))
     empty = store.create(tmp_path / "b.pugeo", "Event")
     scene = describe(tmp_path / "post.tif", "post", "post-1")
     with store.connect(empty) as db:
         contents.add_scenes(db, [scene], project_grid([scene]))
     with pytest.raises(FootprintError, match="no footprints"):
-        align(job(empty))
-    stopped = job(moved)
+        align(job_of(empty))
+    stopped = job_of(moved)
     (stopped.folder / "cancel").touch()
     with pytest.raises(JobCancelled):
         align(stopped)
@@ -199,11 +183,11 @@ def test_it_refuses_what_cannot_be_aligned_and_stops_when_told(tmp_path: Path, m
 
 
 def test_chips_are_aligned_again_where_footprints_came_since(moved: Layout) -> None:
-    align(job(moved))
-    wkb = [bytes(shapely.to_wkb(shapely.box(WEST + 160, NORTH - 100, WEST + 170, NORTH - 90)))]
+    align(job_of(moved))
+    late = shapely.box(WEST + 160, NORTH - 100, WEST + 170, NORTH - 90)
     with store.connect(moved) as db:
-        contents.add_footprints(db, FootprintTable(["late"], wkb, np.full(1, 100.0), [{}], "user", 1, 0, 0))
+        contents.add_footprints(db, table_of([late], ["late"]))
     assert stored(moved) is None, "of other buildings"
-    assert chip(job(moved))["n_moved"] == N + 1
+    assert chip(job_of(moved))["n_moved"] == N + 1
     found = stored(moved)
     assert found.dx_m[-1] == pytest.approx(4, abs=0.3)

@@ -7,6 +7,7 @@ from pathlib import Path
 import geopandas
 import pytest
 import shapely
+from small_parts import job_of
 
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import aoi, contents, import_log, store
@@ -19,9 +20,8 @@ INSIDE, OUTSIDE = shapely.box(500_000, 4_000_010, 500_008, 4_000_018), shapely.b
 
 
 @pytest.fixture
-def job(project: Layout, tmp_path: Path) -> Job:
-    (tmp_path / "job").mkdir()
-    return Job(project, tmp_path / "job")
+def job(project: Layout) -> Job:
+    return job_of(project)
 
 
 def write(path: Path, *shapes: shapely.Geometry) -> Path:
@@ -90,7 +90,5 @@ def test_a_bad_area_leaves_the_one_before(job: Job, tmp_path: Path) -> None:
 
 
 def test_an_area_without_a_scene_is_refused(tmp_path: Path) -> None:
-    layout = store.create(tmp_path / "empty.pugeo", "E")
-    (tmp_path / "job").mkdir()
     with pytest.raises(ProjectError, match="no post-event scene"):
-        add_aoi(Job(layout, tmp_path / "job"), text=WEST)
+        add_aoi(job_of(store.create(tmp_path / "empty.pugeo", "E")), text=WEST)

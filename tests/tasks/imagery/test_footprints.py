@@ -5,26 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 import geopandas
-import numpy as np
 import pytest
 import shapely
-from small_parts import small_grid, small_scene
+from small_parts import job_of, small_project, table_of
 
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import contents, import_log, store
-from pu_geo.records import FootprintTable
 from pu_geo.tasks.imagery.footprints import add_footprints, add_grid
 from pu_geo.tasks.job import Job
+
+TWO = shapely.MultiPolygon(
+    [shapely.box(500_000, 4_000_000, 500_012, 4_000_012), shapely.box(500_090, 4_000_000, 500_100, 4_000_012)]
+)
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     """A job of a project with one post scene, 400 x 40 m, and no footprints."""
-    layout = store.create(tmp_path / "p.pugeo", "P")
-    with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
-    (tmp_path / "job").mkdir()
-    return Job(layout, tmp_path / "job")
+    return job_of(small_project(tmp_path / "p.pugeo", 0))
 
 
 def stored(job: Job) -> tuple[list[str], set[str]]:
@@ -67,9 +65,8 @@ def test_a_grid_of_useless_size_changes_nothing(job: Job) -> None:
 
 
 def test_a_project_without_scenes_is_refused(tmp_path: Path) -> None:
-    layout = store.create(tmp_path / "empty.pugeo", "E")
     with pytest.raises(ProjectError):
-        add_grid(Job(layout, tmp_path), size_m=20.0)
+        add_grid(job_of(store.create(tmp_path / "empty.pugeo", "E")), size_m=20.0)
 
 
 def test_an_upload_in_sources_is_read_and_the_project_file_itself_is_not(job: Job) -> None:
@@ -114,12 +111,8 @@ def test_a_house_as_large_as_a_cell_is_no_copy_of_the_cell(job: Job, tmp_path: P
 
 
 def test_a_multipolygon_of_two_houses_is_two_buildings_and_one_feature(job: Job, tmp_path: Path) -> None:
-    two = shapely.MultiPolygon(
-        [shapely.box(500_000, 4_000_000, 500_012, 4_000_012), shapely.box(500_090, 4_000_000, 500_100, 4_000_012)]
-    )
-    geopandas.GeoDataFrame(
-        {"uid": ["m", "n"]}, geometry=[two, shapely.box(500_150, 4_000_000, 500_160, 4_000_010)], crs=32615
-    ).to_file(tmp_path / "two.gpkg")
+    shapes = [TWO, shapely.box(500_150, 4_000_000, 500_160, 4_000_010)]
+    geopandas.GeoDataFrame({"uid": ["m", "n"]}, geometry=shapes, crs=32615).to_file(tmp_path / "two.gpkg")
     counts = add_footprints(job, path=str(tmp_path / "two.gpkg"))
     assert {key: counts[key] for key in ("n_in", "kept", "repaired", "dropped", "added")} == {
         "n_in": 2, "kept": 1, "repaired": 1, "dropped": 0, "added": 3,
@@ -131,11 +124,9 @@ def test_a_multipolygon_of_two_houses_is_two_buildings_and_one_feature(job: Job,
 
 
 def test_a_multipolygon_that_an_older_version_took_whole_is_known_again(job: Job, tmp_path: Path) -> None:
-    parts = [shapely.box(500_000, 4_000_000, 500_012, 4_000_012), shapely.box(500_090, 4_000_000, 500_100, 4_000_012)]
-    whole = FootprintTable(["m"], [shapely.to_wkb(shapely.MultiPolygon(parts))], np.full(1, 264.0), [{}], "user", 1, 0, 0)
     with store.connect(job.layout) as db:
-        contents.add_footprints(db, whole)
-    geopandas.GeoDataFrame({"uid": ["m"]}, geometry=[shapely.MultiPolygon(parts)], crs=32615).to_file(tmp_path / "m.gpkg")
+        contents.add_footprints(db, table_of([TWO], ["m"]))
+    geopandas.GeoDataFrame({"uid": ["m"]}, geometry=[TWO], crs=32615).to_file(tmp_path / "m.gpkg")
     assert add_footprints(job, path=str(tmp_path / "m.gpkg"))["dropped_by"] == {"duplicates": 1}
 
 

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import rasterio
 import shapely
 from cloud_parts import disc, town, under_clouds
-from rasterio.transform import Affine
-from small_parts import add_run
+from geo_parts import write_rgb
+from small_parts import add_run, click, job_of, table_of
 
-from pu_geo.project import contents, labels, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import FootprintTable
 from pu_geo.services.annotate import queueing
@@ -23,41 +21,22 @@ from pu_geo.services.imagery import image_quality
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.scenes import add_scenes
-from pu_geo.tasks.job import Job
 
 SIDE, GSD_M = 800, 0.5
 WEST, NORTH = 400_000.0, 4_100_000.0
 PLACES = {"clear": (600, 150), "cloudy": (300, 400), "thin": (620, 620), "dark": (100, 720), "outside": (-9, 100)}
 """Where buildings of 20 x 20 pixels have their middle."""
-
-
-@pytest.fixture(autouse=True)
-def quick_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chips without their features: those take a second and nothing here looks at them."""
-    monkeypatch.setattr("pu_geo.tasks.imagery.chip._compute_features", lambda *_: ())
+pytestmark = pytest.mark.usefixtures("without_features")
 
 
 def write(path: Path, picture: np.ndarray) -> str:
-    profile = {
-        "driver": "GTiff",
-        "count": 3,
-        "height": SIDE,
-        "width": SIDE,
-        "dtype": "uint8",
-        "photometric": "RGB",
-        "nodata": 0,
-    }
-    with rasterio.open(path, "w", **profile, crs="EPSG:32615", transform=Affine(GSD_M, 0, WEST, 0, -GSD_M, NORTH)) as target:
-        target.write(picture.transpose(2, 0, 1))
-    return str(path)
+    return str(write_rgb(path, picture.transpose(2, 0, 1), WEST, NORTH, nodata=0))
 
 
 def footprints() -> FootprintTable:
     places = np.array(list(PLACES.values()))
     x, y = WEST + GSD_M * places[:, 0], NORTH - GSD_M * places[:, 1]
-    wkb = [bytes(one) for one in shapely.to_wkb(shapely.box(x - 5, y - 5, x + 5, y + 5))]
-    n = len(PLACES)
-    return FootprintTable(list(PLACES), wkb, np.full(n, 100.0), [{}] * n, "user", n, 0, 0)
+    return table_of(shapely.box(x - 5, y - 5, x + 5, y + 5), list(PLACES))
 
 
 @pytest.fixture
@@ -69,23 +48,11 @@ def hidden(tmp_path: Path) -> tuple[Layout, dict]:
     post = under_clouds(picture, cloud)
     post[640:, :200] = 0
     pre = under_clouds(picture, disc(SIDE, PLACES["clear"], 180, 60))
-    job = Job(layout, layout.jobs / "1")
-    job.folder.mkdir(parents=True)
+    job = job_of(layout)
     add_scenes(job, pre=[write(tmp_path / "pre.tif", pre)], post=[write(tmp_path / "post.tif", post)])
     with store.connect(layout) as db:
         contents.add_footprints(db, footprints())
     return layout, chip(job)
-
-
-def say(layout: Layout, building: str, label: str, reason: str = "") -> None:
-    with store.connect(layout) as db:
-        (ack,) = labels.append(
-            db,
-            [LabelOp(f"op-{building}-{label}", building, label, reason=reason)],  # type: ignore[arg-type]
-            analyst="ann",
-            screen="map",
-        )
-    assert ack.error is None
 
 
 def finish_run(layout: Layout, chip_set: str) -> None:
@@ -129,22 +96,17 @@ def test_of_each_outline_it_is_known_what_is_hidden_on_each_date_and_which_scene
     assert one["path"].endswith("post.tif")
 
 
-def test_chips_of_post_alone_say_nothing_of_pre(hidden: tuple[Layout, dict]) -> None:
+def test_chips_of_post_alone_say_nothing_of_pre_and_search_no_fill_again(
+    hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch
+) -> None:
     layout, _ = hidden
-    made = chip(Job(layout, layout.jobs / "1"), bands="post")
+    monkeypatch.setattr("pu_geo.geo.raster.fill.find_fill", lambda *_: pytest.fail("searched again"))
+    made = chip(job_of(layout), bands="post")
     facts = json.loads(layout.chip_facts(str(made["chip_set"])).read_text())
     assert "pre_outline" not in facts
     assert "pre_scene" not in facts
     assert set(facts["scenes"]) == {"post-1"}
     assert facts["post_outline"]["cloud"] == [0, 1, 0, 0, 0]
-
-
-def test_fill_is_searched_for_once_and_no_screen_reads_a_scene_again(
-    hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layout, _ = hidden
-    monkeypatch.setattr("pu_geo.geo.raster.fill.find_fill", lambda *_: pytest.fail("searched again"))
-    chip(Job(layout, layout.jobs / "1"), bands="post")
 
 
 def test_the_hidden_are_neither_offered_nor_counted_as_open(
@@ -168,9 +130,9 @@ def test_the_map_gives_the_reason_and_an_answer_overrides_it(hidden: tuple[Layou
     assert list(columns["assessed"]) == [True, False, True, False, False]
     assert list(columns["score"]) == [0.9, None, 0.9, None, None]
     assert columns["damage_binary"][1] == "not_assessed"
-    say(layout, "cloudy", "positive")
-    say(layout, "dark", "not_damaged")
-    say(layout, "clear", "not_assessable", "misaligned")
+    click(layout, "cloudy")
+    click(layout, "dark", label="not_damaged")
+    click(layout, "clear", label="not_assessable", reason="misaligned")
     columns = build_damage_map(layout, "latest", None).columns
     assert list(columns["not_assessed_reason"]) == ["misaligned", None, None, None, "outside_image"]
     assert list(columns["damage_binary"]) == ["not_assessed", "damaged", "damaged", "not_flagged", "not_assessed"]

@@ -12,10 +12,10 @@ import cv2
 import numpy as np
 import pytest
 import rasterio
+from cli_parts import CommandLine
 from datasets.test_binary_files import idx
 from numpy.typing import NDArray
 
-from pu_geo import cli
 from pu_geo.datasets import binary_files
 from pu_geo.tasks.train import tables
 
@@ -133,16 +133,13 @@ def test_every_table_has_a_made_up_copy() -> None:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_one_command_gives_a_row(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_command_gives_a_row(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: CommandLine) -> None:
     table = tables.TABLES[name]
     first = table.settings[0]
     files = WRITERS[name](tmp_path, first.positive)
     few = replace(first, n_positive=4, n_unlabeled=0, prior=first.prior and 0.4)
     monkeypatch.setitem(tables.TABLES, name, replace(table, settings=(few,)))
-    assert cli.main(["benchmark", name, "--data", str(files), "--methods", "linear", "--seeds", "1", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)["outcomes"]
+    (row,) = run.json("benchmark", name, "--data", files, "--methods", "linear", "--seeds", "1")["outcomes"]
     assert row["n_positive"] == 4
     assert 0 < row["n_test_positive"] < row["n_test"]
     assert row["auc"] > 0.9

@@ -15,6 +15,7 @@ import geopandas
 import numpy as np
 import pytest
 import shapely
+from cli_parts import CommandLine
 from small_parts import small_grid
 
 from pu_geo import cli
@@ -27,24 +28,7 @@ from pu_geo.services.damage_map import mapping
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 
 SIZE, PIXEL_M, COLUMNS, ROWS = 320, 0.5, 6, 5
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PU_GEO_HOME", str(tmp_path / "home"))
-
-
-def say(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
-    code = cli.main([*map(str, arguments), "--json"])
-    seen = capsys.readouterr()
-    assert code == 0, seen.err
-    found: dict[str, object] = json.loads(seen.out.splitlines()[-1])
-    return found
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert cli.main([*map(str, arguments)]) == 2
-    return capsys.readouterr().err
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +94,19 @@ def test_every_step_works_in_local_meters(made: tuple[Path, dict[str, dict[str, 
     assert said["chip"]["n"] == COLUMNS * ROWS
 
 
-def test_nobody_works_without_a_place_unawares(capsys: pytest.CaptureFixture[str], pictures: Path, tmp_path: Path) -> None:
-    say(capsys, "init", tmp_path / "new.pugeo")
-    told = refused(capsys, "add-scene", tmp_path / "new.pugeo", "--post", pictures / "post.png")
+def test_nobody_works_without_a_place_unawares(run: CommandLine, pictures: Path, tmp_path: Path) -> None:
+    run.json("init", tmp_path / "new.pugeo")
+    told = run.refused("add-scene", tmp_path / "new.pugeo", "--post", pictures / "post.png")
     assert "size of its pixels" in told
 
 
 def test_the_map_of_pictures_without_a_place_leaves_the_house_only_when_asked_and_says_so(
-    capsys: pytest.CaptureFixture[str], ranked: Path, tmp_path: Path
+    run: CommandLine, ranked: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "map.gpkg"
-    assert "--local-coordinates" in refused(capsys, "export", ranked, "--format", "gpkg", "--out", out)
+    assert "--local-coordinates" in run.refused("export", ranked, "--format", "gpkg", "--out", out)
     assert not out.exists()
-    say(capsys, "export", ranked, "--format", "gpkg", "--out", out, "--local-coordinates")
+    run.json("export", ranked, "--format", "gpkg", "--out", out, "--local-coordinates")
     table = geopandas.read_file(out, layer="damage_map").set_index("building_id")
     assert table.crs is None or "Undefined Cartesian" in str(table.crs)
     # House h7: column 1, row 1 of the picture, pixels 70..94 x 80..104 of 0.5 m, y counted upwards.
@@ -142,21 +126,19 @@ def test_the_map_of_pictures_without_a_place_leaves_the_house_only_when_asked_an
     assert "Longitude" not in codebook
 
 
-def test_a_csv_holds_local_meters_by_name(capsys: pytest.CaptureFixture[str], ranked: Path, tmp_path: Path) -> None:
+def test_a_csv_holds_local_meters_by_name(run: CommandLine, ranked: Path, tmp_path: Path) -> None:
     out = tmp_path / "map.csv"
-    say(capsys, "export", ranked, "--format", "csv", "--out", out, "--local-coordinates")
+    run.json("export", ranked, "--format", "csv", "--out", out, "--local-coordinates")
     rows = {row["building_id"]: row for row in csv.DictReader(out.read_text(encoding="utf-8-sig").splitlines())}
     assert (rows["h0"]["x_m"], rows["h0"]["y_m"]) == ("16.0", "-16.0")
     assert not {"lon", "lat"} & set(rows["h0"])
 
 
-def test_formats_that_are_read_as_degrees_are_refused(
-    capsys: pytest.CaptureFixture[str], ranked: Path, tmp_path: Path
-) -> None:
+def test_formats_that_are_read_as_degrees_are_refused(run: CommandLine, ranked: Path, tmp_path: Path) -> None:
     damage_map = build_damage_map(Layout(ranked), "latest", None)
     for format in ("geojson", "parquet", "fgb", "kml", "heat"):
         out = tmp_path / f"map.{format}"
-        told = refused(capsys, "export", ranked, "--format", format, "--out", out, "--local-coordinates")
+        told = run.refused("export", ranked, "--format", format, "--out", out, "--local-coordinates")
         assert f"cannot be written as {format}" in told
         assert "gpkg or csv" in told
         with pytest.raises(ImageryError, match="cannot be written"):
@@ -164,10 +146,10 @@ def test_formats_that_are_read_as_degrees_are_refused(
         assert not out.exists()
 
 
-def test_a_version_holds_what_can_be_told_without_a_place(capsys: pytest.CaptureFixture[str], ranked: Path) -> None:
-    assert "--local-coordinates" in refused(capsys, "publish", ranked, "--formats", "gpkg", "csv")
-    assert "geojson" in refused(capsys, "publish", ranked, "--local-coordinates")
-    made = say(capsys, "publish", ranked, "--formats", "gpkg", "csv", "--local-coordinates")
+def test_a_version_holds_what_can_be_told_without_a_place(run: CommandLine, ranked: Path) -> None:
+    assert "--local-coordinates" in run.refused("publish", ranked, "--formats", "gpkg", "csv")
+    assert "geojson" in run.refused("publish", ranked, "--local-coordinates")
+    made = run.json("publish", ranked, "--formats", "gpkg", "csv", "--local-coordinates")
     folder = Path(str(made["out"]))
     names = {path.name for path in folder.iterdir()}
     assert {"damage_map.gpkg", "damage_map.csv", "report.html", "areas_grid500m.csv"} <= names
@@ -178,18 +160,18 @@ def test_a_version_holds_what_can_be_told_without_a_place(capsys: pytest.Capture
     assert "\u00b0 N" not in report
 
 
-def test_labels_leave_as_csv_and_come_back(capsys: pytest.CaptureFixture[str], ranked: Path, tmp_path: Path) -> None:
-    assert "longitude" in refused(capsys, "export-labels", ranked, "--out", tmp_path / "labels.geojson")
+def test_labels_leave_as_csv_and_come_back(run: CommandLine, ranked: Path, tmp_path: Path) -> None:
+    assert "longitude" in run.refused("export-labels", ranked, "--out", tmp_path / "labels.geojson")
     out = tmp_path / "labels.csv"
-    assert say(capsys, "export-labels", ranked, "--out", out)["n"] == 5
+    assert run.json("export-labels", ranked, "--out", out)["n"] == 5
     assert "x_m,y_m" in out.read_text(encoding="utf-8-sig").splitlines()[0]
     points = tmp_path / "points.geojson"
     point = {"type": "Point", "coordinates": [16.0, 16.0]}
     points.write_text(
         json.dumps({"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {}, "geometry": point}]})
     )
-    assert "no place on the Earth" in refused(capsys, "label", ranked, "--import", points)
-    assert say(capsys, "label", ranked, "--import", out)["unchanged"] == 5
+    assert "no place on the Earth" in run.refused("label", ranked, "--import", points)
+    assert run.json("label", ranked, "--import", out)["unchanged"] == 5
 
 
 def test_the_live_project_file_is_in_no_system_on_the_earth(ranked: Path) -> None:
@@ -201,15 +183,13 @@ def test_the_live_project_file_is_in_no_system_on_the_earth(ranked: Path) -> Non
     assert not mapping.has_place(Layout(ranked))
 
 
-def test_a_grid_of_cells_and_what_comes_later(
-    capsys: pytest.CaptureFixture[str], ranked: Path, pictures: Path, tmp_path: Path
-) -> None:
-    cells = say(capsys, "add-grid", ranked, "--size-m", 40)
+def test_a_grid_of_cells_and_what_comes_later(run: CommandLine, ranked: Path, pictures: Path, tmp_path: Path) -> None:
+    cells = run.json("add-grid", ranked, "--size-m", 40)
     assert (cells["n_in"], cells["added"]) == (16, 16)  # 160 m in cells of 40 m, both ways
-    told = refused(capsys, "next-round", ranked, "--new", tmp_path / "two.pugeo", "--post", pictures / "post.png")
+    told = run.refused("next-round", ranked, "--new", tmp_path / "two.pugeo", "--post", pictures / "post.png")
     assert "no place on the Earth" in told
     cv2.imwrite(str(tmp_path / "more.png"), np.full((SIZE, SIZE, 3), 7, np.uint8))
-    told = refused(capsys, "add-scene", ranked, "--post", tmp_path / "more.png", "--pixel-size", PIXEL_M)
+    told = run.refused("add-scene", ranked, "--post", tmp_path / "more.png", "--pixel-size", PIXEL_M)
     assert "more than one post picture" in told
 
 

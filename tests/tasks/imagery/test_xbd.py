@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import shapely
 from pyproj import Transformer
+from small_parts import job_of
 
 from pu_geo.errors import ImageryError, JobCancelled, PuGeoError
 from pu_geo.project import contents, labels, store
@@ -24,8 +25,7 @@ TO_UTM15 = Transformer.from_crs(4326, 32615, always_xy=True)
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
-    (tmp_path / "job").mkdir()
-    return Job(store.create(tmp_path / "p.pugeo", "P"), tmp_path / "job")
+    return job_of(store.create(tmp_path / "p.pugeo", "P"))
 
 
 def pair(folder: Path, name: str, east: float, north: float = 4_100_000.0, n: int = 4) -> None:
@@ -80,15 +80,10 @@ def test_pictures_become_scenes_and_labels_become_footprints(job: Job, town: Pat
     assert job.layout.geometry.is_file()
 
 
-def test_what_xbd_knows_of_damage_is_nobodys_answer(job: Job, town: Path) -> None:
+def test_what_xbd_knows_of_damage_is_nobodys_answer_and_added_again_nothing_changes(job: Job, town: Path) -> None:
     add_xbd(job, folder=str(town))
     with store.connect(job.layout) as db:
-        assert labels.current_labels(db) == {}
-        assert db.execute("SELECT count(*) FROM label_event").fetchone()[0] == 0
-
-
-def test_added_again_nothing_changes(job: Job, town: Path) -> None:
-    add_xbd(job, folder=str(town))
+        assert labels.last_event(db) == 0
     before = stored(job.layout)
     again = add_xbd(job, folder=str(town))
     assert again["added"] == []

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rasterio
+from cli_parts import CommandLine
+from small_parts import click, facts_of, job_of
 
-from pu_geo import cli
-from pu_geo.project import aoi, contents, labels, rounds, runs, store
+from pu_geo.project import aoi, contents, labels, rounds, store
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.services.annotate import queueing
 from pu_geo.services.project import choices
 from pu_geo.tasks.damage_map.publish import publish
-from pu_geo.tasks.job import Job
 from pu_geo.tasks.project.rounds import next_round
 from pu_geo.tasks.train.train import rank
 
@@ -32,16 +33,10 @@ def event(town: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def job(layout: Layout) -> Job:
-    folder = layout.folder / "jobs" / "one"
-    folder.mkdir(parents=True, exist_ok=True)
-    return Job(layout, folder)
-
-
-@pytest.fixture
-def first(ranked_town: Layout) -> Layout:
-    """The first round: four buildings damaged, two not."""
-    return ranked_town
+def begun(previous: Layout, event: Path) -> tuple[Layout, dict[str, Any]]:
+    """Begin the next round of a project; return it, and what the task returned."""
+    second = store.create(event / "two.pugeo", "Town")
+    return second, next_round(job_of(second), previous=str(previous.folder), post=[str(event / "later.tif")])
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -49,13 +44,12 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_the_next_round_carries_answers_to_be_confirmed(first: Layout, event: Path) -> None:
-    second = store.create(event / "two.pugeo", "Town")
-    with store.connect(first) as db:
+def test_the_next_round_carries_answers_to_be_confirmed(ranked_town: Layout, event: Path) -> None:
+    with store.connect(ranked_town) as db:
         aoi.put(db, contents.footprints(db).wkb[0], "one house")
-    made = next_round(job(second), previous=str(first.folder), post=[str(event / "later.tif")])
+    second, made = begun(ranked_town, event)
     assert (made["round"], made["carried"]) == (2, 6)
-    with store.connect(first) as db, store.connect(second) as other:
+    with store.connect(ranked_town) as db, store.connect(second) as other:
         old, new = contents.footprints(db), contents.footprints(other)
         areas = aoi.current(db), aoi.current(other)
         assert labels.current(other) == {}  # nothing counts before somebody has looked
@@ -71,15 +65,14 @@ def test_the_next_round_carries_answers_to_be_confirmed(first: Layout, event: Pa
     assert not any("round 1" in item.why for item in after.items)  # shown once
 
 
-def test_a_version_of_the_second_round_has_the_history_and_what_changed(first: Layout, event: Path) -> None:
-    second = store.create(event / "two.pugeo", "Town")
-    next_round(job(second), previous=str(first.folder), post=[str(event / "later.tif")])
+def test_a_version_of_the_second_round_has_the_history_and_what_changed(ranked_town: Layout, event: Path) -> None:
+    second, _ = begun(ranked_town, event)
     with store.connect(second) as db:
         ids = contents.building_ids(db)
-        said = [LabelOp("1", ids[0], "not_damaged"), LabelOp("2", ids[1], "positive"), LabelOp("3", ids[9], "positive")]
-        labels.append(db, said, analyst="bob", screen="map")
-    rank(job(second))
-    publish(job(second), run_id="latest", formats=["csv"], threshold=1.0)
+    click(second, ids[0], label="not_damaged", analyst="bob")
+    click(second, ids[1], ids[9], analyst="bob")
+    rank(job_of(second))
+    publish(job_of(second), run_id="latest", formats=["csv"], threshold=1.0)
     folder = second.exports / "v1"
     assert {row["round"] for row in rows(folder / "damage_map.csv")} == {"2"}
     history = rows(folder / "history.csv")
@@ -98,23 +91,22 @@ def damaged_before(layout: Layout) -> set[str]:
     return {one.building_id for one in rounds.last_of_each(rounds.read(layout)).values() if one.damage_binary == "damaged"}
 
 
-def test_the_next_round_compares_with_what_was_published(first: Layout, event: Path) -> None:
-    with store.connect(first) as db:
-        published_run = runs.find(db, "latest").run_id
-    publish(job(first), run_id=published_run, formats=["csv"], threshold=1.0)
+def test_the_next_round_compares_with_what_was_published(ranked_town: Layout, event: Path) -> None:
+    publish(job_of(ranked_town), run_id=facts_of(ranked_town).run_id, formats=["csv"], threshold=1.0)
     published = {
-        row["building_id"] for row in rows(first.exports / "v1" / "damage_map.csv") if row["damage_binary"] == "damaged"
+        row["building_id"]
+        for row in rows(ranked_town.exports / "v1" / "damage_map.csv")
+        if row["damage_binary"] == "damaged"
     }
-    rank(job(first))  # a newer run, and then a map of it that nobody published
-    choices.choose_run(first, "latest")
-    choices.choose_threshold(first, "latest", 0.0)
-    with store.connect(first) as db:
+    rank(job_of(ranked_town))  # a newer run, and then a map of it that nobody published
+    choices.choose_run(ranked_town, "latest")
+    choices.choose_threshold(ranked_town, "latest", 0.0)
+    with store.connect(ranked_town) as db:
         assert (
             db.execute("SELECT count(*) FROM damage_map WHERE damage_binary = 'damaged'").fetchone()[0] > len(published) + 20
         )
         labels.append(db, [LabelOp("later", contents.building_ids(db)[20], "positive")], analyst="ann", screen="map")
-    second = store.create(event / "two.pugeo", "Town")
-    made = next_round(job(second), previous=str(first.folder), post=[str(event / "later.tif")])
+    second, made = begun(ranked_town, event)
     assert damaged_before(second) == published
     assert made["compared_with"] == rounds.read(second).compared_with == "v1"
     assert made["carried"] == 7, "what people answered since is there to be confirmed, too"
@@ -122,36 +114,36 @@ def test_the_next_round_compares_with_what_was_published(first: Layout, event: P
     assert {one.score is not None for one in past.values()} == {True}
 
 
-def test_a_round_that_published_nothing_is_compared_with_the_chosen_map(first: Layout, event: Path) -> None:
-    rank(job(first))
-    chosen = choices.run(first, "latest").run_id
-    choices.choose_run(first, chosen)
-    choices.choose_threshold(first, chosen, 0.0)
-    second = store.create(event / "two.pugeo", "Town")
-    made = next_round(job(second), previous=str(first.folder), post=[str(event / "later.tif")])
+def test_a_round_that_published_nothing_is_compared_with_the_chosen_map(ranked_town: Layout, event: Path) -> None:
+    rank(job_of(ranked_town))
+    chosen = choices.run(ranked_town, "latest").run_id
+    choices.choose_run(ranked_town, chosen)
+    choices.choose_threshold(ranked_town, chosen, 0.0)
+    second, made = begun(ranked_town, event)
     assert made["compared_with"] == f"run {chosen}"
-    with store.connect(first) as db:
+    with store.connect(ranked_town) as db:
         assert damaged_before(second) == {
             row[0] for row in db.execute("SELECT building_id FROM damage_map WHERE damage_binary = 'damaged'")
         }
 
 
 def test_nothing_is_known_of_what_no_map_and_nobody_spoke_of(chipped_town: Layout, event: Path) -> None:
-    second = store.create(event / "two.pugeo", "Town")
-    next_round(job(second), previous=str(chipped_town.folder), post=[str(event / "later.tif")])
+    second, _ = begun(chipped_town, event)
     past = rounds.last_of_each(rounds.read(second)).values()
     assert {one.damage_binary for one in past} == {"not_assessed"}, "never quietly not flagged"
 
 
-def test_a_project_that_holds_something_is_refused(
-    first: Layout, event: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PU_GEO_HOME", str(event / "home"))
-    arguments = ["next-round", str(first.folder), "--new", str(event / "three.pugeo"), "--post", str(event / "later.tif")]
-    assert cli.main(arguments) == 0
-    assert "Round 2" in capsys.readouterr().out
-    assert cli.main(arguments) == 2
-    assert "exists already" in capsys.readouterr().err
+def test_a_project_that_holds_something_is_refused(ranked_town: Layout, event: Path, run: CommandLine, home: Path) -> None:
+    arguments = [
+        "next-round",
+        str(ranked_town.folder),
+        "--new",
+        str(event / "three.pugeo"),
+        "--post",
+        str(event / "later.tif"),
+    ]
+    assert "Round 2" in run.text(*arguments)
+    assert "exists already" in run.refused(*arguments)
     third = find_project(str(event / "three.pugeo"))
     with pytest.raises(Exception, match="is not empty"):
-        next_round(job(third), previous=str(first.folder), post=[str(event / "later.tif")])
+        next_round(job_of(third), previous=str(ranked_town.folder), post=[str(event / "later.tif")])

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cli_parts import CommandLine
 from datasets.test_binary_files import write_cifar
 from small_parts import REPOSITORY
 
-from pu_geo import cli
 from pu_geo.datasets.classified import ClassifiedChips
 from pu_geo.errors import DatasetError, TrainingError
 from pu_geo.tasks.train import benchmark, tables
@@ -31,97 +31,91 @@ def easy(n: int = 400, *, places: bool = False) -> ClassifiedChips:
 
 
 @pytest.fixture
-def made_up_table(monkeypatch: pytest.MonkeyPatch) -> str:
+def made_up(monkeypatch: pytest.MonkeyPatch) -> tables.Table:
     own = (
         tables.Setting("apart", ("damage",), True, 20, 100, 0.3, published={"ncpu": "OA 97"}),
         tables.Setting("one set", ("damage",), False, 20, prior=0.4),
     )
     made = tables.Table("Made up", lambda path: easy(), "nothing", own)
     monkeypatch.setitem(tables.TABLES, "made-up", made)
-    return "made-up"
+    return made
 
 
-def test_methods_learn_what_is_easy_and_the_table_says_so(made_up_table: str, tmp_path: Path) -> None:
+def test_methods_learn_what_is_easy_and_the_table_says_so(made_up: tables.Table, tmp_path: Path) -> None:
     kept, said = tmp_path / "kept.jsonl", list[str]()
     methods = ["ranker", "ncpu", "supervised"]
-    done = benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=methods, seeds=2, kept=kept, say=said.append)
+    done = benchmark.run_table(made_up, tmp_path, methods=methods, seeds=2, kept=kept, echo=said.append)
     assert len(done) == len(said) == len(kept.read_text().splitlines()) == 12
     assert all(each.auc > 0.95 for each in done)
     apart = [each for each in done if each.setting == "apart"]
     assert {(each.n_positive, each.n_unlabeled, each.n_test) for each in apart} == {(20, 100, 100)}
-    text = benchmark.as_markdown(tables.TABLES[made_up_table], done, "pu-geo benchmark made-up")
+    text = benchmark.as_markdown(made_up, done, "pu-geo benchmark made-up")
     assert text.count("\n| apart ") == text.count("\n| one set ") == 3
     assert "| apart | ncpu | quick | 2 | " in text
     assert "| OA 97 |" in text
     assert "apart: n_P = 20, n_U = 100, tested on 100 (" in text
 
 
-def test_kept_outcomes_are_not_done_again(made_up_table: str, tmp_path: Path) -> None:
+def test_kept_outcomes_are_not_done_again(made_up: tables.Table, tmp_path: Path) -> None:
     kept, said = tmp_path / "kept.jsonl", list[str]()
-    first = benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept)
+    first = benchmark.run_table(made_up, tmp_path, methods=["ranker"], seeds=1, kept=kept)
     lines = kept.read_text().splitlines()
     kept.write_text(json.dumps({**json.loads(lines[0]), "auc": 0.125}) + "\n")
-    again = benchmark.run_table(
-        tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept, say=said.append
-    )
+    again = benchmark.run_table(made_up, tmp_path, methods=["ranker"], seeds=1, kept=kept, echo=said.append)
     assert [each.auc for each in again] == [0.125, first[1].auc]
     assert len(said) == 1
-    assert len(benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["linear"], seeds=1, kept=kept)) == 2, (
-        "what is asked for"
-    )
+    assert len(benchmark.run_table(made_up, tmp_path, methods=["linear"], seeds=1, kept=kept)) == 2, "what is asked for"
 
 
-def test_an_outcome_is_kept_for_all_that_it_depends_on(made_up_table: str, tmp_path: Path) -> None:
-    kept, table = tmp_path / "kept.jsonl", tables.TABLES[made_up_table]
+def test_an_outcome_is_kept_for_all_that_it_depends_on(made_up: tables.Table, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.jsonl"
 
     def runs_anew(asked: tables.Table, **more: Any) -> int:
         said = list[str]()
-        benchmark.run_table(asked, tmp_path, methods=["linear"], seeds=1, only="one", kept=kept, say=said.append, **more)
+        benchmark.run_table(asked, tmp_path, methods=["linear"], seeds=1, only="one", kept=kept, echo=said.append, **more)
         return len(said)
 
-    assert runs_anew(table) == 1
-    assert runs_anew(table) == 0
-    assert runs_anew(table, overrides={"l2": 2.0}) == 1
-    assert runs_anew(replace(table, settings=tuple(replace(each, positive=("intact",)) for each in table.settings))) == 1
-    assert runs_anew(replace(table, read=lambda path: easy(404))) == 1
-    assert runs_anew(table) == 0
+    assert runs_anew(made_up) == 1
+    assert runs_anew(made_up) == 0
+    assert runs_anew(made_up, overrides={"l2": 2.0}) == 1
+    assert runs_anew(replace(made_up, settings=tuple(replace(each, positive=("intact",)) for each in made_up.settings))) == 1
+    assert runs_anew(replace(made_up, read=lambda path: easy(404))) == 1
+    assert runs_anew(made_up) == 0
 
 
-def test_settings_that_no_method_has_and_files_of_others_are_refused(made_up_table: str, tmp_path: Path) -> None:
-    table, notes = tables.TABLES[made_up_table], tmp_path / "notes.txt"
+def test_settings_that_no_method_has_and_files_of_others_are_refused(made_up: tables.Table, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
     with pytest.raises(TrainingError, match="has a setting 'epoch'"):
-        benchmark.run_table(table, tmp_path, methods=["ranker", "ncpu"], seeds=1, overrides={"epoch": 2})
+        benchmark.run_table(made_up, tmp_path, methods=["ranker", "ncpu"], seeds=1, overrides={"epoch": 2})
     for text in ("buy milk\n", "buy milk", '{"milk": 2}\n'):
         notes.write_text(text)
         with pytest.raises(DatasetError, match=r"Line 1 of notes\.txt"):
-            benchmark.run_table(table, tmp_path, methods=["linear"], seeds=1, kept=notes)
+            benchmark.run_table(made_up, tmp_path, methods=["linear"], seeds=1, kept=notes)
         assert notes.read_text() == text
 
 
-def test_an_outcome_cut_off_by_a_kill_is_done_again(made_up_table: str, tmp_path: Path) -> None:
+def test_an_outcome_cut_off_by_a_kill_is_done_again(made_up: tables.Table, tmp_path: Path) -> None:
     kept = tmp_path / "kept.jsonl"
-    first = benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept)
+    first = benchmark.run_table(made_up, tmp_path, methods=["ranker"], seeds=1, kept=kept)
     kept.write_text(kept.read_text()[:-20])
-    again = benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept)
+    again = benchmark.run_table(made_up, tmp_path, methods=["ranker"], seeds=1, kept=kept)
     assert [each.auc for each in again] == [each.auc for each in first]
     assert len(kept.read_text().splitlines()) == 2
     kept.write_text("nonsense\n" + kept.read_text())
     with pytest.raises(DatasetError, match="Line 1"):
-        benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["ranker"], seeds=1, kept=kept)
+        benchmark.run_table(made_up, tmp_path, methods=["ranker"], seeds=1, kept=kept)
 
 
-def test_a_network_from_the_chips_and_settings_that_only_some_methods_have(made_up_table: str, tmp_path: Path) -> None:
+def test_a_network_from_the_chips_and_settings_that_only_some_methods_have(made_up: tables.Table, tmp_path: Path) -> None:
     more: dict[str, str | float] = {"backbone": "small", "width": 16, **SHORT}
-    done = benchmark.run_table(
-        tables.TABLES[made_up_table], tmp_path, methods=["ncpu", "ce"], seeds=1, only="one", overrides=more
-    )
+    done = benchmark.run_table(made_up, tmp_path, methods=["ncpu", "ce"], seeds=1, only="one", overrides=more)
     assert [each.method for each in done] == ["ncpu", "ce"]
     assert all(0 <= each.auc <= 1 for each in done)
 
 
-def test_unknown_methods_and_settings_are_refused_before_files_are_read(made_up_table: str, tmp_path: Path) -> None:
+def test_unknown_methods_and_settings_are_refused_before_files_are_read(made_up: tables.Table, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="no method 'nope'"):
-        benchmark.run_table(tables.TABLES[made_up_table], tmp_path, methods=["nope"])
+        benchmark.run_table(made_up, tmp_path, methods=["nope"])
     with pytest.raises(DatasetError):
         benchmark.run_table(tables.TABLES["cifar10"], tmp_path, methods=["ranker"], seeds=1)
 
@@ -161,18 +155,13 @@ def test_every_setting_names_classes_that_its_data_set_has(tmp_path: Path) -> No
     assert "benchmark" in (REPOSITORY / "README.md").read_text() + (REPOSITORY / "docs" / "methods.md").read_text()
 
 
-def test_command_lists_tables_writes_one_and_refuses(
-    made_up_table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["benchmark", "list"]) == 0
-    assert "fmnist: Fashion-MNIST" in capsys.readouterr().out
+def test_command_lists_tables_writes_one_and_refuses(made_up: tables.Table, tmp_path: Path, run: CommandLine) -> None:
+    assert "fmnist: Fashion-MNIST" in run.text("benchmark", "list")
     out = tmp_path / "table.md"
-    words = ["benchmark", made_up_table, "--data", str(tmp_path), "--methods", "ranker,linear", "--seeds", "1"]
-    assert cli.main([*words, "--only", "apart", "--set", "l2=0.7", "--out", str(out)]) == 0
-    text = capsys.readouterr().out
+    words = ("benchmark", "made-up", "--data", tmp_path, "--methods", "ranker,linear", "--seeds", "1")
+    text = run.text(*words, "--only", "apart", "--set", "l2=0.7", "--out", out)
     assert out.read_text().rstrip() == text.rstrip()
     assert "| apart | linear | quick | 1 |" in text
     assert str(tmp_path) not in text
-    for wrong in (["benchmark", "nope"], ["benchmark", "fmnist"], ["benchmark", "fmnist", "--data", str(tmp_path)]):
-        assert cli.main(wrong) == 2
-        assert "Traceback" not in capsys.readouterr().err
+    for wrong in (("nope",), ("fmnist",), ("fmnist", "--data", tmp_path)):
+        assert "Traceback" not in run.refused("benchmark", *wrong)

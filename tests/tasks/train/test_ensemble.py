@@ -11,11 +11,11 @@ import pytest
 import small_parts
 from model_parts import N, job_of, with_chips
 from numpy.typing import NDArray
+from small_parts import click, facts_of
 
 from pu_geo.analysis import agreement
 from pu_geo.errors import JobCancelled, ModelError, ProjectError
-from pu_geo.project import labels, runs, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import runs
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import RunFacts
 from pu_geo.services.annotate import building_history
@@ -56,9 +56,7 @@ def layout(project: Layout) -> Layout:
 
 
 def averaged(layout: Layout, *run_ids: str, name: str = "average") -> RunFacts:
-    result = ensemble(job_of(layout, name), run_ids=list(run_ids or MEMBERS))
-    with store.connect(layout) as db:
-        return runs.find(db, str(result["run_id"]))
+    return facts_of(layout, str(ensemble(job_of(layout, name), run_ids=list(run_ids or MEMBERS))["run_id"]))
 
 
 def array(layout: Layout, run_id: str, name: str) -> NDArray[np.float64]:
@@ -102,8 +100,7 @@ def test_without_an_estimate_it_flags_as_many_as_the_runs_do(layout: Layout) -> 
 
 def test_it_holds_out_what_all_runs_held_out_and_knows_the_newest_labels(layout: Layout) -> None:
     add_run(layout, "three-1", 3, held_out=[0, 2, 4], at_event=12)
-    with store.connect(layout) as db:
-        labels.append(db, [LabelOp("more", "b8", "positive")], analyst="ann", screen="map")
+    click(layout, "b8")
     add_run(layout, "four-1", 4, held_out=[2, 4, 8], at_event=13)
     facts = averaged(layout, "three-1", "four-1")
     assert np.flatnonzero(runs.held_out(layout, facts.run_id)).tolist() == [2, 4]
@@ -120,8 +117,7 @@ def test_warnings_of_its_runs_are_passed_on(layout: Layout) -> None:
 def test_an_average_can_be_averaged_again(layout: Layout) -> None:
     rank(job_of(layout, "rank"))
     first = averaged(layout)
-    with store.connect(layout) as db:
-        ranker = next(facts for facts in runs.all_runs(db) if facts.method == "ranker")
+    ranker = next(facts for facts in training.all_runs(layout) if facts.method == "ranker")
     second = averaged(layout, first.run_id, ranker.run_id, name="again")
     each = [array(layout, run_id, "scores") for run_id in (first.run_id, ranker.run_id)]
     np.testing.assert_allclose(array(layout, second.run_id, "scores"), agreement.rank_average(each), rtol=1e-6)
@@ -143,25 +139,19 @@ def test_what_cannot_be_averaged_is_refused_in_words(layout: Layout, run_ids: li
         add_run(layout, "other-1", 3, chip_set="other")
     with pytest.raises(ProjectError, match=words):
         ensemble(job_of(layout, "average"), run_ids=run_ids)
-    with store.connect(layout) as db:
-        assert not any(facts.method == "ensemble" for facts in runs.all_runs(db))
+    assert not any(facts.method == "ensemble" for facts in training.all_runs(layout))
 
 
-def test_started_again_after_it_was_stored_it_stores_nothing_more(layout: Layout) -> None:
-    job = job_of(layout, "average")
-    first = ensemble(job, run_ids=list(MEMBERS))
-    assert ensemble(job, run_ids=list(MEMBERS)) == first
-    with store.connect(layout) as db:
-        assert len(runs.all_runs(db)) == 3
-
-
-def test_a_cancelled_one_stores_nothing(layout: Layout) -> None:
+def test_a_cancelled_one_stores_nothing_and_one_started_again_after_it_was_stored_nothing_more(layout: Layout) -> None:
     job = job_of(layout, "average")
     (job.folder / "cancel").touch()
     with pytest.raises(JobCancelled):
         ensemble(job, run_ids=list(MEMBERS))
-    with store.connect(layout) as db:
-        assert len(runs.all_runs(db)) == 2
+    assert len(training.all_runs(layout)) == 2
+    (job.folder / "cancel").unlink()
+    first = ensemble(job, run_ids=list(MEMBERS))
+    assert ensemble(job, run_ids=list(MEMBERS)) == first
+    assert len(training.all_runs(layout)) == 3
 
 
 def test_the_rest_of_the_product_copes_with_it(layout: Layout, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import torch
 from model_parts import SHORT, job_of, with_chips
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
-from small_parts import small_project
+from small_parts import click, small_project
 
 from pu_geo.errors import PuGeoError
 from pu_geo.methods import catalog
@@ -25,6 +25,7 @@ from pu_geo.project import contents, decisions, labels, model_files, pseudo_posi
 from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.project.runs import sha256_of
+from pu_geo.services.annotate import labeling
 from pu_geo.services.project.copying import copy_project
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.import_run import import_run
@@ -154,17 +155,14 @@ def test_changed_inputs_are_refused(change: Callable[[Layout], None], words: str
 
 def test_labels_of_a_copy_are_never_taken(chipped: Layout) -> None:
     other = copy_of(chipped)
-    with store.connect(other) as db:
-        labels.append(db, [LabelOp("there", "b9", "positive")], analyst="bob", screen="map")
+    click(other, "b9", analyst="bob")
     trained(other, WAYS["held out"])
     with pytest.raises(PuGeoError, match="label event 13, which this project does not have yet"):
         taken(chipped, other)
-    with store.connect(chipped) as db:
-        labels.append(db, [LabelOp("here", "b9", "not_damaged")], analyst="ann", screen="map")
+    click(chipped, "b9", label="not_damaged")
     with pytest.raises(PuGeoError, match="other labels than this project had after event 13"):
         taken(chipped, other, job="again")
-    with store.connect(chipped) as db:
-        assert labels.current_labels(db)["b9"] == "not_damaged"
+    assert labeling.current_labels(chipped)["b9"] == "not_damaged"
 
 
 def test_what_is_no_run_of_a_copy_is_refused(chipped: Layout, tmp_path: Path) -> None:

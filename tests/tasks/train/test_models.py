@@ -14,7 +14,7 @@ import pytest
 import torch
 from model_parts import N_VIEWS, SIDE_PX, N, job_of, parts, trained, with_chips
 from safetensors.numpy import load, save
-from small_parts import small_project
+from small_parts import facts_of, small_project
 
 from pu_geo.errors import ModelError, TrainingError
 from pu_geo.methods import catalog
@@ -27,11 +27,8 @@ from pu_geo.training.backbones import new_backbone
 
 pytestmark = pytest.mark.slow
 CPU = torch.device("cpu")
-FROM_CHIPS = {
-    "ce": {"backbone": "small"},
-    "herocon": {"backbone": "small", "embedding_dim": 8},
-    "fedaws": {"backbone": "small"},
-}
+SMALL = {"backbone": "small"}
+FROM_CHIPS: dict[str, dict[str, Any]] = {"ce": SMALL, "herocon": {**SMALL, "embedding_dim": 8}, "fedaws": SMALL}
 
 
 @pytest.fixture
@@ -83,16 +80,11 @@ def test_the_card_says_what_was_learned_from(chipped: Layout) -> None:
     run_id = trained(chipped, "ncpu", variant="released")
     card = json.loads(parts(chipped, run_id)[0])
     there = card["learned_from"]
-    with store.connect(chipped) as db:
-        facts = runs.find(db, run_id)
+    facts = facts_of(chipped, run_id)
     assert (card["format"], card["format_version"], card["method"]) == ("pu-geo model", 1, "ncpu")
     assert (card["title"], card["paper"]) == (catalog.card("ncpu").title, catalog.card("ncpu").paper)
-    assert (card["variant"], card["seed"], card["device"], card["threshold"]) == (
-        "released",
-        0,
-        facts.device,
-        facts.threshold,
-    )
+    assert (card["variant"], card["seed"]) == ("released", 0)
+    assert (card["device"], card["threshold"]) == (facts.device, facts.threshold)
     assert card["settings"] == facts.settings
     assert {"pu_geo", "torch", "numpy", "python"} <= card["versions"].keys()
     assert there["sha256_chips"] == hashlib.sha256(np.load(chipped.chips("set")).tobytes()).hexdigest()
@@ -140,8 +132,7 @@ def test_another_project_scores_its_buildings_by_the_model(chipped: Layout, othe
     applied = str(result["run_id"])
     np.testing.assert_array_equal(answers(other, applied), answers(chipped, run_id))
     np.testing.assert_array_equal(answers(other, applied, "embeddings"), answers(chipped, run_id, "embeddings"))
-    with store.connect(other) as db:
-        facts = runs.find(db, applied)
+    facts = facts_of(other, applied)
     assert facts.method == "ncpu"
     assert (facts.from_model["run_id"], facts.from_model["file"]) == (run_id, "m.pugeo-model.zip")
     assert "nothing was learned from the answers in this project" in facts.warnings[0]
@@ -156,8 +147,7 @@ def test_a_project_without_a_click_can_use_a_model(chipped: Layout, other: Layou
     result = apply_model(job_of(other, "apply"), path=str(path))
     assert result["n_positive"] == 0
     assert not answers(other, str(result["run_id"]), "clusters").any()
-    with store.connect(other) as db, store.connect(chipped) as there:
-        assert runs.find(db, "latest").threshold == runs.find(there, run_id).threshold
+    assert facts_of(other).threshold == facts_of(chipped, run_id).threshold
 
 
 def test_chips_of_other_bands_are_refused_with_what_to_do(chipped: Layout, other: Layout, tmp_path: Path) -> None:
@@ -181,8 +171,7 @@ def test_other_pixels_and_other_light_are_said(chipped: Layout, other: Layout, t
     chips = np.load(other.chips("set"), mmap_mode="r+")
     chips[:, 4] = 255
     apply_model(job_of(other, "apply"), path=str(tmp_path / "m.zip"))
-    with store.connect(other) as db:
-        warnings = "\n".join(runs.find(db, "latest").warnings)
+    warnings = "\n".join(facts_of(other).warnings)
     assert "knows pixels of 0.10 m; here they have 0.50 m" in warnings
     assert "band 5 has a mean of 255 here" in warnings
 
@@ -231,6 +220,7 @@ def without(name: str) -> Change:
     return change
 
 
+BIAS, LARGE = np.zeros(7, np.float32), np.ones((8, 6, SIDE_PX, SIDE_PX), np.float32)
 LIES: dict[str, tuple[str, Change, str]] = {
     "method": ("ncpu", lambda card, _: card.update(method="resnet"), "no method 'resnet'"),
     "preset": ("ncpu", lambda card, _: card.update(preset="a\nb"), "that is no word"),
@@ -242,11 +232,7 @@ LIES: dict[str, tuple[str, Change, str]] = {
     "another backbone": ("ncpu", setting("backbone", "small"), "does not hold the network"),
     "bands": ("ncpu", learned("chip_shape", [3, SIDE_PX, SIDE_PX]), "filters that do not make"),
     "other chips": ("chips", learned("chip_shape", [6, 2 * SIDE_PX, 2 * SIDE_PX]), "two things about the shape"),
-    "filters for chips": (
-        "chips",
-        array("random_filters.bias", np.zeros(7, np.float32)),
-        "while its network looks at chips",
-    ),
+    "filters for chips": ("chips", array("random_filters.bias", BIAS), "while its network looks at chips"),
     "chips of no size": ("ncpu", learned("chip_shape", [6, 10**6, 10**6]), "made for chips of shape"),
     "inputs of no size": ("ncpu", seen("shape", [10**9]), "made for inputs of shape"),
     "other inputs": ("ncpu", seen("shape", [18]), "for other inputs than its card says"),
@@ -258,18 +244,10 @@ LIES: dict[str, tuple[str, Change, str]] = {
     "other shape": ("ncpu", array("classifier.bias", np.zeros(3, np.float32)), "does not hold the network"),
     "variance": ("ncpu", array("project.1.running_var", np.full(128, -1, np.float32)), "variances below 0"),
     "spread": ("ncpu", array("trunk.standardize.scale", np.zeros(16, np.float32)), "deviations of 0 or less"),
-    "overflow": (
-        "linear",
-        array("classifier.weight", np.resize(np.array([3e38, -3e38], np.float32), (1, 16))),
-        "no finite numbers",
-    ),
+    "overflow": ("linear", array("classifier.weight", np.resize(np.float32([3e38, -3e38]), (1, 16))), "no finite numbers"),
     "step of filters": ("ncpu", array("random_filters.step", np.array([0, 0.5], np.float32)), "step, a threshold"),
-    "large filters": (
-        "ncpu",
-        array("random_filters.filters", np.ones((8, 6, SIDE_PX, SIDE_PX), np.float32)),
-        "filters that do not make",
-    ),
-    "half a filter": ("ncpu", array("random_filters.bias", np.zeros(7, np.float32)), "filters that do not make"),
+    "large filters": ("ncpu", array("random_filters.filters", LARGE), "filters that do not make"),
+    "half a filter": ("ncpu", array("random_filters.bias", BIAS), "filters that do not make"),
     "long list": ("herocon", array("kinds", np.arange(10**5)), "lists 100,000 whole numbers"),
     "more kinds": ("herocon", array("kinds", np.arange(1, 4)), "does not hold the network"),
     "no list": ("ncl", without("known"), "does not hold the network"),

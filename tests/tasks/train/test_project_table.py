@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_parts import CommandLine
 from small_parts import add_chips, square_table
 
-from pu_geo import cli
 from pu_geo.errors import DatasetError, ProjectError
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.train import benchmark
-from pu_geo.tasks.train.project_table import project_table
+from pu_geo.tasks.train.tables import project_table
 
 N = 120
 DAMAGED = np.arange(N) % 3 == 0
@@ -61,11 +61,10 @@ def test_methods_are_tested_on_the_unlabeled_and_none_is_told_the_answers(told: 
     assert all(each.auc > 0.95 for each in done)
 
 
-def test_command_names_all_that_the_figures_depend_on(told: Layout, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["benchmark", "project", "--data", str(told.folder), "--field", "grade", "--positive", "destroyed"]
-    more = ["--positive", "major", "--exclude", "unclear", "--clicks", "5", "--methods", "linear", "--seeds", "1"]
-    assert cli.main([*words, *more]) == 0
-    text = capsys.readouterr().out
+def test_command_names_all_that_the_figures_depend_on(told: Layout, run: CommandLine) -> None:
+    words = ("benchmark", "project", "--data", told.folder, "--field", "grade", "--positive", "destroyed")
+    more = ("--positive", "major", "--exclude", "unclear", "--clicks", "5", "--methods", "linear", "--seeds", "1")
+    text = run.text(*words, *more)
     assert "--field grade --clicks 5 --positive destroyed --positive major --exclude unclear" in text
     assert "| storm, 5 clicks | linear | quick | 1 |" in text
 
@@ -87,23 +86,11 @@ def test_what_cannot_be_is_refused(told: Layout, wrong: dict[str, object], words
         benchmark.run_table(project_table("storm", **asked), told.folder, methods=["linear"], seeds=1)  # type: ignore[arg-type]
 
 
-def test_a_project_without_chips_is_refused(project: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_project_without_chips_is_refused(project: Layout, tmp_path: Path, run: CommandLine) -> None:
     table = project_table("x", field="grade", positive=["destroyed"])
     with pytest.raises(DatasetError, match="no chips yet"):
         table.read(project.folder)
     with pytest.raises(ProjectError):
         table.read(tmp_path / "nowhere.pugeo")
-    words = [
-        "benchmark",
-        "project",
-        "--data",
-        str(project.folder),
-        "--field",
-        "grade",
-        "--positive",
-        "x",
-        "--clicks",
-        "many",
-    ]
-    assert cli.main(words) == 2
-    assert "--clicks is 'many'" in capsys.readouterr().err
+    words = ("benchmark", "project", "--data", project.folder, "--field", "grade", "--positive", "x", "--clicks", "many")
+    assert "--clicks is 'many'" in run.refused(*words)

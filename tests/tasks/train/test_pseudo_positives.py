@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from clustered_parts import chipped
 from model_parts import job_of
+from small_parts import click, facts_of
 
-from pu_geo.project import decisions, labels, pseudo_positives, runs, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.project import decisions, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import RunFacts
+from pu_geo.services.annotate import labeling
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.inputs import read_inputs
@@ -31,11 +31,6 @@ def accept(layout: Layout, ids: list[str]) -> None:
         decisions.decide(db, "-".join(ids), pseudo_positives.KIND, "-".join(ids), facts, analyst="ann")
 
 
-def facts_of(layout: Layout, run_id: object) -> RunFacts:
-    with store.connect(layout) as db:
-        return runs.find(db, str(run_id))
-
-
 def test_what_a_method_is_told_holds_them_and_the_clicks_do_not(layout: Layout) -> None:
     plain = read_inputs(layout)
     accept(layout, IDS)
@@ -48,9 +43,9 @@ def test_what_a_method_is_told_holds_them_and_the_clicks_do_not(layout: Layout) 
 
 
 def test_ranker_ranks_by_them_but_estimates_and_counts_by_clicks(layout: Layout) -> None:
-    before = facts_of(layout, train_task.rank(job_of(layout, "one"))["run_id"])
+    before = facts_of(layout, str(train_task.rank(job_of(layout, "one"))["run_id"]))
     accept(layout, IDS)
-    after = facts_of(layout, train_task.rank(job_of(layout, "two"))["run_id"])
+    after = facts_of(layout, str(train_task.rank(job_of(layout, "two"))["run_id"]))
     assert (before.n_accepted, after.n_accepted) == (0, 3)
     assert (after.n_positive, after.n_unlabeled, after.estimated_share) == (
         before.n_positive, before.n_unlabeled, before.estimated_share,
@@ -62,8 +57,7 @@ def test_ranker_ranks_by_them_but_estimates_and_counts_by_clicks(layout: Layout)
     first, second = (np.asarray(runs.array(layout, run.run_id, "scores")) for run in (before, after))
     rows = [8, 9, 10]
     assert (second[rows] > first[rows]).all()
-    with store.connect(layout) as db:
-        assert not set(IDS) & set(labels.current_labels(db))
+    assert not set(IDS) & set(labeling.current_labels(layout))
 
 
 def test_buildings_of_accepted_clusters_are_passed_over_in_words_where_kinds_are_learned(layout: Layout) -> None:
@@ -84,7 +78,7 @@ def test_the_class_prior_is_that_of_what_is_left_unlabeled(layout: Layout, monke
     assert inputs.prior_of(0.1) == 0  # more were accepted than are thought to be damaged
     assert inputs.with_clicks(inputs.pu, "damage").prior_of(0.5) == 0.5
     monkeypatch.setattr(type(inputs), "estimated_share", lambda _: 0.5)
-    facts = facts_of(layout, train_task.train(job_of(layout, "one"), method="nnpu", preset="quick")["run_id"])
+    facts = facts_of(layout, str(train_task.train(job_of(layout, "one"), method="nnpu", preset="quick")["run_id"]))
     assert facts.estimated_share == 0.5
     assert facts.settings["class_prior"] == pytest.approx((0.5 * n - 3) / (n - 3))
 
@@ -108,7 +102,7 @@ def test_training_is_told_of_them_and_goes_on_with_those_it_began_with(
     monkeypatch.setattr(train_task.catalog, "load_fit", spying)
     done = train_task.train(job_of(layout, "one"), method="linear", preset="quick")
     assert seen == [9]
-    facts = facts_of(layout, done["run_id"])
+    facts = facts_of(layout, str(done["run_id"]))
     assert (facts.n_positive, facts.n_accepted) == (6, 3)
     begun = layout.jobs / "begun"
     assert read_inputs(layout, begun).n_accepted == 3
@@ -119,8 +113,8 @@ def test_training_is_told_of_them_and_goes_on_with_those_it_began_with(
 
 def test_a_later_answer_overrules(layout: Layout) -> None:
     accept(layout, IDS)
-    with store.connect(layout) as db:
-        labels.append(db, [LabelOp("1", "b8", "not_damaged"), LabelOp("2", "b9", "positive")], analyst="bob", screen="map")
+    click(layout, "b8", label="not_damaged", analyst="bob")
+    click(layout, "b9", analyst="bob")
     inputs = read_inputs(layout)
     assert inputs.n_accepted == 1
     assert inputs.pu.is_positive.sum() == 7

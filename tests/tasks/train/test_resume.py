@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from model_parts import job_of
-from small_parts import add_chips, click
+from small_parts import add_chips, click, facts_of
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled
 from pu_geo.jobs import worker
-from pu_geo.project import events, runs, store, training_times
+from pu_geo.project import events, runs, training_times
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import train as train_task
@@ -87,8 +87,7 @@ def test_a_job_that_the_version_before_wrote_runs_and_can_be_started_over(clicke
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text(SPEC_OF_BEFORE, encoding="utf-8")
     result = worker.run(folder)
-    with store.connect(clicked) as db:
-        facts = runs.find(db, str(result["run_id"]))
+    facts = facts_of(clicked, str(result["run_id"]))
     assert (facts.method, facts.preset, facts.seed, facts.n_positive) == ("ncpu", "quick", 3, 5)
     assert (facts.settings["epochs"], facts.settings["batch_size"]) == (2, 10)
     again = jobs.create(clicked, "train", jobs.view(folder).args)  # what `retry` writes

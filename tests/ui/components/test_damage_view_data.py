@@ -28,11 +28,8 @@ def test_labels_come_back_from_their_short_form() -> None:
     assert sum(map(len, encoded.values())) < 6_000, "2,000 labels of 20,000 buildings stay below 6 kB"
 
 
-def test_cleared_and_unknown_buildings_are_left_out() -> None:
+def test_cleared_and_unknown_buildings_are_left_out_and_the_first_one_is_position_zero() -> None:
     assert encode_labels({"a": "cleared", "z": "positive"}, {"a": 0}) == {}
-
-
-def test_first_building_is_position_zero() -> None:
     assert encode_labels({"a": "positive", "b": "positive"}, {"a": 0, "b": 1}) == {"1": "0 1"}
 
 

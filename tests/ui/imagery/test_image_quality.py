@@ -6,7 +6,7 @@ import pytest
 from small_parts import small_grid
 
 from pu_geo.services.imagery.image_quality import ImageQuality
-from pu_geo.ui.imagery.image_quality import encode_image_quality
+from pu_geo.ui.components.project_view import encode_image_quality
 
 
 def test_reasons_and_other_candidates_are_written_as_places() -> None:

@@ -7,27 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_parts
-from mapped_parts import RUN, mapped_project
+from app_parts import checked, press, show_panel, words
+from mapped_parts import RUN
 from model_parts import N, with_chips
-from small_parts import small_project
+from small_parts import add_chips, small_project
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
-from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout, write_json
-from pu_geo.records import RunFacts
+from pu_geo.services.project import choices
 from pu_geo.services.train import training
 from pu_geo.services.train.comparing import MapPoints
 from pu_geo.ui.train import runs_panel
-
-SCRIPT = """
-from pathlib import Path
-from pu_geo.project.layout import Layout
-from pu_geo.services.train import training
-from pu_geo.ui.train import runs_panel
-layout = Layout(Path({folder!r}))
-runs_panel.draw_comparison(layout, training.all_runs(layout))
-"""
 
 
 def add_run(layout: Layout, run_id: str, *, is_reversed: bool = False, method: str = "pucl") -> None:
@@ -44,31 +35,24 @@ def layout(project: Layout) -> Layout:
 
 
 def shown(layout: Layout, *, is_open: bool = True) -> AppTest:
-    app = AppTest.from_string(SCRIPT.format(folder=str(layout.folder)), default_timeout=20).run()
-    return app.toggle(key="compare-runs").set_value(True).run() if is_open and len(app.toggle) else app
-
-
-def words(app: AppTest) -> str:
-    return "\n".join(str(part.value) for part in (*app.markdown, *app.caption))
+    app = show_panel("train.runs_panel", layout, "draw_comparison(layout, training.all_runs(layout))")
+    return checked(app.toggle(key="compare-runs").set_value(True).run()) if is_open and len(app.toggle) else app
 
 
 def test_one_run_alone_is_not_compared(project: Layout) -> None:
     add_run(with_chips(project), "first-1")
     app = shown(project)
-    assert not app.exception
     assert not app.toggle
 
 
 def test_nothing_is_worked_out_until_it_is_opened(layout: Layout) -> None:
     app = shown(layout, is_open=False)
-    assert not app.exception
     assert not app.selectbox
     assert not app.markdown
 
 
 def test_two_runs_stand_side_by_side(layout: Layout) -> None:
     app = shown(layout)
-    assert not app.exception
     assert not app.error
     said = words(app)
     assert "opposite orders" in said
@@ -80,7 +64,7 @@ def test_two_runs_stand_side_by_side(layout: Layout) -> None:
 
 
 def test_the_newest_run_comes_first_and_the_one_that_is_shown_second(layout: Layout) -> None:
-    training.pin(layout, "first-1")
+    choices.choose_run(layout, "first-1")
     add_run(layout, "third-1")
     app = shown(layout)
     assert app.selectbox(key="compare-A").value == "third-1"
@@ -89,17 +73,15 @@ def test_the_newest_run_comes_first_and_the_one_that_is_shown_second(layout: Lay
 
 
 def test_a_run_can_be_put_on_the_live_map(layout: Layout) -> None:
-    training.pin(layout, "first-1")
+    choices.choose_run(layout, "first-1")
     app = shown(layout)
-    app.button(key="pin-A").click().run()
-    assert not app.exception
+    press(app, "pin-A")
     assert training.pinned_run(layout) == "second-1"
 
 
 def test_the_same_run_twice_is_refused_in_words(layout: Layout) -> None:
     app = shown(layout)
     app.selectbox(key="compare-B").set_value(app.selectbox(key="compare-A").value).run()
-    assert not app.exception
     assert "was named twice" in app.error[0].value
 
 
@@ -110,8 +92,7 @@ def test_an_average_starts_a_job_of_the_chosen_runs(layout: Layout, monkeypatch:
     assert not app.button(key="average").disabled  # the two newest are chosen at first
     assert app.multiselect(key="average-runs").set_value(["first-1"]).run().button(key="average").disabled
     app.multiselect(key="average-runs").set_value(["second-1", "first-1"]).run()
-    app.button(key="average").click().run()
-    assert not app.exception
+    press(app, "average")
     assert started == [("ensemble", {"run_ids": ["second-1", "first-1"]})]
 
 
@@ -119,8 +100,7 @@ def test_curves_of_both_are_in_one_figure(layout: Layout) -> None:
     reports = [{"stage": "training", "epoch": i, "epochs": 4, "loss": 8.0 / i, "share_positive": 0.1 * i} for i in (1, 2, 4)]
     for run_id in ("first-1", "second-1"):
         write_json(layout.run(run_id) / "curve.json", reports)
-    app = shown(layout)
-    assert not app.exception
+    shown(layout)
     figure = runs_panel.curves([reports, [{**one, "stage": "warm-up"} for one in reports]])
     assert [list(trace.y) for trace in figure.data] == [[1.0, 0.5, 0.25], [0.1, 0.2, 0.4]]  # a warm-up is no training
     assert list(figure.data[0].x) == [0.25, 0.5, 1.0]
@@ -142,54 +122,38 @@ def test_the_map_has_y_down_equal_axes_and_a_scale_around_nought() -> None:
     assert (dots.marker.cmin, dots.marker.cmax) == (-0.5, 0.5)
 
 
-def test_runs_of_a_project_without_common_buildings_do_not_break_the_page(tmp_path, layout: Layout) -> None:  # type: ignore[no-untyped-def]
+def test_runs_of_a_project_without_common_buildings_do_not_break_the_page(tmp_path: Path, layout: Layout) -> None:
     other = small_project(tmp_path / "other.pugeo", 4)
-    facts = {"building_ids": ["x0", "x1"], "nodata_share": [0.0, 0.0], "bands": "post", "size_px": 16, "sheets": {}}
-    write_json(layout.chip_facts("newer"), facts)
-    with store.connect(layout) as db:
-        run = runs.find(db, "first-1")
-        newer = RunFacts(**{**run.__dict__, "run_id": "newer-1", "chip_set": "newer", "created_at": store.now()})
-        runs.finish(db, layout, newer, ids=["x0", "x1"], scores=np.array([0.1, 0.2], np.float32), arrays={})
+    add_chips(layout, ["x0", "x1"], "newer")
+    small_parts.add_run(layout, "newer-1", scores=np.array([0.1, 0.2]), ids=["x0", "x1"], chip_set="newer")
     app = shown(layout)
-    assert not app.exception
     assert "0 assessable buildings in common" in app.error[0].value
-    assert not shown(other).exception
+    shown(other)
 
 
-CARD_SCRIPT = SCRIPT.replace("draw_comparison", "draw_card")
-
-
-def shown_card(layout: Layout) -> AppTest:
-    return AppTest.from_string(CARD_SCRIPT.format(folder=str(layout.folder)), default_timeout=20).run()
+def show_card(layout: Layout) -> AppTest:
+    return show_panel("train.runs_panel", layout, "draw_card(layout, training.all_runs(layout))")
 
 
 def test_nothing_is_drawn_before_there_are_runs(project: Layout) -> None:
-    app = shown_card(project)
-    assert not app.exception
+    app = show_card(project)
     assert not app.expander
 
 
-def test_the_card_is_read_only_once_it_is_asked_for(tmp_path: Path) -> None:
-    app = shown_card(mapped_project(tmp_path)[0])
-    assert not app.exception
+def test_the_card_is_read_only_once_it_is_asked_for(mapped: Layout) -> None:
+    app = show_card(mapped)
     assert not app.selectbox
     app.toggle(key="run-card-open").set_value(True).run()
-    assert not app.exception
     (option,) = app.selectbox(key="run-card-run").options
     assert option == f"Instant ranker · 2026-01-01 00:00 · {RUN}"
     assert "##### Judgement without negatives" in app.markdown[0].value
-    assert [button.proto.label for button in app.get("download_button")] == [
-        "Download HTML",
-        "Download Markdown",
-        "Download JSON",
-    ]
+    labels = [button.proto.label for button in app.get("download_button")]
+    assert labels == ["Download HTML", "Download Markdown", "Download JSON"]
 
 
-def test_a_run_whose_files_are_gone_is_told_of(tmp_path: Path) -> None:
-    layout, _ = mapped_project(tmp_path)
-    app = shown_card(layout)
-    for path in layout.run(RUN).iterdir():
+def test_a_run_whose_files_are_gone_is_told_of(mapped: Layout) -> None:
+    app = show_card(mapped)
+    for path in mapped.run(RUN).iterdir():
         path.unlink()
     app.toggle(key="run-card-open").set_value(True).run()
-    assert not app.exception
     assert "has lost its file" in app.error[0].value

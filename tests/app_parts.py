@@ -1,0 +1,67 @@
+"""Pages and panels without a browser: opened, read and pressed, and none of it may end in an exception."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from small_parts import REPOSITORY
+from streamlit.testing.v1 import AppTest
+
+from pu_geo.project.layout import Layout
+
+PANEL = """
+from pathlib import Path
+from pu_geo import jobs
+from pu_geo.project.layout import Layout
+from pu_geo.services.train import training
+from pu_geo.ui.{module} import {name} as panel
+layout = Layout(Path({folder!r}))
+panel.{call}
+"""
+
+
+def show(page: str, layout: Layout | None = None, **state: object) -> AppTest:
+    """Open a page in a session of its own."""
+    app = AppTest.from_file(REPOSITORY / "pages" / f"{page}.py", default_timeout=20)
+    for name, value in (state | ({"project": str(layout.folder)} if layout else {})).items():
+        app.session_state[name] = value
+    return checked(app.run())
+
+
+def show_panel(path: str, layout: Layout, call: str = "draw(layout)", **state: object) -> AppTest:
+    """Draw a panel alone, such as "train.live_panel"."""
+    module, _, name = path.rpartition(".")
+    script = PANEL.format(module=module, name=name, folder=str(layout.folder), call=call)
+    app = AppTest.from_string(script, default_timeout=30)
+    for key, value in state.items():
+        app.session_state[key] = value
+    return checked(app.run())
+
+
+def checked(app: AppTest) -> AppTest:
+    assert not app.exception
+    return app
+
+
+def press(app: AppTest, what: str) -> AppTest:
+    """Press the button of a key, or else the first one whose label begins so."""
+    buttons = [button for button in app.button if button.key == what] or [
+        button for button in app.button if button.label.startswith(what)
+    ]
+    return checked(buttons[0].click().run())
+
+
+def field(app: AppTest, label: str) -> Any:
+    fields = (*app.selectbox, *app.slider, *app.number_input, *app.multiselect, *app.text_input, *app.text_area)
+    return next(each for each in fields if each.label == label)
+
+
+def words(app: AppTest) -> str:
+    """Return what stands on a page, in Markdown."""
+    parts = [*app.markdown, *app.caption, *app.info, *app.warning, *app.error, *app.code, *app.subheader]
+    return "\n".join(str(part.value) for part in parts)
+
+
+def plain(app: AppTest) -> str:
+    """Return the same without the signs that keep names from becoming Markdown."""
+    return words(app).replace("\\", "").replace("\u2060", "")
