@@ -10,9 +10,8 @@ import numpy as np
 import shapely
 
 from pu_geo.project import contents, labels, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import FootprintTable
+from pu_geo.records import FootprintTable, LabelOp
 from pu_geo.services.annotate import ranking
 
 N, N_FEATURES, N_ANSWERS = 100_000, 512, 30

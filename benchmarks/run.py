@@ -30,7 +30,7 @@ from benchmarks.training import bench_bf16_step, bench_embedding, bench_ncpu_ste
 from pu_geo.analysis import estimates, ranker
 from pu_geo.features import rcf
 from pu_geo.project import contents, labels, store
-from pu_geo.records import FootprintTable
+from pu_geo.records import FootprintTable, LabelOp
 
 
 def squares(n: int, side_m: float, rng: np.random.Generator) -> list[bytes]:
@@ -81,7 +81,7 @@ def bench_clicks(folder: Path) -> dict[str, float]:
     def click() -> None:
         i = next(numbers)
         with store.connect(layout) as db:
-            labels.append(db, [labels.LabelOp(f"op{i}", f"b{i}", "positive")], analyst="a", screen="map")
+            labels.append(db, [LabelOp(f"op{i}", f"b{i}", "positive")], analyst="a", screen="map")
 
     def bare() -> None:
         with (folder / "row").open("ab") as stream:

@@ -12,7 +12,6 @@ from pu_geo.services.project import projects
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import queue_panel
 from pu_geo.ui.components import job_card
-from pu_geo.ui.components.damage_view import Queue, QueueItem
 from pu_geo.ui.components.project_view import project_view
 
 layout = frame.needs_project()
@@ -47,7 +46,6 @@ with onward:
 
 analyst = frame.analyst()
 view = queue_panel.draw(layout, analyst, tools) if summary.n_chips else None
-places = ranking.positions(layout) if view else {}
 shows_team = others.toggle("Analysts", key="shows-team", help="Who labeled how much, and where two answers differ.")
 team = labeling.team(layout) if shows_team else None
 
@@ -59,9 +57,7 @@ project_view(
     panes=("map", "wall") if summary.n_chips else ("map",),
     score_id=ranked_now.score_id if ranked_now and view and not view.is_blind else None,
     height=660,
-    queue=view
-    and view.queue
-    and Queue(view.queue.id, [QueueItem(places[item.building_id], item.kind, item.why) for item in view.queue.items]),
+    queue=view and view.queue,
     types=labeling.damage_types(layout),
     details=labeling.label_details(layout),
     conflicts=list(team.conflicts) if team else None,

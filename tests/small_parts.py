@@ -14,9 +14,8 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.project import contents, labels, runs, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import FootprintTable, Grid, Role, RunFacts, Scene
+from pu_geo.records import FootprintTable, Grid, LabelOp, Role, RunFacts, Scene
 from pu_geo.tasks.job import Job
 
 REPOSITORY = Path(__file__).resolve().parents[1]

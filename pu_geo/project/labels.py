@@ -19,8 +19,7 @@ import numpy as np
 from pu_geo.errors import LabelError
 from pu_geo.project.contents import building_ids
 from pu_geo.project.store import now, transaction
-from pu_geo.records import LABELS, Label, LabelEvent, PUSet, is_text, utc
-from pu_geo.records import LabelOp as LabelOp
+from pu_geo.records import LABELS, Label, LabelEvent, LabelOp, PUSet, is_text, utc
 
 NEWEST = (1 << 63) - 1
 COLUMNS = (

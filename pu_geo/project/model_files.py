@@ -30,7 +30,7 @@ CARD, WEIGHTS = "model.json", "model.safetensors"
 SUFFIX = ".pugeo-model.zip"
 MAX_FILE = 2**29  # larger files are not read; a network with ResNet-18 takes 50 MB, the largest that settings allow 270 MB
 FILTERS = "random_filters."
-"""Names of tensors that begin so are no part of the network: they make the features that it takes of chips."""
+"""First part of the names of tensors outside the network: they make the features that it takes of chips."""
 _END = struct.Struct("<4s4H2LH")  # end of a zip: signature, disk numbers, entries here and in all, size and place, comment
 _MAX_DIRECTORY = 1_000
 _BROKEN = (

@@ -14,8 +14,8 @@ import pytest
 
 from pu_geo.project import alignment, contents, labels, store
 from pu_geo.project.alignment import Alignment
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
+from pu_geo.records import LabelOp
 from pu_geo.services.project import projects
 from tests.browser.make_project import make_project
 from tests.browser.real_app import AppServer, add_hooks, add_island_run, islands_of, made_up_project

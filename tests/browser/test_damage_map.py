@@ -9,7 +9,7 @@ import pytest
 
 from pu_geo import jobs
 from pu_geo.project import labels, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.records import LabelOp
 from tests.browser.steps import ask, go_to, on_page, open_view, press, see_all, spots
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

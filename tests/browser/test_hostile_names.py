@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pu_geo.project import labels, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.records import LabelOp
 from pu_geo.services.project import projects
 from tests.browser.conftest import Village
 from tests.browser.make_project import make_project

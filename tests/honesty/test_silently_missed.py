@@ -19,9 +19,8 @@ from honesty.variants import DAMAGED, Variant
 from small_parts import REPOSITORY, mostly_long
 
 from pu_geo.project import contents, labels, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.records import DamageMap
+from pu_geo.records import DamageMap, LabelOp
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.train import rank, train

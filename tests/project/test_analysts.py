@@ -10,8 +10,7 @@ import pytest
 
 from pu_geo.project import analysts, labels
 from pu_geo.project.analysts import Agreement, AnalystFacts
-from pu_geo.project.labels import LabelOp
-from pu_geo.records import LABELS
+from pu_geo.records import LABELS, LabelOp
 
 
 def say(db: Connection, analyst: str, *pairs: tuple[str, str]) -> None:

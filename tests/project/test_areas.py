@@ -18,8 +18,8 @@ import shapely
 from pu_geo.errors import ProjectError
 from pu_geo.project import aoi, areas, labels, schema, store
 from pu_geo.project.areas import AreaLayer
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
+from pu_geo.records import LabelOp
 
 WEST, EAST = shapely.box(499_900, 3_999_000, 500_100, 4_001_000), shapely.box(500_100, 3_999_000, 501_000, 4_001_000)
 ADM2 = AreaLayer("adm2", ["West", "東"], ["P1", None], [shapely.to_wkb(WEST), shapely.to_wkb(EAST)])

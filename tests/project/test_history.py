@@ -11,7 +11,8 @@ from small_parts import small_project
 
 from pu_geo.project import analysts, history, labels, store
 from pu_geo.project.history import PastEvent
-from pu_geo.project.labels import Ack, LabelOp
+from pu_geo.project.labels import Ack
+from pu_geo.records import LabelOp
 
 AT = "2026-01-02T03:04:05.678Z"
 

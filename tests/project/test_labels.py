@@ -9,9 +9,8 @@ import pytest
 
 from pu_geo.errors import LabelError
 from pu_geo.project import analysts, labels, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.records import LABELS, REASONS, SHOWN
+from pu_geo.records import LABELS, REASONS, SHOWN, LabelOp
 
 
 def add(

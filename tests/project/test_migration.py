@@ -17,8 +17,8 @@ from small_parts import REPOSITORY, square_table
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import analysts, contents, labels, schema, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
+from pu_geo.records import LabelOp
 
 OLD = {number: (Path(__file__).parent / f"schema_{number}.sql").read_text() for number in (1, 2, 3, 4, 5)}
 STEPS = [

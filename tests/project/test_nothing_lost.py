@@ -13,8 +13,9 @@ import pytest
 from small_parts import add_run
 
 from pu_geo.project import labels, runs, store
-from pu_geo.project.labels import Ack, LabelOp
+from pu_geo.project.labels import Ack
 from pu_geo.project.layout import Layout
+from pu_geo.records import LabelOp
 
 N_CLICKS = 150
 N_RUNS = 6
@@ -87,10 +88,11 @@ def test_acknowledged_clicks_survive_a_kill(project: Layout) -> None:
         import sys
         from pu_geo.project import labels, store
         from pu_geo.project.layout import find_project
+        from pu_geo.records import LabelOp
         layout = find_project(sys.argv[1])
         for i in range(10_000):
             with store.connect(layout) as db:
-                op = labels.LabelOp(f"op{i}", f"b{i % 20}", "positive")
+                op = LabelOp(f"op{i}", f"b{i % 20}", "positive")
                 print(labels.append(db, [op], analyst="ann", screen="map")[0].op, flush=True)
     """
     process = start(script, str(project.folder))

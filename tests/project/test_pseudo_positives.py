@@ -6,7 +6,7 @@ from sqlite3 import Connection
 from typing import Any
 
 from pu_geo.project import decisions, labels, pseudo_positives
-from pu_geo.project.labels import LabelOp
+from pu_geo.records import LabelOp
 
 
 def facts(decision: str, *ids: str, run_id: str = "run-1") -> dict[str, Any]:

@@ -18,8 +18,8 @@ from small_parts import square_table
 
 from pu_geo.errors import FootprintError, ProjectError
 from pu_geo.project import contents, labels, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, checked_id
+from pu_geo.records import LabelOp
 
 
 def test_new_project_is_a_geopackage_without_scenes(tmp_path: Path) -> None:

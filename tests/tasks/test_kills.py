@@ -31,8 +31,8 @@ from pu_geo.errors import JobError
 from pu_geo.jobs import worker
 from pu_geo.methods import catalog
 from pu_geo.project import events, labels, runs, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array
+from pu_geo.records import LabelOp
 from pu_geo.tasks.train import train
 from pu_geo.training import checkpoints
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from pu_geo.errors import LabelError
 from pu_geo.project import analysts, contents, discoveries, labels, store
-from pu_geo.project.labels import Ack, LabelOp
+from pu_geo.project.labels import Ack
 from pu_geo.project.layout import Layout
-from pu_geo.records import MAX_NAME, Label, is_text
+from pu_geo.records import MAX_NAME, Label, LabelOp, is_text
 from pu_geo.services.damage_map import random_audits
 
 MOST_OPERATIONS = 200_000

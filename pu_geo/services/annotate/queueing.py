@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import shapely
@@ -33,7 +33,7 @@ class StoredItem:
     """One building of a queue; see `analysis.queue.Item`."""
 
     building_id: str
-    kind: str
+    kind: Literal["exploit", "explore", "audit"]
     why: str
     inclusion: float | None = None
 

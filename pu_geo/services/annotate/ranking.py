@@ -49,10 +49,16 @@ def plain_features(layout: Layout, chip_set: str) -> NDArray[np.float32]:
 
 def scores_now(layout: Layout) -> NDArray[np.float32] | None:
     """Return the instant ranker's scores of the newest chips, float32 [N]; None where nothing can be ranked yet."""
+    newest = _newest(layout)
+    return None if newest is None else _live_scores(layout, *newest)
+
+
+def _newest(layout: Layout) -> tuple[str, str, int] | None:
+    """Return the newest chip set, its `_stamp` and the newest label event; None before there are chips."""
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
         at_event, created_at = labels.last_event(db), store.created_at(db)
-    return None if chip_set is None else _live_scores(layout, chip_set, _stamp(layout, chip_set, created_at), at_event)
+    return None if chip_set is None else (chip_set, _stamp(layout, chip_set, created_at), at_event)
 
 
 @lru_cache(maxsize=16)
@@ -80,15 +86,10 @@ def _stamp(layout: Layout, chip_set: str, created_at: str) -> str:
 
 def rank_now(layout: Layout) -> LiveRanking | None:
     """Rank all buildings by the labels of this moment; None before there are chips, a positive and an unlabeled one."""
-    began = time.perf_counter()
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        at_event, created_at = labels.last_event(db), store.created_at(db)
-    if chip_set is None:
+    began, newest = time.perf_counter(), _newest(layout)
+    if newest is None or _live_scores(layout, *newest) is None:
         return None
-    stamp = _stamp(layout, chip_set, created_at)
-    if _live_scores(layout, chip_set, stamp, at_event) is None:
-        return None
+    _, stamp, at_event = newest
     return LiveRanking(f"{LIVE_PREFIX}{stamp}-{at_event}", time.perf_counter() - began)
 
 
@@ -120,20 +121,20 @@ def distances_like(layout: Layout, position: int) -> NDArray[np.float32] | None:
 
 def _in_map_order(layout: Layout, ids: Sequence[str], values: NDArray[np.float32]) -> NDArray[np.float32]:
     rows = {building: i for i, building in enumerate(ids)}
-    index = np.array([rows.get(building, -1) for building in positions(layout)], dtype=np.int64)
+    index = np.array([rows.get(building, -1) for building in store.call(layout, contents.building_ids)], dtype=np.int64)
     return np.where(index >= 0, values[index], np.float32(np.nan))
 
 
 def _like(layout: Layout, position: int) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    chip_set = store.call(layout, contents.latest_chip_set)
-    building = dict(enumerate(positions(layout))).get(position)
-    if chip_set is None or building is None:
+    with store.connect(layout) as db:
+        chip_set, known = contents.latest_chip_set(db), contents.building_ids(db)
+    if chip_set is None or not 0 <= position < len(known):
         return None
     ids = chip_facts(layout, chip_set)["building_ids"]
-    if building not in ids:
+    if known[position] not in ids:
         return None
     values = plain_features(layout, chip_set)
-    chip = values[ids.index(building)]
+    chip = values[ids.index(known[position])]
     lengths = np.linalg.norm(values, axis=1) * np.linalg.norm(chip)
     distances: NDArray[np.float32] = 1 - (values @ chip) / np.maximum(lengths, 1e-12)
     return ids, distances
@@ -141,11 +142,10 @@ def _like(layout: Layout, position: int) -> tuple[Sequence[str], NDArray[np.floa
 
 def _live(layout: Layout, score_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:
     stamp, _, event = score_id.removeprefix(LIVE_PREFIX).partition("-")
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        newest, created_at = labels.last_event(db), store.created_at(db)
-    if chip_set is None or stamp != _stamp(layout, chip_set, created_at) or not event.isdigit() or int(event) > newest:
+    newest = _newest(layout)
+    if newest is None or stamp != newest[1] or not event.isdigit() or int(event) > newest[2]:
         return None
+    chip_set = newest[0]
     scores = _live_scores(layout, chip_set, stamp, int(event))
     return None if scores is None else (chip_facts(layout, chip_set)["building_ids"], scores)
 

@@ -17,9 +17,8 @@ from pu_geo.analysis import outliers as formulas
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.project import decisions, labels, runs, store
 from pu_geo.project.decisions import Decision
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.records import Label
+from pu_geo.records import Label, LabelOp
 from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.preparation import chip_facts
 

@@ -19,9 +19,8 @@ from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.points import Finder, into_project, read_exported_map, read_points
 from pu_geo.project import analysts, contents, history, labels, store
 from pu_geo.project.history import PastEvent
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.records import Grid, LabelEvent
+from pu_geo.records import Grid, LabelEvent, LabelOp
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
 
 MAX_BYTES = 200_000_000

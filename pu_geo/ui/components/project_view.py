@@ -11,16 +11,26 @@ import streamlit as st
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Label
 from pu_geo.services.annotate import presence, ranking
+from pu_geo.services.annotate.queueing import StoredQueue
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.image_quality import ImageQuality
 from pu_geo.services.project import projects
-from pu_geo.ui.components.damage_view import Details, MapLayer, PresenceConfig, Wall, damage_view, encode_details
+from pu_geo.ui.components.damage_view import (
+    Details,
+    MapLayer,
+    PresenceConfig,
+    Queue,
+    QueueItem,
+    Wall,
+    damage_view,
+    encode_details,
+)
 from pu_geo.ui.frame import analyst
 
 
 def project_view(
     layout: Layout, *, key: str, labels: Mapping[str, Label], mode: Literal["label", "view"], run_id: str | None = None,
-    event: int | None = None, **view: Any,
+    event: int | None = None, queue: StoredQueue | None = None, **view: Any,
 ) -> None:  # fmt: skip
     """Draw map and chip wall of a project; nothing where there is nothing to draw yet.
 
@@ -29,6 +39,7 @@ def project_view(
         run_id: of the run whose map this is: what it does not assess is marked so. None marks what the newest imagery hides.
         event: number of the newest label event, asked for before `labels` were read: from then on the browser hears of
             others' answers by itself, and shows who else is here. None where nothing is labeled.
+        queue: what to answer next.
         view: what else `damage_view` takes and shall not be as usual.
     """
     overview = preparation.overview(layout)
@@ -39,6 +50,11 @@ def project_view(
         projects.open_project(str(layout.folder))
     stamp, pyramids, chips = _stamp(layout.geometry), layout.quicklooks, overview.chips
     positions = _positions(str(layout.folder), stamp)
+    items = [
+        QueueItem(positions[item.building_id], item.kind, item.why)
+        for item in (queue.items if queue else ())
+        if item.building_id in positions
+    ]
     damage_view(
         key=key,
         token=token,
@@ -51,6 +67,7 @@ def project_view(
         geometry_v=stamp,
         labels=labels,
         mode=mode,
+        queue=None if queue is None else Queue(queue.id, items),
         positions=positions,
         wall=Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"]) if chips else None,
         imagery=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),

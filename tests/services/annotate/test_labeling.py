@@ -10,8 +10,8 @@ from small_parts import add_chips, click, square_table
 
 from pu_geo.errors import LabelError
 from pu_geo.project import contents, labels, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
+from pu_geo.records import LabelOp
 from pu_geo.services.annotate import labeling, ranking
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pu_geo.project import labels, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
+from pu_geo.records import LabelOp
 from pu_geo.services.annotate.presence import SECONDS_REMEMBERED, Presence, color_of, exchange
 
 

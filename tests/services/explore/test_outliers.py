@@ -15,8 +15,8 @@ from small_parts import click, table_of
 from pu_geo.analysis import projection
 from pu_geo.errors import JobCancelled, ProjectError
 from pu_geo.project import contents, decisions, labels, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.records import LabelOp
 from pu_geo.services.annotate import labeling
 from pu_geo.services.explore import outliers
 from pu_geo.services.explore.outliers import Suspect

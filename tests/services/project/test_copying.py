@@ -13,14 +13,14 @@ from small_parts import REPOSITORY, small_project
 
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project import labels, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
+from pu_geo.records import LabelOp
 from pu_geo.services.project.copying import copy_project
 
 CLICKING = """
 import sys
 from pu_geo.project import labels, store
-from pu_geo.project.labels import LabelOp
+from pu_geo.records import LabelOp
 layout = store.open_project(sys.argv[1])
 for number in range(1, 100_000):
     with store.connect(layout) as db:

@@ -17,9 +17,8 @@ from pu_geo.errors import LabelError
 from pu_geo.geo.export.pieces import guarded, unguarded
 from pu_geo.geo.local_space import points_inside
 from pu_geo.project import analysts, contents, labels, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
-from pu_geo.records import LABELS, REASONS, FootprintTable
+from pu_geo.records import LABELS, REASONS, FootprintTable, LabelOp
 from pu_geo.services.annotate import labeling
 from pu_geo.tasks.annotate.export_labels import export_labels
 from pu_geo.tasks.annotate.import_labels import import_labels

@@ -12,8 +12,8 @@ from cli_parts import CommandLine
 from small_parts import click, facts_of, job_of
 
 from pu_geo.project import aoi, contents, labels, rounds, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout, find_project
+from pu_geo.records import LabelOp
 from pu_geo.services.annotate import queueing
 from pu_geo.services.project import choices
 from pu_geo.tasks.damage_map.publish import publish

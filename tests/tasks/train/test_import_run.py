@@ -22,9 +22,9 @@ from small_parts import click, small_project
 from pu_geo.errors import PuGeoError
 from pu_geo.methods import catalog
 from pu_geo.project import contents, decisions, labels, model_files, pseudo_positives, runs, store
-from pu_geo.project.labels import LabelOp
 from pu_geo.project.layout import Layout
 from pu_geo.project.runs import sha256_of
+from pu_geo.records import LabelOp
 from pu_geo.services.annotate import labeling
 from pu_geo.services.project.copying import copy_project
 from pu_geo.tasks.train import train as train_task
