@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,7 +23,9 @@ from pu_geo.methods import catalog
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
+from pu_geo.services import documents
 from pu_geo.services.damage_map import auditing, mapping
+from pu_geo.services.documents import DASH, plain
 from pu_geo.services.imagery import preparation
 from pu_geo.services.project import choices
 from pu_geo.services.train import comparing, training
@@ -43,27 +43,7 @@ _SCORES = {
     "linear": "A score is a rank, not a probability.",
     "rank": "A score is a place in the order, from 0 to 1, not a probability.",
 }
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-DASH = "–"
-_LONGEST = 300
-_HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # control signs, also those that change the direction of writing
-_CSS = """
-@page { size: A4; margin: 14mm; }
-body { margin: 0 auto; max-width: 182mm; padding: 6mm; background: #fff; color: #1a1a1a; overflow-wrap: anywhere;
-  font: 10pt/1.4 "Helvetica Neue", Arial, "Liberation Sans", sans-serif; }
-h1 { font-size: 18pt; margin: 0; } h2 { font-size: 12pt; margin: 5mm 0 1.5mm; border-bottom: .3mm solid #1a1a1a; }
-p, ul { margin: 0 0 1.5mm; } ul { padding-left: 5mm; } h2 { break-after: avoid; } svg, tr, li { break-inside: avoid; }
-table { border-collapse: collapse; width: 100%; font-size: 9pt; }
-th, td { border-bottom: .15mm solid #ccc; padding: .6mm 2mm .6mm 0; text-align: left; vertical-align: top; font-weight: normal; }
-th { width: 34%; color: #444; } thead th { width: auto; font-weight: bold; }
-.curves { display: grid; grid-template-columns: repeat(3, 1fr); gap: 3mm; } svg { width: 100%; height: auto; }
-svg .name { font: bold 11px sans-serif; } svg .end { font: 9px sans-serif; fill: #555; }
-.sums td { font: 7.5pt monospace; } footer { margin-top: 5mm; font-size: 8pt; color: #444; }
-@media print { body { padding: 0; } }
-"""
-WIDTH, HEIGHT = 220.0, 110.0
 MOST_FIGURES, MOST_POINTS = 9, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 6.0, 22.0, 18.0
 _NO_FIGURES = (
     "stage", "epoch", "epochs", "progress", "seconds", "look", "alarms", "n_held_out", "criterion_low", "criterion_high",
 )  # fmt: skip
@@ -243,14 +223,14 @@ def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the card: (name, value) pairs, sentences, and a table with its class on the page."""
+    """A part of the card: (name, value) pairs, sentences, and a table; the page draws curves in the place of it."""
 
     title: str
     rows: Sequence[tuple[str, object]] = ()
     lines: Sequence[str] = ()
     header: Sequence[str] = ()
     table: Sequence[Sequence[object]] = ()
-    css_class: str = ""
+    plots: Sequence[Mapping[str, Any]] = ()
 
 
 def as_markdown(card: Mapping[str, Any], *, level: int = 1) -> str:
@@ -271,45 +251,8 @@ def as_markdown(card: Mapping[str, Any], *, level: int = 1) -> str:
 
 def as_html(card: Mapping[str, Any]) -> str:
     """Write a card as one page: no script, no address outside of it, curves as SVG."""
-    parts = [f"<h1>{_title(card, _escaped)}</h1><p>{_escaped(_lead(card))}</p>"]
-    for section in _sections(card):
-        rows = "".join(f"<tr><th>{_escaped(name)}</th><td>{_escaped(value)}</td></tr>" for name, value in section.rows)
-        lines = "".join(f"<li>{_escaped(line)}</li>" for line in section.lines)
-        parts.append(f"<h2>{_escaped(section.title)}</h2>")
-        parts.append(f"<table>{rows}</table>" if rows else "")
-        parts.append(f"<ul>{lines}</ul>" if lines else "")
-        parts.append(drawings(card["curve"]) if section.title == CURVES else _table(section))
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f'<meta name="viewport" content="width=device-width"><title>{_title(card, _escaped)}</title><style>{_CSS}</style></head>'
-        f"<body>{''.join(parts)}<footer>Written by {_escaped(card['made_with'])}.</footer></body></html>\n"
-    )
-
-
-def _table(section: Section) -> str:
-    if not section.table:
-        return ""
-    head = "".join(f"<th>{_escaped(name)}</th>" for name in section.header)
-    body = "".join(f"<tr>{''.join(f'<td>{_escaped(value)}</td>' for value in row)}</tr>" for row in section.table)
-    return f"<table class='{section.css_class}'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def plain(value: object) -> str:
-    """Return anything as text on one line, without control signs, cut to 300 signs."""
-    if value is None or value == "":
-        return DASH
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
-    kept = (sign for sign in str(value) if sign.isspace() or unicodedata.category(sign) not in _HIDDEN)
-    shown = " ".join("".join(kept).split())
-    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
-
-
-def _escaped(value: object) -> str:
-    return html.escape(plain(value))
+    title, sections = _title(card, plain), _sections(card)
+    return documents.render("run_card.html", title=title, lead=_lead(card), sections=sections, made_with=card["made_with"])
 
 
 def _markdown(value: object) -> str:
@@ -327,9 +270,6 @@ def _lead(card: Mapping[str, Any]) -> str:
     return f"Card of run {run['run_id']}, made {str(run['created_at'])[:16].replace('T', ' ')} UTC. Not field-validated."
 
 
-CURVES = "Curves"
-
-
 def _sections(card: Mapping[str, Any]) -> list[Section]:
     found = [
         Section("What it is", rows=_run_rows(card["run"], card["versions"])),
@@ -342,7 +282,7 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         _settings_section(card["run"]),
     ]
     if sums := sorted(card["sha256"].items()):
-        found.append(Section("Files of the run", header=("file", "sha256"), table=sums, css_class="sums"))
+        found.append(Section("Files of the run", header=("file", "sha256"), table=sums))
     return found
 
 
@@ -400,14 +340,12 @@ def _settings_section(run: Mapping[str, Any]) -> Section:
 
 
 def _curves_section(curve: Sequence[Mapping[str, Any]]) -> Section:
-    found = figures(curve)
-    if not found:
-        return Section(CURVES, lines=["None were kept."])
     rows = []
-    for (stage, name), points in found.items():
+    for (stage, name), points in figures(curve).items():
         values = [value for _, value in points]
         rows.append((f"{name.replace('_', ' ')} ({stage})", values[0], min(values), max(values), values[-1]))
-    return Section(CURVES, header=("figure", "first", "lowest", "highest", "last"), table=rows)
+    lines = () if rows else ("None were kept.",)
+    return Section("Curves", (), lines, ("figure", "first", "lowest", "highest", "last"), rows, plots(curve))
 
 
 def _audit_lines(card: Mapping[str, Any]) -> list[str]:
@@ -457,34 +395,31 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def drawings(curve: Sequence[Mapping[str, Any]]) -> str:
-    """Return all curves side by side, as HTML with SVG inside; "" where there are none."""
-    drawn = [_drawing(stage, name, points) for (stage, name), points in figures(curve).items()]
-    return f"<div class='curves'>{''.join(drawn)}</div>" if drawn else ""
-
-
-def _drawing(stage: str, name: str, points: Sequence[tuple[float, float]]) -> str:
-    step = -(-len(points) // MOST_POINTS)
-    shown = [*points[::step], points[-1]]
-    first, last = points[0][0], points[-1][0]
-    low, high = min(value for _, value in points), max(value for _, value in points)
-    base = HEIGHT - _BOTTOM
-    across = [_LEFT + (WIDTH - _LEFT - _RIGHT) * (epoch - first) / max(last - first, 1e-12) for epoch, _ in shown]
-    shares = [(value - low) / (high - low) if high > low else 0.5 for _, value in shown]
-    places = " ".join(
-        f"{x:.1f},{_TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - share):.1f}" for x, share in zip(across, shares, strict=True)
-    )
-    words = html.escape(f"{_TITLES.get(name, name.replace('_', ' '))}{'' if stage == 'training' else f' ({stage})'}"[:40])
-    return (
-        f"<svg viewBox='0 0 {WIDTH:g} {HEIGHT:g}' role='img' aria-label='{words}'>"
-        f"<text x='{_LEFT:g}' y='12' class='name'>{words}</text>"
-        f"<path d='M{_LEFT:g} {_TOP:g}H{WIDTH - _RIGHT:g}M{_LEFT:g} {base:g}H{WIDTH - _RIGHT:g}' stroke='#ccc'/>"
-        f"<polyline points='{places}' fill='none' stroke='{_COLORS.get(stage, '#444')}' stroke-width='1.8'/>"
-        f"<text x='{_LEFT - 4:g}' y='{_TOP + 3:g}' text-anchor='end' class='end'>{_short(high)}</text>"
-        f"<text x='{_LEFT - 4:g}' y='{base + 3:g}' text-anchor='end' class='end'>{_short(low)}</text>"
-        f"<text x='{WIDTH - _RIGHT:g}' y='{HEIGHT - 5:g}' text-anchor='end' class='end'>"
-        f"epoch {first:g} to {last:g}, last {_short(points[-1][1])}</text></svg>"
-    )
+def plots(curve: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return all curves as the page draws them: from the lowest value to the highest, from the first epoch to the last."""
+    found = []
+    for (stage, name), points in figures(curve).items():
+        (first, _), (last, newest) = points[0], points[-1]
+        low, high = min(value for _, value in points), max(value for _, value in points)
+        shown = [*points[:: -(-len(points) // MOST_POINTS)], points[-1]]
+        line = [
+            ((epoch - first) / max(last - first, 1e-12), (value - low) / (high - low) if high > low else 0.5)
+            for epoch, value in shown
+        ]
+        found.append(
+            {
+                "title": f"{_TITLES.get(name, name.replace('_', ' '))}{'' if stage == 'training' else f' ({stage})'}",
+                "curve": {
+                    "name": "",
+                    "color": _COLORS.get(stage, "#444"),
+                    "dashes": "none",
+                    "pieces": [{"line": line, "band": ()}],
+                },
+                "y_ticks": [(1, _short(high)), (0, _short(low))],
+                "words": f"epoch {first:g} to {last:g}, last {_short(newest)}",
+            }
+        )
+    return found
 
 
 def _short(value: float) -> str:

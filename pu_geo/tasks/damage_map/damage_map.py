@@ -43,7 +43,7 @@ from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, Ru
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
-from pu_geo.tasks.damage_map.report_parts import limits
+from pu_geo.tasks.damage_map.limits import limits
 
 SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."

@@ -1,0 +1,125 @@
+"""What a reader must not take from a damage map, in sentences from its own figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pu_geo.geo.export.codebook import NOT_GRADED
+from pu_geo.records import DamageMap, Units
+from pu_geo.services.documents import percent
+
+MOST_WARNINGS, MOST_SCENES = 4, 4  # so that the report keeps to three pages
+MOST_FLAGGED = 0.9
+FEW_POSITIVES = 30  # the demo's 30 clicks; PRODUCT speaks of 10 to 30 for a first ranking
+_WHY = {
+    "outside_image": "outside the picture",
+    "nodata": "no picture there",
+    "no_pre_image": "no picture from before the event",
+    "scene_without_answers": "a scene that differs from those with answers, and has none",
+    "misaligned": "outline and picture do not match",
+    "no_building": "no building there",
+    "unclear": "unclear picture",
+    "not_in_run": "added after the run, which does not score them",
+}
+
+
+def count(column: Iterable[object]) -> Counter[str]:
+    """Count the values of a column that are not null."""
+    return Counter(str(value) for value in column if value is not None)
+
+
+def learned_from(metadata: Mapping[str, object]) -> Mapping[str, object]:
+    """Return {"n_positive", "at_event"} of what the scores were learned from: in this project, or where their model was made."""
+    there = metadata.get("from_model")
+    if isinstance(there, Mapping):
+        return there
+    return {"n_positive": metadata.get("n_positive_clicks"), "at_event": metadata.get("trained_on_labels_up_to_event")}
+
+
+def limits(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> list[str]:
+    """Return what a reader must not take from the map, one sentence each."""
+    metadata: Mapping[str, Any] = damage_map.metadata
+    found = [*_of_coverage(damage_map), *_of_scenes(metadata), *_of_outlines(damage_map), *_of_answers(damage_map, audit)]
+    warnings = metadata.get("run_warnings") or ()
+    found += [f"The method warns: {warning}" for warning in warnings[:MOST_WARNINGS]]
+    if len(warnings) > MOST_WARNINGS:
+        found.append(f"{len(warnings) - MOST_WARNINGS:,} more warnings of the method are in damage_map.run.json.")
+    return found
+
+
+def _of_coverage(damage_map: DamageMap) -> Iterator[str]:
+    columns, units, n = damage_map.columns, damage_map.units, max(len(damage_map.building_ids), 1)
+    yield "Preliminary, not field-validated. Pictures from above show roofs: damage to walls and inside stays unseen."
+    yield f"A {units.one} that is not flagged is not proven to be intact."
+    if unknown := count(columns["damage_binary"])["not_assessed"]:
+        reasons = count(columns.get("not_assessed_reason", ())).most_common()
+        why = ", ".join(f"{_WHY.get(name, name)} {k:,}" for name, k in reasons) or "no reason given"
+        yield f"{unknown:,} of {n:,} {units.several} ({percent(unknown / n)}) were not assessed: {why}."
+    if not count(columns.get("pre_image_id", ())) and not damage_map.metadata.get("bands_why"):
+        yield "There is no picture from before the event: what was damaged or under construction before may be flagged."
+    if not count(columns.get("post_date", ())):
+        yield "The date of the pictures after the event is not known."
+
+
+def _of_scenes(metadata: Mapping[str, Any]) -> Iterator[str]:
+    """Return in which scenes the result is doubtful, worst first, and which bands the ranking goes without."""
+    doubtful = sorted((row for row in metadata.get("scenes") or () if row["doubt"]), key=lambda row: -row["n"])
+    yield from (str(row["doubt"]) for row in doubtful[:MOST_SCENES])
+    if len(doubtful) > MOST_SCENES:
+        yield f"The result is as doubtful in {len(doubtful) - MOST_SCENES:,} more scenes; damage_map.run.json names them."
+    if why := metadata.get("bands_why"):
+        yield str(why)
+
+
+def _of_outlines(damage_map: DamageMap) -> Iterator[str]:
+    """Return what of the outlines a reader could mistake: cells, duplicates, an area that chose nothing."""
+    metadata: Mapping[str, Any] = damage_map.metadata
+    n, units = len(damage_map.building_ids), damage_map.units
+    if units.n_cells:
+        which = "Mapped are" if not units.n_buildings else f"{units.n_cells:,} of {n:,} rows are"
+        cells = Units(0, units.n_cells, units.sizes_m).full
+        yield f"{which} {cells} of a regular grid, not buildings: a cell may hold several houses, a part of one, or none."
+    if changed := ", ".join(metadata.get("sources_changed", ())[:5]):
+        yield f"Another file lies now where {changed} was: the map shows the picture that was there when chips were cut."
+    if missing := ", ".join(metadata.get("sources_missing", ())[:5]):
+        yield f"The files of {missing} are gone: nobody can look at them again."
+    if doubles := metadata.get("n_duplicates"):
+        yield f"{doubles:,} outlines are the same building as another one, which every number here counts twice."
+    area = metadata.get("aoi") or {}
+    if "selected_buildings" in area:
+        name = f"The area of interest ({area['source']})"
+        outside = f"{area['n_outside']:,} of {n:,} {units.several} lie outside it"
+        if area["set_after_run"]:
+            yield f"{name} was set after the run and did not choose what was mapped: {outside}."
+        elif not area["selected_buildings"]:
+            yield f"{name} did not stand yet, or not any more, when some of the outlines were added: {outside}."
+        elif not area["stands"]:
+            yield f"{name} chose what was mapped; it has been replaced or taken away since."
+
+
+def _of_answers(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> Iterator[str]:
+    columns, several = damage_map.columns, damage_map.units.several
+    positives = learned_from(damage_map.metadata).get("n_positive")
+    if isinstance(positives, int) and positives < FEW_POSITIVES:
+        yield f"The method learned from {positives} positives only; kinds of damage that are not among them may be missed."
+    if simulated := count(columns.get("label_source", ()))["simulated"]:
+        yield f"{simulated:,} answers are simulated from known labels: this is a trial, not an assessment."
+    if disputed := count(columns.get("review_status", ()))["disputed"]:
+        yield f"On {disputed:,} {several} people disagree; the last answer stands."
+    if ungraded := count(columns.get("damage_class", ()))[NOT_GRADED]:
+        yield f"{ungraded:,} {several} that people marked damaged have no grade: they may be anything up to destroyed."
+    binary = count(columns["damage_binary"])
+    n_assessed = binary["damaged"] + binary["not_flagged"]
+    if binary["damaged"] > MOST_FLAGGED * n_assessed:
+        yield (
+            f"{binary['damaged']:,} of {n_assessed:,} assessed {several} are flagged or confirmed: the threshold hardly tells "
+            "damaged from undamaged ones. Choose it by an audit."
+        )
+    if audit is None or audit["total"].get("value") is None:
+        estimate: Mapping[str, object] = damage_map.metadata.get("estimate") or {}  # type: ignore[assignment]
+        unknown = ", and no number of damaged buildings is estimated" if estimate.get("estimate") is None else ""
+        yield f"Without an audit the scores are a rank, not a probability{unknown}."
+    if audit is not None and audit["state"] != "finished":
+        yield str(audit["words"])
