@@ -63,12 +63,13 @@ THIRD_PARTY: dict[str, set[str]] = {
     "project": {"numpy", "shapely"},
     "jobs": {"psutil", "filelock"},
     "services": {"numpy", "scipy", "shapely"},
+    "services.documents": {"jinja2", "markupsafe"},
     "ui": {"streamlit", "plotly", "starlette"},
     "pages": {"streamlit", "plotly", "numpy"},
     "app": {"streamlit", "starlette"},
     "cli": {"typer", "click", "rich"},
 }  # fmt: skip
-HEAVY = ("torch", "rasterio", "faiss", "umap", "numba", "sklearn", "geopandas", "pandas", "pyogrio", "streamlit")
+HEAVY = ("torch", "rasterio", "faiss", "umap", "numba", "sklearn", "geopandas", "pandas", "pyogrio", "streamlit", "jinja2")
 NOT_ON_A_GPU_MACHINE = (
     "rasterio", "geopandas", "pandas", "shapely", "pyproj", "pyogrio", "pyarrow", "faiss", "umap", "numba", "streamlit", "plotly",
 )  # fmt: skip

@@ -1,13 +1,14 @@
-"""Pages to print and to pass on: Jinja2 templates, one look for all, and nothing in a name that ends up as markup.
+"""Documents to print and to pass on: Jinja2 templates, one look for all, and nothing in a name that ends up as markup.
 
-A page is one file. Its policy forbids scripts and requests, and `base.html` has the styles and the drawing of curves.
+A document is one file. Its policy forbids scripts and requests; `base.html` has the styles and draws sections and curves.
 """
 
 from __future__ import annotations
 
 import base64
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,47 @@ DASH = "\u2013"
 _LONGEST = 300
 _HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # control signs, also those that change the direction of writing
 _JOINERS = "\u200c\u200d"  # are control signs too, but Persian and many scripts of India need them
+
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Curves in the unit square, y up.
+
+    Attributes:
+        words: what stands below it.
+        curves: (name, color, dashes as in SVG, points of each piece, bands around pieces as polygons).
+        x_ticks, y_ticks: (place from 0 to 1, words).
+        mark: a place on the x axis, and what it is.
+    """
+
+    title: str
+    words: str
+    curves: Sequence[tuple[str, str, str, Sequence[Points], Sequence[Points]]]
+    y_ticks: Sequence[tuple[float, str]]
+    x_ticks: Sequence[tuple[float, str]] = ()
+    x_title: str = ""
+    mark: tuple[float, str] | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a document: paragraphs, (name, value) pairs, sentences, and curves or else a table; a note below it.
+
+    Attributes:
+        kinds: of the columns of the table: "text", "count", "range" or "date"; none for any.
+    """
+
+    title: str
+    text: Sequence[str] = ()
+    rows: Sequence[tuple[str, object]] = ()
+    lines: Sequence[str] = ()
+    plots: Sequence[Plot] = ()
+    header: Sequence[str] = ()
+    table: Sequence[Sequence[object]] = ()
+    kinds: Sequence[str] = ()
+    note: str = ""
 
 
 def render(template: str, **values: object) -> str:

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,8 @@ from pu_geo.methods import catalog
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet, RunFacts
-from pu_geo.services import documents
 from pu_geo.services.damage_map import auditing, mapping
-from pu_geo.services.documents import DASH, plain
+from pu_geo.services.documents import DASH, Plot, Section, plain, render
 from pu_geo.services.imagery import preparation
 from pu_geo.services.project import choices
 from pu_geo.services.train import comparing, training
@@ -107,7 +105,10 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         "limits": limits(facts, n_positive=counts["n_positive"], has_audit=audit is not None),
         "sha256": dict(json.loads(manifest.read_text(encoding="utf-8"))["sha256"]) if manifest.is_file() else {},
     }
-    return dict(_finite(found))
+    written = json.dumps(
+        found, default=_plain_value
+    )  # and read again: None is in the place of numbers that JSON does not know
+    return dict(json.loads(written, parse_constant=lambda _: None))
 
 
 def _run(facts: RunFacts) -> dict[str, Any]:
@@ -166,15 +167,9 @@ def _labels(layout: Layout, facts: RunFacts, pu: PUSet, n_people: int) -> dict[s
     }
 
 
-def _finite(value: Any) -> Any:
-    """Copy plain values, with None in the place of numbers that JSON does not know."""
-    if isinstance(value, Mapping):
-        return {str(key): _finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _plain_value(value: Any) -> Any:
+    """Return what JSON knows in the place of a number of NumPy or a read-only mapping."""
+    return value.item() if isinstance(value, np.generic) else dict(value)
 
 
 # Limits in words
@@ -221,18 +216,6 @@ def limits(facts: RunFacts, *, n_positive: int, has_audit: bool) -> list[str]:
 # For people. All that is written was somebody's text once, so all of it is escaped.
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the card: (name, value) pairs, sentences, and a table; the page draws curves in the place of it."""
-
-    title: str
-    rows: Sequence[tuple[str, object]] = ()
-    lines: Sequence[str] = ()
-    header: Sequence[str] = ()
-    table: Sequence[Sequence[object]] = ()
-    plots: Sequence[Mapping[str, Any]] = ()
-
-
 def as_markdown(card: Mapping[str, Any], *, level: int = 1) -> str:
     """Write a card as Markdown, its title at `level` 1 or more; names out of files are escaped and show as they are."""
     parts = [f"{'#' * level} {_title(card, _markdown)}", f"*{_markdown(_lead(card))}*"]
@@ -251,8 +234,8 @@ def as_markdown(card: Mapping[str, Any], *, level: int = 1) -> str:
 
 def as_html(card: Mapping[str, Any]) -> str:
     """Write a card as one page: no script, no address outside of it, curves as SVG."""
-    title, sections = _title(card, plain), _sections(card)
-    return documents.render("run_card.html", title=title, lead=_lead(card), sections=sections, made_with=card["made_with"])
+    title, footer = _title(card, plain), f"Written by {card['made_with']}."
+    return render("base.html", title=title, lead=_lead(card), sections=_sections(card), footer=footer)
 
 
 def _markdown(value: object) -> str:
@@ -278,7 +261,7 @@ def _sections(card: Mapping[str, Any]) -> list[Section]:
         Section("Limits", lines=card["limits"]),
         _data_section(card["data"]),
         Section("Labels", rows=_label_rows(card["labels"])),
-        _curves_section(card["curve"]),
+        curves_section(card["curve"]),
         _settings_section(card["run"]),
     ]
     if sums := sorted(card["sha256"].items()):
@@ -339,13 +322,23 @@ def _settings_section(run: Mapping[str, Any]) -> Section:
     return Section("Settings", lines=lines, header=("setting", "value", "preset"), table=ordered)
 
 
-def _curves_section(curve: Sequence[Mapping[str, Any]]) -> Section:
-    rows = []
+def curves_section(curve: Sequence[Mapping[str, Any]]) -> Section:
+    """Return the curves: on the page as drawings, each from its lowest value to its highest, elsewhere as a table."""
+    rows, plots = [], []
     for (stage, name), points in figures(curve).items():
-        values = [value for _, value in points]
-        rows.append((f"{name.replace('_', ' ')} ({stage})", values[0], min(values), max(values), values[-1]))
+        epochs, values = zip(*points, strict=True)
+        first, last, low, high = epochs[0], epochs[-1], min(values), max(values)
+        rows.append((f"{name.replace('_', ' ')} ({stage})", values[0], low, high, values[-1]))
+        shown = [*points[:: -(-len(points) // MOST_POINTS)], points[-1]]
+        height = high - low
+        line = [((at - first) / max(last - first, 1e-12), (value - low) / height if height else 0.5) for at, value in shown]
+        title = _TITLES.get(name, name.replace("_", " ")) + ("" if stage == "training" else f" ({stage})")
+        words = f"epoch {first:g} to {last:g}, last {_short(values[-1])}"
+        drawn = ("", _COLORS.get(stage, "#444"), "none", [line], ())
+        plots.append(Plot(title, words, [drawn], [(1, _short(high)), (0, _short(low))]))
     lines = () if rows else ("None were kept.",)
-    return Section("Curves", (), lines, ("figure", "first", "lowest", "highest", "last"), rows, plots(curve))
+    header = ("figure", "first", "lowest", "highest", "last")
+    return Section("Curves", lines=lines, plots=plots, header=header, table=rows)
 
 
 def _audit_lines(card: Mapping[str, Any]) -> list[str]:
@@ -362,9 +355,6 @@ def _audit_lines(card: Mapping[str, Any]) -> list[str]:
                 words = "{:.0%} (95 % interval {:.0%} to {:.0%})".format(*values)
             lines.append(f"{name.capitalize()}: {words}")
     return lines
-
-
-# Curves as small drawings (SVG)
 
 
 def figures(curve: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[tuple[float, float]]]:
@@ -393,33 +383,6 @@ def figures(curve: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[tu
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def plots(curve: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return all curves as the page draws them: from the lowest value to the highest, from the first epoch to the last."""
-    found = []
-    for (stage, name), points in figures(curve).items():
-        (first, _), (last, newest) = points[0], points[-1]
-        low, high = min(value for _, value in points), max(value for _, value in points)
-        shown = [*points[:: -(-len(points) // MOST_POINTS)], points[-1]]
-        line = [
-            ((epoch - first) / max(last - first, 1e-12), (value - low) / (high - low) if high > low else 0.5)
-            for epoch, value in shown
-        ]
-        found.append(
-            {
-                "title": f"{_TITLES.get(name, name.replace('_', ' '))}{'' if stage == 'training' else f' ({stage})'}",
-                "curve": {
-                    "name": "",
-                    "color": _COLORS.get(stage, "#444"),
-                    "dashes": "none",
-                    "pieces": [{"line": line, "band": ()}],
-                },
-                "y_ticks": [(1, _short(high)), (0, _short(low))],
-                "words": f"epoch {first:g} to {last:g}, last {_short(newest)}",
-            }
-        )
-    return found
 
 
 def _short(value: float) -> str:

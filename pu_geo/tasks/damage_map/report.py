@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from pu_geo.geo.export.report_map import MARKED, draw_map, round_length
 from pu_geo.methods.catalog import METHODS
 from pu_geo.project.choices import origin_words
 from pu_geo.records import DamageMap, Grid, Units
-from pu_geo.services.documents import DASH, number, percent, render
+from pu_geo.services.documents import DASH, Plot, Section, number, percent, plain, render
 from pu_geo.tasks.damage_map.limits import count, learned_from, limits
 
 MOST_AREAS, MOST_SUMS = 15, 8  # so that the report keeps to three pages
@@ -39,7 +39,8 @@ _AREA_COLUMNS = (
     ("Picture", "post_date", "date"),
 )  # fmt: skip
 _CURVES = (("precision", "#0072B2", "none"), ("recall", "#D55E00", "7 4"))
-_QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_ANSWERS = ("damaged", "no_visible_damage", "not_assessable")
+_USUAL = "Preliminary, not field-validated."
 
 
 def write_report(
@@ -69,53 +70,42 @@ def write_report(
         ValueError: if the pyramid belongs to another grid.
     """
     facts: Mapping[str, Any] = damage_map.metadata
-    columns, units = damage_map.columns, damage_map.units
+    columns, units, triage = damage_map.columns, damage_map.units, count(damage_map.columns["triage"])
     picture = draw_map(damage_map, grid, background)
     bar_m = round_length(0.1 * max(picture.width, picture.height) * picture.m_per_px)
-    triage, fields = count(columns["triage"]), fields_of(damage_map)
-    name, kind = str(facts.get("method")), _first(columns, "score_type")
-    card = METHODS.get(name)
-    is_chosen = "threshold_origin" in facts
+    title, disclaimer = (
+        plain(facts.get(name) or usual) for name, usual in (("title", "Damage map"), ("disclaimer", _USUAL))
+    )
+    version = plain(facts.get("product_version") or "no version", 20)
     page = render(
         "report.html",
+        title=title,
+        footer=f"{_USUAL} {version} \u00b7 run {plain(facts.get('run_id'), 48)} \u00b7 {plain(title, 70)}",
+        sections=[
+            _audit(audit, units),
+            *area_section(areas, units),
+            Section("What this map can't say", lines=[plain(one, 230) for one in limits(damage_map, audit)]),
+            _method(damage_map),
+            _codebook(damage_map),
+            _license(damage_map, disclaimer),
+        ],
         facts=facts,
         units=units,
-        audit=audit,
-        areas=_most_damaged_first(areas),
-        n=len(damage_map.building_ids),
-        title=facts.get("title") or "Damage map",
+        disclaimer=disclaimer,
         estimate=facts.get("estimate") or {},
+        n=len(damage_map.building_ids),
         triage=triage,
-        disclaimer=facts.get("disclaimer") or "Preliminary, not field-validated.",
+        n_flagged=sum(triage[value] for value in MARKED if value != "confirmed"),
         before=_pictures(columns, "pre"),
         after=_pictures(columns, "post"),
         gsd_m=_first(columns, "post_gsd_m"),
         scored_at=_first(columns, "run_at"),
         answered_at=max(count(columns.get("labelled_at", ())), default=""),
-        n_flagged=sum(triage[value] for value in MARKED if value != "confirmed"),
         picture=picture,
+        corners=[_coordinates(*corner) for corner in picture.corners] or (_NO_PLACE, "", "", ""),
         bar=_length(bar_m),
         bar_px=bar_m / picture.m_per_px,
-        corners=[_coordinates(*corner) for corner in picture.corners] or (_NO_PLACE, "", "", ""),
         cell_side=None if picture.cell_m is None else _length(picture.cell_m),
-        curves=list(_curves(audit or {})),
-        x_ticks=[(at, at) for at in _QUARTERS],
-        y_ticks=[(at, percent(at)) for at in _QUARTERS],
-        columns=list(_columns(areas, units)),
-        cell=_cell,
-        most_areas=MOST_AREAS,
-        limits=limits(damage_map, audit),
-        learned=learned_from(facts),
-        answers=count(columns.get("label", ())),
-        method=_NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}",
-        score=_SCORE_TYPES.get(str(kind), kind),
-        is_calibrated=_first(columns, "p_damaged") is not None,
-        origin=f"{origin_words(str(facts['threshold_origin']))}; {facts['audit_id']}" if is_chosen else None,
-        codebook=[field for name in _CODEBOOK for field in fields if field.name == name],
-        n_fields=len(fields),
-        outlines="; ".join(_OUTLINES.get(one, one) for one in count(columns.get("source_footprint", ()))) or "not recorded",
-        sums=list((facts.get("sha256") or {}).items()),
-        most_sums=MOST_SUMS,
     )
     write_export(out, [page.encode("utf-8")])
     return out
@@ -141,24 +131,89 @@ def _length(meters: float) -> str:
     return f"{meters / 1000:g} km" if meters >= 1000 else f"{meters:g} m"
 
 
-# Areas
+# Sections
+
+
+def _audit(audit: Mapping[str, Any] | None, units: Units) -> Section:
+    """Return what random checks say of the map, or that there were none."""
+    if audit is None:
+        words = (
+            f"None was made of this run's map. Nobody knows how many of the flagged {units.several} are damaged, nor how much "
+            "damage is missed: the scores are a rank, not a probability. An audit answers a few hundred "
+            f"{units.several} drawn at random."
+        )
+        return Section("Audit", text=[words])
+    here, reading = audit.get("at_threshold"), audit.get("agreement") or {}
+    is_cut = audit.get("n_counted", audit["n_answered"]) < audit["n_drawn"]
+    counted = f"; {number(audit['n_counted'])} count" if is_cut else ""
+    rows = [("Random checks", f"{number(audit['n_answered'])} answered of {number(audit['n_drawn'])} drawn{counted}")]
+    if here:
+        above = f"{number(here['flagged'])} {units.several}, {number(here['n_checks'])} checks among them"
+        rows += [
+            (f"At threshold {float(here['threshold']):.4g} and above", above),
+            ("Precision: share of these that are damaged", _share(here["precision"])),
+            ("Recall: share of the damaged that are among these", _share(here["recall"])),
+        ]
+    twice = f"none: each audited {units.one} was read by one person"
+    if reading.get("n") and reading.get("share") is not None:
+        kappa = "" if reading.get("kappa") is None else f", kappa {float(reading['kappa']):.2f}"
+        twice = f"{number(reading['n'])} {units.several} read twice, {percent(float(reading['share']))} alike{kappa}"
+    note = "In parentheses: 95 % intervals. The audit judges the map as it was before its own answers were entered."
+    return Section("Audit", rows=[*rows, ("Second reading", twice)], plots=plots(audit), note=note)
+
+
+def _share(found: Mapping[str, Any]) -> str:
+    """Return an estimated share with its interval, or the words that say why there is none."""
+    keys = ("value", "low", "high")
+    if None in (found.get(key) for key in keys):
+        return str(found.get("words") or "not enough checks")
+    value, low, high = (percent(float(found[key])) for key in keys)
+    return f"{value} ({low.removesuffix(' %')}{DASH}{high})"
+
+
+def plots(audit: Mapping[str, Any]) -> list[Plot]:
+    """Return precision and recall against the threshold, in as many pieces as there are rows in sequence with estimates."""
+    rows = sorted(audit.get("curve") or (), key=lambda row: float(row["threshold"]))
+    curves = []
+    for name, color, dashes in _CURVES:
+        points = [(row["threshold"], *(row[name].get(part) for part in ("value", "low", "high"))) for row in rows]
+        pieces = [list(piece) for is_known, piece in groupby(points, lambda point: None not in point) if is_known]
+        lines = [[(at, value) for at, value, _, _ in piece * (3 - min(len(piece), 2))] for piece in pieces]
+        bands = [
+            [(at, low) for at, _, low, _ in piece] + [(at, high) for at, _, _, high in reversed(piece)] for piece in pieces
+        ]
+        if pieces:
+            curves.append((name.capitalize(), color, dashes, lines, bands))
+    here, quarters = audit.get("at_threshold"), [i / 4 for i in range(5)]
+    words = "Precision (solid) and recall (dashed) at each threshold, 95 % bands; no line where checks are too few."
+    ticks = [(at, percent(at)) for at in quarters], [(at, f"{at:g}") for at in quarters]
+    mark = (float(here["threshold"]), "threshold of this map") if here else None
+    return [Plot("Precision and recall", words, curves, *ticks, "threshold (score)", mark)] if curves else []
 
 
 def _has_interval(row: Mapping[str, Any]) -> bool:
     return None not in (row.get(key) for key in ("est_damaged", "low", "high"))
 
 
-def _most_damaged_first(areas: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def area_section(areas: Sequence[Mapping[str, Any]], units: Units) -> list[Section]:
+    """Return the areas with most buildings confirmed or flagged; none without areas. No estimate without an interval."""
+    if not areas:
+        return []
     ordered = sorted(areas, key=lambda row: -((row.get("confirmed") or 0) + (row.get("flagged") or 0)))
-    return [{"assessed": 0, **row, "has_interval": _has_interval(row)} for row in ordered]
-
-
-def _columns(areas: Sequence[Mapping[str, Any]], units: Units) -> Iterator[tuple[str, str, str]]:
-    """Return (title, key, kind) of the columns; without codes where these only repeat names."""
     has_codes = any(row.get("pcode") not in (None, "", row.get("name")) for row in areas)
-    for title, key, kind in _AREA_COLUMNS:
-        if has_codes or key != "pcode":
-            yield units.several.capitalize() if key == "buildings_total" else title, key, kind
+    columns = [column for column in _AREA_COLUMNS if has_codes or column[1] != "pcode"]
+    header = [units.several.capitalize() if key == "buildings_total" else title for title, key, _ in columns]
+    table = [[_cell(row, key, kind) for _, key, kind in columns] for row in ordered[:MOST_AREAS]]
+    n_not_assessed = sum(not row.get("assessed") for row in areas)
+    notes = [f"{DASH} means not known, never none. Flagged: by score alone."]
+    if len(areas) > MOST_AREAS:
+        more = f"{len(areas) - MOST_AREAS:,} more in areas.csv"
+        notes.insert(0, f"The {MOST_AREAS} areas with most confirmed or flagged, and {more}.")
+    if n_not_assessed:
+        notes.append(f"In {n_not_assessed:,} of {len(areas):,} areas no {units.one} was assessed: nothing is known of them.")
+    if any(map(_has_interval, areas)):
+        notes.append("Estimates of areas assume that the audit's curve holds in each; their intervals may not be added up.")
+    return [Section("Areas", header=header, table=table, kinds=[kind for *_, kind in columns], note=" ".join(notes))]
 
 
 def _cell(row: Mapping[str, Any], key: str, kind: str) -> str:
@@ -168,22 +223,51 @@ def _cell(row: Mapping[str, Any], key: str, kind: str) -> str:
         return DASH
     if kind == "range":
         return f"{number(round(float(value)))} ({number(row['low'])}{DASH}{number(row['high'])})"
-    return number(value) if kind == "count" else str(value)
+    return number(value) if kind == "count" else plain(value, 44)
 
 
-def _curves(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return precision and recall against the threshold, in as many pieces as there are rows in sequence with estimates."""
-    rows = sorted(audit.get("curve") or (), key=lambda row: float(row["threshold"]))
-    for name, color, dashes in _CURVES:
-        points = [(row["threshold"], *(row[name].get(part) for part in ("value", "low", "high"))) for row in rows]
-        known = [list(piece) for is_known, piece in groupby(points, lambda point: None not in point) if is_known]
-        pieces = [
-            {
-                "line": [(at, value) for at, value, _, _ in piece]
-                * (2 if len(piece) == 1 else 1),  # with round ends, a point
-                "band": [(at, low) for at, _, low, _ in piece] + [(at, high) for at, _, _, high in reversed(piece)],
-            }
-            for piece in known
-        ]
-        if pieces:
-            yield {"name": name.capitalize(), "color": color, "dashes": dashes, "pieces": pieces}
+def _method(damage_map: DamageMap) -> Section:
+    facts, columns = damage_map.metadata, damage_map.columns
+    name, kind = str(facts.get("method")), str(_first(columns, "score_type") or "")
+    card, answers, learned = METHODS.get(name), count(columns.get("label", ())), learned_from(facts)
+    preset, seed, run_id, made_with = (plain(facts.get(key), 60) for key in ("preset", "seed", "run_id", "made_with"))
+    where = ", in another project: a model from there gave the scores" if "from_model" in facts else ""
+    origin = f" ({origin_words(str(facts['threshold_origin']))}; {facts['audit_id']})" if "threshold_origin" in facts else ""
+    is_calibrated = _first(columns, "p_damaged") is not None
+    scores = "chances of damage were calibrated on the audit" if is_calibrated else "a rank, not a probability"
+    given = ", ".join(f"{number(answers[label])} {label.replace('_', ' ')}" for label in _ANSWERS)
+    trained = f"{learned.get('n_positive')} positives and the unlabeled, answers up to number {learned.get('at_event')}"
+    rows = [
+        ("Method", _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}"),
+        ("Settings", f"preset {preset}, seed {seed}, run {run_id}, {made_with}"),
+        ("Learned from", f"{trained}{where}; it gives no grades"),
+        ("Answers on the map", f"{given}; answers up to number {facts.get('labels_up_to_event')}"),
+        ("Score", f"{_SCORE_TYPES.get(kind, kind)}; {scores}"),
+        ("Threshold", f"flagged from {facts.get('threshold')} on{origin}; a person's answer overrules the score"),
+    ]
+    return Section("Method", rows=rows)
+
+
+def _codebook(damage_map: DamageMap) -> Section:
+    """Return the most important fields of the exported files."""
+    fields = {field.name: field for field in fields_of(damage_map)}
+    found = [fields[name] for name in _CODEBOOK if name in fields]
+    more = f"All {len(fields)} fields stand in damage_map.codebook.csv."
+    return Section("Codebook", table=[(field.name, field.meaning, field.allowed) for field in found], note=more)
+
+
+def _license(damage_map: DamageMap, disclaimer: str) -> Section:
+    """Return disclaimer, licenses and the checksums of what the map was made from."""
+    facts: Mapping[str, Any] = damage_map.metadata
+    license_ = facts.get("license") or facts.get("licence") or "none stated; ask the producer before you pass this map on."
+    sources = count(damage_map.columns.get("source_footprint", ()))
+    outlines = "; ".join(_OUTLINES.get(name, name) for name in sources) or "not recorded"
+    sums = [(plain(name, 40), plain(value or "not recorded", 64)) for name, value in (facts.get("sha256") or {}).items()]
+    words = (
+        f"{disclaimer} It helps to choose where to look first; it does not replace looking. No decision on a single building or "
+        "household should rest on it alone.",
+        f"License of this map: {plain(license_, 160)} Outlines: {outlines}. Pictures: the terms of their providers apply.",
+    )
+    more = f"and {len(sums) - MOST_SUMS} more in damage_map.run.json" if len(sums) > MOST_SUMS else ""
+    table = sums[:MOST_SUMS] or [("not recorded", DASH)]
+    return Section("License and disclaimer", words, header=("picture", "sha256"), table=table, note=more)

@@ -22,7 +22,7 @@ from pu_geo.project import contents, events, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.runs import sha256_of
 from pu_geo.services.train import run_card
-from pu_geo.services.train.run_card import drawings, figures, judgement_words, limits
+from pu_geo.services.train.run_card import curves_section, figures, judgement_words, limits
 from pu_geo.tasks.train import train as train_task
 
 HOSTILE = (
@@ -202,14 +202,14 @@ def test_curves_are_drawn_within_their_frames() -> None:
     curve += [{"stage": "pretraining", "epoch": i, "loss": 7.0} for i in (1, 2)]
     found = figures([*curve, {"stage": "alone", "epoch": 1, "loss": 1.0}, {"loss": 3.0}])
     assert list(found) == [("training", "loss"), ("pretraining", "loss")]
-    drawn = drawings(curve)
-    assert drawn.count("<svg") == 2
-    for points in re.findall(r"polyline points='([^']*)'", drawn):
-        places = np.array([[float(value) for value in place.split(",")] for place in points.split(" ")])
-        assert len(places) <= 302
-        assert (places.min(axis=0) >= [44, 22]).all()
-        assert (places.max(axis=0) <= [214, 92]).all()
-    assert drawings([]) == ""
+    plots = curves_section(curve).plots
+    assert [plot.title for plot in plots] == ["loss", "loss (pretraining)"]
+    for plot in plots:
+        ((*_, (line,), _),) = plot.curves
+        assert len(line) <= 302
+        assert np.min(line) >= 0
+        assert np.max(line) <= 1
+    assert curves_section([]).plots == []
 
 
 def test_the_command_writes_each_kind(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:

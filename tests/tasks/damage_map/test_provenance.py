@@ -21,10 +21,9 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable, Units
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import projects
-from pu_geo.tasks.damage_map import report_parts as parts
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.damage_map.export import counts_of
-from pu_geo.tasks.damage_map.report import write_report
+from pu_geo.tasks.damage_map.report import area_section, write_report
 
 N = 40
 EARLY, LATE = "2025-12-01T00:00:00.000Z", "2026-02-01T00:00:00.000Z"  # the run is of 2026-01-01
@@ -155,8 +154,8 @@ def test_a_mixed_project_says_both(layout: Layout, tmp_path: Path) -> None:
 def test_buildings_are_called_buildings(layout: Layout) -> None:
     assert counts_of(build_damage_map(layout, RUN, 0.5))["units"] == "buildings"
     assert made_up_map().units.full == "buildings"
-    assert ">Buildings</th>" in parts.area_section(made_up_areas())
-    assert ">Cells</th>" in parts.area_section(made_up_areas(), Units(0, 5, (30.0,)))
+    (buildings,), (cells,) = (area_section(made_up_areas(), units) for units in (Units(1), Units(0, 5, (30.0,))))
+    assert (buildings.header[2], cells.header[2]) == ("Buildings", "Cells")
 
 
 def test_a_source_file_exchanged_under_its_path_is_told(layout: Layout, tmp_path: Path) -> None:

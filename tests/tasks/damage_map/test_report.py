@@ -25,8 +25,8 @@ from tasks.made_up_map import (
 
 from pu_geo.errors import PuGeoError
 from pu_geo.records import DamageMap
-from pu_geo.tasks.damage_map.report import write_report
-from pu_geo.tasks.damage_map.report_parts import curve_svg, number, percent, text
+from pu_geo.services.documents import number, percent, plain
+from pu_geo.tasks.damage_map.report import plots, write_report
 
 
 def report(
@@ -141,8 +141,8 @@ def test_an_empty_map_can_be_printed_and_has_no_table_of_areas(tmp_path: Path) -
 def rows_of(tmp_path: Path, areas: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     report(tmp_path, areas=areas)
     raw = (tmp_path / "report.html").read_text(encoding="utf-8")
-    table = raw[raw.index("<table class='areas'>") :]
-    rows = re.findall(r"<tr>(.*?)</tr>", table[: table.index("</table>")])
+    table = raw[raw.index('<table class="areas">') :]
+    rows = re.findall(r"<tr>(.*?)</tr>", table[: table.index("</table>")], re.DOTALL)
     return [[re.sub(r"</?div>", "", cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)] for row in rows]
 
 
@@ -209,23 +209,31 @@ def test_licenses_of_the_outlines_are_named(tmp_path: Path) -> None:
 # Figures
 
 
-def test_the_curve_has_a_gap_where_checks_were_too_few() -> None:
-    drawn = curve_svg(made_up_audit())
-    lines = re.findall(r"<polyline points='([^']*)'", drawn)
-    # the plot is 560 x 190 with its origin at (46, 200): precision 0.25 at threshold 0.25 lies at (186, 152.5)
-    assert lines[:2] == ["46.0,200.0 186.0,152.5", "466.0,57.5 606.0,10.0"]
-    assert lines[2] == "46.0,10.0 186.0,57.5 326.0,105.0 466.0,152.5 606.0,200.0"
-    assert drawn.count("<polygon") == 3
-    assert "M270.0 10.0v190.0" in drawn  # the threshold of 0.4
+def test_the_curve_has_a_gap_where_checks_were_too_few(tmp_path: Path) -> None:
+    (plot,) = plots(made_up_audit())
+    (_, _, _, precision, _), (*_, recall, _) = plot.curves
+    assert precision == [[(0.0, 0.0), (0.25, 0.25)], [(0.75, 0.75), (1.0, 1.0)]]
+    assert recall == [[(0.0, 1.0), (0.25, 0.75), (0.5, 0.5), (0.75, 0.25), (1.0, 0.0)]]
+    assert plot.mark == (0.4, "threshold of this map")
+    drawn = report(tmp_path, audit=made_up_audit()).tags
+    lines = [attributes["points"] for tag, attributes in drawn if tag == "polyline"]
+    assert lines[0] == "0.0000,1.0000 0.2500,0.7500", "y goes down in a drawing"
+    assert [tag for tag, _ in drawn].count("polygon") == len(lines) == 3
+
+
+def test_an_estimate_between_two_gaps_is_a_point() -> None:
+    rows = made_up_audit()["curve"][1:3]
+    (plot,) = plots({"curve": [row | {"recall": NOT_ENOUGH} for row in rows]})
+    assert [lines for _, _, _, lines, _ in plot.curves] == [[[(0.25, 0.25), (0.25, 0.25)]]]
 
 
 def test_there_is_no_curve_without_estimates() -> None:
     rows = [{"threshold": 0.5, "precision": NOT_ENOUGH, "recall": NOT_ENOUGH}]
-    assert curve_svg({"curve": rows, "at_threshold": None}) == curve_svg({"curve": []}) == ""
+    assert plots({"curve": rows, "at_threshold": None}) == plots({"curve": []}) == []
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(0, "0 %"), (1, "100 %"), (0.004, "<1 %"), (0.996, ">99 %"), (0.994, "99 %"), (0.305, "30 %")]
+    ("share", "words"), [(0, "0 %"), (1, "100 %"), (0.005, "<1 %"), (0.995, ">99 %"), (0.994, "99 %"), (0.305, "30 %")]
 )
 def test_percents_are_whole_and_never_say_none_or_all_by_rounding(share: float, words: str) -> None:
     assert percent(share) == words
@@ -233,9 +241,9 @@ def test_percents_are_whole_and_never_say_none_or_all_by_rounding(share: float, 
 
 def test_numbers_are_grouped_and_long_text_is_cut_and_put_on_one_line() -> None:
     assert [number(value) for value in (None, 0, 1234567, 10.0, 3.14)] == ["–", "0", "1,234,567", "10", "3.1"]
-    assert text("a\n\tb   c") == "a b c"
-    assert text("x" * 50, 10) == "x" * 9 + "…"
-    assert text("a&b", 3) == "a&amp;b"
+    assert plain("a\n\tb   c") == "a b c"
+    assert plain("x" * 50, 10) == "x" * 9 + "…"
+    assert plain("a&b", 3) == "a&b"
 
 
 # The file
