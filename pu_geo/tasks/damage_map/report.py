@@ -73,9 +73,7 @@ def write_report(
     columns, units, triage = damage_map.columns, damage_map.units, count(damage_map.columns["triage"])
     picture = draw_map(damage_map, grid, background)
     bar_m = round_length(0.1 * max(picture.width, picture.height) * picture.m_per_px)
-    title, disclaimer = (
-        plain(facts.get(name) or usual) for name, usual in (("title", "Damage map"), ("disclaimer", _USUAL))
-    )
+    title, disclaimer = plain(facts.get("title") or "Damage map", 110), plain(facts.get("disclaimer") or _USUAL)
     version = plain(facts.get("product_version") or "no version", 20)
     page = render(
         "report.html",
