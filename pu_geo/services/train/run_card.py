@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.records import PUSet, RunFacts
+from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.documents import DASH, Plot, Section, plain, render
 from pu_geo.services.imagery import preparation
@@ -30,6 +31,8 @@ from pu_geo.services.train import comparing, training
 
 FORMAT, VERSION = "pu-geo run card", 1
 FEW_POSITIVES = 30
+_OF_SCENE = ("scene_id", "role", "date", "gsd_m", "width", "height", "sha256")
+_OF_RUN = ("run_id", "method", "preset", "seed", "created_at", "seconds", "device", "score_type", "threshold")
 _FIGURES = ("recall", "share_called", "criterion", "low", "high")
 _CANNOT = {
     "ranker": "The instant ranker orders buildings by one straight cut through features that were never trained; it finds what "
@@ -42,9 +45,18 @@ _SCORES = {
     "rank": "A score is a place in the order, from 0 to 1, not a probability.",
 }
 MOST_FIGURES, MOST_POINTS = 9, 300
-_NO_FIGURES = (
-    "stage", "epoch", "epochs", "progress", "seconds", "look", "alarms", "n_held_out", "criterion_low", "criterion_high",
-)  # fmt: skip
+_NO_FIGURES = {
+    "stage",
+    "epoch",
+    "epochs",
+    "progress",
+    "seconds",
+    "look",
+    "alarms",
+    "n_held_out",
+    "criterion_low",
+    "criterion_high",
+}
 _TITLES = {
     "loss": "loss", "criterion": "PU criterion, held-out clicks", "recall": "held-out clicks found",
     "share_called": "share called damaged", "share_positive": "share called damaged, in batches", "threshold": "threshold",
@@ -71,43 +83,56 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         ProjectError: if there is no such run, or its files are gone.
     """
     facts = choices.run(layout, run_id)
+    folder = layout.run(facts.run_id)
     with store.connect(layout) as db:
         for name in ("building_ids.json", "scores.npy"):
-            if not (layout.run(facts.run_id) / name).is_file():
+            if not (folder / name).is_file():
                 raise ProjectError(f"Run {facts.run_id} has lost its file {name}.", "Choose another run, or make it anew.")
         ids = runs.building_ids_of(layout, facts.run_id)
-        pu = labels.pu_set(db, at=facts.at_event, ids=ids)
+        pu = labels.pu_set(db, at=facts.at_event, ids=ids)  # the labels as they were when the run was made
         people = {event.analyst for event in labels.current(db, at=facts.at_event).values()}
-        names = ("scene_id", "role", "date", "gsd_m", "width", "height", "sha256")
-        scenes = [
-            {**{name: getattr(scene, name) for name in names}, "file": Path(scene.path).name}
-            for scene in contents.scenes(db)
-        ]
-        data = _data(layout, facts, store.project_name(db), scenes)
-    counts = _labels(layout, facts, pu, len(people))
+        project, scenes = store.project_name(db), contents.scenes(db)
+    chips = preparation.chip_facts(layout, facts.chip_set) if layout.chip_facts(facts.chip_set).is_file() else {}
     chosen = choices.threshold(layout, facts.run_id)
     audit = auditing.facts(layout, facts.run_id, chosen.value)
-    judged, manifest = getattr(facts, "judgement", None), layout.run(facts.run_id) / "manifest.json"
-    doubts = mapping.doubts(layout, facts.run_id, chosen.value)
+    judged, manifest = getattr(facts, "judgement", None), folder / "manifest.json"
     found = {
         "format": FORMAT,
         "format_version": VERSION,
         "made_with": f"PU-Geo {__version__}",
         "run": _run(facts) | {"threshold_chosen": chosen.value, "threshold_origin": chosen.origin},
-        "data": data | {"n_buildings": len(ids)},
-        "labels": counts,
-        "versions": dict(facts.versions),
+        "data": {
+            "project": project,
+            "chip_set": facts.chip_set,
+            "bands": chips.get("bands"),
+            "bands_why": chips.get("bands_why", ""),
+            "n_hidden_from_training": facts.n_hidden,
+            "size_px": chips.get("size_px"),
+            "not_assessed": Counter((choices.reasons_of(layout, facts) or {}).values()),
+            "scenes": [{name: getattr(one, name) for name in _OF_SCENE} | {"file": Path(one.path).name} for one in scenes],
+            "n_buildings": len(ids),
+        },
+        "labels": {
+            "at_event": facts.at_event,
+            "n_positive": facts.n_positive,
+            "n_unlabeled": facts.n_unlabeled,
+            "n_not_damaged": int(pu.is_not_damaged.sum()),
+            "n_left_out": int(pu.is_excluded.sum()),
+            "n_held_out": int(runs.held_out(layout, facts.run_id).sum()),
+            "n_people": len(people),
+            "were_learned": facts.from_model is None,
+        },
+        "versions": facts.versions,
         "curve": comparing.curve(layout, facts.run_id),
         "judgement": {**(judged or {}), "words": judgement_words(judged)},
         "how_many": auditing.how_many(layout).as_mapping(),
         "audit": None if audit is None else {key: audit[key] for key in audit if key not in ("curve", "calibration")},
-        "warnings": [*facts.warnings, *doubts],
-        "limits": limits(facts, n_positive=counts["n_positive"], has_audit=audit is not None),
-        "sha256": dict(json.loads(manifest.read_text(encoding="utf-8"))["sha256"]) if manifest.is_file() else {},
+        "warnings": [*facts.warnings, *mapping.doubts(layout, facts.run_id, chosen.value)],
+        "limits": limits(facts, n_positive=facts.n_positive, has_audit=audit is not None),
+        "sha256": json.loads(manifest.read_text(encoding="utf-8"))["sha256"] if manifest.is_file() else {},
     }
-    written = json.dumps(
-        found, default=_plain_value
-    )  # and read again: None is in the place of numbers that JSON does not know
+    # Written and read again, so that None is in the place of numbers that JSON does not know.
+    written = json.dumps(found, default=lambda value: value.item() if isinstance(value, np.generic) else dict(value))
     return dict(json.loads(written, parse_constant=lambda _: None))
 
 
@@ -116,60 +141,19 @@ def _run(facts: RunFacts) -> dict[str, Any]:
     settings = dict(facts.settings)
     if settings.get("weights_file"):
         settings["weights_file"] = Path(str(settings["weights_file"])).name
-    method = catalog.METHODS.get(facts.method)
-    try:
+    usual = settings
+    with suppress(TrainingError):  # of a method or preset that this version does not know
         usual = asdict(catalog.settings_for(facts.method, facts.preset))
-    except TrainingError:  # a method or preset that this version does not know
-        usual = None
-    names = ("run_id", "method", "preset", "seed", "created_at", "seconds", "device", "score_type", "threshold")
+    method = catalog.METHODS.get(facts.method)
     return {
-        **{name: getattr(facts, name) for name in names},
+        **{name: getattr(facts, name) for name in _OF_RUN},
         "title": training.method_title(facts.method),
         "paper": None if method is None else method.paper,
         "summary": None if method is None else method.summary,
         "settings": settings,
-        "changed": {}
-        if usual is None
-        else {name: usual.get(name) for name in settings if usual.get(name) != settings[name]},
-        "from_model": None if facts.from_model is None else dict(facts.from_model),
+        "changed": {name: usual.get(name) for name in settings if usual.get(name) != settings[name]},
+        "from_model": facts.from_model,
     }
-
-
-def _data(layout: Layout, facts: RunFacts, project: str, scenes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    has_facts = layout.chip_facts(facts.chip_set).is_file()
-    chips = preparation.chip_facts(layout, facts.chip_set) if has_facts else {}
-    why = dict(Counter((choices.reasons_of(layout, facts) or {}).values()))
-    return {
-        "project": project,
-        "chip_set": facts.chip_set,
-        "bands": chips.get("bands"),
-        "bands_why": chips.get("bands_why", ""),
-        "n_hidden_from_training": facts.n_hidden,
-        "size_px": chips.get("size_px"),
-        "not_assessed": why,
-        "scenes": list(scenes),
-    }
-
-
-def _labels(layout: Layout, facts: RunFacts, pu: PUSet, n_people: int) -> dict[str, Any]:
-    """Count the labels as they were when the run was made. Positives are those it learned from."""
-    held_out = layout.run(facts.run_id) / "held_out.npy"
-    n_held_out = len(np.load(held_out, mmap_mode="r", allow_pickle=False)) if held_out.is_file() else 0
-    return {
-        "at_event": facts.at_event,
-        "n_positive": facts.n_positive,
-        "n_unlabeled": facts.n_unlabeled,
-        "n_not_damaged": int(pu.is_not_damaged.sum()),
-        "n_left_out": int(pu.is_excluded.sum()),
-        "n_held_out": n_held_out,
-        "n_people": n_people,
-        "were_learned": facts.from_model is None,
-    }
-
-
-def _plain_value(value: Any) -> Any:
-    """Return what JSON knows in the place of a number of NumPy or a read-only mapping."""
-    return value.item() if isinstance(value, np.generic) else dict(value)
 
 
 # Limits in words
@@ -254,72 +238,57 @@ def _lead(card: Mapping[str, Any]) -> str:
 
 
 def _sections(card: Mapping[str, Any]) -> list[Section]:
-    found = [
-        Section("What it is", rows=_run_rows(card["run"], card["versions"])),
-        Section("Judgement without negatives", lines=[card["judgement"]["words"], *_audit_lines(card)]),
-        Section("Warnings", lines=card["warnings"] or ["None."]),
-        Section("Limits", lines=card["limits"]),
-        _data_section(card["data"]),
-        Section("Labels", rows=_label_rows(card["labels"])),
-        curves_section(card["curve"]),
-        _settings_section(card["run"]),
-    ]
-    if sums := sorted(card["sha256"].items()):
-        found.append(Section("Files of the run", header=("file", "sha256"), table=sums))
-    return found
-
-
-def _run_rows(run: Mapping[str, Any], versions: Mapping[str, Any]) -> list[tuple[str, object]]:
-    rows: list[tuple[str, object]] = [
+    run, data, counts, changed = card["run"], card["data"], card["labels"], card["run"]["changed"]
+    about: list[tuple[str, object]] = [
         ("Method", run["title"]),
         ("Source", run["paper"]),
         ("Preset, seed", f"{run['preset']}, {run['seed']}"),
         ("Took", f"{float(run['seconds']):,.1f} s on {run['device']}"),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in sorted(card["versions"].items()))),
         ("Threshold to start from", run["threshold"]),
     ]
     if from_model := run["from_model"]:
-        rows.append(("Model from elsewhere", ", ".join(f"{name} {plain(value)}" for name, value in from_model.items())))
-    return rows
-
-
-def _label_rows(counts: Mapping[str, Any]) -> list[tuple[str, object]]:
+        about.append(("Model from elsewhere", ", ".join(f"{name} {plain(value)}" for name, value in from_model.items())))
+    hidden = ", ".join(f"{n:,} {why.replace('_', ' ')}" for why, n in sorted(data["not_assessed"].items())) or "none"
+    material = [
+        ("Project", data["project"]),
+        ("Buildings", f"{data['n_buildings']:,}"),
+        ("Hidden by the imagery", hidden),
+        ("Chips", DASH if data["bands"] is None else f"{data['bands']}, {data['size_px']} px"),
+        ("Chip set", data["chip_set"]),
+    ]
+    scenes = [
+        (f"{one['role']} {one['scene_id']}", one["file"], one["date"], one["gsd_m"], f"{one['width']} x {one['height']}",
+         str(one["sha256"])[:16])
+        for one in data["scenes"]
+    ]  # fmt: skip
     by = "1 person" if counts["n_people"] == 1 else f"{counts['n_people']} people"
-    learned = "learned from" if counts["were_learned"] else "there, not learned from"
-    return [
+    answers = [
         ("Up to event", f"{counts['at_event']}, by {by}"),
-        (f"Positives ({learned})", f"{counts['n_positive']:,}"),
+        (
+            f"Positives ({'learned from' if counts['were_learned'] else 'there, not learned from'})",
+            f"{counts['n_positive']:,}",
+        ),
         ("Positives held out to judge", f"{counts['n_held_out']:,}"),
         ("Unlabeled", f"{counts['n_unlabeled']:,}"),
         ("Called not damaged", f"{counts['n_not_damaged']:,}"),
         ("Left out (not assessable, or answered in an audit alone)", f"{counts['n_left_out']:,}"),
     ]
-
-
-def _data_section(data: Mapping[str, Any]) -> Section:
-    hidden = ", ".join(f"{n:,} {why.replace('_', ' ')}" for why, n in sorted(data["not_assessed"].items())) or "none"
-    chips = DASH if data["bands"] is None else f"{data['bands']}, {data['size_px']} px"
-    return Section(
-        "Data",
-        rows=[
-            ("Project", data["project"]), ("Buildings", f"{data['n_buildings']:,}"), ("Hidden by the imagery", hidden),
-            ("Chips", chips), ("Chip set", data["chip_set"]),
-        ],
-        header=("scene", "file", "date", "pixel (m)", "size (px)", "sha256"),
-        table=[
-            (f"{one['role']} {one['scene_id']}", one["file"], one["date"], one["gsd_m"], f"{one['width']} x {one['height']}",
-             str(one["sha256"])[:16])
-            for one in data["scenes"]
-        ],
-    )  # fmt: skip
-
-
-def _settings_section(run: Mapping[str, Any]) -> Section:
-    changed = run["changed"]
     rows = [(name, value, changed.get(name, "as the preset")) for name, value in run["settings"].items()]
-    lines = () if rows else ("None: it has no settings.",)
-    ordered = sorted(rows, key=lambda row: row[0] not in changed)
-    return Section("Settings", lines=lines, header=("setting", "value", "preset"), table=ordered)
+    rows.sort(key=lambda row: row[0] not in changed)
+    none = () if rows else ("None: it has no settings.",)
+    sums = sorted(card["sha256"].items())
+    return [
+        Section("What it is", rows=about),
+        Section("Judgement without negatives", lines=[card["judgement"]["words"], *_audit_lines(card)]),
+        Section("Warnings", lines=card["warnings"] or ["None."]),
+        Section("Limits", lines=card["limits"]),
+        Section("Data", rows=material, header=("scene", "file", "date", "pixel (m)", "size (px)", "sha256"), table=scenes),
+        Section("Labels", rows=answers),
+        curves_section(card["curve"]),
+        Section("Settings", lines=none, header=("setting", "value", "preset"), table=rows),
+        *([Section("Files of the run", header=("file", "sha256"), table=sums)] if sums else []),
+    ]
 
 
 def curves_section(curve: Sequence[Mapping[str, Any]]) -> Section:
@@ -369,20 +338,13 @@ def figures(curve: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[tu
     """
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for report in curve:
-        epoch = report.get("epoch")
-        if not _is_number(epoch):
-            continue
-        for name, value in report.items():
-            if name not in _NO_FIGURES and _is_number(value):
-                found.setdefault((str(report.get("stage", "training")), name), []).append((float(str(epoch)), float(value)))
-    whole = {key: sorted(points) for key, points in found.items() if len(points) > 1}
+        numbers = {name: float(value) for name, value in report.items() if type(value) in (int, float)}
+        for name in numbers if "epoch" in numbers else ():
+            found.setdefault((str(report.get("stage", "training")), name), []).append((numbers["epoch"], numbers[name]))
+    whole = {key: sorted(points) for key, points in found.items() if len(points) > 1 and key[1] not in _NO_FIGURES}
     first = {name: place for place, name in enumerate(_TITLES)}
     ordered = sorted(whole, key=lambda key: (key[0] != "training", first.get(key[1], _OTHERS_AT)))  # the training first
     return {key: whole[key] for key in ordered[:MOST_FIGURES]}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _short(value: float) -> str:
