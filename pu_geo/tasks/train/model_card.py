@@ -26,7 +26,6 @@ from pu_geo.project.model_files import CARD, FILTERS, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.training.data import FeatureViews, PUData
 
-_BLOCK = 1 << 24
 _ELSEWHERE = ("from_model", "chip_set", "at_event", "n_positive", "n_unlabeled", "estimated_share")
 """Facts of a run that stand in "learned_from", or nowhere."""
 
@@ -80,6 +79,7 @@ def filters_of(layout: Layout, chip_set: str) -> dict[str, NDArray[np.float32]]:
 def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:
     method, inputs = catalog.card(facts.method), learned.data.inputs
     settings = {**facts.settings, "weights_file": Path(str(facts.settings.get("weights_file", ""))).name}
+    libraries = {name: metadata.version(name) for name in ("torch", "torchvision", "numpy")}
     of_run = {name: value for name, value in asdict(facts).items() if name not in _ELSEWHERE}
     is_features = isinstance(inputs, FeatureViews)
     views = {"kind": "features", "n_views": len(inputs.array), "seed": FEATURE_SEED} if is_features else {"kind": "chips"}
@@ -91,7 +91,7 @@ def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[
         "paper": method.paper,
         "variant": facts.settings.get("variant"),
         "settings": settings,
-        "versions": {**_versions(), **facts.versions},
+        "versions": {"pu_geo": __version__, "python": platform.python_version(), **libraries, **facts.versions},
         "input": {**views, "shape": list(inputs.shape)},
         "learned_from": _learned_from(layout, facts, pu, learned),
     }
@@ -124,12 +124,8 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
 
 
 def sha256_of_array(array: NDArray[Any]) -> str:
-    """Return the lowercase hex sha256 of an array's values in C order, whatever its file; read once, in blocks."""
-    digest = hashlib.sha256()
-    flat = array.reshape(-1).view(np.uint8)
-    for first in range(0, len(flat), _BLOCK):
-        digest.update(flat[first : first + _BLOCK].data)
-    return digest.hexdigest()
+    """Return the lowercase hex sha256 of an array's values in C order, whatever its file; a mapped one is not read into memory."""
+    return hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
 
 
 def sha256_of_labels(pu: PUSet, data: PUData) -> str:
@@ -142,13 +138,3 @@ def sha256_of_labels(pu: PUSet, data: PUData) -> str:
         state = "left out" if is_excluded else "unlabeled" if known < 0 else data.class_names[known]
         digest.update(f"{building}\t{state}\n".encode())
     return digest.hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    found = {"pu_geo": __version__, "python": platform.python_version()}
-    for name in ("torch", "torchvision", "numpy"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
