@@ -209,7 +209,7 @@ def as_markdown(card: Mapping[str, Any], *, level: int = 1) -> str:
             rows = [f"| {_markdown(name)} | {_markdown(value)} |" for name, value in section.rows]
             parts.append("\n".join(["| what | value |", "|---|---|", *rows]))
         if section.lines:
-            parts.append("\n".join(f"- {_markdown(line)}" for line in section.lines))
+            parts.append("\n".join(f"- {_markdown(line, 500)}" for line in section.lines))
         if section.table:
             head = f"| {' | '.join(map(_markdown, section.header))} |\n|{'---|' * len(section.header)}"
             parts.append("\n".join([head, *(f"| {' | '.join(map(_markdown, row))} |" for row in section.table)]))
@@ -222,9 +222,9 @@ def as_html(card: Mapping[str, Any]) -> str:
     return render("base.html", title=title, lead=_lead(card), sections=_sections(card), footer=footer)
 
 
-def _markdown(value: object) -> str:
+def _markdown(value: object, most: int = 300) -> str:
     """Escape Markdown; a joiner that nobody sees breaks up what viewers make links and icons of afterwards."""
-    signs = re.sub(r"([\\`*_{}\[\]#!|~$<>&@])", r"\\\1", plain(value))
+    signs = re.sub(r"([\\`*_{}\[\]#!|~$<>&@])", r"\\\1", plain(value, most))
     return re.sub(r"(?<=:)(?=[^\s\d])|(?<=\\@)(?=\S)|(?<=www)(?=\.)", "\u2060", signs, flags=re.IGNORECASE)
 
 

@@ -260,12 +260,12 @@ def _license(damage_map: DamageMap, disclaimer: str) -> Section:
     license_ = facts.get("license") or facts.get("licence") or "none stated; ask the producer before you pass this map on."
     sources = count(damage_map.columns.get("source_footprint", ()))
     outlines = "; ".join(_OUTLINES.get(name, name) for name in sources) or "not recorded"
-    sums = [(plain(name, 40), plain(value or "not recorded", 64)) for name, value in (facts.get("sha256") or {}).items()]
+    sums = [f"{plain(name, 40)} {plain(value or 'not recorded', 64)}" for name, value in (facts.get("sha256") or {}).items()]
     words = (
         f"{disclaimer} It helps to choose where to look first; it does not replace looking. No decision on a single building or "
         "household should rest on it alone.",
         f"License of this map: {plain(license_, 160)} Outlines: {outlines}. Pictures: the terms of their providers apply.",
     )
-    more = f"and {len(sums) - MOST_SUMS} more in damage_map.run.json" if len(sums) > MOST_SUMS else ""
-    table = sums[:MOST_SUMS] or [("not recorded", DASH)]
-    return Section("License and disclaimer", words, header=("picture", "sha256"), table=table, note=more)
+    more = f"; and {len(sums) - MOST_SUMS} more in damage_map.run.json" if len(sums) > MOST_SUMS else ""
+    note = f"sha256 of the pictures: {'; '.join(sums[:MOST_SUMS]) or 'not recorded'}{more}"
+    return Section("License and disclaimer", words, note=note)
