@@ -176,7 +176,7 @@ def plots(audit: Mapping[str, Any]) -> list[Plot]:
     for name, color, dashes in _CURVES:
         points = [(row["threshold"], *(row[name].get(part) for part in ("value", "low", "high"))) for row in rows]
         pieces = [list(piece) for is_known, piece in groupby(points, lambda point: None not in point) if is_known]
-        lines = [[(at, value) for at, value, _, _ in piece * (3 - min(len(piece), 2))] for piece in pieces]
+        lines = [[(at, value) for at, value, _, _ in piece] * (2 if len(piece) == 1 else 1) for piece in pieces]  # a point
         bands = [
             [(at, low) for at, _, low, _ in piece] + [(at, high) for at, _, _, high in reversed(piece)] for piece in pieces
         ]
@@ -264,7 +264,7 @@ def _license(damage_map: DamageMap, disclaimer: str) -> Section:
     words = (
         f"{disclaimer} It helps to choose where to look first; it does not replace looking. No decision on a single building or "
         "household should rest on it alone.",
-        f"License of this map: {plain(license_, 160)} Outlines: {outlines}. Pictures: the terms of their providers apply.",
+        f"License of this map: {plain(license_, 160)} Outlines: {plain(outlines)}. Pictures: the terms of their providers apply.",
     )
     more = f"; and {len(sums) - MOST_SUMS} more in damage_map.run.json" if len(sums) > MOST_SUMS else ""
     note = f"sha256 of the pictures: {'; '.join(sums[:MOST_SUMS]) or 'not recorded'}{more}"
