@@ -135,10 +135,7 @@ def types(
         number, _, words = pair.partition("=")
         if not (number.strip().isdigit() and "=" in pair):
             raise PuGeoError(f"--name {pair!r} is not of the form GROUP=NAME.", "Write, for example, --name 3=tarps.")
-        if words.strip():
-            discovering.name_group(layout, of, int(number) - 1, words, **who)
-        else:
-            discovering.unname_group(layout, of, int(number) - 1, **who)
+        discovering.name_group(layout, of, int(number) - 1, words, **who)
     if merge:
         numbers = merge.split(",")
         if not all(number.strip().isdigit() for number in numbers):

@@ -247,12 +247,12 @@ def _changing(
 def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, analyst: str) -> None:
     """Name a group, with those merged with it. A name that other groups of the discovery have is for all of them then.
 
-    Of another discovery, a name moves over to this group. A group that had another name loses it.
+    Of another discovery, a name moves over to this group. A group that had another name loses it; an empty name only does that.
 
     Raises:
         ProjectError: if the name cannot be, or there is no such group.
     """
-    text = checked_name(name)
+    text = name.strip() and checked_name(name)
     if text.lower().replace("_", " ") in GRADES:
         raise ProjectError(
             f"{text!r} is a grade of damage; grades are given by people, building by building.",
@@ -262,15 +262,11 @@ def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, ana
     with _changing(layout, discovery_id, analyst) as (found, review, named, changes):
         numbers = _whole(found, review, number)
         changes |= _without(found, named, numbers)
+        if not text:
+            return
         before = changes.get(text) or (named[text].facts if text in named else None)
         others = before["groups"] if before and before["discovery"] == found.id else ()
         changes[text] = _type_facts(found, {*numbers, *others})
-
-
-def unname_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
-    """Remove a group's name."""
-    with _changing(layout, discovery_id, analyst) as (found, review, named, changes):
-        changes |= _without(found, named, _whole(found, review, number))
 
 
 def merge_groups(layout: Layout, discovery_id: str, numbers: Sequence[int], *, analyst: str) -> None:
