@@ -98,8 +98,8 @@ def discover(
 ) -> None:
     """Propose groups of buildings: which kinds are there besides those named so far?"""
     layout = projects.find(project)
-    args = discovering.arguments(n_groups=groups, n_seeds=seeds, seed=seed)
-    result = run_job(layout, "discover", {**args, "preset": preset}, as_json)
+    arguments = {"seed": seed, "n_seeds": seeds, "n_groups": groups, "preset": preset}
+    result = run_job(layout, "discover", arguments, as_json)
     found = discovering.proposal(layout, str(result["discovery"]))
     known = ", ".join(f"{n} {name}" for name, n in found.facts["known"].items())
     lines = [

@@ -155,12 +155,7 @@ def start(layout: Layout, *, n_groups: int | None = None, n_seeds: int = N_SEEDS
     """Start the job that proposes groups; return its id. Raises ProjectError if it cannot start."""
     if problem := why_not(layout):
         raise ProjectError(problem, "Do that first.", kind="discovery")
-    return jobs.start(layout, DISCOVER_TASKS[0], arguments(n_groups=n_groups, n_seeds=n_seeds, seed=seed))
-
-
-def arguments(*, n_groups: int | None, n_seeds: int, seed: int) -> dict[str, object]:
-    """Return what the job takes."""
-    return {"seed": seed, "n_seeds": n_seeds, "n_groups": n_groups}
+    return jobs.start(layout, DISCOVER_TASKS[0], {"seed": seed, "n_seeds": n_seeds, "n_groups": n_groups})
 
 
 def all_ids(layout: Layout) -> list[str]:
