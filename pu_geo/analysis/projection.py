@@ -5,9 +5,9 @@ UMAP is umap-learn's, on neighbors that faiss found, which takes a third of the 
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -74,10 +74,10 @@ def umap_2d(
 
     Raises:
         ShapeError(ValueError): if `embeddings` is not [N, D] or holds a value that is not finite.
-        ValueError: if n_neighbors is below 2, or umap-learn refuses min_dist or labels.
+        ValueError: if n_neighbors is below 2, metric is none of `METRICS`, or umap-learn refuses min_dist or labels.
     """
-    if n_neighbors < 2:
-        raise ValueError(f"n_neighbors must be at least 2, as a chip counts as its own; got {n_neighbors}.")
+    if n_neighbors < 2 or metric not in METRICS:
+        raise ValueError(f"n_neighbors must be at least 2, metric one of {METRICS}; got {n_neighbors} and {metric}.")
     note = report or (lambda _: None)
     rows = _checked(embeddings)
     if len(rows) < _SMALLEST_UMAP:
@@ -92,35 +92,26 @@ def umap_2d(
     start = _principal_axes(reduced, 2)
     start /= max(float(start.std()), 1e-12)  # a little noise separates equal rows, and rows on one line
     start += 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
-    bar = {"disable": False, "file": _Bar(lambda done: note({"stage": "layout", "share": 0.2 + 0.8 * done}))}
-    bar.update(bar_format="{n_fmt}/{total_fmt}", mininterval=0, miniters=1)
     note({"stage": "layout", "share": 0.2})
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # of the compiler's, about versions of its parts; and that `transform` needs an index
+
+    def write(bar: str) -> None:
+        """Take what umap-learn writes into its progress bar, such as "12/200"; some of it has no numbers."""
+        done, _, total = bar.strip().partition("/")
+        if total:
+            note({"stage": "layout", "share": 0.2 + 0.8 * int(done) / int(total)})
+
+    bar = {"disable": False, "bar_format": "{n_fmt}/{total_fmt}", "mininterval": 0, "miniters": 1}
+    file = SimpleNamespace(write=write, flush=lambda: None)
+    with warnings.catch_warnings():  # of the compiler's, about versions of its parts; and that `transform` needs an index
+        warnings.simplefilter("ignore")
         from umap import UMAP
 
         found = UMAP(
-            n_neighbors=k, min_dist=min_dist, densmap=densmap, init=start, random_state=seed, n_jobs=1, tqdm_kwds=bar,
-            precomputed_knn=(neighbors.astype(np.int32), distances),
+            n_neighbors=k, min_dist=min_dist, densmap=densmap, init=start, random_state=seed, n_jobs=1,
+            precomputed_knn=(neighbors.astype(np.int32), distances), tqdm_kwds={**bar, "file": file},
         ).fit(reduced, labels)  # fmt: skip
     note({"stage": "layout", "share": 1.0})
     return np.asarray(found.embedding_, np.float32)
-
-
-class _Bar(io.StringIO):
-    """Where umap-learn writes its progress bar, "12/200"; each write becomes a call of `report` with the share done."""
-
-    def __init__(self, report: Callable[[float], None]) -> None:
-        super().__init__()
-        self._report = report
-
-    def write(self, text: str) -> int:
-        done, _, total = text.strip().partition("/")
-        if total:
-            self._report(int(done) / int(total))
-        return len(text)
 
 
 def place(new: Embeddings, known: Embeddings, positions: Embeddings, *, n_neighbors: int = 10) -> Singles:

@@ -12,8 +12,7 @@ from pu_geo.cli.run import Analyst, Json, Project, RunId, Screen, in_brackets, r
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import discovering, exploring, outliers
-from pu_geo.services.explore import neighbors as alike
+from pu_geo.services.explore import discovering, exploring, neighbors, outliers
 from pu_geo.services.explore.discovering import Group
 from pu_geo.services.project import choices, projects
 
@@ -31,7 +30,7 @@ def similar(
     as_json: Json = False,
 ) -> None:
     """List the buildings that are most like some others to a run's model."""
-    found = alike.like(projects.find(project), run, building, count=count, only_unlabeled=unlabeled)
+    found = neighbors.like(projects.find(project), run, building, count=count, only_unlabeled=unlabeled)
     lines = [f"{one.building_id}: cosine {one.cosine:.3f}, score {one.score:.3f}{in_brackets(one.label)}" for one in found]
     result = {"like": building, "buildings": [asdict(one) for one in found]}
     show(result, "\n".join(lines or ["No other building is there."]), as_json)
@@ -60,12 +59,12 @@ def label_errors(
     show({"run_id": run_id, "suspects": rows}, "\n".join(lines or ["Nothing is left to look at."]), as_json)
 
 
-@screen.verb("umap", "joplin.pugeo", "joplin.pugeo --neighbors 50 --metric cosine --densmap")
+@screen.verb("umap", "joplin.pugeo", "joplin.pugeo --n-neighbors 50 --metric cosine --densmap")
 def umap(
     project: Project,
     *,
     run: RunId = "chosen",
-    neighbors: Annotated[int, typer.Option(help="that each building is tied to, 2 to 200")] = 15,
+    n_neighbors: Annotated[int, typer.Option(help="that each building is tied to, 2 to 200")] = 15,
     min_dist: Annotated[float, typer.Option(help="least distance between dots, 0 to 0.99")] = 0.1,
     metric: Annotated[str, typer.Option(help="euclidean, cosine or manhattan")] = "euclidean",
     densmap: Annotated[bool, typer.Option("--densmap", help="keep in the picture how dense the embeddings are")] = False,
@@ -77,7 +76,7 @@ def umap(
 ) -> None:
     """Draw a run's embeddings with UMAP, for the Explore page."""
     layout = projects.find(project)
-    settings = exploring.UmapSettings(neighbors, min_dist, metric, densmap, supervised, seed)
+    settings = exploring.UmapSettings(n_neighbors, min_dist, metric, densmap, supervised, seed)
     arguments = {"run_id": choices.run(layout, run).run_id, "settings": asdict(settings)}
     result = run_job(layout, "embed", arguments, as_json)
     lines = [f"{result['n']} buildings, {result['n_new']} new ones. {result['words']}", str(result["note"])]

@@ -70,6 +70,8 @@ def test_refuses_what_has_no_place() -> None:
         umap_2d(rows, seed=0)
     with pytest.raises(ValueError, match="n_neighbors"):
         umap_2d(rows, seed=0, n_neighbors=1)
+    with pytest.raises(ValueError, match="hamming"):
+        umap_2d(rows, seed=0, metric="hamming")
 
 
 def test_neighbors_equal_the_naive_search_and_start_with_the_row_itself() -> None:

@@ -25,25 +25,19 @@ Kind = Literal["UMAP", "PCA"]
 class UmapSettings:
     """What people set of a UMAP picture; the defaults are those of umap-learn, and of all pictures of earlier versions."""
 
-    n_neighbors: int = setting(15, "Few keep small groups, many keep the overall arrangement.", min=2, max=200)
+    n_neighbors: int = setting(
+        15, "Neighbors of each dot: few keep small groups, many the overall arrangement.", min=2, max=200
+    )
     min_dist: float = setting(0.1, "Least distance between dots; a small one packs what is alike.", min=0.0, max=0.99)
     metric: str = setting("euclidean", "How the distance of two embeddings is measured.", choices=projection.METRICS)
-    densmap: bool = setting(False, "Groups whose embeddings are spread out stay so in the picture (densMAP).")
-    supervised: bool = setting(False, "Draw what is marked damaged together, and away from what is marked not damaged.")
+    densmap: bool = setting(False, "densMAP: groups whose embeddings are spread out stay so in the picture.")
+    supervised: bool = setting(
+        False, "By labels: what is marked damaged is drawn together, and away from what is marked not damaged."
+    )
     seed: int = setting(0, "Another one draws another picture.", min=0, max=2**32 - 1)
 
     def __post_init__(self) -> None:
         check(self)
-
-    @property
-    def words(self) -> str:
-        """For example "15 neighbors, least distance 0.1, euclidean, densMAP"."""
-        more = (
-            [", densMAP"] * self.densmap
-            + [", supervised by labels"] * self.supervised
-            + [f", seed {self.seed}"] * bool(self.seed)
-        )
-        return f"{self.n_neighbors} neighbors, least distance {self.min_dist:g}, {self.metric}{''.join(more)}"
 
 
 SUPERVISED = "A supervised picture shows the labels it was given: that they stand together is no evidence for the ranking."
@@ -69,9 +63,14 @@ class Picture:
 
     @property
     def words(self) -> str:
-        """What made the picture, for example "UMAP: 15 neighbors, least distance 0.1, euclidean."."""
-        counts = "{n_positive:,} damaged, {n_not_damaged:,} not damaged".format(**self.labels) if self.labels else ""
-        return f"UMAP: {self.settings.words}{f' ({counts})' if counts else ''}."
+        """What made the picture, for example "UMAP: n_neighbors 15, min_dist 0.1, euclidean, densMAP"."""
+        how, labels = self.settings, self.labels
+        parts = [f"n_neighbors {how.n_neighbors}", f"min_dist {how.min_dist:g}", how.metric, *["densMAP"] * how.densmap]
+        if how.seed:
+            parts.append(f"seed {how.seed}")
+        if labels:
+            parts.append(f"supervised by labels ({labels['n_positive']:,} damaged, {labels['n_not_damaged']:,} not damaged)")
+        return f"UMAP: {', '.join(parts)}."
 
 
 def picture(layout: Layout, run_id: str) -> Picture | None:
@@ -80,8 +79,10 @@ def picture(layout: Layout, run_id: str) -> Picture | None:
     if not path.with_name("umap.npy").is_file():
         return None
     facts = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    settings = {each.name: facts.pop(each.name) for each in fields(UmapSettings) if each.name in facts}
-    return Picture(UmapSettings(**settings), **facts)
+    how, more = (
+        {item.name: facts[item.name] for item in fields(of) if item.name in facts} for of in (UmapSettings, Picture)
+    )
+    return Picture(UmapSettings(**how), **more)
 
 
 def store_picture(layout: Layout, run_id: str, made: Picture, new_xy: NDArray[np.float32]) -> None:

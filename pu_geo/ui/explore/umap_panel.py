@@ -13,11 +13,6 @@ from pu_geo.services.explore.exploring import UmapSettings
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 
-_TITLES = {
-    "n_neighbors": "Neighbors", "min_dist": "Least distance", "metric": "Metric", "densmap": "densMAP",
-    "supervised": "Supervised by labels", "seed": "Seed",
-}  # fmt: skip
-
 
 def draw(layout: Layout, run_id: str, column: DeltaGenerator) -> None:
     """Draw what made a run's UMAP and its job, and in a column the buttons and how it is set."""
@@ -50,14 +45,14 @@ def draw(layout: Layout, run_id: str, column: DeltaGenerator) -> None:
 def _settings(run_id: str, shown: UmapSettings) -> None:
     """Draw a field for each setting, with the values of the picture that is there."""
     for item in fields(UmapSettings):
-        value, meta, title, key = getattr(shown, item.name), item.metadata, _TITLES[item.name], _key(run_id, item.name)
+        value, meta, key = getattr(shown, item.name), item.metadata, _key(run_id, item.name)
         if meta["choices"]:
-            st.selectbox(title, meta["choices"], meta["choices"].index(value), help=meta["help"], key=key)
+            st.selectbox(item.name, meta["choices"], meta["choices"].index(value), help=meta["help"], key=key)
         elif isinstance(value, bool):
-            st.toggle(title, value, help=meta["help"], key=key)
+            st.toggle(item.name, value, help=meta["help"], key=key)
         else:
             step = 0.05 if isinstance(value, float) else 1
-            st.number_input(title, meta["min"], meta["max"], value, step, help=meta["help"], key=key)
+            st.number_input(item.name, meta["min"], meta["max"], value, step, help=meta["help"], key=key)
     if st.session_state[_key(run_id, "supervised")]:
         st.caption(f":orange[{exploring.SUPERVISED}]")
 

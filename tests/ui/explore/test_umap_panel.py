@@ -36,9 +36,9 @@ def test_umap_is_started_as_it_was_set(explored: Layout, started: Started) -> No
     assert started == [("embed", {"run_id": RUN, "settings": USUAL})]
     app = show("explore", explored)
     assert exploring.SUPERVISED not in words(app)
-    field(app, "Neighbors").set_value(40)
-    field(app, "Least distance").set_value(0.5)
-    field(app, "Metric").set_value("cosine")
+    field(app, "n_neighbors").set_value(40)
+    field(app, "min_dist").set_value(0.5)
+    field(app, "metric").set_value("cosine")
     for toggle in app.toggle:
         toggle.set_value(True)
     assert exploring.SUPERVISED in words(app.run()), "before it is computed"
@@ -55,11 +55,11 @@ def test_the_page_says_what_made_the_picture_and_starts_from_there(explored: Lay
     assert exploring.picture(explored, RUN) == made
     app = show("explore", explored)
     assert (
-        "UMAP: 50 neighbors, least distance 0.1, euclidean, densMAP, supervised by labels (1,200 damaged, 2 not damaged)."
+        "UMAP: n_neighbors 50, min_dist 0.1, euclidean, densMAP, supervised by labels (1,200 damaged, 2 not damaged)."
         in words(app)
     )
     assert exploring.SUPERVISED in [each.value for each in app.warning]
-    assert field(app, "Neighbors").value == 50
+    assert field(app, "n_neighbors").value == 50
     press(app, "Compute UMAP again")
     assert started[0][1]["settings"] == USUAL | {"n_neighbors": 50, "densmap": True, "supervised": True}
 
@@ -70,7 +70,7 @@ def test_a_picture_of_an_earlier_version_still_opens(explored: Layout, note: dic
     if note:
         write_json(explored.run(RUN) / "umap.json", note)
     app = show("explore", explored)
-    assert "UMAP: 15 neighbors, least distance 0.1, euclidean." in words(app)
+    assert "UMAP: n_neighbors 15, min_dist 0.1, euclidean." in words(app)
     assert not app.warning
 
 
