@@ -106,13 +106,6 @@ def _pca(layout: Layout, run_id: str) -> NDArray[np.float32]:
     return projection.pca_2d(np.asarray(runs.array(layout, run_id, "embeddings"), dtype=np.float32))
 
 
-def positions(layout: Layout, run_id: str, kind: Kind) -> NDArray[np.float32]:
-    """Return a run's embeddings in the plane, float32 [N, 2] in the order of the run's buildings."""
-    if kind == "PCA":
-        return _pca(layout, run_id)
-    return np.asarray(runs.array(layout, run_id, "umap"), dtype=np.float32)
-
-
 def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | None:
     """Return positions in the order of the map's geometry, little-endian float32 [M, 2]; NaN for a building without any.
 
@@ -123,7 +116,7 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
     """
     if not is_run(layout, run_id) or (kind == "UMAP" and projection_of(layout, run_id)[0] != "UMAP"):
         return None
-    found = positions(layout, run_id, kind)
+    found = _pca(layout, run_id) if kind == "PCA" else np.asarray(runs.array(layout, run_id, "umap"), np.float32)
     index = rows_on_map(layout, run_id)
     sent = np.where(index[:, None] >= 0, found[index], np.nan).astype("<f4")
     made = picture(layout, run_id) if kind == "UMAP" else None
