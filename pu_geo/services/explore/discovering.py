@@ -24,7 +24,10 @@ DISCOVER_TASKS = ("discover",)
 N_SEEDS = 3
 _READINGS = {"memberships": "NCL's head of new clusters", "embeddings": "k-means on NCL's embeddings"}
 _CLOSE = 0.02  # of a silhouette
-_STABLE, _FAIR, _WEAK = 0.75, 0.6, 0.5  # Hennig 2007
+_STABILITIES = {  # from which overlap on, after Hennig 2007
+    0.75: "stable", 0.6: "fairly stable", 0.5: "weak: its border moves from training to training",
+    0.0: "unstable: look twice, other trainings part these buildings",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,7 @@ class Group:
         if self.stability is None:
             return "one training alone: nothing tells whether another finds it"
         share = f"{self.stability:.0%} overlap between trainings"
-        if self.stability >= _STABLE:
-            return f"stable ({share})"
-        if self.stability >= _FAIR:
-            return f"fairly stable ({share})"
-        if self.stability >= _WEAK:
-            return f"weak: its border moves from training to training ({share})"
-        return f"unstable: look twice, other trainings part these buildings ({share})"
+        return next(f"{words} ({share})" for least, words in _STABILITIES.items() if self.stability >= least)
 
 
 @dataclass(frozen=True)
