@@ -30,7 +30,9 @@ class UmapSettings:
     )
     min_dist: float = setting(0.1, "Least distance between dots; a small one packs what is alike.", min=0.0, max=0.99)
     metric: str = setting("euclidean", "How the distance of two embeddings is measured.", choices=projection.METRICS)
-    densmap: bool = setting(False, "densMAP: groups whose embeddings are spread out stay so in the picture.")
+    densmap: bool = setting(
+        False, "densMAP: groups whose embeddings are spread out stay so in the picture; takes three times as long."
+    )
     supervised: bool = setting(
         False, "By labels: what is marked damaged is drawn together, and away from what is marked not damaged."
     )

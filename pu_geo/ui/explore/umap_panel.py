@@ -38,7 +38,7 @@ def draw(layout: Layout, run_id: str, column: DeltaGenerator) -> None:
             st.warning(exploring.SUPERVISED)
         if made.note and not n_new:
             st.caption(frame.plain(made.note))
-    if is_busy or n_new or not made:
+    if job is not None and job.state != "done":
         job_card.watch(layout, ("embed",))
 
 

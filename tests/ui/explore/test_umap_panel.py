@@ -8,6 +8,8 @@ from app_parts import field, press, show, words
 from small_parts import add_chips, add_run
 
 from pu_geo import jobs
+from pu_geo.errors import TrainingError
+from pu_geo.jobs import worker
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import Picture, UmapSettings
@@ -79,3 +81,15 @@ def test_new_buildings_are_placed_without_another_picture(explored: Layout, star
     add_chips(explored, [f"b{i}" for i in range(22)], "newer", size_px=64)
     press(show("explore", explored), "Place 2 new buildings")
     assert started == [("embed", {"run_id": RUN})]
+
+
+@pytest.mark.parametrize("has_picture", [False, True])
+def test_a_job_that_failed_says_why(explored: Layout, has_picture: bool) -> None:
+    if has_picture:
+        write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
+    folder = jobs.create(explored, "embed", {"run_id": RUN, "settings": USUAL | {"supervised": True}})
+    with pytest.raises(TrainingError):
+        worker.run(folder)
+    app = show("explore", explored)
+    assert "needs at least one building marked damaged" in words(app)
+    assert not app.button(key="umap-start").disabled
