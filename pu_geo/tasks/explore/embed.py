@@ -5,7 +5,7 @@ Buildings that the run does not know are embedded by the run's own model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -115,7 +115,6 @@ def _place(
 
 ROWS_TRIED, LEAST_COSINE = 64, 0.99
 _Chips = NDArray[np.uint8]
-_Embedder = Callable[[_Chips], NDArray[np.float32]]
 
 
 def embed_again(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]:
@@ -138,47 +137,38 @@ def embed_again(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]
             "Train again on the new chips to see all buildings.",
             kind="bands",
         )
-    embed = _of_ranker(job, facts) if facts.method == RANKER_NAME else _of_model(job, facts)
     rows = np.unique(np.linspace(0, len(own) - 1, ROWS_TRIED).astype(np.int64))
+    embed = _embed_by_ranker if facts.method == RANKER_NAME else _embed_by_model
+    found = embed(job, facts, np.concatenate([own[rows], chips]))
     stored = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), np.float32)[rows]
-    cosine = (neighbors.unit_rows(embed(np.asarray(own[rows]))) * neighbors.unit_rows(stored)).sum(axis=1)
-    if not float(np.median(cosine)) >= LEAST_COSINE:
+    cosine = float(np.median((neighbors.unit_rows(found[: len(rows)]) * neighbors.unit_rows(stored)).sum(axis=1)))
+    if not cosine >= LEAST_COSINE:
         raise ModelError(
-            f"The model of run {facts.run_id} gives its own buildings other embeddings than it stored (cosine "
-            f"{float(np.median(cosine)):.2f}).",
+            f"The model of run {facts.run_id} gives its own buildings other embeddings than it stored (cosine {cosine:.2f}).",
             "Train again to see all buildings.",
         )
-    return embed(chips)
+    return found[len(rows) :]
 
 
-def _of_model(job: Job, facts: RunFacts) -> _Embedder:
+def _embed_by_model(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]:
     restored = restore(model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id), best_device())
-    if (bank := restored.bank) is None:
-        return restored.model.embed
-
-    def embed(chips: _Chips) -> NDArray[np.float32]:
-        torch.set_num_threads(1)
-        return restored.model.embed(_plain(job, bank, chips))
-
-    return embed
+    if restored.bank is None:
+        return restored.model.embed(chips)
+    torch.set_num_threads(1)
+    return restored.model.embed(_plain(job, restored.bank, chips))
 
 
-def _of_ranker(job: Job, facts: RunFacts) -> _Embedder:
+def _embed_by_ranker(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]:
     """Embed as the instant ranker did: filters, mean and axes are those of the chips that it knew."""
     features, filters = job.layout.features(facts.chip_set), job.layout.filters(facts.chip_set)
     if not (features.is_file() and filters.is_file()):
         raise ModelError(f"The features of the chips {facts.chip_set} are gone.", "Rank again to see all buildings.")
     known = np.asarray(np.load(features, mmap_mode="r", allow_pickle=False)[0], np.float32)
     mean, spread = known.mean(0), known.std(0)
-    axes = _ranker_axes(ranker.prepare(known).values)
     with np.load(filters, allow_pickle=False) as arrays:
         bank = rcf.RcfBank.from_state(dict(arrays))
-
-    def embed(chips: _Chips) -> NDArray[np.float32]:
-        values = (_plain(job, bank, chips).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
-        return _ranker_embeddings(values.astype(np.float32), axes)
-
-    return embed
+    values = (_plain(job, bank, chips).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
+    return _ranker_embeddings(values.astype(np.float32), _ranker_axes(ranker.prepare(known).values))
 
 
 def _plain(job: Job, bank: rcf.RcfBank, chips: _Chips) -> NDArray[np.float16]:
