@@ -95,7 +95,7 @@ def umap_2d(
     note({"stage": "layout", "share": 0.2})
 
     def write(bar: str) -> None:
-        """Take what umap-learn writes into its progress bar, such as "12/200"; some of it has no numbers."""
+        """Read what umap-learn writes into its progress bar, such as "12/200"; some of it has no numbers."""
         done, _, total = bar.strip().partition("/")
         if total:
             note({"stage": "layout", "share": 0.2 + 0.8 * int(done) / int(total)})

@@ -40,8 +40,8 @@ def test_label_errors_are_searched_once_and_lists_wrong_clicks_first(tmp_path: P
 def test_umap_is_drawn_as_it_was_set(tmp_path: Path, run: CommandLine) -> None:
     layout = explored_project(tmp_path)
     project = str(layout.folder)
-    told = run.json("umap", project, "--n-neighbors", "5", "--metric", "cosine", "--supervised")
-    assert (told["n"], told["n_new"]) == (80, 0)
+    done = run.json("umap", project, "--n-neighbors", "5", "--metric", "cosine", "--supervised")
+    assert (done["n"], done["n_new"]) == (80, 0)
     assert np.load(layout.run(RUN) / "umap.npy").shape == (80, 2)
     words = run.text("umap", project, "--n-neighbors", "5", "--metric", "cosine", "--supervised")
     assert "n_neighbors 5, min_dist 0.1, cosine, supervised by labels (8 damaged, 0 not damaged)" in words

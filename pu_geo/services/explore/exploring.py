@@ -65,7 +65,7 @@ class Picture:
 
     @property
     def words(self) -> str:
-        """What made the picture, for example "UMAP: n_neighbors 15, min_dist 0.1, euclidean, densMAP"."""
+        """Return what made the picture, for example "UMAP: n_neighbors 15, min_dist 0.1, euclidean, densMAP"."""
         how, labels = self.settings, self.labels
         parts = [f"n_neighbors {how.n_neighbors}", f"min_dist {how.min_dist:g}", how.metric, *["densMAP"] * how.densmap]
         if how.seed:
