@@ -8,10 +8,10 @@ from pu_geo.services.annotate import labeling
 from pu_geo.services.explore import coloring, exploring
 from pu_geo.services.train import training
 from pu_geo.ui import frame
-from pu_geo.ui.components import chosen, job_card
+from pu_geo.ui.components import chosen
 from pu_geo.ui.components.project_view import project_view
 from pu_geo.ui.components.scatter import Scatter
-from pu_geo.ui.explore import cluster_panel, neighbor_panel, outlier_panel, selection_panel, type_panel
+from pu_geo.ui.explore import cluster_panel, neighbor_panel, outlier_panel, selection_panel, type_panel, umap_panel
 
 PANELS = ("PUPL clusters", "Discovered types", "Neighbors", "Outliers")
 
@@ -35,17 +35,8 @@ recolored = chosen.kept(layout, "explore_color", "explore-color", offered)
 by = how.selectbox(
     "Color by", list(offered), format_func=lambda key: offered.get(key, key), key="explore-color", on_change=recolored
 )
+umap_panel.draw(layout, run_id, way)
 kind, v = exploring.projection_of(layout, run_id)
-job = exploring.umap_job(layout, run_id)
-n_new = exploring.n_unplaced(layout, run_id) if kind == "UMAP" else 0
-words = f"Place {n_new:,} new buildings" if n_new else "Compute UMAP"
-hint = "Buildings whose chips came after this run." if n_new else "Until then you see PCA, the two widest directions."
-if (kind == "PCA" or n_new) and not (job and job.is_active) and way.button(words, icon=":material/scatter_plot:", help=hint):
-    frame.act_and_rerun(lambda: exploring.start_umap(layout, run_id))
-if kind == "UMAP" and not n_new and (note := exploring.placed(layout, run_id).note):
-    st.caption(frame.plain(note))
-if job is not None and (kind == "PCA" or n_new):
-    job_card.watch(layout, ("embed",))
 
 key, event = selection_panel.view_key(layout), labeling.newest_event(layout)
 color = coloring.coloring(layout, run_id, by) or coloring.Coloring("label", "Label", "labels")

@@ -383,6 +383,11 @@ class PUSet:
     is_excluded: NDArray[np.bool_]
     at_event: int
 
+    @property
+    def is_open(self) -> NDArray[np.bool_]:
+        """Which buildings nobody has answered, bool [N]."""
+        return ~(self.is_positive | self.is_not_damaged | self.is_excluded)
+
     def without(self, is_hidden: NDArray[np.bool_]) -> PUSet:
         """Return the same set with some buildings, bool [N], left out: their chips show nothing to learn from."""
         return replace(

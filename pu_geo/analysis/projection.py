@@ -5,15 +5,16 @@ UMAP is umap-learn's, on neighbors that faiss found, which takes a third of the 
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from pu_geo.analysis.neighbors import unit_rows
 from pu_geo.errors import ShapeError
 
 Embeddings = NDArray[np.floating]
@@ -26,8 +27,9 @@ _EXACT_NEIGHBORS_UP_TO = 5_000
 _N_LISTS, _N_PROBED, _N_PASSES = 128, 12, 6  # of 100 neighbors 95 and more are found so
 _ALONE_UP_TO = 40_000  # rows; below, threads cost more than they save, above all where others work too
 _SMALLEST_UMAP = 5
-_MIN_DIST, _N_REPELLED = 0.1, 5  # as umap-learn has them
-_ROWS_A_BLOCK, _SAME = 512, 1e-3
+_SAME = 1e-3
+METRICS = ("euclidean", "cosine", "manhattan")
+"""Ways to measure the distance of two embeddings."""
 
 
 def pca_2d(embeddings: Embeddings) -> Singles:
@@ -47,72 +49,69 @@ def pca_2d(embeddings: Embeddings) -> Singles:
 
 
 def umap_2d(
-    embeddings: Embeddings, *, seed: int, n_neighbors: int = 15, report: Callable[[Mapping[str, object]], None] | None = None
-) -> Singles:
+    embeddings: Embeddings, *, seed: int, n_neighbors: int = 15, min_dist: float = 0.1, metric: str = "euclidean",
+    densmap: bool = False, labels: Ints | None = None, report: Callable[[Mapping[str, object]], None] | None = None,
+) -> Singles:  # fmt: skip
     """Lay out embeddings so that similar chips are side by side.
 
-    Source: UMAP (McInnes et al. 2018) on the neighbours found in the first 50 principal components.
+    Source: UMAP (McInnes et al. 2018) and densMAP (Narayan et al. 2021) by umap-learn, on the neighbours that faiss finds in
+    the first 50 principal components.
 
     Args:
         embeddings: float [N, D].
         seed: of the layout; the same seed gives the same picture on the same machine.
         n_neighbors: neighbours each chip is tied to, itself included; at least 2. Cut to N - 1.
-        report: called with {"stage", "share"} before the stages "axes" and "neighbors", all along "layout", and after
-            it. What it raises ends the work.
+        min_dist: least distance between dots, 0..1.
+        metric: one of `METRICS`. Cosine compares directions: rows are scaled to unit length first.
+        densmap: keep in the picture how dense the embeddings are.
+        labels: int [N], a class from 0 on, or -1 where it is not known; neighbors of one class are drawn together, of several
+            moved away from each other. None for a picture that knows no labels.
+        report: called with {"stage", "share"} before the stages "axes" and "neighbors", before each pass of "layout", and
+            after it. What it raises ends the work.
 
     Returns:
         Positions, float32 [N, 2]. Fewer than 5 embeddings are shown by `pca_2d`: there is nothing to lay out.
 
     Raises:
         ShapeError(ValueError): if `embeddings` is not [N, D] or holds a value that is not finite.
-        ValueError: if n_neighbors is below 2.
+        ValueError: if n_neighbors is below 2, metric is none of `METRICS`, or umap-learn refuses min_dist or labels.
     """
-    if n_neighbors < 2:
-        raise ValueError(f"n_neighbors must be at least 2, as a chip counts as its own; got {n_neighbors}.")
+    if n_neighbors < 2 or metric not in METRICS:
+        raise ValueError(f"n_neighbors must be at least 2, metric one of {METRICS}; got {n_neighbors} and {metric}.")
     note = report or (lambda _: None)
     rows = _checked(embeddings)
     if len(rows) < _SMALLEST_UMAP:
         return _principal_axes(rows, 2)
     note({"stage": "axes", "share": 0.0})
+    if metric == "cosine":
+        rows = unit_rows(rows)
     reduced = _principal_axes(rows, min(_PCA_DIMENSIONS, rows.shape[1]))
     note({"stage": "neighbors", "share": 0.05})
     k = min(n_neighbors, len(rows) - 1)
-    neighbors, distances = nearest(reduced, k)
+    neighbors, distances = nearest(reduced, k, metric)
+    start = _principal_axes(reduced, 2)
+    start /= max(float(start.std()), 1e-12)  # a little noise separates equal rows, and rows on one line
+    start += 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
     note({"stage": "layout", "share": 0.2})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the compiler's, about versions of its parts
-        from umap import umap_
 
-        random = np.random.RandomState(seed)  # what umap-learn takes
-        graph, _, _ = umap_.fuzzy_simplicial_set(
-            reduced, k, random, "euclidean", knn_indices=neighbors.astype(np.int32), knn_dists=distances
-        )
-        curve = umap_.find_ab_params(1.0, _MIN_DIST)
-        bar = {"disable": False, "file": _Bar(lambda done: note({"stage": "layout", "share": 0.2 + 0.8 * done}))}
-        bar.update(bar_format="{n_fmt}/{total_fmt}", mininterval=0, miniters=10)
-        start = _principal_axes(reduced, 2)
-        start /= max(float(start.std()), 1e-12)  # a little noise separates equal rows, and rows on one line
-        start = start + 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
-        positions, _ = umap_.simplicial_set_embedding(
-            reduced, graph, 2, 1.0, *curve, 1.0, _N_REPELLED, None, start, random, "euclidean", {},
-            False, {}, False, tqdm_kwds=bar,
-        )  # fmt: skip
-    note({"stage": "layout", "share": 1.0})
-    return np.asarray(positions, np.float32)
-
-
-class _Bar(io.StringIO):
-    """Where umap-learn writes its progress bar, "12/200"; each write becomes a call of `report` with the share done."""
-
-    def __init__(self, report: Callable[[float], None]) -> None:
-        super().__init__()
-        self._report = report
-
-    def write(self, text: str) -> int:
-        done, _, total = text.strip().partition("/")
+    def write(bar: str) -> None:
+        """Read what umap-learn writes into its progress bar, such as "12/200"; some of it has no numbers."""
+        done, _, total = bar.strip().partition("/")
         if total:
-            self._report(int(done) / int(total))
-        return len(text)
+            note({"stage": "layout", "share": 0.2 + 0.8 * int(done) / int(total)})
+
+    bar = {"disable": False, "bar_format": "{n_fmt}/{total_fmt}", "mininterval": 0, "miniters": 1}
+    file = SimpleNamespace(write=write, flush=lambda: None)
+    with warnings.catch_warnings():  # of the compiler's, about versions of its parts; and that `transform` needs an index
+        warnings.simplefilter("ignore")
+        from umap import UMAP
+
+        found = UMAP(
+            n_neighbors=k, min_dist=min_dist, densmap=densmap, init=start, random_state=seed, n_jobs=1,
+            precomputed_knn=(neighbors.astype(np.int32), distances), tqdm_kwds={**bar, "file": file},
+        ).fit(reduced, labels)  # fmt: skip
+    note({"stage": "layout", "share": 1.0})
+    return np.asarray(found.embedding_, np.float32)
 
 
 def place(new: Embeddings, known: Embeddings, positions: Embeddings, *, n_neighbors: int = 10) -> Singles:
@@ -131,44 +130,49 @@ def place(new: Embeddings, known: Embeddings, positions: Embeddings, *, n_neighb
         Positions, float32 [M, 2].
 
     Raises:
-        ShapeError(ValueError): if the arrays do not fit together, or hold a value that is not finite.
+        ValueError: if the arrays do not fit together, or hold a value that is not finite.
     """
-    rows, others = _checked(new), _checked(known)
-    if rows.shape[1] != others.shape[1] or positions.shape != (len(others), 2) or not len(others):
-        raise ShapeError(f"new [M, D], known [N, D], positions [N, 2]; got {new.shape}, {known.shape}, {positions.shape}.")
-    out = np.zeros((len(rows), 2), np.float32)
-    lengths, k = (others**2).sum(axis=1), min(n_neighbors, len(others))
-    for first in range(0, len(rows), _ROWS_A_BLOCK):
-        part = rows[first : first + _ROWS_A_BLOCK]
-        squared = np.maximum(lengths - 2 * part @ others.T + (part**2).sum(axis=1)[:, None], 0)
-        at = np.argpartition(squared, k - 1, axis=1)[:, :k]
-        distance = np.sqrt(np.take_along_axis(squared, at, axis=1))
-        gaps = distance - distance.min(axis=1, keepdims=True)
-        weight = np.exp(-gaps / np.maximum(gaps.mean(axis=1, keepdims=True), 1e-12))
-        weight = np.where(distance.min(axis=1, keepdims=True) < _SAME, distance < _SAME, weight)
-        weight /= weight.sum(axis=1, keepdims=True)
-        out[first : first + _ROWS_A_BLOCK] = (weight[..., None] * positions[at]).sum(axis=1)
-    return out
+    if not len(new):
+        return np.zeros((0, 2), np.float32)
+    from sklearn.neighbors import KNeighborsRegressor
+
+    found = KNeighborsRegressor(min(n_neighbors, len(known)), weights=_weights, algorithm="brute")
+    return np.asarray(found.fit(_checked(known), positions).predict(_checked(new)), np.float32)
 
 
-def nearest(rows: Singles, k: int) -> tuple[Ints, Singles]:
-    """Find the k nearest rows of each row of float32 [N, D], itself first: row numbers int64 and distances float32, [N, k]."""
+def _weights(distances: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Weigh the neighbors of each new embedding by their distances, float [M, k], for `place`."""
+    nearest = distances.min(axis=1, keepdims=True)
+    gaps = distances - nearest
+    weight = np.exp(-gaps / np.maximum(gaps.mean(axis=1, keepdims=True), 1e-12))
+    return np.where(nearest < _SAME, distances < _SAME, weight)
+
+
+def nearest(rows: Singles, k: int, metric: str = "euclidean") -> tuple[Ints, Singles]:
+    """Find the k nearest rows of each row of float32 [N, D], itself first: row numbers int64 and distances float32, [N, k].
+
+    Args:
+        metric: one of `METRICS`; cosine takes rows of unit length, or their principal components.
+    """
     import faiss
 
     is_exact = len(rows) <= _EXACT_NEIGHBORS_UP_TO
-    index: Any = faiss.index_factory(rows.shape[1], "Flat" if is_exact else f"IVF{_N_LISTS},Flat")
+    measure = faiss.METRIC_L1 if metric == "manhattan" else faiss.METRIC_L2
+    index: Any = faiss.index_factory(rows.shape[1], "Flat" if is_exact else f"IVF{_N_LISTS},Flat", measure)
     with threadpool_limits(limits=1 if len(rows) <= _ALONE_UP_TO else None):
         if not is_exact:
             index.nprobe, index.cp.niter = _N_PROBED, _N_PASSES
             index.train(rows)
         index.add(rows)
-        squared, neighbors = index.search(rows, k)
+        distances, neighbors = index.search(rows, k)
+    distances = np.maximum(distances, 0)
+    if metric != "manhattan":  # squares of the distances came
+        distances = distances / 2 if metric == "cosine" else np.sqrt(distances)
     me = np.arange(len(rows))[:, None]
-    order = np.argsort(
-        neighbors != me, axis=1, kind="stable"
-    )  # itself first: faiss may list equal rows before it, or leave it out
+    # itself first: faiss may list equal rows before it, or leave it out
+    order = np.argsort(neighbors != me, axis=1, kind="stable")
     neighbors = np.take_along_axis(neighbors, order, axis=1)
-    distances = np.take_along_axis(np.sqrt(np.maximum(squared, 0)), order, axis=1)
+    distances = np.take_along_axis(distances, order, axis=1)
     neighbors[:, :1], distances[:, :1] = me, 0
     return neighbors, distances
 

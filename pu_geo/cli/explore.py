@@ -12,7 +12,7 @@ from pu_geo.cli.run import Analyst, Json, Project, RunId, Screen, in_brackets, r
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import discovering, neighbors, outliers
+from pu_geo.services.explore import discovering, exploring, neighbors, outliers
 from pu_geo.services.explore.discovering import Group
 from pu_geo.services.project import choices, projects
 
@@ -59,6 +59,30 @@ def label_errors(
     show({"run_id": run_id, "suspects": rows}, "\n".join(lines or ["Nothing is left to look at."]), as_json)
 
 
+@screen.verb("umap", "joplin.pugeo", "joplin.pugeo --n-neighbors 50 --metric cosine --densmap")
+def umap(
+    project: Project,
+    *,
+    run: RunId = "chosen",
+    n_neighbors: Annotated[int, typer.Option(help="that each building is tied to, 2 to 200")] = 15,
+    min_dist: Annotated[float, typer.Option(help="least distance between dots, 0 to 0.99")] = 0.1,
+    metric: Annotated[str, typer.Option(help="euclidean, cosine or manhattan")] = "euclidean",
+    densmap: Annotated[bool, typer.Option("--densmap", help="keep in the picture how dense the embeddings are")] = False,
+    supervised: Annotated[
+        bool, typer.Option("--supervised", help="by labels; the picture shows these, it is no evidence for the ranking")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="of the picture")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Draw a run's embeddings with UMAP, for the Explore page."""
+    layout = projects.find(project)
+    settings = exploring.UmapSettings(n_neighbors, min_dist, metric, densmap, supervised, seed)
+    arguments = {"run_id": choices.run(layout, run).run_id, "settings": asdict(settings)}
+    result = run_job(layout, "embed", arguments, as_json)
+    lines = [f"{result['n']} buildings, {result['n_new']} new ones. {result['words']}", str(result["note"])]
+    show(result, "\n".join([*filter(None, lines), *[exploring.SUPERVISED] * supervised]), as_json)
+
+
 @screen.verb("discover", "joplin.pugeo --groups 6")
 def discover(
     project: Project,
@@ -73,8 +97,8 @@ def discover(
 ) -> None:
     """Propose groups of buildings: which kinds are there besides those named so far?"""
     layout = projects.find(project)
-    args = discovering.arguments(n_groups=groups, n_seeds=seeds, seed=seed)
-    result = run_job(layout, "discover", {**args, "preset": preset}, as_json)
+    arguments = {"seed": seed, "n_seeds": seeds, "n_groups": groups, "preset": preset}
+    result = run_job(layout, "discover", arguments, as_json)
     found = discovering.proposal(layout, str(result["discovery"]))
     known = ", ".join(f"{n} {name}" for name, n in found.facts["known"].items())
     lines = [
@@ -110,10 +134,7 @@ def types(
         number, _, words = pair.partition("=")
         if not (number.strip().isdigit() and "=" in pair):
             raise PuGeoError(f"--name {pair!r} is not of the form GROUP=NAME.", "Write, for example, --name 3=tarps.")
-        if words.strip():
-            discovering.name_group(layout, of, int(number) - 1, words, **who)
-        else:
-            discovering.unname_group(layout, of, int(number) - 1, **who)
+        discovering.name_group(layout, of, int(number) - 1, words, **who)
     if merge:
         numbers = merge.split(",")
         if not all(number.strip().isdigit() for number in numbers):

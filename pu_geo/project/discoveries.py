@@ -205,7 +205,11 @@ def undo(db: sqlite3.Connection, discovery_id: str, *, analyst: str, decision: i
             return False
         act, parts = own[-1]
         _refuse_what_was_decided_since(acts.values(), parts)
-        changes = {None if kind == REVIEWED else name: _before(db, number, kind, name) for number, kind, name, _ in parts}
+        before = {kind: decisions.standing(db, kind, at=parts[0][0] - 1) for kind in (NAMED, REVIEWED)}
+        changes = {
+            None if kind == REVIEWED else name: before[kind][name].facts if name in before[kind] else None
+            for _, kind, name, _ in parts
+        }
         decide(db, discovery_id, changes, analyst=analyst, undoes=act)
     return True
 
@@ -218,15 +222,6 @@ def _refuse_what_was_decided_since(acts: Iterable[Act], parts: Act) -> None:
             raise ProjectError(
                 f"{name!r} was decided anew since, by {who}: that would be lost.", "Take that back first.", kind="decision"
             )
-
-
-def _before(db: sqlite3.Connection, number: int, kind: str, name: str) -> Mapping[str, Any] | None:
-    """Return what stood under a name before a decision."""
-    row = db.execute(
-        "SELECT facts FROM decision WHERE kind = ? AND name = ? AND decision < ? ORDER BY decision DESC LIMIT 1",
-        (kind, name, number),
-    ).fetchone()
-    return None if row is None else json.loads(row[0])
 
 
 def _review_name(discovery_id: str) -> str:

@@ -56,4 +56,4 @@ def is_accepted(db: sqlite3.Connection, pu: PUSet, *, at: int | None = None) -> 
     """
     ids = accepted_ids(db, at=at)
     found = np.fromiter((building in ids for building in pu.building_ids), np.bool_, len(pu.building_ids))
-    return found & ~(pu.is_positive | pu.is_not_damaged | pu.is_excluded)
+    return found & pu.is_open

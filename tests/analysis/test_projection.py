@@ -70,6 +70,8 @@ def test_refuses_what_has_no_place() -> None:
         umap_2d(rows, seed=0)
     with pytest.raises(ValueError, match="n_neighbors"):
         umap_2d(rows, seed=0, n_neighbors=1)
+    with pytest.raises(ValueError, match="hamming"):
+        umap_2d(rows, seed=0, metric="hamming")
 
 
 def test_neighbors_equal_the_naive_search_and_start_with_the_row_itself() -> None:
@@ -79,6 +81,26 @@ def test_neighbors_equal_the_naive_search_and_start_with_the_row_itself() -> Non
     np.testing.assert_array_equal(neighbors, np.argsort(full, axis=1)[:, :6])
     np.testing.assert_array_equal(neighbors[:, 0], np.arange(60))
     np.testing.assert_allclose(distances, np.sort(full, axis=1)[:, :6], atol=1e-4)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "manhattan"])
+def test_neighbors_of_other_metrics_equal_the_naive_search(metric: str) -> None:
+    rows = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
+    if metric == "cosine":
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    full = np.abs(rows[:, None] - rows[None]).sum(axis=2) if metric == "manhattan" else 1 - rows @ rows.T
+    neighbors, distances = projection.nearest(rows, 6, metric)
+    np.testing.assert_array_equal(neighbors, np.argsort(full, axis=1)[:, :6])
+    np.testing.assert_allclose(distances, np.sort(full, axis=1)[:, :6], atol=1e-4)
+
+
+@pytest.mark.slow
+def test_cosine_knows_no_lengths() -> None:
+    rows = groups(60)[0]
+    longer = rows * 2.0 ** np.random.default_rng(1).integers(-2, 3, (60, 1)).astype(np.float32)  # rounded alike
+    one, other = (umap_2d(each, seed=0, metric="cosine") for each in (rows, longer))
+    np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(one, umap_2d(longer, seed=0))
 
 
 def test_equal_rows_each_keep_themselves_first() -> None:
@@ -120,6 +142,50 @@ def test_umap_keeps_groups_apart_and_reports_its_stages() -> None:
     shares = [share for _, share in told]
     assert shares == sorted(shares)
     assert len(told) > 10
+
+
+@pytest.mark.slow
+def test_least_distance_and_neighborhood_shape_the_picture() -> None:
+    rows, _ = groups(300)
+
+    def gap(**settings: float) -> float:
+        """Median distance of a dot to the nearest one, in parts of the picture's width."""
+        xy = umap_2d(rows, seed=0, **settings)
+        distances = np.linalg.norm(xy[:, None] - xy[None], axis=2) + np.eye(len(xy)) * 1e9
+        return float(np.median(distances.min(axis=1)) / xy.std())
+
+    assert gap(min_dist=0.99) > 1.5 * gap(min_dist=0.0)
+    assert gap(n_neighbors=100) != gap(n_neighbors=5)
+
+
+@pytest.mark.slow
+def test_densmap_keeps_a_loose_group_loose() -> None:
+    rng = np.random.default_rng(0)
+    rows, which = rng.normal(size=(400, 8)), np.arange(400) % 2
+    rows[which == 1] = 8 * rows[which == 1] + 200  # eight times as far from each other
+
+    def ratio(*, densmap: bool) -> float:
+        xy = umap_2d(rows, seed=0, densmap=densmap)
+        spreads = [np.linalg.norm(xy[which == group] - np.median(xy[which == group], axis=0), axis=1) for group in (0, 1)]
+        return float(np.median(spreads[1]) / np.median(spreads[0]))
+
+    assert ratio(densmap=True) > 1.5 * ratio(densmap=False)
+
+
+@pytest.mark.slow
+def test_labels_draw_a_class_together_that_the_embeddings_do_not_show() -> None:
+    rows = np.random.default_rng(0).normal(size=(300, 4))
+    classes = np.where(np.arange(300) % 3 == 0, 1, np.where(np.arange(300) % 3 == 1, 0, -1))
+
+    def purity(labels: NDArray[np.int64] | None) -> float:
+        """Share of the marked dots whose nearest marked dot is of the same class."""
+        xy, own = umap_2d(rows, seed=0, labels=labels)[classes >= 0], classes[classes >= 0]
+        distances = np.linalg.norm(xy[:, None] - xy[None], axis=2) + np.eye(len(xy)) * 1e9
+        return float((own[distances.argmin(axis=1)] == own).mean())
+
+    assert purity(None) < 0.65
+    assert purity(classes) > 0.75
+    assert not np.array_equal(umap_2d(rows, seed=0, labels=np.minimum(classes, 1)), umap_2d(rows, seed=0))
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_parts import CommandLine
 from clustered_parts import RUN, explored_project, groups
@@ -33,6 +34,19 @@ def test_label_errors_are_searched_once_and_lists_wrong_clicks_first(tmp_path: P
     jobs_before = list(layout.jobs.glob("*-*"))
     assert run.text("suspects", str(layout.folder)).startswith("wrong click: b1. Clicked as damaged")
     assert list(layout.jobs.glob("*-*")) == jobs_before
+
+
+@pytest.mark.slow
+def test_umap_is_drawn_as_it_was_set(tmp_path: Path, run: CommandLine) -> None:
+    layout = explored_project(tmp_path)
+    project = str(layout.folder)
+    done = run.json("umap", project, "--n-neighbors", "5", "--metric", "cosine", "--supervised")
+    assert (done["n"], done["n_new"]) == (80, 0)
+    assert np.load(layout.run(RUN) / "umap.npy").shape == (80, 2)
+    words = run.text("umap", project, "--n-neighbors", "5", "--metric", "cosine", "--supervised")
+    assert "n_neighbors 5, min_dist 0.1, cosine, supervised by labels (8 damaged, 0 not damaged)" in words
+    assert "no evidence for the ranking" in words
+    assert "between 0.0 and 0.99" in run.refused("umap", project, "--min-dist", "1.5")
 
 
 def test_discover_proposes_groups_and_types_lists_them(project: Layout, run: CommandLine) -> None:

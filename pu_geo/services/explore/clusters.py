@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from pu_geo.errors import ProjectError
 from pu_geo.project import contents, decisions, labels, pseudo_positives, runs, store
 from pu_geo.project.decisions import Decision
 from pu_geo.project.layout import Layout
+from pu_geo.project.pseudo_positives import ACCEPT, MERGE, REJECT, SPLIT
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.annotate import ranking
 from pu_geo.services.damage_map import auditing
@@ -155,11 +156,10 @@ def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, ...]) 
     found = _clusters(layout, facts, pu, names, part, gaps, again, (taken, rejected), ids, chance)
     oriented = _orientation(layout, run_id, part, names, pu) if kind == "two" else None
     near = None if oriented is None else int((lies[is_kept] == 1).sum())
-    n_kept, n_later = int(is_kept.sum()), int((pu.is_positive & ~is_kept).sum())
-    counts = (near, n_kept, n_later)
     return Inspected(
-        kind, clustering, found, names, part, gaps, ids, *counts, oriented, own.get("potential"), own.get("seeds", ())
-    )
+        kind, clustering, found, names, part, gaps, ids, near, int(is_kept.sum()), int((pu.is_positive & ~is_kept).sum()),
+        oriented, own.get("potential"), own.get("seeds", ()),
+    )  # fmt: skip
 
 
 def _base(layout: Layout, run_id: str, kind: Kind, has_job: bool) -> tuple[list[str], NDArray[np.int64]]:
@@ -182,12 +182,12 @@ def _replayed(
         if facts.get("clustering") != clustering or not set(facts.get("of", ("",))) <= set(names):
             continue
         at = [names.index(name) for name in facts["of"]]
-        if facts["decision"] == pseudo_positives.SPLIT:
+        if facts["decision"] == SPLIT:
             moved = np.array([row[building] for building in facts["building_ids"] if building in row], np.int64)
             names[at[0]] = facts["into"][0]
             names.append(facts["into"][1])
             part[moved[part[moved] == at[0]]] = len(names) - 1
-        elif facts["decision"] == pseudo_positives.MERGE:
+        elif facts["decision"] == MERGE:
             part[part == at[1]] = at[0]
             names[at[0]] = facts["into"][0]
             names[at[1]] = ""
@@ -197,9 +197,9 @@ def _replayed(
 def _rejected(acts: Sequence[Decision]) -> set[str]:
     found: set[str] = set()
     for act in acts:
-        if act.facts["decision"] == pseudo_positives.REJECT:
+        if act.facts["decision"] == REJECT:
             found.update(act.facts["members"])
-        elif act.facts["decision"] == pseudo_positives.ACCEPT:
+        elif act.facts["decision"] == ACCEPT:
             found.difference_update(act.facts["members"])
     return found
 
@@ -252,7 +252,7 @@ def _clusters(
 ) -> list[Cluster]:  # fmt: skip
     """Describe each cluster that has members."""
     n_parts, scores = len(names), np.asarray(runs.array(layout, facts.run_id, "scores"), np.float32)
-    is_open = ~(pu.is_positive | pu.is_not_damaged | pu.is_excluded)
+    is_open = pu.is_open
     sizes, positive = np.bincount(part, minlength=n_parts), np.bincount(part[pu.is_positive], minlength=n_parts)
     is_taken, is_rejected = (np.fromiter((building in each for building in ids), np.bool_, len(ids)) for each in decided)
     found = []
@@ -308,12 +308,7 @@ def on_map(layout: Layout, found: Inspected, name: str) -> OnMap:
 
 TOP = 100
 _LONGEST = 24
-WORDS = {
-    pseudo_positives.ACCEPT: "accepted",
-    pseudo_positives.REJECT: "rejected",
-    pseudo_positives.SPLIT: "split",
-    pseudo_positives.MERGE: "merged",
-}
+WORDS = {ACCEPT: "accepted", REJECT: "rejected", SPLIT: "split", MERGE: "merged"}
 
 
 @dataclass(frozen=True)
@@ -337,16 +332,14 @@ class NextRun:
         return f"next run: {self.n_positive:,} positive{'' if self.n_positive == 1 else 's'} + {self.n_accepted:,} accepted"
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(NamedTuple):
     """What the accepted clusters change in the instant ranker's order: of its `n` highest open buildings `n_kept` stay."""
 
     n: int
     n_kept: int
 
 
-@dataclass(frozen=True)
-class Past:
+class Past(NamedTuple):
     """A decision on clusters that counts: its number, and in words what it is, whose, and of which run."""
 
     decision: int
@@ -359,13 +352,14 @@ def accept(layout: Layout, run_id: str, inspected: Inspected, name: str, *, anal
     Raises:
         ProjectError: if there is no such cluster, or nothing unlabeled is in it.
     """
-    members, is_open = _members(layout, inspected, name)
-    ids = [building for building, one in zip(members, is_open, strict=True) if one]
+    members = _members(inspected, name)
+    pu = store.call(layout, labels.pu_set, ids=members)
+    ids = [building for building, is_open in zip(members, pu.is_open.tolist(), strict=True) if is_open]
     if not ids:
         raise ProjectError(
             f"Every building of cluster {name} has an answer already.", "There is nothing to accept.", kind="cluster"
         )
-    _decide(layout, run_id, inspected, pseudo_positives.ACCEPT, [name], ids, {"members": members}, analyst)
+    _decide(layout, run_id, inspected, ACCEPT, [name], ids, {"members": members}, analyst)
     return len(ids)
 
 
@@ -377,9 +371,9 @@ def reject(layout: Layout, run_id: str, inspected: Inspected, name: str, *, anal
     Raises:
         ProjectError: if there is no such cluster.
     """
-    members, _ = _members(layout, inspected, name)
+    members = _members(inspected, name)
     before = store.call(layout, pseudo_positives.accepted_ids)
-    _decide(layout, run_id, inspected, pseudo_positives.REJECT, [name], members, {"members": members}, analyst)
+    _decide(layout, run_id, inspected, REJECT, [name], members, {"members": members}, analyst)
     return len(before.intersection(members))
 
 
@@ -396,7 +390,7 @@ def split(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analy
         raise ProjectError(f"Cluster {name} cannot be split: its chips look the same.", "Leave it whole.", kind="cluster")
     into = _free(inspected, f"{name}a"), _free(inspected, f"{name}b")
     moved = [inspected.ids[row] for row in rows[side == 1]]
-    _decide(layout, run_id, inspected, pseudo_positives.SPLIT, [name], moved, {"into": list(into)}, analyst)
+    _decide(layout, run_id, inspected, SPLIT, [name], moved, {"into": list(into)}, analyst)
     return into
 
 
@@ -407,7 +401,7 @@ def merge(layout: Layout, run_id: str, inspected: Inspected, first: str, second:
     if first == second:
         raise ProjectError(f"Cluster {first} cannot be merged with itself.", "Choose another one.", kind="cluster")
     into = _free(inspected, f"{first}+{second}")
-    _decide(layout, run_id, inspected, pseudo_positives.MERGE, [first, second], [], {"into": [into]}, analyst)
+    _decide(layout, run_id, inspected, MERGE, [first, second], [], {"into": [into]}, analyst)
     return into
 
 
@@ -425,9 +419,9 @@ def undo(layout: Layout, decision: int, *, analyst: str) -> str:
     return words_of(act.facts)
 
 
-def history(layout: Layout, run_id: str | None = None) -> list[Past]:
-    """Return the decisions on clusters that stand, of one run or of all, newest first."""
-    acts = store.call(layout, pseudo_positives.acts, run_id)
+def history(layout: Layout) -> list[Past]:
+    """Return the decisions on clusters that stand, of all runs, newest first."""
+    acts = store.call(layout, pseudo_positives.acts)
     return [
         Past(act.decision, f"{words_of(act.facts)} ({act.analyst}, {act.at[:16]}, run {act.facts['run_id']})")
         for act in reversed(acts)
@@ -438,7 +432,7 @@ def words_of(facts: Mapping[str, Any]) -> str:
     """Return a decision in words."""
     names = " and ".join(facts["of"])
     into = f" into {' and '.join(facts['into'])}" if facts.get("into") else ""
-    n = f", {len(facts['building_ids']):,} buildings" if facts["decision"] == pseudo_positives.ACCEPT else ""
+    n = f", {len(facts['building_ids']):,} buildings" if facts["decision"] == ACCEPT else ""
     return f"cluster {names} {WORDS[facts['decision']]}{into}{n}"
 
 
@@ -481,18 +475,14 @@ def _effect(layout: Layout, chip_set: str, stamp: tuple[int, int]) -> Effect | N
     known = {"is_excluded": pu.is_excluded, "is_not_damaged": pu.is_not_damaged}
     with_them, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known, is_accepted=is_accepted)
     without, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known)
-    is_open = ~(pu.is_positive | pu.is_not_damaged | pu.is_excluded)
-    rows = np.flatnonzero(is_open)
+    rows = np.flatnonzero(pu.is_open)
     n = min(TOP, len(rows))
     tops = [set(rows[np.argsort(-scores[rows], kind="stable")[:n]].tolist()) for scores in (without, with_them)]
     return Effect(n, len(tops[0] & tops[1]))
 
 
-def _members(layout: Layout, inspected: Inspected, name: str) -> tuple[list[str], list[bool]]:
-    """Return the buildings of a cluster, and which of them nobody has answered."""
-    ids = [inspected.ids[row] for row in inspected.rows_of(name)]
-    pu = store.call(layout, labels.pu_set, ids=ids)
-    return ids, (~(pu.is_positive | pu.is_not_damaged | pu.is_excluded)).tolist()
+def _members(inspected: Inspected, name: str) -> list[str]:
+    return [inspected.ids[row] for row in inspected.rows_of(name)]
 
 
 def _free(inspected: Inspected, name: str) -> str:

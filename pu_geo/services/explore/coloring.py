@@ -131,12 +131,9 @@ def _area_names(db: sqlite3.Connection, layer: str) -> list[str | None]:
     """Return the name of the area around the middle of each building."""
     found = areas.load_areas(db, layer)
     middles = shapely.points(contents.centers(db)[1])
-    tree = shapely.STRtree(middles)
-    names: list[str | None] = [None] * len(middles)
-    for name, wkb in zip(found.names, found.wkb, strict=True):
-        for row in tree.query(shapely.from_wkb(wkb), predicate="intersects"):
-            names[int(row)] = name
-    return names
+    area, row = shapely.STRtree(middles).query(shapely.from_wkb(found.wkb), predicate="intersects")
+    name_of = dict(zip(row.tolist(), area.tolist(), strict=True))
+    return [found.names[name_of[i]] if i in name_of else None for i in range(len(middles))]
 
 
 def of_values(by: str, title: str, values: Sequence[object], v: str) -> Coloring:

@@ -24,7 +24,10 @@ DISCOVER_TASKS = ("discover",)
 N_SEEDS = 3
 _READINGS = {"memberships": "NCL's head of new clusters", "embeddings": "k-means on NCL's embeddings"}
 _CLOSE = 0.02  # of a silhouette
-_STABLE, _FAIR, _WEAK = 0.75, 0.6, 0.5  # Hennig 2007
+_STABILITIES = {  # from which overlap on, after Hennig 2007
+    0.75: "stable", 0.6: "fairly stable", 0.5: "weak: its border moves from training to training",
+    0.0: "unstable: look twice, other trainings part these buildings",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,7 @@ class Group:
         if self.stability is None:
             return "one training alone: nothing tells whether another finds it"
         share = f"{self.stability:.0%} overlap between trainings"
-        if self.stability >= _STABLE:
-            return f"stable ({share})"
-        if self.stability >= _FAIR:
-            return f"fairly stable ({share})"
-        if self.stability >= _WEAK:
-            return f"weak: its border moves from training to training ({share})"
-        return f"unstable: look twice, other trainings part these buildings ({share})"
+        return next(f"{words} ({share})" for least, words in _STABILITIES.items() if self.stability >= least)
 
 
 @dataclass(frozen=True)
@@ -155,12 +152,7 @@ def start(layout: Layout, *, n_groups: int | None = None, n_seeds: int = N_SEEDS
     """Start the job that proposes groups; return its id. Raises ProjectError if it cannot start."""
     if problem := why_not(layout):
         raise ProjectError(problem, "Do that first.", kind="discovery")
-    return jobs.start(layout, DISCOVER_TASKS[0], arguments(n_groups=n_groups, n_seeds=n_seeds, seed=seed))
-
-
-def arguments(*, n_groups: int | None, n_seeds: int, seed: int) -> dict[str, object]:
-    """Return what the job takes."""
-    return {"seed": seed, "n_seeds": n_seeds, "n_groups": n_groups}
+    return jobs.start(layout, DISCOVER_TASKS[0], {"seed": seed, "n_seeds": n_seeds, "n_groups": n_groups})
 
 
 def all_ids(layout: Layout) -> list[str]:
@@ -247,12 +239,12 @@ def _changing(
 def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, analyst: str) -> None:
     """Name a group, with those merged with it. A name that other groups of the discovery have is for all of them then.
 
-    Of another discovery, a name moves over to this group. A group that had another name loses it.
+    Of another discovery, a name moves over to this group. A group that had another name loses it; an empty name only does that.
 
     Raises:
         ProjectError: if the name cannot be, or there is no such group.
     """
-    text = checked_name(name)
+    text = name.strip() and checked_name(name)
     if text.lower().replace("_", " ") in GRADES:
         raise ProjectError(
             f"{text!r} is a grade of damage; grades are given by people, building by building.",
@@ -262,15 +254,11 @@ def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, ana
     with _changing(layout, discovery_id, analyst) as (found, review, named, changes):
         numbers = _whole(found, review, number)
         changes |= _without(found, named, numbers)
+        if not text:
+            return
         before = changes.get(text) or (named[text].facts if text in named else None)
         others = before["groups"] if before and before["discovery"] == found.id else ()
         changes[text] = _type_facts(found, {*numbers, *others})
-
-
-def unname_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
-    """Remove a group's name."""
-    with _changing(layout, discovery_id, analyst) as (found, review, named, changes):
-        changes |= _without(found, named, _whole(found, review, number))
 
 
 def merge_groups(layout: Layout, discovery_id: str, numbers: Sequence[int], *, analyst: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from typing import Literal
 
@@ -13,11 +13,85 @@ from numpy.typing import NDArray
 
 from pu_geo import jobs
 from pu_geo.analysis import projection
+from pu_geo.methods.settings import check, setting
 from pu_geo.project import contents, runs, store
-from pu_geo.project.layout import Layout
+from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.imagery.preparation import chip_facts
 
 Kind = Literal["UMAP", "PCA"]
+
+
+@dataclass(frozen=True)
+class UmapSettings:
+    """What people set of a UMAP picture; the defaults are those of umap-learn, and of all pictures of earlier versions."""
+
+    n_neighbors: int = setting(
+        15, "Neighbors of each dot: few keep small groups, many the overall arrangement.", min=2, max=200
+    )
+    min_dist: float = setting(0.1, "Least distance between dots; a small one packs what is alike.", min=0.0, max=0.99)
+    metric: str = setting("euclidean", "How the distance of two embeddings is measured.", choices=projection.METRICS)
+    densmap: bool = setting(
+        False, "densMAP: groups whose embeddings are spread out stay so in the picture; takes three times as long."
+    )
+    supervised: bool = setting(
+        False, "By labels: what is marked damaged is drawn together, and away from what is marked not damaged."
+    )
+    seed: int = setting(0, "Another one draws another picture.", min=0, max=2**32 - 1)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+SUPERVISED = "A supervised picture shows the labels it was given: that they stand together is no evidence for the ranking."
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A run's UMAP as its job stored it.
+
+    Attributes:
+        settings: what made it; the defaults for one of an earlier version.
+        labels: {"at_event", "n_positive", "n_not_damaged"}, the labels that a supervised one was given; empty otherwise.
+        chip_set: the newest chips when buildings were placed last.
+        new_ids: buildings of newer chips that were placed in it, [M], none of which the run knows.
+        note: why new buildings could not be placed; "" if all were.
+    """
+
+    settings: UmapSettings = UmapSettings()
+    labels: Mapping[str, int] = field(default_factory=dict)
+    chip_set: str | None = None
+    new_ids: Sequence[str] = ()
+    note: str = ""
+
+    @property
+    def words(self) -> str:
+        """Return what made the picture, for example "UMAP: n_neighbors 15, min_dist 0.1, euclidean, densMAP"."""
+        how, labels = self.settings, self.labels
+        parts = [f"n_neighbors {how.n_neighbors}", f"min_dist {how.min_dist:g}", how.metric, *["densMAP"] * how.densmap]
+        if how.seed:
+            parts.append(f"seed {how.seed}")
+        if labels:
+            parts.append(f"supervised by labels ({labels['n_positive']:,} damaged, {labels['n_not_damaged']:,} not damaged)")
+        return f"UMAP: {', '.join(parts)}."
+
+
+def picture(layout: Layout, run_id: str) -> Picture | None:
+    """Return what is stored of a run's UMAP; None where there is none."""
+    path = layout.run(run_id) / "umap.json"
+    if not path.with_name("umap.npy").is_file():
+        return None
+    facts = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    how, more = (
+        {item.name: facts[item.name] for item in fields(of) if item.name in facts} for of in (UmapSettings, Picture)
+    )
+    return Picture(UmapSettings(**how), **more)
+
+
+def store_picture(layout: Layout, run_id: str, made: Picture, new_xy: NDArray[np.float32]) -> None:
+    """Store what is known of a run's UMAP, and the positions of its new buildings, float32 [M, 2]."""
+    write_array(layout.run(run_id) / "umap_new.npy", new_xy)
+    rest = {each.name: getattr(made, each.name) for each in fields(made)[1:]}
+    write_json(layout.run(run_id) / "umap.json", {**asdict(made.settings), **rest})
 
 
 def projection_of(layout: Layout, run_id: str) -> tuple[Kind, str]:
@@ -34,13 +108,6 @@ def _pca(layout: Layout, run_id: str) -> NDArray[np.float32]:
     return projection.pca_2d(np.asarray(runs.array(layout, run_id, "embeddings"), dtype=np.float32))
 
 
-def positions(layout: Layout, run_id: str, kind: Kind) -> NDArray[np.float32]:
-    """Return a run's embeddings in the plane, float32 [N, 2] in the order of the run's buildings."""
-    if kind == "PCA":
-        return _pca(layout, run_id)
-    return np.asarray(runs.array(layout, run_id, "umap"), dtype=np.float32)
-
-
 def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | None:
     """Return positions in the order of the map's geometry, little-endian float32 [M, 2]; NaN for a building without any.
 
@@ -51,14 +118,15 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
     """
     if not is_run(layout, run_id) or (kind == "UMAP" and projection_of(layout, run_id)[0] != "UMAP"):
         return None
-    found = positions(layout, run_id, kind)
+    found = _pca(layout, run_id) if kind == "PCA" else np.asarray(runs.array(layout, run_id, "umap"), np.float32)
     index = rows_on_map(layout, run_id)
     sent = np.where(index[:, None] >= 0, found[index], np.nan).astype("<f4")
-    later = placed(layout, run_id) if kind == "UMAP" else None
-    if later is not None and len(later.building_ids):
+    made = picture(layout, run_id) if kind == "UMAP" else None
+    if made is not None and made.new_ids:
         place = {building: i for i, building in enumerate(store.call(layout, contents.building_ids))}
-        rows = [i for i, building in enumerate(later.building_ids) if building in place]
-        sent[[place[later.building_ids[i]] for i in rows]] = later.xy[rows]
+        rows = [i for i, building in enumerate(made.new_ids) if building in place]
+        later = np.load(layout.run(run_id) / "umap_new.npy", allow_pickle=False)
+        sent[[place[made.new_ids[i]] for i in rows]] = later[rows]
     return sent.tobytes()
 
 
@@ -79,9 +147,9 @@ def umap_job(layout: Layout, run_id: str) -> jobs.JobView | None:
     return next((job for job in jobs.all_jobs(layout) if job.task == "embed" and job.args.get("run_id") == run_id), None)
 
 
-def start_umap(layout: Layout, run_id: str) -> str:
-    """Start the job that projects a run with UMAP; return its id."""
-    return jobs.start(layout, "embed", {"run_id": run_id})
+def start_umap(layout: Layout, run_id: str, settings: UmapSettings | None = None) -> str:
+    """Start the job that draws a run with UMAP; return its id. See `tasks.explore.embed` for what None does."""
+    return jobs.start(layout, "embed", {"run_id": run_id} | ({"settings": asdict(settings)} if settings else {}))
 
 
 def chip_pictures(layout: Layout, run_id: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:
@@ -101,43 +169,16 @@ def pictures_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> l
     return pictures
 
 
-@dataclass(frozen=True)
-class Placed:
-    """Buildings of newer chips that were placed in a run's UMAP picture.
-
-    Attributes:
-        building_ids: [M], none of which the run knows.
-        xy: float32 [M, 2].
-        note: why new buildings could not be placed; "" if all were.
-    """
-
-    building_ids: Sequence[str]
-    xy: NDArray[np.float32]
-    note: str
-
-
-def placed(layout: Layout, run_id: str) -> Placed:
-    """Return the buildings that were placed after a run; none where its UMAP was not computed."""
-    folder = layout.run(run_id)
-    note, array = folder / "umap.json", folder / "umap_new.npy"
-    if not (note.is_file() and array.is_file()):
-        return Placed([], np.zeros((0, 2), np.float32), "")
-    facts = json.loads(note.read_text(encoding="utf-8"))
-    return Placed(facts["new_ids"], np.load(array, allow_pickle=False), str(facts["note"]))
-
-
 def n_unplaced(layout: Layout, run_id: str) -> int:
     """Count the buildings of the newest chips that are neither in a run nor placed beside it; the UMAP job places them.
 
-    None are counted where that job found that the run's model cannot place those of the newest chips, see `Placed.note`.
+    None are counted where that job found that the run's model cannot place those of the newest chips, see `Picture.note`.
     """
     with store.connect(layout) as db:
         newest, facts = contents.latest_chip_set(db), runs.find(db, run_id)
-    if newest is None or newest == facts.chip_set:
+    made = picture(layout, run_id) or Picture()
+    if newest is None or newest == facts.chip_set or (made.note and made.chip_set == newest):
         return 0
-    note = layout.run(run_id) / "umap.json"
-    placing = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
-    if placing.get("note") and placing["chip_set"] == newest:
-        return 0
-    ids = json.loads(layout.chip_facts(newest).read_text(encoding="utf-8"))["building_ids"]
-    return len(set(ids) - set(runs.building_ids_of(layout, run_id)) - set(placed(layout, run_id).building_ids))
+    return len(
+        set(chip_facts(layout, newest)["building_ids"]).difference(runs.building_ids_of(layout, run_id), made.new_ids)
+    )

@@ -38,13 +38,9 @@ def _rows(layout: Layout, run_id: str) -> tuple[NDArray[np.float32], dict[str, i
 
 
 @lru_cache(maxsize=2)
-def _labels_at(layout: Layout, run_id: str, event: int) -> tuple[dict[str, Label], NDArray[np.bool_]]:
-    """Return the labels as they stood after an event, and which rows of a run carry one, bool [N]."""
-    known = store.call(layout, labels.current_labels, at=event)
-    row = _rows(layout, run_id)[1]
-    has_label = np.zeros(len(row), np.bool_)
-    has_label[[row[building] for building in known if building in row]] = True
-    return known, has_label
+def _labels_at(layout: Layout, event: int) -> dict[str, Label]:
+    """Return the labels as they stood after an event."""
+    return store.call(layout, labels.current_labels, at=event)
 
 
 def like(
@@ -61,7 +57,7 @@ def like(
         ProjectError: if there is no such run, it knows none of these buildings, or count is below 1.
     """
     found_run = choices.run(layout, run_id).run_id
-    event = store.call(layout, labels.last_event)
+    known = _labels_at(layout, store.call(layout, labels.last_event))
     if count < 1:
         raise ProjectError(f"{count} buildings were asked for.", "Ask for 1 or more.")
     unit, row, ids = _rows(layout, found_run)
@@ -71,8 +67,8 @@ def like(
         raise ProjectError(
             f"Run {found_run} knows none of these buildings ({named}).", "Name one that has a chip.", kind="building"
         )
-    known, has_label = _labels_at(layout, found_run, event)
-    rows, cosines = neighbors.nearest(unit, chosen, count, is_hidden=has_label if only_unlabeled else None)
+    is_hidden = np.fromiter((building in known for building in ids), np.bool_, len(ids)) if only_unlabeled else None
+    rows, cosines = neighbors.nearest(unit, chosen, count, is_hidden=is_hidden)
     scores = np.asarray(runs.array(layout, found_run, "scores"), np.float32)
     return [
         Alike(ids[at], float(cosine), float(scores[at]), str(known.get(ids[at], "")))

@@ -92,16 +92,15 @@ def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, event: int) -> tup
         )
     except TrainingError:
         return ()
-    n = max(FEWEST, round(SHARE_OF_CLICKS * len(rows)))
+    words = (
+        "Clicked as damaged; a ranker that learned from the other clicks puts {:.0%} of the unlabeled buildings above it."
+    )
+    n, doubts = max(FEWEST, round(SHARE_OF_CLICKS * len(rows))), 1 - places
     return tuple(
-        Suspect("wrong click", (ids[int(rows[at])],), _place_words(float(places[at])), 1 - float(places[at]))
+        Suspect("wrong click", (ids[int(rows[at])],), words.format(doubts[at]), float(doubts[at]))
         for at in places.argsort(kind="stable")[:n]
         if places[at] < formulas.doubtful_below(share)
     )
-
-
-def _place_words(place: float) -> str:
-    return f"Clicked as damaged; a ranker that learned from the other clicks puts {1 - place:.0%} of the unlabeled buildings above it."
 
 
 def _noted(layout: Layout, run_id: str) -> list[Suspect]:
@@ -109,28 +108,23 @@ def _noted(layout: Layout, run_id: str) -> list[Suspect]:
     if not path.is_file():
         return []
     facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    twice = [
-        Suspect("duplicate", tuple(one["building_ids"]), _duplicate_words(one), float(one["overlap"] or 0))
-        for one in facts["duplicates"]
-    ]
-    lonely = [
-        Suspect(
-            "isolated", (one["building_id"],),
-            f"Unlike any other chip: {one['loneliness']:.1f} standard deviations farther from its neighbors than usual.",
-            float(one["loneliness"]),
+    found = []
+    for one in facts["duplicates"]:
+        reasons = {
+            "their outlines share {:.0%} of the smaller one": one["overlap"],
+            "their chips differ by {:.1f} gray levels": one["difference"],
+        }
+        words = ", and ".join(reason.format(value) for reason, value in reasons.items() if value is not None)
+        found.append(
+            Suspect(
+                "duplicate", tuple(one["building_ids"]), f"Perhaps one building twice: {words}.", float(one["overlap"] or 0)
+            )
         )
-        for one in facts["isolated"]
-    ]  # fmt: skip
-    return [*twice, *lonely]
-
-
-def _duplicate_words(one: dict[str, Any]) -> str:
-    reasons = []
-    if one["overlap"] is not None:
-        reasons.append(f"their outlines share {one['overlap']:.0%} of the smaller one")
-    if one["difference"] is not None:
-        reasons.append(f"their chips differ by {one['difference']:.1f} gray levels")
-    return f"Perhaps one building twice: {', and '.join(reasons)}."
+    for one in facts["isolated"]:
+        words = f"{one['loneliness']:.1f} standard deviations farther from its neighbors than usual"
+        ids = (one["building_id"],)
+        found.append(Suspect("isolated", ids, f"Unlike any other chip: {words}.", float(one["loneliness"])))
+    return found
 
 
 def review(layout: Layout, suspect: Suspect, label: Label | None, *, analyst: str) -> None:

@@ -5,26 +5,28 @@ Buildings that the run does not know are embedded by the run's own model.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import neighbors, projection, ranker
-from pu_geo.errors import ModelError
+from pu_geo.errors import ModelError, TrainingError
 from pu_geo.features import rcf
-from pu_geo.project import contents, model_files, runs, store
+from pu_geo.project import contents, labels, model_files, runs, store
 from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import Layout, write_array, write_json
-from pu_geo.records import RunFacts
+from pu_geo.project.layout import write_array
+from pu_geo.records import PUSet, RunFacts
+from pu_geo.services.explore import exploring
+from pu_geo.services.explore.exploring import Picture, UmapSettings
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.restored_model import restore
 from pu_geo.tasks.train.train import RANKER_NAME, _ranker_axes, _ranker_embeddings
 from pu_geo.training.run import best_device
 
-UMAP_FILE, NOTE_FILE, NEW_FILE = "umap", "umap.json", "umap_new"
 _STAGES = {
     "axes": "widest axes",
     "neighbors": "neighbors of each building",
@@ -32,47 +34,63 @@ _STAGES = {
 }
 
 
-def embed(job: Job, *, run_id: str, seed: int = 0) -> dict[str, object]:
-    """Write `runs/<run_id>/umap.npy`, float32 [N, 2]; a picture of the same seed that is there already stays.
+def embed(job: Job, *, run_id: str, settings: Mapping[str, Any] | None = None) -> dict[str, object]:
+    """Write `runs/<run_id>/umap.npy`, float32 [N, 2]; a picture of the same settings and labels that is there already stays.
 
     Buildings of the newest chips that the run does not know are embedded by its model and placed among their neighbors:
-    `umap_new.npy`, float32 [M, 2], with their ids and chips in `umap.json`.
+    `umap_new.npy`, float32 [M, 2], with their ids and chips in `umap.json`, which also has what made the picture.
+
+    Args:
+        settings: those of `UmapSettings`; None keeps the picture that is there, and draws the usual one where none is.
 
     Returns:
-        {"run_id", "n", "n_new": buildings placed so, "note": why others could not be, "" if they could}
+        {"run_id", "n", "n_new": buildings placed so, "note": why others could not be, "" if they could, "words": what made it}
 
     Raises:
         ProjectError: if there is no such run, or it has no embeddings.
+        TrainingError: if a setting is out of its bounds, or labels shall supervise and no building is marked damaged.
         JobCancelled: if the user cancelled.
     """
     with store.connect(job.layout) as db:
-        facts = runs.find(db, run_id)
-        newest = contents.latest_chip_set(db)
+        facts, newest = runs.find(db, run_id), contents.latest_chip_set(db)
+        pu = labels.pu_set(db, ids=runs.building_ids_of(job.layout, facts.run_id))
     known = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), dtype=np.float32)
-    folder = job.layout.run(facts.run_id)
+    before = exploring.picture(job.layout, facts.run_id)
+    made = before if before and settings is None else _wanted(UmapSettings(**(settings or {})), pu)
+    path = job.layout.run(facts.run_id) / "umap.npy"
 
     def report(values: Mapping[str, object]) -> None:
         job.stop_if_cancelled()
         job.report(0.02 + 0.88 * float(str(values["share"])), _STAGES[str(values["stage"])])
 
-    if noted(job.layout, facts.run_id).get("seed") != seed:
-        write_array(folder / f"{UMAP_FILE}.npy", projection.umap_2d(known, seed=seed, report=report))
+    if before is None or (before.settings, before.labels) != (made.settings, made.labels):
+        how = asdict(made.settings)
+        classes = np.where(pu.is_positive, 1, np.where(pu.is_not_damaged, 0, -1)) if how.pop("supervised") else None
+        positions = projection.umap_2d(known, **how, labels=classes, report=report)
+        path.with_name("umap.json").unlink(missing_ok=True)  # it is of another picture
+        write_array(path, positions)
+        exploring.store_picture(job.layout, facts.run_id, made, np.zeros((0, 2), np.float32))
     job.report(0.9, "placing new buildings")
-    positions = np.load(folder / f"{UMAP_FILE}.npy", allow_pickle=False)
+    positions = np.load(path, allow_pickle=False)
     ids, placed, words = _place(job, facts, newest, known, positions)
     job.stop_if_cancelled()
-    write_array(folder / f"{NEW_FILE}.npy", placed)
-    write_json(folder / NOTE_FILE, {"seed": seed, "chip_set": newest, "new_ids": ids, "note": words})
-    return {"run_id": facts.run_id, "n": len(positions), "n_new": len(placed), "note": words}
+    made = replace(made, chip_set=newest, new_ids=ids, note=words)
+    exploring.store_picture(job.layout, facts.run_id, made, placed)
+    return {"run_id": facts.run_id, "n": len(positions), "n_new": len(placed), "note": words, "words": made.words}
 
 
-def noted(layout: Layout, run_id: str) -> dict[str, object]:
-    """Return what is noted of a run's UMAP: {"seed", "chip_set", "new_ids", "note"}; empty where there is none."""
-    path = layout.run(run_id) / NOTE_FILE
-    if not (path.is_file() and path.with_name(f"{UMAP_FILE}.npy").is_file()):
-        return {}
-    found: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+def _wanted(settings: UmapSettings, pu: PUSet) -> Picture:
+    """Return what a new picture will be made of. Raises TrainingError where labels shall supervise and none is positive."""
+    if not settings.supervised:
+        return Picture(settings)
+    if not pu.is_positive.any():
+        raise TrainingError(
+            "A picture supervised by labels needs at least one building marked damaged; this run knows none.",
+            "Mark some on the Annotate page, or compute UMAP without labels.",
+            kind="positives",
+        )
+    counts = {"n_positive": int(pu.is_positive.sum()), "n_not_damaged": int(pu.is_not_damaged.sum())}
+    return Picture(settings, {"at_event": pu.at_event, **counts})
 
 
 def _place(
@@ -97,7 +115,6 @@ def _place(
 
 ROWS_TRIED, LEAST_COSINE = 64, 0.99
 _Chips = NDArray[np.uint8]
-_Embedder = Callable[[_Chips], NDArray[np.float32]]
 
 
 def embed_again(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]:
@@ -120,47 +137,38 @@ def embed_again(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]
             "Train again on the new chips to see all buildings.",
             kind="bands",
         )
-    embed = _of_ranker(job, facts) if facts.method == RANKER_NAME else _of_model(job, facts)
     rows = np.unique(np.linspace(0, len(own) - 1, ROWS_TRIED).astype(np.int64))
+    embed = _embed_by_ranker if facts.method == RANKER_NAME else _embed_by_model
+    found = embed(job, facts, np.concatenate([own[rows], chips]))
     stored = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), np.float32)[rows]
-    cosine = (neighbors.unit_rows(embed(np.asarray(own[rows]))) * neighbors.unit_rows(stored)).sum(axis=1)
-    if not float(np.median(cosine)) >= LEAST_COSINE:
+    cosine = float(np.median((neighbors.unit_rows(found[: len(rows)]) * neighbors.unit_rows(stored)).sum(axis=1)))
+    if not cosine >= LEAST_COSINE:
         raise ModelError(
-            f"The model of run {facts.run_id} gives its own buildings other embeddings than it stored (cosine "
-            f"{float(np.median(cosine)):.2f}).",
+            f"The model of run {facts.run_id} gives its own buildings other embeddings than it stored (cosine {cosine:.2f}).",
             "Train again to see all buildings.",
         )
-    return embed(chips)
+    return found[len(rows) :]
 
 
-def _of_model(job: Job, facts: RunFacts) -> _Embedder:
+def _embed_by_model(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]:
     restored = restore(model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id), best_device())
-    if (bank := restored.bank) is None:
-        return restored.model.embed
-
-    def embed(chips: _Chips) -> NDArray[np.float32]:
-        torch.set_num_threads(1)
-        return restored.model.embed(_plain(job, bank, chips))
-
-    return embed
+    if restored.bank is None:
+        return restored.model.embed(chips)
+    torch.set_num_threads(1)
+    return restored.model.embed(_plain(job, restored.bank, chips))
 
 
-def _of_ranker(job: Job, facts: RunFacts) -> _Embedder:
+def _embed_by_ranker(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.float32]:
     """Embed as the instant ranker did: filters, mean and axes are those of the chips that it knew."""
     features, filters = job.layout.features(facts.chip_set), job.layout.filters(facts.chip_set)
     if not (features.is_file() and filters.is_file()):
         raise ModelError(f"The features of the chips {facts.chip_set} are gone.", "Rank again to see all buildings.")
     known = np.asarray(np.load(features, mmap_mode="r", allow_pickle=False)[0], np.float32)
     mean, spread = known.mean(0), known.std(0)
-    axes = _ranker_axes(ranker.prepare(known).values)
     with np.load(filters, allow_pickle=False) as arrays:
         bank = rcf.RcfBank.from_state(dict(arrays))
-
-    def embed(chips: _Chips) -> NDArray[np.float32]:
-        values = (_plain(job, bank, chips).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
-        return _ranker_embeddings(values.astype(np.float32), axes)
-
-    return embed
+    values = (_plain(job, bank, chips).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
+    return _ranker_embeddings(values.astype(np.float32), _ranker_axes(ranker.prepare(known).values))
 
 
 def _plain(job: Job, bank: rcf.RcfBank, chips: _Chips) -> NDArray[np.float16]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -49,10 +50,8 @@ def _next_run(layout: Layout) -> None:
     help_words = f"Takes back: {past[0].words}" if past else "Nothing was decided about clusters."
     button.button(
         "Undo", key="cluster-undo", icon=":material/undo:", disabled=not past, help=frame.plain(help_words),
-        on_click=st.session_state.update, args=({"cluster-undo-asked": past[0].decision if past else 0},),
+        on_click=frame.does(lambda: clusters.undo(layout, past[0].decision, analyst=frame.analyst())),  # what is shown now
     )  # fmt: skip
-    if asked := st.session_state.pop("cluster-undo-asked", None):  # what the page showed when it was clicked
-        frame.act_and_rerun(lambda: clusters.undo(layout, asked, analyst=frame.analyst()))
 
 
 def _start(layout: Layout, run_id: str, is_busy: bool) -> None:
@@ -96,18 +95,15 @@ def _two_means(found: Inspected) -> None:
     if not found.seeds:
         st.caption("As the run stored them. Start the clustering to see their potential, and how other seeds end.")
         return
-    lines = [
-        "| seed | potential | orientation | passes | share in the positives' cluster | same labels |",
-        "|---|---|---|---|---|---|",
-    ]
-    for one in found.seeds:
-        name = f"**{one['seed']}, chosen**" if one["is_chosen"] else f"{one['seed']}"
-        passed = "passed" if one["oriented"] else "failed"
-        lines.append(
-            f"| {name} | {one['potential']:.4g} | {passed} | {one['iterations']} | {one['share']:.1%} | {one['agrees']:.1%} |"
-        )
+    percent = partial(st.column_config.NumberColumn, format="percent")
     with st.expander(f"Potential {found.potential:.4g}, the lowest of {len(found.seeds)} seeds"):
-        st.markdown("\n".join(lines))
+        st.dataframe(
+            list(found.seeds), hide_index=True, column_config={
+                "potential": st.column_config.NumberColumn(format="%.4g"), "oriented": "orientation check passed",
+                "iterations": "passes", "share": percent("share in the positives' cluster"), "agrees": percent("same labels"),
+                "is_chosen": "chosen",
+            },
+        )  # fmt: skip
 
 
 def _table(found: Inspected) -> Cluster:
@@ -161,33 +157,26 @@ def _one(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> None
 
 
 def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> None:
-    who = frame.analyst()
+    def button(label: str, icon: str, is_off: bool, words: str, act: Callable[..., object], *more: object) -> None:
+        st.button(
+            label, key=f"cluster-{act.__name__}", icon=f":material/{icon}:", disabled=is_off, help=words,
+            on_click=frame.does(partial(act, layout, run_id, found, chosen.name, *more, analyst=frame.analyst())),
+        )  # fmt: skip
+
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        _button(
-            f"Accept ({chosen.n_open:,})", "accept", ":material/check:", chosen.n_open == 0 or chosen.state == "accepted",
-            "Its unlabeled buildings count as positives in the next run. They get no label, and are in no count or export.",
-            lambda: clusters.accept(layout, run_id, found, chosen.name, analyst=who),
-        )  # fmt: skip
-        _button(
-            "Reject", "reject", ":material/close:", chosen.state == "rejected", "It is not damage; nothing is labeled by this.",
-            lambda: clusters.reject(layout, run_id, found, chosen.name, analyst=who),
-        )  # fmt: skip
-        _button(
-            "Split", "split", ":material/call_split:", chosen.size < 2, "In two, by two means within it.",
-            lambda: clusters.split(layout, run_id, found, chosen.name, analyst=who),
-        )  # fmt: skip
+        words = (
+            "Its unlabeled buildings count as positives in the next run. They get no label, and are in no count or export."
+        )
+        is_off = chosen.n_open == 0 or chosen.state == "accepted"
+        button(f"Accept ({chosen.n_open:,})", "check", is_off, words, clusters.accept)
+        words = "It is not damage; nothing is labeled by this."
+        button("Reject", "close", chosen.state == "rejected", words, clusters.reject)
+        button("Split", "call_split", chosen.size < 2, "In two, by two means within it.", clusters.split)
         others = [one.name for one in found.clusters if one.name != chosen.name]
         other = st.selectbox(
             "Merge with", others, index=None, key=f"merge-with-{chosen.name}", placeholder="another cluster", width=180
         )
-        _button(
-            "Merge", "merge", ":material/call_merge:", other is None, "Makes one cluster of both.",
-            lambda: clusters.merge(layout, run_id, found, chosen.name, str(other), analyst=who),
-        )  # fmt: skip
-
-
-def _button(label: str, key: str, icon: str, is_off: bool, words: str, act: Callable[[], object]) -> None:
-    st.button(label, key=f"cluster-{key}", icon=icon, disabled=is_off, help=words, on_click=frame.does(act))
+        button("Merge", "call_merge", other is None, "Makes one cluster of both.", clusters.merge, other)
 
 
 COLOR, OTHERS = "#CC79A7", "#C8C8C8"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
 
-from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import selections
 from pu_geo.services.project import projects
@@ -48,9 +46,6 @@ def draw(layout: Layout, run_id: str, key: str) -> None:
         key: of the view, as given to `project_view`.
     """
     ids, saved = selected(key), selections.saved(layout)
-    with frame.show_errors():
-        if f"{key}:problem" in st.session_state:
-            raise st.session_state.pop(f"{key}:problem")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with (
             st.form(f"{key}:saving", border=False, width="content"),
@@ -60,7 +55,7 @@ def draw(layout: Layout, run_id: str, key: str) -> None:
             st.text_input("Save the selection as", key=f"{key}:name", placeholder="collapsed roofs", width=260, help=words)
             st.form_submit_button(
                 f"Save {len(ids):,} buildings" if ids else "Save", icon=":material/bookmark_add:", disabled=not ids,
-                on_click=_save, args=(layout, run_id, key, ids), key=f"{key}:save",
+                on_click=frame.does(partial(_save, layout, run_id, key, ids)), key=f"{key}:save",
             )  # fmt: skip
         st.download_button(
             "CSV", partial(selections.as_csv, layout, run_id, ids), "selection.csv", "text/csv", disabled=not ids,
@@ -72,7 +67,7 @@ def draw(layout: Layout, run_id: str, key: str) -> None:
         if name:
             words = f"Put back {name[:24]}{'…' if len(name) > 24 else ''}"
             st.button(frame.plain(words), icon=":material/undo:", key=f"{key}:put-back",
-                      on_click=_put_back, args=(layout, key, name, decision))  # fmt: skip
+                      on_click=frame.does(partial(_put_back, layout, key, name, decision)))  # fmt: skip
     job_card.watch(layout, (selections.TASK,), body=_exported)
 
 
@@ -84,51 +79,33 @@ def _list(layout: Layout, run_id: str, key: str, saved: list[selections.Selectio
         words.markdown(f"**{frame.plain(each.name)}** · {each.n:,} · :gray[{frame.plain(each.analyst)}, {each.at[:10]}]")
         row = f"{key}:{each.decision}"
         load.button("Select", type="tertiary", key=f"{row}:load", help="Select these buildings",
-                    on_click=_load, args=(layout, key, each.name))  # fmt: skip
-        export.button("Export", type="tertiary", key=f"{row}:export", on_click=_export, args=(layout, run_id, key, each.name),
-                      help="Write CSV and GeoJSON with all columns of the damage map into exports/selections")  # fmt: skip
+                    on_click=frame.does(partial(_load, layout, key, each.name)))  # fmt: skip
+        export.button("Export", type="tertiary", key=f"{row}:export", help="Write CSV and GeoJSON with all columns of the damage map into exports/selections",
+                      on_click=frame.does(partial(selections.start_export, layout, run_id, each.name)))  # fmt: skip
         remove.button("Remove", type="tertiary", key=f"{row}:remove", help="Remove; can be put back",
-                      on_click=_remove, args=(layout, key, each.name))  # fmt: skip
+                      on_click=frame.does(partial(_remove, layout, key, each.name)))  # fmt: skip
     if len(saved) > _MOST_SHOWN:
         st.caption(f"The newest {_MOST_SHOWN} of {len(saved)} are shown.")
 
 
-@contextmanager
-def _problems_kept(key: str) -> Iterator[None]:
-    """Store an error of a callback until the page is drawn."""
-    try:
-        yield
-    except PuGeoError as error:
-        st.session_state[f"{key}:problem"] = error
-
-
 def _save(layout: Layout, run_id: str, key: str, ids: list[str]) -> None:
     name = str(st.session_state[f"{key}:name"])
-    with _problems_kept(key):
-        replaced = selections.save(layout, name, ids, run_id=run_id, analyst=frame.analyst())
-        st.session_state[f"{key}:name"] = ""
-        st.session_state[f"{key}:changed"] = (name.strip(), replaced) if replaced else None
+    replaced = selections.save(layout, name, ids, run_id=run_id, analyst=frame.analyst())
+    st.session_state[f"{key}:name"] = ""
+    st.session_state[f"{key}:changed"] = (name.strip(), replaced) if replaced else None
 
 
 def _load(layout: Layout, key: str, name: str) -> None:
-    with _problems_kept(key):
-        select(key, selections.buildings(layout, name))
+    select(key, selections.buildings(layout, name))
 
 
 def _remove(layout: Layout, key: str, name: str) -> None:
-    with _problems_kept(key):
-        st.session_state[f"{key}:changed"] = name, selections.remove(layout, name, analyst=frame.analyst())
+    st.session_state[f"{key}:changed"] = name, selections.remove(layout, name, analyst=frame.analyst())
 
 
 def _put_back(layout: Layout, key: str, name: str, decision: int) -> None:
-    with _problems_kept(key):
-        selections.put_back(layout, name, decision=decision, analyst=frame.analyst())
-        st.session_state[f"{key}:changed"] = None
-
-
-def _export(layout: Layout, run_id: str, key: str, name: str) -> None:
-    with _problems_kept(key):
-        selections.start_export(layout, run_id, name)
+    selections.put_back(layout, name, decision=decision, analyst=frame.analyst())
+    st.session_state[f"{key}:changed"] = None
 
 
 def _exported(job: job_card.JobView) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -107,27 +108,32 @@ def _draw_acts(layout: Layout, found: Proposal) -> None:
     if merge.button("Merge", icon=":material/merge:", disabled=len(chosen) < 2, key=f"merge-now-{found.id}"):
         numbers = [by_title[title].numbers[0] for title in chosen]
         frame.act_and_rerun(lambda: discovering.merge_groups(layout, found.id, numbers, analyst=frame.analyst()))
-    last, key = discovering.last_act(layout, found.id), f"types-undo-asked-{found.id}"
+    last = discovering.last_act(layout, found.id)  # what the page shows now, and no later one
     undo.button(
         "Undo", icon=":material/undo:", key=f"types-undo-{found.id}", help="Takes the last name, merger or drop back.",
-        disabled=last is None, on_click=st.session_state.update, args=({key: last},),
+        disabled=last is None,
+        on_click=frame.does(lambda: discovering.undo(layout, found.id, decision=last, analyst=frame.analyst())),
     )  # fmt: skip
-    if asked := st.session_state.pop(key, None):  # what the page showed when it was clicked
-        frame.act_and_rerun(lambda: discovering.undo(layout, found.id, decision=asked, analyst=frame.analyst()))
 
 
 def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
-    number, key = group.numbers[0], f"{found.id}-{group.title}"
+    act: dict[str, Any] = {
+        "layout": layout,
+        "discovery_id": found.id,
+        "number": group.numbers[0],
+        "analyst": frame.analyst(),
+    }
+    key = f"{found.id}-{group.title}"
     with st.container(border=True):
         words, buttons = st.columns([5, 4], vertical_alignment="center")
         badge = f" · :green-badge[{frame.plain(group.name)}]" if group.name else ""
         words.markdown(f"**Group {group.title}**{badge} · {discovering.counted(len(group.building_ids), 'building')}")
         with buttons.container(horizontal=True, horizontal_alignment="right"):
-            _draw_name(layout, found, group)
+            _draw_name(group, key, act)
             if len(group.numbers) > 1 and st.button("Split", icon=":material/call_split:", key=f"split-{key}"):
-                frame.act_and_rerun(lambda: discovering.split_group(layout, found.id, number, analyst=frame.analyst()))
+                frame.act_and_rerun(lambda: discovering.split_group(**act))
             if st.button("Drop", icon=":material/close:", key=f"drop-{key}", help="Puts it aside; it can be put back."):
-                frame.act_and_rerun(lambda: discovering.drop_group(layout, found.id, number, analyst=frame.analyst()))
+                frame.act_and_rerun(lambda: discovering.drop_group(**act))
         st.caption(_facts_words(group))
         if group.central:
             pictures = exploring.pictures_of(layout, found.facts["chip_set"], group.central[:N_CHIPS])
@@ -136,8 +142,7 @@ def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
             st.caption("All of its buildings are answered already.")
 
 
-def _draw_name(layout: Layout, found: Proposal, group: Group) -> None:
-    key, number = f"{found.id}-{group.title}", group.numbers[0]
+def _draw_name(group: Group, key: str, act: dict[str, Any]) -> None:
     button = st.popover("Rename" if group.name else "Name", icon=":material/label:", key=f"naming-{key}-{group.name}")
     with button, st.form(f"name-form-{key}", border=False):  # a new key, and so a closed one, once the name is saved
         name = st.text_input(
@@ -145,10 +150,7 @@ def _draw_name(layout: Layout, found: Proposal, group: Group) -> None:
         )
         st.caption("Offered on Annotate from now on, and exported. A name that another group has joins the two.")
         if st.form_submit_button("Save"):
-            if name.strip():
-                frame.act_and_rerun(lambda: discovering.name_group(layout, found.id, number, name, analyst=frame.analyst()))
-            else:
-                frame.act_and_rerun(lambda: discovering.unname_group(layout, found.id, number, analyst=frame.analyst()))
+            frame.act_and_rerun(lambda: discovering.name_group(**act, name=name))
 
 
 def _facts_words(group: Group) -> str:

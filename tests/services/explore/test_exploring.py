@@ -7,7 +7,8 @@ import pytest
 import shapely
 from small_parts import add_run, click, square_table
 
-from pu_geo.project import areas, contents, decisions, discoveries, store
+from pu_geo.analysis import projection
+from pu_geo.project import areas, contents, decisions, discoveries, runs, store
 from pu_geo.project.areas import AreaLayer
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.explore import coloring, exploring
@@ -33,7 +34,7 @@ def read(sent: bytes | None, columns: int = 1) -> np.ndarray:
 
 def test_positions_come_in_the_order_of_the_map_and_are_missing_where_the_run_has_no_building(explored: Layout) -> None:
     sent = read(exploring.positions_for_browser(explored, RUN, "PCA"), 2)
-    pca = exploring.positions(explored, RUN, "PCA")
+    pca = projection.pca_2d(runs.array(explored, RUN, "embeddings"))
     assert sent.shape == (20, 2)
     assert np.isnan(sent[:3]).all()
     assert np.array_equal(sent[3:], pca[::-1])

@@ -111,7 +111,7 @@ def test_tables_carry_the_guess_too(layout: Layout, tmp_path: Path) -> None:
     assert "discovered_type" in pyogrio.read_info(tmp_path / "map.gpkg", layer="damage_map")["fields"]
 
 
-@pytest.mark.parametrize("name", ["destroyed", "Major", "no_visible_damage", " ", "x" * 61])
+@pytest.mark.parametrize("name", ["destroyed", "Major", "no_visible_damage", "x" * 61])
 def test_grades_and_what_is_no_name_are_refused(layout: Layout, name: str) -> None:
     with pytest.raises(ProjectError, match=r"is a grade|cannot be a name"):
         discovering.name_group(layout, KEPT, 1, name, analyst="ann")
@@ -124,7 +124,7 @@ def test_renaming_moves_and_a_shared_name_joins(layout: Layout) -> None:
     assert named(layout) == {"blue tarps": IDS[8:14]}
     discovering.name_group(layout, KEPT, 2, "blue tarps", analyst="ann")
     assert named(layout) == {"blue tarps": IDS[8:18]}
-    discovering.unname_group(layout, KEPT, 1, analyst="ann")
+    discovering.name_group(layout, KEPT, 1, " ", analyst="ann")
     assert named(layout) == {"blue tarps": IDS[14:18]}
     discovering.name_group(layout, KEPT, 2, "blue tarps", analyst="ann")
     assert named(layout) == {"blue tarps": IDS[14:18]}
@@ -140,7 +140,7 @@ def test_every_act_is_undone(layout: Layout) -> None:
         lambda: discovering.put_back(layout, KEPT, 0, analyst="ann"),
         lambda: discovering.split_group(layout, KEPT, 1, analyst="ann"),
         lambda: discovering.drop_group(layout, KEPT, 2, analyst="ann"),
-        lambda: discovering.unname_group(layout, KEPT, 1, analyst="ann"),
+        lambda: discovering.name_group(layout, KEPT, 1, "", analyst="ann"),
     )
     for act in acts:
         act()

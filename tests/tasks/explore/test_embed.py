@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +10,16 @@ import pytest
 import shapely
 import torch
 from clustered_parts import chipped
-from model_parts import job_of, trained
-from small_parts import add_chips, table_of
+from model_parts import job_of, trained, with_chips
+from small_parts import add_chips, add_run, click, small_project, table_of
 
 from pu_geo.analysis import projection
-from pu_geo.errors import JobCancelled
+from pu_geo.errors import JobCancelled, TrainingError
 from pu_geo.features import rcf
-from pu_geo.project import contents, runs, store
-from pu_geo.project.layout import Layout, write_array
+from pu_geo.project import contents, events, runs, store
+from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.services.explore import exploring
+from pu_geo.services.explore.exploring import UmapSettings
 from pu_geo.tasks.explore.embed import embed
 from pu_geo.tasks.train import train as train_task
 
@@ -43,27 +45,111 @@ def with_newer_chips(layout: Layout, *, n_new: int = 2, is_other_size: bool = Fa
     add_chips(layout, ids, "newer", bands="pre+post", size_px=chips.shape[-1], chips=chips, features=features)
 
 
-def test_a_picture_is_kept_and_the_same_for_its_seed(layout: Layout) -> None:
-    run_id = str(train_task.rank(job_of(layout, "rank"))["run_id"])
+@pytest.fixture
+def ranked(layout: Layout) -> tuple[Layout, str]:
+    return layout, str(train_task.rank(job_of(layout, "rank"))["run_id"])
+
+
+def test_a_picture_is_kept_and_the_same_for_its_settings(ranked: tuple[Layout, str]) -> None:
+    layout, run_id = ranked
     done = embed(job_of(layout, "one"), run_id=run_id)
-    assert done == {"run_id": run_id, "n": 20, "n_new": 0, "note": ""}
+    words = "UMAP: n_neighbors 15, min_dist 0.1, euclidean."
+    assert done == {"run_id": run_id, "n": 20, "n_new": 0, "note": "", "words": words}
     path = layout.run(run_id) / "umap.npy"
     first, stamp = np.load(path), path.stat().st_mtime_ns
-    embed(job_of(layout, "two"), run_id=run_id)
+    embed(job_of(layout, "two"), run_id=run_id, settings=asdict(UmapSettings()))
     assert path.stat().st_mtime_ns == stamp
-    embed(job_of(layout, "three"), run_id=run_id, seed=5)
-    assert not np.array_equal(np.load(path), first)
-    embed(job_of(layout, "four"), run_id=run_id, seed=0)
+    other = asdict(UmapSettings(n_neighbors=5, metric="cosine", densmap=True, seed=5))
+    embed(job_of(layout, "three"), run_id=run_id, settings=other)
+    second, stamp = np.load(path), path.stat().st_mtime_ns
+    assert not np.array_equal(second, first)
+    embed(job_of(layout, "four"), run_id=run_id)  # as "Place new buildings" does
+    assert path.stat().st_mtime_ns == stamp
+    made = exploring.picture(layout, run_id)
+    assert asdict(made.settings) == other
+    assert made.words == "UMAP: n_neighbors 5, min_dist 0.1, cosine, densMAP, seed 5."
+    embed(job_of(layout, "five"), run_id=run_id, settings={})
     np.testing.assert_array_equal(np.load(path), first)
 
 
-def test_stops_when_asked_and_leaves_nothing(layout: Layout) -> None:
-    run_id = str(train_task.rank(job_of(layout, "rank"))["run_id"])
+def test_a_picture_of_an_earlier_version_stays_and_takes_new_buildings(ranked: tuple[Layout, str]) -> None:
+    layout, run_id = ranked
+    embed(job_of(layout, "one"), run_id=run_id)
+    path, note = layout.run(run_id) / "umap.npy", layout.run(run_id) / "umap.json"
+    stamp = path.stat().st_mtime_ns
+    write_json(note, {"seed": 0, "chip_set": "set", "new_ids": [], "note": ""})
+    assert exploring.picture(layout, run_id).settings == UmapSettings()
+    with_newer_chips(layout)
+    assert embed(job_of(layout, "two"), run_id=run_id)["n_new"] == 2
+    assert path.stat().st_mtime_ns == stamp
+
+
+def test_labels_pull_a_supervised_picture_and_a_new_one_comes_with_new_labels(ranked: tuple[Layout, str]) -> None:
+    layout, run_id = ranked
+    settings = asdict(UmapSettings(supervised=True))
+    embed(job_of(layout, "one"), run_id=run_id)
+    plain = np.load(path := layout.run(run_id) / "umap.npy")
+    words = str(embed(job_of(layout, "two"), run_id=run_id, settings=settings)["words"])
+    assert words.endswith("supervised by labels (6 damaged, 6 not damaged).")
+    assert not np.array_equal(np.load(path), plain)
+    stamp = path.stat().st_mtime_ns
+    click(layout, "b7")
+    embed(job_of(layout, "three"), run_id=run_id)
+    assert path.stat().st_mtime_ns == stamp
+    assert "(7 damaged" in str(embed(job_of(layout, "four"), run_id=run_id, settings=settings)["words"])
+    assert path.stat().st_mtime_ns > stamp
+
+
+def test_refuses_settings_out_of_bounds_and_labels_that_are_not_there(tmp_path: Path) -> None:
+    layout = with_chips(small_project(tmp_path / "new.pugeo"), is_clicked=False)
+    facts = {"embeddings": np.eye(20, dtype=np.float32), "clusters": np.zeros(20)}
+    add_run(layout, "ranker-1", arrays=facts)
+    for settings, words in (
+        ({"n_neighbors": 1}, "n_neighbors is 1; it must be between 2 and 200"),
+        ({"min_dist": float("nan")}, "min_dist is nan; it must be between 0.0 and 0.99"),
+        ({"metric": "hamming"}, "it must be one of euclidean, cosine, manhattan"),
+        ({"supervised": True}, "needs at least one building marked damaged"),
+    ):
+        with pytest.raises(TrainingError, match=words):
+            embed(job_of(layout, "one"), run_id="ranker-1", settings=settings)
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_stops_when_asked_and_leaves_what_was_there(
+    ranked: tuple[Layout, str], is_begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, run_id = ranked
+    monkeypatch.setattr("pu_geo.tasks.job._SECONDS_BETWEEN_REPORTS", 0)
     job = job_of(layout, "one")
-    (job.folder / "cancel").touch()
+    shares: list[str] = []
+
+    def cancel_once_begun(words: str) -> None:
+        shares.append(words)
+        if "layout" in words:
+            (job.folder / "cancel").touch()
+
+    job.echo = cancel_once_begun
+    if not is_begun:
+        (job.folder / "cancel").touch()
     with pytest.raises(JobCancelled):
         embed(job, run_id=run_id)
+    assert [each.split("%")[1].split()[0] for each in shares] == (["widest", "neighbors", "layout"] if is_begun else [])
     assert not (layout.run(run_id) / "umap.npy").exists()
+    embed(job_of(layout, "two"), run_id=run_id)
+    before = exploring.picture(layout, run_id)
+    with pytest.raises(JobCancelled):
+        embed(job, run_id=run_id, settings=asdict(UmapSettings(seed=5)))
+    assert exploring.picture(layout, run_id) == before
+
+
+def test_progress_is_noted_all_along_the_layout(ranked: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, run_id = ranked
+    monkeypatch.setattr("pu_geo.tasks.job._SECONDS_BETWEEN_REPORTS", 0)
+    job = job_of(layout, "one")
+    embed(job, run_id=run_id)
+    shares = [each["share"] for each in events.read(job.folder) if each["event"] == "progress"]
+    assert shares == sorted(shares)
+    assert sum(0.2 < share < 0.9 for share in shares) > 400, "one a pass, of 500"
 
 
 @pytest.mark.parametrize("method", ["ranker", "pucl", "propagation"])
@@ -74,10 +160,11 @@ def test_new_buildings_lie_with_those_that_look_alike(layout: Layout, method: st
     assert exploring.n_unplaced(layout, run_id) == 2
     done = embed(job_of(layout, "two"), run_id=run_id)
     assert (done["n_new"], done["note"]) == (2, "")
-    found = exploring.placed(layout, run_id)
-    assert list(found.building_ids) == ["new0", "new1"]
+    assert exploring.picture(layout, run_id).new_ids == ["new0", "new1"]
     known = np.asarray(runs.array(layout, run_id, "umap"))
-    np.testing.assert_allclose(found.xy, known[:2], atol=0.05)  # the same pictures as b0 and b1
+    np.testing.assert_allclose(
+        np.load(layout.run(run_id) / "umap_new.npy"), known[:2], atol=0.05
+    )  # the same pictures as b0 and b1
     assert exploring.n_unplaced(layout, run_id) == 0
 
 
@@ -88,7 +175,7 @@ def test_says_why_new_buildings_cannot_be_placed(layout: Layout, monkeypatch: py
     assert done["n_new"] == 0
     assert "2 new buildings are not shown" in str(done["note"])
     assert exploring.n_unplaced(layout, run_id) == 0  # asking again would not help
-    assert exploring.placed(layout, run_id).note == done["note"]
+    assert exploring.picture(layout, run_id).note == done["note"]
     other = rcf.RcfBank.fit(
         np.load(layout.chips("set"))[::-1].copy(), torch.Generator().manual_seed(9), rcf.RcfSettings(n_filters=8)
     )

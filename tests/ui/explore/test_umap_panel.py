@@ -1,0 +1,95 @@
+"""UMAP on the Explore page: what is asked of the job, and what made the picture that is shown."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from app_parts import field, press, show, words
+from small_parts import add_chips, add_run
+
+from pu_geo import jobs
+from pu_geo.errors import TrainingError
+from pu_geo.jobs import worker
+from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.services.explore import exploring
+from pu_geo.services.explore.exploring import Picture, UmapSettings
+
+RUN = "ranker-1"
+USUAL = {"n_neighbors": 15, "min_dist": 0.1, "metric": "euclidean", "densmap": False, "supervised": False, "seed": 0}
+Started = list[tuple[str, dict[str, object]]]
+
+
+@pytest.fixture
+def explored(project: Layout) -> Layout:
+    add_chips(project, [f"b{i}" for i in range(20)], size_px=64)
+    add_run(project, RUN, arrays={"embeddings": np.eye(20, 8, dtype=np.float32), "clusters": np.zeros(20)})
+    return project
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    found: Started = []
+    monkeypatch.setattr(jobs, "start", lambda _, task, args: found.append((task, args)) or "1")
+    return found
+
+
+def test_umap_is_started_as_it_was_set(explored: Layout, started: Started) -> None:
+    press(show("explore", explored), "Compute UMAP")
+    assert started == [("embed", {"run_id": RUN, "settings": USUAL})]
+    app = show("explore", explored)
+    assert exploring.SUPERVISED not in words(app)
+    field(app, "n_neighbors").set_value(40)
+    field(app, "min_dist").set_value(0.5)
+    field(app, "metric").set_value("cosine")
+    for toggle in app.toggle:
+        toggle.set_value(True)
+    assert exploring.SUPERVISED in words(app.run()), "before it is computed"
+    press(app, "Compute UMAP")
+    chosen = USUAL | {"n_neighbors": 40, "min_dist": 0.5, "metric": "cosine", "densmap": True, "supervised": True}
+    assert started[1:] == [("embed", {"run_id": RUN, "settings": chosen})]
+
+
+def test_the_page_says_what_made_the_picture_and_starts_from_there(explored: Layout, started: Started) -> None:
+    labels = {"at_event": 3, "n_positive": 1200, "n_not_damaged": 2}
+    made = Picture(UmapSettings(n_neighbors=50, densmap=True, supervised=True), labels, "set", [])
+    write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
+    exploring.store_picture(explored, RUN, made, np.zeros((0, 2), np.float32))
+    assert exploring.picture(explored, RUN) == made
+    app = show("explore", explored)
+    assert (
+        "UMAP: n_neighbors 50, min_dist 0.1, euclidean, densMAP, supervised by labels (1,200 damaged, 2 not damaged)."
+        in words(app)
+    )
+    assert exploring.SUPERVISED in [each.value for each in app.warning]
+    assert field(app, "n_neighbors").value == 50
+    press(app, "Compute UMAP again")
+    assert started[0][1]["settings"] == USUAL | {"n_neighbors": 50, "densmap": True, "supervised": True}
+
+
+@pytest.mark.parametrize("note", [None, {"seed": 0, "chip_set": "set", "new_ids": [], "note": ""}])
+def test_a_picture_of_an_earlier_version_still_opens(explored: Layout, note: dict[str, object] | None) -> None:
+    write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
+    if note:
+        write_json(explored.run(RUN) / "umap.json", note)
+    app = show("explore", explored)
+    assert "UMAP: n_neighbors 15, min_dist 0.1, euclidean." in words(app)
+    assert not app.warning
+
+
+def test_new_buildings_are_placed_without_another_picture(explored: Layout, started: Started) -> None:
+    write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
+    add_chips(explored, [f"b{i}" for i in range(22)], "newer", size_px=64)
+    press(show("explore", explored), "Place 2 new buildings")
+    assert started == [("embed", {"run_id": RUN})]
+
+
+@pytest.mark.parametrize("has_picture", [False, True])
+def test_a_job_that_failed_says_why(explored: Layout, has_picture: bool) -> None:
+    if has_picture:
+        write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
+    folder = jobs.create(explored, "embed", {"run_id": RUN, "settings": USUAL | {"supervised": True}})
+    with pytest.raises(TrainingError):
+        worker.run(folder)
+    app = show("explore", explored)
+    assert "needs at least one building marked damaged" in words(app)
+    assert not app.button(key="umap-start").disabled
