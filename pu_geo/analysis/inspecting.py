@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis.lloyd import Floats
+from pu_geo.analysis.clustering import k_means
+from pu_geo.analysis.neighbors import unit_rows
 from pu_geo.errors import ShapeError
 
+Floats = NDArray[np.floating]
 N_DRAWS = 400
 INTERVAL = 0.95
 MOST_ROWS = 20_000  # rows of a cluster that its split is worked out from; the others follow
-_BLOCK, _PASSES = 16_384, 50
+_BLOCK = 16_384
 
 
 @dataclass(frozen=True)
@@ -66,21 +68,14 @@ def damaged_share(
 
 def directions(rows: Floats, part: NDArray[np.int64], n_parts: int) -> NDArray[np.float32]:
     """Return the mean direction of the rows [N, D] of each part, unit float32 [K, D]; rows of part -1 belong to none."""
-    sums = np.zeros((n_parts, rows.shape[1]))
-    for first in range(0, len(rows), _BLOCK):
-        here = part[first : first + _BLOCK]
-        values = np.asarray(rows[first : first + _BLOCK], np.float32)[here >= 0]
-        one_hot = np.zeros((n_parts, len(values)), np.float32)
-        one_hot[here[here >= 0], np.arange(len(values))] = 1
-        sums += one_hot @ values
-    return _unit(sums).astype(np.float32)
+    return unit_rows(np.stack([rows[part == each].sum(axis=0, dtype=np.float64) for each in range(n_parts)]))
 
 
 def cosine_gaps(rows: Floats, toward: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return 1 - cosine of each row [N, D] to each direction [K, D], float32 [N, K], 0..2."""
     found = np.empty((len(rows), len(toward)), np.float32)
     for first in range(0, len(rows), _BLOCK):
-        values = _unit(np.asarray(rows[first : first + _BLOCK], np.float32))
+        values = unit_rows(rows[first : first + _BLOCK])
         found[first : first + _BLOCK] = 1 - values @ toward.T
     return np.clip(found, 0, 2)
 
@@ -118,40 +113,13 @@ def examples(
 
 
 def split_in_two(rows: Floats, *, seed: int = 0) -> NDArray[np.int64]:
-    """Split rows [N, D] by two spherical means, each started at one of two rows far from each other; int64 [N], 0 and 1.
+    """Split rows [N, D] by k-means of their directions; int64 [N], 0 and 1.
 
     Of more than 20,000 rows, an even draw settles the means, and each row joins the nearer one. All zeros where the rows
     coincide.
     """
-    draw = np.random.default_rng(seed)
-    some = rows if len(rows) <= MOST_ROWS else rows[np.sort(draw.choice(len(rows), MOST_ROWS, replace=False))]
-    values = _unit(np.asarray(some, np.float32))
-    first = values[int(np.argmin(values @ values.mean(axis=0)))]
-    means = np.stack([values[int(np.argmin(values @ first))], first])
-    before = np.full(len(values), -1)
-    for _ in range(_PASSES):
-        near = (values @ means.T).argmax(axis=1)
-        if (near == before).all() or len(np.unique(near)) < 2:
-            break
-        means, before = _unit(np.stack([values[near == side].mean(axis=0) for side in (0, 1)])), near
-    return cosine_gaps(rows, means.astype(np.float32)).argmin(axis=1).astype(np.int64)
-
-
-def stability(first: NDArray[np.int64], others: list[NDArray[np.int64]], n_parts: int) -> NDArray[np.float64]:
-    """Return how well each cluster is found again in other clusterings of the same rows, float64 [K] in 0..1.
-
-    Source: Hennig (2007), cluster-wise stability: the largest Jaccard index with a cluster of the other one, on average.
-
-    Args:
-        first: cluster of each row, int64 [N]; others: the same in other clusterings with as many clusters.
-    """
-    found = np.zeros(n_parts)
-    for other in others:
-        table = np.bincount(first * n_parts + other, minlength=n_parts * n_parts).reshape(n_parts, n_parts)
-        union = table.sum(axis=1, keepdims=True) + table.sum(axis=0) - table
-        found += (table / np.maximum(union, 1)).max(axis=1)
-    return found / max(len(others), 1)
-
-
-def _unit(rows: NDArray[np.floating]) -> NDArray[np.floating]:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    some = rows
+    if len(rows) > MOST_ROWS:
+        some = rows[np.sort(np.random.default_rng(seed).choice(len(rows), MOST_ROWS, replace=False))]
+    found = k_means(unit_rows(some), 2, seed=seed)
+    return cosine_gaps(rows, unit_rows(found.cluster_centers_)).argmin(axis=1).astype(np.int64)

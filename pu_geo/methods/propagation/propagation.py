@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
@@ -427,7 +428,7 @@ def _learn(network: PropagationNetwork, data: PUData, split: TrainingSplit, run:
     return loss, share or 0.0
 
 
-def _set_anchors(network: PropagationNetwork, features: SplitFeatures, run: Run) -> tuple[Tensor, Tensor]:
+def _set_anchors(network: PropagationNetwork, features: SplitFeatures, run: Run) -> tuple[Tensor, csr_array]:
     """Choose anchors, the clicked and others; let plain scores travel among them; set the units of all scores.
 
     Returns:
@@ -452,7 +453,7 @@ def _set_anchors(network: PropagationNetwork, features: SplitFeatures, run: Run)
 
 
 def _difference_held_out(
-    network: PropagationNetwork, features: SplitFeatures, chosen: Tensor, links: Tensor, l2: float, run: Run
+    network: PropagationNetwork, features: SplitFeatures, chosen: Tensor, links: csr_array, l2: float, run: Run
 ) -> float:
     """Compute how much better held-out clicks stand in the propagated than in the whitened scores, in -1..1.
 
