@@ -15,7 +15,6 @@ Floats = NDArray[np.floating]
 N_DRAWS = 400
 INTERVAL = 0.95
 MOST_ROWS = 20_000  # rows of a cluster that its split is worked out from; the others follow
-_BLOCK = 16_384
 
 
 @dataclass(frozen=True)
@@ -73,11 +72,9 @@ def directions(rows: Floats, part: NDArray[np.int64], n_parts: int) -> NDArray[n
 
 def cosine_gaps(rows: Floats, toward: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return 1 - cosine of each row [N, D] to each direction [K, D], float32 [N, K], 0..2."""
-    found = np.empty((len(rows), len(toward)), np.float32)
-    for first in range(0, len(rows), _BLOCK):
-        values = unit_rows(rows[first : first + _BLOCK])
-        found[first : first + _BLOCK] = 1 - values @ toward.T
-    return np.clip(found, 0, 2)
+    rows = np.asarray(rows, np.float32)
+    lengths = np.maximum(np.sqrt(np.vecdot(rows, rows)), np.float32(1e-12))
+    return np.clip(1 - rows @ toward.T / lengths[:, None], 0, 2)
 
 
 @dataclass(frozen=True)

@@ -118,12 +118,12 @@ def two_means(points: Points, pinned: Mask, start: Doubles, *, spherical: bool, 
         is_settled = ~change.any(axis=1) & (step > 0)
         done = is_settled | (step == max_iterations - 1)
         if done.any():
-            own, square = centroids[at[done]], (centroids[at[done]] ** 2).sum(axis=-1)
-            potentials[at[done]] = points.squares.sum() + (
-                counts[done] * square - 2 * (sums[at[done]] * own).sum(axis=-1)
-            ).sum(axis=-1)
-            gap, astray = own[:, 1] - own[:, 0], points.weighted_sums(anchors, strays[done])
-            potentials[at[done]] -= strays[done].sum(axis=1) * (square[:, 1] - square[:, 0]) - 2 * (astray * gap).sum(axis=1)
+            near = sums[at[done], 1] - points.weighted_sums(anchors, strays[done])  # of the rows nearer to centroid 1
+            n_near = (sides.sum(axis=1) - strays.sum(axis=1))[done]
+            products = ((total - near) * centroids[at[done], 0] + near * centroids[at[done], 1]).sum(axis=1)
+            square = (centroids[at[done]] ** 2).sum(axis=-1)
+            lengths = points.squares.sum() + (n - n_near) * square[:, 0] + n_near * square[:, 1]
+            potentials[at[done]] = lengths - 2 * products
         at, counts = at[~is_settled], counts[~is_settled]
         if not len(at):
             break
