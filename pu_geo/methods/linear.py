@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pu_geo.analysis import logistic
 from pu_geo.analysis.class_prior import best_bin_share
-from pu_geo.errors import JobCancelled, TrainingError
+from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.data import Ints, PUData
@@ -164,17 +164,12 @@ def fit_logistic(
     """
     arrays = values.cpu().double().numpy(), positive.cpu().numpy(), l2, None if weight is None else weight.cpu().numpy()
     slope, offset, loss = logistic.fit_logistic(*arrays, **_options(run))
-    return torch.from_numpy(slope).to(values), torch.tensor([offset], dtype=values.dtype, device=values.device), loss
+    return *(torch.tensor(each, dtype=torch.float32, device=values.device) for each in (slope, [offset])), loss
 
 
 def _options(run: Run) -> dict[str, Any]:
     """Return how a method's regressions are fitted: to the end, unless the user cancels."""
-
-    def check() -> None:
-        if run.is_cancelled():
-            raise JobCancelled
-
-    return {"tolerance": 1e-6, "max_iterations": MAX_ITERATIONS, "check": check}
+    return {"tolerance": 1e-6, "max_iterations": MAX_ITERATIONS, "check": run.stop_if_cancelled}
 
 
 def estimated_class_prior(data: PUData, positive: Ints, unlabeled: Ints, extractor: FeatureExtractor, run: Run) -> float:

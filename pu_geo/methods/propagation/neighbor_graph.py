@@ -10,8 +10,6 @@ from scipy.sparse import csr_array, dia_array, eye_array, vstack
 from scipy.sparse.linalg import cg
 from torch import Tensor
 
-from pu_geo.errors import JobCancelled
-
 BLOCK = 2048  # chips whose similarity to all anchors is held in memory at once
 POWER = 3  # of the cosine, as the weight of a tie: near neighbors count more
 LEAST_WEIGHT = 1e-9  # of all ties of a chip together, where none is any like it
@@ -56,9 +54,7 @@ def degrees(anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Tensor:
     return torch.cat([ties(rows, anchors, reaches, n_neighbors).sum(1) for rows in anchors.split(BLOCK)])
 
 
-def label_propagation(
-    own: Tensor, graph: csr_array, alpha: float, is_cancelled: Callable[[], bool] = lambda: False
-) -> Tensor:
+def label_propagation(own: Tensor, graph: csr_array, alpha: float, check: Callable[[], None] = lambda: None) -> Tensor:
     """Let scores travel until they rest: f = alpha D^-1/2 W D^-1/2 f + own.
 
     Source: Zhou et al., Learning with Local and Global Consistency (NeurIPS 2003), section 2, the limit of its iteration.
@@ -67,24 +63,17 @@ def label_propagation(
         own: scores that travel, float32 [M].
         graph: D^-1/2 W D^-1/2, see `links`.
         alpha: in [0, 1).
+        check: called after every step; what it raises ends the work.
 
     Returns:
         f, float32 [M].
-
-    Raises:
-        JobCancelled: if the user cancelled.
 
     Departs from the source: what travels are scores of a ranking, not labels; W ties nearest neighbors alone, by the third
     power of their cosine instead of a Gaussian, and each to itself; own is not multiplied by 1 - alpha, which changes no order.
     Solved by conjugate gradients.
     """
-
-    def check(_: object) -> None:
-        if is_cancelled():
-            raise JobCancelled
-
     system = eye_array(len(own)) - alpha * graph
-    found, _ = cg(system, own.cpu().double().numpy(), rtol=_TOLERANCE, maxiter=_MOST_STEPS, callback=check)
+    found, _ = cg(system, own.cpu().double().numpy(), rtol=_TOLERANCE, maxiter=_MOST_STEPS, callback=lambda _: check())
     return torch.from_numpy(found).float().to(own.device)
 
 

@@ -447,7 +447,7 @@ def _set_anchors(network: PropagationNetwork, features: SplitFeatures, run: Run)
         network.zeros[place], network.scale_of[place] = _origin(margin)
     own = (features.standard[chosen] @ network.plain_slope - network.zeros[0]) / network.scale_of[0]
     links = graph.links(network.anchors, network.reach, network.degree, k)
-    network.values = graph.label_propagation(own, links, network.settings.propagation, run.is_cancelled)
+    network.values = graph.label_propagation(own, links, network.settings.propagation, run.stop_if_cancelled)
     network.zeros[2], network.scale_of[2] = _origin(network.values)
     return chosen, links
 
@@ -480,7 +480,7 @@ def _difference_held_out(
     for part, (plain, slope) in enumerate(fits):
         own = standard @ plain
         scaled = (own - own.mean()) / _origin(own)[1]
-        wide = graph.label_propagation(scaled, links, network.settings.propagation, run.is_cancelled)
+        wide = graph.label_propagation(scaled, links, network.settings.propagation, run.stop_if_cancelled)
         for sign, scores in ((-1.0, wide.cpu()), (1.0, (white @ slope).cpu())):
             others, clicks = scores[places_u[fold_u == part]], scores[:n][fold_p == part]
             before = (others[None] > clicks[:, None]).sum(1)

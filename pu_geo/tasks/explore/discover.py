@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
@@ -96,7 +96,16 @@ def _finish(
         "reading": found.reading,
         "agreement": {way: round(value, 4) for way, value in found.agreement.items()},
         "adjusted_rand": None if agreement is None else round(agreement, 4),
-        "groups": _groups(found.groups, jaccard, own, [rows[each] for each in central], pu.building_ids),
+        "groups": [
+            {
+                "group": group,
+                "size": int(size),
+                "jaccard": round(float(jaccard[group]), 4) if size else None,
+                "membership": round(float(own[found.groups == group].mean()), 4) if size else None,
+                "central": [pu.building_ids[row] for row in rows[middle]],  # nearest to its middle first
+            }
+            for group, (size, middle) in enumerate(zip(np.bincount(found.groups, minlength=number), central, strict=True))
+        ],
         "seconds": round(time.monotonic() - began, 2),
     }
     groups, membership = np.full(len(pu.building_ids), NO_GROUP, np.int16), np.zeros(len(pu.building_ids), np.float32)
@@ -172,23 +181,3 @@ def _reporter(job: Job, number: int, n_seeds: int) -> Any:
         job.report(start + (end - start) * done, f"training {number + 1} of {n_seeds}: epoch {values['epoch']}")
 
     return report
-
-
-def _groups(
-    found: NDArray[np.int64], jaccard: NDArray[np.float64], membership: NDArray[np.float32],
-    central: Sequence[NDArray[np.int64]], ids: Sequence[str],
-) -> list[dict[str, object]]:  # fmt: skip
-    """Return size, stability and central unlabeled buildings, nearest to its middle first, of each group."""
-    rows: list[dict[str, object]] = []
-    for group, middle in enumerate(central):
-        own = found == group
-        rows.append(
-            {
-                "group": group,
-                "size": int(own.sum()),
-                "jaccard": round(float(jaccard[group]), 4) if own.any() else None,
-                "membership": round(float(membership[own].mean()), 4) if own.any() else None,
-                "central": [ids[row] for row in middle],
-            }
-        )
-    return rows
