@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaincinv
 
 from pu_geo.analysis.clustering import k_means
 from pu_geo.analysis.neighbors import unit_rows
 from pu_geo.errors import ShapeError
 
 Floats = NDArray[np.floating]
-N_DRAWS = 400
 INTERVAL = 0.95
 MOST_ROWS = 20_000  # rows of a cluster that its split is worked out from; the others follow
 
@@ -28,7 +28,7 @@ class Chance:
 
 def damaged_share(
     n_positive: NDArray[np.int64], sizes: NDArray[np.int64], *, n_damaged: float,
-    n_not_damaged: NDArray[np.int64] | None = None, seed: int = 0,
+    n_not_damaged: NDArray[np.int64] | None = None,
 ) -> Chance:  # fmt: skip
     """Estimate how much of each cluster is damaged, from where the clicks lie.
 
@@ -42,7 +42,6 @@ def damaged_share(
         sizes: buildings in each cluster, int64 [K].
         n_damaged: estimated damaged buildings in all clusters, clicked ones among them.
         n_not_damaged: buildings in each cluster that are known to be undamaged, int64 [K]; none if None.
-        seed: of the draws.
 
     Returns:
         Shares of all buildings of a cluster, clicked ones among them; 0 for an empty one.
@@ -57,8 +56,7 @@ def damaged_share(
         raise ValueError("an estimate needs at least one positive in the clusters.")
     per_click = max(n_damaged, total) / total / np.maximum(sizes, 1)
     least = n_positive / np.maximum(sizes, 1)
-    draws = np.random.default_rng(seed).gamma(n_positive + 0.5, 1.0, size=(N_DRAWS, len(sizes))) * per_click
-    low, high = np.quantile(draws, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
+    low, high = (gammaincinv(n_positive + 0.5, (1 + side * INTERVAL) / 2) * per_click for side in (-1, 1))
     low = np.where(n_positive > 0, low, 0)
     most = np.maximum(least, 1 - (0 if n_not_damaged is None else n_not_damaged) / np.maximum(sizes, 1))
     clipped = [np.where(sizes > 0, np.clip(each, least, most), 0) for each in (n_positive * per_click, low, high)]
