@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -67,11 +68,12 @@ def exact_bounds(size: int, n_checked: int, n_damaged: int, risk: float) -> tupl
         which at most so many would. Never of no width before all were checked.
     """
     most = size - (n_checked - n_damaged)
-    low = progress._first(
-        n_damaged, most, lambda damaged: 1 - progress.at_most(n_damaged - 1, size, damaged, n_checked) > risk
+    fewest, rest = range(n_damaged, most), range(n_damaged, most + 1)
+    low = n_damaged + bisect_left(
+        fewest, True, key=lambda damaged: 1 - progress.at_most(n_damaged - 1, size, damaged, n_checked) > risk
     )
-    above = progress._first(
-        n_damaged, most + 1, lambda damaged: progress.at_most(n_damaged, size, damaged, n_checked) <= risk
+    above = n_damaged + bisect_left(
+        rest, True, key=lambda damaged: progress.at_most(n_damaged, size, damaged, n_checked) <= risk
     )
     is_point = low == above - 1
     return max(low - is_point, n_damaged), min(above - 1 + is_point, most)

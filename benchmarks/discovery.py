@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import normalized_mutual_info_score
 
-from pu_geo.analysis import clustering_metrics
+from pu_geo.analysis import clustering
 from pu_geo.datasets import binary_files
 from pu_geo.features import rcf
 from pu_geo.methods import catalog
@@ -130,7 +130,7 @@ def groupings(setting: Setting, data: PUData, draw: int) -> Iterator[tuple[str, 
 
 def _accuracy(groups: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
     n = int(max(groups.max(), truth.max())) + 1
-    return float((clustering_metrics.matching(truth, groups, n)[groups] == truth).mean())
+    return float((clustering.matching(truth, groups, n)[groups] == truth).mean())
 
 
 def judged(
@@ -140,18 +140,18 @@ def judged(
     is_open = data.classes == UNKNOWN
     own, right = [each[is_open] for each in groups], truth[is_open]
     f1 = [_hidden_f1(each, right, sorted(set(range(setting.n_classes)) - set(setting.clicks))) for each in own]
-    pairs = [clustering_metrics.adjusted_rand(one, other) for i, one in enumerate(own) for other in own[:i]]
+    agreement = clustering.adjusted_rand(own)
     return Found(
         setting.name, reading, draw, int(is_open.sum()),
         round(float(np.mean([_accuracy(each, right) for each in own])), 4),
         round(float(np.mean([normalized_mutual_info_score(right, each) for each in own])), 4),
-        round(float(np.mean(f1)), 4), round(float(np.mean(pairs)), 4) if pairs else None,
+        round(float(np.mean(f1)), 4), None if agreement is None else round(agreement, 4),
     )  # fmt: skip
 
 
 def _hidden_f1(groups: NDArray[np.int64], truth: NDArray[np.int64], hidden: Sequence[int]) -> float:
     n = int(max(groups.max(), truth.max())) + 1
-    called = clustering_metrics.matching(truth, groups, n)[groups]
+    called = clustering.matching(truth, groups, n)[groups]
     found = [2 * ((called == one) & (truth == one)).sum() / ((called == one).sum() + (truth == one).sum()) for one in hidden]
     return float(np.mean(found))
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.analysis.metrics import in_top
 from pu_geo.errors import ShapeError
 
 
@@ -23,17 +24,17 @@ def rank_share(scores: NDArray[np.floating]) -> NDArray[np.float64]:
         ShapeError: if scores are not [N].
         ValueError: if one is not finite.
     """
-    _, group, size = np.unique(_checked(scores), return_inverse=True, return_counts=True)
-    lower_and_half = np.cumsum(size) - size + (size - 1) / 2
-    if len(scores) == 1:
-        return np.full(1, 0.5)
-    return lower_and_half[group] / max(len(scores) - 1, 1)
+    from scipy.stats import rankdata
+
+    values = _checked(scores)
+    return (rankdata(values) - 1) / (len(values) - 1) if len(values) != 1 else np.full(1, 0.5)
 
 
 def places(scores: NDArray[np.floating]) -> NDArray[np.int64]:
     """Return the place of each building, int64 [N]: 1 for the highest score; equal scores share the best of their places."""
-    _, group, size = np.unique(-_checked(scores), return_inverse=True, return_counts=True)
-    return (np.cumsum(size) - size + 1)[group].astype(np.int64)
+    from scipy.stats import rankdata
+
+    return rankdata(-_checked(scores), "min").astype(np.int64)
 
 
 def spearman(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
@@ -70,14 +71,7 @@ def top_overlap(one: NDArray[np.floating], other: NDArray[np.floating], k: int) 
     _check_pair(one, other)
     if not 1 <= k <= len(one):
         raise ValueError(f"k must be between 1 and {len(one)}; got {k}.")
-    return float(_in_top(one, k) @ _in_top(other, k) / k)
-
-
-def _in_top(scores: NDArray[np.floating], k: int) -> NDArray[np.float64]:
-    """Return the chance of each building to be among the k highest, float64 [N], which sums to k."""
-    last = np.partition(scores, len(scores) - k)[len(scores) - k]
-    is_above, is_tied = scores > last, scores == last
-    return np.where(is_tied, (k - is_above.sum()) / is_tied.sum(), is_above)
+    return float(in_top(one, k) @ in_top(other, k) / k)
 
 
 def disagreement(one: NDArray[np.floating], other: NDArray[np.floating]) -> NDArray[np.float64]:

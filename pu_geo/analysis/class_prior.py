@@ -1,4 +1,4 @@
-"""The class prior from held-out scores: what uPU and nnPU need before they can train. NumPy alone.
+"""The class prior from held-out scores: what uPU and nnPU need before they can train.
 
 How far to trust `best_bin_share`. Scores normal with standard deviation 1, mean 0 for undamaged and s for damaged, 5,000 unlabeled
 chips, P held-out positives; mean +- standard deviation of 200 draws, by true class prior:
@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
+from pu_geo.analysis.logistic import fit_logistic
 from pu_geo.errors import ShapeError, TrainingError
 
-_NEWTON_STEPS = 50
+_STEEPEST = 30.0  # slope and offset over standardised margins
 
 
 def best_bin_share(
@@ -103,31 +105,13 @@ def elkan_noto_of_margins(positive: NDArray[np.floating], unlabeled: NDArray[np.
 def _calibrated(margin: NDArray[np.float64], n_positive: int) -> NDArray[np.float64]:
     """Chance of being clicked, float64 [P + U]: the likeliest logistic curve over margins whose first rows are the positives.
 
-    Newton's steps, halved while they lead uphill. The curve rises: where it would fall, all chips have the same chance.
+    The curve rises: where it would fall, all chips have the same chance.
     """
     standard = (margin - margin.mean()) / max(float(margin.std()), 1e-9)
-    inputs = np.stack([standard, np.ones_like(standard)], axis=1)
-    is_positive = np.arange(len(margin)) < n_positive
-    sign = np.where(is_positive, 1.0, -1.0)
-    flat = np.array([0.0, np.log(n_positive / max(len(margin) - n_positive, 1))])
-
-    def surprise(curve: NDArray[np.float64]) -> float:
-        return float(np.logaddexp(0, -sign * (inputs @ curve)).mean())
-
-    curve = flat + np.array([1.0, 0.0])
-    for _ in range(_NEWTON_STEPS):
-        chance = 0.5 * (1 + np.tanh(inputs @ curve / 2))
-        slope = inputs.T @ (chance - is_positive) / len(margin)
-        bend = (inputs * (chance * (1 - chance))[:, None]).T @ inputs / len(margin) + 1e-9 * np.eye(2)
-        step, now = np.linalg.solve(bend, slope), surprise(curve)
-        while np.abs(step).max() > 1e-9 and surprise(np.clip(curve - step, -30, 30)) > now:
-            step = step / 2
-        curve = np.clip(curve - step, -30, 30)
-        if np.abs(step).max() <= 1e-9:
-            break
-    if curve[0] <= 0:
-        curve = flat
-    return np.asarray(0.5 * (1 + np.tanh(inputs @ curve / 2)), np.float64)
+    is_positive, every = np.arange(len(margin)) < n_positive, np.full(len(margin), 1 / len(margin))
+    bounds = [(0.0, _STEEPEST), (-_STEEPEST, _STEEPEST)]
+    slope, offset, _ = fit_logistic(standard[:, None], is_positive, 0.0, every, tolerance=1e-10, bounds=bounds)
+    return np.asarray(expit(standard * slope[0] + offset), np.float64)
 
 
 def _share_from(scores: NDArray[np.floating], ends: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
-from pu_geo.analysis.ranker import L2, MAX_UNLABELED, PreparedFeatures, fit_logistic, l2_for_share, prepare, rank_positives
+from pu_geo.analysis.logistic import cross_fitted
+from pu_geo.analysis.ranker import L2, MAX_UNLABELED, PreparedFeatures, l2_for_share, prepare, rank_positives
 from pu_geo.errors import TrainingError
 
 Bools = NDArray[np.bool_]
@@ -67,7 +68,7 @@ def elkan_noto_share(
         unlabeled = np.sort(draw.choice(unlabeled, MAX_UNLABELED, replace=False))
     n_folds = min(n_folds, len(positive))
     fold = np.concatenate([draw.permutation(len(positive)), draw.permutation(len(unlabeled))]) % n_folds
-    return _cross_fitted_share(prepared.values, positive, unlabeled, fold, n_folds, l2)
+    return _cross_fitted_share(prepared.values, positive, unlabeled, fold, l2)
 
 
 def share_to_start_from(
@@ -92,22 +93,15 @@ def share_to_start_from(
         clicked = np.random.default_rng([split, 1]).permutation(len(positive)) % n_folds
         others = (place[some] * 2**40).astype(np.int64) % n_folds
         fold = np.concatenate([clicked, others])
-        found.append(_cross_fitted_share(prepared.values, positive, some, fold, n_folds, l2))
+        found.append(_cross_fitted_share(prepared.values, positive, some, fold, l2))
     return float(np.mean(found))
 
 
-def _cross_fitted_share(
-    values: NDArray[np.float32], positive: Ints, unlabeled: Ints, fold: Ints, n_folds: int, l2: float
-) -> float:
+def _cross_fitted_share(values: NDArray[np.float32], positive: Ints, unlabeled: Ints, fold: Ints, l2: float) -> float:
     """Estimate the share from margins by fits without the chip itself; `fold`, int64 [P + U], is the part it is in."""
-    rows = np.concatenate([positive, unlabeled])
-    is_click = np.arange(len(rows)) < len(positive)
-    margin = np.empty(len(rows))
-    for part in range(n_folds):
-        learned = fold != part
-        slope, offset = fit_logistic(values[rows[learned]], is_click[learned], l2)
-        margin[~learned] = values[rows[~learned]] @ slope + offset
-    return elkan_noto_of_margins(margin[: len(positive)], margin[len(positive) :])
+    rows, n = np.concatenate([positive, unlabeled]), len(positive)
+    margins = cross_fitted(values[rows], np.arange(len(rows)) < n, fold, l2)
+    return elkan_noto_of_margins(margins[:n], margins[n:])
 
 
 def rank_with_estimate(

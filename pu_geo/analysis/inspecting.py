@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaincinv
 
-from pu_geo.analysis.lloyd import Floats
+from pu_geo.analysis.clustering import k_means
+from pu_geo.analysis.neighbors import unit_rows
 from pu_geo.errors import ShapeError
 
-N_DRAWS = 400
+Floats = NDArray[np.floating]
 INTERVAL = 0.95
 MOST_ROWS = 20_000  # rows of a cluster that its split is worked out from; the others follow
-_BLOCK, _PASSES = 16_384, 50
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Chance:
 
 def damaged_share(
     n_positive: NDArray[np.int64], sizes: NDArray[np.int64], *, n_damaged: float,
-    n_not_damaged: NDArray[np.int64] | None = None, seed: int = 0,
+    n_not_damaged: NDArray[np.int64] | None = None,
 ) -> Chance:  # fmt: skip
     """Estimate how much of each cluster is damaged, from where the clicks lie.
 
@@ -41,7 +42,6 @@ def damaged_share(
         sizes: buildings in each cluster, int64 [K].
         n_damaged: estimated damaged buildings in all clusters, clicked ones among them.
         n_not_damaged: buildings in each cluster that are known to be undamaged, int64 [K]; none if None.
-        seed: of the draws.
 
     Returns:
         Shares of all buildings of a cluster, clicked ones among them; 0 for an empty one.
@@ -56,8 +56,7 @@ def damaged_share(
         raise ValueError("an estimate needs at least one positive in the clusters.")
     per_click = max(n_damaged, total) / total / np.maximum(sizes, 1)
     least = n_positive / np.maximum(sizes, 1)
-    draws = np.random.default_rng(seed).gamma(n_positive + 0.5, 1.0, size=(N_DRAWS, len(sizes))) * per_click
-    low, high = np.quantile(draws, [(1 - INTERVAL) / 2, (1 + INTERVAL) / 2], axis=0)
+    low, high = (gammaincinv(n_positive + 0.5, (1 + side * INTERVAL) / 2) * per_click for side in (-1, 1))
     low = np.where(n_positive > 0, low, 0)
     most = np.maximum(least, 1 - (0 if n_not_damaged is None else n_not_damaged) / np.maximum(sizes, 1))
     clipped = [np.where(sizes > 0, np.clip(each, least, most), 0) for each in (n_positive * per_click, low, high)]
@@ -66,23 +65,14 @@ def damaged_share(
 
 def directions(rows: Floats, part: NDArray[np.int64], n_parts: int) -> NDArray[np.float32]:
     """Return the mean direction of the rows [N, D] of each part, unit float32 [K, D]; rows of part -1 belong to none."""
-    sums = np.zeros((n_parts, rows.shape[1]))
-    for first in range(0, len(rows), _BLOCK):
-        here = part[first : first + _BLOCK]
-        values = np.asarray(rows[first : first + _BLOCK], np.float32)[here >= 0]
-        one_hot = np.zeros((n_parts, len(values)), np.float32)
-        one_hot[here[here >= 0], np.arange(len(values))] = 1
-        sums += one_hot @ values
-    return _unit(sums).astype(np.float32)
+    return unit_rows(np.stack([rows[part == each].sum(axis=0, dtype=np.float64) for each in range(n_parts)]))
 
 
 def cosine_gaps(rows: Floats, toward: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return 1 - cosine of each row [N, D] to each direction [K, D], float32 [N, K], 0..2."""
-    found = np.empty((len(rows), len(toward)), np.float32)
-    for first in range(0, len(rows), _BLOCK):
-        values = _unit(np.asarray(rows[first : first + _BLOCK], np.float32))
-        found[first : first + _BLOCK] = 1 - values @ toward.T
-    return np.clip(found, 0, 2)
+    rows = np.asarray(rows, np.float32)
+    lengths = np.maximum(np.sqrt(np.vecdot(rows, rows)), np.float32(1e-12))
+    return np.clip(1 - rows @ toward.T / lengths[:, None], 0, 2)
 
 
 @dataclass(frozen=True)
@@ -118,40 +108,13 @@ def examples(
 
 
 def split_in_two(rows: Floats, *, seed: int = 0) -> NDArray[np.int64]:
-    """Split rows [N, D] by two spherical means, each started at one of two rows far from each other; int64 [N], 0 and 1.
+    """Split rows [N, D] by k-means of their directions; int64 [N], 0 and 1.
 
     Of more than 20,000 rows, an even draw settles the means, and each row joins the nearer one. All zeros where the rows
     coincide.
     """
-    draw = np.random.default_rng(seed)
-    some = rows if len(rows) <= MOST_ROWS else rows[np.sort(draw.choice(len(rows), MOST_ROWS, replace=False))]
-    values = _unit(np.asarray(some, np.float32))
-    first = values[int(np.argmin(values @ values.mean(axis=0)))]
-    means = np.stack([values[int(np.argmin(values @ first))], first])
-    before = np.full(len(values), -1)
-    for _ in range(_PASSES):
-        near = (values @ means.T).argmax(axis=1)
-        if (near == before).all() or len(np.unique(near)) < 2:
-            break
-        means, before = _unit(np.stack([values[near == side].mean(axis=0) for side in (0, 1)])), near
-    return cosine_gaps(rows, means.astype(np.float32)).argmin(axis=1).astype(np.int64)
-
-
-def stability(first: NDArray[np.int64], others: list[NDArray[np.int64]], n_parts: int) -> NDArray[np.float64]:
-    """Return how well each cluster is found again in other clusterings of the same rows, float64 [K] in 0..1.
-
-    Source: Hennig (2007), cluster-wise stability: the largest Jaccard index with a cluster of the other one, on average.
-
-    Args:
-        first: cluster of each row, int64 [N]; others: the same in other clusterings with as many clusters.
-    """
-    found = np.zeros(n_parts)
-    for other in others:
-        table = np.bincount(first * n_parts + other, minlength=n_parts * n_parts).reshape(n_parts, n_parts)
-        union = table.sum(axis=1, keepdims=True) + table.sum(axis=0) - table
-        found += (table / np.maximum(union, 1)).max(axis=1)
-    return found / max(len(others), 1)
-
-
-def _unit(rows: NDArray[np.floating]) -> NDArray[np.floating]:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    some = rows
+    if len(rows) > MOST_ROWS:
+        some = rows[np.sort(np.random.default_rng(seed).choice(len(rows), MOST_ROWS, replace=False))]
+    found = k_means(unit_rows(some), 2, seed=seed)
+    return cosine_gaps(rows, unit_rows(found.cluster_centers_)).argmin(axis=1).astype(np.int64)

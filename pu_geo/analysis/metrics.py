@@ -18,15 +18,10 @@ def auc(scores: NDArray[np.floating], is_damaged: NDArray[np.bool_]) -> float:
     Returns:
         In [0, 1]; nan where one of the classes is missing.
     """
+    from sklearn.metrics import roc_auc_score
+
     truth = _check(scores, is_damaged)
-    n_damaged = int(truth.sum())
-    n_other = len(truth) - n_damaged
-    if n_damaged == 0 or n_other == 0:
-        return float("nan")
-    _, group, size = np.unique(scores, return_inverse=True, return_counts=True)
-    mean_rank = np.cumsum(size) - (size - 1) / 2
-    above = mean_rank[group][truth].sum() - n_damaged * (n_damaged + 1) / 2
-    return float(above / (n_damaged * n_other))
+    return float("nan") if truth.all() or not truth.any() else float(roc_auc_score(truth, scores))
 
 
 def average_precision(scores: NDArray[np.floating], is_damaged: NDArray[np.bool_]) -> float:
@@ -39,13 +34,10 @@ def average_precision(scores: NDArray[np.floating], is_damaged: NDArray[np.bool_
     Returns:
         In [0, 1]; nan where nothing is damaged.
     """
+    from sklearn.metrics import average_precision_score
+
     truth = _check(scores, is_damaged)
-    if not truth.any():
-        return float("nan")
-    _, group = np.unique(-np.asarray(scores, np.float64), return_inverse=True)
-    found = np.bincount(group, weights=truth)
-    precision = np.cumsum(found) / np.cumsum(np.bincount(group))
-    return float((precision * found).sum() / truth.sum())
+    return float(average_precision_score(truth, scores)) if truth.any() else float("nan")
 
 
 def precision_at_k(scores: NDArray[np.floating], is_damaged: NDArray[np.bool_], k: int) -> float:
@@ -69,31 +61,14 @@ def precision_at_k(scores: NDArray[np.floating], is_damaged: NDArray[np.bool_], 
     if k < 1 or not len(truth):
         raise ValueError(f"k must be at least 1 and buildings must exist; got k = {k} and {len(truth)} buildings.")
     k = min(k, len(truth))
+    return float(in_top(scores, k) @ truth / k)
+
+
+def in_top(scores: NDArray[np.floating], k: int) -> NDArray[np.float64]:
+    """Return the chance of each building to be among the k highest, float64 [N], which sums to k; ties share what is left."""
     last = np.partition(scores, len(scores) - k)[len(scores) - k]
     is_above, is_tied = scores > last, scores == last
-    places_left = k - int(is_above.sum())
-    return float((truth[is_above].sum() + places_left * truth[is_tied].mean()) / k)
-
-
-def overall_accuracy(is_called: NDArray[np.bool_], is_damaged: NDArray[np.bool_]) -> float:
-    """Share of buildings called rightly, in [0, 1]; nan where there is none."""
-    truth = _check(is_called, is_damaged)
-    return float((is_called == truth).mean()) if len(truth) else float("nan")
-
-
-def f1(is_called: NDArray[np.bool_], is_damaged: NDArray[np.bool_]) -> float:
-    """Harmonic mean of precision and recall of the damaged class, in [0, 1]; 0 where nothing is called rightly.
-
-    Args:
-        is_called: bool [N], called damaged.
-        is_damaged: bool [N].
-
-    Returns:
-        nan where nothing is damaged and nothing is called so.
-    """
-    truth = _check(is_called, is_damaged)
-    total = int(is_called.sum()) + int(truth.sum())
-    return float(2 * int((is_called & truth).sum()) / total) if total else float("nan")
+    return np.where(is_tied, (k - is_above.sum()) / is_tied.sum(), is_above)
 
 
 def _check(values: NDArray[np.generic], is_damaged: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -47,19 +47,17 @@ def nearest(
         raise ValueError(f"n must be at least 1; got {n}.")
     is_out = np.zeros(len(unit), np.bool_) if is_hidden is None else is_hidden.copy()
     is_out[chosen] = True
-    others = np.flatnonzero(~is_out)
-    n = min(n, len(others))
-    if n == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.float32)
-    alike = np.full(len(unit), -np.inf, np.float32)
-    if 2 * len(others) < len(unit):
-        alike[others] = _most_alike(unit[others], unit[chosen])
-    else:
-        alike[others] = _most_alike(unit, unit[chosen])[others]
-    least = np.partition(alike, len(alike) - n)[len(alike) - n]
-    rows = np.flatnonzero(alike >= least)
-    rows = rows[np.argsort(-alike[rows], kind="stable")][:n]
-    return rows.astype(np.int64), alike[rows].astype(np.float32)
+    n = min(n, int((~is_out).sum()))
+    alike = np.where(is_out, np.float32(-np.inf), _most_alike(unit, unit[chosen]))
+    rows = highest(alike, n)
+    return rows, alike[rows]
+
+
+def highest(scores: NDArray[np.floating], n: int) -> NDArray[np.int64]:
+    """Return the rows of the n highest scores [N], int64, highest first; of equal ones the first. All where there are fewer."""
+    least = np.partition(scores, -n)[-n] if 0 < n < len(scores) else -np.inf
+    rows = np.flatnonzero(scores >= least)
+    return rows[np.argsort(-scores[rows], kind="stable")][:n]
 
 
 def _most_alike(unit: NDArray[np.float32], chosen: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis.ranker import MAX_UNLABELED, PreparedFeatures, fit_logistic
+from pu_geo.analysis.logistic import fit_logistic
+from pu_geo.analysis.ranker import MAX_UNLABELED, PreparedFeatures
 from pu_geo.errors import ShapeError, TrainingError
 
 N_FOLDS = 10
@@ -63,7 +64,7 @@ def places_held_out(
     for part in range(int(fold.max()) + 1):
         learned = positive[fold != part]
         rows = np.concatenate([learned, unlabeled])
-        slope, _ = fit_logistic(values[rows], np.arange(len(rows)) < len(learned), l2)
+        slope, _, _ = fit_logistic(values[rows], np.arange(len(rows)) < len(learned), l2)
         others = np.sort(values[unlabeled] @ slope)
         place[fold == part] = np.searchsorted(others, values[positive[fold == part]] @ slope) / len(others)
     return positive, place

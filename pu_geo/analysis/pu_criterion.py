@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,7 +126,7 @@ def wilson(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]
     """
     if n == 0:
         return 0.0, 1.0
-    z2 = NormalDist().inv_cdf(0.5 + confidence / 2) ** 2
-    center = (n_hits + z2 / 2) / (n + z2)
-    half = math.sqrt(z2 * n_hits * (n - n_hits) / n + z2**2 / 4) / (n + z2)
-    return 0.0 if n_hits == 0 else center - half, 1.0 if n_hits == n else center + half
+    from scipy.stats import binomtest
+
+    low, high = binomtest(n_hits, n).proportion_ci(confidence, method="wilson")
+    return float(low), float(high)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from pu_geo.analysis.lloyd import Doubles, Floats, Lloyd, Mask, Points, each_part, lloyd, unit
+from pu_geo.analysis.clustering import k_means
 from pu_geo.errors import ShapeError, TrainingError
+
+Doubles = NDArray[np.float64]
+Floats = NDArray[np.floating]
+Ints = NDArray[np.integer]
+Mask = NDArray[np.bool_]
+_CHUNK_ROWS = 1024  # a chunk stays in the cache
 
 
 @dataclass(frozen=True)
@@ -43,19 +49,112 @@ class PuplResult:
     ranking: NDArray[np.int64]
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread, as `each_part` has threads of its own; without threadpoolctl all is only slower."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        yield
-        return
-    with threadpool_limits(limits=1, user_api="blas"):
-        yield
+@dataclass(frozen=True)
+class Points:
+    """Rows as they came, with factors that bring them to the wanted length: the scaled rows are never stored.
+
+    Attributes:
+        rows: float32 or float64 [N, D].
+        factors: float64 [N]; point i is `rows[i] * factors[i]`. All 1 where lengths are kept.
+        squares: squared length of each point, float64 [N].
+    """
+
+    rows: Floats
+    factors: Doubles
+    squares: Doubles
+
+    def take(self, at: Ints) -> Doubles:
+        """Points `at` [n] as float64 [n, D]."""
+        return self.rows[at] * self.factors[at, None]
+
+    def weighted_sums(self, at: Ints, weights: NDArray[Any]) -> Doubles:
+        """Compute the sums of the points `at` [n] with each of the weights [M, n], float64 [M, D]."""
+        sums = np.zeros((len(weights), self.rows.shape[1]))
+        for part in _slices(len(at)):
+            sums += (weights[:, part] * self.factors[at[part]]) @ self.rows[at[part]].astype(np.float64)
+        return sums
 
 
-@one_blas_thread()
+@dataclass(frozen=True)
+class TwoMeans:
+    """Where the iterations ended for each of S seedings: labels [N, S], centroids [S, 2, D], the rest [S]."""
+
+    labels: Ints
+    centroids: Doubles
+    potentials: Doubles
+    iterations: NDArray[np.int64]
+
+
+def two_means(points: Points, pinned: Mask, start: Doubles, *, spherical: bool, max_iterations: int = 100) -> TwoMeans:
+    """Alternate between nearest centroid and mean until no label changes.
+
+    Source: PUCL, Algorithm 1(B), the loop. Ours: the sums follow the rows that change cluster. Sums and labels are those
+    of float64.
+
+    Args:
+        points: N points, of unit length if `spherical`.
+        pinned: bool [N]; these rows stay in cluster 1.
+        start: first centroids of each seeding, float64 [S, 2, D].
+        spherical, max_iterations: as in `pupl`; at least one iteration.
+
+    Returns:
+        The ends. Ties go to cluster 1; an empty cluster keeps its old centroid.
+    """
+    n_seedings, n = len(start), len(pinned)
+    total = points.weighted_sums(np.arange(n), np.ones((1, n)))[0]
+    labels, centroids, sums = np.zeros((n_seedings, n), np.int8), start.astype(np.float64), np.zeros(start.shape)
+    potentials, iterations, at = np.zeros(n_seedings), np.zeros(n_seedings, np.int64), np.arange(n_seedings)
+    anchors = np.flatnonzero(pinned)
+    for step in range(max_iterations):
+        sides = _sides(points, centroids[at])
+        strays = ~sides[:, anchors]  # pinned rows that are nearer to the other centroid
+        sides[:, anchors] = True
+        change = sides - labels[at]
+        labels[at], moved = sides, np.flatnonzero(change.any(axis=0))
+        sums[at, 1] += points.weighted_sums(moved, change[:, moved])
+        sums[at, 0] = total - sums[at, 1]
+        counts = np.stack([(~sides).sum(axis=1), sides.sum(axis=1)], axis=1)
+        iterations[at] = step + 1
+        is_settled = ~change.any(axis=1) & (step > 0)
+        done = is_settled | (step == max_iterations - 1)
+        if done.any():
+            near = sums[at[done], 1] - points.weighted_sums(anchors, strays[done])  # of the rows nearer to centroid 1
+            n_near = (sides.sum(axis=1) - strays.sum(axis=1))[done]
+            products = ((total - near) * centroids[at[done], 0] + near * centroids[at[done], 1]).sum(axis=1)
+            square = (centroids[at[done]] ** 2).sum(axis=-1)
+            lengths = points.squares.sum() + (n - n_near) * square[:, 0] + n_near * square[:, 1]
+            potentials[at[done]] = lengths - 2 * products
+        at, counts = at[~is_settled], counts[~is_settled]
+        if not len(at):
+            break
+        means = sums[at] / np.maximum(counts, 1)[..., None]
+        means = unit(means, centroids[at]) if spherical else means
+        centroids[at] = np.where(counts[..., None] > 0, means, centroids[at])
+    return TwoMeans(labels.T, centroids, potentials, iterations)
+
+
+def _sides(points: Points, centroids: Doubles) -> Mask:
+    """Return whether each point is nearer to centroid 1, or as near to both, for M pairs [M, 2, D]; bool [M, N].
+
+    The sign of a product with the difference of the centroids tells, in the rows' precision; where rounding could change
+    it, in float64.
+    """
+    normals, rows = centroids[:, 1] - centroids[:, 0], points.rows
+    offsets = -(normals * centroids.mean(axis=1)).sum(axis=1, keepdims=True)
+    lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+    reach = np.linalg.norm(centroids, axis=-1).sum(axis=1, keepdims=True)
+    vectors, sides = normals.astype(rows.dtype), np.empty((len(centroids), len(rows)), np.bool_)
+    rounding, least = (float(np.finfo(dtype).eps) * (rows.shape[1] + 8) * lengths for dtype in (rows.dtype, np.float64))
+    for part in _slices(len(rows)):
+        margins = vectors @ rows[part].T * points.factors[part] + offsets
+        limits = np.sqrt(points.squares[part]) + reach
+        unsure = np.flatnonzero((np.abs(margins) <= rounding * limits).any(axis=0))
+        margins[:, unsure] = normals @ points.take(part.start + unsure).T + offsets
+        sides[:, part] = margins >= -least * limits
+    return sides
+
+
+@threadpool_limits.wrap(limits=1, user_api="blas")  # the chunks are small
 def pupl(
     embeddings: Floats,
     is_positive: Mask,
@@ -98,38 +197,30 @@ def pupl(
     points, positive = _checked(embeddings, is_positive, spherical=spherical)
     pinned = positive if is_pinned else np.zeros_like(positive)
     at = np.flatnonzero(positive)
-    total = points.weighted_sums(at, np.ones((1, len(at))))[0]
-    means = total / len(at), (points.total - total) / (len(positive) - len(at))
+    others = np.flatnonzero(~positive)
+    means = tuple(points.weighted_sums(each, np.ones((1, len(each))))[0] / len(each) for each in (at, others))
     start = _starts(points, positive, means, np.random.default_rng(seed), seeding, n_seedings, spherical)
-    ends = lloyd(points, pinned, start, spherical=spherical, max_iterations=max_iterations)
+    ends = two_means(points, pinned, start, spherical=spherical, max_iterations=max_iterations)
     direction = means[0] - means[1]
     oriented = _are_oriented(direction, ends)
     if not oriented.any():
         exchanged = ends.centroids[[np.argmin(ends.potentials)]][:, ::-1]
-        turned = lloyd(points, pinned, exchanged, spherical=spherical, max_iterations=max_iterations)
+        turned = two_means(points, pinned, exchanged, spherical=spherical, max_iterations=max_iterations)
         if _are_oriented(direction, turned).any():
             ends, oriented = turned, np.ones(1, dtype=bool)
     return _best(ends, positive, oriented)
 
 
-@one_blas_thread()
 def over_cluster(
-    embeddings: Floats,
-    is_positive: Mask,
-    *,
-    k: int,
-    seed: int,
-    n_seedings: int = 3,
-    spherical: bool = True,
-    max_iterations: int = 100,
+    embeddings: Floats, is_positive: Mask, *, k: int, seed: int, n_seedings: int = 3, max_iterations: int = 100
 ) -> PuplResult:
     """Split chips into many clusters and rank these by their share of positives, for an analyst to accept or reject.
 
-    Source: ours. When one chip in a hundred is damaged, two means follow roof types; small clusters can follow damage.
-    The positives are not pinned, as they may belong to several kinds of damage.
+    Source: ours; k-means of the rows' directions. When one chip in a hundred is damaged, two means follow roof types; small
+    clusters can follow damage. The positives are not pinned, as they may belong to several kinds of damage.
 
     Args:
-        embeddings, is_positive, seed, n_seedings, spherical, max_iterations: as in `pupl`.
+        embeddings, is_positive, seed, n_seedings, max_iterations: as in `pupl`.
         k: clusters, 2..N; choose many more than two. Some may stay empty if rows coincide.
 
     Returns:
@@ -138,13 +229,16 @@ def over_cluster(
     Raises:
         ShapeError(ValueError), TrainingError: as in `pupl`. ValueError: if k does not lie in 2..N.
     """
-    points, positive = _checked(embeddings, is_positive, spherical=spherical)
+    points, positive = _checked(embeddings, is_positive, spherical=True)
     if not 2 <= k <= len(positive):
         raise ValueError(f"k must lie in 2..{len(positive)}, the number of rows; got {k}.")
-    rng = np.random.default_rng(seed)
-    start = np.stack([_plus_plus(points, k, rng) for _ in range(n_seedings)])
-    ends = lloyd(points, np.zeros_like(positive), start, spherical=spherical, max_iterations=max_iterations)
-    return _best(ends, positive, np.ones(n_seedings, dtype=bool))
+    rows = points.rows * points.factors[:, None].astype(points.rows.dtype)
+    found = k_means(rows, k, seed=seed, n_seedings=n_seedings, max_iterations=max_iterations)
+    centers = found.cluster_centers_.astype(np.float64)
+    centroids = unit(centers, centers)
+    moved = ((centroids - centers) ** 2).sum(axis=1)  # the inertia is that of the means
+    potential = float(found.inertia_ + np.bincount(found.labels_, minlength=k) @ moved)
+    return _result(found.labels_, centroids, potential, int(found.n_iter_), True, positive)
 
 
 def _starts(
@@ -171,24 +265,13 @@ def _starts(
     return np.stack([other, np.broadcast_to(first, other.shape)], axis=1)
 
 
-def _plus_plus(points: Points, k: int, rng: np.random.Generator) -> Doubles:
-    """Draw k points as first centroids [K, D], each far from those before it (k-means++)."""
-    chosen = points.take(rng.integers(len(points.rows), size=1))
-    nearest = squared_distances(points, chosen[0])
-    while len(chosen) < k:
-        drawn = points.take(rng.choice(len(nearest), size=1, p=seeding_chances(nearest)))
-        nearest = np.minimum(nearest, squared_distances(points, drawn[0]))
-        chosen = np.concatenate([chosen, drawn])
-    return chosen
-
-
 def seeding_chances(squared_distances: Doubles) -> Doubles:
     """Convert squared distances [N] into chances of being drawn (D(x') of Algorithm 1(B)); equal if all distances are 0."""
     total, n = squared_distances.sum(), len(squared_distances)
     return squared_distances / total if total > 0 else np.full(n, 1 / n)
 
 
-def _are_oriented(direction: Doubles, ends: Lloyd) -> Mask:
+def _are_oriented(direction: Doubles, ends: TwoMeans) -> Mask:
     """Whether each of S seedings ended as `PuplResult.oriented` asks, bool [S].
 
     The mean of (d0 - d1) over some rows, with d their squared distances to the centroids, is 2 mean . (c1 - c0) plus a
@@ -198,23 +281,20 @@ def _are_oriented(direction: Doubles, ends: Lloyd) -> Mask:
     return (gap @ direction > 0) & (ends.labels == 0).any(axis=0)
 
 
-def _best(ends: Lloyd, positive: Mask, oriented: Mask) -> PuplResult:
+def _best(ends: TwoMeans, positive: Mask, oriented: Mask) -> PuplResult:
     """Return the result of lowest potential, from the oriented ends where there are any; the first one where they are equal."""
     best = int(np.argmin(np.where(oriented | ~oriented.any(), ends.potentials, np.inf)))
-    labels, k = ends.labels[:, best], ends.centroids.shape[1]
-    sizes, counts = np.bincount(labels, minlength=k), np.bincount(labels[positive], minlength=k)
+    chosen = ends.labels[:, best], ends.centroids[best], float(ends.potentials[best]), int(ends.iterations[best])
+    return _result(*chosen, bool(oriented[best]), positive)
+
+
+def _result(
+    labels: Ints, centroids: Doubles, potential: float, iterations: int, oriented: bool, positive: Mask
+) -> PuplResult:
+    sizes, counts = (np.bincount(each, minlength=len(centroids)) for each in (labels, labels[positive]))
     share = counts / np.maximum(sizes, 1)
-    return PuplResult(
-        labels=labels.astype(np.int64),
-        centroids=ends.centroids[best],
-        potential=float(ends.potentials[best]),
-        iterations=int(ends.iterations[best]),
-        oriented=bool(oriented[best]),
-        sizes=sizes,
-        positive_counts=counts,
-        positive_share=share,
-        ranking=np.lexsort((-counts, -share)),
-    )
+    ranking = np.lexsort((-counts, -share))
+    return PuplResult(labels.astype(np.int64), centroids, potential, iterations, oriented, sizes, counts, share, ranking)
 
 
 def _checked(embeddings: Floats, is_positive: Mask, *, spherical: bool) -> tuple[Points, Mask]:
@@ -242,32 +322,31 @@ def _checked(embeddings: Floats, is_positive: Mask, *, spherical: bool) -> tuple
 
 
 def measure(rows: Floats, *, spherical: bool) -> Points:
-    """Read all rows [N, D] once; with `spherical` they count as unit length, and a zero row stays zero."""
-    factors, squares, dtype = np.ones(len(rows)), np.empty(len(rows)), np.promote_types(rows.dtype, np.float32)
-
-    def total(part: slice) -> Doubles:
-        chunk = rows[part].astype(dtype, copy=False)
-        with np.errstate(over="ignore", invalid="ignore"):  # the caller checks for squares that are not finite
-            squares[part] = np.vecdot(chunk, chunk)
-            if spherical:
-                factors[part] = 1 / np.sqrt(np.where(squares[part] > 0, squares[part], 1))
-                squares[part] *= factors[part] ** 2
-            return factors[part].astype(dtype) @ chunk
-
-    return Points(rows, factors, squares, np.sum(each_part(total, len(rows)), axis=0, dtype=np.float64))
+    """Measure rows [N, D]; with `spherical` they count as unit length, and a zero row stays zero."""
+    rows = rows.astype(np.promote_types(rows.dtype, np.float32), copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks for squares that are not finite
+        squares = np.vecdot(rows, rows).astype(np.float64)
+        factors = 1 / np.sqrt(np.where(squares > 0, squares, 1)) if spherical else np.ones(len(rows))
+        return Points(rows, factors, squares * factors**2)
 
 
 def squared_distances(points: Points, centroid: Doubles) -> Doubles:
     """Squared distance of every point to one centroid, float64 [N], 0 or more."""
-    near, distances = centroid.astype(points.dtype), np.empty(len(points.rows))
-
-    def fill(part: slice) -> None:
-        gap = points.rows[part] * points.factors[part, None].astype(points.dtype)
-        gap -= near
+    near, distances = centroid.astype(points.rows.dtype), np.empty(len(points.rows))
+    for part in _slices(len(distances)):
+        gap = points.rows[part] * points.factors[part, None].astype(points.rows.dtype) - near
         distances[part] = np.vecdot(gap, gap)
-
-    each_part(fill, len(distances))
     return distances
+
+
+def unit(vectors: Floats, otherwise: Floats) -> Any:
+    """Bring vectors [..., D] to unit length; where the length is 0, take `otherwise`."""
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.where(length > 0, vectors / np.where(length > 0, length, 1), otherwise)
+
+
+def _slices(n: int) -> Iterator[slice]:
+    return (slice(first, min(first + _CHUNK_ROWS, n)) for first in range(0, n, _CHUNK_ROWS))
 
 
 ROWS_A_CLUSTER = 30

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from pu_geo.analysis.audit.progress import Audit, Bools, Rows, start_audit
-from pu_geo.analysis.neighbors import unit_rows
+from pu_geo.analysis.neighbors import highest, unit_rows
 from pu_geo.errors import ShapeError
 
 Reason = Literal["exploit", "explore", "audit"]
@@ -147,7 +147,8 @@ def next_queue(
         audit, checks = _draw(audit, is_free, state.is_answered, n_audit, again, is_alone=n_audit == n)
         is_free[checks] = False
     draw = np.random.default_rng([seed, int(state.is_shown.sum()), int(state.is_answered.sum())])
-    ranked = _highest(scores, is_free, n + N_CANDIDATES // 2) if scores is not None else checks[:0]
+    free = np.flatnonzero(is_free)
+    ranked = checks[:0] if scores is None else free[highest(scores[free], n + N_CANDIDATES // 2)]
     best, rest = ranked[:n_exploit], ranked[n_exploit:]
     is_free[best] = False
     known = np.concatenate([_some(np.flatnonzero(state.is_answered | state.is_shown), N_KNOWN, draw), best, checks])
@@ -178,15 +179,6 @@ def _draw(audit: Audit, is_free: Bools, is_answered: Bools, n: int, again: bool,
         if len(rows) or not is_alone:  # whole steps only: how far a queue goes must not hang on the answers
             break
     return replace(audit, n_drawn=end), rows
-
-
-def _highest(scores: Floats, is_free: Bools, n: int) -> Rows:
-    """Free rows with the n highest scores, highest first; of equal ones the first."""
-    rows = np.flatnonzero(is_free)
-    if len(rows) > n:
-        least = np.partition(scores[rows], len(rows) - n)[len(rows) - n]
-        rows = rows[scores[rows] >= least]
-    return rows[np.argsort(-scores[rows], kind="stable")][:n]
 
 
 def _some(rows: Rows, n: int, draw: np.random.Generator) -> Rows:

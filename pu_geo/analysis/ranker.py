@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
-from pu_geo.analysis.pupl import one_blas_thread
+from pu_geo.analysis.logistic import fit_logistic
 from pu_geo.errors import ShapeError, TrainingError
 
 L2 = 0.5  # penalty where no estimate of the damaged share is at hand; see `l2_for_share`
@@ -116,41 +115,9 @@ def rank_positives(
         unlabeled = np.sort(np.random.default_rng(seed).choice(unlabeled, MAX_UNLABELED, replace=False))
     rows = np.concatenate([positive, more, unlabeled, known])
     weight = side_weights(len(positive), len(unlabeled), len(known), len(more))
-    slope, offset = fit_logistic(prepared.values[rows], np.arange(len(rows)) < len(positive) + len(more), l2, weight)
+    slope, offset, _ = fit_logistic(prepared.values[rows], np.arange(len(rows)) < len(positive) + len(more), l2, weight)
     margin = prepared.values @ slope + np.float32(offset)
     return (0.5 * (1 + np.tanh(margin / 2))).astype(np.float32)
-
-
-@one_blas_thread()  # these matrices are small: two threads took ten times as long as one
-def fit_logistic(
-    values: NDArray[np.float32], is_positive: NDArray[np.bool_], l2: float, weight: NDArray[np.float32] | None = None
-) -> tuple[NDArray[np.float32], float]:
-    """Fit a logistic regression with L-BFGS, in float32 where it is costly.
-
-    Args:
-        values: standardised features, float32 [M, D].
-        is_positive: bool [M]; both classes occur.
-        weight: of each row in the mean loss, float32 [M] of sum 1; None for one half a class.
-        l2: penalty, see `rank_positives`. The offset is free.
-
-    Returns:
-        Slope, float32 [D], and offset.
-    """
-    sign = np.where(is_positive, np.float32(1), np.float32(-1))
-    if weight is None:
-        weight = np.where(is_positive, 0.5 / is_positive.sum(), 0.5 / (~is_positive).sum()).astype(np.float32)
-    columns = np.ascontiguousarray(values.T)
-
-    def objective(solution: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        slope, offset = solution[:-1], solution[-1]
-        margin = sign * (values @ slope.astype(np.float32) + np.float32(offset))
-        loss = float(weight @ np.logaddexp(np.float32(0), -margin)) + 0.5 * l2 * float(slope @ slope)
-        pull = -weight * sign * (0.5 * (1 - np.tanh(margin / 2)))
-        return loss, np.append((columns @ pull) + l2 * slope, pull.sum()).astype(np.float64)
-
-    start = np.zeros(values.shape[1] + 1)
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 100, "gtol": 1e-5})
-    return found.x[:-1].astype(np.float32), float(found.x[-1])
 
 
 def l2_for_share(share: float) -> float:

@@ -1,4 +1,4 @@
-"""Logistic regression by torch alone: the instant ranker as a method, and what the class prior is estimated with."""
+"""Logistic regression: the instant ranker as a method, and what the class prior is estimated with."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
+from pu_geo.analysis import logistic
 from pu_geo.analysis.class_prior import best_bin_share
-from pu_geo.errors import JobCancelled, TrainingError
+from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.data import Ints, PUData
@@ -148,11 +148,11 @@ def statistics(values: Tensor) -> tuple[Tensor, Tensor]:
 def fit_logistic(
     values: Tensor, positive: Tensor, l2: float, run: Run, weight: Tensor | None = None
 ) -> tuple[Tensor, Tensor, float]:
-    """Fit a logistic regression by L-BFGS.
+    """Fit a logistic regression by `analysis.logistic`, on the CPU.
 
     Args:
         values: standardised columns, float32 [M, E].
-        positive: bool [M]; both classes occur.
+        positive: bool [M]; both classes occur. Or chances, float32 [M] in 0..1.
         l2: weight of half the squared length of the slope, against a mean loss. The offset is free.
         weight: of each row in the mean loss, float32 [M] of sum 1; None for one half a class.
 
@@ -162,30 +162,14 @@ def fit_logistic(
     Raises:
         JobCancelled: if the user cancelled.
     """
-    signed = torch.where(positive, 1.0, -1.0)
-    if weight is None:
-        weight = torch.where(positive, 0.5 / positive.sum(), 0.5 / (~positive).sum())
-    slope = values.new_zeros(values.shape[1], requires_grad=True)
-    offset = values.new_zeros(1, requires_grad=True)
-    optimizer = torch.optim.LBFGS(
-        [slope, offset], max_iter=MAX_ITERATIONS, tolerance_grad=1e-6, line_search_fn="strong_wolfe"
-    )
+    arrays = values.cpu().double().numpy(), positive.cpu().numpy(), l2, None if weight is None else weight.cpu().numpy()
+    slope, offset, loss = logistic.fit_logistic(*arrays, **_options(run))
+    return *(torch.tensor(each, dtype=torch.float32, device=values.device) for each in (slope, [offset])), loss
 
-    def loss() -> Tensor:
-        margin = signed * (values @ slope + offset)
-        return (weight * functional.softplus(-margin)).sum() + l2 / 2 * slope.square().sum()
 
-    def closure() -> Tensor:
-        if run.is_cancelled():
-            raise JobCancelled
-        optimizer.zero_grad(set_to_none=True)
-        found = loss()
-        found.backward()
-        return found
-
-    optimizer.step(closure)
-    with torch.no_grad():
-        return slope.detach(), offset.detach(), float(loss())
+def _options(run: Run) -> dict[str, Any]:
+    """Return how a method's regressions are fitted: to the end, unless the user cancels."""
+    return {"tolerance": 1e-6, "max_iterations": MAX_ITERATIONS, "check": run.stop_if_cancelled}
 
 
 def estimated_class_prior(data: PUData, positive: Ints, unlabeled: Ints, extractor: FeatureExtractor, run: Run) -> float:
@@ -231,9 +215,5 @@ def cross_fitted(
     fold = torch.empty(len(values), dtype=torch.int64)
     for group in (is_positive, ~is_positive):
         fold[group] = torch.randperm(int(group.sum()), generator=drawing) % n_folds
-    fold, is_positive, margins = fold.to(values.device), is_positive.to(values.device), values.new_empty(len(values))
-    for part in range(n_folds):
-        is_fitted = fold != part
-        slope, offset, _ = fit_logistic(values[is_fitted], is_positive[is_fitted], l2, run)
-        margins[~is_fitted] = values[~is_fitted] @ slope + offset
-    return margins.cpu().numpy()
+    arrays = values.cpu().numpy(), is_positive.cpu().numpy(), fold.numpy(), l2
+    return logistic.cross_fitted(*arrays, **_options(run))

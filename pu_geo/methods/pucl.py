@@ -16,6 +16,7 @@ from torch.nn import functional
 from pu_geo.analysis.pupl import PuplResult, cluster_labels, pupl, two_means_miss
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
+from pu_geo.methods.linear import fit_logistic
 from pu_geo.methods.pretraining import contrast, contrastive_learner, empty_extractor, new_extractor, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
 from pu_geo.training.data import Bools, Ints, PUData, epochs_within, n_batches
@@ -102,7 +103,11 @@ def _classified(
     # C. The linear classifier.
     labels = _pseudo_labels(clusters, embeddings, positive, settings.pseudo_labels, run)
     inputs, targets = (torch.from_numpy(array).to(run.device) for array in (embeddings, labels))
-    fit_classifier(network.classifier, inputs, targets, settings.classifier_l2)
+    every = torch.full_like(targets, 1 / len(targets))
+    slope, offset, _ = fit_logistic(inputs, targets, settings.classifier_l2, run, every)
+    with torch.no_grad():
+        network.classifier.weight.copy_(slope[None])
+        network.classifier.bias.copy_(offset)
     return TrainedModel(network, network.trunk, {"pupl": clusters, "pseudo_labels": labels})
 
 
@@ -146,26 +151,3 @@ def _projection_head(n_in: int, settings: PuclSettings, run: Run) -> nn.Module:
         return projection_head(n_in, hidden, n_out, generator).to(run.device)
     first, last = linear(n_in, hidden, generator), linear(hidden, n_out, generator)
     return nn.Sequential(nn.ReLU(), first, nn.ReLU(), last).to(run.device)
-
-
-def fit_classifier(classifier: nn.Linear, embeddings: Tensor, labels: Tensor, l2: float) -> None:
-    """Fit a logistic regression by L-BFGS on all rows at once (PUCL, Algorithm 1(C)); the classifier is changed.
-
-    Args:
-        classifier: one output.
-        embeddings: float32 [M, E].
-        labels: float32 [M], 0..1.
-        l2: weight of half the squared length of the coefficients, against a mean loss.
-    """
-    nn.init.zeros_(classifier.weight)
-    nn.init.zeros_(classifier.bias)
-    optimizer = torch.optim.LBFGS(classifier.parameters(), max_iter=200, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        optimizer.zero_grad(set_to_none=True)
-        logits = classifier(embeddings)[:, 0]
-        loss = functional.binary_cross_entropy_with_logits(logits, labels) + l2 / 2 * classifier.weight.square().sum()
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)

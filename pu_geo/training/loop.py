@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from pu_geo.errors import JobCancelled, JobPaused, TrainingError
+from pu_geo.errors import JobPaused, TrainingError
 from pu_geo.training.callbacks import Evaluator, memory_mb
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
@@ -96,8 +96,7 @@ class Epoch:
     def add(self, values: Mapping[str, float]) -> None:
         """Collect what one batch reports, "loss" among it. Raises JobCancelled if the user cancelled."""
         self._values.append(values)
-        if self._training.run.is_cancelled():
-            raise JobCancelled
+        self._training.run.stop_if_cancelled()
         if not math.isfinite(values["loss"]):
             raise _Diverged(
                 f"epoch {self.number}, batch {len(self._values)}: the loss became {values['loss']}, "

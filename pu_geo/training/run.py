@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from pu_geo.errors import JobCancelled
 from pu_geo.training.callbacks import Evaluate
 from pu_geo.training.checkpoints import Checkpoints
 
@@ -49,6 +50,11 @@ class Run:
         A generator an epoch leaves nothing of it to be remembered: whoever begins an epoch again draws the same numbers.
         """
         return torch.Generator().manual_seed((self.seed * 1_000_003 + stream) * 100_003 + epoch)
+
+    def stop_if_cancelled(self) -> None:
+        """Raise JobCancelled if the user cancelled."""
+        if self.is_cancelled():
+            raise JobCancelled
 
 
 _GIB = 2**30

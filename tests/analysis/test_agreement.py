@@ -24,14 +24,6 @@ def test_ties_share_the_mean_of_their_places() -> None:
     assert agreement.places(np.array([0.4, 0.9, 0.1, 0.4, 0.7])).tolist() == [3, 1, 5, 3, 2]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_rank_share_equals_counting_one_by_one(seed: int) -> None:
-    scores = draw(seed)
-    naive = [(sum(b < a for b in scores) + (sum(b == a for b in scores) - 1) / 2) / (len(scores) - 1) for a in scores]
-    np.testing.assert_allclose(agreement.rank_share(scores), naive, atol=1e-12)
-    assert agreement.rank_share(scores).mean() == pytest.approx(0.5)
-
-
 def test_one_building_alone_is_in_the_middle() -> None:
     assert agreement.rank_share(np.array([0.3])).tolist() == [0.5]
     assert agreement.rank_share(np.zeros(0)).shape == (0,)

@@ -68,13 +68,6 @@ def test_split_parts_two_groups_and_leaves_equal_rows_together(most_rows: int, m
     assert len(np.unique(inspecting.split_in_two(np.ones((9, 4), np.float32)))) == 1
 
 
-def test_stability_is_the_best_jaccard_index() -> None:
-    first = np.array([0, 0, 0, 1, 1, 1])
-    assert inspecting.stability(first, [1 - first], 2).tolist() == [1, 1]
-    # {0,1,2} against {0,1}: 2/3; {3,4,5} against {2,3,4,5}: 3/4.
-    np.testing.assert_allclose(inspecting.stability(first, [np.array([0, 0, 1, 1, 1, 1])], 2), [2 / 3, 3 / 4])
-
-
 @pytest.mark.slow
 def test_small_clusters_find_damage_where_one_building_in_a_hundred_is_damaged(shared: Path) -> None:
     values, is_damaged = harvey(shared, n_undamaged=1980, n_damaged=20)

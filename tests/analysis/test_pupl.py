@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +10,8 @@ import pytest
 from golden_parts import GOLDEN, require_refusals
 from numpy.typing import NDArray
 
-from pu_geo.analysis import lloyd as loop
 from pu_geo.analysis import pupl as module
-from pu_geo.analysis.lloyd import lloyd
-from pu_geo.analysis.pupl import measure, over_cluster, pupl, seeding_chances, squared_distances
+from pu_geo.analysis.pupl import measure, over_cluster, pupl, seeding_chances, squared_distances, two_means
 from pu_geo.errors import ShapeError, TrainingError
 
 CASES = ("pupl_onepos.npz", "pupl_outlier_pos.npz", "pupl_overlap.npz", "pupl_separable.npz")
@@ -35,16 +32,16 @@ def two_groups(
 def brute_force(
     rows: NDArray[np.floating], pinned: NDArray[np.bool_], start: NDArray[np.float64], spherical: bool, max_iterations: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], float, int]:
-    """Lloyd's iterations from one seeding [K, D] in float64, every distance and every mean anew in each pass."""
+    """Lloyd's iterations from one seeding [2, D] in float64, every distance and every mean anew in each pass."""
     points = rows.astype(np.float64)
     if spherical:
         points = points / np.linalg.norm(points, axis=1, keepdims=True)
-    centroids, labels, k, iterations = start.copy(), None, len(start), 0
+    centroids, labels, iterations = start.copy(), None, 0
     while iterations < max_iterations:
         iterations += 1
         distances = np.stack([((points - centroid) ** 2).sum(axis=1) for centroid in centroids], axis=1)
-        before, labels = labels, k - 1 - distances[:, ::-1].argmin(axis=1)
-        labels[pinned] = k - 1
+        before, labels = labels, 1 - distances[:, ::-1].argmin(axis=1)
+        labels[pinned] = 1
         potential = float(distances.min(axis=1).sum())
         if before is not None and (labels == before).all():
             break
@@ -55,20 +52,20 @@ def brute_force(
 
 
 def blurred_groups(
-    seed: int, n: int, d: int, dtype: type[np.floating], spherical: bool, k: int = 2
+    seed: int, n: int, d: int, dtype: type[np.floating], spherical: bool
 ) -> tuple[NDArray[np.floating], NDArray[np.bool_], NDArray[np.float64]]:
-    """Rows of four groups that overlap, near the unit sphere; a few pinned ones; and rows as three seedings [3, K, D]."""
+    """Rows of four groups that overlap, near the unit sphere; a few pinned ones; and rows as three seedings [3, 2, D]."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(n, d)) + 3 * rng.normal(size=(4, d))[rng.choice(4, size=n, p=[0.4, 0.3, 0.2, 0.1])] / d**0.5
     rows = (rows / d**0.5).astype(dtype)
-    start = rows[rng.choice(n, size=(3, k))].astype(np.float64)
+    start = rows[rng.choice(n, size=(3, 2))].astype(np.float64)
     return rows, rng.random(n) < 0.02, start / np.linalg.norm(start, axis=-1, keepdims=True) if spherical else start
 
 
 def assert_equals_brute_force(
     rows: NDArray[np.floating], pinned: NDArray[np.bool_], start: NDArray[np.float64], spherical: bool, limit: int = 100
 ) -> int:
-    ends = lloyd(measure(rows, spherical=spherical), pinned, start, spherical=spherical, max_iterations=limit)
+    ends = two_means(measure(rows, spherical=spherical), pinned, start, spherical=spherical, max_iterations=limit)
     exact = 1e-9 if rows.dtype == np.float64 else 1e-6  # lengths are as exact as the rows
     for s in range(len(start)):
         labels, centroids, potential, iterations = brute_force(rows, pinned, start[s], spherical, limit)
@@ -79,81 +76,34 @@ def assert_equals_brute_force(
     return int(ends.iterations.max())
 
 
-# Rows, columns, clusters, and passes at most: 1, 2 and 5 end before they settle.
-SIZES = [(2, 3, 2, 100), (37, 1, 2, 100), (300, 5, 2, 100), (500, 40, 2, 100), (500, 12, 3, 100), (500, 12, 7, 100)]
+# Rows, columns, and passes at most: 1, 2 and 5 end before they settle.
+SIZES = [(2, 3, 100), (37, 1, 100), (300, 5, 100), (500, 40, 100)]
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("spherical", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("n", "d", "k", "limit"), [*SIZES, *((400, 10, 2, limit) for limit in (1, 2, 5))])
-def test_means_equal_brute_force(
-    seed: int, spherical: bool, dtype: type[np.floating], n: int, d: int, k: int, limit: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("n", "d", "limit"), [*SIZES, *((400, 10, limit) for limit in (1, 2, 5))])
+def test_two_means_equal_brute_force(
+    seed: int, spherical: bool, dtype: type[np.floating], n: int, d: int, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if k > 2:
-        monkeypatch.setattr(loop, "_BLOCK_ROWS", 100)
-    assert_equals_brute_force(*blurred_groups(seed, n, d, dtype, spherical, k), spherical, limit)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_sketch_that_starts_anew_is_no_matter(
-    seed: int, dtype: type[np.floating], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # three axes for three seedings: the sketch starts anew in every second pass
-    for name, value in {"_BLOCK_ROWS": 100, "_CHUNK_ROWS": 16, "_N_AXES": 3, "_N_PROBED": 50}.items():
-        monkeypatch.setattr(loop, name, value)
-    assert assert_equals_brute_force(*blurred_groups(seed, 1500, 24, dtype, True), True) > 10
-
-
-@pytest.mark.parametrize("spherical", [True, False])
-def test_many_passes_read_few_rows(spherical: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    n_read, n_swept = [], []
-    sides, sweep = loop._Planes.sides, loop.Sketch._add
-
-    def counted(self: loop._Planes, points: loop.Points) -> Callable[[NDArray[np.integer]], NDArray[np.bool_]]:
-        are_on_side_1 = sides(self, points)
-        return lambda at: (n_read.append(len(at)), are_on_side_1(at))[1]
-
-    monkeypatch.setattr(loop._Planes, "sides", counted)
-    monkeypatch.setattr(loop.Sketch, "_add", lambda self, vectors: (n_swept.append(1), sweep(self, vectors))[1])
-    rows, pinned, start = blurred_groups(0, 40_000, 32, np.float32, spherical)
-    n_passes = assert_equals_brute_force(rows, pinned, start[:1], spherical)
-    assert n_passes > 12
-    assert len(n_swept) < n_passes / 2
-    assert sum(n_read) < 2 * len(rows)
+    monkeypatch.setattr(module, "_CHUNK_ROWS", 100)
+    assert_equals_brute_force(*blurred_groups(seed, n, d, dtype, spherical), spherical, limit)
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_sketch_stays_within_its_bounds(seed: int, dtype: type[np.floating]) -> None:
-    rng = np.random.default_rng(seed)
-    span = rng.normal(size=(8, 30))
-    rows = np.vstack([rng.normal(size=(200, 30)), rng.normal(size=(200, 3)) @ span[:3]]) * rng.exponential(size=(400, 1))
-    points = measure(rows.astype(dtype), spherical=False)
-    sketch, exact = loop.Sketch(points, 2), points.rows.astype(np.float64)
-    close, across = rng.normal(size=(3, 8)) @ span + 1e-6 * rng.normal(size=(3, 30)), rng.normal(size=(3, 30))
-    across -= across @ np.linalg.pinv(span) @ span  # to these the rows in the span are at right angles
-    planes = loop._Planes(np.vstack([close, across]), rng.normal(size=(6, 1)), np.zeros((6, 2)))
-    for added in (span[:0], span[:3], span[3:], close):
-        if len(added):
-            sketch._add(added)
-        np.testing.assert_allclose(sketch.axes @ sketch.axes.T, np.eye(len(sketch.axes)), rtol=0, atol=1e-13)
-        weights, errors = sketch._bounds(planes)
-        error = np.abs(weights @ sketch.products[: weights.shape[1]] - (planes.normals @ exact.T + planes.offsets))
-        assert (error <= errors @ sketch.limits).all()
-    assert len(sketch.axes) == 11
-    assert (errors @ sketch.limits)[:3].max() < 0.05  # which is of use: the margins are tens
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_sides_of_planes_are_those_of_float64(seed: int) -> None:
+def test_sides_are_those_of_float64(seed: int) -> None:
     rng = np.random.default_rng(seed)
     normal, rows = rng.normal(size=40), rng.normal(size=(500, 40))
     rows = (rows - np.outer(rows @ normal, normal) / (normal @ normal)).astype(np.float32)  # but for rounding on the plane
-    planes = loop._Planes(normal[None], np.zeros((1, 1)), np.zeros((1, 2)))
-    found = planes.sides(measure(rows, spherical=False))(np.arange(500))
-    np.testing.assert_array_equal(found[0], rows.astype(np.float64) @ normal >= 0)
+    ends = two_means(
+        measure(rows, spherical=False),
+        np.zeros(500, bool),
+        np.stack([-normal, normal])[None],
+        spherical=False,
+        max_iterations=1,
+    )
+    np.testing.assert_array_equal(ends.labels[:, 0], rows.astype(np.float64) @ normal >= 0)
 
 
 @pytest.mark.parametrize("spherical", [True, False])
@@ -177,18 +127,17 @@ def test_ties_but_for_rounding_go_to_the_last_cluster(seed: int) -> None:
     margins = rows @ axis
     assert (margins < 0).any()  # that is, rounding alone would send some of them to cluster 0
     start, nobody = np.stack([-axis, axis])[None], np.zeros(50, dtype=bool)
-    ends = lloyd(measure(rows, spherical=False), nobody, start, spherical=False, max_iterations=1)
+    ends = two_means(measure(rows, spherical=False), nobody, start, spherical=False, max_iterations=1)
     assert (ends.labels == 1).all()
 
 
 def test_an_empty_cluster_keeps_its_centroid() -> None:
     rows = np.random.default_rng(0).normal(size=(20, 3))
-    for k in (2, 3):
-        start = np.vstack([np.full((k - 1, 3), 50.0) + np.arange(k - 1)[:, None], np.zeros((1, 3))])[None]
-        ends = lloyd(measure(rows, spherical=False), np.zeros(20, dtype=bool), start, spherical=False)
-        np.testing.assert_array_equal(ends.centroids[0, :-1], start[0, :-1])
-        np.testing.assert_allclose(ends.centroids[0, -1], rows.mean(axis=0), rtol=0, atol=1e-12)
-        assert ends.iterations[0] == 2
+    start = np.stack([np.full(3, 50.0), np.zeros(3)])[None]
+    ends = two_means(measure(rows, spherical=False), np.zeros(20, dtype=bool), start, spherical=False)
+    np.testing.assert_array_equal(ends.centroids[0, 0], start[0, 0])
+    np.testing.assert_allclose(ends.centroids[0, 1], rows.mean(axis=0), rtol=0, atol=1e-12)
+    assert ends.iterations[0] == 2
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -199,7 +148,7 @@ def test_equals_the_golden_trajectory_for_each_fixed_seed_row(case: str) -> None
     pinned = np.arange(len(rows)) < len(positives)
     start = np.stack([np.stack([unlabeled[i], golden["muP0"]]) for i in golden["in_seed_idx"]])
     # all seed rows at once: they must not disturb each other
-    ends = lloyd(measure(rows, spherical=False), pinned, start, spherical=False)
+    ends = two_means(measure(rows, spherical=False), pinned, start, spherical=False)
     for s, i in enumerate(golden["in_seed_idx"]):
         np.testing.assert_array_equal(ends.labels[len(positives) :, s], golden[f"lab_U_seed{i}"])
         np.testing.assert_allclose(ends.centroids[s, 0], golden[f"muN_seed{i}"], rtol=0, atol=1e-10)
@@ -280,7 +229,7 @@ def test_several_seedings_escape_a_bad_draw() -> None:
 def test_an_inverted_end_loses_to_an_oriented_one() -> None:
     rows, is_positive, is_damaged = two_groups(1)
     means = np.stack([rows[~is_damaged].mean(axis=0), rows[is_damaged].mean(axis=0)])
-    ends = lloyd(measure(rows, spherical=False), is_positive, np.stack([means[::-1], means]), spherical=False)
+    ends = two_means(measure(rows, spherical=False), is_positive, np.stack([means[::-1], means]), spherical=False)
     direction = rows[is_positive].mean(axis=0) - rows[~is_positive].mean(axis=0)
     flags = module._are_oriented(direction, ends)
     np.testing.assert_array_equal(flags, [False, True])
@@ -329,9 +278,7 @@ def test_same_seed_same_result_and_row_order_is_kept(seed: int, monkeypatch: pyt
     order = np.random.default_rng(seed).permutation(len(rows))
     shuffled = pupl(rows[order], is_positive[order], seed=seed, seeding="mean_u")
     np.testing.assert_array_equal(shuffled.labels, pupl(rows, is_positive, seed=seed, seeding="mean_u").labels[order])
-    monkeypatch.setattr(loop, "_N_THREADS", 1)
-    np.testing.assert_array_equal(pupl(rows, is_positive, seed=seed).centroids, first.centroids)
-    monkeypatch.setattr(loop, "_BLOCK_ROWS", 7)  # reading in other blocks must not change anything
+    monkeypatch.setattr(module, "_CHUNK_ROWS", 7)  # reading in other blocks must not change anything
     np.testing.assert_array_equal(pupl(rows, is_positive, seed=seed).labels, first.labels)
     assert pupl(rows, is_positive, seed=seed).potential == pytest.approx(first.potential, abs=1e-9)
 

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pu_geo.analysis import metrics, ranker
+from pu_geo.analysis.logistic import fit_logistic
 from pu_geo.errors import ShapeError, TrainingError
 
 
@@ -37,7 +38,7 @@ def test_hidden_damaged_buildings_come_first(seed: int) -> None:
 def test_solution_has_no_gradient_left() -> None:
     features, truth = _scene(0, n=200, d=5)
     values = ranker.prepare(features).values.astype(np.float64)
-    slope, offset = ranker.fit_logistic(values.astype(np.float32), truth, 0.3)
+    slope, offset, _ = fit_logistic(values.astype(np.float32), truth, 0.3)
     chance = 1 / (1 + np.exp(-(values @ slope + offset)))
     weight = np.where(truth, 0.5 / truth.sum(), 0.5 / (~truth).sum())
     gradient = values.T @ (weight * (chance - truth)) + 0.3 * slope

@@ -13,12 +13,11 @@ that took them would call the rest as damaged as what the search found.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -116,21 +115,9 @@ def n_counted(is_known: Bools, checked_at: Rows, known_at: Rows) -> int:
 
 def at_most(n_found: int, size: int, damaged: int, n_checked: int) -> float:
     """Chance to find at most `n_found` of `damaged` among `n_checked` drawn from `size` without replacement."""
-    found = np.arange(max(n_checked - (size - damaged), 0), min(n_found, damaged, n_checked) + 1)
+    from scipy.stats import hypergeom
 
-    def log_choose(n: int, k: NDArray[np.int64] | int) -> NDArray[np.float64]:
-        return np.asarray(gammaln(n + 1) - gammaln(np.add(k, 1)) - gammaln(n - np.asarray(k) + 1))
-
-    ways = log_choose(damaged, found) + log_choose(size - damaged, n_checked - found)
-    return min(float(np.exp(ways - log_choose(size, n_checked)).sum()), 1.0)
-
-
-def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Smallest number in [low, high] for which `holds`, which stays true once it is; `high` if none below does."""
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
+    return float(hypergeom.cdf(n_found, size, damaged, n_checked))
 
 
 @dataclass(frozen=True)
@@ -174,7 +161,7 @@ def stop_rule(
         )
     size, damaged = n_remaining + n_checked, n_damaged + at_most_left + 1
     risk = (1 - confidence) * 6 / (np.pi * (n_damaged + 1)) ** 2
-    needed = _first(n_checked, max(size - at_most_left, n_checked), lambda n: at_most(n_damaged, size, damaged, n) <= risk)
-    more = needed - n_checked
+    most = range(n_checked, max(size - at_most_left, n_checked))
+    more = bisect_left(most, True, key=lambda n: at_most(n_damaged, size, damaged, n) <= risk)
     left = f"at most {at_most_left:,} of the {n_remaining - more:,} that remain are damaged, with {100 * confidence:g} % confidence"
     return StopAdvice(more, f"Check {more:,} more at random: if none is damaged, {left}." if more else f"Enough: {left}.")

@@ -14,11 +14,12 @@ from typing import cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
-from pu_geo.analysis.clustering_metrics import adjusted_rand
+from pu_geo.analysis.clustering import adjusted_rand, k_means
 from pu_geo.methods.cards.ncl import NclSettings
 from pu_geo.methods.ncl import ncl
-from pu_geo.methods.ncl.discovery import k_means
+from pu_geo.methods.ncl.discovery import seed_of
 from pu_geo.methods.ncl.ncl import NclNetwork
 from pu_geo.training.data import UNKNOWN, Bools, FeatureViews, Ints, PUData
 from pu_geo.training.network import TrainedModel
@@ -74,7 +75,8 @@ def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> 
         found[MEMBERSHIPS].append(np.sqrt(soft_memberships(model, data)[rows]))
         found[EMBEDDINGS].append(model.embed(data.inputs.array)[rows])
     alone = {way: [sort_into_groups(each, settings.n_new, generator) for each in points] for way, points in found.items()}
-    agreement = {way: _agreement(groups) for way, groups in alone.items()} if len(runs) > 1 else {}
+    agreed = {way: adjusted_rand(groups) for way, groups in alone.items()}
+    agreement = {way: value for way, value in agreed.items() if value is not None}
     reading = max(agreement, key=lambda way: agreement[way]) if agreement else MEMBERSHIPS
     points = concatenated(found[reading])
     return ConsensusClusters(sort_into_groups(points, settings.n_new, generator), points, alone, reading, agreement)
@@ -102,10 +104,6 @@ def _without(data: PUData, is_held_out: Bools) -> PUData:
     """Count some clicks as unlabeled."""
     classes = np.where(is_held_out, UNKNOWN, data.classes)
     return replace(data, known_class=classes, is_positive=classes >= 1)
-
-
-def _agreement(sortings: Sequence[Ints]) -> float:
-    return float(np.mean([adjusted_rand(one, other) for i, one in enumerate(sortings) for other in sortings[:i]]))
 
 
 def soft_memberships(model: TrainedModel, data: PUData) -> NDArray[np.float32]:
@@ -141,11 +139,9 @@ def sort_into_groups(points: NDArray[np.floating], n_groups: int, generator: tor
     Returns:
         Groups 0..K-1 in the order of their size, int64 [N]; the last ones may be empty where points coincide.
     """
-    every = torch.from_numpy(np.asarray(points, np.float64))
-    some = every[torch.randperm(len(every), generator=generator)[:MOST_ROWS]]
-    found = k_means(some, n_groups, generator)
-    there = [some[found == group].mean(dim=0) for group in range(n_groups) if bool((found == group).any())]
-    nearest = torch.cdist(every, torch.stack(there)).argmin(dim=1).numpy()
+    some = points[torch.randperm(len(points), generator=generator)[:MOST_ROWS].numpy()]
+    centers = k_means(some.astype(np.float64), n_groups, seed=seed_of(generator)).cluster_centers_
+    nearest = cdist(points, centers).argmin(axis=1)
     order = np.argsort(-np.bincount(nearest, minlength=n_groups), kind="stable")
     place = np.empty(n_groups, np.int64)
     place[order] = np.arange(n_groups)

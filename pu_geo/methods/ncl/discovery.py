@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
 
+from pu_geo.analysis.clustering import k_means
 from pu_geo.errors import ShapeError
 
 Floats = NDArray[np.floating]
@@ -18,7 +17,6 @@ Ints = NDArray[np.int64]
 
 N_CENTRAL = 24  # chips that fill a contact sheet
 MAX_ROWS = 2000  # rows that are compared; of more, some are drawn, as every pair is compared
-_N_SEEDINGS, _N_ITERATIONS = 4, 30
 
 
 def cluster_shares(memberships: Floats, is_positive: NDArray[np.bool_], smoothing: float) -> NDArray[np.float64]:
@@ -96,53 +94,18 @@ def suggested_number(embeddings: Floats, candidates: Sequence[int], generator: t
     if not candidates or not all(2 <= k < n for k in candidates):
         raise ValueError(f"candidates must be one or more numbers in 2..{n - 1}; got {list(candidates)}.")
     chosen = torch.randperm(len(embeddings), generator=generator)[:n].numpy()
-    points = torch.from_numpy(np.asarray(embeddings[chosen], np.float64))
-    between = torch.cdist(points, points)
-    found = {k: silhouette(between, k_means(points, k, generator)) for k in sorted(candidates)}
+    points = np.asarray(embeddings[chosen], np.float64)
+    found = {k: silhouette(points, k_means(points, k, seed=seed_of(generator)).labels_) for k in sorted(candidates)}
     return SuggestedNumber(max(found, key=lambda k: found[k]), found)
 
 
-def k_means(points: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    """Part points, float [M, D], into k clusters; int64 [M]. A cluster may stay empty where points coincide."""
-    best, lowest = torch.zeros(len(points), dtype=torch.int64), torch.inf
-    for _ in range(_N_SEEDINGS):
-        chosen = torch.randint(len(points), (1,), generator=generator)
-        while len(chosen) < k:  # k-means++: far ones more often
-            gap = torch.cdist(points, points[chosen]).min(dim=1).values.square()
-            drawn = torch.multinomial(gap + 1e-12, 1, generator=generator)  # coinciding points leave no other choice
-            chosen = torch.cat([chosen, drawn])
-        centers, before = points[chosen], torch.tensor(())
-        for _ in range(_N_ITERATIONS):
-            nearest = torch.cdist(points, centers).argmin(dim=1)
-            if torch.equal(nearest, before):
-                break
-            before, members = nearest, functional.one_hot(nearest, k).to(points)
-            means = (members.T @ points) / members.sum(dim=0).clamp_min(1)[:, None]
-            centers = torch.where(members.any(dim=0)[:, None], means, centers)
-        distances = torch.cdist(points, centers).min(dim=1)
-        cost = float(distances.values.square().sum())
-        if cost < lowest:
-            best, lowest = distances.indices, cost
-    return best
+def seed_of(generator: torch.Generator) -> int:
+    """Draw a seed for what takes no generator of torch."""
+    return int(torch.randint(2**31, (1,), generator=generator))
 
 
-def silhouette(between: Tensor, clusters: Tensor) -> float:
-    """Mean silhouette of a clustering.
+def silhouette(points: Floats, clusters: Ints) -> float:
+    """Mean silhouette of clusters [M] of points [M, D], -1..1; 0 where there is but one cluster, or as many as points."""
+    from sklearn.metrics import silhouette_score
 
-    Args:
-        between: distances, float [M, M].
-        clusters: int64 [M]. A chip alone in its cluster counts 0, and so do all where there is but one cluster.
-
-    Returns:
-        A number in [-1, 1].
-    """
-    labels, inverse = clusters.unique(return_inverse=True)
-    if len(labels) < 2:
-        return 0.0
-    members = functional.one_hot(inverse).to(between)
-    sizes, totals = members.sum(dim=0), between @ members
-    own = members.bool()
-    inside = totals[own] / (sizes[inverse] - 1).clamp_min(1)
-    outside = (totals / sizes).masked_fill(own, torch.inf).min(dim=1).values
-    each = (outside - inside) / torch.maximum(inside, outside).clamp_min(1e-12)
-    return float(each.masked_fill(sizes[inverse] == 1, 0).mean())
+    return float(silhouette_score(points, clusters)) if 1 < len(np.unique(clusters)) < len(clusters) else 0.0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
+from scipy.sparse import csr_array, dia_array, eye_array, vstack
+from scipy.sparse.linalg import cg
 from torch import Tensor
-
-from pu_geo.errors import JobCancelled
 
 BLOCK = 2048  # chips whose similarity to all anchors is held in memory at once
 POWER = 3  # of the cosine, as the weight of a tie: near neighbors count more
@@ -53,7 +54,7 @@ def degrees(anchors: Tensor, reaches: Tensor, n_neighbors: int) -> Tensor:
     return torch.cat([ties(rows, anchors, reaches, n_neighbors).sum(1) for rows in anchors.split(BLOCK)])
 
 
-def label_propagation(own: Tensor, graph: Tensor, alpha: float, is_cancelled: Callable[[], bool] = lambda: False) -> Tensor:
+def label_propagation(own: Tensor, graph: csr_array, alpha: float, check: Callable[[], None] = lambda: None) -> Tensor:
     """Let scores travel until they rest: f = alpha D^-1/2 W D^-1/2 f + own.
 
     Source: Zhou et al., Learning with Local and Global Consistency (NeurIPS 2003), section 2, the limit of its iteration.
@@ -62,35 +63,21 @@ def label_propagation(own: Tensor, graph: Tensor, alpha: float, is_cancelled: Ca
         own: scores that travel, float32 [M].
         graph: D^-1/2 W D^-1/2, see `links`.
         alpha: in [0, 1).
+        check: called after every step; what it raises ends the work.
 
     Returns:
         f, float32 [M].
-
-    Raises:
-        JobCancelled: if the user cancelled.
 
     Departs from the source: what travels are scores of a ranking, not labels; W ties nearest neighbors alone, by the third
     power of their cosine instead of a Gaussian, and each to itself; own is not multiplied by 1 - alpha, which changes no order.
     Solved by conjugate gradients.
     """
-    target = own.cpu().double()
-    found, rest = torch.zeros_like(target), target.clone()
-    direction, error = rest.clone(), rest @ rest
-    enough = _TOLERANCE**2 * error
-    for _ in range(_MOST_STEPS):
-        if error <= enough:
-            break
-        if is_cancelled():
-            raise JobCancelled
-        moved = direction - alpha * (graph @ direction[:, None])[:, 0]
-        step = error / (direction @ moved)
-        found, rest = found + step * direction, rest - step * moved
-        before, error = error, rest @ rest
-        direction = rest + error / before * direction
-    return found.float().to(own.device)
+    system = eye_array(len(own)) - alpha * graph
+    found, _ = cg(system, own.cpu().double().numpy(), rtol=_TOLERANCE, maxiter=_MOST_STEPS, callback=lambda _: check())
+    return torch.from_numpy(found).float().to(own.device)
 
 
-def links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) -> Tensor:
+def links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) -> csr_array:
     """Build D^-1/2 W D^-1/2, sparse float64 [M, M] on the CPU.
 
     Args:
@@ -98,16 +85,11 @@ def links(anchors: Tensor, reaches: Tensor, degree: Tensor, n_neighbors: int) ->
         reaches, degree: of the anchors, see `reach` and `degrees`.
         n_neighbors: k.
     """
-    places, values, first = [], [], 0
-    for rows in anchors.split(BLOCK):
-        weights = ties(rows, anchors, reaches, n_neighbors)
-        row, column = weights.nonzero(as_tuple=True)
-        scale = (degree[row + first] * degree[column]).sqrt()
-        places.append(torch.stack([row + first, column]).cpu())
-        values.append((weights[row, column] / scale).cpu().double())
-        first += len(rows)
-    built = torch.sparse_coo_tensor(torch.cat(places, 1), torch.cat(values), (first, first), check_invariants=False)
-    return ((built + built.t()) / 2).coalesce()  # a tie at the very edge may exist from one side alone
+    weights = (ties(rows, anchors, reaches, n_neighbors) for rows in anchors.split(BLOCK))
+    tied = vstack([csr_array(each.cpu().numpy()) for each in weights]).astype(np.float64)
+    scale = dia_array((degree.cpu().double().rsqrt().numpy()[None], [0]), shape=(len(anchors), len(anchors)))
+    built = (scale @ tied @ scale).tocsr()
+    return (built + built.T) / 2  # a tie at the very edge may exist from one side alone
 
 
 def sum_over_ties(weights: Tensor, degree: Tensor, values: Tensor) -> Tensor:
@@ -124,9 +106,8 @@ def distinct(rows: Tensor) -> Tensor:
     Args:
         rows: unit rows, float32 [M, d].
     """
-    _, group = torch.unique((rows.cpu() * _GRID).round().int(), dim=0, return_inverse=True)
-    first = torch.full((int(group.max()) + 1,), len(rows)).scatter_reduce_(0, group, torch.arange(len(rows)), "amin")
-    return first.sort().values
+    cells = (rows.cpu() * _GRID).round().int().numpy()
+    return torch.from_numpy(np.sort(np.unique(cells, axis=0, return_index=True)[1]))
 
 
 def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor, nn
 
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
@@ -427,7 +428,7 @@ def _learn(network: PropagationNetwork, data: PUData, split: TrainingSplit, run:
     return loss, share or 0.0
 
 
-def _set_anchors(network: PropagationNetwork, features: SplitFeatures, run: Run) -> tuple[Tensor, Tensor]:
+def _set_anchors(network: PropagationNetwork, features: SplitFeatures, run: Run) -> tuple[Tensor, csr_array]:
     """Choose anchors, the clicked and others; let plain scores travel among them; set the units of all scores.
 
     Returns:
@@ -446,13 +447,13 @@ def _set_anchors(network: PropagationNetwork, features: SplitFeatures, run: Run)
         network.zeros[place], network.scale_of[place] = _origin(margin)
     own = (features.standard[chosen] @ network.plain_slope - network.zeros[0]) / network.scale_of[0]
     links = graph.links(network.anchors, network.reach, network.degree, k)
-    network.values = graph.label_propagation(own, links, network.settings.propagation, run.is_cancelled)
+    network.values = graph.label_propagation(own, links, network.settings.propagation, run.stop_if_cancelled)
     network.zeros[2], network.scale_of[2] = _origin(network.values)
     return chosen, links
 
 
 def _difference_held_out(
-    network: PropagationNetwork, features: SplitFeatures, chosen: Tensor, links: Tensor, l2: float, run: Run
+    network: PropagationNetwork, features: SplitFeatures, chosen: Tensor, links: csr_array, l2: float, run: Run
 ) -> float:
     """Compute how much better held-out clicks stand in the propagated than in the whitened scores, in -1..1.
 
@@ -479,7 +480,7 @@ def _difference_held_out(
     for part, (plain, slope) in enumerate(fits):
         own = standard @ plain
         scaled = (own - own.mean()) / _origin(own)[1]
-        wide = graph.label_propagation(scaled, links, network.settings.propagation, run.is_cancelled)
+        wide = graph.label_propagation(scaled, links, network.settings.propagation, run.stop_if_cancelled)
         for sign, scores in ((-1.0, wide.cpu()), (1.0, (white @ slope).cpu())):
             others, clicks = scores[places_u[fold_u == part]], scores[:n][fold_p == part]
             before = (others[None] > clicks[:, None]).sum(1)

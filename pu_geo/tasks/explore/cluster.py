@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis import inspecting, pupl
+from pu_geo.analysis import clustering, pupl
 from pu_geo.errors import TrainingError
 from pu_geo.project import labels, runs, store
 from pu_geo.project.layout import write_array, write_json
@@ -51,7 +51,7 @@ def cluster(job: Job, *, run_id: str, k: int = 0, seed: int = 0) -> dict[str, ob
         "run_id": facts.run_id, "k": n_clusters, "seed": seed, "at_event": pu.at_event, "made_by": job.folder.name,
         "two": {"potential": two.potential, "oriented": two.oriented, "seeds": seeds},
         "many": {"potential": many.potential,
-                 "stability": inspecting.stability(many.labels, [each.labels for each in again], n_clusters).tolist(),
+                 "stability": clustering.stability(many.labels, [each.labels for each in again], n_clusters).tolist(),
                  "potentials": [each.potential for each in (many, *again)]},
     }  # fmt: skip
     write_json(folder / NOTE, note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pu_geo.analysis import clustering_metrics
+from pu_geo.analysis import clustering
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.ncl import consensus_clusters
@@ -88,17 +88,28 @@ def _finish(
 ) -> dict[str, object]:  # fmt: skip
     """Store the groups with their stability and central buildings; return the result of the job."""
     pu, rows = inputs.pu, np.flatnonzero(~inputs.pu.is_excluded)
-    number, stable = facts["n_groups"], clustering_metrics.stability(found.groups, found.sortings, facts["n_groups"])
+    number, agreement = facts["n_groups"], found.agreement.get(found.reading)
+    jaccard = clustering.stability(found.groups, found.sortings, number)
+    own = clustering.membership(found.groups, found.sortings, number)
     central = central_chips(found.points, np.where(known.classes[rows] == UNKNOWN, found.groups, NO_GROUP), number)
     facts |= {
         "reading": found.reading,
         "agreement": {way: round(value, 4) for way, value in found.agreement.items()},
-        "adjusted_rand": None if stable.adjusted_rand is None else round(stable.adjusted_rand, 4),
-        "groups": _groups(found.groups, stable, [rows[each] for each in central], pu.building_ids),
+        "adjusted_rand": None if agreement is None else round(agreement, 4),
+        "groups": [
+            {
+                "group": group,
+                "size": int(size),
+                "jaccard": round(float(jaccard[group]), 4) if size else None,
+                "membership": round(float(own[found.groups == group].mean()), 4) if size else None,
+                "central": [pu.building_ids[row] for row in rows[middle]],  # nearest to its middle first
+            }
+            for group, (size, middle) in enumerate(zip(np.bincount(found.groups, minlength=number), central, strict=True))
+        ],
         "seconds": round(time.monotonic() - began, 2),
     }
     groups, membership = np.full(len(pu.building_ids), NO_GROUP, np.int16), np.zeros(len(pu.building_ids), np.float32)
-    groups[rows], membership[rows] = found.groups, stable.membership
+    groups[rows], membership[rows] = found.groups, own
     job.stop_if_cancelled()
     discoveries.keep(job.layout, job.folder / "discovery", facts, pu.building_ids, groups, membership)
     return {
@@ -170,22 +181,3 @@ def _reporter(job: Job, number: int, n_seeds: int) -> Any:
         job.report(start + (end - start) * done, f"training {number + 1} of {n_seeds}: epoch {values['epoch']}")
 
     return report
-
-
-def _groups(
-    found: NDArray[np.int64], stable: clustering_metrics.Stability, central: Sequence[NDArray[np.int64]], ids: Sequence[str]
-) -> list[dict[str, object]]:
-    """Return size, stability and central unlabeled buildings, nearest to its middle first, of each group."""
-    rows: list[dict[str, object]] = []
-    for group, middle in enumerate(central):
-        own = found == group
-        rows.append(
-            {
-                "group": group,
-                "size": int(own.sum()),
-                "jaccard": round(float(stable.jaccard[group]), 4) if own.any() else None,
-                "membership": round(float(stable.membership[own].mean()), 4) if own.any() else None,
-                "central": [ids[row] for row in middle],
-            }
-        )
-    return rows

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, f1_score
 
 from pu_geo.analysis import estimates, metrics, ranker
 from pu_geo.datasets.classified import ClassifiedChips
@@ -190,7 +191,7 @@ def _one_draw(
         yield Outcome(
             setting.name, method, _preset(method, preset), seed, len(drawn.positive), len(drawn.unlabeled), len(truth),
             int(truth.sum()), metrics.auc(scores, truth), metrics.average_precision(scores, truth),
-            metrics.overall_accuracy(called, truth), metrics.f1(called, truth), round(time.process_time() - began, 2),
+            float(accuracy_score(truth, called)), float(f1_score(truth, called, zero_division=np.nan)), round(time.process_time() - began, 2),
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from sklearn.metrics import accuracy_score, f1_score
 
 from pu_geo.analysis import metrics
 from pu_geo.errors import PuGeoError
@@ -64,6 +65,6 @@ def evaluate(
         "ap": round(metrics.average_precision(scores, is_damaged), 4),
         "precision_at_k": round(metrics.precision_at_k(scores, is_damaged, int(is_damaged.sum())), 4),
         "threshold": facts.threshold,
-        "oa": round(metrics.overall_accuracy(called, is_damaged), 4),
-        "f1": round(metrics.f1(called, is_damaged), 4),
+        "oa": round(float(accuracy_score(is_damaged, called)), 4),
+        "f1": round(float(f1_score(is_damaged, called)), 4),
     }

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from pu_geo.errors import ShapeError
-from pu_geo.methods.ncl.discovery import central_chips, cluster_shares, k_means, silhouette, suggested_number
+from pu_geo.methods.ncl.discovery import central_chips, cluster_shares, suggested_number
 
 
 def blobs(n_blobs: int, seed: int = 0, n: int = 25, spread: float = 0.15) -> tuple[np.ndarray, np.ndarray]:
@@ -47,26 +45,6 @@ def test_counts_clusters_that_are_there(n_blobs: int, seed: int) -> None:
     assert found.number == n_blobs
     assert list(found.silhouettes) == list(range(2, 9))
     assert found.silhouettes[n_blobs] == max(found.silhouettes.values()) > 0.5
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_silhouette_equals_that_of_sklearn(seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    points, clusters = draw.normal(size=(40, 3)), draw.integers(0, 5, 40)
-    clusters[0] = 17  # alone in its cluster
-    tensor = torch.from_numpy(points)
-    found = silhouette(torch.cdist(tensor, tensor), torch.from_numpy(clusters))
-    assert found == pytest.approx(silhouette_score(points, clusters), abs=1e-6)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_k_means_is_as_good_as_that_of_sklearn(seed: int) -> None:
-    points, truth = blobs(5, seed, spread=0.25)
-    clusters = k_means(torch.from_numpy(points), 5, generator(seed)).numpy()
-    centers = np.stack([points[clusters == each].mean(0) for each in range(5)])
-    cost = ((points - centers[clusters]) ** 2).sum()
-    assert cost < 1.02 * KMeans(5, n_init=10, random_state=0).fit(points).inertia_
-    assert adjusted_rand_score(truth, clusters) > 0.9
 
 
 def test_coinciding_points_make_no_trouble() -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pu_geo.errors import JobCancelled
 from pu_geo.methods.propagation import neighbor_graph as graph
+from pu_geo.training.run import Run
 
 
 def unit(rows: int, dim: int, seed: int = 0) -> Tensor:
@@ -83,4 +84,4 @@ def test_cancelling_is_asked_for_while_scores_travel() -> None:
     reaches = graph.reach(anchors, k)
     built = graph.links(anchors, reaches, graph.degrees(anchors, reaches, k), k)
     with pytest.raises(JobCancelled):
-        graph.label_propagation(torch.ones(30), built, 0.9, lambda: True)
+        graph.label_propagation(torch.ones(30), built, 0.9, Run(is_cancelled=lambda: True).stop_if_cancelled)

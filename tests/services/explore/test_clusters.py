@@ -141,8 +141,8 @@ def test_split_and_merge_change_the_clusters_and_can_be_undone(explored: Layout)
     now = clusters.inspect(explored, RUN, "two")
     assert {one.name for one in now.clusters} == {"positives", first, second}
     assert sum(one.size for one in now.clusters) == N
-    for name in (first, second):  # of three groups that lie apart, each side holds one whole
-        assert np.bincount(groups()[now.rows_of(name)], minlength=4).max() == 20
+    for name in (first, second):  # of three groups of 20 that touch, each side holds most of one
+        assert np.bincount(groups()[now.rows_of(name)], minlength=4).max() >= 18
     merged = clusters.merge(explored, RUN, now, first, "positives", analyst="ann")
     after = clusters.inspect(explored, RUN, "two")
     assert set(after.rows_of(merged).tolist()) == {*now.rows_of(first).tolist(), *now.rows_of("positives").tolist()}
