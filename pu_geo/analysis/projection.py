@@ -8,13 +8,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from pu_geo.analysis.neighbors import unit_rows
+from pu_geo.analysis.neighbors import METRICS, nearest_of_each, unit_rows
 from pu_geo.errors import ShapeError
 
 Embeddings = NDArray[np.floating]
@@ -23,13 +21,8 @@ Singles = NDArray[np.float32]
 
 _PCA_DIMENSIONS = 50
 _ROWS_FOR_AXES = 20_000
-_EXACT_NEIGHBORS_UP_TO = 5_000
-_N_LISTS, _N_PROBED, _N_PASSES = 128, 12, 6  # of 100 neighbors 95 and more are found so
-_ALONE_UP_TO = 40_000  # rows; below, threads cost more than they save, above all where others work too
 _SMALLEST_UMAP = 5
 _SAME = 1e-3
-METRICS = ("euclidean", "cosine", "manhattan")
-"""Ways to measure the distance of two embeddings."""
 
 
 def pca_2d(embeddings: Embeddings) -> Singles:
@@ -88,7 +81,7 @@ def umap_2d(
     reduced = _principal_axes(rows, min(_PCA_DIMENSIONS, rows.shape[1]))
     note({"stage": "neighbors", "share": 0.05})
     k = min(n_neighbors, len(rows) - 1)
-    neighbors, distances = nearest(reduced, k, metric)
+    neighbors, distances = nearest_of_each(reduced, k, metric)
     start = _principal_axes(reduced, 2)
     start /= max(float(start.std()), 1e-12)  # a little noise separates equal rows, and rows on one line
     start += 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
@@ -146,35 +139,6 @@ def _weights(distances: NDArray[np.floating]) -> NDArray[np.floating]:
     gaps = distances - nearest
     weight = np.exp(-gaps / np.maximum(gaps.mean(axis=1, keepdims=True), 1e-12))
     return np.where(nearest < _SAME, distances < _SAME, weight)
-
-
-def nearest(rows: Singles, k: int, metric: str = "euclidean") -> tuple[Ints, Singles]:
-    """Find the k nearest rows of each row of float32 [N, D], itself first: row numbers int64 and distances float32, [N, k].
-
-    Args:
-        metric: one of `METRICS`; cosine takes rows of unit length, or their principal components.
-    """
-    import faiss
-
-    is_exact = len(rows) <= _EXACT_NEIGHBORS_UP_TO
-    measure = faiss.METRIC_L1 if metric == "manhattan" else faiss.METRIC_L2
-    index: Any = faiss.index_factory(rows.shape[1], "Flat" if is_exact else f"IVF{_N_LISTS},Flat", measure)
-    with threadpool_limits(limits=1 if len(rows) <= _ALONE_UP_TO else None):
-        if not is_exact:
-            index.nprobe, index.cp.niter = _N_PROBED, _N_PASSES
-            index.train(rows)
-        index.add(rows)
-        distances, neighbors = index.search(rows, k)
-    distances = np.maximum(distances, 0)
-    if metric != "manhattan":  # squares of the distances came
-        distances = distances / 2 if metric == "cosine" else np.sqrt(distances)
-    me = np.arange(len(rows))[:, None]
-    # itself first: faiss may list equal rows before it, or leave it out
-    order = np.argsort(neighbors != me, axis=1, kind="stable")
-    neighbors = np.take_along_axis(neighbors, order, axis=1)
-    distances = np.take_along_axis(distances, order, axis=1)
-    neighbors[:, :1], distances[:, :1] = me, 0
-    return neighbors, distances
 
 
 def _principal_axes(rows: Singles, n_axes: int) -> Singles:

@@ -1,4 +1,4 @@
-"""More like this: exact, for one chip and for several."""
+"""More like this, for one chip and for several; the nearest of every chip."""
 
 from __future__ import annotations
 
@@ -47,3 +47,33 @@ def test_refuses_an_empty_choice() -> None:
         neighbors.nearest(unit, np.array([0]), 0)
     with pytest.raises(ShapeError):
         neighbors.unit_rows(np.ones(3))
+
+
+@pytest.mark.parametrize("metric", neighbors.METRICS)
+def test_nearest_of_each_equal_the_naive_search_and_start_with_the_row_itself(metric: str) -> None:
+    rows = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
+    if metric == "cosine":
+        rows = neighbors.unit_rows(rows)
+    apart = rows[:, None] - rows[None]
+    ways = {"euclidean": np.linalg.norm(apart, axis=2), "manhattan": np.abs(apart).sum(axis=2), "cosine": 1 - rows @ rows.T}
+    found, distances = neighbors.nearest_of_each(rows, 6, metric)
+    np.testing.assert_array_equal(found, np.argsort(ways[metric], axis=1)[:, :6])
+    np.testing.assert_array_equal(found[:, 0], np.arange(60))
+    np.testing.assert_allclose(distances, np.sort(ways[metric], axis=1)[:, :6], atol=1e-4)
+
+
+def test_equal_rows_each_keep_themselves_first() -> None:
+    found, distances = neighbors.nearest_of_each(np.ones((30, 3), dtype=np.float32), 4)
+    np.testing.assert_array_equal(found[:, 0], np.arange(30))
+    np.testing.assert_array_equal(distances, 0)
+    assert all(len(set(row)) == 4 for row in found.tolist())
+
+
+@pytest.mark.slow
+def test_many_rows_find_nearly_all_their_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(0).normal(size=(12_000, 8)).astype(np.float32)
+    monkeypatch.setattr(neighbors, "_EXACT_UP_TO", len(rows))
+    exact, _ = neighbors.nearest_of_each(rows, 10)
+    monkeypatch.setattr(neighbors, "_EXACT_UP_TO", 1000)
+    found, _ = neighbors.nearest_of_each(rows, 10)
+    assert np.mean([len(set(a) & set(b)) for a, b in zip(exact.tolist(), found.tolist(), strict=True)]) > 9

@@ -74,26 +74,6 @@ def test_refuses_what_has_no_place() -> None:
         umap_2d(rows, seed=0, metric="hamming")
 
 
-def test_neighbors_equal_the_naive_search_and_start_with_the_row_itself() -> None:
-    rows = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
-    neighbors, distances = projection.nearest(rows, 6)
-    full = np.linalg.norm(rows[:, None] - rows[None], axis=2)
-    np.testing.assert_array_equal(neighbors, np.argsort(full, axis=1)[:, :6])
-    np.testing.assert_array_equal(neighbors[:, 0], np.arange(60))
-    np.testing.assert_allclose(distances, np.sort(full, axis=1)[:, :6], atol=1e-4)
-
-
-@pytest.mark.parametrize("metric", ["cosine", "manhattan"])
-def test_neighbors_of_other_metrics_equal_the_naive_search(metric: str) -> None:
-    rows = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
-    if metric == "cosine":
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    full = np.abs(rows[:, None] - rows[None]).sum(axis=2) if metric == "manhattan" else 1 - rows @ rows.T
-    neighbors, distances = projection.nearest(rows, 6, metric)
-    np.testing.assert_array_equal(neighbors, np.argsort(full, axis=1)[:, :6])
-    np.testing.assert_allclose(distances, np.sort(full, axis=1)[:, :6], atol=1e-4)
-
-
 @pytest.mark.slow
 def test_cosine_knows_no_lengths() -> None:
     rows = groups(60)[0]
@@ -101,22 +81,6 @@ def test_cosine_knows_no_lengths() -> None:
     one, other = (umap_2d(each, seed=0, metric="cosine") for each in (rows, longer))
     np.testing.assert_array_equal(one, other)
     assert not np.array_equal(one, umap_2d(longer, seed=0))
-
-
-def test_equal_rows_each_keep_themselves_first() -> None:
-    neighbors, distances = projection.nearest(np.ones((30, 3), dtype=np.float32), 4)
-    np.testing.assert_array_equal(neighbors[:, 0], np.arange(30))
-    np.testing.assert_array_equal(distances, 0)
-    assert all(len(set(row)) == 4 for row in neighbors.tolist())
-
-
-@pytest.mark.slow
-def test_many_rows_find_nearly_all_their_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, _ = groups(12_000, d=8)
-    exact, _ = projection.nearest(rows, 10)
-    monkeypatch.setattr(projection, "_EXACT_NEIGHBORS_UP_TO", 1000)
-    found, _ = projection.nearest(rows, 10)
-    assert np.mean([len(set(a) & set(b)) for a, b in zip(exact.tolist(), found.tolist(), strict=True)]) > 9
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo import jobs
-from pu_geo.analysis import projection
+from pu_geo.analysis import neighbors, projection
 from pu_geo.methods.settings import check, setting
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
@@ -29,7 +29,7 @@ class UmapSettings:
         15, "Neighbors of each dot: few keep small groups, many the overall arrangement.", min=2, max=200
     )
     min_dist: float = setting(0.1, "Least distance between dots; a small one packs what is alike.", min=0.0, max=0.99)
-    metric: str = setting("euclidean", "How the distance of two embeddings is measured.", choices=projection.METRICS)
+    metric: str = setting("euclidean", "How the distance of two embeddings is measured.", choices=neighbors.METRICS)
     densmap: bool = setting(
         False, "densMAP: groups whose embeddings are spread out stay so in the picture; takes three times as long."
     )

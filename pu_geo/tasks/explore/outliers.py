@@ -8,7 +8,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from pu_geo.analysis import assessability, neighbors, outliers, projection
+from pu_geo.analysis import assessability, neighbors, outliers
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_json
@@ -41,7 +41,7 @@ def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
     rows = _with_a_picture(job.layout, facts.chip_set, ids)
     unit = neighbors.unit_rows(np.asarray(runs.array(job.layout, facts.run_id, "embeddings"))[rows])
     n_near = min(N_NEIGHBORS, len(unit))
-    near, distances = projection.nearest(unit, n_near) if n_near > 1 else _NONE
+    near, distances = neighbors.nearest_of_each(unit, n_near) if n_near > 1 else _NONE
     job.stop_if_cancelled()
     lonely = outliers.loneliness(distances[:, 1:]) if n_near > 1 else np.zeros(len(unit))
     order = np.argsort(-lonely, kind="stable")[:MOST]
