@@ -84,8 +84,8 @@ def export_parquet(damage_map: DamageMap, out: Path) -> None:
             kinds |= set(shapely.get_type_id(piece.shapes).tolist()) - {-1}
             writer.write_table(_table(piece, fields, schema))
         box, types = extent.box(), [{3: "Polygon", 6: "MultiPolygon"}[kind] for kind in sorted(kinds)]
-        column = {"encoding": "WKB", "geometry_types": types, **({"bbox": box} if box else {})}  # no `crs` member: OGC:CRS84
-        column["covering"] = {"bbox": {side: [covering, side] for side in _SIDES}}
+        boxes = {"bbox": {side: [covering, side] for side in _SIDES}}
+        column = {"encoding": "WKB", "geometry_types": types, "covering": boxes, **({"bbox": box} if box else {})}  # OGC:CRS84
         geo = orjson.dumps({"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}})
         writer.add_key_value_metadata({"geo": geo, "pu_geo": as_text(dict(damage_map.metadata))})
 
