@@ -19,7 +19,6 @@ from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, labels, model_files, runs, store
 from pu_geo.project.layout import Layout, find_project, write_json
-from pu_geo.project.strict_json import MAX_BYTES, BadJson, parse_object
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.apply_model import printable
 from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
@@ -147,7 +146,7 @@ def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
         raise refusal(
             name, "has no model: the instant ranker and averages of runs have none", "Make it here again; that is quick."
         )
-    limits = ((model_files.CARD, MAX_BYTES), (model_files.WEIGHTS, model_files.MAX_FILE))
+    limits = ((model_files.CARD, model_files.MAX_CARD), (model_files.WEIGHTS, model_files.MAX_FILE))
     card, weights = [_whole(folder, part, sums, most) for part, most in limits]
     found = model_files.from_parts(card.read_bytes(), weights.read_bytes(), name)
     restored = restore(found, torch.device("cpu"))
@@ -175,8 +174,8 @@ def _parsed(path: Path) -> dict[str, Any]:
     """Read an object of JSON; a list becomes one under the name "list"."""
     text = _regular(path, MAX_CURVE).read_bytes()
     try:
-        return parse_object(b'{"list":' + text + b"}" if text.startswith(b"[") else text, MAX_CURVE)
-    except BadJson as error:
+        return model_files.parse_object(b'{"list":' + text + b"}" if text.startswith(b"[") else text, MAX_CURVE)
+    except ValueError as error:
         raise refusal(f"{path.name} in {path.parent}", str(error)) from error
 
 

@@ -294,7 +294,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
     "embeddings of inf": (array("embeddings.npy", lambda x: spoiled(x, np.inf)), "not of length 1"),
     "embeddings twice as long": (array("embeddings.npy", lambda x: 2 * x), "not of length 1"),
     "embeddings of nothing": (array("embeddings.npy", lambda x: x[:, :0]), "no .npy file|has the shape"),
-    "weights cut off": (content("model.safetensors", lambda old: old[:-4]), "cut off"),
+    "weights cut off": (content("model.safetensors", lambda old: old[:-4]), "file not fully covered"),
     "weights of a pickle": (content("model.safetensors", b"\x80\x04N." * 9), "claims a header"),
     "weights not sealed": (content("model.safetensors", b"x", is_sealed=False), "has another sha256"),
     "a tensor missing": (tensors(lambda found: {n: a for n, a in found.items() if n != "trunk.standardize.mean"}), "does not hold the network"),
