@@ -306,7 +306,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
     "another event": (card(there_at_event=3), "other labels|needs at least|held-out"),
     "an attribute of a list": (card(there_types_from=[1]), "by no attribute"),
     "a curve of lists": (content("curve.json", b"[[1]]"), "something else than reports"),
-    "a curve of NaN": (content("curve.json", b'[{"loss": NaN}]'), "holds NaN"),
+    "a curve of NaN": (content("curve.json", b'[{"loss": NaN}]'), "Out of range float"),
     **{f"a curve of {kind}": (curve(**row), "something else than reports") for kind, row in {  # type: ignore[arg-type]
         "no epoch": {"epoch": None}, "an epoch of 1.5": {"epoch": 1.5}, "epoch True": {"epoch": True}, "an epoch too many": {"epoch": 3},
         "10^400 epochs": {"epochs": 10**400}, "stage 1": {"stage": 1}, "signs": {"stage": "\u001b"}, "a loss of text": {"loss": "abc"},
