@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import JobError
-from pu_geo.jobs import processes
-from pu_geo.jobs.control import PATIENCE_S, clear_requests, kill_orphans, report_io_errors, wait_for_end
+from pu_geo.jobs.control import JOB_VARIABLE, PATIENCE_S, clear_requests, kill_orphans, report_io_errors, wait_for_end
 from pu_geo.jobs.status import DISMISSED, LOCK, JobView, all_jobs, folder_of, view
 from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout, write_json
@@ -101,7 +100,7 @@ def launch(folder: Path, lock: int | None = None) -> None:
     lock = take_lock(folder) if lock is None else lock
     try:
         events.append(folder, "launched")
-        environment = {**os.environ, LOCK_FD_VARIABLE: str(lock), processes.JOB_VARIABLE: str(folder)}
+        environment = {**os.environ, LOCK_FD_VARIABLE: str(lock), JOB_VARIABLE: str(folder)}
         with (folder / "log.txt").open("ab") as log:
             worker = subprocess.Popen(
                 [sys.executable, "-P", "-m", "pu_geo.jobs.worker", str(folder)],  # -P: no module from wherever we are

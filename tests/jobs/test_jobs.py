@@ -22,7 +22,7 @@ from small_parts import REPOSITORY, small_project
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
-from pu_geo.jobs import control, device_queue, processes, worker
+from pu_geo.jobs import control, device_queue, worker
 from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
@@ -162,7 +162,7 @@ def test_cancelled_job_says_so_and_a_running_one_cannot_be_started_twice(project
 
 def marked(folder: Path) -> list[int]:
     """Return the processes that work for a job."""
-    mark, found = f"{processes.JOB_VARIABLE}={folder}".encode(), []
+    mark, found = f"{control.JOB_VARIABLE}={folder}".encode(), []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
             if mark in entry.read_bytes().split(b"\0"):
