@@ -17,6 +17,7 @@ import shapely
 from numpy.typing import NDArray
 from packaging.requirements import Requirement
 
+from pu_geo import jobs
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable, Grid, LabelOp, Role, RunFacts, Scene
@@ -154,3 +155,10 @@ def need_extra(extra: str) -> None:
         if extra in os.environ.get(REQUIRED_EXTRAS, "").split(","):
             pytest.fail(f"{words}; {REQUIRED_EXTRAS} requires it")
         pytest.skip(words)
+
+
+def unheld_job(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
+    """Write a new job's folder and return it; nothing works for it."""
+    folder, lock = jobs.create_held(layout, task, args)
+    os.close(lock)
+    return folder

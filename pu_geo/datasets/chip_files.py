@@ -7,7 +7,8 @@ import io
 import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 import cv2
@@ -51,11 +52,11 @@ def read_chips(path: Path, size_px: int = 64) -> ClassifiedChips:
     Raises:
         DatasetError: kind "missing" or "corrupt", or "link" where a path leads outside.
     """
-    with _Source(path) as source:
-        index = source.index()
+    with _opened(path) as root:
+        index = _index(root)
         chips = np.empty((len(index), 3, size_px, size_px), np.uint8)
         for row, out in zip(index, chips, strict=True):
-            out[:] = _picture(source.read(row["path"]), row["path"], size_px)
+            out[:] = _picture(_read(root, row["path"]), row["path"], size_px)
     names = tuple(sorted({row["label"] for row in index}))
     classes = np.array([names.index(row["label"]) for row in index], np.int64)
     is_test = np.array([row.get("split") == "test" for row in index], np.bool_)
@@ -103,63 +104,51 @@ def _pair(path: Path) -> NDArray[np.uint8]:
         raise DatasetError(f"{path.name} cannot be read: {words}", "Download the data set again.", kind="corrupt") from cause
 
 
-class _Source:
-    """A folder or a zip file; use it as a context manager."""
+@contextmanager
+def _opened(path: Path) -> Iterator[Path | zipfile.Path]:
+    """Yield a folder, or what a zip file holds; both are read alike."""
+    if not path.exists():
+        raise DatasetError(f"{path} does not exist.", "Check the path.", kind="missing")
+    if path.is_dir():
+        yield path.resolve()
+        return
+    try:
+        pack = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as cause:
+        raise DatasetError(f"{path.name} is no zip file.", "Choose a zip file or a folder.", kind="corrupt") from cause
+    with pack:
+        yield zipfile.Path(pack)
 
-    def __init__(self, path: Path) -> None:
-        if not path.exists():
-            raise DatasetError(f"{path} does not exist.", "Check the path.", kind="missing")
-        self.path = path
-        self._pack: zipfile.ZipFile | None = None
 
-    def __enter__(self) -> _Source:
-        if self.path.is_file():
-            try:
-                self._pack = zipfile.ZipFile(self.path)
-            except (zipfile.BadZipFile, OSError) as cause:
-                raise DatasetError(f"{self.path.name} is no zip file.", "Choose a zip file or a folder.",
-                                   kind="corrupt") from cause  # fmt: skip
-        return self
+def _index(root: Path | zipfile.Path) -> Sequence[dict[str, str]]:
+    """Return a row for each chip: as in index.csv, or its path and the name of its folder."""
+    names = (
+        [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
+        if isinstance(root, Path)
+        else root.root.namelist()
+    )
+    if "index.csv" in names:
+        rows = _read_index(_read(root, "index.csv").decode("utf-8-sig", errors="replace"))
+    else:
+        found = [PurePosixPath(name) for name in sorted(names) if name.lower().endswith(PICTURES)]
+        own = [name for name in found if name.parent.name and not name.name.startswith("._")]  # not macOS's
+        rows = [{"path": str(name), "label": name.parent.name} for name in own]
+    if not rows:
+        raise DatasetError(f"{root.name} holds no chips in folders named after their class.",
+                           "Put PNG or JPEG chips into one folder per class.", kind="missing")  # fmt: skip
+    return rows
 
-    def __exit__(self, *_: object) -> None:
-        if self._pack is not None:
-            self._pack.close()
 
-    def index(self) -> Sequence[dict[str, str]]:
-        """Return a row for each chip: as in index.csv, or its path and the name of its folder."""
-        names = self._names()
-        if "index.csv" in names:
-            rows = _read_index(self.read("index.csv").decode("utf-8-sig", errors="replace"))
-        else:
-            found = [PurePosixPath(name) for name in sorted(names) if name.lower().endswith(PICTURES)]
-            own = [name for name in found if name.parent.name and not name.name.startswith("._")]  # not macOS's
-            rows = [{"path": str(name), "label": name.parent.name} for name in own]
-        if not rows:
-            raise DatasetError(f"{self.path.name} holds no chips in folders named after their class.",
-                               "Put PNG or JPEG chips into one folder per class.", kind="missing")  # fmt: skip
-        return rows
-
-    def _names(self) -> set[str]:
-        if self._pack is not None:
-            return set(self._pack.namelist())
-        found: Iterable[Path] = (path for path in self.path.rglob("*") if path.is_file())
-        return {path.relative_to(self.path).as_posix() for path in found}
-
-    def read(self, name: str) -> bytes:
-        """Read one file of it, at most 20 MB (index.csv too); nothing outside of it."""
-        try:
-            if self._pack is not None:
-                with self._pack.open(name) as stream:
-                    return stream.read(MAX_PICTURE_BYTES)
-            inside = self.path.resolve()
-            real = (inside / name).resolve(strict=True)
-            if not real.is_relative_to(inside):
-                raise DatasetError(f"{name} lies outside {self.path.name}.", "Correct index.csv.", kind="link")
-            with real.open("rb") as stream:
-                return stream.read(MAX_PICTURE_BYTES)
-        except _UNREADABLE as cause:
-            raise DatasetError(f"{name} of {self.path.name} cannot be read: {cause}.", "Download it again.",
-                               kind="corrupt") from cause  # fmt: skip
+def _read(root: Path | zipfile.Path, name: str) -> bytes:
+    """Read one file, at most 20 MB (index.csv too); nothing outside of the folder."""
+    try:
+        if isinstance(root, Path) and not (root / name).resolve(strict=True).is_relative_to(root):
+            raise DatasetError(f"{name} lies outside {root.name}.", "Correct index.csv.", kind="link")
+        with (root / name).open("rb") as stream:
+            return bytes(stream.read(MAX_PICTURE_BYTES))
+    except _UNREADABLE as cause:
+        raise DatasetError(f"{name} of {root.name} cannot be read: {cause}.", "Download it again.",
+                           kind="corrupt") from cause  # fmt: skip
 
 
 def _read_index(text: str) -> list[dict[str, str]]:

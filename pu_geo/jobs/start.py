@@ -26,18 +26,6 @@ _STARTING = "start.lock"
 
 
 @report_io_errors()
-def create(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
-    """Write a new job's folder and return it; nothing runs yet.
-
-    Raises:
-        JobError: if the task changes what the project is made of and another such job is active, or the disk is full.
-    """
-    folder = _new_folder(layout, task)
-    _write_spec(folder, layout, task, args)
-    return folder
-
-
-@report_io_errors()
 def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Path, int]:
     """Write a new job's folder and take its lock; of two that start at once, one finds the other active.
 
@@ -45,26 +33,17 @@ def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Pat
         Its folder, and the file descriptor of its lock.
 
     Raises:
-        JobError: see `create`.
+        JobError: if the task changes what the project is made of and another such job is active, or the disk is full.
     """
-    with locks.one_at_a_time(layout.jobs / _STARTING):
-        folder = _new_folder(layout, task)
-        lock = take_lock(folder)
-        _write_spec(folder, layout, task, args)  # from here on it is visible
-    return folder, lock
-
-
-def _new_folder(layout: Layout, task: str) -> Path:
-    _require_free(layout, task)
     stamp = now()[:19].replace("-", "").replace(":", "").replace("T", "-")
     folder = layout.jobs / f"{stamp}-{secrets.token_hex(3)}"
-    folder.mkdir(parents=True)
-    return folder
-
-
-def _write_spec(folder: Path, layout: Layout, task: str, args: Mapping[str, Any]) -> None:
-    # The worker finds the project by the job's folder, also after both were moved; its name is for people.
-    write_json(folder / "spec.json", {"task": task, "args": dict(args), "project": layout.folder.name})
+    with locks.one_at_a_time(layout.jobs / _STARTING):
+        _require_free(layout, task)
+        folder.mkdir()
+        lock = take_lock(folder)
+        # The worker finds the project by the job's folder, also after both were moved; its name is for people.
+        write_json(folder / "spec.json", {"task": task, "args": dict(args), "project": layout.folder.name})
+    return folder, lock  # visible since its spec is there
 
 
 def _require_free(layout: Layout, task: str) -> None:
@@ -80,7 +59,7 @@ def start(layout: Layout, task: str, args: Mapping[str, Any]) -> str:
     """Start a task in the background and return the job's id.
 
     Raises:
-        JobError: see `create`.
+        JobError: see `create_held`.
     """
     folder, lock = create_held(layout, task, args)
     launch(folder, lock)
@@ -174,7 +153,7 @@ def retry(layout: Layout, job_id: str) -> str:
     """Start a new job that does the same from the beginning, and dismiss the old one; return the new one's id.
 
     Raises:
-        JobError: if it is active; see also `create`.
+        JobError: if it is active; see also `create_held`.
     """
     folder = _that_can_start(layout, job_id)
     lock = take_lock(folder)  # nobody resumes it meanwhile
