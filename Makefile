@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.pu-geo-setup
 EXTRAS ?= dev
+STAMP  := $(VENV)/.pu-geo-setup-$(EXTRAS)
 FEDERATED := $(VENV)/federated
 
 .PHONY: app test test-all test-federated setup demo lint bench clean
