@@ -85,7 +85,12 @@ def export_parquet(damage_map: DamageMap, out: Path) -> None:
             writer.write_table(_table(piece, fields, schema))
         box, types = extent.box(), [{3: "Polygon", 6: "MultiPolygon"}[kind] for kind in sorted(kinds)]
         boxes = {"bbox": {side: [covering, side] for side in _SIDES}}
-        column = {"encoding": "WKB", "geometry_types": types, "covering": boxes, **({"bbox": box} if box else {})}  # OGC:CRS84
+        column = {
+            "encoding": "WKB",
+            "geometry_types": types,
+            "covering": boxes,
+            **({"bbox": box} if box else {}),
+        }  # OGC:CRS84
         geo = orjson.dumps({"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}})
         writer.add_key_value_metadata({"geo": geo, "pu_geo": as_text(dict(damage_map.metadata))})
 
