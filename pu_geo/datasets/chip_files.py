@@ -105,8 +105,8 @@ def _pair(path: Path) -> NDArray[np.uint8]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Path | zipfile.Path]:
-    """Yield a folder, or what a zip file holds; both are read alike."""
+def _opened(path: Path) -> Iterator[Path | zipfile.ZipFile]:
+    """Yield a folder, or a zip file for reading; no `zipfile.Path`, which names like "/" can hang before Python 3.11.10."""
     if not path.exists():
         raise DatasetError(f"{path} does not exist.", "Check the path.", kind="missing")
     if path.is_dir():
@@ -117,38 +117,42 @@ def _opened(path: Path) -> Iterator[Path | zipfile.Path]:
     except (zipfile.BadZipFile, OSError) as cause:
         raise DatasetError(f"{path.name} is no zip file.", "Choose a zip file or a folder.", kind="corrupt") from cause
     with pack:
-        yield zipfile.Path(pack)
+        yield pack
 
 
-def _index(root: Path | zipfile.Path) -> Sequence[dict[str, str]]:
+def _index(root: Path | zipfile.ZipFile) -> Sequence[dict[str, str]]:
     """Return a row for each chip: as in index.csv, or its path and the name of its folder."""
     names = (
         [path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()]
         if isinstance(root, Path)
-        else root.root.namelist()
+        else root.namelist()
     )
     if "index.csv" in names:
         rows = _read_index(_read(root, "index.csv").decode("utf-8-sig", errors="replace"))
     else:
-        found = [PurePosixPath(name) for name in sorted(names) if name.lower().endswith(PICTURES)]
+        found = [PurePosixPath(name) for name in sorted(set(names)) if name.lower().endswith(PICTURES)]
         own = [name for name in found if name.parent.name and not name.name.startswith("._")]  # not macOS's
         rows = [{"path": str(name), "label": name.parent.name} for name in own]
     if not rows:
-        raise DatasetError(f"{root.name} holds no chips in folders named after their class.",
+        raise DatasetError(f"{_name_of(root)} holds no chips in folders named after their class.",
                            "Put PNG or JPEG chips into one folder per class.", kind="missing")  # fmt: skip
     return rows
 
 
-def _read(root: Path | zipfile.Path, name: str) -> bytes:
+def _read(root: Path | zipfile.ZipFile, name: str) -> bytes:
     """Read one file, at most 20 MB (index.csv too); nothing outside of the folder."""
     try:
         if isinstance(root, Path) and not (root / name).resolve(strict=True).is_relative_to(root):
             raise DatasetError(f"{name} lies outside {root.name}.", "Correct index.csv.", kind="link")
-        with (root / name).open("rb") as stream:
-            return bytes(stream.read(MAX_PICTURE_BYTES))
+        with (root / name).open("rb") if isinstance(root, Path) else root.open(name) as stream:
+            return stream.read(MAX_PICTURE_BYTES)
     except _UNREADABLE as cause:
-        raise DatasetError(f"{name} of {root.name} cannot be read: {cause}.", "Download it again.",
+        raise DatasetError(f"{name} of {_name_of(root)} cannot be read: {cause}.", "Download it again.",
                            kind="corrupt") from cause  # fmt: skip
+
+
+def _name_of(root: Path | zipfile.ZipFile) -> str:
+    return root.name if isinstance(root, Path) else Path(str(root.filename)).name
 
 
 def _read_index(text: str) -> list[dict[str, str]]:
