@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.pu-geo-setup
+EXTRAS ?= dev
+STAMP  := $(VENV)/.pu-geo-setup-$(EXTRAS)
+FEDERATED := $(VENV)/federated
 
-.PHONY: app test test-all setup demo lint bench clean
+.PHONY: app test test-all test-federated setup demo lint bench clean
 
 app: setup
 	$(BIN)/python -m pu_geo.ui.build
@@ -22,6 +24,10 @@ test-all: setup
 	$(BIN)/python -m pu_geo.ui.build
 	$(PYTEST) $(PYTEST_ARGS)
 
+# Flower wants older packages than the app, so it has an environment of its own; what fits both is taken from $(VENV).
+test-federated: $(FEDERATED)/.pu-geo-setup
+	PU_GEO_REQUIRE_EXTRAS=federated $(FEDERATED)/bin/python -m pytest tests/test_extras.py $(PYTEST_ARGS)
+
 demo: setup
 	rm -rf build/demo
 	$(BIN)/pu-geo demo --out build/demo
@@ -30,6 +36,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/deptry .
 
 bench: setup
 	$(BIN)/python -m benchmarks.run
@@ -44,7 +51,16 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
 	$(BIN)/python -c '$(INSTALLED)' > $(VENV)/kept.txt
-	$(BIN)/python -m pip install --quiet -c constraints.txt -c $(VENV)/kept.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -c $(VENV)/kept.txt -e ".[$(EXTRAS)]"
+	touch $@
+
+SITE := import sysconfig; print(sysconfig.get_path("purelib"))
+
+$(FEDERATED)/.pu-geo-setup: $(STAMP) constraints-federated.txt
+	$(BIN)/python -m venv --clear --without-pip $(FEDERATED)
+	$(BIN)/python -c '$(SITE)' > "$$($(FEDERATED)/bin/python -c '$(SITE)')/app.pth"
+	$(FEDERATED)/bin/python -m pip install --quiet -c constraints-federated.txt -e ".[federated]"
+	$(FEDERATED)/bin/python -m pip check
 	touch $@
 
 clean:

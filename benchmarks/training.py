@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from pu_geo.methods import ncpu
 from pu_geo.methods.catalog import settings_for
 from pu_geo.training.data import ChipImages, PUData
-from pu_geo.training.inference import quick_backbone
 from pu_geo.training.loop import MicroBatcher
-from pu_geo.training.network import FeatureExtractor
+from pu_geo.training.network import FeatureExtractor, quick_backbone
 from pu_geo.training.run import Run, best_device
 
 BATCH, BANDS, SIDE_PX = 64, 6, 64

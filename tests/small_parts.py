@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import itertools
+import os
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +15,16 @@ import numpy as np
 import pytest
 import shapely
 from numpy.typing import NDArray
+from packaging.requirements import Requirement
 
+from pu_geo import jobs
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable, Grid, LabelOp, Role, RunFacts, Scene
 from pu_geo.tasks.job import Job
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+REQUIRED_EXTRAS = "PU_GEO_REQUIRE_EXTRAS"  # names of extras, with commas, for want of which no test is skipped
 _NUMBERS = itertools.count()
 WKT_UTM15 = (
     'PROJCS["WGS 84 / UTM zone 15N",GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],'
@@ -129,3 +135,30 @@ def small_grid() -> Grid:
 def small_scene(role: Role = "post") -> Scene:
     grid = small_grid()
     return Scene(f"{role}-1", role, "/nowhere/x.tif", grid.crs, grid.transform, grid.width, grid.height, 3, "uint8", 0.5)
+
+
+def extra_requirements(extra: str) -> list[Requirement]:
+    """Return what an extra of `pyproject.toml` asks for."""
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    return [Requirement(text) for text in extras[extra]]
+
+
+def need_extra(extra: str) -> None:
+    """Skip a test of an extra that is not installed, or fail where `REQUIRED_EXTRAS` names it."""
+    for needed in extra_requirements(extra):
+        try:
+            if importlib.metadata.version(needed.name) in needed.specifier:
+                continue
+        except importlib.metadata.PackageNotFoundError:
+            pass
+        words = f'{needed} is not installed: pip install "pu-geo[{extra}]"'
+        if extra in os.environ.get(REQUIRED_EXTRAS, "").split(","):
+            pytest.fail(f"{words}; {REQUIRED_EXTRAS} requires it")
+        pytest.skip(words)
+
+
+def unheld_job(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
+    """Write a new job's folder and return it; nothing works for it."""
+    folder, lock = jobs.create_held(layout, task, args)
+    os.close(lock)
+    return folder

@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, PuGeoError
-from pu_geo.jobs import processes
+from pu_geo.jobs import control
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
@@ -94,7 +94,7 @@ def run_job(layout: Layout, task: str, args: Mapping[str, Any], as_json: bool) -
     from pu_geo.jobs import worker
 
     folder, lock = jobs.create_held(layout, task, args)
-    os.environ[processes.JOB_VARIABLE] = str(folder)  # processes that this one starts are known by it
+    os.environ[control.JOB_VARIABLE] = str(folder)  # processes that this one starts are known by it
     events.append(folder, "launched")
     is_terminal = sys.stderr.isatty()
     draw = _bar if is_terminal else _lines()
@@ -105,7 +105,7 @@ def run_job(layout: Layout, task: str, args: Mapping[str, Any], as_json: bool) -
             print(f"\nStopped. `pu-geo jobs {layout.folder} resume {folder.name}` goes on.", file=sys.stderr)
         raise
     finally:
-        os.environ.pop(processes.JOB_VARIABLE, None)
+        os.environ.pop(control.JOB_VARIABLE, None)
         os.close(lock)
         if is_terminal and not as_json:
             print(f"\r{'':<79}\r", end="", file=sys.stderr, flush=True)

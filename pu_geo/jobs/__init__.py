@@ -7,7 +7,6 @@ from pu_geo.jobs.control import CAN_PAUSE, cancel, dismiss, end_overdue, kill_or
 from pu_geo.jobs.start import (
     LOCK_FD_VARIABLE,
     ONE_AT_A_TIME,
-    create,
     create_held,
     launch,
     of_folder,
@@ -21,6 +20,6 @@ from pu_geo.jobs.status import JobView, all_jobs, event_lines, folder_of, is_ali
 
 __all__ = [
     "CAN_PAUSE", "LOCK_FD_VARIABLE", "ONE_AT_A_TIME", "JobView", "all_jobs", "cancel",
-    "create", "create_held", "dismiss", "end_overdue", "event_lines", "folder_of", "is_alive", "kill_orphans",
+    "create_held", "dismiss", "end_overdue", "event_lines", "folder_of", "is_alive", "kill_orphans",
     "launch", "of_folder", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "worker_log",
 ]  # fmt: skip

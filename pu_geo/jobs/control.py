@@ -1,21 +1,28 @@
-"""What people ask of a job, as files in its folder: to stop, to pause, to be shown no more. One that hangs is ended."""
+"""What people ask of a job, as files in its folder: to stop, to pause, to be shown no more. One that hangs is ended.
+
+Its processes are known by the environment variable that its worker got, and by the identity that the worker wrote down.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
 from pu_geo.errors import JobError
-from pu_geo.jobs import processes
 from pu_geo.jobs.status import CANCEL, DISMISSED, PAUSE, folder_of, is_alive, view
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
 CAN_PAUSE = ("train",)
 PATIENCE_S = 1.5  # a job that was asked to stop is ended by force after this
+JOB_VARIABLE = "PU_GEO_JOB"
+_SAME_START_S = 5.0  # the clock that start times are worked out by may be set meanwhile
 
 
 @contextmanager
@@ -113,4 +120,36 @@ def dismiss(layout: Layout, job_id: str) -> None:
 def kill_orphans(folder: Path) -> int:
     """Kill processes that work for a job, or were left behind by its dead worker; return how many."""
     started = [event for event in events.read(folder) if event["event"] == "started"]
-    return processes.end_all(folder, started[-1] if started else {})
+    return end_all(folder, started[-1] if started else {})
+
+
+def identity(folder: Path) -> dict[str, object]:
+    """Return which process works for a job: its id, when it began in seconds since 1970, and the job's folder."""
+    return {"pid": os.getpid(), "begun": psutil.Process().create_time(), "folder": str(folder)}
+
+
+def end_all(folder: Path, worker: Mapping[str, object]) -> int:
+    """Kill what works for a job; return how many processes that were. This process is spared.
+
+    Args:
+        folder: of the job; whoever was started for it has it in the environment.
+        worker: the `identity` of one that may run in a terminal, and all that it started. An id may belong to another
+            process by now, so it counts only together with its start, and only for this folder: a copy of a project has
+            the events of jobs that work in the original.
+    """
+    found: set[psutil.Process] = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.environ().get(JOB_VARIABLE) == str(folder):
+                found.add(process)
+    pid, begun = worker.get("pid"), worker.get("begun")
+    if isinstance(pid, int) and isinstance(begun, float) and worker.get("folder") == str(folder):
+        with suppress(psutil.Error):
+            process = psutil.Process(pid)
+            if abs(process.create_time() - begun) < _SAME_START_S:
+                found |= {process, *process.children(recursive=True)}
+    found.discard(psutil.Process())
+    for process in found:
+        with suppress(psutil.Error):
+            process.kill()
+    return len(found)

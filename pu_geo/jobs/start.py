@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import JobError
-from pu_geo.jobs import processes
-from pu_geo.jobs.control import PATIENCE_S, clear_requests, kill_orphans, report_io_errors, wait_for_end
+from pu_geo.jobs.control import JOB_VARIABLE, PATIENCE_S, clear_requests, kill_orphans, report_io_errors, wait_for_end
 from pu_geo.jobs.status import DISMISSED, LOCK, JobView, all_jobs, folder_of, view
 from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout, write_json
@@ -27,18 +26,6 @@ _STARTING = "start.lock"
 
 
 @report_io_errors()
-def create(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
-    """Write a new job's folder and return it; nothing runs yet.
-
-    Raises:
-        JobError: if the task changes what the project is made of and another such job is active, or the disk is full.
-    """
-    folder = _new_folder(layout, task)
-    _write_spec(folder, layout, task, args)
-    return folder
-
-
-@report_io_errors()
 def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Path, int]:
     """Write a new job's folder and take its lock; of two that start at once, one finds the other active.
 
@@ -46,26 +33,17 @@ def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Pat
         Its folder, and the file descriptor of its lock.
 
     Raises:
-        JobError: see `create`.
+        JobError: if the task changes what the project is made of and another such job is active, or the disk is full.
     """
-    with locks.one_at_a_time(layout.jobs / _STARTING):
-        folder = _new_folder(layout, task)
-        lock = take_lock(folder)
-        _write_spec(folder, layout, task, args)  # from here on it is visible
-    return folder, lock
-
-
-def _new_folder(layout: Layout, task: str) -> Path:
-    _require_free(layout, task)
     stamp = now()[:19].replace("-", "").replace(":", "").replace("T", "-")
     folder = layout.jobs / f"{stamp}-{secrets.token_hex(3)}"
-    folder.mkdir(parents=True)
-    return folder
-
-
-def _write_spec(folder: Path, layout: Layout, task: str, args: Mapping[str, Any]) -> None:
-    # The worker finds the project by the job's folder, also after both were moved; its name is for people.
-    write_json(folder / "spec.json", {"task": task, "args": dict(args), "project": layout.folder.name})
+    with locks.one_at_a_time(layout.jobs / _STARTING):
+        _require_free(layout, task)
+        folder.mkdir()
+        lock = take_lock(folder)
+        # The worker finds the project by the job's folder, also after both were moved; its name is for people.
+        write_json(folder / "spec.json", {"task": task, "args": dict(args), "project": layout.folder.name})
+    return folder, lock  # visible since its spec is there
 
 
 def _require_free(layout: Layout, task: str) -> None:
@@ -81,7 +59,7 @@ def start(layout: Layout, task: str, args: Mapping[str, Any]) -> str:
     """Start a task in the background and return the job's id.
 
     Raises:
-        JobError: see `create`.
+        JobError: see `create_held`.
     """
     folder, lock = create_held(layout, task, args)
     launch(folder, lock)
@@ -101,7 +79,7 @@ def launch(folder: Path, lock: int | None = None) -> None:
     lock = take_lock(folder) if lock is None else lock
     try:
         events.append(folder, "launched")
-        environment = {**os.environ, LOCK_FD_VARIABLE: str(lock), processes.JOB_VARIABLE: str(folder)}
+        environment = {**os.environ, LOCK_FD_VARIABLE: str(lock), JOB_VARIABLE: str(folder)}
         with (folder / "log.txt").open("ab") as log:
             worker = subprocess.Popen(
                 [sys.executable, "-P", "-m", "pu_geo.jobs.worker", str(folder)],  # -P: no module from wherever we are
@@ -175,7 +153,7 @@ def retry(layout: Layout, job_id: str) -> str:
     """Start a new job that does the same from the beginning, and dismiss the old one; return the new one's id.
 
     Raises:
-        JobError: if it is active; see also `create`.
+        JobError: if it is active; see also `create_held`.
     """
     folder = _that_can_start(layout, job_id)
     lock = take_lock(folder)  # nobody resumes it meanwhile

@@ -18,7 +18,7 @@ from typing import Any
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError
-from pu_geo.jobs import device_queue, processes
+from pu_geo.jobs import control, device_queue
 from pu_geo.project import events
 from pu_geo.project.store import open_project
 from pu_geo.tasks.job import Job
@@ -66,7 +66,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
     began = time.monotonic()
     try:
-        events.append(folder, "started", processes.identity(folder))
+        events.append(folder, "started", control.identity(folder))
         (folder / _ROOM).write_bytes(bytes(1 << 14))
         result = _do(Job(open_project(folder.parent.parent), folder, echo), spec["task"], spec["args"])
     except (JobCancelled, KeyboardInterrupt) as stopped:

@@ -100,11 +100,6 @@ def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, act: str
     return _step(db, op, analyst=analyst, screen=screen, kind="undo", only=act)
 
 
-def redo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str) -> list[LabelEvent]:
-    """Make the last undone act of this analyst stand again; forgotten as soon as a new act was made."""
-    return _step(db, op, analyst=analyst, screen=screen, kind="redo")
-
-
 def _step(
     db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: str, only: str | None = None
 ) -> list[LabelEvent]:

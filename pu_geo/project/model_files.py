@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import stat
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize
 
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ModelError
 from pu_geo.project.layout import Layout
-from pu_geo.project.safe_tensors import BadTensors, read_tensors
-from pu_geo.project.strict_json import MAX_BYTES, BadJson, parse_object
 
 FORMAT, VERSION = "pu-geo model", 1
 CARD, WEIGHTS = "model.json", "model.safetensors"
 SUFFIX = ".pugeo-model.zip"
 MAX_FILE = 2**29  # larger files are not read; a network with ResNet-18 takes 50 MB, the largest that settings allow 270 MB
+MAX_CARD = 1_000_000  # bytes; the card of a network of 200 tensors takes 20,000
+MAX_DEPTH = 6  # of what is nested in JSON
+MAX_HEADER, MAX_TENSORS, MAX_AXES, MAX_NAME = 1_000_000, 2_000, 6, 200
+DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8"}  # what our models are made of
 FILTERS = "random_filters."
 """First part of the names of tensors outside the network: they make the features that it takes of chips."""
 _END = struct.Struct("<4s4H2LH")  # end of a zip: signature, disk numbers, entries here and in all, size and place, comment
@@ -45,7 +51,7 @@ class Model:
 
     Attributes:
         card: what `tasks.train.model_card` wrote.
-        tensors: name -> array, read-only.
+        tensors: name -> array, float or int, C order, at least one value each, all of them finite.
         name: of the file it came from, for messages.
         card_bytes, weights: both parts as they came.
     """
@@ -115,8 +121,8 @@ def from_parts(card: bytes, weights: bytes, name: str) -> Model:
     if hashlib.sha256(weights).hexdigest() != facts["sha256"]:
         raise refusal(name, "is damaged: its weights have another sha256 than its card says")
     try:
-        tensors = read_tensors(weights)
-    except BadTensors as error:
+        tensors = _tensors(weights)
+    except ValueError as error:
         raise refusal(name, f"has weights in a file that {error}") from error
     there = {key: {"shape": list(array.shape), "dtype": array.dtype.name} for key, array in tensors.items()}
     if there != facts["tensors"]:
@@ -125,11 +131,75 @@ def from_parts(card: bytes, weights: bytes, name: str) -> Model:
     return Model(facts, tensors, name, card, weights)
 
 
+def _tensors(content: bytes) -> dict[str, NDArray[Any]]:
+    """Read a safetensors file, see `Model.tensors`. Raises ValueError; its text goes on after what holds them."""
+    if (length := int.from_bytes(content[:8], "little")) > MAX_HEADER:
+        raise ValueError(f"claims a header of {length:,} bytes; at most {MAX_HEADER:,} are read")
+    try:
+        parts = deserialize(content)
+    except SafetensorError as error:
+        reason = str(error).removeprefix("Error while deserializing: ")[:120]
+        raise ValueError(f"is no safetensors file, or a damaged one ({reason})") from error
+    if not 1 <= len(parts) <= MAX_TENSORS:
+        raise ValueError(f"has {len(parts)} tensors; 1 to {MAX_TENSORS:,} are read")
+    found = {}
+    for name, part in parts:
+        if not 1 <= len(name) <= MAX_NAME or not name.isascii() or not name.isprintable():
+            raise ValueError(f"names a tensor {name[:60]!r}; names are short plain texts")
+        if part["dtype"] not in DTYPES:
+            raise ValueError(f"holds {name!r} of type {part['dtype']}; models are made of {', '.join(DTYPES)}")
+        if len(part["shape"]) > MAX_AXES or not part["data"]:
+            raise ValueError(f"gives {name!r} the shape {_short(part['shape'])}; 1 value at least, {MAX_AXES} axes at most")
+        found[name] = np.frombuffer(part["data"], DTYPES[part["dtype"]]).reshape(part["shape"])
+        if n_bad := int((~np.isfinite(found[name])).sum()):
+            raise ValueError(f"holds {n_bad} values in {name!r} that are not finite numbers")
+    return found
+
+
+def parse_object(text: bytes, most: int = MAX_CARD) -> dict[str, Any]:
+    """Parse one JSON object of somebody else's, within limits and only where it can mean one thing.
+
+    Args:
+        text: UTF-8.
+        most: bytes that it may have.
+
+    Returns:
+        The object: dicts, lists, texts, whole numbers, finite floats, bools and None, nested at most `MAX_DEPTH` deep.
+
+    Raises:
+        ValueError: if it is larger or deeper, no object, names one thing twice, or holds NaN, Infinity or half of a sign that
+            takes two (a surrogate); its text goes on after what it is about.
+    """
+    if len(text) > most:
+        raise ValueError(f"has {len(text):,} bytes; at most {most:,} are read")
+    try:
+        found = json.loads(text.decode(), object_pairs_hook=_once_each)
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is no JSON that can be read ({str(error)[:120]})") from error
+    if not isinstance(found, dict):
+        raise ValueError("is no JSON object")
+    nested: list[Any] = [found]
+    for _ in range(MAX_DEPTH):
+        nested = [one for value in nested for one in (value.values() if isinstance(value, dict) else value)]
+        nested = [value for value in nested if isinstance(value, dict | list)]
+    if nested:
+        raise ValueError(f"is nested more than {MAX_DEPTH} deep")
+    return found
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"it names {Counter(name for name, _ in pairs).most_common(1)[0][0][:60]!r} twice")
+    return found
+
+
 def _card(text: bytes, name: str) -> dict[str, Any]:
     """Read a card and check its form."""
     try:
         facts = parse_object(text)
-    except BadJson as error:
+    except ValueError as error:
         raise refusal(name, f"has a card ({CARD}) that {error}") from error
     if facts.get("format") != FORMAT:
         raise refusal(name, f"has a card that is not of a {FORMAT}: its format is {_short(facts.get('format'))}")
@@ -174,7 +244,7 @@ def _members(content: bytes, path: Path) -> tuple[bytes, bytes]:
                 is_odd = info.flag_bits & 1 or stat.S_ISLNK(info.external_attr >> 16) or info.is_dir()
                 if is_odd or info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
                     raise refusal(path.name, f"was packed by another program: {info.filename} is compressed or a link")
-                if info.file_size > (MAX_BYTES if info.filename == CARD else MAX_FILE):
+                if info.file_size > (MAX_CARD if info.filename == CARD else MAX_FILE):
                     raise refusal(path.name, f"has a {info.filename} of {info.file_size:,} bytes, which is too large")
             return archive.read(CARD), archive.read(WEIGHTS)
     except _BROKEN as error:
@@ -203,6 +273,6 @@ def _what_else(content: bytes, suffix: str) -> str:
     if suffix != ".safetensors":
         return "is not a model file of PU-Geo: it is no zip file"
     try:
-        return f"holds {len(read_tensors(content))} tensors without the card that says what they are"
-    except BadTensors as error:
+        return f"holds {len(_tensors(content))} tensors without the card that says what they are"
+    except ValueError as error:
         return str(error)

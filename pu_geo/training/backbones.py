@@ -11,6 +11,8 @@ from pathlib import Path
 
 import torch
 import torchvision
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from pu_geo.errors import ShapeError, TrainingError
@@ -27,17 +29,13 @@ UNREADABLE = (
 
 
 class Backbone(nn.Sequential):
-    """Layers applied one after the other, under the names that weights files use (`conv1.weight`, `layer1.0...`).
-
-    Attributes:
-        weights_note: what was taken from a weights file, in words; empty where all weights were drawn.
-    """
+    """Layers applied one after the other, under the names that weights files use (`conv1.weight`, `layer1.0...`)."""
 
     def __init__(self, n_bands: int, out_dim: int, layers: Mapping[str, nn.Module]) -> None:
         super().__init__()
         for name, layer in layers.items():
             self.add_module(name, layer)
-        self.n_bands, self.out_dim, self.weights_note = n_bands, out_dim, ""
+        self.n_bands, self.out_dim = n_bands, out_dim
 
     def forward(self, images: Tensor) -> Tensor:
         """Map standardised chips, float [B, n_bands, H, W], to float [B, out_dim], at least 0.
@@ -168,7 +166,7 @@ def _load_weights(backbone: Backbone, path: Path) -> None:
 
     The state dict may lie under "state_dict" or "model", and its names begin with "module.", "backbone." or, as in a
     run's model, "trunk.backbone.": then the tensors beside those are left out. A classifier `fc` is left out too. All other
-    tensors must fit. A first layer of three bands is spread over the backbone's bands. `weights_note` counts the tensors that were taken.
+    tensors must fit. A first layer of three bands is spread over the backbone's bands.
 
     Args:
         backbone: to be changed; on any device.
@@ -177,8 +175,7 @@ def _load_weights(backbone: Backbone, path: Path) -> None:
     Raises:
         TrainingError: if the file is missing, too large, unreadable, does not fit, or holds numbers that are not finite.
     """
-    found = _state_dict(path)
-    given = _tensors_of_backbone(found, path)
+    given = _tensors_of_backbone(_state_dict(path), path)
     wanted = {name: tensor for name, tensor in backbone.state_dict().items() if tensor.is_floating_point()}
     for names, what in ((wanted.keys() - given.keys(), "missing"), (given.keys() - wanted.keys(), "unknown")):
         if names:
@@ -188,9 +185,6 @@ def _load_weights(backbone: Backbone, path: Path) -> None:
     spread = _spread(given[stem], backbone.n_bands)
     for name, tensor in wanted.items():
         _copy_checked(tensor, spread if name == stem else given[name], name, path)
-    backbone.weights_note = f"{len(wanted)} of the {len(found)} tensors in {path.name}"
-    if spread is not given[stem]:
-        backbone.weights_note += f", the first layer spread from 3 to {backbone.n_bands} bands"
 
 
 def _spread(weight: Tensor, n_bands: int) -> Tensor:
@@ -259,30 +253,17 @@ def _read(path: Path) -> object:
         raise _refusal(path, f"has {size / 1e6:.0f} MB; the weights of a backbone have {MAX_BYTES / 1e6:.0f} MB at most")
     if path.suffix == ".zip":
         tensors = model_files.read(path).tensors.items()
-        return {name: torch.from_numpy(array.copy()) for name, array in tensors if name.startswith("trunk.backbone.")}
+        return {name: torch.from_numpy(array) for name, array in tensors if name.startswith("trunk.backbone.")}
     try:
-        return _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise _refusal(path, f"cannot be read: {error.strerror or error}") from error
-
-
-def _read_torch(path: Path) -> object:
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except UNREADABLE as error:
-        raise _refusal(path, "is damaged, or holds more than plain tensors, which could run code") from error
-
-
-def _read_safetensors(path: Path) -> object:
-    try:  # a GPU machine may have torch alone
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ImportError as error:
-        raise _refusal(path, "needs the package safetensors, which is not installed here") from error
-    try:
-        return load_file(path)
     except SafetensorError as error:
         raise _refusal(path, "is damaged, or not a safetensors file") from error
+    except UNREADABLE as error:
+        raise _refusal(path, "is damaged, or holds more than plain tensors, which could run code") from error
 
 
 def _refusal(path: Path, problem: str) -> TrainingError:

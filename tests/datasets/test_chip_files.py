@@ -86,6 +86,16 @@ def test_bad_sources_are_refused(tmp_path: Path) -> None:
         assert refusal.value.kind == kind
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_odd_names_in_a_zip_are_refused_and_hang_nothing(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "odd.zip", "w") as archive:
+        for name in ("/", "//", "/../a.png", "a/../../b.png", "x/1.png", "x/1.png"):
+            archive.writestr(name, b"no picture")
+    with pytest.raises(DatasetError) as refusal:
+        chip_files.read_chips(tmp_path / "odd.zip")
+    assert refusal.value.kind == "corrupt"
+
+
 def write_abcd(folder: Path) -> None:
     (folder / "patch-pairs").mkdir(parents=True)
     (folder / "5fold-list").mkdir()

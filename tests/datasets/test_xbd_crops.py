@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pu_geo.datasets.xbd_crops import read_xbd
+from pu_geo.datasets.chip_files import read_xbd
 from pu_geo.errors import DatasetError
 
 SUBTYPES = ("no-damage", "destroyed", "un-classified", "minor-damage")

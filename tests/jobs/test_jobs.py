@@ -18,11 +18,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from small_parts import REPOSITORY, small_project
+from small_parts import REPOSITORY, small_project, unheld_job
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
-from pu_geo.jobs import control, device_queue, processes, worker
+from pu_geo.jobs import control, device_queue, worker
 from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
@@ -162,7 +162,7 @@ def test_cancelled_job_says_so_and_a_running_one_cannot_be_started_twice(project
 
 def marked(folder: Path) -> list[int]:
     """Return the processes that work for a job."""
-    mark, found = f"{processes.JOB_VARIABLE}={folder}".encode(), []
+    mark, found = f"{control.JOB_VARIABLE}={folder}".encode(), []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
             if mark in entry.read_bytes().split(b"\0"):
@@ -238,7 +238,7 @@ def test_a_machine_that_was_switched_off_leaves_interrupted_jobs_that_hold_nobod
     project: Layout, sleeper: None, own_home: Path
 ) -> None:
     stranger = subprocess.Popen([PYTHON, "-c", "import time; time.sleep(600)"])
-    job_id = jobs.create(project, "turn", {"seconds": 0.1}).name
+    job_id = unheld_job(project, "turn", {"seconds": 0.1}).name
     folder = project.jobs / job_id
     events.append(folder, "launched")
     events.append(folder, "started", {"pid": stranger.pid})  # the id belongs to somebody else by now
@@ -279,7 +279,7 @@ except JobError as error:
 def test_of_several_servers_that_do_it_at_once_one_does(project: Layout, sleeper: None, act: str) -> None:
     command = [PYTHON, "-c", SERVER, sys.executable, str(project.folder)]
     if act == "resume a job":
-        folder = jobs.create(project, "sleep", {"seconds": 600})
+        folder = unheld_job(project, "sleep", {"seconds": 600})
         events.append(folder, "launched")
         command.append(folder.name)
     servers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -315,7 +315,7 @@ def test_dismissed_job_is_shown_no_more_and_comes_back_when_it_goes_on(project: 
 
 
 def test_job_of_a_task_that_is_gone_is_listed_and_not_started_again(project: Layout) -> None:
-    folder = jobs.create(project, "bring_in", {"folder": "/elsewhere"})
+    folder = unheld_job(project, "bring_in", {"folder": "/elsewhere"})
     events.append(folder, "launched")
     events.append(folder, "failed", {"problem": "It has not ended.", "hint": "Wait."})
     (job,) = jobs.all_jobs(project)
@@ -364,7 +364,7 @@ def test_a_job_can_be_seen_only_once_it_is_held(project: Layout, monkeypatch: py
 def test_a_job_that_ended_while_somebody_resumed_it_is_not_done_twice(
     project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, take = jobs.create(project, "train", {}), jobs.take_lock
+    folder, take = unheld_job(project, "train", {}), jobs.take_lock
     events.append(folder, "launched")
 
     def late(of: Path) -> int:
@@ -378,7 +378,7 @@ def test_a_job_that_ended_while_somebody_resumed_it_is_not_done_twice(
 
 
 def test_resume_does_not_let_two_jobs_change_the_imagery(project: Layout) -> None:
-    first = jobs.create(project, "prepare", {})
+    first = unheld_job(project, "prepare", {})
     events.append(first, "launched")
     _, lock = jobs.create_held(project, "align", {})
     with pytest.raises(JobError, match="is changing this project's imagery"):
@@ -387,7 +387,7 @@ def test_resume_does_not_let_two_jobs_change_the_imagery(project: Layout) -> Non
 
 
 def test_who_looks_whether_a_job_lives_does_not_keep_it_from_starting(project: Layout) -> None:
-    folder = jobs.create(project, "train", {})
+    folder = unheld_job(project, "train", {})
     (folder / "alive.lock").touch()
     looking = os.open(folder / "alive.lock", os.O_RDWR)
     fcntl.flock(looking, fcntl.LOCK_SH)
@@ -397,7 +397,7 @@ def test_who_looks_whether_a_job_lives_does_not_keep_it_from_starting(project: L
 
 @pytest.mark.slow
 def test_a_job_goes_on_in_the_project_where_it_lies(project: Layout, sleeper: None, tmp_path: Path) -> None:
-    folder = jobs.create(project, "sleep", {"seconds": 0})
+    folder = unheld_job(project, "sleep", {"seconds": 0})
     moved = Layout(project.folder.rename(tmp_path / "moved.pugeo"))
     jobs.resume(moved, folder.name)
     assert jobs.wait(moved, folder.name, seconds=30).state == "done"
@@ -481,7 +481,7 @@ LAUNCHED = [("launched", 500, {}), ("progress", 100, {"share": 0.02})]
 def test_time_left_goes_by_the_pace_since_the_turn_and_by_epochs(
     project: Layout, log: list[tuple[str, float, dict[str, object]]], seconds: float, left: float
 ) -> None:
-    folder = jobs.create(project, "train", {})
+    folder = unheld_job(project, "train", {})
     rows = [ago(900, "launched"), *(ago(at, event, epoch=n, **values) for n, (event, at, values) in enumerate(log))]
     (folder / events.FILE_NAME).write_text("".join(json.dumps(row) + "\n" for row in rows))
     lock = jobs.take_lock(folder)
@@ -492,7 +492,7 @@ def test_time_left_goes_by_the_pace_since_the_turn_and_by_epochs(
 
 
 def test_story_and_prints_are_told_to_who_asks(project: Layout) -> None:
-    folder = jobs.create(project, "train", {})
+    folder = unheld_job(project, "train", {})
     assert jobs.worker_log(folder) == ""
     events.append(folder, "epoch", {"stage": "training", "epoch": 3, "loss": 0.51234, "alarms": []})
     (folder / "log.txt").write_bytes(b"x" * (1 << 17) + b"the end")
@@ -510,7 +510,7 @@ def run_here(project: Layout, monkeypatch: pytest.MonkeyPatch, error: BaseExcept
 
     monkeypatch.setitem(sys.modules, "module_under_test", SimpleNamespace(task=task))
     monkeypatch.setitem(worker.TASKS, "sleep", "module_under_test:task")
-    folder = jobs.create(project, "sleep", {})
+    folder = unheld_job(project, "sleep", {})
     with pytest.raises(type(error) if isinstance(error, PuGeoError | JobCancelled) else JobError):
         worker.run(folder)
     return jobs.view(folder)
@@ -524,7 +524,7 @@ def test_users_mistake_keeps_problem_and_hint(project: Layout, monkeypatch: pyte
 
 def test_a_job_of_another_version_with_a_task_that_is_gone_is_refused_in_words(project: Layout) -> None:
     with pytest.raises(JobError, match="This version of PU-Geo has no task 'probe'"):
-        worker.run(jobs.create(project, "probe", {"into": "speed.json"}))
+        worker.run(unheld_job(project, "probe", {"into": "speed.json"}))
 
 
 def test_fault_of_ours_keeps_its_traceback_in_the_log_only(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

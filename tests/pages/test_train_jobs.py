@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from app_parts import show, words
-from small_parts import small_project
+from small_parts import small_project, unheld_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
@@ -27,7 +27,7 @@ def labels_of(app: AppTest) -> set[str]:
 
 
 def job_with(layout: Layout, *log: tuple[str, dict[str, object]]) -> Path:
-    folder = jobs.create(layout, "train", NCPU)
+    folder = unheld_job(layout, "train", NCPU)
     for kind, values in (("launched", {}), *log):
         events.append(folder, kind, values)
     return folder

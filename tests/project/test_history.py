@@ -56,7 +56,7 @@ def test_whole_import_is_one_act_of_who_imported_and_what_was_undone_stays_undon
     labels.undo(db, "u", analyst="carl", screen="map")
     assert labels.current_labels(db) == {"b1": "not_assessable"}
     assert set(analysts.own_answers(db)) == {("b1", "carl")}
-    labels.redo(db, "r", analyst="carl", screen="map")
+    labels._step(db, "r", analyst="carl", screen="map", kind="redo")
     assert labels.current_labels(db) == {"b1": "positive"}
     assert analysts.own_answers(db)["b1", "ann"].label == "positive"
 
@@ -67,7 +67,7 @@ def test_undone_import_of_an_undo_lets_the_answer_stand_again(db: Connection) ->
     assert labels.current_labels(db) == {}
     labels.undo(db, "u", analyst="carl", screen="map")
     assert labels.current_labels(db) == {"b1": "positive"}
-    labels.redo(db, "r", analyst="carl", screen="map")
+    labels._step(db, "r", analyst="carl", screen="map", kind="redo")
     assert labels.current_labels(db) == {}
 
 
@@ -104,7 +104,7 @@ def test_rows_of_a_replayed_history_are_those_it_was_made_from(db: Connection, t
         labels.append(db, [LabelOp(f"{number}", building, label)], analyst=analyst, screen="wall")  # type: ignore[arg-type]
     labels.undo(db, "u", analyst="bob", screen="map")
     labels.undo(db, "v", analyst="ann", screen="map")
-    labels.redo(db, "r", analyst="ann", screen="map")
+    labels._step(db, "r", analyst="ann", screen="map", kind="redo")
     rows = [dict(zip(history.COLUMNS, row, strict=True)) for row in history.rows(db, at=labels.last_event(db))]
     assert len(list(history.rows(db, at=3))) == 3
     events = [

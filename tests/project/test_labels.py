@@ -25,7 +25,7 @@ def undo(db: Connection, op: str, analyst: str = "ann", **more: str) -> list[lab
 
 
 def redo(db: Connection, op: str, analyst: str = "ann") -> list[labels.LabelEvent]:
-    return labels.redo(db, op, analyst=analyst, screen="map")
+    return labels._step(db, op, analyst=analyst, screen="map", kind="redo")
 
 
 def test_last_event_decides_and_cleared_buildings_carry_no_label(db: Connection) -> None:
@@ -270,7 +270,7 @@ def test_random_clicks_undos_and_redos_end_where_a_plain_replay_of_what_stands_e
                     undone[name].clear()
                 else:
                     source, target = (done, undone) if kind == "undo" else (undone, done)
-                    getattr(labels, kind)(db, op, analyst=who[name], screen="map")
+                    labels._step(db, op, analyst=who[name], screen="map", kind=kind)
                     if source[name]:
                         target[name].append(source[name].pop())
                 standing = sorted(done["ann"] + done["bob"])

@@ -21,10 +21,10 @@ from pu_geo.project import model_files
 from pu_geo.project.model_files import CARD, WEIGHTS
 
 CORPUS = {
-    "bad_dtype.safetensors": "type 'OBJ'",
+    "bad_dtype.safetensors": "unknown variant `OBJ`",
     "bitflip.pt": "PyTorch checkpoint",
     "bitflip.safetensors": "without the card",
-    "dup_key.safetensors": "names 'a' twice",
+    "dup_key.safetensors": "invalid offset for tensor `a`",
     "empty.pt": "is empty",
     "evil_legacy.pth": "Python pickle",
     "evil_raw.pkl": "Python pickle",
@@ -32,19 +32,19 @@ CORPUS = {
     "expand_bomb.pt": "PyTorch checkpoint",
     "hdr_200MB_claim.safetensors": "claims a header of 209,715,200 bytes",
     "hdr_len_huge.safetensors": "claims a header of 4,611,686,018,427,387,904 bytes",
-    "hole.safetensors": "leave a gap",
+    "hole.safetensors": "invalid offset for tensor `b`",
     "html.pt": "not a model file",
     "missing_key.pt": "PyTorch checkpoint",
     "nan_weights.pt": "PyTorch checkpoint",
-    "neg_shape.safetensors": "sizes are whole numbers from 1 on",
-    "not_json.safetensors": "is no JSON",
+    "neg_shape.safetensors": "integer `-4`",
+    "not_json.safetensors": "invalid JSON in header",
     "ok.safetensors": "holds 1 tensors without the card",
-    "oob.safetensors": "is cut off",
-    "overlap.safetensors": "overlap",
-    "shape_mismatch.safetensors": "its shape [4000000, 4000000] needs",
-    "shape_overflow.safetensors": "its shape [8589934592, 8589934592] needs",
+    "oob.safetensors": "file not fully covered",
+    "overlap.safetensors": "invalid offset for tensor `b`",
+    "shape_mismatch.safetensors": "invalid shape, data type, or offset",
+    "shape_overflow.safetensors": "overflow computing buffer size",
     "trunc.pt": "PyTorch checkpoint",
-    "trunc.safetensors": "is cut off",
+    "trunc.safetensors": "file not fully covered",
     "wrong_shape.pt": "PyTorch checkpoint",
     "zip_bomb.pt": "PyTorch checkpoint",
 }
@@ -111,7 +111,70 @@ def test_hostile_weights_are_refused_inside_a_model_file_too(name: str, shared: 
         return
     assert "sha256" in words_of(packed(tmp_path / "m.zip", card_of(good), weights))
     if name != "bitflip.safetensors":  # which is a good file of other numbers
-        assert "weights in a file that" in words_of(packed(tmp_path / "m.zip", card_of(weights), weights))
+        assert "has weights in a file that" in words_of(packed(tmp_path / "m.zip", card_of(weights), weights))
+
+
+def file_of(header: dict[str, Any] | bytes, data: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def tensor(begin: int = 0, end: int = 16, shape: Any = (4,), dtype: str = "F32") -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (file_of({}), "has 0 tensors"),
+        (file_of({"a": tensor()} | {f"b{i}": tensor(16, 16, (0,)) for i in range(2_000)}, bytes(16)), "has 2001 tensors"),
+        (file_of(b"[]"), "invalid JSON"),
+        (file_of(b"[" * 100_000), "invalid JSON"),
+        (file_of(b'{"a":' * 1000 + b"1" + b"}" * 1000), "invalid JSON"),
+        (file_of(b'{"a": NaN}'), "invalid JSON"),
+        (file_of(b"\xff\xfe{}"), "invalid UTF-8"),
+        (file_of(b" " * (model_files.MAX_HEADER + 1)), "claims a header"),
+        (file_of({"a": [1]}), "invalid JSON"),
+        (file_of({"a\n": tensor()}, bytes(16)), "names a tensor"),
+        (file_of({"": tensor()}, bytes(16)), "names a tensor"),
+        (file_of({"a": tensor(dtype="U8", end=4)}, bytes(4)), "of type U8; models are made of"),
+        (file_of({"a": tensor(dtype="F8_E4M3", end=4)}, bytes(4)), "of type F8_E4M3; models are made of"),
+        (file_of({"a": tensor(shape=(True, 4))}, bytes(16)), "invalid JSON"),
+        (file_of({"a": tensor(shape=(4.0,))}, bytes(16)), "invalid JSON"),
+        (file_of({"a": tensor(shape=(10**4000, 10**4000))}, bytes(16)), "invalid JSON"),
+        (file_of({"a": tensor(0, 0, (0,))}), "1 value at least"),
+        (file_of({"a": tensor(0, 0, (2**60, 0))}), "1 value at least"),
+        (file_of({"a": tensor(shape=(1,) * 70 + (4,))}, bytes(16)), "6 axes at most"),
+        (file_of({"a": tensor(0, 12)}, bytes(16)), "invalid shape, data type, or offset"),
+        (file_of({"a": tensor()}, bytes(20)), "file not fully covered"),
+        (file_of({"a": tensor(4, 20)}, bytes(20)), "invalid offset"),
+        (file_of({"a": tensor(-16, 0)}, bytes(16)), "invalid JSON"),
+        (file_of({"a": tensor()}, np.array([0, 1, np.nan, np.inf], "<f4").tobytes()), "2 values in 'a' that are not finite"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_claims_of_weights_that_cannot_be_are_refused(content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / "m.safetensors").write_bytes(content)
+    assert words in words_of(tmp_path / "m.safetensors")
+    assert "has weights in a file that" in words_of(packed(tmp_path / "m.zip", card_of(content), content))
+
+
+def test_weights_of_every_type_come_as_they_were_written(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {
+        "half": rng.normal(size=(3, 2)).astype(np.float16),
+        "single": rng.normal(size=(2, 1, 5)).astype(np.float32),
+        "double": rng.normal(size=4),
+        "whole": np.arange(3),
+        "scalar": np.array(7),
+    }
+    listed = {name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in arrays.items()}
+    weights = save(arrays, metadata={"made": "here"})
+    found = model_files.read(packed(tmp_path / "m.zip", card_of(weights, tensors=listed), weights)).tensors
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +195,42 @@ def test_hostile_weights_are_refused_inside_a_model_file_too(name: str, shared: 
 def test_a_card_that_does_not_fit_is_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     weights = some_weights()
     assert words in words_of(packed(tmp_path / "m.zip", card_of(weights, **change), weights))
+
+
+def test_an_object_of_json_comes_as_it_is() -> None:
+    text = '{"a": [1, 2.5, true, null], "b": {"c": "\u00e9 \\ud83c\\udf0d"}}'
+    assert model_files.parse_object(text.encode()) == {"a": [1, 2.5, True, None], "b": {"c": "\u00e9 \U0001f30d"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b'{"a": 1, "b": 2, "a": 3}', "names 'a' twice"),
+        (b'{"a": {"b": 2, "b": 3}}', "names 'b' twice"),
+        (b"[1]", "no JSON object"),
+        (b'{"a": NaN}', "Out of range float"),
+        (b'{"a": 1e999}', "Out of range float"),
+        (b'{"a": "\\ud800"}', "surrogates not allowed"),
+        (b'{"\\udc00": 1}', "surrogates not allowed"),
+        (b'{"a": "\xff"}', "is no JSON that can be read"),
+        (b'{"a":' + b"[" * model_files.MAX_DEPTH + b"]" * model_files.MAX_DEPTH + b"}", "nested more than"),
+        (b"[" * 100_000, "is no JSON that can be read"),
+        (b" " * model_files.MAX_CARD + b"{}", "bytes; at most"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_json_that_can_mean_two_things_or_too_much_is_refused(text: bytes, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        model_files.parse_object(text)
+
+
+def test_a_million_bytes_of_names_are_looked_at_once_each() -> None:
+    """Looking each of 130,000 names up among all others would take minutes."""
+    names = [f"{number:x}" for number in range(90_000)]
+    text = "{" + ",".join(f'"{name}":1' for name in [*names, names[-1]]) + "}"
+    assert len(text) < model_files.MAX_CARD
+    with pytest.raises(ValueError, match="twice"):
+        model_files.parse_object(text.encode())
 
 
 @pytest.mark.parametrize("card", [b"", b"null", b'{"format": "pu-geo model", "format": 1}', b"\xff", b'{"a": Infinity}'])

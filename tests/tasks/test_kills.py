@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_parts import add_chips, click, mostly_long, small_project
+from small_parts import add_chips, click, mostly_long, small_project, unheld_job
 from tasks import kill_driver
 
 from pu_geo import jobs
@@ -116,7 +116,7 @@ def of_kind(folder: Path, *kinds: str) -> list[dict[str, Any]]:
 
 def begin(layout: Layout, args: Mapping[str, Any], kill_at: str = "", fill_at: str = "") -> Path:
     """Start a training that is killed, or has its disk filled, at a moment as `kill_driver` knows them."""
-    folder = jobs.create(layout, "train", args)
+    folder = unheld_job(layout, "train", args)
     for name, text in ((kill_driver.KILL_AT, kill_at), (kill_driver.FILL_AT, fill_at)):
         if text:
             (folder / name).write_text(text)
@@ -217,7 +217,7 @@ def test_a_training_killed_again_and_again_ends_as_if_nothing_had_been(
     method: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
     chance, expected, n_before = random.Random(method), straight(method), n_runs(clicked)
-    folder = jobs.create(clicked, "train", arguments(method))
+    folder = unheld_job(clicked, "train", arguments(method))
     for _ in range(0 if method in AT_ONCE else 2):
         after = chance.randint(1, 6)
         start_and_kill(clicked, folder, chance, after=after, at_most=after + chance.randint(2, 9), within_s=0.03)
@@ -256,7 +256,7 @@ def test_a_killed_training_holds_the_same_clicks_out(method: str, tmp_path: Path
 def test_a_training_that_pauses_does_no_epoch_twice_and_ends_as_if_it_had_not(
     method: str, clicked: Layout, straight: Callable[[str], Path]
 ) -> None:
-    folder = jobs.create(clicked, "train", arguments(method))
+    folder = unheld_job(clicked, "train", arguments(method))
     for _ in range(3):
         jobs.resume(clicked, folder.name)
         jobs.pause(clicked, folder.name)
@@ -318,7 +318,7 @@ def test_kills_in_both_stages_of_a_training_from_chips(
     finished(clicked, expected)
     if is_fresh:
         monkeypatch.setattr(sys, "executable", str(fresh_launcher))
-    folder = jobs.create(clicked, "train", args)
+    folder = unheld_job(clicked, "train", args)
     start_and_kill(clicked, folder, chance, after=1, at_most=2, within_s=0.2)
     assert {stage for stage, _ in told(folder)} == {"pretraining"}
     start_and_kill(clicked, folder, chance, after=3, at_most=5, within_s=0.1)
@@ -331,7 +331,7 @@ def test_kills_in_both_stages_of_a_training_from_chips(
 def test_a_checkpoint_that_does_not_fit_ends_the_job_in_words(
     n_written: int, clicked: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left, folder = [n_written], jobs.create(clicked, "train", arguments("ncpu"))
+    left, folder = [n_written], unheld_job(clicked, "train", arguments("ncpu"))
 
     def flush_until_full(_: int) -> None:
         left[0] -= 1
@@ -347,7 +347,7 @@ def test_a_checkpoint_that_does_not_fit_ends_the_job_in_words(
     assert jobs.view(folder).state == "failed"
     assert not list(folder.rglob("*unfinished*"))
     left[0] = 1000
-    run_ids = [worker.run(each)["run_id"] for each in (folder, jobs.create(clicked, "train", arguments("ncpu")))]
+    run_ids = [worker.run(each)["run_id"] for each in (folder, unheld_job(clicked, "train", arguments("ncpu")))]
     assert_same_files(*(clicked.run(str(run_id)) for run_id in run_ids))
     assert [epoch for _, epoch in told(folder)] == list(range(1, N_EPOCHS + 1))
     assert len(of_kind(folder, "epoch")) == N_EPOCHS + 1

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from pu_geo.methods.cards.herocon import HeroconSettings
 from pu_geo.methods.pretraining import PairFeatureExtractor
 from pu_geo.training.backbones import BACKBONES
-from pu_geo.training.inference import SmallMaps, fused, quick_backbone
-from pu_geo.training.network import FeatureExtractor
+from pu_geo.training.network import FeatureExtractor, SmallMaps, fused, quick_backbone
 
 SHAPE = (6, 32, 32)
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score
 
 from pu_geo.analysis import estimates, metrics, ranker
-from pu_geo.datasets.classified import ClassifiedChips
-from pu_geo.datasets.splits import PUSplit
+from pu_geo.datasets.classified import ClassifiedChips, PUSplit
 from pu_geo.errors import DatasetError, TrainingError
 from pu_geo.features import rcf
 from pu_geo.features.rcf import RcfBank

@@ -19,7 +19,6 @@ from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, labels, model_files, runs, store
 from pu_geo.project.layout import Layout, find_project, write_json
-from pu_geo.project.strict_json import MAX_BYTES, BadJson, parse_object
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.apply_model import printable
 from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, set_aside
@@ -102,7 +101,7 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
     versions, warnings = found.card.get("versions"), found.card.get("warnings")
     versions = {name: text for name, text in versions.items() if isinstance(text, str)} if isinstance(versions, dict) else {}
     warnings = [printable(words, 500) for words in warnings[:300]] if isinstance(warnings, list) else []
-    seed, seconds = _plain_number(found, "seed"), _plain_number(found, "seconds")
+    seed, seconds = (_number(found, name, found.card.get(name)) for name in ("seed", "seconds"))
     device, where = printable(found.card.get("device"), 100), found.folder.parent.parent.name
     made_by = ", ".join(
         f"{name} {printable(versions[name], 40)}" for name in ("pu_geo", "torch", "numpy") if name in versions
@@ -147,7 +146,7 @@ def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
         raise refusal(
             name, "has no model: the instant ranker and averages of runs have none", "Make it here again; that is quick."
         )
-    limits = ((model_files.CARD, MAX_BYTES), (model_files.WEIGHTS, model_files.MAX_FILE))
+    limits = ((model_files.CARD, model_files.MAX_CARD), (model_files.WEIGHTS, model_files.MAX_FILE))
     card, weights = [_whole(folder, part, sums, most) for part, most in limits]
     found = model_files.from_parts(card.read_bytes(), weights.read_bytes(), name)
     restored = restore(found, torch.device("cpu"))
@@ -175,8 +174,8 @@ def _parsed(path: Path) -> dict[str, Any]:
     """Read an object of JSON; a list becomes one under the name "list"."""
     text = _regular(path, MAX_CURVE).read_bytes()
     try:
-        return parse_object(b'{"list":' + text + b"}" if text.startswith(b"[") else text, MAX_CURVE)
-    except BadJson as error:
+        return model_files.parse_object(b'{"list":' + text + b"}" if text.startswith(b"[") else text, MAX_CURVE)
+    except ValueError as error:
         raise refusal(f"{path.name} in {path.parent}", str(error)) from error
 
 
@@ -187,7 +186,7 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
         ModelError: if the chips, footprints or labels are others than those that the run learned from.
     """
     there, layout = found.learned_from, job.layout
-    at_event, at_decision = (_count(there, name, found) for name in ("at_event", "at_decision"))
+    at_event, at_decision = (_number(found, name, there.get(name, 0), (int,), 2**53) for name in ("at_event", "at_decision"))
     with store.connect(layout) as db:
         here, newest = contents.latest_chip_set(db), labels.last_event(db)
     if there.get("chip_set") != here:
@@ -204,7 +203,10 @@ def _same_inputs(job: Job, found: OtherRun) -> tuple[RunInputs, PUData, NDArray[
     if "held_out.npy" in found.sums:
         held_out = _array(found, "held_out.npy", "int64", (None,), len(inputs.pu.building_ids))
     pu, ours = set_aside(
-        inputs.pu, len(held_out), int(_plain_number(found, "seed")), catalog.card(str(found.card["method"]))
+        inputs.pu,
+        len(held_out),
+        int(_number(found, "seed", found.card.get("seed"))),
+        catalog.card(str(found.card["method"])),
     )
     types_from = there.get("types_from")
     if types_from is not None and not isinstance(types_from, str):
@@ -294,31 +296,15 @@ def _curve(found: OtherRun) -> list[dict[str, Any]]:
 def _is_report(row: Mapping[str, Any]) -> bool:
     """Return whether this is what a training writes of an epoch."""
     stage, epoch, epochs = (row.get(name) for name in ("stage", "epoch", "epochs"))
+    figures = {name: value for name, value in row.items() if name != "stage"}
     is_named = isinstance(stage, str) and stage.isprintable() and 1 <= len(stage) <= 100
     is_counted = type(epoch) is int and type(epochs) is int and 1 <= epoch <= epochs <= MAX_EPOCHS
-    return (
-        is_named
-        and is_counted
-        and all(
-            FIGURE.fullmatch(name)
-            and isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and abs(value) <= LARGEST
-            for name, value in row.items()
-            if name != "stage"
-        )
-    )
+    are_numbers = all(type(value) in (int, float) and abs(value) <= LARGEST for value in figures.values())
+    return is_named and is_counted and are_numbers and all(map(FIGURE.fullmatch, figures))
 
 
-def _count(there: Mapping[str, Any], name: str, found: OtherRun) -> int:
-    value = there.get(name, 0)
-    if type(value) is not int or not 0 <= value < 2**53:
-        raise refusal(f"Run {found.run_id}", f"has no proper {name!r}: {str(value)[:60]!r}")
-    return value
-
-
-def _plain_number(found: OtherRun, name: str) -> float:
-    value = found.card.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
+def _number(found: OtherRun, name: str, value: Any, kinds: tuple[type, ...] = (int, float), most: float = 1e9) -> Any:
+    """Return a number of the card, 0 up to `most`. Raises ModelError if it is none."""
+    if type(value) not in kinds or not 0 <= value < most:
         raise refusal(f"Run {found.run_id}", f"has no proper {name!r}: {str(value)[:60]!r}")
     return value

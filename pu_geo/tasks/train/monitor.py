@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,6 @@ from pu_geo.project import events
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, unlabeled_to_judge
 from pu_geo.training.callbacks import chosen, drawn
-from pu_geo.training.contact_sheets import can_draw, contact_sheet, png_of
 from pu_geo.training.data import PUData
 from pu_geo.training.network import TrainedModel
 
@@ -22,6 +22,9 @@ N_SHOWN, N_EMBEDDED = 12, 512
 RARE, COMMON = 0.20, 0.40
 """Shares of damage up to which a threshold to start from is a quantile of the scores, and from which it is a method's own 0.5."""
 ALARMS_FROM = 0.25  # share of a stage before which nothing is an alarm: no model knows anything at first
+CHIP_PX = 64  # side of a chip in the picture; larger ones are made smaller
+_GAP, _TITLE_PX = 2, 18
+_INK = (60, 60, 60)
 
 
 class TrainingMonitor:
@@ -132,3 +135,53 @@ def curve_of(job: Job) -> list[dict[str, object]]:
     """Return every epoch's report of a job, see `events.curve`."""
     reports = events.curve(events.read(job.folder))
     return [{name: value for name, value in event.items() if name not in ("at", "event")} for event in reports]
+
+
+def can_draw() -> bool:
+    """Return whether OpenCV is here; a machine that only trains may lack it."""
+    return find_spec("cv2") is not None
+
+
+def contact_sheet(top: NDArray[np.uint8], bottom: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Lay chips side by side under a title: the first ones in one row, the others below it, a pre chip above its post chip.
+
+    Args:
+        top, bottom: uint8 [M, 3 or 6, size, size], M from 0 on; of 6 bands the first 3 are pre.
+
+    Returns:
+        RGB, uint8 [H, W, 3]; white between chips.
+    """
+    import cv2
+
+    rows = {title: _row(chips) for title, chips in (("highest scores", top), ("lowest scores", bottom)) if len(chips)}
+    width = max((row.shape[1] for row in rows.values()), default=1)
+    parts = [np.full((1, width, 3), 255, np.uint8)]
+    for title, row in rows.items():
+        strip = np.full((_TITLE_PX, width, 3), 255, np.uint8)
+        cv2.putText(strip, title, (1, _TITLE_PX - 5), cv2.FONT_HERSHEY_SIMPLEX, 0.42, _INK, 1, cv2.LINE_AA)
+        parts += [strip, np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0)), constant_values=255)]
+    return np.concatenate(parts)
+
+
+def png_of(picture: NDArray[np.uint8]) -> bytes:
+    """Encode RGB, uint8 [H, W, 3], as PNG. Raises ValueError if that is not possible."""
+    import cv2
+
+    done, data = cv2.imencode(".png", picture[..., ::-1])
+    if not done:
+        raise ValueError(f"A picture of shape {picture.shape} could not be encoded as PNG.")
+    return bytes(data.tobytes())
+
+
+def _row(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Lay chips [M, 3 or 6, size, size] out as one row of cells, uint8 [H, W, 3]."""
+    import cv2
+
+    m, bands, size, _ = chips.shape
+    dates = chips.reshape(m, bands // 3, 3, size, size).transpose(0, 1, 3, 4, 2).reshape(m, bands // 3 * size, size, 3)
+    side = min(size, CHIP_PX)
+    shown = [
+        cv2.resize(np.ascontiguousarray(each), (side, bands // 3 * side), interpolation=cv2.INTER_AREA) for each in dates
+    ]
+    padded = [np.pad(each, ((0, 0), (0, _GAP), (0, 0)), constant_values=255) for each in shown]
+    return np.concatenate(padded, axis=1)[:, :-_GAP].astype(np.uint8)

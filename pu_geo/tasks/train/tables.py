@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pu_geo.datasets import binary_files, chip_files, splits
-from pu_geo.datasets.classified import UNKNOWN_CLASS, ClassifiedChips
-from pu_geo.datasets.xbd_crops import read_xbd
+from pu_geo.datasets import binary_files, chip_files, classified
+from pu_geo.datasets.classified import UNKNOWN_CLASS, ClassifiedChips, PUSplit
 from pu_geo.errors import DatasetError
 from pu_geo.project import contents, store
 from pu_geo.project.contents import chip_facts
@@ -97,7 +96,7 @@ TABLES: dict[str, Table] = {
         (Setting("ABCD", ("washed-away",), True, 300, 4000, 0.5, published={"ncpu": "OA 91.10, F1 91.21"}),),
     ),
     "xbd": Table(
-        "xBD (NcPU, Table 1)", read_xbd, "the folder that holds train/ and test/, or one with images/ and labels/",
+        "xBD (NcPU, Table 1)", chip_files.read_xbd, "the folder that holds train/ and test/, or one with images/ and labels/",
         (Setting("xBD", ("major-damage", "destroyed"), True, 500, 20_000, 0.4, published={"ncpu": "OA 87.60, F1 64.84"}),),
     ),
     "harvey": Table(
@@ -107,7 +106,7 @@ TABLES: dict[str, Table] = {
 }  # fmt: skip
 
 
-def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
+def split(data: ClassifiedChips, setting: Setting, seed: int) -> PUSplit:
     """Draw positives, unlabeled and test chips of one seed.
 
     What the makers set aside is tested on; else 30 % of the places; else the unlabeled themselves. Of one set with a given
@@ -121,7 +120,7 @@ def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
     truth, is_known = data.is_one_of(setting.positive), data.classes != UNKNOWN_CLASS
     is_test = data.is_test & is_known
     if not is_test.any() and data.place is not None and len(np.unique(data.place)) > 1:
-        is_test = splits.held_out_places(data.place, PLACES_FOR_TEST, np.random.default_rng(0))
+        is_test = classified.held_out_places(data.place, PLACES_FOR_TEST, np.random.default_rng(0))
     pool, test = np.flatnonzero(is_known & ~is_test), np.flatnonzero(is_test)
     nameless = np.flatnonzero(~is_known)
     if setting.is_case_control and len(nameless) and setting.prior is None:
@@ -130,15 +129,15 @@ def split(data: ClassifiedChips, setting: Setting, seed: int) -> splits.PUSplit:
             raise DatasetError(f"{setting.name} needs {setting.n_positive} positives and {setting.n_unlabeled} unlabeled.",
                                "Use the whole data set.", kind="few")  # fmt: skip
         some = generator.choice(nameless, setting.n_unlabeled or len(nameless), replace=False)
-        return splits.PUSplit(np.sort(good), np.sort(some), test)
+        return PUSplit(np.sort(good), np.sort(some), test)
     if setting.is_case_control:
         if not len(test):
             raise DatasetError(f"{setting.name} has no chips to test on.", "Use the whole data set.", kind="few")
         drawn = (truth, pool, test, setting.n_positive, setting.n_unlabeled, setting.prior, generator)
-        return splits.case_control(*drawn)
+        return classified.case_control(*drawn)
     if setting.prior is not None and len(test):
-        test = splits.thinned(truth, test, setting.prior, np.random.default_rng(0))
-    return splits.single_set(truth, pool, test if len(test) else None, setting.n_positive, setting.prior, generator)
+        test = classified.thinned(truth, test, setting.prior, np.random.default_rng(0))
+    return classified.single_set(truth, pool, test if len(test) else None, setting.n_positive, setting.prior, generator)
 
 
 def project_table(

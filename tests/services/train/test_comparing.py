@@ -11,7 +11,7 @@ import pytest
 import small_parts
 from mapped_parts import RUN, TRUTH, N, answer_audit, say
 from numpy.typing import NDArray
-from small_parts import add_chips, click, facts_of, square_table
+from small_parts import add_chips, click, facts_of, square_table, unheld_job
 
 from pu_geo import jobs
 from pu_geo.analysis.pu_criterion import pu_criterion
@@ -194,7 +194,7 @@ def test_one_audit_judges_both_runs(mapped: Layout) -> None:
 
 def test_a_curve_comes_from_the_run_or_else_from_its_job(mapped: Layout) -> None:
     assert comparing.curve(mapped, RUN) == []
-    folder = jobs.create(mapped, "train", {})
+    folder = unheld_job(mapped, "train", {})
     (folder / "events.jsonl").write_text(
         '{"event": "launched", "at": "2026-01-01T00:00:00Z"}\n{"event": "epoch", "stage": "training", "epoch": 1, "loss": 2.0}\n'
         f'{{"event": "done", "at": "2026-01-01T00:00:01Z", "result": {{"run_id": "{RUN}"}}}}\n'

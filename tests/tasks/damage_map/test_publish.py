@@ -14,9 +14,8 @@ import pyogrio
 import pytest
 import shapely
 from mapped_parts import RUN, TRUTH, N, answer_audit, mapped_project, say
-from small_parts import answer, click, job_of, op_of
+from small_parts import answer, click, job_of, op_of, unheld_job
 
-from pu_geo import jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.export import exporters
 from pu_geo.jobs import worker
@@ -182,7 +181,7 @@ def test_a_job_that_carries_an_audit_of_before_runs_with_the_one_of_now(mapped: 
     check = answer_audit(mapped, 200)
     args = mapping.publish_arguments(mapped, "latest", 0.5, ("geojson",), ())
     assert "audit" not in args
-    worker.run(jobs.create(mapped, "publish", {**args, "audit": {"check_id": "check-of-before", "n_answered": 3}}))
+    worker.run(unheld_job(mapped, "publish", {**args, "audit": {"check_id": "check-of-before", "n_answered": 3}}))
     told = json.loads((mapped.exports / "v1" / "damage_map.run.json").read_text())["audit"]
     assert (told["check_id"], told["n_answered"]) == (check.id, 200)
 
@@ -228,7 +227,7 @@ def answered_in_every_way(layout: Layout) -> None:
     click(layout, next(free))
     with store.connect(layout) as db:
         labels.undo(db, "u", analyst="ann", screen="map")
-        labels.redo(db, "r", analyst="ann", screen="map")
+        labels._step(db, "r", analyst="ann", screen="map", kind="redo")
     for second in ("positive", "not_damaged"):
         twice = next(free)
         say(layout, twice, "positive", analyst="ann")

@@ -294,7 +294,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
     "embeddings of inf": (array("embeddings.npy", lambda x: spoiled(x, np.inf)), "not of length 1"),
     "embeddings twice as long": (array("embeddings.npy", lambda x: 2 * x), "not of length 1"),
     "embeddings of nothing": (array("embeddings.npy", lambda x: x[:, :0]), "no .npy file|has the shape"),
-    "weights cut off": (content("model.safetensors", lambda old: old[:-4]), "cut off"),
+    "weights cut off": (content("model.safetensors", lambda old: old[:-4]), "file not fully covered"),
     "weights of a pickle": (content("model.safetensors", b"\x80\x04N." * 9), "claims a header"),
     "weights not sealed": (content("model.safetensors", b"x", is_sealed=False), "has another sha256"),
     "a tensor missing": (tensors(lambda found: {n: a for n, a in found.items() if n != "trunk.standardize.mean"}), "does not hold the network"),
@@ -306,7 +306,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
     "another event": (card(there_at_event=3), "other labels|needs at least|held-out"),
     "an attribute of a list": (card(there_types_from=[1]), "by no attribute"),
     "a curve of lists": (content("curve.json", b"[[1]]"), "something else than reports"),
-    "a curve of NaN": (content("curve.json", b'[{"loss": NaN}]'), "holds NaN"),
+    "a curve of NaN": (content("curve.json", b'[{"loss": NaN}]'), "Out of range float"),
     **{f"a curve of {kind}": (curve(**row), "something else than reports") for kind, row in {  # type: ignore[arg-type]
         "no epoch": {"epoch": None}, "an epoch of 1.5": {"epoch": 1.5}, "epoch True": {"epoch": True}, "an epoch too many": {"epoch": 3},
         "10^400 epochs": {"epochs": 10**400}, "stage 1": {"stage": 1}, "signs": {"stage": "\u001b"}, "a loss of text": {"loss": "abc"},

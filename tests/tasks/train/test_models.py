@@ -224,7 +224,7 @@ BIAS, LARGE = np.zeros(7, np.float32), np.ones((8, 6, SIDE_PX, SIDE_PX), np.floa
 LIES: dict[str, tuple[str, Change, str]] = {
     "method": ("ncpu", lambda card, _: card.update(method="resnet"), "no method 'resnet'"),
     "preset": ("ncpu", lambda card, _: card.update(preset="a\nb"), "that is no word"),
-    "half a sign": ("ncpu", lambda card, _: card.update(title="\ud800"), "half of a sign"),
+    "half a sign": ("ncpu", lambda card, _: card.update(title="\ud800"), "surrogates not allowed"),
     "unknown setting": ("ncpu", setting("evil", 1), "no setting 'evil'"),
     "setting out of bounds": ("ncpu", setting("embedding_dim", 10**9), "between 2 and 2048"),
     "setting of another kind": ("ncpu", setting("lr", {"a": 1}), "neither a word nor a number"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from model_parts import job_of
-from small_parts import add_chips, click, facts_of
+from small_parts import add_chips, click, facts_of, unheld_job
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled
@@ -90,7 +90,7 @@ def test_a_job_that_the_version_before_wrote_runs_and_can_be_started_over(clicke
     facts = facts_of(clicked, str(result["run_id"]))
     assert (facts.method, facts.preset, facts.seed, facts.n_positive) == ("ncpu", "quick", 3, 5)
     assert (facts.settings["epochs"], facts.settings["batch_size"]) == (2, 10)
-    again = jobs.create(clicked, "train", jobs.view(folder).args)  # what `retry` writes
+    again = unheld_job(clicked, "train", jobs.view(folder).args)  # what `retry` writes
     assert json.loads((again / "spec.json").read_text())["args"] == json.loads(SPEC_OF_BEFORE)["args"]
 
 

@@ -10,9 +10,9 @@ import cv2
 import numpy as np
 import pytest
 from app_parts import show_panel, words
+from small_parts import unheld_job
 from streamlit.testing.v1 import AppTest
 
-from pu_geo import jobs
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
@@ -28,7 +28,7 @@ HELD = {"n_held_out": 15, "recall": 0.8, "criterion": 1.6, "criterion_low": 0.9,
 
 
 def job_with(layout: Layout, *reports: dict[str, Any], done: bool = False, args: dict[str, Any] | None = None) -> Path:
-    folder = jobs.create(layout, "train", {"method": "ncpu", "preset": "quick", **(args or {})})
+    folder = unheld_job(layout, "train", {"method": "ncpu", "preset": "quick", **(args or {})})
     events.append(folder, "launched")
     (folder / "looks").mkdir()
     for report in reports:

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pu_geo.training.contact_sheets import contact_sheet, png_of
+from pu_geo.tasks.train.monitor import contact_sheet, png_of
 
 
 def chips(values: list[int], n_bands: int = 6, size: int = 16) -> np.ndarray:
