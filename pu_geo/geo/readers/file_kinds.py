@@ -120,17 +120,11 @@ def is_vector(path: Path) -> bool:
     return is_known or is_json or path.suffix.lower() in _VECTOR_SUFFIXES
 
 
-def check_footprint_magic(path: Path) -> str:
+def footprint_kind(path: Path) -> str:
     """Return "json", "gpkg", "zip", "shp", "fgb", "parquet" or "csv", whatever the file's name, or refuse the file."""
-    head = head_of(path, FootprintError, 4096)
-    if head.startswith(b"SQLite format 3\0"):
-        if len(head) >= 72 and head[68:72] in (b"GPKG", b"GP10", b"GP11"):
-            return "gpkg"
-        raise FootprintError(
-            f"{path.name} is an SQLite database but not a GeoPackage.",
-            "Export it as GeoPackage or GeoJSON.",
-            kind="parse" if path.suffix.lower() == ".gpkg" else "driver",
-        )
+    head, suffix = head_of(path, FootprintError, 4096), path.suffix.lower()
+    if head.startswith(b"SQLite format 3\0") and head[68:72] in (b"GPKG", b"GP10", b"GP11"):
+        return "gpkg"
     for magic, kind in _VECTOR_MAGIC.items():
         if head.startswith(magic):
             return kind
@@ -139,19 +133,15 @@ def check_footprint_magic(path: Path) -> str:
     if not head.strip():
         raise FootprintError(f"{path.name} is empty.", "Copy or export the file again.", kind="parse")
     content = name_content(head)
-    suffix = path.suffix.lower()
     if content is None and b"\0" not in head and (suffix in (".csv", ".tsv") or _has_wkt_column(head)):
         return "csv"
-    kind = "driver" if content or suffix not in (".gpkg", ".json", ".geojson", ".fgb", ".parquet", ".shp") else "parse"
+    is_named_so = suffix == ".gpkg" or (content is None and suffix in (".json", ".geojson", ".fgb", ".parquet", ".shp"))
+    what = f"it looks like a {content}" if content else "it is none of those that are known by their first bytes"
     raise FootprintError(
-        f"{path.name} is not a footprint file that can be read"
-        + (
-            f"; it looks like a {content}."
-            if content
-            else ". These are: GeoJSON, GeoPackage, shapefile, GeoParquet, FlatGeobuf, CSV."
-        ),
+        f"{path.name} is not a footprint file that can be read; {what}. "
+        "These are: GeoJSON, GeoPackage, shapefile, GeoParquet, FlatGeobuf, CSV.",
         "Open it in QGIS and save it as GeoPackage or GeoJSON.",
-        kind=kind,
+        kind="parse" if is_named_so else "driver",
     )
 
 
