@@ -136,10 +136,10 @@ def footprint_kind(path: Path) -> str:
     if content is None and b"\0" not in head and (suffix in (".csv", ".tsv") or _has_wkt_column(head)):
         return "csv"
     is_named_so = suffix == ".gpkg" or (content is None and suffix in (".json", ".geojson", ".fgb", ".parquet", ".shp"))
-    what = f"it looks like a {content}" if content else "it is none of those that are known by their first bytes"
+    formats = "GeoJSON, GeoPackage, shapefile, GeoParquet, FlatGeobuf, CSV"
     raise FootprintError(
-        f"{path.name} is not a footprint file that can be read; {what}. "
-        "These are: GeoJSON, GeoPackage, shapefile, GeoParquet, FlatGeobuf, CSV.",
+        f"{path.name} is not a footprint file that can be read"
+        + (f"; it looks like a {content}." if content else f". These are: {formats}."),
         "Open it in QGIS and save it as GeoPackage or GeoJSON.",
         kind="parse" if is_named_so else "driver",
     )

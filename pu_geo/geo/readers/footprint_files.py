@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 1_000_000_000
 MAX_TEXT_BYTES = 400_000_000  # of JSON and CSV, which take about five times their size in memory
-MAX_UNPACKED_BYTES, MAX_ENTRIES = 2_000_000_000, 2_000
 MAX_RATIO, RATIO_FROM_BYTES = 300, 64_000_000  # tables of blanks shrink to a hundredth, an archive bomb to a thousandth
 PARTS, NEEDED_PARTS = (".shp", ".shx", ".dbf", ".prj", ".cpg"), (".shx", ".dbf")
 _DAMAGE = (
@@ -183,7 +182,7 @@ def _read_layer(path: Path, folder: Path, crs: str | None) -> RawFootprints:
             "layers" if layers else "parse",
         )
     has_ids = copy.suffix == ".gpkg"
-    meta, table = gdal.raw.read_arrow(copy, layer=layers[0], return_fids=has_ids)
+    meta, table = gdal.raw.read_arrow(copy, layer=layers[0], return_fids=has_ids, datetime_as_string=True)
     found = None if '["Undefined ' in str(meta["crs"]) else meta["crs"]  # as GeoPackage names what nobody stated
     ids = meta["fid_column"] or "OGC_FID" if has_ids else None
     return _of_table(table, meta["geometry_name"] or "wkb_geometry", {ids}, _system(found, crs, path.name), ids)
@@ -258,7 +257,7 @@ def _unpack(path: Path, folder: Path) -> None:
     No name from the archive is ever used as a path.
 
     Raises:
-        FootprintError: kind path, symlink, ratio, size, layers or driver.
+        FootprintError: kind path, symlink, ratio, layers or driver.
     """
     with zipfile.ZipFile(path) as archive:
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]
@@ -299,13 +298,6 @@ def _check_entries(entries: list[zipfile.ZipInfo], path: Path) -> None:
             f"over {MAX_RATIO} times its size. No shapefile of buildings does.",
             "Pack the shapefile again.",
             kind="ratio",
-        )
-    if total > MAX_UNPACKED_BYTES or len(entries) > MAX_ENTRIES:
-        raise FootprintError(
-            f"{path.name} holds {len(entries):,} files of {total / 1e6:,.0f} MB together; up to {MAX_ENTRIES:,} files and "
-            f"{MAX_UNPACKED_BYTES / 1e6:,.0f} MB can be read.",
-            "Pack one shapefile, cut to the area of the scenes.",
-            kind="size",
         )
 
 
