@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import shapely
@@ -137,17 +137,13 @@ def _read_json(path: Path, _: Path, crs: str | None) -> RawFootprints:
     return from_values(shapely.from_geojson, texts, rows, system, [feature.get("id") for feature in features])
 
 
-def _features_of(root: object, name: str) -> list[dict[str, object]]:
+def _features_of(root: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the features of a FeatureCollection, a single Feature or a bare geometry."""
-    if isinstance(root, dict) and root.get("type") == "FeatureCollection" and isinstance(root.get("features"), list):
-        features = root["features"]
-        if all(isinstance(f, dict) and f.get("type") == "Feature" for f in features):
-            return list(features)
-        raise broken(name, "its list of features holds something else than features")
-    if isinstance(root, dict) and root.get("type") == "Feature":
-        return [root]
-    if isinstance(root, dict) and root.get("type") in ("Polygon", "MultiPolygon", "GeometryCollection"):
-        return [{"type": "Feature", "geometry": root, "properties": {}}]
+    kind = root.get("type")
+    if kind == "FeatureCollection" and isinstance(root.get("features"), list):
+        return list(root["features"])
+    if kind in ("Feature", "Polygon", "MultiPolygon", "GeometryCollection"):
+        return [dict(root) if kind == "Feature" else {"geometry": root}]
     raise broken(name, "it is JSON but not GeoJSON (no FeatureCollection)", "Export it as GeoJSON.")
 
 

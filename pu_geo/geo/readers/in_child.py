@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ SCENES = Limits(180.0, 120, 4 * GIB, 1 * GIB, 1_000_000)
 SLOWEST_DISK, SLOWEST_SEARCH = 10_000_000, 5_000_000  # bytes a second of a network disk, and of decoding a scene
 MAX_TOGETHER, MAX_TOGETHER_BYTES = 64, 200_000_000  # scenes that share a child
 MAX_LABELS = 64  # xBD label files that do
+_ARRAYS: Mapping[str, type[np.generic]] = {"area_m2": np.float64, "is_repaired": np.bool_, "feature": np.int64}
 
 
 def describe(
@@ -147,18 +149,9 @@ def place_each(labels: Sequence[Path], names: Sequence[str]) -> Iterator[XbdPlac
 
 def _table(answer: Answer) -> FootprintTable:
     """Make a table of what JSON has, which knows lists for arrays and tuples."""
-    values = dict(answer.values)
-    areas, repaired, feature = values["area_m2"], values["is_repaired"], values["feature"]
-    return FootprintTable(
-        **{  # type: ignore[arg-type]
-            **values,
-            "wkb": answer.blobs,
-            "area_m2": np.array(areas, dtype=np.float64),
-            "notes": tuple(values["notes"]),  # type: ignore[arg-type]
-            "is_repaired": None if repaired is None else np.array(repaired, dtype=np.bool_),
-            "feature": None if feature is None else np.array(feature, dtype=np.int64),
-        }
-    )
+    values: Mapping[str, Any] = answer.values
+    arrays = {name: np.array(values[name], dtype) for name, dtype in _ARRAYS.items() if values[name] is not None}
+    return FootprintTable(**{**values, **arrays, "notes": tuple(values["notes"]), "wkb": answer.blobs})
 
 
 def describe_footprints(path: Path | str) -> str:

@@ -136,7 +136,7 @@ def _polygons(raw: RawFootprints, name: str) -> tuple[NDArray[np.object_], list[
     is_polygon = np.isin(kinds, (_POLYGON, _MULTIPOLYGON)) & ~is_empty
     is_other = (kinds != -1) & ~is_polygon & ~is_empty
     bounds = shapely.bounds(geometries)
-    is_infinite = is_polygon & ~np.isfinite(_extremes(geometries, is_polygon))
+    is_infinite = is_polygon & ~_is_finite(geometries)
     keep = is_polygon & ~is_infinite
     found = {"empty": is_empty, "unreadable": raw.is_unreadable, "not a polygon": is_other, "not finite": is_infinite}
     dropped = {reason: int(rows.sum()) for reason, rows in found.items() if rows.any()}
@@ -151,13 +151,10 @@ def _polygons(raw: RawFootprints, name: str) -> tuple[NDArray[np.object_], list[
     return geometries, notes, taken_out, dropped
 
 
-def _extremes(geometries: NDArray[np.object_], rows: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return one number per row that is finite only if all coordinates of its geometry are, float [N]."""
-    total = np.zeros(len(geometries))
-    xy, index = shapely.get_coordinates(geometries[rows], return_index=True)
-    is_bad = ~np.isfinite(xy).all(axis=1)
-    total[np.flatnonzero(rows)[index[is_bad]]] = np.inf
-    return total
+def _is_finite(geometries: NDArray[np.object_]) -> NDArray[np.bool_]:
+    """Mark geometries all of whose coordinates are finite, bool [N]; so are those of a missing one."""
+    xy, row = shapely.get_coordinates(geometries, return_index=True)
+    return np.asarray(np.bincount(row[~np.isfinite(xy).all(axis=1)], minlength=len(geometries)) == 0)
 
 
 def _polygons_of(collection: shapely.Geometry) -> shapely.Geometry | None:
@@ -199,10 +196,9 @@ def _check_domain(bounds: NDArray[np.float64], crs: str, name: str) -> None:
 
 def _make_valid(geometries: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
     """Repair polygons that cross themselves; returns them and which ones were repaired, bool [N]."""
-    is_finite = ~shapely.is_missing(geometries) & np.isfinite(_extremes(geometries, ~shapely.is_missing(geometries)))
-    is_broken = is_finite & ~shapely.is_valid(geometries)
     mended = geometries.copy()
-    mended[~is_finite] = None
+    mended[~_is_finite(geometries)] = None
+    is_broken = ~shapely.is_missing(mended) & ~shapely.is_valid(mended)
     for i in np.flatnonzero(is_broken):
         mended[i] = _polygons_of(shapely.make_valid(geometries[i], method="structure", keep_collapsed=False))
     return mended, is_broken
