@@ -10,10 +10,11 @@ from pathlib import Path
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
 
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_PICTURES = {b"\x89PNG": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"\0\0\0\x0cjP": "JPEG 2000", b"RIFF": "WebP"}
 _VECTOR_MAGIC = {b"PK\3\4": "zip", b"PK\5\6": "zip", b"fgb\x03fgb": "fgb", b"PAR1": "parquet", b"\0\0\x27\x0a": "shp"}
 _VECTOR_SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".kml", ".kmz", ".shp", ".gml", ".fgb", ".parquet", ".csv")
+_PICTURES = {b"\x89PNG": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"\0\0\0\x0cjP": "JPEG 2000", b"RIFF": "WebP"}
 _OTHER_FILES = {b"PK\3\4": "ZIP archive", b"SQLite format 3": "SQLite database", b"%PDF": "PDF", b"\x1f\x8b": "gzip file"}
+_MARKUP = {b"<!doctype html": "HTML page", b"<html": "HTML page", b"<": "XML file"}
 WKT_COLUMNS = ("wkt", "geometry", "geom", "the_geom", "wkt_geom", "geometry_wkt", "polygon", "footprint")
 
 
@@ -70,15 +71,9 @@ def head_of(path: Path, error: type[PuGeoError], n: int = 512) -> bytes:
 
 def name_content(head: bytes) -> str | None:
     """Return what the first bytes show a file to be, in words, or None where they show nothing."""
-    for magic, name in {**_PICTURES, **_OTHER_FILES}.items():
-        if head.startswith(magic):
-            return name
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if text.startswith((b"<!doctype html", b"<html")):
-        return "HTML page"
-    if text.startswith(b"<"):
-        return "XML file"
-    return None
+    binary = (name for magic, name in {**_PICTURES, **_OTHER_FILES}.items() if head.startswith(magic))
+    return next(binary, None) or next((name for magic, name in _MARKUP.items() if text.startswith(magic)), None)
 
 
 def scene_driver(path: Path) -> str:

@@ -18,7 +18,6 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from pathlib import Path, PurePosixPath
@@ -31,7 +30,7 @@ from pyproj import CRS
 from pu_geo.errors import FootprintError
 from pu_geo.geo.readers import xbd
 from pu_geo.geo.readers.file_kinds import delimiter_of, footprint_kind, regular_file, wkt_column
-from pu_geo.geo.readers.raw_footprints import RawFootprints, broken, from_values, known_crs
+from pu_geo.geo.readers.raw_footprints import RawFootprints, broken, from_values
 from pu_geo.geo.vector import crs as systems
 
 if TYPE_CHECKING:
@@ -42,9 +41,14 @@ MAX_TEXT_BYTES = 400_000_000  # of JSON and CSV, which take about five times the
 MAX_RATIO, RATIO_FROM_BYTES = 300, 64_000_000  # tables of blanks shrink to a hundredth, an archive bomb to a thousandth
 PARTS, NEEDED_PARTS = (".shp", ".shx", ".dbf", ".prj", ".cpg"), (".shx", ".dbf")
 _DAMAGE = (
-    ValueError, RuntimeError, OSError, LookupError, TypeError, AttributeError, EOFError,
-    csv.Error, sqlite3.Error, struct.error, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
+    ValueError,
+    RuntimeError,
+    OSError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)  # RuntimeError: GDAL's, PROJ's, passwords
+_DAMAGE_OF_KINDS = (csv.Error, EOFError, sqlite3.Error, struct.error, zipfile.BadZipFile, zlib.error)
 _CRS_COLUMNS = ("epsg", "srid", "crs")
 _SRID = re.compile(r"\s*SRID=(\d{1,6});", re.IGNORECASE)  # "extended" WKT of PostGIS
 _SAVE_AGAIN = "Save it again as GeoParquet from QGIS or geopandas."
@@ -82,7 +86,7 @@ def load_features(path: Path | str, crs: str | None = None, *, in_pixels: bool =
     with tempfile.TemporaryDirectory(prefix="pu-geo-") as folder:
         try:
             return READERS[kind](real, Path(folder), crs)
-        except _DAMAGE as cause:
+        except (*_DAMAGE, *_DAMAGE_OF_KINDS) as cause:
             why = f"{type(cause).__name__}: {cause}".replace(f"{folder}/", "")[:160]
             hint = "Copy it again, or save its polygons as a new GeoPackage from QGIS."
             raise broken(real.name, f"it is damaged, locked or of another kind ({why})", hint) from cause
@@ -90,7 +94,7 @@ def load_features(path: Path | str, crs: str | None = None, *, in_pixels: bool =
 
 def _given_crs(text: str) -> str:
     try:
-        return known_crs(text)
+        return systems.known_crs(text)
     except ValueError as cause:
         raise FootprintError(
             f"{text[:60]!r} is not a known coordinate system.", "Give it as EPSG:n, such as EPSG:32633.", kind="crs"
@@ -109,7 +113,7 @@ def _system(found: str | None, given: str | None, name: str) -> str:
             raise broken(name, why, "Save it from QGIS with its coordinate system.", "crs")
         return given
     try:
-        return known_crs(found)
+        return systems.known_crs(found)
     except ValueError as cause:
         why = f"its coordinate system {found[:60]!r} is not known"
         raise broken(name, why, "Save it in EPSG:4326.", "crs") from cause
@@ -133,7 +137,10 @@ def _read_json(path: Path, _: Path, crs: str | None) -> RawFootprints:
     shapes = [feature.get("geometry") for feature in features]
     texts = [None if shape is None else orjson.dumps(shape).decode() for shape in shapes]
     rows = [row if isinstance(row := feature.get("properties"), dict) else {} for feature in features]
-    system = _system(_json_crs(root, path.name), crs or systems.LONLAT, path.name)
+    member = root.get("crs")  # of older GeoJSON; links are never followed
+    properties = member.get("properties") if isinstance(member, dict) else None
+    named = properties.get("name") if isinstance(properties, dict) else repr(member)
+    system = _system(None if member is None else str(named)[:100], crs or systems.LONLAT, path.name)
     return from_values(shapely.from_geojson, texts, rows, system, [feature.get("id") for feature in features])
 
 
@@ -145,18 +152,6 @@ def _features_of(root: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     if kind in ("Feature", "Polygon", "MultiPolygon", "GeometryCollection"):
         return [dict(root) if kind == "Feature" else {"geometry": root}]
     raise broken(name, "it is JSON but not GeoJSON (no FeatureCollection)", "Export it as GeoJSON.")
-
-
-def _json_crs(root: Mapping[str, object], name: str) -> str | None:
-    """Return the CRS named by the old `crs` member, None if there is none; links are never followed."""
-    member = root.get("crs")
-    if member is None:
-        return None
-    properties = member.get("properties") if isinstance(member, dict) else None
-    text = properties.get("name") if isinstance(properties, dict) else None
-    if isinstance(text, str) and len(text) <= 100:
-        return text
-    raise broken(name, f"its crs member {orjson.dumps(member)[:80].decode()} is not known", "Export it in EPSG:4326.", "crs")
 
 
 # GeoPackage, shapefile and FlatGeobuf, through GDAL
@@ -352,25 +347,19 @@ def _read_csv(path: Path, _: Path, crs: str | None) -> RawFootprints:
     odd = next((i for i, row in enumerate(table) if len(row) != len(header)), None)
     if odd is not None:
         raise broken(path.name, f"row {odd + 2} has {len(table[odd])} fields, the header {len(header)}")
-    srids = Counter(match[1] for row in table if (match := _SRID.match(row[at])))
-    system = _system(_csv_crs(header, table, srids, path.name), crs or "EPSG:4326", path.name)
+    lower = [name.lower() for name in header]
+    beside = [[row[lower.index(name)].strip() for row in table] for name in _CRS_COLUMNS if name in lower]
+    systems_named = {match[1] for row in table if (match := _SRID.match(row[at]))} or set(*beside[:1]) - {""}
+    if len(systems_named) > 1:
+        shown = ", ".join(sorted(systems_named)[:5])[:80]
+        raise broken(path.name, f"it is in several coordinate systems ({shown})", "Save each in a file of its own.", "crs")
+    found = next((f"EPSG:{text}" if text.isdigit() else text for text in systems_named), None)
+    system = _system(found, crs or "EPSG:4326", path.name)
     rows = [
         {name: _value(value) for i, (name, value) in enumerate(zip(header, row, strict=True)) if i != at} for row in table
     ]
     outlines = [_SRID.sub("", row[at], count=1).strip() or None for row in table]
     return from_values(shapely.from_wkt, outlines, rows, system)
-
-
-def _csv_crs(header: list[str], table: list[list[str]], srids: Counter[str], name: str) -> str | None:
-    """Return the CRS that the outlines or a column name, None if nothing does; refuse a file in several."""
-    lower = [column.lower() for column in header]
-    at = next((lower.index(column) for column in _CRS_COLUMNS if column in lower), None)
-    named = set(srids) if srids else {row[at].strip() for row in table} - {""} if at is not None else set()
-    if len(named) > 1:
-        shown = ", ".join(sorted(named)[:5])[:80]
-        raise broken(name, f"it is in several coordinate systems ({shown})", "Save each in a file of its own.", "crs")
-    text = named.pop() if named else None
-    return f"EPSG:{text}" if text and text.isdigit() else text
 
 
 def _value(text: str) -> object:

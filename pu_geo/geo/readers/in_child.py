@@ -92,16 +92,13 @@ def _scene(values: Mapping[str, object], path: Path) -> Scene:
 
 def _scene_ended(name: str, ended: ReaderEnded) -> ImageryError:
     again = "gdal_translate -co TILED=YES -co COMPRESS=DEFLATE in.tif out.tif"
-    if ended.kind == "timeout":
-        return ImageryError(f"Checking {name} was stopped: {ended.last_words}.", f"Rewrite it: {again}", kind="timeout")
-    if ended.kind == "size":
-        problem = f"{name} needs more memory to be checked than a scene may take ({SCENES.memory_bytes / GIB:g} GB)."
-        return ImageryError(problem, f"Rewrite it in tiles: {again}", kind="size")
-    return ImageryError(
-        f"{name} is damaged and cannot be decoded ({ended.last_words}).",
-        "Download or export the file again.",
-        kind="corrupt",
-    )
+    needs = f"{name} needs more memory to be checked than a scene may take ({SCENES.memory_bytes / GIB:g} GB)."
+    damaged = f"{name} is damaged and cannot be decoded ({ended.last_words})."
+    problem, hint, kind = {
+        "timeout": (f"Checking {name} was stopped: {ended.last_words}.", f"Rewrite it: {again}", "timeout"),
+        "size": (needs, f"Rewrite it in tiles: {again}", "size"),
+    }.get(ended.kind, (damaged, "Download or export the file again.", "corrupt"))
+    return ImageryError(problem, hint, kind=kind)
 
 
 def read_footprints(
@@ -169,13 +166,14 @@ def _ask_footprints(reader: str, path: Path | str, arguments: Mapping[str, objec
 
 
 def _footprints_ended(name: str, ended: ReaderEnded) -> FootprintError:
-    if ended.kind == "timeout":
-        hint = "Cut it to the area of the scenes, or save it as GeoPackage."
-        return broken(name, f"reading took too long ({ended.last_words})", hint, "timeout")
+    if ended.kind == "crash":
+        return broken(name, f"it is damaged ({ended.last_words})")
     if ended.kind == "size":
-        why = "it needs more memory than a footprint file may take"
-        return broken(name, why, "Cut it to the area of the scenes.", "size")
-    return broken(name, f"it is damaged ({ended.last_words})")
+        return broken(
+            name, "it needs more memory than a footprint file may take", "Cut it to the area of the scenes.", "size"
+        )
+    hint = "Cut it to the area of the scenes, or save it as GeoPackage."
+    return broken(name, f"reading took too long ({ended.last_words})", hint, "timeout")
 
 
 def inspect_file(path: Path | str) -> Mapping[str, object]:

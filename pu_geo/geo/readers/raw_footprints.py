@@ -10,7 +10,6 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError
-from pu_geo.geo.vector import crs as systems
 
 OUTSIDE_SCENES = "outside the scenes"  # why a footprint was left out, as accounts of files name it
 
@@ -69,17 +68,3 @@ def joined(parts: Sequence[RawFootprints]) -> RawFootprints:
 def broken(name: str, why: str, hint: str = "Export the file again.", kind: str = "parse") -> FootprintError:
     """Return the error for a footprint file that cannot be read."""
     return FootprintError(f"{name} cannot be read as footprints: {why}.", hint, kind=kind)
-
-
-def known_crs(text: str) -> str:
-    """Return a coordinate system's name, "EPSG:n" or WKT.
-
-    Raises:
-        ValueError: if it is not known, or has no place on the Earth.
-    """
-    crs = systems.load_crs(text)
-    crs = crs.sub_crs_list[0] if crs.is_compound else crs
-    name = systems.name_of(crs)
-    if not (crs.is_geographic or crs.is_projected) or not systems.is_on_earth(name):
-        raise ValueError(f"{text[:60]!r} has no place on the Earth.")
-    return name
