@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -232,18 +232,12 @@ def write_area_geojson(
         wkb: polygons in `crs`, "EPSG:n" or WKT.
         metadata: the foreign member `pu_geo`.
     """
-    write_export(out, _geojson(rows, to_crs84(wkb, crs), metadata))
-
-
-def _geojson(
-    rows: Sequence[Mapping[str, object]], shapes: NDArray[np.object_], metadata: Mapping[str, object]
-) -> Iterator[bytes]:
-    head = {"type": "FeatureCollection", "pu_geo": dict(metadata)}
-    yield orjson.dumps(head, option=orjson.OPT_SERIALIZE_NUMPY)[:-1] + b',"features":['
-    for i, (row, text) in enumerate(zip(rows, geometry_texts(shapes), strict=True)):
-        feature = {"type": "Feature", "id": i + 1, "geometry": orjson.Fragment(text), "properties": dict(row)}
-        yield (b",\n" if i else b"\n") + orjson.dumps(feature)
-    extent = Extent()
+    shapes, extent = to_crs84(wkb, crs), Extent()
     extent.add(shapes)
-    box = extent.box()
-    yield b"\n]" + (b',"bbox":' + orjson.dumps(box) if box else b"") + b"}\n"
+    head = {"type": "FeatureCollection", "pu_geo": dict(metadata)}
+    features = [
+        orjson.dumps({"type": "Feature", "id": i, "geometry": orjson.Fragment(text), "properties": dict(row)})
+        for i, (row, text) in enumerate(zip(rows, geometry_texts(shapes), strict=True), 1)
+    ]
+    start, box = orjson.dumps(head, option=orjson.OPT_SERIALIZE_NUMPY)[:-1] + b',"features":[\n', extent.box()
+    write_export(out, [start, b",\n".join(features), b"\n]", b',"bbox":' + orjson.dumps(box) if box else b"", b"}\n"])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import geopandas
 import numpy as np
+import pandas as pd
 import pytest
 import shapely
 from geo_parts import CRS_MEMBER, GRID
@@ -187,6 +188,26 @@ def test_geopackages_are_read_with_their_attributes(gpkg: Path) -> None:
     assert shapely.from_wkb(table.wkb[1]).equals(square(50, 60))
     assert gpkg.read_bytes() == content
     assert sorted(p.name for p in gpkg.parent.iterdir()) == ["b.gpkg"]
+
+
+def test_whole_numbers_and_truths_of_a_geopackage_stay_what_they_are_beside_empty_cells(tmp_path: Path) -> None:
+    columns = {"n": pd.array([3, None], dtype="Int64"), "is_house": pd.array([True, None], dtype="boolean")}
+    days = {"day": pd.to_datetime(["2024-05-06T01:02:03.250", None])}
+    table = geopandas.GeoDataFrame({**columns, **days}, geometry=[square(10, 20), square(50, 60)], crs=32633)
+    table.to_file(tmp_path / "b.gpkg")
+    first, second = read_footprints(tmp_path / "b.gpkg", GRID).attributes
+    assert [(type(value), value) for value in first.values()] == [(int, 3), (bool, True), (str, "2024-05-06T01:02:03.250")]
+    assert list(second.values()) == [None, None, None]
+
+
+def test_a_geopackage_without_a_coordinate_system_takes_the_given_one(tmp_path: Path) -> None:
+    table = geopandas.GeoDataFrame({"n": [1]}, geometry=[square(10, 20)], crs=32633)
+    table.to_file(tmp_path / "b.gpkg")
+    for undefined in (-1, 0):
+        with closing(sqlite3.connect(tmp_path / "b.gpkg")) as database, database:
+            database.execute("UPDATE gpkg_geometry_columns SET srs_id = ?", (undefined,))
+        assert refusal(tmp_path / "b.gpkg") == "crs"
+        assert len(read_footprints(tmp_path / "b.gpkg", GRID, crs="EPSG:32633").wkb) == 1
 
 
 def test_our_own_project_database_is_never_opened(gpkg: Path) -> None:
