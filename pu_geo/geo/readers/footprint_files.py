@@ -174,6 +174,11 @@ def _read_layer(path: Path, folder: Path, crs: str | None) -> RawFootprints:
         )
     has_ids = copy.suffix == ".gpkg"
     meta, table = gdal.raw.read_arrow(copy, layer=layers[0], return_fids=has_ids, datetime_as_string=True)
+    if has_ids:  # GDAL stops at a damaged page without a word
+        quoted = layers[0].replace('"', '""')
+        ((n_rows,),) = _query(copy, f'SELECT count(*) FROM "{quoted}" NOT INDEXED')
+        if table.num_rows != n_rows:
+            raise ValueError(f"{table.num_rows:,} of {n_rows:,} rows can be read")
     found = None if '["Undefined ' in str(meta["crs"]) else meta["crs"]  # as GeoPackage names what nobody stated
     ids = meta["fid_column"] or "OGC_FID" if has_ids else None
     return _of_table(table, meta["geometry_name"] or "wkb_geometry", {ids}, _system(found, crs, path.name), ids)
@@ -228,18 +233,24 @@ def _crs_text(copy: Path, name: str) -> str:
             return file.read(12 + int.from_bytes(file.read(12)[8:], "little")).decode("latin-1")
     if copy.suffix == ".shp":
         return copy.with_suffix(".prj").read_text("latin-1") if copy.with_suffix(".prj").is_file() else ""
+    views = _query(
+        copy,
+        "SELECT name FROM sqlite_master WHERE type = 'view' AND (lower(name) = 'gpkg_spatial_ref_sys' "
+        "OR lower(name) IN (SELECT lower(table_name) FROM gpkg_geometry_columns))",
+    )
+    if views:
+        why = f"its layer {views[0][0][:40].decode(errors='replace')!r} is a view, and only plain tables are read"
+        raise broken(name, why, "Save the layer from QGIS as a new GeoPackage.", "view")
+    values = [value for row in _query(copy, "SELECT * FROM gpkg_spatial_ref_sys") for value in row]
+    return " ".join(value.decode("latin-1") for value in values if isinstance(value, bytes))
+
+
+def _query(copy: Path, query: str) -> list[tuple[Any, ...]]:
+    """Ask a GeoPackage by Python's sqlite3; texts are bytes."""
     with closing(sqlite3.connect(f"file:{copy}?mode=ro&immutable=1", uri=True)) as database:
         database.execute("PRAGMA trusted_schema = OFF")
-        views = database.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'view' AND (lower(name) = 'gpkg_spatial_ref_sys' "
-            "OR lower(name) IN (SELECT lower(table_name) FROM gpkg_geometry_columns))"
-        ).fetchall()
-        if views:
-            why = f"its layer {str(views[0][0])[:40]!r} is a view, and only plain tables are read"
-            raise broken(name, why, "Save the layer from QGIS as a new GeoPackage.", "view")
         database.text_factory = bytes
-        values = [value for row in database.execute("SELECT * FROM gpkg_spatial_ref_sys") for value in row]
-        return " ".join(value.decode("latin-1") for value in values if isinstance(value, bytes))
+        return database.execute(query).fetchall()
 
 
 def _unpack(path: Path, folder: Path) -> None:

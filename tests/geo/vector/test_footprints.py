@@ -200,6 +200,16 @@ def test_whole_numbers_and_truths_of_a_geopackage_stay_what_they_are_beside_empt
     assert list(second.values()) == [None, None, None]
 
 
+def test_a_geopackage_with_a_damaged_page_is_refused_whole(tmp_path: Path) -> None:
+    shapes = [square(x, y) for x in range(0, 100, 2) for y in range(0, 100, 2)]
+    geopandas.GeoDataFrame({"n": range(len(shapes))}, geometry=shapes, crs=32633).to_file(tmp_path / "b.gpkg")
+    data = bytearray((tmp_path / "b.gpkg").read_bytes())
+    at = data.index(shapely.to_wkb(shapes[1000], byte_order=1)) // 4096 * 4096
+    data[at : at + 4096] = bytes(4096)
+    (tmp_path / "b.gpkg").write_bytes(data)
+    assert refusal(tmp_path / "b.gpkg") == "parse"
+
+
 def test_a_geopackage_without_a_coordinate_system_takes_the_given_one(tmp_path: Path) -> None:
     table = geopandas.GeoDataFrame({"n": [1]}, geometry=[square(10, 20)], crs=32633)
     table.to_file(tmp_path / "b.gpkg")
