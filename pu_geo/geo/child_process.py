@@ -40,7 +40,6 @@ _SETTINGS = {
     "GDAL_PAM_ENABLED": "NO",
     "GDAL_NUM_THREADS": "1",
     "GDAL_SKIP": "VRT,HTTP,WMS,WMTS,WCS,OGCAPI,STACIT,STACTA,PLMOSAIC,EEDAI,DAAS,Derived",  # read before GDAL is loaded
-    "OGR_FLATGEOBUF_STREAM_BASE_IMPL": "YES",  # the quick way miscounts outlines that are missing (GDAL 3.12)
     "PROJ_NETWORK": "OFF",
     "SHAPE_RESTORE_SHX": "NO",
     "VERIFY_BUFFERS": "YES",

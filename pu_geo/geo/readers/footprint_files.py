@@ -2,7 +2,7 @@
 
 Meant for the child process alone; see `in_child`. GDAL, Arrow and GEOS read what others wrote: what ends them ends the child.
 They get a copy by a name of ours in a folder of its own, so that they find nothing else beside it. GeoJSON is parsed here,
-since GDAL flattens nested attributes; tables become rows through Arrow, since pandas makes 3.0 of 3 beside an empty cell.
+since GDAL flattens nested attributes. No table passes through pandas, which makes 3.0 of 3 beside an empty cell.
 """
 
 from __future__ import annotations
@@ -172,16 +172,20 @@ def _read_layer(path: Path, folder: Path, crs: str | None) -> RawFootprints:
             "Save the layer with the footprints in a file of its own.",
             "layers" if layers else "parse",
         )
-    has_ids = copy.suffix == ".gpkg"
-    meta, table = gdal.raw.read_arrow(copy, layer=layers[0], return_fids=has_ids, datetime_as_string=True)
-    if has_ids:  # GDAL stops at a damaged page without a word
+    ids = None
+    if copy.suffix == ".gpkg":
+        meta, table = gdal.raw.read_arrow(copy, layer=layers[0], return_fids=True, datetime_as_string=True)
+        geometry, ids = meta["geometry_name"], meta["fid_column"] or "OGC_FID"
         quoted = layers[0].replace('"', '""')
         ((n_rows,),) = _query(copy, f'SELECT count(*) FROM "{quoted}" NOT INDEXED')
-        if table.num_rows != n_rows:
+        if table.num_rows != n_rows:  # GDAL ends at a damaged page without a word
             raise ValueError(f"{table.num_rows:,} of {n_rows:,} rows can be read")
+    else:  # not as Arrow, which with GDAL 3.12 ends at a damaged feature without a word
+        meta, _, shapes, columns = gdal.raw.read(copy, layer=layers[0], force_2d=True)
+        geometry = "wkb_geometry"
+        table = importlib.import_module("pyarrow").table([shapes, *columns], names=[geometry, *meta["fields"]])
     found = None if '["Undefined ' in str(meta["crs"]) else meta["crs"]  # as GeoPackage names what nobody stated
-    ids = meta["fid_column"] or "OGC_FID" if has_ids else None
-    return _of_table(table, meta["geometry_name"] or "wkb_geometry", {ids}, _system(found, crs, path.name), ids)
+    return _of_table(table, geometry, {ids}, _system(found, crs, path.name), ids)
 
 
 def _of_table(
@@ -189,7 +193,8 @@ def _of_table(
 ) -> RawFootprints:
     """Make features of a table with a column of WKB; `others` are columns that are no attributes."""
     blobs = table.column(geometry).to_pylist()
-    rows = table.select([name for name in table.column_names if name not in {geometry, *others}]).to_pylist()
+    kept = [i for i, name in enumerate(table.column_names) if name not in {geometry, *others}]
+    rows = table.select(kept).to_pylist()
     plain = orjson.loads(orjson.dumps(rows or [{} for _ in blobs], default=_plain, option=orjson.OPT_NON_STR_KEYS))
     return from_values(shapely.from_wkb, blobs, plain, crs, table.column(ids).to_pylist() if ids else None)
 

@@ -126,6 +126,16 @@ def test_a_file_cut_in_two_is_refused_in_each_format(write: Write, tmp_path: Pat
     assert refusal(path).kind == "parse"
 
 
+def test_a_flatgeobuf_with_a_damaged_feature_is_refused_whole(tmp_path: Path) -> None:
+    many = geopandas.GeoDataFrame({"uid": [f"u{i:04}" for i in range(900)]}, geometry=SQUARES * 300, crs="EPSG:32633")
+    path = write_flatgeobuf(many, tmp_path)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"u0500")
+    data[at - 400 : at] = b"\xff" * 400
+    path.write_bytes(data)
+    assert refusal(path).kind == "parse"
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:'crs' was not provided")  # that is the point
 @pytest.mark.parametrize("write", [write_shapefile, write_flatgeobuf, write_parquet])
