@@ -31,8 +31,8 @@ from pu_geo.geo.readers import in_child
 from pu_geo.geo.vector.footprints import describe_footprints
 
 SIDE_PX = 48
-IN_PROCESS = (".tif", ".png", ".jpg", ".geojson", ".json", ".gpkg")
-IN_CHILD = (".shp", ".zip", ".fgb", ".parquet", ".csv")  # one process a case: about half a second
+IN_PROCESS = (".tif", ".png", ".jpg", ".geojson", ".json")
+IN_CHILD = (".gpkg", ".shp", ".zip", ".fgb", ".parquet", ".csv")  # one process a case: about half a second
 PARTS = {
     ".shp": (".shp", ".shx", ".dbf", ".prj", ".cpg"),
     ".zip": (".shp", ".shx", ".dbf", ".prj", ".cpg"),

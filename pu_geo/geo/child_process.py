@@ -29,7 +29,7 @@ from pu_geo.errors import FootprintError, ImageryError, PuGeoError
 from pu_geo.geo.readers.file_kinds import regular_file
 from pu_geo.records import FootprintTable, Grid
 
-ANSWER, BLOBS, OUTPUT = "answer.json", "blobs.bin", "output.txt"
+OUTPUT = "output.txt"
 MAX_OUTPUT_BYTES = 4_000
 ERRORS: Mapping[str, type[PuGeoError]] = {"FootprintError": FootprintError, "ImageryError": ImageryError}
 _SETTINGS = {
@@ -119,10 +119,10 @@ def ask_each(
         }, limits.seconds)  # fmt: skip
         found: list[Answer | PuGeoError | ReaderEnded] = []
         for i in range(len(paths)):
-            part = folder / f"{i}"
-            if not (part / ANSWER).is_file():
+            answer = folder / f"{i}.json"
+            if not answer.is_file():
                 return [*found, ended or ReaderEnded("crash", "the reader stopped without a word")]
-            found.append(_taken_over(part, limits))
+            found.append(_taken_over(answer, limits))
         return found
 
 
@@ -155,19 +155,14 @@ def _run(folder: Path, request: Mapping[str, object], seconds: float) -> ReaderE
     return ReaderEnded("size" if any(word in last for word in _TOO_LARGE) else "crash", last)
 
 
-def _taken_over(part: Path, limits: Limits) -> Answer | PuGeoError | ReaderEnded:
+def _taken_over(path: Path, limits: Limits) -> Answer | PuGeoError | ReaderEnded:
     """Check and take over what the child wrote; nothing of it is code."""
-    n_bytes = sum(file.stat().st_size for file in part.iterdir())
-    if n_bytes > limits.answer_bytes:
+    if (n_bytes := path.stat().st_size) > limits.answer_bytes:
         return ReaderEnded("size", f"its contents take {n_bytes / 1e6:,.0f} MB")
-    answer = orjson.loads((part / ANSWER).read_bytes())
+    answer = orjson.loads(path.read_bytes())
     if "error" in answer:
         return ERRORS.get(answer["error"], PuGeoError)(answer["problem"], answer["hint"], kind=answer["kind"])
-    data, blobs, at = (part / BLOBS).read_bytes(), [], 0
-    for size in answer["sizes"]:
-        blobs.append(None if size is None else data[at : at + size])
-        at += size or 0
-    return Answer(answer["values"], blobs)
+    return Answer(answer["values"], [None if blob is None else bytes.fromhex(blob) for blob in answer["blobs"]])
 
 
 # The child
@@ -180,17 +175,19 @@ def main() -> None:
     gc.disable()  # it would go through millions of coordinates time and again, nearly half of the time; we end soon
     read = READERS[request["reader"]]
     for i, (name, arguments) in enumerate(zip(request["paths"], request["arguments"], strict=True)):
-        part = Path(f"{i}")
-        part.mkdir()
+        part = Path(f"{i}.part")
         try:
             answer = read(Path(name), arguments)
         except PuGeoError as refusal:
-            words = {key: _text(getattr(refusal, key)) for key in ("problem", "hint", "kind")}
-            _write(part, {"error": type(refusal).__name__, **words})
-            continue
-        with (part / BLOBS).open("wb") as file:
-            file.writelines(blob for blob in answer.blobs if blob is not None)
-        _write(part, {"values": answer.values, "sizes": [None if blob is None else len(blob) for blob in answer.blobs]})
+            # What a file holds need not be Unicode.
+            words = {
+                key: getattr(refusal, key).encode(errors="backslashreplace").decode() for key in ("problem", "hint", "kind")
+            }
+            found = {"error": type(refusal).__name__, **words}
+        else:
+            found = {"values": answer.values, "blobs": [None if blob is None else blob.hex() for blob in answer.blobs]}
+        part.write_bytes(orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY))
+        part.replace(f"{i}.json")  # in one step: half of an answer is none
 
 
 def _limit(limits: Mapping[str, int]) -> None:
@@ -212,18 +209,6 @@ def _limit(limits: Mapping[str, int]) -> None:
         last = last if hard == resource.RLIM_INFINITY else min(last, hard)
         with contextlib.suppress(ValueError):  # macOS does not take every limit on memory
             resource.setrlimit(limit, (min(most, last), last))
-
-
-def _write(part: Path, answer: Mapping[str, object]) -> None:
-    """Write an answer in one step: half of one is none."""
-    whole = part / f"{ANSWER}.part"
-    whole.write_bytes(orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY))
-    whole.replace(part / ANSWER)
-
-
-def _text(text: str) -> str:
-    """Make a text that JSON can hold; what a file holds need not be Unicode."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 # Readers. Their libraries are loaded late, so that the limits hold from their first line on, and none is loaded for another.

@@ -23,7 +23,6 @@ from pu_geo.geo.raster.guard import GDAL_ERRORS, ends_sha256, gdal_env, quiet_op
 from pu_geo.geo.raster.placement import MAX_PIXELS, corners_of
 from pu_geo.geo.readers import xbd
 from pu_geo.geo.readers.file_kinds import head_of, regular_file, scene_driver
-from pu_geo.geo.readers.raw_footprints import known_crs
 from pu_geo.geo.vector import crs as systems
 from pu_geo.records import Affine6, BandTriple, Role, Scene
 
@@ -242,7 +241,7 @@ def given_crs(text: str, named_by: str) -> str:
         ImageryError: kind "crs" if it is not known.
     """
     try:
-        return known_crs(text)
+        return systems.known_crs(text)
     except ValueError as cause:
         raise ImageryError(
             f"{named_by} names the coordinate system {text[:60]!r}, which is not known.",
@@ -363,18 +362,13 @@ def check_crs(source: rasterio.DatasetReader, path: Path, given: str | None) -> 
             kind="crs",
         )
     try:
-        crs = systems.load_crs(source.crs.to_wkt(version="WKT2_2019"))
-        crs = crs.sub_crs_list[0] if crs.is_compound else crs
-        name = systems.name_of(crs)
-    except (*GDAL_ERRORS, ValueError):
-        crs, name = None, ""
-    if crs is None or not (crs.is_geographic or crs.is_projected) or not systems.is_on_earth(name):
+        return systems.known_crs(source.crs.to_wkt(version="WKT2_2019"))
+    except (*GDAL_ERRORS, ValueError) as cause:
         raise ImageryError(
             f"{path.name} has a coordinate system that cannot be placed on the Earth ({source.crs.to_wkt()[:60]}...).",
             "Set the right one with gdal_edit -a_srs EPSG:n, then add the scene again.",
             kind="crs",
-        )
-    return name
+        ) from cause
 
 
 def check_transform(affine: Affine6, width: int, height: int, path: Path, crs: str) -> float:

@@ -10,10 +10,11 @@ from pathlib import Path
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
 
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_PICTURES = {b"\x89PNG": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"\0\0\0\x0cjP": "JPEG 2000", b"RIFF": "WebP"}
 _VECTOR_MAGIC = {b"PK\3\4": "zip", b"PK\5\6": "zip", b"fgb\x03fgb": "fgb", b"PAR1": "parquet", b"\0\0\x27\x0a": "shp"}
 _VECTOR_SUFFIXES = (".geojson", ".json", ".gpkg", ".zip", ".kml", ".kmz", ".shp", ".gml", ".fgb", ".parquet", ".csv")
+_PICTURES = {b"\x89PNG": "PNG", b"\xff\xd8\xff": "JPEG", b"GIF8": "GIF", b"\0\0\0\x0cjP": "JPEG 2000", b"RIFF": "WebP"}
 _OTHER_FILES = {b"PK\3\4": "ZIP archive", b"SQLite format 3": "SQLite database", b"%PDF": "PDF", b"\x1f\x8b": "gzip file"}
+_MARKUP = {b"<!doctype html": "HTML page", b"<html": "HTML page", b"<": "XML file"}
 WKT_COLUMNS = ("wkt", "geometry", "geom", "the_geom", "wkt_geom", "geometry_wkt", "polygon", "footprint")
 
 
@@ -70,15 +71,9 @@ def head_of(path: Path, error: type[PuGeoError], n: int = 512) -> bytes:
 
 def name_content(head: bytes) -> str | None:
     """Return what the first bytes show a file to be, in words, or None where they show nothing."""
-    for magic, name in {**_PICTURES, **_OTHER_FILES}.items():
-        if head.startswith(magic):
-            return name
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if text.startswith((b"<!doctype html", b"<html")):
-        return "HTML page"
-    if text.startswith(b"<"):
-        return "XML file"
-    return None
+    binary = (name for magic, name in {**_PICTURES, **_OTHER_FILES}.items() if head.startswith(magic))
+    return next(binary, None) or next((name for magic, name in _MARKUP.items() if text.startswith(magic)), None)
 
 
 def scene_driver(path: Path) -> str:
@@ -120,17 +115,11 @@ def is_vector(path: Path) -> bool:
     return is_known or is_json or path.suffix.lower() in _VECTOR_SUFFIXES
 
 
-def check_footprint_magic(path: Path) -> str:
+def footprint_kind(path: Path) -> str:
     """Return "json", "gpkg", "zip", "shp", "fgb", "parquet" or "csv", whatever the file's name, or refuse the file."""
-    head = head_of(path, FootprintError, 4096)
-    if head.startswith(b"SQLite format 3\0"):
-        if len(head) >= 72 and head[68:72] in (b"GPKG", b"GP10", b"GP11"):
-            return "gpkg"
-        raise FootprintError(
-            f"{path.name} is an SQLite database but not a GeoPackage.",
-            "Export it as GeoPackage or GeoJSON.",
-            kind="parse" if path.suffix.lower() == ".gpkg" else "driver",
-        )
+    head, suffix = head_of(path, FootprintError, 4096), path.suffix.lower()
+    if head.startswith(b"SQLite format 3\0") and head[68:72] in (b"GPKG", b"GP10", b"GP11"):
+        return "gpkg"
     for magic, kind in _VECTOR_MAGIC.items():
         if head.startswith(magic):
             return kind
@@ -139,19 +128,15 @@ def check_footprint_magic(path: Path) -> str:
     if not head.strip():
         raise FootprintError(f"{path.name} is empty.", "Copy or export the file again.", kind="parse")
     content = name_content(head)
-    suffix = path.suffix.lower()
     if content is None and b"\0" not in head and (suffix in (".csv", ".tsv") or _has_wkt_column(head)):
         return "csv"
-    kind = "driver" if content or suffix not in (".gpkg", ".json", ".geojson", ".fgb", ".parquet", ".shp") else "parse"
+    is_named_so = suffix == ".gpkg" or (content is None and suffix in (".json", ".geojson", ".fgb", ".parquet", ".shp"))
+    formats = "GeoJSON, GeoPackage, shapefile, GeoParquet, FlatGeobuf, CSV"
     raise FootprintError(
         f"{path.name} is not a footprint file that can be read"
-        + (
-            f"; it looks like a {content}."
-            if content
-            else ". These are: GeoJSON, GeoPackage, shapefile, GeoParquet, FlatGeobuf, CSV."
-        ),
+        + (f"; it looks like a {content}." if content else f". These are: {formats}."),
         "Open it in QGIS and save it as GeoPackage or GeoJSON.",
-        kind=kind,
+        kind="parse" if is_named_so else "driver",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ SCENES = Limits(180.0, 120, 4 * GIB, 1 * GIB, 1_000_000)
 SLOWEST_DISK, SLOWEST_SEARCH = 10_000_000, 5_000_000  # bytes a second of a network disk, and of decoding a scene
 MAX_TOGETHER, MAX_TOGETHER_BYTES = 64, 200_000_000  # scenes that share a child
 MAX_LABELS = 64  # xBD label files that do
+_ARRAYS: Mapping[str, type[np.generic]] = {"area_m2": np.float64, "is_repaired": np.bool_, "feature": np.int64}
 
 
 def describe(
@@ -90,16 +92,13 @@ def _scene(values: Mapping[str, object], path: Path) -> Scene:
 
 def _scene_ended(name: str, ended: ReaderEnded) -> ImageryError:
     again = "gdal_translate -co TILED=YES -co COMPRESS=DEFLATE in.tif out.tif"
-    if ended.kind == "timeout":
-        return ImageryError(f"Checking {name} was stopped: {ended.last_words}.", f"Rewrite it: {again}", kind="timeout")
-    if ended.kind == "size":
-        problem = f"{name} needs more memory to be checked than a scene may take ({SCENES.memory_bytes / GIB:g} GB)."
-        return ImageryError(problem, f"Rewrite it in tiles: {again}", kind="size")
-    return ImageryError(
-        f"{name} is damaged and cannot be decoded ({ended.last_words}).",
-        "Download or export the file again.",
-        kind="corrupt",
-    )
+    needs = f"{name} needs more memory to be checked than a scene may take ({SCENES.memory_bytes / GIB:g} GB)."
+    damaged = f"{name} is damaged and cannot be decoded ({ended.last_words})."
+    problem, hint, kind = {
+        "timeout": (f"Checking {name} was stopped: {ended.last_words}.", f"Rewrite it: {again}", "timeout"),
+        "size": (needs, f"Rewrite it in tiles: {again}", "size"),
+    }.get(ended.kind, (damaged, "Download or export the file again.", "corrupt"))
+    return ImageryError(problem, hint, kind=kind)
 
 
 def read_footprints(
@@ -147,18 +146,9 @@ def place_each(labels: Sequence[Path], names: Sequence[str]) -> Iterator[XbdPlac
 
 def _table(answer: Answer) -> FootprintTable:
     """Make a table of what JSON has, which knows lists for arrays and tuples."""
-    values = dict(answer.values)
-    areas, repaired, feature = values["area_m2"], values["is_repaired"], values["feature"]
-    return FootprintTable(
-        **{  # type: ignore[arg-type]
-            **values,
-            "wkb": answer.blobs,
-            "area_m2": np.array(areas, dtype=np.float64),
-            "notes": tuple(values["notes"]),  # type: ignore[arg-type]
-            "is_repaired": None if repaired is None else np.array(repaired, dtype=np.bool_),
-            "feature": None if feature is None else np.array(feature, dtype=np.int64),
-        }
-    )
+    values: Mapping[str, Any] = answer.values
+    arrays = {name: np.array(values[name], dtype) for name, dtype in _ARRAYS.items() if values[name] is not None}
+    return FootprintTable(**{**values, **arrays, "notes": tuple(values["notes"]), "wkb": answer.blobs})
 
 
 def describe_footprints(path: Path | str) -> str:
@@ -176,13 +166,14 @@ def _ask_footprints(reader: str, path: Path | str, arguments: Mapping[str, objec
 
 
 def _footprints_ended(name: str, ended: ReaderEnded) -> FootprintError:
-    if ended.kind == "timeout":
-        hint = "Cut it to the area of the scenes, or save it as GeoPackage."
-        return broken(name, f"reading took too long ({ended.last_words})", hint, "timeout")
+    if ended.kind == "crash":
+        return broken(name, f"it is damaged ({ended.last_words})")
     if ended.kind == "size":
-        why = "it needs more memory than a footprint file may take"
-        return broken(name, why, "Cut it to the area of the scenes.", "size")
-    return broken(name, f"it is damaged ({ended.last_words})")
+        return broken(
+            name, "it needs more memory than a footprint file may take", "Cut it to the area of the scenes.", "size"
+        )
+    hint = "Cut it to the area of the scenes, or save it as GeoPackage."
+    return broken(name, f"reading took too long ({ended.last_words})", hint, "timeout")
 
 
 def inspect_file(path: Path | str) -> Mapping[str, object]:

@@ -60,22 +60,16 @@ def find_xbd(folder: Path) -> XbdFolder:
     Raises:
         ImageryError: kind "empty" if there is no post picture with labels.
     """
-    found: dict[str, list[Path]] = {"pre": [], "post": []}
-    labels = []
-    for part in (folder, folder / "images"):
-        for picture in sorted(part.glob("*_disaster.png")):
-            role = next((role for role in found if picture.stem.endswith(f"{role}_disaster")), None)
-            beside = labels_of(picture)
-            if role and beside:
-                found[role].append(picture)
-                labels += [beside] if role == "post" else []
-    if not found["post"]:
+    pictures = [path for part in (folder, folder / "images") for path in sorted(part.glob("*_disaster.png"))]
+    labels = {picture: beside for picture in pictures if (beside := labels_of(picture))}
+    pre, post = ([path for path in labels if path.stem.endswith(f"{role}_disaster")] for role in ("pre", "post"))
+    if not post:
         raise ImageryError(
             f"{folder.name} holds no xBD picture *_post_disaster.png with its labels .json.",
             "Choose the folder that holds images/ and labels/.",
             kind="empty",
         )
-    return XbdFolder(found["pre"], found["post"], labels)
+    return XbdFolder(pre, post, [labels[picture] for picture in post])
 
 
 def labels_of(picture: Path) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -38,7 +39,10 @@ def choose_xbd(folder: Path, chosen: str = "") -> XbdFolder:
     if not folder.is_dir():
         raise ImageryError(f"{folder} is no folder.", "Choose the folder that holds images/ and labels/.", kind="missing")
     pattern = chosen if set(chosen) & set("*?[") else f"{chosen}*"
-    found = [part for inner in (folder, *sorted(folder.glob("*/"))) if (part := _found_in(inner))]
+    found: list[XbdFolder] = []
+    for inner in (folder, *sorted(folder.glob("*/"))):
+        with suppress(ImageryError):
+            found.append(find_xbd(inner))
     every = {picture: labels for part in found for picture, labels in zip(part.post, part.labels, strict=True)}
     post = {picture: labels for picture, labels in every.items() if fnmatchcase(display_name(picture), pattern)}
     pre = {picture: None for part in found for picture in part.pre if fnmatchcase(display_name(picture), pattern)}
@@ -56,13 +60,6 @@ def choose_xbd(folder: Path, chosen: str = "") -> XbdFolder:
             kind="size",
         )
     return XbdFolder(list(pre), list(post), list(post.values()))
-
-
-def _found_in(folder: Path) -> XbdFolder | None:
-    try:
-        return find_xbd(folder)
-    except ImageryError:
-        return None
 
 
 def display_name(picture: Path) -> str:

@@ -80,18 +80,12 @@ def typed_aoi(text: str, grid: Grid) -> bytes:
             f"Longitude comes first: west, south, east, north. Did you mean {y0:g}, {x0:g}, {y1:g}, {x1:g}?",
             kind="bounds",
         )
+    reach = f"The area reaches from x {x0:g}, y {y0:g} to x {x1:g}, y {y1:g}, which"
     if is_degrees and (x0 < -360 or x1 > 540 or y0 < -90 or y1 > 90):
-        raise FootprintError(
-            f"The area reaches from x {x0:g}, y {y0:g} to x {x1:g}, y {y1:g}, which are not degrees of longitude and latitude.",
-            f"If these are meters, name their system first, such as {grid.crs[:12]};{rest.strip()[:40]}",
-            kind="bounds",
-        )
+        name_it = f"If these are meters, name their system first, such as {grid.crs[:12]};{rest.strip()[:40]}"
+        raise FootprintError(f"{reach} are not degrees of longitude and latitude.", name_it, kind="bounds")
     if max(abs(x0), abs(y0), abs(x1), abs(y1)) > FARTHEST:
-        raise FootprintError(
-            f"The area reaches from x {x0:g}, y {y0:g} to x {x1:g}, y {y1:g}, which lies off the Earth.",
-            _EXAMPLE,
-            kind="bounds",
-        )
+        raise FootprintError(f"{reach} lies off the Earth.", _EXAMPLE, kind="bounds")
     near = _near_scenes(shape, system, is_degrees, grid)
     w, s, e, n = near.bounds if not near.is_empty else shape.bounds
     placed = shapely.transform(

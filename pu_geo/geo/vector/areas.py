@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def read_areas(
     name = Path(path).name
     table = read_polygons(path, grid)
     names, name_note = _column(table.attributes, name_field, _NAME_FIELDS, name)
-    level = _level(name_note, _NAME_FIELDS)
+    level, _ = _rank(name_note, _NAME_FIELDS) or (None, 0)
     codes, code_note = _column(table.attributes, code_field, _CODE_FIELDS, name, level)
     notes = [note for note in table.notes if "new ids" not in note]
     if not name_note:
@@ -136,24 +136,20 @@ def _column(
         return [_text(row.get(found[0])) for row in attributes], found[0]
     fitting = []
     for key in keys:
-        rank = next((i for i, pattern in enumerate(patterns) if re.fullmatch(pattern, key, re.IGNORECASE)), None)
-        own = _level(key, patterns)
-        if rank is not None and (level is None or own in (level, None)):
+        rank = _rank(key, patterns)
+        if rank is not None and (level is None or rank[0] in (level, None)):
             texts = [_text(row.get(key)) for row in attributes]
             if sum(map(bool, texts)) >= _LEAST_FILLED * len(texts):
-                fitting.append((-1 if own is None else own, -rank, key, texts))
-    if not fitting:
-        return [""] * len(attributes), ""
-    best = max(fitting, key=lambda found: found[:2])
-    return best[3], best[2]
+                fitting.append((-1 if rank[0] is None else rank[0], -rank[1], key, texts))
+    *_, key, texts = max(fitting, key=lambda found: found[:2], default=("", [""] * len(attributes)))
+    return texts, key
 
 
-def _level(key: str, patterns: Sequence[str]) -> int | None:
-    """Return the administrative level in an attribute's name, None where it has none."""
-    for pattern in patterns:
-        match = re.fullmatch(pattern, key, re.IGNORECASE)
-        if match:
-            return int(match[1]) if match.groups() else None
+def _rank(key: str, patterns: Sequence[str]) -> tuple[int | None, int] | None:
+    """Return the administrative level in an attribute's name, None without one, and which pattern it fits; None if none."""
+    for i, pattern in enumerate(patterns):
+        if match := re.fullmatch(pattern, key, re.IGNORECASE):
+            return int(match[1]) if match.groups() else None, i
     return None
 
 
@@ -236,18 +232,12 @@ def write_area_geojson(
         wkb: polygons in `crs`, "EPSG:n" or WKT.
         metadata: the foreign member `pu_geo`.
     """
-    write_export(out, _geojson(rows, to_crs84(wkb, crs), metadata))
-
-
-def _geojson(
-    rows: Sequence[Mapping[str, object]], shapes: NDArray[np.object_], metadata: Mapping[str, object]
-) -> Iterator[bytes]:
-    head = {"type": "FeatureCollection", "pu_geo": dict(metadata)}
-    yield orjson.dumps(head, option=orjson.OPT_SERIALIZE_NUMPY)[:-1] + b',"features":['
-    for i, (row, text) in enumerate(zip(rows, geometry_texts(shapes), strict=True)):
-        feature = {"type": "Feature", "id": i + 1, "geometry": orjson.Fragment(text), "properties": dict(row)}
-        yield (b",\n" if i else b"\n") + orjson.dumps(feature)
-    extent = Extent()
+    shapes, extent = to_crs84(wkb, crs), Extent()
     extent.add(shapes)
-    box = extent.box()
-    yield b"\n]" + (b',"bbox":' + orjson.dumps(box) if box else b"") + b"}\n"
+    head = {"type": "FeatureCollection", "pu_geo": dict(metadata)}
+    features = [
+        orjson.dumps({"type": "Feature", "id": i, "geometry": orjson.Fragment(text), "properties": dict(row)})
+        for i, (row, text) in enumerate(zip(rows, geometry_texts(shapes), strict=True), 1)
+    ]
+    start, box = orjson.dumps(head, option=orjson.OPT_SERIALIZE_NUMPY)[:-1] + b',"features":[\n', extent.box()
+    write_export(out, [start, b",\n".join(features), b"\n]", b',"bbox":' + orjson.dumps(box) if box else b"", b"}\n"])

@@ -154,13 +154,22 @@ def equal_area(lon: float, lat: float) -> str:
     return str(CRS.from_proj4(text).to_wkt())
 
 
-def is_on_earth(source: str) -> bool:
-    """Return whether the CRS can be converted to WGS 84 longitude and latitude at all."""
+def known_crs(text: str) -> str:
+    """Return the name of a system given as such or as WKT, "EPSG:n" or WKT; of a compound one, of its horizontal part.
+
+    Raises:
+        ValueError: if it is not known, or cannot be converted to WGS 84 longitude and latitude.
+    """
+    crs = load_crs(text)
+    crs = crs.sub_crs_list[0] if crs.is_compound else crs
     try:
-        transformer(source, LONLAT)
-    except (ProjError, CRSError, ValueError):
-        return False
-    return True
+        name = name_of(crs)
+        if crs.is_geographic or crs.is_projected:
+            transformer(name, LONLAT)
+            return name
+    except ProjError as error:
+        raise ValueError(f"{text[:60]!r} cannot be converted to longitude and latitude.") from error
+    raise ValueError(f"{text[:60]!r} has no place on the Earth.")
 
 
 def outline(corners: NDArray[np.float64], n: int = 21) -> NDArray[np.float64]:

@@ -107,9 +107,6 @@ def _overlaps(
 
 def _valid(shapes: NDArray[np.object_]) -> NDArray[np.object_]:
     """Return outlines that can be intersected; an older file may have left a broken one in the project."""
-    is_broken = ~shapely.is_valid(shapes)
-    if not is_broken.any():
-        return shapes
-    mended = shapes.copy()
+    is_broken, mended = ~shapely.is_valid(shapes), shapes.copy()
     mended[is_broken] = shapely.make_valid(shapes[is_broken])
     return mended

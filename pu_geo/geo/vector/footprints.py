@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError
 from pu_geo.geo import local_space
-from pu_geo.geo.readers.footprint_files import is_number, load_features
+from pu_geo.geo.readers.footprint_files import load_features
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES, RawFootprints
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.duplicates import without_twins
@@ -135,7 +136,7 @@ def _polygons(raw: RawFootprints, name: str) -> tuple[NDArray[np.object_], list[
     is_polygon = np.isin(kinds, (_POLYGON, _MULTIPOLYGON)) & ~is_empty
     is_other = (kinds != -1) & ~is_polygon & ~is_empty
     bounds = shapely.bounds(geometries)
-    is_infinite = is_polygon & ~np.isfinite(_extremes(geometries, is_polygon))
+    is_infinite = is_polygon & ~_is_finite(geometries)
     keep = is_polygon & ~is_infinite
     found = {"empty": is_empty, "unreadable": raw.is_unreadable, "not a polygon": is_other, "not finite": is_infinite}
     dropped = {reason: int(rows.sum()) for reason, rows in found.items() if rows.any()}
@@ -150,13 +151,10 @@ def _polygons(raw: RawFootprints, name: str) -> tuple[NDArray[np.object_], list[
     return geometries, notes, taken_out, dropped
 
 
-def _extremes(geometries: NDArray[np.object_], rows: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return one number per row that is finite only if all coordinates of its geometry are, float [N]."""
-    total = np.zeros(len(geometries))
-    xy, index = shapely.get_coordinates(geometries[rows], return_index=True)
-    is_bad = ~np.isfinite(xy).all(axis=1)
-    total[np.flatnonzero(rows)[index[is_bad]]] = np.inf
-    return total
+def _is_finite(geometries: NDArray[np.object_]) -> NDArray[np.bool_]:
+    """Mark geometries all of whose coordinates are finite, bool [N]; so are those of a missing one."""
+    xy, row = shapely.get_coordinates(geometries, return_index=True)
+    return np.asarray(np.bincount(row[~np.isfinite(xy).all(axis=1)], minlength=len(geometries)) == 0)
 
 
 def _polygons_of(collection: shapely.Geometry) -> shapely.Geometry | None:
@@ -198,10 +196,9 @@ def _check_domain(bounds: NDArray[np.float64], crs: str, name: str) -> None:
 
 def _make_valid(geometries: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
     """Repair polygons that cross themselves; returns them and which ones were repaired, bool [N]."""
-    is_finite = ~shapely.is_missing(geometries) & np.isfinite(_extremes(geometries, ~shapely.is_missing(geometries)))
-    is_broken = is_finite & ~shapely.is_valid(geometries)
     mended = geometries.copy()
-    mended[~is_finite] = None
+    mended[~_is_finite(geometries)] = None
+    is_broken = ~shapely.is_missing(mended) & ~shapely.is_valid(mended)
     for i in np.flatnonzero(is_broken):
         mended[i] = _polygons_of(shapely.make_valid(geometries[i], method="structure", keep_collapsed=False))
     return mended, is_broken
@@ -225,37 +222,24 @@ def _split(geometries: NDArray[np.object_], grid: Grid) -> tuple[NDArray[np.obje
     owner = several[of_row]
     in_m = shapely.transform(pieces, lambda xy: xy * [grid.x_unit_m, grid.y_unit_m])
     one, other = shapely.STRtree(in_m).query(in_m, predicate="dwithin", distance=MAX_GAP_M)
-    group = np.arange(len(pieces))
-    for i, j in zip(*(rows[(owner[one] == owner[other]) & (one < other)].tolist() for rows in (one, other)), strict=True):
-        low, high = sorted((_root(group, i), _root(group, j)))
-        group[high] = low
-    roots = np.array([_root(group, i) for i in range(len(pieces))], dtype=np.int64)
-    feature, number = np.arange(len(geometries)), np.zeros(len(geometries), dtype=np.int64)
-    more: list[tuple[int, int, shapely.Geometry]] = []
-    firsts = np.unique(roots)
-    is_split = np.bincount(owner[firsts], minlength=len(geometries)) > 1
-    order = np.argsort(roots, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(roots[order])) + 1) if len(order) else []:
-        row = int(owner[rows[0]])
-        if is_split[row]:
-            shape = pieces[rows[0]] if len(rows) == 1 else shapely.multipolygons(pieces[rows])
-            number[row] += 1
-            more.append((row, int(number[row]), shape))
-    if not more:
-        return geometries, feature, number
-    feature = np.concatenate([feature[~is_split], [row for row, _, _ in more]])
-    number = np.concatenate([number[~is_split], [k for _, k, _ in more]])
+    near = owner[one] == owner[other]
+    group, before = np.arange(len(pieces)), np.empty(0, dtype=np.int64)
+    while not np.array_equal(group, before):  # each part takes the first one that it is connected with
+        before = group.copy()
+        np.minimum.at(group, one[near], group[other[near]])
+        group = group[group]
+    is_split = np.bincount(owner[np.unique(group)], minlength=len(geometries)) > 1
+    rows = np.flatnonzero(is_split[owner])
+    firsts, building = np.unique(group[rows], return_inverse=True)
+    order = np.argsort(building, kind="stable")
+    added = np.asarray(shapely.multipolygons(pieces[rows[order]], indices=building[order]), dtype=object)
+    is_single = np.bincount(building, minlength=len(firsts)) == 1
+    added[is_single] = pieces[firsts[is_single]]
+    feature = np.concatenate([np.flatnonzero(~is_split), owner[firsts]])
+    number = np.arange(len(firsts)) - np.searchsorted(owner[firsts], owner[firsts]) + 1
+    number = np.concatenate([np.zeros(len(feature) - len(firsts), dtype=np.int64), number])
     order = np.lexsort((number, feature))
-    added = np.empty(len(more), dtype=object)
-    added[:] = [shape for _, _, shape in more]
     return np.concatenate([geometries[~is_split], added])[order], feature[order], number[order]
-
-
-def _root(group: NDArray[np.int64], i: int) -> int:
-    while group[i] != i:
-        group[i] = group[group[i]]
-        i = int(group[i])
-    return i
 
 
 def _ids_of_parts(ids: Mapping[int, str], feature: NDArray[np.int64], number: NDArray[np.int64]) -> list[str]:
@@ -327,7 +311,7 @@ def _building_ids(attributes: Sequence[Mapping[str, object]], feature_ids: Seque
 
 def _id_text(value: object) -> str:
     """Turn an id into text, "" where it cannot serve as one."""
-    if isinstance(value, float) and is_number(value) and value == int(value):
+    if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, str | int):
         return ""
@@ -355,7 +339,7 @@ def _clean_value(value: object, name: str, depth: int) -> object:
         )
     if isinstance(value, str):
         return _clean_text(value)
-    if value is None or isinstance(value, bool) or is_number(value):
+    if value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, dict):
         return {_clean_text(str(k)): _clean_value(v, name, depth + 1) for k, v in value.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -92,70 +91,46 @@ def into_project(lonlat: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]
     return xy
 
 
-@dataclass(frozen=True)
-class Finder:
-    """Finds the footprint of a project that a row of a label file means, by id and by position.
+def find_footprints(
+    table: FootprintTable, is_made_up: NDArray[np.bool_], grid: Grid, ids: Sequence[str], xy: NDArray[np.float64]
+) -> list[Placed]:
+    """Find the footprint of a project that each row of a label file means, by id and by position.
 
-    Attributes:
-        row_of: building id -> row.
-        shapes, middles, insides: outlines, their centroids, and points on their surface, [N], project CRS in metres.
-        areas: float64 [N], square metres.
+    Args:
         is_made_up: bool [N], the id was given by a PU-Geo project and is worth nothing by itself.
-        unit_m: metres per unit of the project CRS, float64 [2].
+        ids: what the file calls the buildings, "" where it has no name.
+        xy: where they lie, project CRS, float64 [M, 2]; NaN where the file has none.
+
+    Returns:
+        The building and how it was found: by its id, with which the position agrees or which is the file's own where no
+        position is known; by position, because the id is missing here or names another building; None, "elsewhere" where
+        neither agrees, and None, "not known" for an id that was made up and comes without a position.
     """
-
-    building_ids: Sequence[str]
-    row_of: Mapping[str, int]
-    shapes: NDArray[np.object_]
-    middles: NDArray[np.object_]
-    insides: NDArray[np.object_]
-    areas: NDArray[np.float64]
-    is_made_up: NDArray[np.bool_]
-    unit_m: NDArray[np.float64]
-    tree: shapely.STRtree
-
-    @classmethod
-    def build(cls, table: FootprintTable, is_made_up: NDArray[np.bool_], grid: Grid) -> Finder:
-        unit_m = np.array([grid.x_unit_m, grid.y_unit_m])
-        outlines = shapely.from_wkb(np.array(list(table.wkb), dtype=object))
-        shapes = np.asarray(shapely.transform(outlines, lambda xy: xy * unit_m))
-        middles, insides = shapely.centroid(shapes), shapely.point_on_surface(shapes)
-        row_of = {building: i for i, building in enumerate(table.building_ids)}
-        areas = shapely.area(shapes)
-        return cls(table.building_ids, row_of, shapes, middles, insides, areas, is_made_up, unit_m, shapely.STRtree(shapes))
-
-    def find(self, ids: Sequence[str], xy: NDArray[np.float64]) -> list[Placed]:
-        """Find the footprint that each row means.
-
-        Args:
-            ids: what the file calls the buildings, "" where it has no name.
-            xy: where they lie, project CRS, float64 [N, 2]; NaN where the file has none.
-
-        Returns:
-            The building and how it was found: by its id, with which the position agrees or which is the file's own where no
-            position is known; by position, because the id is missing here or names another building; None, "elsewhere" where
-            neither agrees, and None, "not known" for an id that was made up and comes without a position.
-        """
-        points = shapely.points(xy * self.unit_m)
-        points[~np.isfinite(xy).all(axis=1)] = None
-        around: dict[int, list[int]] = {}
-        for row, hit in self.tree.query(points, predicate="intersects").T.tolist():
-            around.setdefault(row, []).append(hit)
-        return [self._one(building, points[i], around.get(i, [])) for i, building in enumerate(ids)]
-
-    def _one(self, building: str, point: shapely.Point | None, around: Sequence[int]) -> Placed:
-        named = self.row_of.get(building)
-        if point is None:
-            return (None, "not known") if named is not None and self.is_made_up[named] else (building, "id")
-        if named is not None:
-            is_there = named in around or min(point.distance(at[named]) for at in (self.middles, self.insides)) <= EXACT_M
-            # Row houses are a few metres wide, so a made-up id needs more.
-            if is_there or (not self.is_made_up[named] and self.shapes[named].distance(point) <= NEAR_M):
-                return building, "id"
-        if around:
-            return self.building_ids[min(around, key=lambda row: float(self.areas[row]))], "position"
-        if building and len(self.shapes):
-            nearest = int(self.tree.nearest(point))
-            if self.shapes[nearest].distance(point) <= NEAR_M:
-                return self.building_ids[nearest], "position"
-        return None, "elsewhere"
+    unit_m = np.array([grid.x_unit_m, grid.y_unit_m])
+    outlines = shapely.from_wkb(np.array(list(table.wkb), dtype=object))
+    shapes = np.asarray(shapely.transform(outlines, lambda xy: xy * unit_m))
+    points = shapely.points(xy * unit_m)
+    points[~np.isfinite(xy).all(axis=1)] = None
+    row_of = {building: i for i, building in enumerate(table.building_ids)}
+    named = np.array([row_of.get(building, len(shapes)) for building in ids], dtype=np.int64)
+    own, own_is_made_up = np.append(shapes, [None])[named], np.append(is_made_up, False)[named]
+    away_m = shapely.distance(own, points)
+    from_ours_m = [shapely.distance(point_of(own), points) for point_of in (shapely.centroid, shapely.point_on_surface)]
+    # Row houses are a few metres wide, so a made-up id needs more than to be near.
+    agrees = (away_m == 0) | (np.fmin(*from_ours_m) <= EXACT_M) | (~own_is_made_up & (away_m <= NEAR_M))
+    tree = shapely.STRtree(shapes)
+    row, hit = tree.query(points, predicate="intersects")
+    by_area = np.argsort(shapely.area(shapes[hit]), kind="stable")[::-1]  # the smallest comes last, and stays
+    around = dict(zip(row[by_area].tolist(), hit[by_area].tolist(), strict=True))
+    row, hit = tree.query_nearest(points, max_distance=NEAR_M, all_matches=False)
+    near = dict(zip(row.tolist(), hit.tolist(), strict=True))
+    found: list[Placed] = []
+    for i, building in enumerate(ids):
+        there = around.get(i, near.get(i) if building else None)
+        if points[i] is None:
+            found.append((None, "not known") if own_is_made_up[i] else (building, "id"))
+        elif agrees[i]:
+            found.append((building, "id"))
+        else:
+            found.append((None, "elsewhere") if there is None else (table.building_ids[there], "position"))
+    return found

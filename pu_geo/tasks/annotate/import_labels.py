@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pu_geo.errors import LabelError
 from pu_geo.geo.export.pieces import unguarded
 from pu_geo.geo.vector import crs as systems
-from pu_geo.geo.vector.points import Finder, into_project, read_exported_map, read_points
+from pu_geo.geo.vector.points import find_footprints, into_project, read_exported_map, read_points
 from pu_geo.project import analysts, contents, history, labels, store
 from pu_geo.project.history import PastEvent
 from pu_geo.project.layout import Layout
@@ -42,7 +42,7 @@ def import_labels(
 ) -> dict[str, object]:  # fmt: skip
     """Store the labels of a file as one act, so that one undo of `analyst` takes them back.
 
-    Which building is meant is decided by id and position: see `geo.vector.points.Finder`.
+    Which building is meant is decided by id and position: see `geo.vector.points.find_footprints`.
 
     Args:
         path: one of
@@ -109,7 +109,7 @@ def _placed(
     with store.connect(layout) as db:
         grid, table = contents.grid(db), contents.footprints(db)
     is_made_up = contents.has_made_up_id(table)
-    found = Finder.build(table, is_made_up & (not same_footprints), grid).find(ids, xy)
+    found = find_footprints(table, is_made_up & (not same_footprints), grid, ids, xy)
     unplaced = [building for building, (_, how) in zip(ids, found, strict=True) if how == "not known"]
     if unplaced:
         raise LabelError(

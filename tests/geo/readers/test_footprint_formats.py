@@ -18,11 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 from geo_parts import GRID
+from pyproj import CRS
 
 from pu_geo.errors import FootprintError
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.readers.in_child import read_footprints
-from pu_geo.geo.readers.raw_footprints import from_blobs
+from pu_geo.geo.readers.raw_footprints import from_values
 from pu_geo.records import FootprintTable
 
 SQUARES = [shapely.box(500_010 + 30 * i, 4_594_220, 500_020 + 30 * i, 4_594_235) for i in range(3)]
@@ -125,6 +126,16 @@ def test_a_file_cut_in_two_is_refused_in_each_format(write: Write, tmp_path: Pat
     assert refusal(path).kind == "parse"
 
 
+def test_a_flatgeobuf_with_a_damaged_feature_is_refused_whole(tmp_path: Path) -> None:
+    many = geopandas.GeoDataFrame({"uid": [f"u{i:04}" for i in range(900)]}, geometry=SQUARES * 300, crs="EPSG:32633")
+    path = write_flatgeobuf(many, tmp_path)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"u0500")
+    data[at - 400 : at] = b"\xff" * 400
+    path.write_bytes(data)
+    assert refusal(path).kind == "parse"
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:'crs' was not provided")  # that is the point
 @pytest.mark.parametrize("write", [write_shapefile, write_flatgeobuf, write_parquet])
@@ -154,9 +165,8 @@ def test_a_shapefile_in_a_system_of_no_place_on_earth_is_refused(tmp_path: Path)
 def test_a_signaling_nan_is_no_warning_but_a_coordinate_that_is_not_finite() -> None:
     blob = bytearray(shapely.to_wkb(SQUARES[0], byte_order=1))
     blob[29:37] = struct.pack("<Q", 0x7FF0000000000001)  # x of the second corner, after the counts
-    assert not np.isfinite(
-        shapely.get_coordinates(from_blobs([bytes(blob)], [{}], [None], "EPSG:32633", "f").geometries)
-    ).all()
+    found = from_values(shapely.from_wkb, [bytes(blob)], [{}], "EPSG:32633")
+    assert not np.isfinite(shapely.get_coordinates(found.geometries)).all()
 
 
 # Archives
@@ -232,6 +242,37 @@ def test_geoparquet_without_a_crs_key_is_in_longitude_and_latitude(tmp_path: Pat
 )
 def test_odd_geo_metadata_is_refused(tmp_path: Path, change: dict[str, object], kind: str) -> None:
     assert refusal(rewritten(write_parquet(frame(), tmp_path), lambda column: column.update(change))).kind == kind
+
+
+class NativeGeometry(pa.ExtensionType):
+    """What makes Arrow write the GEOMETRY type of Parquet itself."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.binary(), "geoarrow.wkb")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b"{}"
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, text: bytes) -> NativeGeometry:
+        return cls()
+
+
+def test_geoparquet_of_version_2_with_geometry_of_parquet_itself_is_read(tmp_path: Path) -> None:
+    shapes = pa.array(list(shapely.to_wkb(SQUARES)), pa.binary())
+    column = {"encoding": "WKB", "geometry_types": ["Polygon"], "crs": CRS.from_epsg(32633).to_json_dict()}
+    geo = {"version": "2.0.0", "primary_column": "shape", "columns": {"shape": column}}
+    pa.register_extension_type(NativeGeometry())
+    try:
+        native = pa.ExtensionArray.from_storage(NativeGeometry(), shapes)
+        table = pa.table({"uid": ["a", "b", "c"], "shape": native}).replace_schema_metadata({b"geo": json.dumps(geo)})
+        pq.write_table(table, tmp_path / "native.parquet")
+        assert "Geometry" in str(pq.ParquetFile(tmp_path / "native.parquet").schema.column(1).logical_type)
+    finally:
+        pa.unregister_extension_type("geoarrow.wkb")
+    found = read_footprints(tmp_path / "native.parquet", GRID)
+    assert list(found.building_ids) == ["a", "b", "c"]
+    assert shapely.equals(outlines(found)[2], SQUARES[2])
 
 
 def test_a_plain_parquet_table_is_refused_in_words(tmp_path: Path) -> None:
