@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import orjson
 import shapely
 from numpy.typing import NDArray
 
@@ -87,67 +88,33 @@ def _split_at_antimeridian(shapes: NDArray[np.object_]) -> NDArray[np.object_]:
     return out
 
 
-@dataclass(frozen=True)
-class Rings:
-    """Rings of polygons and multipolygons: ring r is `xy[starts[r]:ends[r]]` and belongs to polygon `part[r]`.
+def geojson_of(shapes: NDArray[np.object_]) -> list[dict[str, Any] | None]:
+    """Return GeoJSON geometries [N] after RFC 7946: outer rings counter-clockwise, holes clockwise; None stays None.
 
-    Attributes:
-        xy: float64 [M, 2]. Outer rings run counter-clockwise, holes clockwise; the first point comes again at the end.
-        starts, ends: int64 [R].
-        part: int64 [R], ascending; a polygon's first ring is its outer one.
-        shape: int64 [P], ascending: the shape that polygon p belongs to. A shape that is None has none.
+    Read back from GEOS' text, which does not always have the shortest decimals; a multipolygon of one part becomes a polygon.
     """
-
-    xy: NDArray[np.float64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    part: NDArray[np.int64]
-    shape: NDArray[np.int64]
-
-    def nested(self, n: int) -> list[list[list[NDArray[np.float64]]]]:
-        """Return rings [points, 2] by polygon by shape, for `n` shapes."""
-        polygons: list[list[NDArray[np.float64]]] = [[] for _ in self.shape]
-        for start, end, part in zip(self.starts, self.ends, self.part, strict=True):
-            polygons[part].append(self.xy[start:end])
-        shapes: list[list[list[NDArray[np.float64]]]] = [[] for _ in range(n)]
-        for polygon, shape in zip(polygons, self.shape, strict=True):
-            shapes[shape].append(polygon)
-        return shapes
+    is_one = shapely.get_num_geometries(shapes) == 1
+    alone = np.where(is_one, shapely.get_geometry(shapes, 0), shapes)
+    return [text and orjson.loads(text) for text in shapely.to_geojson(shapely.orient_polygons(alone))]
 
 
-def rings_of(shapes: NDArray[np.object_]) -> Rings:
-    """Return the rings of polygons and multipolygons, shapely [N], turned as RFC 7946 wants them."""
-    parts, of_shape = shapely.get_parts(shapes, return_index=True)
-    rings, of_part = shapely.get_rings(parts, return_index=True)
-    is_outer = np.diff(of_part, prepend=-1) > 0
-    wrong = shapely.is_ccw(rings) != is_outer
-    rings[wrong] = shapely.reverse(rings[wrong])
-    n_points = shapely.get_num_coordinates(rings).astype(np.int64)
-    ends = np.cumsum(n_points)
-    return Rings(shapely.get_coordinates(rings), ends - n_points, ends, of_part, of_shape)
+def extent(bounds: Sequence[NDArray[np.float64]]) -> list[float] | None:
+    """Return [west, south, east, north] of parts of shapes, or None if there are none.
+
+    West > east where they cross the antimeridian (RFC 7946, 5.2).
+
+    Args:
+        bounds: float64 [n, 4] each, degrees, as `part_bounds` returns them.
+    """
+    x0, y0, x1, y1 = np.concatenate([np.zeros((0, 4)), *bounds]).T
+    if len(x0) == 0:
+        return None
+    west, east = x0.min(), x1.max()
+    if east - west > 180:
+        west, east = (x0 % 360.0).min(), np.where(x1 > 0, x1, x1 + 360.0).max() - 360.0
+    return [round(float(v), DECIMALS) for v in (west, y0.min(), east, y1.max())]
 
 
-class Extent:
-    """The bounding box of shapes that come in pieces."""
-
-    def __init__(self) -> None:
-        self._bounds: list[NDArray[np.float64]] = []
-
-    def add(self, shapes: NDArray[np.object_]) -> None:
-        """Add shapes in degrees, shapely [N]; None counts for nothing."""
-        self._bounds.append(shapely.bounds(shapely.get_parts(shapes)).reshape(-1, 4))
-
-    def box(self, *, may_cross: bool = True) -> list[float] | None:
-        """Return [west, south, east, north], or None if there is nothing.
-
-        Args:
-            may_cross: west > east where the map crosses the antimeridian (RFC 7946, 5.2); otherwise always the whole turn.
-        """
-        bounds = np.concatenate([np.zeros((0, 4)), *self._bounds])
-        if len(bounds) == 0:
-            return None
-        x0, y0, x1, y1 = bounds.T
-        west, east = x0.min(), x1.max()
-        if may_cross and east - west > 180:
-            west, east = (x0 % 360.0).min(), np.where(x1 > 0, x1, x1 + 360.0).max() - 360.0
-        return [round(float(v), DECIMALS) for v in (west, y0.min(), east, y1.max())]
+def part_bounds(shapes: NDArray[np.object_]) -> NDArray[np.float64]:
+    """Return the bounds of each part of shapes in degrees, float64 [n, 4]; None has none."""
+    return np.asarray(shapely.bounds(shapely.get_parts(shapes)))

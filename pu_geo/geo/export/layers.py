@@ -21,7 +21,7 @@ from pu_geo.atomic_write import export_file
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.child_process import Answer, Limits, ReaderEnded, ask
 from pu_geo.geo.export.codebook import Kind, fields_of
-from pu_geo.geo.export.pieces import Cell, as_text, caption, flat_cells, pieces_of
+from pu_geo.geo.export.pieces import as_text, caption, pieces_of
 from pu_geo.geo.export.styles import qml, sld
 from pu_geo.geo.vector.crs import is_local
 from pu_geo.records import DamageMap
@@ -58,18 +58,18 @@ def to_geodataframe(damage_map: DamageMap, format: str = "gpkg") -> geopandas.Ge
         ImageryError: kind "local" if the map has no place on the Earth and the format cannot say so.
     """
     geopandas, pandas = importlib.import_module("geopandas"), importlib.import_module("pandas")
-    fields, shapes = fields_of(damage_map), list[np.ndarray]()
-    columns: list[list[Cell]] = [[] for _ in fields]
+    fields, shapes = fields_of(damage_map), [np.zeros(0, dtype=object)]
+    columns: list[list[object]] = [[] for _ in fields]
     for piece in pieces_of(damage_map, format):
         shapes.append(piece.shapes)
-        for column, cells in zip(columns, flat_cells(piece, fields), strict=True):
+        for column, cells in zip(columns, piece.cells(fields), strict=True):
             column += cells
     table = {
         field.name: pandas.Series(cells, dtype=_DTYPES.get(field.kind, "object"))
         for field, cells in zip(fields, columns, strict=True)
     }
-    outlines = np.concatenate([np.zeros(0, dtype=object), *shapes])
-    return geopandas.GeoDataFrame(table, geometry=outlines, crs=None if is_local(damage_map.grid_crs) else "EPSG:4326")
+    crs = None if is_local(damage_map.grid_crs) else "EPSG:4326"
+    return geopandas.GeoDataFrame(table, geometry=np.concatenate(shapes), crs=crs)
 
 
 def export_fgb(damage_map: DamageMap, out: Path) -> None:

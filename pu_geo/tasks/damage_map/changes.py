@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pu_geo.geo.export.pieces import guarded
+from pu_geo.geo.export.pieces import write_csv
 from pu_geo.project import rounds
 from pu_geo.project.layout import Layout
 from pu_geo.project.rounds import Round
@@ -87,7 +86,4 @@ def write_history(folder: Path, past: Round, damage_map: DamageMap) -> None:
 
 
 def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
-    with path.open("w", encoding="utf-8-sig", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(columns)
-        writer.writerows([guarded("" if row[name] is None else str(row[name])) for name in columns] for row in rows)
+    write_csv(path, columns, ([row[name] for name in columns] for row in rows))

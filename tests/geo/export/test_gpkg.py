@@ -16,8 +16,8 @@ import shapely
 from small_parts import REPOSITORY
 
 from pu_geo.geo.export import styles as export_styles
-from pu_geo.geo.export.codebook import FIELDS
-from pu_geo.geo.export.kml import export_kml
+from pu_geo.geo.export.codebook import known_fields
+from pu_geo.geo.export.exporters import export_kml
 from pu_geo.geo.export.layers import export_gpkg
 from pu_geo.geo.readers.footprint_files import load_features
 from pu_geo.records import DamageMap
@@ -100,7 +100,7 @@ def test_qgis_finds_a_default_style_with_a_fill_for_each_triage_value(tmp_path: 
 
 
 def test_styles_and_codebook_know_the_same_values() -> None:
-    assert [look.triage for look in export_styles.STYLES] == TRIAGE == FIELDS["triage"].allowed.split("; ")
+    assert [look.triage for look in export_styles.STYLES] == TRIAGE == known_fields()["triage"].allowed.split("; ")
 
 
 def test_a_confirmed_building_has_the_color_of_a_positive_on_the_annotate_screen() -> None:
