@@ -13,37 +13,17 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
-import shapely
 
-from pu_geo.atomic_write import export_file, write_export
+from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.codebook import Field, fields_of
-from pu_geo.geo.export.geometry import extent, geojson_of, part_bounds
+from pu_geo.geo.export.geometry import geojson_of
 from pu_geo.geo.export.heat import export_heat
-from pu_geo.geo.export.layers import export_fgb, export_gpkg
-from pu_geo.geo.export.pieces import (
-    BYTE_ORDER_MARK,
-    Piece,
-    as_text,
-    caption,
-    csv_lines,
-    geojson_lines,
-    guarded,
-    pieces_of,
-    write_csv,
-)
+from pu_geo.geo.export.layers import export_fgb, export_gpkg, export_parquet
+from pu_geo.geo.export.pieces import BYTE_ORDER_MARK, Piece, caption, csv_lines, geojson_lines, guarded, pieces_of, write_csv
 from pu_geo.geo.export.styles import STYLES, kml_styles
 from pu_geo.geo.local_space import centroid_places, place_names
 from pu_geo.records import DamageMap
 
-ROWS_PER_GROUP = 20_000
-_ARROW = {
-    "text": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "json": pa.string(),
-    "list": pa.list_(pa.string()),
-}  # fmt: skip
-_SIDES = ("xmin", "ymin", "xmax", "ymax")
-_BOX = pa.struct([(side, pa.float64()) for side in _SIDES])
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _KML_TYPES = {"bool": "bool", "int": "int", "float": "double"}
 _STYLED = {style.triage for style in STYLES}
@@ -95,38 +75,6 @@ def _spreadsheet(cells: Sequence[Any], field: Field) -> Sequence[object]:
     if field.kind == "list":  # where ";" parts the cells, each item but the first has a cell of its own
         return [None if cell is None else ";".join([*cell[:1], *map(guarded, cell[1:])]) for cell in cells]
     return cells
-
-
-def export_parquet(damage_map: DamageMap, out: Path) -> None:
-    """Write a damage map as GeoParquet 1.1: WKB polygons in longitude and latitude of WGS 84 (OGC:CRS84), with their boxes.
-
-    Rows in the order of the buildings, lists as lists, `source_attributes` as JSON text, the metadata under the key `pu_geo`.
-
-    By pyarrow and not `GeoDataFrame.to_parquet`, which has no place for the metadata, writes boxes of NaN where there is no
-    outline, and refuses a map with a column of its own that is called as the boxes are.
-    """
-    fields, bounds, kinds = fields_of(damage_map), [], set[str]()
-    covering = "bbox" if "bbox" not in damage_map.columns else "geometry_bbox"
-    columns = [(field.name, _ARROW[field.kind]) for field in fields]
-    schema = pa.schema([*columns, ("geometry", pa.binary()), (covering, _BOX)])
-    with export_file(out) as beside, beside.open("wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for piece in pieces_of(damage_map, "parquet", ROWS_PER_GROUP):
-            bounds.append(part_bounds(piece.shapes))
-            kinds |= {shape.geom_type for shape in piece.shapes if shape is not None}
-            sides = list(map(pa.array, shapely.bounds(piece.shapes).T))
-            boxes = pa.StructArray.from_arrays(sides, _SIDES, mask=pa.array(shapely.is_missing(piece.shapes)))
-            cells = [*piece.cells(fields, joins=False), shapely.to_wkb(piece.shapes, byte_order=1).tolist(), boxes]
-            arrays = [pa.array(column, kind) for column, kind in zip(cells, schema.types, strict=True)]
-            writer.write_table(pa.table(arrays, schema=schema))
-        box = extent(bounds)
-        column: dict[str, object] = {
-            "encoding": "WKB",
-            "geometry_types": sorted(kinds, reverse=True),
-            **({"bbox": box} if box else {}),
-        }
-        column["covering"] = {"bbox": {side: [covering, side] for side in _SIDES}}  # no `crs` member: OGC:CRS84
-        geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}}
-        writer.add_key_value_metadata({"geo": as_text(geo), "pu_geo": as_text(dict(damage_map.metadata))})
 
 
 def export_kml(damage_map: DamageMap, out: Path) -> None:
