@@ -17,18 +17,6 @@ GRID_DEG = 10.0**-DECIMALS
 _POLYGON = 3
 
 
-def lonlat(wkb: Sequence[bytes], crs: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return longitudes and latitudes of footprint centroids, float64 [N] each, degrees WGS 84, rounded to 6 decimals.
-
-    Args:
-        wkb: footprints in `crs`, "EPSG:n" or WKT.
-    """
-    centroids = shapely.centroid(shapely.from_wkb(np.array(list(wkb), dtype=object)))
-    place = systems.to_lonlat(np.stack([shapely.get_x(centroids), shapely.get_y(centroids)], axis=-1).reshape(-1, 2), crs)
-    lon = np.round(systems.near_longitude(place[:, 0], 0.0), 6)
-    return lon, np.round(place[:, 1], 6)
-
-
 def to_crs84(wkb: Sequence[bytes], crs: str) -> NDArray[np.object_]:
     """Return footprints as RFC 7946 wants them, shapely [N]: degrees rounded to 7 decimals, valid, split at 180 degrees.
 

@@ -92,19 +92,13 @@ def _write_table(damage_map: DamageMap, file: IO[bytes], format: str, *, joins: 
         writer.add_key_value_metadata({"geo": as_text(geo), "pu_geo": as_text(dict(damage_map.metadata))})
 
 
-def to_geodataframe(damage_map: DamageMap, format: str = "gpkg") -> geopandas.GeoDataFrame:
+def to_geodataframe(damage_map: DamageMap) -> geopandas.GeoDataFrame:
     """Return a damage map as a table: building_id first, null where a number is not finite, lists joined by ";", dicts as JSON.
 
     Outlines are in longitude and latitude of WGS 84, as all exports have them, or in local meters without a CRS.
-
-    Args:
-        format: the key of `EXPORTERS` that it is for.
-
-    Raises:
-        ImageryError: kind "local" if the map has no place on the Earth and the format cannot say so.
     """
     file = io.BytesIO()
-    _write_table(damage_map, file, format, joins=True)
+    _write_table(damage_map, file, "gpkg", joins=True)
     return _read_table(file)
 
 
@@ -150,7 +144,7 @@ def export_gpkg(damage_map: DamageMap, out: Path) -> None:
 def _write(damage_map: DamageMap, out: Path, format: str, options: Mapping[str, str]) -> None:
     """Have the child write a map, and give the file its name once all of it was read back."""
     arguments = {"name": out.name, "format": format, "options": options, "metadata": as_text(dict(damage_map.metadata))}
-    with export_file(out) as beside, tempfile.TemporaryDirectory(prefix=".pu-geo-", dir=out.parent) as folder:
+    with export_file(out) as beside, tempfile.TemporaryDirectory(".part", ".pu-geo-", out.parent) as folder:
         table = Path(folder) / "table.parquet"
         with table.open("wb") as file:
             _write_table(damage_map, file, format, joins=True)

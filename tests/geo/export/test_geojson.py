@@ -13,7 +13,8 @@ import pytest
 import shapely
 
 from pu_geo.geo.export.exporters import export_geojson
-from pu_geo.geo.export.geometry import geojson_of, lonlat
+from pu_geo.geo.export.geometry import geojson_of
+from pu_geo.geo.local_space import centroid_places
 from pu_geo.records import DamageMap
 
 _NUMBER = re.compile(r"-?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
@@ -235,7 +236,7 @@ def test_a_footprint_across_the_antimeridian_is_split(tmp_path: Path) -> None:
     assert west[2] < -179.9
     assert found["bbox"][0] > 179.9
     assert found["bbox"][2] < -179.9
-    lon, lat = lonlat([shapely.to_wkb(crossing)], "EPSG:32760")
+    lon, lat = centroid_places([shapely.to_wkb(crossing)], "EPSG:32760")
     assert abs(lon[0]) > 179.99
     assert lat[0] == pytest.approx(-17, abs=0.05)
 
@@ -251,7 +252,7 @@ def test_longitudes_beyond_180_come_home(tmp_path: Path) -> None:
 
 
 def test_lonlat_is_the_centroid_in_six_decimals() -> None:
-    lon, lat = lonlat([shapely.to_wkb(shapely.box(499_990, 4_594_190, 500_010, 4_594_210))], "EPSG:32633")
+    lon, lat = centroid_places([shapely.to_wkb(shapely.box(499_990, 4_594_190, 500_010, 4_594_210))], "EPSG:32633")
     assert lon[0] == 15.0
     assert lat[0] == pytest.approx(41.499, abs=0.001)
     assert lat[0] == round(lat[0], 6)
