@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 import shapely
+import shapely.affinity
 from numpy.typing import NDArray
 
 from pu_geo.geo.vector import crs as systems
@@ -42,37 +43,37 @@ def _settle(shape: shapely.Geometry) -> shapely.Geometry | None:
     """Snap a polygon to the 7-decimal grid so that it is valid there; None where nothing of it is left."""
     shape = shapely.make_valid(shape, method="structure", keep_collapsed=False)
     for _ in range(4):
-        shape = shapely.set_precision(shape, GRID_DEG)
-        parts = shapely.get_parts(shapely.get_parts(shape))
-        parts = parts[(shapely.get_type_id(parts) == _POLYGON) & ~shapely.is_empty(parts)]
-        if len(parts) == 0:
+        shape = _polygons(shapely.set_precision(shape, GRID_DEG))
+        if shapely.is_empty(shape):
             return None
-        shape = _round(np.array([parts[0] if len(parts) == 1 else shapely.multipolygons(parts)]))[0]
+        shape = _round(np.array([shape]))[0]
         if shapely.is_valid(shape):
             return shape
         shape = shapely.make_valid(shape, method="structure", keep_collapsed=False)
     return None
 
 
+def _polygons(shapes: object) -> shapely.Geometry:
+    """Return the polygons of shapes as one shape, a multipolygon unless there is just one."""
+    parts = shapely.get_parts(shapely.get_parts(shapes))
+    parts = parts[(shapely.get_type_id(parts) == _POLYGON) & ~shapely.is_empty(parts)]
+    return parts[0] if len(parts) == 1 else shapely.multipolygons(parts)
+
+
 def _split_at_antimeridian(shapes: NDArray[np.object_]) -> NDArray[np.object_]:
     """Move longitudes into -180..180 and cut polygons that cross 180 degrees in two."""
     x0, _, x1, _ = shapely.bounds(shapes).T
-    if not ((x1 - x0 > 180) | (x0 < -180) | (x1 > 180)).any():
-        return shapes
     out = shapes.copy()
     for i in np.flatnonzero((x1 - x0 > 180) | (x0 < -180) | (x1 > 180)):
         first = float(shapely.get_coordinates(shapes[i])[0, 0]) % 360.0
-        joined = shapely.transform(
-            shapes[i], lambda xy, at=first: np.stack([systems.near_longitude(xy[:, 0], at), xy[:, 1]], axis=-1)
+        joined = shapely.make_valid(
+            shapely.transform(shapes[i], lambda x, y, at=first: (systems.near_longitude(x, at), y), interleaved=False)
         )
-        joined = shapely.make_valid(joined)
-        parts = []
-        for west in (-540.0, -180.0, 180.0):
-            inside = shapely.intersection(joined, shapely.box(west, -90.0, west + 360.0, 90.0))
-            parts.append(shapely.transform(inside, lambda xy, by=west + 180.0: xy - np.array([by, 0.0])))
-        polygons = [p for part in parts for p in shapely.get_parts(part) if shapely.get_type_id(p) == _POLYGON]
-        polygons = [p for p in polygons if not shapely.is_empty(p)]
-        out[i] = polygons[0] if len(polygons) == 1 else shapely.multipolygons(polygons)
+        turns = [
+            shapely.intersection(joined, shapely.box(360.0 * k - 180.0, -90.0, 360.0 * k + 180.0, 90.0)) for k in (-1, 0, 1)
+        ]
+        moved = [shapely.affinity.translate(turn, -360.0 * k) for turn, k in zip(turns, (-1, 0, 1), strict=True)]
+        out[i] = _polygons(moved)
     return out
 
 

@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import shapely
 
-from pu_geo.atomic_write import export_file
-from pu_geo.errors import PuGeoError
+from pu_geo.atomic_write import export_file, not_written
 from pu_geo.geo.child_process import Answer, Limits, ReaderEnded, ask
 from pu_geo.geo.export.codebook import fields_of
 from pu_geo.geo.export.geometry import extent, part_bounds
@@ -45,7 +44,7 @@ _ARROW = {
 }  # fmt: skip
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _BOX = pa.struct([(side, pa.float64()) for side in _SIDES])
-_ERRORS = ("DataSourceError", "DataLayerError", "FeatureError", "FieldError", "GeometryError")
+_REFUSALS = (RuntimeError, ValueError, OSError, sqlite3.Error)  # all errors of pyogrio are RuntimeErrors
 # As QGIS reads and writes it.
 _STYLES = """
 CREATE TABLE layer_styles (id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, f_table_catalog TEXT(256),
@@ -155,15 +154,6 @@ def _write(damage_map: DamageMap, out: Path, format: str, options: Mapping[str, 
         (Path(folder) / f"layer.{format}").replace(beside)
 
 
-def not_written(name: str, why: str) -> PuGeoError:
-    """Return the error for an export that was not written to its end."""
-    return PuGeoError(
-        f"{name} could not be written to the end: {why}. An older {name} is unchanged.",
-        "Free some space, or choose another disk, then export again.",
-        kind="disk",
-    )
-
-
 # The child's side
 
 
@@ -173,14 +163,12 @@ def write_layer(table: Path, arguments: Mapping[str, Any]) -> Answer:
     Raises:
         PuGeoError: kind "disk".
     """
-    errors = importlib.import_module("pyogrio.errors")
     frame, out, options = _read_table(table), table.with_name(f"layer.{arguments['format']}"), arguments["options"]
     if out.suffix == ".gpkg":
         names = _column_names([str(name) for name in frame.columns[:-1]])
         frame = frame.set_axis([*names, "geometry"], axis=1).set_geometry("geometry")
     else:
         options["SPATIAL_INDEX"] = "YES" if len(frame) > 0 and not frame.geometry.isna().any() else "NO"
-    refusals = (ValueError, OSError, sqlite3.Error, *(getattr(errors, name) for name in _ERRORS))
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "'crs' was not provided")
@@ -194,7 +182,7 @@ def write_layer(table: Path, arguments: Mapping[str, Any]) -> Answer:
         n = len(importlib.import_module("pyogrio").read_dataframe(out, layer=LAYER, columns=[]))
         if n != len(frame):
             raise ValueError(f"{n} of {len(frame)} buildings arrived")
-    except refusals as cause:
+    except _REFUSALS as cause:
         raise not_written(arguments["name"], str(cause).replace(str(out), arguments["name"])[:200]) from cause
     return Answer({"n": n}, [])
 

@@ -13,7 +13,6 @@ import pytest
 import shapely
 
 from pu_geo.geo.export.exporters import export_geojson
-from pu_geo.geo.export.geometry import geojson_of
 from pu_geo.geo.local_space import centroid_places
 from pu_geo.records import DamageMap
 
@@ -194,18 +193,6 @@ def test_pieces_are_joined_without_a_seam(tmp_path: Path) -> None:
     found = exported(tmp_path, list(shapely.box(x, 4_594_200, x + 10, 4_594_210)))
     assert [feature["id"] for feature in found["features"]] == [f"b{i}" for i in range(n)]
     assert len((tmp_path / "map.geojson").read_text().splitlines()) == n + 2
-
-
-def test_geometries_are_the_same_in_bulk_and_one_by_one() -> None:
-    shapes = np.array([*polygons(3, 60, (10, 50), 1, 0.01)], dtype=object)
-    shapes = shapely.make_valid(shapes)
-    shapes = np.array([s for s in shapes if s.geom_type in ("Polygon", "MultiPolygon")] + [None], dtype=object)
-    bulk = geojson_of(shapes)
-    alone = [geojson_of(shapes[i : i + 1])[0] for i in range(len(shapes))]
-    assert bulk == alone
-    assert bulk[-1] is None
-    for geometry, shape in zip(bulk[:-1], shapes[:-1], strict=True):
-        assert shapely.equals(shapely.from_geojson(json.dumps(geometry)), shape)
 
 
 def test_ids_values_and_metadata_are_in_their_places(tmp_path: Path) -> None:
