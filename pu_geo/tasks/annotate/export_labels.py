@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from pu_geo.geo.export.pieces import geojson_lines, write_csv
 from pu_geo.geo.local_space import place_names, points_inside
 from pu_geo.geo.vector import crs as systems
 from pu_geo.project import contents, history, labels, store
-from pu_geo.project.layout import SUFFIX, Layout
+from pu_geo.project.layout import Layout, writable_target
 from pu_geo.records import FootprintTable
 
 FORMATS = (".csv", ".geojson")
@@ -40,8 +39,8 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
     Raises:
         LabelError: if the place or the ending is not usable; kind "local" for GeoJSON of a project without a place.
     """
-    out = checked_target(layout, path)
-    events_out = checked_target(layout, str(out.with_name(f"{out.stem}.events.csv")))
+    out = _checked_target(path)
+    events_out = _checked_target(str(out.with_name(f"{out.stem}.events.csv")))
     with store.connect(layout) as db:
         newest = labels.last_event(db)
         current, table, name = labels.current(db, at=newest), contents.footprints(db), store.project_name(db)
@@ -85,27 +84,13 @@ def _with_places(past: Sequence[Sequence[object]], table: FootprintTable, crs: s
     return [[*row, *place_of.get(str(row[at]), ("", ""))] for row in past]
 
 
-def checked_target(layout: Layout, path: str) -> Path:
-    """Return the absolute path to write to, and refuse places where an export would destroy something else.
-
-    Raises:
-        LabelError: says what is wrong with the place.
-    """
-    out = Path(path).expanduser().resolve()
+def _checked_target(path: str) -> Path:
+    """Return the absolute path to write labels to; see `writable_target`."""
+    out = writable_target(path, LabelError)
     if out.suffix.lower() not in FORMATS:
         raise LabelError(
             f"{out.name} ends in {out.suffix or 'nothing'}; labels are written as {' or '.join(FORMATS)}.", "Rename it."
         )
-    if out.is_dir() or not out.parent.is_dir():
-        raise LabelError(f"{out} is a folder, or its folder does not exist.", "Name a file in a folder that exists.")
-    inside = next((folder for folder in out.parents if folder.suffix == SUFFIX), None)
-    if inside is not None and inside / "exports" not in out.parents:
-        raise LabelError(
-            f"{out} belongs to a project; an export might replace one of its files.",
-            "Choose a file in the project's exports folder, or outside the project.",
-        )
-    if not os.access(out.parent, os.W_OK):
-        raise LabelError(f"You may not write into {out.parent}.", "Choose another place.")
     return out
 
 
