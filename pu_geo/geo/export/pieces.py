@@ -46,7 +46,7 @@ class Piece:
     columns: dict[str, list[Any]]
 
     def cells(self, fields: Sequence[Field], *, joins: bool = True) -> list[list[Cell]]:
-        """Return the columns for tables: lists as text joined by ";" unless told otherwise, dicts as JSON, NaN as null."""
+        """Return the columns for tables: dicts as JSON text, NaN as null, and, if `joins`, lists as text joined by ";"."""
         return [_cells(self.columns[field.name], field.kind, joins=joins) for field in fields]
 
 
