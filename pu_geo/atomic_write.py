@@ -47,11 +47,16 @@ def export_file(out: Path) -> Iterator[Path]:
     except OSError as cause:
         if cause.errno not in _NO_ROOM:
             raise
-        raise PuGeoError(
-            f"{out.name} could not be written to the end: {os.strerror(cause.errno)}. An older {out.name} is unchanged.",
-            "Free some space, or choose another disk, then export again.",
-            kind="disk",
-        ) from cause
+        raise not_written(out.name, os.strerror(cause.errno)) from cause
+
+
+def not_written(name: str, why: str) -> PuGeoError:
+    """Return the error for an export that was not written to its end."""
+    return PuGeoError(
+        f"{name} could not be written to the end: {why}. An older {name} is unchanged.",
+        "Free some space, or choose another disk, then export again.",
+        kind="disk",
+    )
 
 
 def write_export(out: Path, pieces: Iterable[bytes]) -> None:

@@ -75,8 +75,8 @@ def test_a_full_disk_leaves_the_old_file_and_says_so(name: str, tmp_path: Path) 
 
 KILLED = {
     "while it is written": """
-        import pu_geo.geo.export.tables as tables
-        tables.ROWS_PER_GROUP = 2000
+        import pu_geo.geo.export.layers as layers
+        layers.ROWS_PER_GROUP = 2000
         columns["note"] = Deadly(columns["note"])
         """,
     "before it is on disk": "os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)",

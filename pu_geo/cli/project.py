@@ -74,8 +74,8 @@ def copy(
     result = copy_project(projects.find(project), absolute(target), with_exports=not without_exports)
     words = (
         f"Copied the project to {result['out']} ({result['bytes']:,} bytes), with its labels up to event {result['at_event']}.\n"
-        "To train on another machine, copy that folder there; then `pu-geo train COPY`, or, with torch, torchvision, numpy, scipy "
-        f"and safetensors alone, `python -m pu_geo.training COPY`. Back here: `pu-geo runs import {project} COPY latest`."
+        "To train on another machine, copy that folder there; then `pu-geo train COPY`, or, with torch, torchvision, numpy, scipy, "
+        f"scikit-learn and safetensors alone, `python -m pu_geo.training COPY`. Back here: `pu-geo runs import {project} COPY latest`."
     )
     show(result, words, as_json)
 

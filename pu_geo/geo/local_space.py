@@ -17,7 +17,7 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError, ImageryError
-from pu_geo.geo.export.geometry import DECIMALS, lonlat, to_crs84
+from pu_geo.geo.export.geometry import DECIMALS, to_crs84
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.crs import is_local
 from pu_geo.records import Affine6, Grid, Scene
@@ -201,11 +201,15 @@ def place_names(crs: str) -> tuple[str, str]:
 
 
 def centroid_places(wkb: Sequence[bytes], crs: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the centroids of footprints, float64 [N] each: longitude and latitude, or x and y rounded to centimeters."""
-    if not is_local(crs):
-        return lonlat(wkb, crs)
+    """Return the centroids of footprints, float64 [N] each: longitude and latitude of WGS 84 in
+    degrees, rounded to 6 decimals, or x and y rounded to centimeters.
+
+    Args:
+        wkb: footprints in `crs`, "EPSG:n" or WKT.
+    """
     found = shapely.centroid(shapely.from_wkb(np.array(list(wkb), dtype=object)))
-    return np.round(shapely.get_x(found), 2), np.round(shapely.get_y(found), 2)
+    x, y = _placed(np.stack([shapely.get_x(found), shapely.get_y(found)], axis=-1).reshape(-1, 2), crs, 6).T
+    return x, y
 
 
 def points_inside(wkb: Sequence[bytes], crs: str) -> NDArray[np.float64]:
@@ -217,11 +221,16 @@ def points_inside(wkb: Sequence[bytes], crs: str) -> NDArray[np.float64]:
         wkb: footprints in `crs`, "EPSG:n" or WKT.
     """
     inside = shapely.get_coordinates(shapely.point_on_surface(shapely.from_wkb(np.array(list(wkb), dtype=object))))
+    return _placed(inside, crs, DECIMALS)
+
+
+def _placed(xy: NDArray[np.float64], crs: str, decimals: int) -> NDArray[np.float64]:
+    """Return points of a project as exports have them: degrees with so many decimals, or local meters to the centimeter."""
     if is_local(crs):
-        return np.round(inside, 2)
-    points = systems.to_lonlat(inside, crs)
+        return np.round(xy, 2)
+    points = systems.to_lonlat(xy, crs)
     points[:, 0] = systems.near_longitude(points[:, 0], 0.0)
-    return np.round(points, DECIMALS)
+    return np.round(points, decimals)
 
 
 def export_shapes(wkb: Sequence[bytes], crs: str) -> NDArray[np.object_]:

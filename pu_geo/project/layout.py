@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.atomic_write import atomic_write
-from pu_geo.errors import ProjectError
+from pu_geo.errors import ProjectError, PuGeoError
 
 SUFFIX = ".pugeo"
 HOME_VARIABLE = "PU_GEO_HOME"
@@ -120,3 +121,26 @@ def write_json(path: Path, value: object) -> None:
     """Write a small JSON file atomically."""
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def writable_target(path: str, error: type[PuGeoError] = PuGeoError, sources: Collection[str] = ()) -> Path:
+    """Return the absolute path of a file to write, and refuse places where it would destroy something else.
+
+    Args:
+        error: raised where the place cannot be used.
+        sources: absolute paths that nothing may be written to.
+    """
+    target = Path(path).expanduser().resolve()
+    if not target.parent.is_dir():
+        raise error(f"The folder {target.parent} does not exist.", "Make it first, or choose another place.")
+    if target.is_dir():
+        raise error(f"{target} is a folder, not a file.", "Add a file name, such as damage_map.geojson.")
+    inside = next((folder for folder in target.parents if folder.suffix == SUFFIX), None)
+    if str(target) in sources or (inside is not None and inside / "exports" not in target.parents):
+        raise error(
+            f"{target} belongs to a project or is one of its scenes; an export would replace it.",
+            "Choose a file in the project's exports folder, or outside the project.",
+        )
+    if not os.access(target.parent, os.W_OK):
+        raise error(f"You may not write into {target.parent}.", "Choose another place.")
+    return target

@@ -1,4 +1,4 @@
-"""Train where nothing can be imported but torch, torchvision, numpy, scipy, safetensors and what these need, and no room of ours
+"""Train where nothing can be imported but torch, torchvision, numpy, scipy, scikit-learn, safetensors and what these need, and no room of ours
 that a bare machine lacks."""
 
 from __future__ import annotations
@@ -10,7 +10,15 @@ from importlib import machinery, metadata
 from types import ModuleType
 from typing import Any
 
-BARE = ("torch", "torchvision", "numpy", "scipy", "safetensors", "setuptools")  # torch asks for the last one where it is
+BARE = (
+    "torch",
+    "torchvision",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "safetensors",
+    "setuptools",
+)  # torch asks for the last one where it is
 ROOMS = ("cli", "jobs", "services", "geo", "ui", "federation", "scale", "datasets")
 
 

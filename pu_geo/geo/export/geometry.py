@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import orjson
 import shapely
+import shapely.affinity
 from numpy.typing import NDArray
 
 from pu_geo.geo.vector import crs as systems
@@ -14,18 +16,6 @@ from pu_geo.geo.vector import crs as systems
 DECIMALS = 7
 GRID_DEG = 10.0**-DECIMALS
 _POLYGON = 3
-
-
-def lonlat(wkb: Sequence[bytes], crs: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return longitudes and latitudes of footprint centroids, float64 [N] each, degrees WGS 84, rounded to 6 decimals.
-
-    Args:
-        wkb: footprints in `crs`, "EPSG:n" or WKT.
-    """
-    centroids = shapely.centroid(shapely.from_wkb(np.array(list(wkb), dtype=object)))
-    place = systems.to_lonlat(np.stack([shapely.get_x(centroids), shapely.get_y(centroids)], axis=-1).reshape(-1, 2), crs)
-    lon = np.round(systems.near_longitude(place[:, 0], 0.0), 6)
-    return lon, np.round(place[:, 1], 6)
 
 
 def to_crs84(wkb: Sequence[bytes], crs: str) -> NDArray[np.object_]:
@@ -53,101 +43,67 @@ def _settle(shape: shapely.Geometry) -> shapely.Geometry | None:
     """Snap a polygon to the 7-decimal grid so that it is valid there; None where nothing of it is left."""
     shape = shapely.make_valid(shape, method="structure", keep_collapsed=False)
     for _ in range(4):
-        shape = shapely.set_precision(shape, GRID_DEG)
-        parts = shapely.get_parts(shapely.get_parts(shape))
-        parts = parts[(shapely.get_type_id(parts) == _POLYGON) & ~shapely.is_empty(parts)]
-        if len(parts) == 0:
+        shape = _polygons(shapely.set_precision(shape, GRID_DEG))
+        if shapely.is_empty(shape):
             return None
-        shape = _round(np.array([parts[0] if len(parts) == 1 else shapely.multipolygons(parts)]))[0]
+        shape = _round(np.array([shape]))[0]
         if shapely.is_valid(shape):
             return shape
         shape = shapely.make_valid(shape, method="structure", keep_collapsed=False)
     return None
 
 
+def _polygons(shapes: object) -> shapely.Geometry:
+    """Return the polygons of shapes as one shape, a multipolygon unless there is just one."""
+    parts = shapely.get_parts(shapely.get_parts(shapes))
+    parts = parts[(shapely.get_type_id(parts) == _POLYGON) & ~shapely.is_empty(parts)]
+    return parts[0] if len(parts) == 1 else shapely.multipolygons(parts)
+
+
 def _split_at_antimeridian(shapes: NDArray[np.object_]) -> NDArray[np.object_]:
     """Move longitudes into -180..180 and cut polygons that cross 180 degrees in two."""
     x0, _, x1, _ = shapely.bounds(shapes).T
-    if not ((x1 - x0 > 180) | (x0 < -180) | (x1 > 180)).any():
-        return shapes
     out = shapes.copy()
     for i in np.flatnonzero((x1 - x0 > 180) | (x0 < -180) | (x1 > 180)):
         first = float(shapely.get_coordinates(shapes[i])[0, 0]) % 360.0
-        joined = shapely.transform(
-            shapes[i], lambda xy, at=first: np.stack([systems.near_longitude(xy[:, 0], at), xy[:, 1]], axis=-1)
+        joined = shapely.make_valid(
+            shapely.transform(shapes[i], lambda x, y, at=first: (systems.near_longitude(x, at), y), interleaved=False)
         )
-        joined = shapely.make_valid(joined)
-        parts = []
-        for west in (-540.0, -180.0, 180.0):
-            inside = shapely.intersection(joined, shapely.box(west, -90.0, west + 360.0, 90.0))
-            parts.append(shapely.transform(inside, lambda xy, by=west + 180.0: xy - np.array([by, 0.0])))
-        polygons = [p for part in parts for p in shapely.get_parts(part) if shapely.get_type_id(p) == _POLYGON]
-        polygons = [p for p in polygons if not shapely.is_empty(p)]
-        out[i] = polygons[0] if len(polygons) == 1 else shapely.multipolygons(polygons)
+        turns = [
+            shapely.intersection(joined, shapely.box(360.0 * k - 180.0, -90.0, 360.0 * k + 180.0, 90.0)) for k in (-1, 0, 1)
+        ]
+        moved = [shapely.affinity.translate(turn, -360.0 * k) for turn, k in zip(turns, (-1, 0, 1), strict=True)]
+        out[i] = _polygons(moved)
     return out
 
 
-@dataclass(frozen=True)
-class Rings:
-    """Rings of polygons and multipolygons: ring r is `xy[starts[r]:ends[r]]` and belongs to polygon `part[r]`.
+def geojson_of(shapes: NDArray[np.object_]) -> list[dict[str, Any] | None]:
+    """Return GeoJSON geometries [N] after RFC 7946: outer rings counter-clockwise, holes clockwise; None stays None.
 
-    Attributes:
-        xy: float64 [M, 2]. Outer rings run counter-clockwise, holes clockwise; the first point comes again at the end.
-        starts, ends: int64 [R].
-        part: int64 [R], ascending; a polygon's first ring is its outer one.
-        shape: int64 [P], ascending: the shape that polygon p belongs to. A shape that is None has none.
+    Read back from GEOS' text, which does not always have the shortest decimals; a multipolygon of one part becomes a polygon.
     """
-
-    xy: NDArray[np.float64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    part: NDArray[np.int64]
-    shape: NDArray[np.int64]
-
-    def nested(self, n: int) -> list[list[list[NDArray[np.float64]]]]:
-        """Return rings [points, 2] by polygon by shape, for `n` shapes."""
-        polygons: list[list[NDArray[np.float64]]] = [[] for _ in self.shape]
-        for start, end, part in zip(self.starts, self.ends, self.part, strict=True):
-            polygons[part].append(self.xy[start:end])
-        shapes: list[list[list[NDArray[np.float64]]]] = [[] for _ in range(n)]
-        for polygon, shape in zip(polygons, self.shape, strict=True):
-            shapes[shape].append(polygon)
-        return shapes
+    is_one = shapely.get_num_geometries(shapes) == 1
+    alone = np.where(is_one, shapely.get_geometry(shapes, 0), shapes)
+    return [text and orjson.loads(text) for text in shapely.to_geojson(shapely.orient_polygons(alone))]
 
 
-def rings_of(shapes: NDArray[np.object_]) -> Rings:
-    """Return the rings of polygons and multipolygons, shapely [N], turned as RFC 7946 wants them."""
-    parts, of_shape = shapely.get_parts(shapes, return_index=True)
-    rings, of_part = shapely.get_rings(parts, return_index=True)
-    is_outer = np.diff(of_part, prepend=-1) > 0
-    wrong = shapely.is_ccw(rings) != is_outer
-    rings[wrong] = shapely.reverse(rings[wrong])
-    n_points = shapely.get_num_coordinates(rings).astype(np.int64)
-    ends = np.cumsum(n_points)
-    return Rings(shapely.get_coordinates(rings), ends - n_points, ends, of_part, of_shape)
+def extent(bounds: Sequence[NDArray[np.float64]]) -> list[float] | None:
+    """Return [west, south, east, north] of parts of shapes, or None if there are none.
+
+    West > east where they cross the antimeridian (RFC 7946, 5.2).
+
+    Args:
+        bounds: float64 [n, 4] each, degrees, as `part_bounds` returns them.
+    """
+    x0, y0, x1, y1 = np.concatenate([np.zeros((0, 4)), *bounds]).T
+    if len(x0) == 0:
+        return None
+    west, east = x0.min(), x1.max()
+    if east - west > 180:
+        west, east = (x0 % 360.0).min(), np.where(x1 > 0, x1, x1 + 360.0).max() - 360.0
+    return [round(float(v), DECIMALS) for v in (west, y0.min(), east, y1.max())]
 
 
-class Extent:
-    """The bounding box of shapes that come in pieces."""
-
-    def __init__(self) -> None:
-        self._bounds: list[NDArray[np.float64]] = []
-
-    def add(self, shapes: NDArray[np.object_]) -> None:
-        """Add shapes in degrees, shapely [N]; None counts for nothing."""
-        self._bounds.append(shapely.bounds(shapely.get_parts(shapes)).reshape(-1, 4))
-
-    def box(self, *, may_cross: bool = True) -> list[float] | None:
-        """Return [west, south, east, north], or None if there is nothing.
-
-        Args:
-            may_cross: west > east where the map crosses the antimeridian (RFC 7946, 5.2); otherwise always the whole turn.
-        """
-        bounds = np.concatenate([np.zeros((0, 4)), *self._bounds])
-        if len(bounds) == 0:
-            return None
-        x0, y0, x1, y1 = bounds.T
-        west, east = x0.min(), x1.max()
-        if may_cross and east - west > 180:
-            west, east = (x0 % 360.0).min(), np.where(x1 > 0, x1, x1 + 360.0).max() - 360.0
-        return [round(float(v), DECIMALS) for v in (west, y0.min(), east, y1.max())]
+def part_bounds(shapes: NDArray[np.object_]) -> NDArray[np.float64]:
+    """Return the bounds of each part of shapes in degrees, float64 [n, 4]; None has none."""
+    return np.asarray(shapely.bounds(shapely.get_parts(shapes)))

@@ -1,4 +1,4 @@
-"""Damage maps as a table of geopandas, and as what GDAL writes from it: GeoPackage and FlatGeobuf, in the child process.
+"""Damage maps as a table: GeoParquet, and what GDAL makes of it, GeoPackage and FlatGeobuf, in the child process.
 
 In a process of its own because GDAL brings a second SQLite library, which must not share one with an open project.
 """
@@ -6,6 +6,7 @@ In a process of its own because GDAL brings a second SQLite library, which must 
 from __future__ import annotations
 
 import importlib
+import io
 import sqlite3
 import tempfile
 import warnings
@@ -13,15 +14,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import shapely
 
-from pu_geo.atomic_write import export_file
-from pu_geo.errors import PuGeoError
+from pu_geo.atomic_write import export_file, not_written
 from pu_geo.geo.child_process import Answer, Limits, ReaderEnded, ask
-from pu_geo.geo.export.codebook import Kind, fields_of
-from pu_geo.geo.export.pieces import Cell, as_text, caption, flat_cells, pieces_of
+from pu_geo.geo.export.codebook import fields_of
+from pu_geo.geo.export.geometry import extent, part_bounds
+from pu_geo.geo.export.pieces import as_text, caption, pieces_of
 from pu_geo.geo.export.styles import qml, sld
 from pu_geo.geo.vector.crs import is_local
 from pu_geo.records import DamageMap
@@ -34,8 +37,14 @@ DRIVERS = {"gpkg": "GPKG", "fgb": "FlatGeobuf"}
 GIB = 1024**3
 WRITING = Limits(seconds=900.0, cpu_seconds=600, memory_bytes=12 * GIB, file_bytes=8 * GIB, answer_bytes=100_000)
 _UNDEFINED_CARTESIAN = "-1"  # GeoPackage's own number for coordinates without a place on the Earth
-_DTYPES: dict[Kind, str] = {"bool": "boolean", "int": "Int64", "float": "float64"}
-_ERRORS = ("DataSourceError", "DataLayerError", "FeatureError", "FieldError", "GeometryError")
+ROWS_PER_GROUP = 20_000
+_ARROW = {
+    "text": pa.string(), "bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "json": pa.string(),
+    "list": pa.list_(pa.string()),
+}  # fmt: skip
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
+_BOX = pa.struct([(side, pa.float64()) for side in _SIDES])
+_REFUSALS = (RuntimeError, ValueError, OSError, sqlite3.Error)  # all errors of pyogrio are RuntimeErrors
 # As QGIS reads and writes it.
 _STYLES = """
 CREATE TABLE layer_styles (id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, f_table_catalog TEXT(256),
@@ -46,30 +55,58 @@ INSERT INTO gpkg_contents (table_name, data_type, identifier) VALUES ('layer_sty
 """
 
 
-def to_geodataframe(damage_map: DamageMap, format: str = "gpkg") -> geopandas.GeoDataFrame:
+def export_parquet(damage_map: DamageMap, out: Path) -> None:
+    """Write a damage map as GeoParquet 1.1: WKB polygons in longitude and latitude of WGS 84 (OGC:CRS84), with their boxes.
+
+    Rows in the order of the buildings, lists as lists, `source_attributes` as JSON text, the metadata under the key `pu_geo`.
+
+    By pyarrow and not `GeoDataFrame.to_parquet`, which has no place for the metadata, writes boxes of NaN where there is no
+    outline, and refuses a map with a column of its own that is called as the boxes are.
+    """
+    with export_file(out) as beside, beside.open("wb") as file:
+        _write_table(damage_map, file, "parquet", joins=False)
+
+
+def _write_table(damage_map: DamageMap, file: IO[bytes], format: str, *, joins: bool) -> None:
+    """Write GeoParquet piece by piece; `format` is the one that it is for, `joins` as for `Piece.cells`."""
+    fields, bounds, kinds = fields_of(damage_map), [], set[str]()
+    covering = "bbox" if "bbox" not in damage_map.columns else "geometry_bbox"
+    columns = [(field.name, pa.string() if joins and field.kind == "list" else _ARROW[field.kind]) for field in fields]
+    schema = pa.schema([*columns, ("geometry", pa.binary()), (covering, _BOX)])
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for piece in pieces_of(damage_map, format, ROWS_PER_GROUP):
+            bounds.append(part_bounds(piece.shapes))
+            kinds |= {shape.geom_type for shape in piece.shapes if shape is not None}
+            sides = list(map(pa.array, shapely.bounds(piece.shapes).T))
+            boxes = pa.StructArray.from_arrays(sides, _SIDES, mask=pa.array(shapely.is_missing(piece.shapes)))
+            cells = [*piece.cells(fields, joins=joins), shapely.to_wkb(piece.shapes, byte_order=1).tolist(), boxes]
+            arrays = [pa.array(column, kind) for column, kind in zip(cells, schema.types, strict=True)]
+            writer.write_table(pa.table(arrays, schema=schema))
+        box = None if is_local(damage_map.grid_crs) else extent(bounds)
+        column: dict[str, object] = {"encoding": "WKB", "geometry_types": sorted(kinds, reverse=True)}
+        column |= {"crs": None} if is_local(damage_map.grid_crs) else {}  # without the member it is OGC:CRS84
+        column |= {"bbox": box} if box else {}
+        column["covering"] = {"bbox": {side: [covering, side] for side in _SIDES}}
+        geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}}
+        writer.add_key_value_metadata({"geo": as_text(geo), "pu_geo": as_text(dict(damage_map.metadata))})
+
+
+def to_geodataframe(damage_map: DamageMap) -> geopandas.GeoDataFrame:
     """Return a damage map as a table: building_id first, null where a number is not finite, lists joined by ";", dicts as JSON.
 
     Outlines are in longitude and latitude of WGS 84, as all exports have them, or in local meters without a CRS.
-
-    Args:
-        format: the key of `EXPORTERS` that it is for.
-
-    Raises:
-        ImageryError: kind "local" if the map has no place on the Earth and the format cannot say so.
     """
+    file = io.BytesIO()
+    _write_table(damage_map, file, "gpkg", joins=True)
+    return _read_table(file)
+
+
+def _read_table(file: IO[bytes] | Path) -> geopandas.GeoDataFrame:
+    """Read what `_write_table` wrote; whole numbers and bools stay what they are where some are null."""
     geopandas, pandas = importlib.import_module("geopandas"), importlib.import_module("pandas")
-    fields, shapes = fields_of(damage_map), list[np.ndarray]()
-    columns: list[list[Cell]] = [[] for _ in fields]
-    for piece in pieces_of(damage_map, format):
-        shapes.append(piece.shapes)
-        for column, cells in zip(columns, flat_cells(piece, fields), strict=True):
-            column += cells
-    table = {
-        field.name: pandas.Series(cells, dtype=_DTYPES.get(field.kind, "object"))
-        for field, cells in zip(fields, columns, strict=True)
-    }
-    outlines = np.concatenate([np.zeros(0, dtype=object), *shapes])
-    return geopandas.GeoDataFrame(table, geometry=outlines, crs=None if is_local(damage_map.grid_crs) else "EPSG:4326")
+    dtypes = {pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
+    frame = geopandas.read_parquet(file, to_pandas_kwargs={"types_mapper": dtypes.get})
+    return frame if frame.crs is None else frame.set_crs("EPSG:4326", allow_override=True)
 
 
 def export_fgb(damage_map: DamageMap, out: Path) -> None:
@@ -82,11 +119,7 @@ def export_fgb(damage_map: DamageMap, out: Path) -> None:
         PuGeoError: kind "disk" if it could not be written to the end.
     """
     title, disclaimer = caption(damage_map)
-    frame = to_geodataframe(damage_map, "fgb")
-    has_index = len(frame) > 0 and not frame.geometry.isna().any()
-    _write(frame, damage_map, out, "fgb", {
-        "TITLE": title, "DESCRIPTION": disclaimer, "SPATIAL_INDEX": "YES" if has_index else "NO"
-    })  # fmt: skip
+    _write(damage_map, out, "fgb", {"TITLE": title, "DESCRIPTION": disclaimer})
 
 
 def export_gpkg(damage_map: DamageMap, out: Path) -> None:
@@ -104,42 +137,21 @@ def export_gpkg(damage_map: DamageMap, out: Path) -> None:
     options = {"GEOMETRY_NAME": GEOMETRY, "IDENTIFIER": LAYER, "DESCRIPTION": ". ".join(part for part in about if part)}
     if is_local(damage_map.grid_crs):
         options["SRID"] = _UNDEFINED_CARTESIAN
-    frame = to_geodataframe(damage_map, "gpkg")
-    names = _column_names([str(name) for name in frame.columns if name != "geometry"])
-    _write(frame.set_axis([*names, "geometry"], axis=1).set_geometry("geometry"), damage_map, out, "gpkg", options)
+    _write(damage_map, out, "gpkg", options)
 
 
-def _column_names(fields: Sequence[str]) -> list[str]:
-    """Return column names that differ by more than case, which SQL does not see, and are not the layer's own two."""
-    taken, names = {"fid", GEOMETRY}, []
-    for name in fields:
-        while name.lower() in taken:
-            name += "_"
-        taken.add(name.lower())
-        names.append(name)
-    return names
-
-
-def _write(frame: geopandas.GeoDataFrame, damage_map: DamageMap, out: Path, format: str, options: Mapping[str, str]) -> None:
-    """Have the child write a table, and give the file its name once all of it was read back."""
+def _write(damage_map: DamageMap, out: Path, format: str, options: Mapping[str, str]) -> None:
+    """Have the child write a map, and give the file its name once all of it was read back."""
     arguments = {"name": out.name, "format": format, "options": options, "metadata": as_text(dict(damage_map.metadata))}
-    with export_file(out) as beside, tempfile.TemporaryDirectory(prefix=".pu-geo-", dir=out.parent) as folder:
+    with export_file(out) as beside, tempfile.TemporaryDirectory(".part", ".pu-geo-", out.parent) as folder:
         table = Path(folder) / "table.parquet"
-        frame.to_parquet(table)
+        with table.open("wb") as file:
+            _write_table(damage_map, file, format, joins=True)
         try:
             ask("write_layer", table, arguments, WRITING)
         except ReaderEnded as ended:
             raise not_written(out.name, ended.last_words) from ended
         (Path(folder) / f"layer.{format}").replace(beside)
-
-
-def not_written(name: str, why: str) -> PuGeoError:
-    """Return the error for an export that was not written to its end."""
-    return PuGeoError(
-        f"{name} could not be written to the end: {why}. An older {name} is unchanged.",
-        "Free some space, or choose another disk, then export again.",
-        kind="disk",
-    )
 
 
 # The child's side
@@ -151,15 +163,18 @@ def write_layer(table: Path, arguments: Mapping[str, Any]) -> Answer:
     Raises:
         PuGeoError: kind "disk".
     """
-    geopandas, errors = importlib.import_module("geopandas"), importlib.import_module("pyogrio.errors")
-    frame, out = geopandas.read_parquet(table), table.with_name(f"layer.{arguments['format']}")
-    refusals = (ValueError, OSError, sqlite3.Error, *(getattr(errors, name) for name in _ERRORS))
+    frame, out, options = _read_table(table), table.with_name(f"layer.{arguments['format']}"), arguments["options"]
+    if out.suffix == ".gpkg":
+        names = _column_names([str(name) for name in frame.columns[:-1]])
+        frame = frame.set_axis([*names, "geometry"], axis=1).set_geometry("geometry")
+    else:
+        options["SPATIAL_INDEX"] = "YES" if len(frame) > 0 and not frame.geometry.isna().any() else "NO"
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "'crs' was not provided")
             frame.to_file(
                 out, driver=DRIVERS[arguments["format"]], engine="pyogrio", layer=LAYER, geometry_type="MultiPolygon",
-                promote_to_multi=True, layer_options=arguments["options"], layer_metadata={"pu_geo": arguments["metadata"]},
+                promote_to_multi=True, layer_options=options, layer_metadata={"pu_geo": arguments["metadata"]},
             )  # fmt: skip
         if out.suffix == ".gpkg":
             with closing(sqlite3.connect(out)) as db, db:
@@ -167,9 +182,20 @@ def write_layer(table: Path, arguments: Mapping[str, Any]) -> Answer:
         n = len(importlib.import_module("pyogrio").read_dataframe(out, layer=LAYER, columns=[]))
         if n != len(frame):
             raise ValueError(f"{n} of {len(frame)} buildings arrived")
-    except refusals as cause:
+    except _REFUSALS as cause:
         raise not_written(arguments["name"], str(cause).replace(str(out), arguments["name"])[:200]) from cause
     return Answer({"n": n}, [])
+
+
+def _column_names(fields: Sequence[str]) -> list[str]:
+    """Return column names that differ by more than case, which SQL does not see, and are not the layer's own two."""
+    taken, names = {"fid", GEOMETRY}, []
+    for name in fields:
+        while name.lower() in taken:
+            name += "_"
+        taken.add(name.lower())
+        names.append(name)
+    return names
 
 
 def _add_style(db: sqlite3.Connection, metadata: str) -> None:

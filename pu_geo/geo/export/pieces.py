@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from pu_geo.atomic_write import write_export
 from pu_geo.geo.export.codebook import Field, Kind
+from pu_geo.geo.export.geometry import extent, geojson_of, part_bounds
 from pu_geo.geo.local_space import check_format, export_shapes
 from pu_geo.records import DamageMap
 
 BUILDINGS_PER_PIECE = 2000  # more is not faster; the lists of one piece stay below what wakes the garbage collector for long
-Cell = str | int | float | bool | None
+ROWS_PER_WRITE = 5000
+BYTE_ORDER_MARK = "\ufeff".encode()  # Excel needs it to read UTF-8
+Cell = str | int | float | bool | list[str] | None
 # With leading apostrophes: so that one more can be taken off again.
 _MAY_BE_A_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _GUARDED = re.compile(r"'+[=+\-@\t\r\n]")
@@ -29,16 +36,18 @@ class Piece:
     """Some consecutive buildings.
 
     Attributes:
-        start: number of the first one.
-        ids: [n].
+        wkb: [n], in the CRS of the map.
         shapes: shapely [n] as `export_shapes` returns them; None where rounding leaves nothing.
         columns: plain Python values [n] by field name, `building_id` first.
     """
 
-    start: int
-    ids: Sequence[str]
+    wkb: Sequence[bytes]
     shapes: NDArray[np.object_]
-    columns: dict[str, list[object]]
+    columns: dict[str, list[Any]]
+
+    def cells(self, fields: Sequence[Field], *, joins: bool = True) -> list[list[Cell]]:
+        """Return the columns for tables: dicts as JSON text, NaN as null, and, if `joins`, lists as text joined by ";"."""
+        return [_cells(self.columns[field.name], field.kind, joins=joins) for field in fields]
 
 
 def pieces_of(damage_map: DamageMap, format: str, size: int = BUILDINGS_PER_PIECE) -> Iterator[Piece]:
@@ -52,16 +61,15 @@ def pieces_of(damage_map: DamageMap, format: str, size: int = BUILDINGS_PER_PIEC
         ValueError: if a column is longer or shorter than the list of buildings.
     """
     check_format(damage_map.grid_crs, format)
-    n = len(damage_map.building_ids)
-    for name, column in {"wkb": damage_map.wkb, **damage_map.columns}.items():
-        if len(column) != n:
-            raise ValueError(f"column {name!r} has {len(column)} values for {n} buildings")
-    names = [name for name in damage_map.columns if name != "building_id"]
-    for start in range(0, n, size):
+    columns = {"building_id": damage_map.building_ids, **damage_map.columns}
+    for name, column in {"wkb": damage_map.wkb, **columns}.items():
+        if len(column) != len(damage_map.building_ids):
+            raise ValueError(f"column {name!r} has {len(column)} values for {len(damage_map.building_ids)} buildings")
+    for start in range(0, len(damage_map.building_ids), size):
         here = slice(start, start + size)
-        ids = list(damage_map.building_ids[here])
-        columns = {"building_id": list[object](ids), **{name: _plain(damage_map.columns[name][here]) for name in names}}
-        yield Piece(start, ids, export_shapes(damage_map.wkb[here], damage_map.grid_crs), columns)
+        wkb = damage_map.wkb[here]
+        plain = {name: _plain(column[here]) for name, column in columns.items()}
+        yield Piece(wkb, export_shapes(wkb, damage_map.grid_crs), plain)
 
 
 def _plain(column: Sequence[object]) -> list[object]:
@@ -70,30 +78,25 @@ def _plain(column: Sequence[object]) -> list[object]:
     return [value.item() if isinstance(value, np.generic) else value for value in column]
 
 
-def flat_cells(piece: Piece, fields: Sequence[Field]) -> list[list[Cell]]:
-    """Return a piece's columns for formats without lists: lists joined by ";", dicts as JSON text, not a number as null."""
-    return [flat_column(piece.columns[field.name], field.kind) for field in fields]
-
-
-def flat_column(values: Sequence[object], kind: Kind) -> list[Cell]:
-    """Return values as texts, numbers or bools; None stays, and a number that is not finite becomes None."""
+def _cells(values: Sequence[Any], kind: Kind, *, joins: bool) -> list[Cell]:
     if kind in ("bool", "int"):
-        return list(values)  # type: ignore[arg-type]
+        return list(values)
     if kind == "float":
-        return [None if value is None or not math.isfinite(value) else float(value) for value in values]  # type: ignore[arg-type]
+        return [None if value is None or not math.isfinite(value) else float(value) for value in values]
     if kind == "list":
-        return [None if value is None else ";".join(map(str, value)) for value in values]  # type: ignore[call-overload]
+        texts = (None if value is None else list(map(str, value)) for value in values)
+        return [";".join(text) if joins and text is not None else text for text in texts]
     return [value if value is None or isinstance(value, str) else _json(value) for value in values]
 
 
 def _json(value: object) -> str | None:
-    text = orjson.dumps(value).decode()
+    text = as_text(value)
     return None if text == "null" else text
 
 
-def as_text(metadata: object) -> str:
-    """Return the metadata as JSON text, for formats that have one place for it."""
-    return orjson.dumps(metadata, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+def as_text(value: object) -> str:
+    """Return a value as JSON text, for formats that have one place for it."""
+    return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def caption(damage_map: DamageMap) -> tuple[str, str]:
@@ -101,14 +104,53 @@ def caption(damage_map: DamageMap) -> tuple[str, str]:
     return str(damage_map.metadata.get("title", "")), str(damage_map.metadata.get("disclaimer", ""))
 
 
+# Files that more than damage maps are written as
+
+
+def geojson_lines(
+    metadata: Mapping[str, object],
+    pieces: Iterable[tuple[Sequence[object], NDArray[np.object_], Iterable[Mapping[str, object]]]],
+    *,
+    has_box: bool = True,
+) -> Iterator[bytes]:
+    """Write a collection as GeoJSON after RFC 7946, one feature a line.
+
+    Args:
+        metadata: the foreign member `pu_geo`.
+        pieces: of each its ids, its shapes in degrees (valid, at most 7 decimals, None for no geometry) and their properties.
+        has_box: whether `bbox` stands at the end, where it is known.
+    """
+    head = {"type": "FeatureCollection", "pu_geo": dict(metadata)}
+    yield orjson.dumps(head, option=orjson.OPT_SERIALIZE_NUMPY)[:-1] + b',"features":['
+    bounds, before = list[NDArray[np.float64]](), b"\n"
+    for ids, shapes, rows in pieces:
+        bounds.append(part_bounds(shapes))
+        yield before + b",\n".join(
+            orjson.dumps({"type": "Feature", "id": name, "geometry": geometry, "properties": row})
+            for name, geometry, row in zip(ids, geojson_of(shapes), rows, strict=True)
+        )
+        before = b",\n"
+    box = extent(bounds) if has_box else None
+    yield b"\n]" + (b',"bbox":' + orjson.dumps(box) if box else b"") + b"}\n"
+
+
+def write_csv(out: Path, header: Sequence[str], rows: Iterable[Iterable[object]], *, has_mark: bool = True) -> None:
+    """Write a table as CSV after RFC 4180, null an empty cell, texts that could be formulas guarded.
+
+    Args:
+        has_mark: whether a byte order mark says that it is UTF-8.
+    """
+    lines = itertools.chain([header], rows)
+    guards = ([guarded(cell) if isinstance(cell, str) else cell for cell in row] for row in lines)
+    parts = iter(lambda: list(itertools.islice(guards, ROWS_PER_WRITE)), [])
+    write_export(out, itertools.chain([BYTE_ORDER_MARK] if has_mark else [], map(csv_lines, parts)))
+
+
 def csv_lines(rows: Iterable[Iterable[object]]) -> bytes:
-    """Return rows as CSV after RFC 4180, UTF-8."""
+    """Return rows as CSV after RFC 4180, UTF-8, as they are."""
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()
-
-
-# Cells of CSV that a spreadsheet shall not take for formulas
 
 
 def guarded(text: str) -> str:

@@ -105,7 +105,7 @@ def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None) -> MapP
         ValueError: if the pyramid belongs to a grid of another size.
     """
     frame = _frame(grid)
-    scene = None if background is None else grey_scene(background, grid, frame.width, frame.height)
+    scene = None if background is None else _grey_scene(background, frame)
     picture = np.full((frame.height, frame.width, 3), 255, np.uint8) if scene is None else scene
     triage = np.array([str(value) for value in damage_map.columns["triage"]], dtype=object)
     shapes = np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object)))
@@ -241,34 +241,31 @@ def _draw_cells(
     """
     cell_m = round_length(CELL_PX * frame.m_per_px)
     side = cell_m / frame.m_per_px
+    across, down = math.ceil(frame.width / side), math.ceil(frame.height / side)
     with np.errstate(invalid="ignore"):
         xy, rows = shapely.get_coordinates(shapely.centroid(shapes), return_index=True)
-    centroids = np.full((len(shapes), 2), np.inf)  # where a shape has none
-    centroids[rows] = np.where(np.isfinite(xy), xy, np.inf)
-    places = frame.to_map(centroids)
+    places = np.full((len(shapes), 2), np.nan)  # where a shape has none
+    places[rows] = frame.to_map(np.where(np.isfinite(xy), xy, np.nan))
     is_inside = ((places >= 0) & (places < [frame.width, frame.height])).all(axis=1)
-    cell = np.floor(places[is_inside] / side).astype(np.int64)
-    across = math.ceil(frame.width / side)
-    index, n_cells = cell[:, 1] * across + cell[:, 0], across * math.ceil(frame.height / side)
-    value = triage[is_inside]
-    marked = np.bincount(index[np.isin(value, MARKED)], minlength=n_cells)
-    assessed = np.bincount(index[value != "not_assessed"], minlength=n_cells)
+    column, row = np.floor(places[is_inside] / side).astype(np.int64).T
+    marked, assessed, total = np.zeros((3, down, across), np.int64)
+    for counts, counted in (
+        (marked, np.isin(triage, MARKED)), (assessed, triage != "not_assessed"), (total, np.ones(len(triage), np.int64)),
+    ):  # fmt: skip
+        np.add.at(counts, (row, column), counted[is_inside])
     most, n_classes = max(int(marked.max(initial=0)), 1), len(_RAMP)
-    tops = sorted(
-        {math.ceil(most ** (i / n_classes) - 1e-9) for i in range(1, n_classes + 1)}
-    )  # each about as many times the one before
+    # Each top is about as many times the one before.
+    tops = sorted({math.ceil(most ** (i / n_classes) - 1e-9) for i in range(1, n_classes + 1)})
     ramp = [_NONE_FLAGGED, *_RAMP[len(_RAMP) - len(tops) :]]
-    for at in np.unique(index):
-        x, y = np.round(np.array([[at % across, at // across], [at % across + 1, at // across + 1]]) * side).astype(int).T
-        part = picture[y[0] : y[1], x[0] : x[1]]
-        if assessed[at] == 0:
-            _draw_hatch(part, np.ones(part.shape[:2], np.bool_))
-        else:
-            color = np.array(_bgr(ramp[int(np.searchsorted([0, *tops], marked[at]))]))
-            part[:] = np.round(opacity * color + (1 - opacity) * part).astype(np.uint8)
+    ends = (np.round(np.arange(1, n + 1) * side) for n in (down, across))
+    px = np.ix_(*(np.searchsorted(end, np.arange(n), side="right") for end, n in zip(ends, picture.shape, strict=False)))
+    color = np.array([_bgr(color) for color in ramp])[np.searchsorted([0, *tops], marked)][px]
+    is_known, is_unknown = (assessed > 0)[px], ((assessed == 0) & (total > 0))[px]
+    picture[is_known] = np.round(opacity * color + (1 - opacity) * picture)[is_known].astype(np.uint8)
+    _draw_hatch(picture, is_unknown)
     ranges = zip(ramp, [0, 1, *(top + 1 for top in tops[:-1])], [0, *tops], strict=True)
     legend = [LegendRow(color, f"{low:,}" if low == top else f"{low:,}\u2013{top:,}") for color, low, top in ranges]
-    if (assessed[np.unique(index)] == 0).any():
+    if is_unknown.any():
         legend.append(LegendRow("#6E6E6E", "none assessed: nothing is known", "hatch"))
     return cell_m, tuple(legend)
 
@@ -282,55 +279,43 @@ def round_length(length_m: float) -> float:
 # The scene in grey
 
 
-def grey_scene(folder: Path, grid: Grid, width: int, height: int) -> Picture | None:
-    """Return the scene in grey, white where it has no data, as a picture to draw colors on; None without a pyramid.
-
-    Args:
-        folder: of a tile pyramid, see `raster.quicklooks`.
-        width, height: of the result, pixels; the whole grid is fitted into it.
-
-    Returns:
-        uint8 [height, width, 3].
+def _grey_scene(folder: Path, frame: _Frame) -> Picture | None:
+    """Return the scene in grey, white where it has no data, uint8 [height, width, 3] of the map; None without a pyramid.
 
     Raises:
         ValueError: if the pyramid belongs to a grid of another size.
     """
-    facts = folder / "pyramid.json"
-    if not facts.is_file():
+    if not (folder / "pyramid.json").is_file():
         return None
-    pyramid = orjson.loads(facts.read_bytes())
+    pyramid, grid = orjson.loads((folder / "pyramid.json").read_bytes()), frame.grid
     if (pyramid["width"], pyramid["height"]) != (grid.width, grid.height):
         raise ValueError(
             f"the pyramid is of {pyramid['width']} x {pyramid['height']} pixels, the grid of {grid.width} x {grid.height}."
         )
-    scale = np.array([width / grid.width, height / grid.height])
-    zoom = next((z for z, px in enumerate(pyramid["resolutions"]) if px * scale.max() <= 1), pyramid["max_zoom"])
+    zoom = next((z for z, px in enumerate(pyramid["resolutions"]) if px * frame.scale.max() <= 1), pyramid["max_zoom"])
     px = pyramid["resolutions"][zoom]
     grey, is_empty = _level(folder / str(zoom), pyramid["tile_px"], math.ceil(grid.width / px), math.ceil(grid.height / px))
-    wide, high = np.round(np.array(grey.shape[::-1]) * px * scale).astype(int).tolist()
+    size = np.round(np.array(grey.shape[::-1]) * px * frame.scale).astype(int).tolist()
     if not is_empty.all():
         low, top = np.percentile(grey[~is_empty], [1, 99])
         share = np.clip((grey.astype(np.float32) - low) / max(top - low, 1.0), 0.0, 1.0)
         grey = (_DARKEST + (_LIGHTEST - _DARKEST) * share).astype(np.uint8)
     grey[is_empty] = 255
-    fitted = cv2.resize(grey, (wide, high), interpolation=cv2.INTER_AREA if wide < grey.shape[1] else cv2.INTER_LINEAR)
-    return np.repeat(fitted[:height, :width, None], 3, axis=2)
+    fitted = cv2.resize(grey, size, interpolation=cv2.INTER_AREA if size[0] < grey.shape[1] else cv2.INTER_LINEAR)
+    return np.repeat(fitted[: frame.height, : frame.width, None], 3, axis=2)
 
 
 def _level(folder: Path, tile_px: int, width: int, height: int) -> tuple[Picture, NDArray[np.bool_]]:
     """Join the tiles of one zoom: grey uint8 [height, width], and where there is no data."""
-    across, down = -(-width // tile_px), -(-height // tile_px)
-    grey = np.full((down * tile_px, across * tile_px), NO_DATA_GREY, np.uint8)
-    is_empty = np.ones(grey.shape, np.bool_)
-    for x in range(across):
-        for y in range(down):
-            path = folder / str(x) / f"{y}.jpg"
-            data = np.frombuffer(path.read_bytes(), np.uint8) if path.is_file() else np.empty(0, np.uint8)
-            tile = cv2.imdecode(data, cv2.IMREAD_COLOR) if len(data) else None
-            if tile is not None and tile.shape[:2] == (tile_px, tile_px):
-                part = np.s_[y * tile_px : (y + 1) * tile_px, x * tile_px : (x + 1) * tile_px]
-                grey[part] = cv2.cvtColor(tile, cv2.COLOR_BGR2GRAY)
-                is_empty[part] = (np.abs(tile.astype(np.int16) - NO_DATA_GREY) <= _NODATA_NEAR).all(axis=2)
-    kernel = np.ones((_NODATA_SIDE_PX, _NODATA_SIDE_PX), np.uint8)
-    opened = cv2.morphologyEx(is_empty.astype(np.uint8), cv2.MORPH_OPEN, kernel) > 0
+    shape = (-(-height // tile_px) * tile_px, -(-width // tile_px) * tile_px)
+    grey, is_empty = np.full(shape, NO_DATA_GREY, np.uint8), np.ones(shape, np.uint8)
+    for path in folder.glob("*/*.jpg"):
+        data = np.frombuffer(path.read_bytes(), np.uint8)
+        tile = cv2.imdecode(data, cv2.IMREAD_COLOR) if len(data) else None
+        x, y = int(path.parent.name) * tile_px, int(path.stem) * tile_px
+        if tile is not None and tile.shape[:2] == (tile_px, tile_px) == grey[y : y + tile_px, x : x + tile_px].shape:
+            grey[y : y + tile_px, x : x + tile_px] = cv2.cvtColor(tile, cv2.COLOR_BGR2GRAY)
+            is_near = (np.abs(tile.astype(np.int16) - NO_DATA_GREY) <= _NODATA_NEAR).all(axis=2)
+            is_empty[y : y + tile_px, x : x + tile_px] = is_near
+    opened = cv2.morphologyEx(is_empty, cv2.MORPH_OPEN, np.ones((_NODATA_SIDE_PX, _NODATA_SIDE_PX), np.uint8)) > 0
     return grey[:height, :width], opened[:height, :width]

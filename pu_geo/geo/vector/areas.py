@@ -1,4 +1,4 @@
-"""Areas that buildings are counted in: read from a polygon file, or regular cells; and the tables of figures about them."""
+"""Areas that buildings are counted in: read from a polygon file, or regular cells."""
 
 from __future__ import annotations
 
@@ -8,15 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import orjson
 import shapely
 from numpy.typing import NDArray
 
-from pu_geo.atomic_write import write_export
 from pu_geo.errors import FootprintError, PuGeoError
-from pu_geo.geo.export.geojson import geometry_texts
-from pu_geo.geo.export.geometry import Extent, to_crs84
-from pu_geo.geo.export.pieces import csv_lines, guarded
 from pu_geo.geo.readers.in_child import read_footprints
 from pu_geo.records import FootprintTable, Grid
 
@@ -208,36 +203,3 @@ def grid_cells(points: NDArray[np.float64], grid: Grid, size_m: float = CELL_M) 
     boxes = shapely.box(x, y, (east + 1) * side[0], (north + 1) * side[1])
     codes = [f"{size_m:g}mN{n}E{e}" for n, e in zip(north.tolist(), east.tolist(), strict=True)]
     return Areas(codes, list(codes), list(shapely.to_wkb(boxes, byte_order=1))), index.reshape(-1)
-
-
-# Files
-
-
-def write_area_csv(rows: Sequence[Mapping[str, object]], out: Path) -> None:
-    """Write a table as CSV for spreadsheets: UTF-8 with a byte order mark, null an empty cell, formulas defused.
-
-    Args:
-        rows: at least one, all with the same keys.
-    """
-    cells = ([guarded(value) if isinstance(value, str) else value for value in row.values()] for row in rows)
-    write_export(out, ["\ufeff".encode(), csv_lines([rows[0], *cells])])
-
-
-def write_area_geojson(
-    rows: Sequence[Mapping[str, object]], wkb: Sequence[bytes], crs: str, out: Path, metadata: Mapping[str, object]
-) -> None:
-    """Write a table with its areas as GeoJSON after RFC 7946, one feature a line; null where a figure is not known.
-
-    Args:
-        wkb: polygons in `crs`, "EPSG:n" or WKT.
-        metadata: the foreign member `pu_geo`.
-    """
-    shapes, extent = to_crs84(wkb, crs), Extent()
-    extent.add(shapes)
-    head = {"type": "FeatureCollection", "pu_geo": dict(metadata)}
-    features = [
-        orjson.dumps({"type": "Feature", "id": i, "geometry": orjson.Fragment(text), "properties": dict(row)})
-        for i, (row, text) in enumerate(zip(rows, geometry_texts(shapes), strict=True), 1)
-    ]
-    start, box = orjson.dumps(head, option=orjson.OPT_SERIALIZE_NUMPY)[:-1] + b',"features":[\n', extent.box()
-    write_export(out, [start, b",\n".join(features), b"\n]", b',"bbox":' + orjson.dumps(box) if box else b"", b"}\n"])

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import orjson
-from numpy.typing import NDArray
+import shapely
 
 from pu_geo import __version__
 from pu_geo.atomic_write import write_export
 from pu_geo.errors import LabelError
-from pu_geo.geo.export.pieces import guarded
+from pu_geo.geo.export.pieces import geojson_lines, write_csv
 from pu_geo.geo.local_space import place_names, points_inside
 from pu_geo.geo.vector import crs as systems
 from pu_geo.project import contents, history, labels, store
-from pu_geo.project.layout import SUFFIX, Layout
+from pu_geo.project.layout import Layout, writable_target
 from pu_geo.records import FootprintTable
 
 FORMATS = (".csv", ".geojson")
 LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
-ROWS_PER_WRITE = 5000
 
 
 def export_labels(layout: Layout, path: str) -> dict[str, object]:
@@ -44,8 +39,8 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
     Raises:
         LabelError: if the place or the ending is not usable; kind "local" for GeoJSON of a project without a place.
     """
-    out = checked_target(layout, path)
-    events_out = checked_target(layout, str(out.with_name(f"{out.stem}.events.csv")))
+    out = _checked_target(path)
+    events_out = _checked_target(str(out.with_name(f"{out.stem}.events.csv")))
     with store.connect(layout) as db:
         newest = labels.last_event(db)
         current, table, name = labels.current(db, at=newest), contents.footprints(db), store.project_name(db)
@@ -64,13 +59,17 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
     for row, event in zip(rows, events, strict=True):
         row |= {"label": LABEL_NAMES[event.label], "damage_types": list(event.damage_types)}
     places = place_names(crs)
-    write_export(events_out, _csv([*history.COLUMNS, *places], _with_places(past, table, crs)))
+    write_csv(events_out, [*history.COLUMNS, *places], _with_places(past, table, crs), has_mark=False)
     if out.suffix.lower() == ".csv":
-        placed = [[*row.values(), lon, lat] for row, (lon, lat) in zip(rows, lonlat.tolist(), strict=True)]
-        write_export(out, _csv([*FIELDS, *places], placed))
+        for row in rows:
+            row["damage_types"] = json.dumps(row["damage_types"], ensure_ascii=False) if row["damage_types"] else ""
+        placed = ([*row.values(), *place] for row, place in zip(rows, lonlat.tolist(), strict=True))
+        write_csv(out, [*FIELDS, *places], placed, has_mark=False)
     else:
         head = {"title": f"Labels: {name}", "made_with": f"PU-Geo {__version__}", "labels_up_to_event": newest}
-        write_export(out, _geojson(head, rows, lonlat))
+        properties = ({key: None if value == "" else value for key, value in row.items()} for row in rows)
+        pieces = [([row["building_id"] for row in rows], shapely.points(lonlat), properties)] if rows else []
+        write_export(out, geojson_lines(head, pieces, has_box=False))
     n = {"n": len(rows), "n_events": len(past), "labels_up_to_event": newest}
     return {"out": str(out), "events_out": str(events_out), **n}
 
@@ -85,63 +84,16 @@ def _with_places(past: Sequence[Sequence[object]], table: FootprintTable, crs: s
     return [[*row, *place_of.get(str(row[at]), ("", ""))] for row in past]
 
 
-def checked_target(layout: Layout, path: str) -> Path:
-    """Return the absolute path to write to, and refuse places where an export would destroy something else.
-
-    Raises:
-        LabelError: says what is wrong with the place.
-    """
-    out = Path(path).expanduser().resolve()
+def _checked_target(path: str) -> Path:
+    """Return the absolute path to write labels to; see `writable_target`."""
+    out = writable_target(path, LabelError)
     if out.suffix.lower() not in FORMATS:
         raise LabelError(
             f"{out.name} ends in {out.suffix or 'nothing'}; labels are written as {' or '.join(FORMATS)}.", "Rename it."
         )
-    if out.is_dir() or not out.parent.is_dir():
-        raise LabelError(f"{out} is a folder, or its folder does not exist.", "Name a file in a folder that exists.")
-    inside = next((folder for folder in out.parents if folder.suffix == SUFFIX), None)
-    if inside is not None and inside / "exports" not in out.parents:
-        raise LabelError(
-            f"{out} belongs to a project; an export might replace one of its files.",
-            "Choose a file in the project's exports folder, or outside the project.",
-        )
-    if not os.access(out.parent, os.W_OK):
-        raise LabelError(f"You may not write into {out.parent}.", "Choose another place.")
     return out
 
 
 FIELDS = (
     "building_id", "label", "reason", "damage_types", "comment", "shown", "inclusion", "analyst", "at", "screen", "kind",
 )  # fmt: skip
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, list):
-        value = json.dumps(value, ensure_ascii=False) if value else ""
-    return guarded(value) if isinstance(value, str) else value
-
-
-def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[bytes]:
-    """Write RFC 4180 CSV in UTF-8, piece by piece."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(header)
-    for number, row in enumerate(rows, 1):
-        writer.writerow([_cell(value) for value in row])
-        if number % ROWS_PER_WRITE == 0:
-            yield text.getvalue().encode()
-            text.seek(0)
-            text.truncate()
-    yield text.getvalue().encode()
-
-
-def _geojson(head: object, rows: Sequence[dict[str, object]], lonlat: NDArray[np.float64]) -> Iterator[bytes]:
-    yield b'{"type":"FeatureCollection","pu_geo":' + orjson.dumps(head) + b',"features":['
-    for i, (row, place) in enumerate(zip(rows, lonlat.tolist(), strict=True)):
-        feature = {
-            "type": "Feature",
-            "id": row["building_id"],
-            "geometry": {"type": "Point", "coordinates": place},
-            "properties": {key: None if value == "" else value for key, value in row.items()},
-        }
-        yield (b",\n" if i else b"\n") + orjson.dumps(feature)
-    yield b"\n]}\n"

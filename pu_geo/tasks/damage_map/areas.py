@@ -9,17 +9,11 @@ from typing import NamedTuple
 import shapely
 
 from pu_geo.analysis.area_table import area_rows
+from pu_geo.atomic_write import write_export
+from pu_geo.geo.export.geometry import to_crs84
+from pu_geo.geo.export.pieces import geojson_lines, write_csv
 from pu_geo.geo.vector import crs as systems
-from pu_geo.geo.vector.areas import (
-    CELL_M,
-    Areas,
-    assign,
-    centroids,
-    grid_cells,
-    read_areas,
-    write_area_csv,
-    write_area_geojson,
-)
+from pu_geo.geo.vector.areas import CELL_M, Areas, assign, centroids, grid_cells, read_areas
 from pu_geo.project import areas as stored
 from pu_geo.project import contents, store
 from pu_geo.project.areas import AreaLayer
@@ -105,11 +99,12 @@ def write_area_files(damage_map: DamageMap, tables: Iterable[AreaTable], folder:
             "assumes": "Chances of damage by score are those of the whole map's audit; intervals of areas may not be added.",
         }
         table, drawing = folder / f"areas_{name}.csv", folder / f"areas_{name}.geojson"
-        write_area_csv(rows, table)
+        write_csv(table, list(rows[0]), (row.values() for row in rows))
         written.append(table)
         if systems.is_local(damage_map.grid_crs):
             continue  # readers would take GeoJSON for longitude and latitude
-        write_area_geojson(rows, areas.wkb, damage_map.grid_crs, drawing, {**damage_map.metadata, "areas": about})
+        pieces = [(range(1, len(rows) + 1), to_crs84(areas.wkb, damage_map.grid_crs), rows)]
+        write_export(drawing, geojson_lines({**damage_map.metadata, "areas": about}, pieces))
         written.append(drawing)
     return written
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pu_geo.geo.export.pieces import guarded
+from pu_geo.geo.export.pieces import write_csv
 from pu_geo.project import rounds
 from pu_geo.project.layout import Layout
 from pu_geo.project.rounds import Round
@@ -44,21 +43,15 @@ def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[di
     """
     before = state_of(layout, f"v{number}")
     old = {building: i for i, building in enumerate(before["building_id"])}
-    new = {building: i for i, building in enumerate(damage_map.building_ids)}
-    rows: list[dict[str, object]] = []
-    for building, i in new.items():
-        if building not in old:
-            rows.append(_row(building, "building", None, "present"))
+    found: list[tuple[str, str, object, object]] = []
+    for i, building in enumerate(damage_map.building_ids):
+        if (was := old.pop(building, None)) is None:
+            found.append((building, "building", None, "present"))
             continue
-        for name in _COMPARED:
-            was, is_now = before[name][old[building]], damage_map.columns[name][i]
-            if was != is_now:
-                rows.append(_row(building, name, was, is_now))
-    return rows + [_row(building, "building", "present", None) for building in old if building not in new]
-
-
-def _row(building: str, field: str, before: object, after: object) -> dict[str, object]:
-    return {"building_id": building, "field": field, "before": before, "after": after}
+        both = ((name, before[name][was], damage_map.columns[name][i]) for name in _COMPARED)
+        found += [(building, name, then, now) for name, then, now in both if then != now]
+    found += [(building, "building", "present", None) for building in old]
+    return [dict(zip(_CHANGE, row, strict=True)) for row in found]
 
 
 def write_changes(folder: Path, rows: Sequence[Mapping[str, object]]) -> None:
@@ -87,7 +80,4 @@ def write_history(folder: Path, past: Round, damage_map: DamageMap) -> None:
 
 
 def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
-    with path.open("w", encoding="utf-8-sig", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(columns)
-        writer.writerows([guarded("" if row[name] is None else str(row[name])) for name in columns] for row in rows)
+    write_csv(path, columns, ([row[name] for name in columns] for row in rows))

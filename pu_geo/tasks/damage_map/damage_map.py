@@ -47,6 +47,13 @@ from pu_geo.tasks.damage_map.limits import limits
 
 SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
+_OF_RUN = (
+    "assessed", "not_assessed_reason", "damage_binary", "score", "score_type", "rank", "threshold", "triage",
+)  # fmt: skip
+_OF_PEOPLE = (
+    "damage_class", "label", "label_source", "labeller", "labelled_at", "damage_types", "n_labels", "agreement",
+    "review_status",
+)  # fmt: skip
 GRADES = ("destroyed", "major", "minor", "possible")  # damage types that are grades, the worst first
 
 
@@ -128,51 +135,31 @@ def _results(
     ids: Sequence[str], rows: Mapping[str, int], scores: np.ndarray, hidden: Mapping[str, str],
     events: Mapping[str, LabelEvent], limit: float, facts: RunFacts,
 ) -> dict[str, Sequence[object]]:  # fmt: skip
-    ranks = runs.ranks(scores)
-    reasons = [_why_not_assessed(building, rows, hidden, events) for building in ids]
-    shown = [None if reason else rows.get(building) for building, reason in zip(ids, reasons, strict=True)]
-    binary = [
-        "not_assessed" if reason else _binary(None if row is None else scores[row], limit, events.get(building))
-        for building, reason, row in zip(ids, reasons, shown, strict=True)
-    ]
-    return {
-        "assessed": [reason is None for reason in reasons],
-        "not_assessed_reason": reasons,
-        "damage_binary": binary,
-        "score": [None if row is None else round(float(scores[row]), 4) for row in shown],
-        "score_type": [facts.score_type] * len(ids),
-        "rank": [None if row is None else int(ranks[row]) for row in shown],
-        "threshold": [round(limit, 4)] * len(ids),
-        "triage": [_triage(value, events.get(building)) for building, value in zip(ids, binary, strict=True)],
-    }
+    """Return what is known of each building; a person's answer wins over the picture and the score.
 
-
-def _why_not_assessed(
-    building: str, rows: Mapping[str, int], hidden: Mapping[str, str], events: Mapping[str, LabelEvent]
-) -> str | None:
-    """Return why a building has no result, or None if it has one. A person's answer wins over the picture.
-
-    A building that was added after the run has none: its picture may show it well, but the run never scored it.
+    A building that was added after the run has no result: its picture may show it well, but the run never scored it. Score and
+    threshold are compared with the decimals that the file has.
     """
-    event = events.get(building)
-    if event is not None:
-        return (event.reason or "unclear") if event.label == "not_assessable" else None
-    return hidden.get(building) if building in rows else NOT_IN_RUN
-
-
-def _binary(score: float | None, limit: float, event: LabelEvent | None) -> str:
-    """Compare score and threshold with the decimals that the file has."""
-    if event is not None:
-        return "damaged" if event.label == "positive" else "not_flagged"
-    return "damaged" if score is not None and round(float(score), 4) >= round(limit, 4) else "not_flagged"
-
-
-def _triage(binary: str, event: LabelEvent | None) -> str:
-    if binary == "not_assessed":
-        return "not_assessed"
-    if event is not None:
-        return "confirmed" if event.label == "positive" else "below"
-    return "flagged" if binary == "damaged" else "below"
+    ranks, limit, found = runs.ranks(scores), round(limit, 4), list[dict[str, object]]()
+    for building in ids:
+        event, row = events.get(building), rows.get(building)
+        why = hidden.get(building) if row is not None else NOT_IN_RUN
+        if event is not None:
+            why = (event.reason or "unclear") if event.label == "not_assessable" else None
+        score = None if why or row is None else round(float(scores[row]), 4)
+        is_damaged = event.label == "positive" if event is not None else score is not None and score >= limit
+        triage = ("flagged" if event is None else "confirmed") if is_damaged else "below"
+        found.append({
+            "assessed": why is None,
+            "not_assessed_reason": why,
+            "damage_binary": "not_assessed" if why else "damaged" if is_damaged else "not_flagged",
+            "score": score,
+            "score_type": facts.score_type,
+            "rank": None if why or row is None else int(ranks[row]),
+            "threshold": limit,
+            "triage": "not_assessed" if why else triage,
+        })  # fmt: skip
+    return {name: [row[name] for row in found] for name in _OF_RUN}
 
 
 def _audited(
@@ -192,50 +179,33 @@ def _audited(
         for name, key in (("p_damaged", "p"), ("p_low", "p_low"), ("p_high", "p_high")):
             found = np.interp(known, curve["score"], curve[key])
             columns[name] = [None if np.isnan(value) else round(float(value), 6) for value in found]
-    bands = audit["bands"]
-    columns["triage"] = [_band(old, score, bands) for old, score in zip(results["triage"], scores, strict=True)]
+    bands = {"flagged": "high_precision", "below": "high_recall"}
+    least = {triage: audit["bands"][name] for triage, name in bands.items()}
+    columns["triage"] = [
+        triage if score is None or least.get(triage) is None or score < least[triage] else bands[triage]
+        for triage, score in zip(results["triage"], scores, strict=True)
+    ]
     return columns
-
-
-def _band(triage: str, score: float | None, bands: Mapping[str, float | None]) -> str:
-    """Refine the triage of a building that nobody answered."""
-    surely, perhaps = bands["high_precision"], bands["high_recall"]
-    if score is None:
-        return triage
-    if triage == "flagged" and surely is not None and score >= surely:
-        return "high_precision"
-    if triage == "below" and perhaps is not None and score >= perhaps:
-        return "high_recall"
-    return triage
 
 
 def _human(
     ids: Sequence[str], events: Mapping[str, LabelEvent], answers: Mapping[tuple[str, str], LabelEvent]
 ) -> dict[str, Sequence[object]]:
-    found = [events.get(building) for building in ids]
+    """Return what people said of each building; `answers` has the last answer of each person."""
     given: dict[str, list[str]] = {}
     for (building, _), event in answers.items():
         given.setdefault(building, []).append(event.label)
-    of_each = [given.get(building, []) for building in ids]
-    counts = list(map(len, of_each))
-    agree = [
-        None if event is None or not own else round(own.count(event.label) / len(own), 4)
-        for event, own in zip(found, of_each, strict=True)
-    ]
-    return {
-        "damage_class": [None if event is None else _grade(event) for event in found],
-        "label": [None if event is None else LABEL_NAMES[event.label] for event in found],
-        "label_source": [None if event is None else event.kind for event in found],
-        "labeller": [None if event is None else event.analyst for event in found],
-        "labelled_at": [None if event is None else event.at for event in found],
-        "damage_types": [[] if event is None else list(event.damage_types) for event in found],
-        "n_labels": counts,
-        "agreement": agree,
-        "review_status": [
-            None if event is None else "single" if n < 2 else "agreed" if share == 1 else "disputed"
-            for event, n, share in zip(found, counts, agree, strict=True)
-        ],
-    }
+    rows: list[dict[str, object]] = []
+    for building in ids:
+        last, own = events.get(building), given.get(building, [])
+        row = dict.fromkeys(_OF_PEOPLE) | {"damage_types": [], "n_labels": len(own)}
+        if last is not None:
+            row |= {"damage_class": _grade(last), "label": LABEL_NAMES[last.label], "damage_types": list(last.damage_types)}
+            row |= {"label_source": last.kind, "labeller": last.analyst, "labelled_at": last.at}
+            row["agreement"] = agree = round(own.count(last.label) / len(own), 4) if own else None
+            row["review_status"] = "single" if len(own) < 2 else "agreed" if agree == 1 else "disputed"
+        rows.append(row)
+    return {name: [row[name] for row in rows] for name in _OF_PEOPLE}
 
 
 def _guesses(
@@ -341,14 +311,13 @@ def _metadata(
 def districts(layout: Layout, table: FootprintTable) -> dict[str, Sequence[object]]:
     """Return codes and names of the administrative areas of buildings, where layers adm1 and adm2 were added."""
     columns: dict[str, Sequence[object]] = {}
-    nothing: list[object] = [None] * len(table.wkb)
     for level in ("adm1", "adm2"):
         with store.connect(layout) as db:
-            layer = areas.load_areas(db, level) if level in areas.layers(db) else None
-        index = assign(centroids(table.wkb), layer.wkb).tolist() if layer else []
-        columns[f"{level}_pcode"] = [layer.pcodes[i] if i >= 0 else None for i in index] if layer else nothing
-        if level == "adm2":
-            columns["adm2_name"] = [layer.names[i] if i >= 0 else None for i in index] if layer else nothing
+            layer = areas.load_areas(db, level) if level in areas.layers(db) else areas.AreaLayer(level, [], [], [])
+        index = assign(centroids(table.wkb), layer.wkb).tolist()
+        columns[f"{level}_pcode"] = [layer.pcodes[i] if i >= 0 else None for i in index]
+        columns[f"{level}_name"] = [layer.names[i] if i >= 0 else None for i in index]
+    del columns["adm1_name"]
     return columns
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import PuGeoError
@@ -14,7 +12,7 @@ from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_space import check_coordinates
 from pu_geo.project import contents, decisions, store
 from pu_geo.project.choices import PERSON
-from pu_geo.project.layout import SUFFIX
+from pu_geo.project.layout import writable_target
 from pu_geo.records import DamageMap
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.job import Job
@@ -44,7 +42,7 @@ def export(
     if threshold is not None:
         check_threshold(threshold)
     check_coordinates(store.call(job.layout, contents.grid).crs, [format], local=local)
-    target = _checked_target(job, out)
+    target = writable_target(out, sources={scene.path for scene in store.call(job.layout, contents.scenes)})
     job.report(0.1, "collecting scores and labels")
     damage_map = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
     job.report(0.4, f"writing {len(damage_map.building_ids)} buildings")
@@ -76,25 +74,6 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
         "doubts": [row["doubt"] for row in damage_map.metadata["scenes"] if row["doubt"]],  # type: ignore[attr-defined]
         "units": damage_map.units.full,
     }
-
-
-def _checked_target(job: Job, out: str) -> Path:
-    """Refuse places where an export would destroy something else."""
-    target = Path(out).expanduser().resolve()
-    if not target.parent.is_dir():
-        raise PuGeoError(f"The folder {target.parent} does not exist.", "Make it first, or choose another place.")
-    if target.is_dir():
-        raise PuGeoError(f"{target} is a folder, not a file.", "Add a file name, such as damage_map.geojson.")
-    inside = next((folder for folder in target.parents if folder.suffix == SUFFIX), None)
-    sources = {scene.path for scene in store.call(job.layout, contents.scenes)}
-    if str(target) in sources or (inside is not None and inside / "exports" not in target.parents):
-        raise PuGeoError(
-            f"{target} belongs to a project or is one of its scenes; an export would replace it.",
-            "Choose a file in the project's exports folder, or outside the project.",
-        )
-    if not os.access(target.parent, os.W_OK):
-        raise PuGeoError(f"You may not write into {target.parent}.", "Choose another place.")
-    return target
 
 
 def export_selection(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import shapely
 
-from pu_geo.geo.export.codebook import FIELDS, PROFILES, fields_of, with_classes, write_side_files
-from pu_geo.geo.export.exporters import EXPORTERS
+from pu_geo.geo.export.codebook import PROFILES, Kind, fields_of, known_fields, with_classes
+from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.records import DamageMap
 
 
@@ -44,10 +45,11 @@ def test_the_codebook_has_the_whole_export_schema() -> None:
         pre_image_id pre_date post_image_id post_date post_gsd_m pre_hidden_share post_hidden_share
         off_nadir_deg shift_dx_m shift_dy_m shift_quality
         method run_id run_at round product_version schema_version source_attributes ems_class unosat_class
-        unosat_class_name
+        unosat_class_name x_m y_m
     """
-    assert list(FIELDS) == schema.split()
-    assert all(field.meaning and field.name == name for name, field in FIELDS.items())
+    assert list(known_fields()) == schema.split()
+    assert all(field.meaning and field.name == name for name, field in known_fields().items())
+    assert {field.kind for field in known_fields().values()} == set(get_args(Kind))
 
 
 KINDS = {"score": "float", "rank": "int", "label": "text", "damage_types": "list"}
@@ -101,8 +103,8 @@ def test_only_people_give_classes(
 @pytest.mark.parametrize("profile", PROFILES)
 def test_class_values_are_those_of_the_codebook(profile: str) -> None:
     for column, names in PROFILES[profile].items():  # type: ignore[index]
-        assert {str(value) for value in names.values()} == set(FIELDS[column].allowed.split("; "))
-        assert set(names) <= set(FIELDS["damage_class"].allowed.split("; "))
+        assert {str(value) for value in names.values()} == set(known_fields()[column].allowed.split("; "))
+        assert set(names) <= set(known_fields()["damage_class"].allowed.split("; "))
 
 
 @pytest.mark.parametrize("name", EXPORTERS)

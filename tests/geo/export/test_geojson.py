@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import shapely
 
-from pu_geo.geo.export.geojson import export_geojson, geometry_texts
-from pu_geo.geo.export.geometry import lonlat
+from pu_geo.geo.export.exporters import export_geojson
+from pu_geo.geo.local_space import centroid_places
 from pu_geo.records import DamageMap
 
 _NUMBER = re.compile(r"-?\d+(?:\.(\d+))?(?:[eE]([-+]?\d+))?")
@@ -195,18 +195,6 @@ def test_pieces_are_joined_without_a_seam(tmp_path: Path) -> None:
     assert len((tmp_path / "map.geojson").read_text().splitlines()) == n + 2
 
 
-def test_geometries_are_the_same_in_bulk_and_one_by_one() -> None:
-    shapes = np.array([*polygons(3, 60, (10, 50), 1, 0.01)], dtype=object)
-    shapes = shapely.make_valid(shapes)
-    shapes = np.array([s for s in shapes if s.geom_type in ("Polygon", "MultiPolygon")] + [None], dtype=object)
-    bulk = geometry_texts(shapes)
-    alone = [geometry_texts(shapes[i : i + 1])[0] for i in range(len(shapes))]
-    assert bulk == alone
-    assert bulk[-1] == b"null"
-    for text, shape in zip(bulk[:-1], shapes[:-1], strict=True):
-        assert shapely.equals(shapely.from_geojson(text.decode()), shape)
-
-
 def test_ids_values_and_metadata_are_in_their_places(tmp_path: Path) -> None:
     box = shapely.box(500_000, 4_594_200, 500_010, 4_594_210)
     found = exported(
@@ -235,7 +223,7 @@ def test_a_footprint_across_the_antimeridian_is_split(tmp_path: Path) -> None:
     assert west[2] < -179.9
     assert found["bbox"][0] > 179.9
     assert found["bbox"][2] < -179.9
-    lon, lat = lonlat([shapely.to_wkb(crossing)], "EPSG:32760")
+    lon, lat = centroid_places([shapely.to_wkb(crossing)], "EPSG:32760")
     assert abs(lon[0]) > 179.99
     assert lat[0] == pytest.approx(-17, abs=0.05)
 
@@ -251,7 +239,7 @@ def test_longitudes_beyond_180_come_home(tmp_path: Path) -> None:
 
 
 def test_lonlat_is_the_centroid_in_six_decimals() -> None:
-    lon, lat = lonlat([shapely.to_wkb(shapely.box(499_990, 4_594_190, 500_010, 4_594_210))], "EPSG:32633")
+    lon, lat = centroid_places([shapely.to_wkb(shapely.box(499_990, 4_594_190, 500_010, 4_594_210))], "EPSG:32633")
     assert lon[0] == 15.0
     assert lat[0] == pytest.approx(41.499, abs=0.001)
     assert lat[0] == round(lat[0], 6)

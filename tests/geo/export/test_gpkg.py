@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import struct
 from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree
 
-import geopandas
 import pyogrio
 import pytest
 import shapely
 from small_parts import REPOSITORY
 
 from pu_geo.geo.export import styles as export_styles
-from pu_geo.geo.export.codebook import FIELDS
-from pu_geo.geo.export.kml import export_kml
+from pu_geo.geo.export.codebook import known_fields
+from pu_geo.geo.export.exporters import export_kml
 from pu_geo.geo.export.layers import export_gpkg
 from pu_geo.geo.readers.footprint_files import load_features
 from pu_geo.records import DamageMap
@@ -52,30 +50,11 @@ def test_the_database_is_sound(tmp_path: Path) -> None:
     assert '"run_id":"r1"' in str(rows(path, "SELECT metadata FROM gpkg_metadata"))
 
 
-def test_each_outline_carries_its_envelope(tmp_path: Path) -> None:
-    for (blob,) in rows(exported(tmp_path), "SELECT geom FROM damage_map"):
-        assert isinstance(blob, bytes)
-        magic, version, flags, srs_id, *envelope = struct.unpack_from("<2sBBi4d", blob)
-        assert (magic, version, flags, srs_id) == (b"GP", 0, 0b011, 4326)
-        west, south, east, north = shapely.from_wkb(blob[40:]).bounds
-        assert envelope == [west, east, south, north]
-
-
 def test_we_can_read_it_as_footprints(tmp_path: Path) -> None:
     raw = load_features(exported(tmp_path))
     assert [row["building_id"] for row in raw.attributes] == [f"b{i}" for i in range(6)]
     assert raw.crs == "EPSG:4326"
     assert shapely.is_valid(raw.geometries).all()
-
-
-def test_the_index_follows_what_another_program_changes(tmp_path: Path) -> None:
-    path = exported(tmp_path)
-    table = geopandas.read_file(path, layer="damage_map").iloc[:1]
-    table["building_id"] = "new"
-    table["geometry"] = table.geometry.translate(5)
-    pyogrio.write_dataframe(table, path, layer="damage_map", append=True)
-    assert list(pyogrio.read_dataframe(path, layer="damage_map", bbox=(19.9, 41, 20.1, 42))["building_id"]) == ["new"]
-    assert rows(path, "SELECT count(*) FROM rtree_damage_map_geom") == [(7,)]
 
 
 def test_qgis_finds_a_default_style_with_a_fill_for_each_triage_value(tmp_path: Path) -> None:
@@ -100,7 +79,7 @@ def test_qgis_finds_a_default_style_with_a_fill_for_each_triage_value(tmp_path: 
 
 
 def test_styles_and_codebook_know_the_same_values() -> None:
-    assert [look.triage for look in export_styles.STYLES] == TRIAGE == FIELDS["triage"].allowed.split("; ")
+    assert [look.triage for look in export_styles.STYLES] == TRIAGE == known_fields()["triage"].allowed.split("; ")
 
 
 def test_a_confirmed_building_has_the_color_of_a_positive_on_the_annotate_screen() -> None:

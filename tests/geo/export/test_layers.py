@@ -13,6 +13,7 @@ import shapely
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.export import layers
 from pu_geo.geo.export.exporters import EXPORTERS
+from pu_geo.geo.vector.crs import LOCAL
 from pu_geo.records import DamageMap
 
 
@@ -43,3 +44,17 @@ def test_a_full_disk_is_said_and_leaves_the_older_map(
     assert caught.value.kind == "disk"
     assert out.read_bytes() == b"older"
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+def test_a_map_is_a_table_of_geopandas_on_demand() -> None:
+    plain = squares(3)
+    columns = {"rank": [2, None, 1], "assessed": [True, None, False], "damage_types": [["roof", "wall"], [], None]}
+    frame = layers.to_geodataframe(replace(plain, columns=columns))
+    assert list(frame.columns) == ["building_id", "rank", "assessed", "damage_types", "geometry"]
+    assert [str(frame[name].dtype) for name in ("rank", "assessed")] == ["Int64", "boolean"]
+    assert frame["damage_types"].iloc[:2].tolist() == ["roof;wall", ""]
+    assert frame["damage_types"].isna().tolist() == [False, False, True]
+    assert frame.crs == "EPSG:4326"
+    local = layers.to_geodataframe(replace(plain, grid_crs=LOCAL))
+    assert local.crs is None
+    assert shapely.to_wkb(local.geometry.to_numpy()).tolist() == list(plain.wkb)

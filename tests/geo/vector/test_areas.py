@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from geo_parts import CRS_MEMBER, GRID, box
 from pyproj import Geod, Transformer
 
 from pu_geo.errors import FootprintError, PuGeoError
-from pu_geo.geo.vector.areas import assign, centroids, grid_cells, read_areas, write_area_csv, write_area_geojson
+from pu_geo.geo.vector.areas import assign, centroids, grid_cells, read_areas
 from pu_geo.records import Grid
 
 Write = Callable[..., Path]
@@ -180,29 +179,3 @@ def test_cells_of_a_grid_in_degrees_measure_metres_on_the_ground() -> None:
 def test_impossible_cells_are_refused(size_m: float) -> None:
     with pytest.raises(PuGeoError, match="from 10 to 100,000 m can"):
         grid_cells(np.zeros((1, 2)), GRID, size_m)
-
-
-def test_csv_defuses_formulas_and_leaves_unknown_figures_empty(tmp_path: Path) -> None:
-    out = tmp_path / "a.csv"
-    write_area_csv([ROW | {"name": '=HYPERLINK("x")'}, ROW | {"name": "Łódź, północ", "est_damaged": None}], out)
-    assert out.read_bytes().startswith(b"\xef\xbb\xbf")
-    with out.open(encoding="utf-8-sig", newline="") as file:
-        head, first, second = csv.reader(file)
-    assert head == list(ROW)
-    assert first == ['\'=HYPERLINK("x")', "", "1", "0.5"]
-    assert second == ["Łódź, północ", "", "1", ""]
-
-
-def test_geojson_holds_the_rows_on_their_areas(tmp_path: Path) -> None:
-    out = tmp_path / "a.geojson"
-    shapes = [box(0, 0, 500, 500), shapely.MultiPolygon([box(500, 0, 100, 100), box(700, 0, 100, 100)])]
-    rows = [ROW, ROW | {"name": "=b", "est_damaged": None}]
-    write_area_geojson(rows, shapely.to_wkb(shapes).tolist(), "EPSG:32633", out, {"layer": "adm2"})
-    root = json.loads(out.read_text())
-    assert (root["pu_geo"], "crs" in root) == ({"layer": "adm2"}, False)
-    assert [feature["properties"] for feature in root["features"]] == rows
-    read = geopandas.read_file(out)
-    assert read.crs == "EPSG:4326"
-    np.testing.assert_allclose(read.to_crs(32633).area, [250_000, 20_000], rtol=1e-4)
-    np.testing.assert_allclose(root["bbox"], read.total_bounds, atol=1e-7)
-    assert all(polygon.exterior.is_ccw for polygon in shapely.get_parts(read.geometry.to_numpy()))

@@ -12,7 +12,7 @@ from clustered_parts import RUN, explored_project
 from model_parts import job_of
 from small_parts import click, table_of
 
-from pu_geo.analysis import projection
+from pu_geo.analysis import neighbors
 from pu_geo.errors import JobCancelled, ProjectError
 from pu_geo.project import contents, decisions, labels, store
 from pu_geo.project.layout import Layout, write_array, write_json
@@ -158,7 +158,7 @@ def test_a_pair_that_one_of_both_alone_lists_is_found(explored: Layout, monkeypa
     near[24, 1] = 20
     away = np.tile(np.float32([0, 1]), (80, 1))
     away[24, 1] = 0
-    monkeypatch.setattr(projection, "nearest", lambda rows, k: (near, away))
+    monkeypatch.setattr(neighbors, "nearest_of_each", lambda rows, k: (near, away))
     assert find_outliers(job_of(explored, "outliers"), run_id=RUN)["n_duplicates"] == 1
     assert outliers.queue(explored, RUN)[-1].building_ids == ("b20", "b24")
 

@@ -107,7 +107,13 @@ def test_files_of_all_tables_are_written(job: Job, districts: Path, tmp_path: Pa
     with (out / "areas_adm2.csv").open(encoding="utf-8-sig", newline="") as file:
         head, west, _ = csv.reader(file)
     assert (head, west[:2]) == (HEADER, ["'=West", "P1"])
+    assert west[7:10] != ["", "", ""]
     root = json.loads((out / "areas_adm2.geojson").read_text())
+    assert "crs" not in root
+    read = geopandas.read_file(out / "areas_adm2.geojson")
+    np.testing.assert_allclose(root["bbox"], read.total_bounds, atol=1e-7)
+    np.testing.assert_allclose(read.to_crs(32615).area, [FIRST_FIVE.area, NEXT_FIVE.area], rtol=1e-4)
+    assert all(polygon.exterior.is_ccw for polygon in shapely.get_parts(read.geometry.to_numpy()))
     assert root["pu_geo"]["estimate"] == {"N": 16, "low": 1}  # the audit's, for the whole map
     assert root["pu_geo"]["areas"]["buildings_in_no_area"] == 10
     cells = geopandas.read_file(out / "areas_grid100m.geojson")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from app_parts import field, press, show, words
-from small_parts import add_chips, add_run
+from small_parts import add_chips, add_run, unheld_job
 
 from pu_geo import jobs
 from pu_geo.errors import TrainingError
@@ -87,7 +87,7 @@ def test_new_buildings_are_placed_without_another_picture(explored: Layout, star
 def test_a_job_that_failed_says_why(explored: Layout, has_picture: bool) -> None:
     if has_picture:
         write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
-    folder = jobs.create(explored, "embed", {"run_id": RUN, "settings": USUAL | {"supervised": True}})
+    folder = unheld_job(explored, "embed", {"run_id": RUN, "settings": USUAL | {"supervised": True}})
     with pytest.raises(TrainingError):
         worker.run(folder)
     app = show("explore", explored)
