@@ -5,7 +5,6 @@ In a process of its own because GDAL brings a second SQLite library, which must 
 
 from __future__ import annotations
 
-import importlib
 import io
 import sqlite3
 import tempfile
@@ -103,7 +102,9 @@ def to_geodataframe(damage_map: DamageMap) -> geopandas.GeoDataFrame:
 
 def _read_table(file: IO[bytes] | Path) -> geopandas.GeoDataFrame:
     """Read what `_write_table` wrote; whole numbers and bools stay what they are where some are null."""
-    geopandas, pandas = importlib.import_module("geopandas"), importlib.import_module("pandas")
+    import geopandas
+    import pandas
+
     dtypes = {pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
     frame = geopandas.read_parquet(file, to_pandas_kwargs={"types_mapper": dtypes.get})
     return frame if frame.crs is None else frame.set_crs("EPSG:4326", allow_override=True)
@@ -163,6 +164,8 @@ def write_layer(table: Path, arguments: Mapping[str, Any]) -> Answer:
     Raises:
         PuGeoError: kind "disk".
     """
+    import geopandas
+
     frame, out, options = _read_table(table), table.with_name(f"layer.{arguments['format']}"), arguments["options"]
     if out.suffix == ".gpkg":
         names = _column_names([str(name) for name in frame.columns[:-1]])
@@ -179,7 +182,7 @@ def write_layer(table: Path, arguments: Mapping[str, Any]) -> Answer:
         if out.suffix == ".gpkg":
             with closing(sqlite3.connect(out)) as db, db:
                 _add_style(db, arguments["metadata"])
-        n = len(importlib.import_module("pyogrio").read_dataframe(out, layer=LAYER, columns=[]))
+        n = len(geopandas.read_file(out, engine="pyogrio", layer=LAYER, columns=[]))
         if n != len(frame):
             raise ValueError(f"{n} of {len(frame)} buildings arrived")
     except _REFUSALS as cause:
