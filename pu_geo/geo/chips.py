@@ -163,7 +163,7 @@ def cut_chips(
         windows: float64 [N, 4] from `chip_windows`.
         out: uint8 [N, 6 or 3, size_px, size_px], written to; pre bands first. May be a memory map.
         pre_shift_px: float64 [N, 2], (columns, rows) by which the pre content of each chip is moved, as in
-            `measure.Shifts`; rounded to whole pixels, since windows are. None moves nothing.
+            `alignment.Shifts`; rounded to whole pixels, since windows are. None moves nothing.
         outlines: of the same buildings, filled in where given; pre is judged where its chip is cut.
         report: called with {"stage": "chips", "done", "total"} after each strip.
 

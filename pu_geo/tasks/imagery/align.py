@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pu_geo.errors import FootprintError, ImageryError
-from pu_geo.geo.alignment.measure import estimate_shifts, metres_per_px
+from pu_geo.geo.alignment import estimate_shifts, metres_per_px
 from pu_geo.geo.chips import chip_windows
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.project import contents, store

@@ -17,7 +17,7 @@ from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.features.bank import DEFAULT_MAKER, FEATURE_SEED, MAKERS, N_VIEWS
 from pu_geo.geo import chips as geo_chips
-from pu_geo.geo.alignment.measure import metres_per_px
+from pu_geo.geo.alignment import metres_per_px
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, runs, store

@@ -10,7 +10,7 @@ import pytest
 from geo_parts import joined, pattern
 from numpy.typing import NDArray
 
-from pu_geo.geo.alignment.edges import GAP_PX, N_PEAKS, EdgeView, HeldEdges, correlation, edge_field, noise_of, peaks, trust
+from pu_geo.geo.alignment import GAP_PX, N_PEAKS, EdgeView, HeldEdges, correlation, edge_field, noise_of, peaks, trust
 from pu_geo.records import Scene
 
 YES = np.ones((64, 64), dtype=bool)
