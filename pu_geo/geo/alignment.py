@@ -116,13 +116,13 @@ def estimate_shifts(
         return nothing
     grid = post.grid
     shrink = 2 ** max(0, round(math.log2(WORK_M / grid.gsd_m)))
-    scale = _Scale(shrink, grid.gsd_m * shrink)
+    work_m = grid.gsd_m * shrink
     middle = (windows[:, :2] + windows[:, 2:] / 2) / shrink
     views = [EdgeView(mosaic, shrink) for mosaic in (pre, post)]
-    coarse = _scene_shift(views, middle, scale)
+    coarse = _scene_shift(views, middle, work_m)
     if coarse is None:
         return nothing
-    reach, far = scale.px(REACH_M, 3), scale.px(FAR_REACH_M, 4)
+    reach, far = max(3, math.ceil(REACH_M / work_m)), max(4, math.ceil(FAR_REACH_M / work_m))
     size = _window_sizes(windows[:, 2:].max(axis=1) / shrink, reach)
     found, worth = np.zeros((n, N_PEAKS, 2)), np.zeros(n)
     matcher = _Matcher(middle, size, coarse, reach, far, found, worth)
@@ -137,18 +137,7 @@ def estimate_shifts(
             waiting = [pool.submit(matcher.match, before, after, rows) for rows in np.array_split(ready, N_THREADS)]
         for part in waiting:
             part.result()
-    return _settle(found + coarse, worth, middle, coarse, grid, scale)
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """What a worked pixel is: `shrink` grid pixels along each axis, `metres` on the ground."""
-
-    shrink: int
-    metres: float
-
-    def px(self, metres: float, least: int) -> int:
-        return max(least, math.ceil(metres / self.metres))
+    return _settle(found + coarse, worth, middle, coarse, grid, shrink)
 
 
 def _window_sizes(building: Floats, reach: int) -> Ints:
@@ -158,7 +147,7 @@ def _window_sizes(building: Floats, reach: int) -> Ints:
     return np.array([2 * cv2.getOptimalDFTSize((int(size) + 1) // 2) for size in known], dtype=np.int64)[place]
 
 
-def _scene_shift(views: list[EdgeView], middle: Floats, scale: _Scale) -> Ints | None:
+def _scene_shift(views: list[EdgeView], middle: Floats, work_m: float) -> Ints | None:
     """Find the shift of the scene pair, worked pixels, int64 [2], from the sum of correlations of a sample of windows.
 
     Ours. A sum finds what windows have in common even where none is sure by itself: those that fit by chance alone add
@@ -178,7 +167,7 @@ def _scene_shift(views: list[EdgeView], middle: Floats, scale: _Scale) -> Ints |
     ]
     best, shift = MIN_IN_COMMON, None
     for reach_m in SCENE_REACHES_M:
-        reach = min(scale.px(reach_m, 4), SAMPLE_PX // 4)
+        reach = min(max(4, math.ceil(reach_m / work_m)), SAMPLE_PX // 4)
         surfaces = [correlation(before, after, reach) for before, after in zip(*fields, strict=True)]
         n = max(1, sum(bool(surface.any()) for surface in surfaces))
         total = np.sum(np.stack(surfaces), axis=0, keepdims=True) / math.sqrt(n)
@@ -206,7 +195,7 @@ def _passes(views: list[EdgeView], middle: Floats, size: Ints, coarse: Ints) -> 
         if stop - first >= shrink:
             for view in views:
                 view.advance(keep_from // shrink, first // shrink, stop // shrink)
-        yield ready, [view.held() for view in views]
+        yield ready, [view.held for view in views]
 
 
 @dataclass(frozen=True)
@@ -263,23 +252,23 @@ class _Matcher:
         return np.where(is_cut_off[:, 0], 0.0, trust)
 
 
-def _settle(peaks: Floats, worth: Floats, middle: Floats, coarse: Ints, grid: Grid, scale: _Scale) -> Shifts:
+def _settle(peaks: Floats, worth: Floats, middle: Floats, coarse: Ints, grid: Grid, shrink: int) -> Shifts:
     """Settle by neighbors what is doubtful, and convert from worked to grid pixels.
 
     Args:
         peaks: float64 [N, K, 2] in worked pixels.
         worth: float64 [N], trust in the best of them, 0..1; -1 where there is no data.
     """
-    unit = np.abs(metres_per_px(grid)) * scale.shrink
+    unit = np.abs(metres_per_px(grid)) * shrink
     measured = np.maximum(worth, 0.0)
-    tolerance_m = max(TOLERANCE_M, 1.5 * scale.metres)
+    tolerance_m = max(TOLERANCE_M, 1.5 * grid.gsd_m * shrink)
     has_data = worth >= 0
     shift_m, quality, is_mended = mend(middle * unit, peaks * unit, measured, tolerance_m, has_data)
     quality, is_mended = np.where(has_data, quality, 0.0), is_mended & has_data
     is_good = quality >= GOOD
     scene = np.median(shift_m[is_good] / unit, axis=0) if is_good.any() else coarse.astype(np.float64)
-    px = np.where(quality[:, None] > 0, shift_m / unit, scene) * scale.shrink
-    scene_px = (float(scene[0]) * scale.shrink, float(scene[1]) * scale.shrink)
+    px = np.where(quality[:, None] > 0, shift_m / unit, scene) * shrink
+    scene_px = (float(scene[0]) * shrink, float(scene[1]) * shrink)
     return Shifts(px[:, 0], px[:, 1], quality, has_data, is_mended, scene_px)
 
 
@@ -417,7 +406,13 @@ def trust(heights: NDArray[np.float64], by_chance: float = BY_CHANCE) -> NDArray
 
 @dataclass(frozen=True)
 class HeldEdges:
-    """What an `EdgeView` holds at one moment; a later `advance` does not touch it."""
+    """What an `EdgeView` holds at one moment; a later `advance` does not touch it.
+
+    Attributes:
+        col, row: first worked column and row held.
+        edges: int8 [rows, width, 2].
+        valid: bool [rows, width].
+    """
 
     col: int
     row: int
@@ -448,9 +443,7 @@ class EdgeView:
 
     Attributes:
         col, width: first worked column held, and how many.
-        row: first worked row held.
-        edges: int8 [rows, width, 2].
-        valid: bool [rows, width].
+        held: the rows of edges.
     """
 
     mosaic: Mosaic
@@ -458,9 +451,7 @@ class EdgeView:
     noise: float = MIN_NOISE
     col: int = 0
     width: int = 0
-    row: int = 0
-    edges: NDArray[np.int8] = field(default_factory=lambda: np.zeros((0, 0, 2), dtype=np.int8))
-    valid: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
+    held: HeldEdges = HeldEdges(0, 0, np.zeros((0, 0, 2), dtype=np.int8), np.zeros((0, 0), dtype=bool))
     _last_gray: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.uint8))
 
     def read(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
@@ -477,19 +468,16 @@ class EdgeView:
     def advance(self, keep_from: int, start: int, stop: int) -> None:
         """Forget rows above `keep_from`, then read rows `start` to `stop`; edges across the seam are found, too."""
         gray, valid = self.read(self.col, start, self.width, stop - start)
-        follows = len(self.valid) > 0 and self.row + len(self.valid) == start
-        above = self._last_gray if follows else gray[:0]
-        known = np.concatenate([self.valid[len(self.valid) - len(above) :], valid]) if follows else valid
-        edges = edge_field(np.concatenate([above, gray]), known, self.noise)
-        held = min(max(keep_from - self.row, 0), len(self.valid) - 1) if follows else 0
-        if follows:  # the last row held did not know the one below it
-            edges = np.concatenate([self.edges[held:-1], edges[len(above) - 1 :]])
-            valid = np.concatenate([self.valid[held:], valid])
-        self.row = self.row + held if follows else start
-        self.edges, self.valid, self._last_gray = edges, valid, gray[-2:]
-
-    def held(self) -> HeldEdges:
-        return HeldEdges(self.col, self.row, self.edges, self.valid)
+        old, n = self.held, len(self._last_gray)
+        if len(old.valid) and old.row + len(old.valid) == start:
+            joined = np.concatenate([self._last_gray, gray])
+            edges = edge_field(joined, np.concatenate([old.valid[-n:], valid]), self.noise)
+            first = min(max(keep_from - old.row, 0), len(old.valid) - 1)
+            edges = np.concatenate([old.edges[first:-1], edges[n - 1 :]])  # the last row held did not know the one below it
+            self.held = HeldEdges(self.col, old.row + first, edges, np.concatenate([old.valid[first:], valid]))
+        else:
+            self.held = HeldEdges(self.col, start, edge_field(gray, valid, self.noise), valid)
+        self._last_gray = gray[-2:]
 
 
 # Neighbors: who could not be measured, or stands alone, learns from them

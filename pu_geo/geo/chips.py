@@ -116,20 +116,16 @@ def whole_pixels(windows: Floats) -> Ints:
     return np.concatenate([start, np.maximum(stop, start + 1)], axis=1)
 
 
-def _mirror(picture: NDArray[np.uint8], box: Sequence[int], inside: Sequence[int], shrink: int) -> NDArray[np.uint8]:
-    """Enlarge a picture [H, W, 3] of `inside` to its `box` by mirroring it; its pixels are `shrink` grid pixels wide."""
-    left, top = ((inside[k] - box[k]) // shrink for k in (0, 1))
-    right, bottom = ((box[k] - inside[k]) // shrink for k in (2, 3))
-    if left or top or right or bottom:
-        return np.pad(picture, ((top, bottom), (left, right), (0, 0)), mode="symmetric")
-    return picture
+def _widened(
+    picture: NDArray[np.uint8], shown: Shown, box: Sequence[int], inside: Sequence[int], shrink: int = 1
+) -> tuple[NDArray[np.uint8], Shown]:
+    """Enlarge a picture [H, W, 3] of `inside` to its `box` by mirroring it, and what is shown: nothing beyond `inside`.
 
-
-def _in_box(shown: Shown, box: Sequence[int], inside: Sequence[int], shrink: int = 1) -> Shown:
-    """Enlarge what is shown of `inside` to its `box`, where nothing is shown beyond."""
-    left, top = ((inside[k] - box[k]) // shrink for k in (0, 1))
-    right, bottom = ((box[k] - inside[k]) // shrink for k in (2, 3))
-    return np.pad(shown, ((top, bottom), (left, right))) if list(inside) != list(box) else shown
+    Args:
+        shrink: side of the picture's pixels, in grid pixels.
+    """
+    beyond = [((inside[k] - box[k]) // shrink, (box[k + 2] - inside[k + 2]) // shrink) for k in (1, 0)]
+    return np.pad(picture, (*beyond, (0, 0)), mode="symmetric"), np.pad(shown, beyond)
 
 
 def cut_chips(
@@ -215,9 +211,11 @@ class _Chips:
                     continue
                 picture, shown = ring.cut(inside, offset)
                 n_valid[j] = np.count_nonzero(shown)
+                if inside != box:
+                    picture, shown = _widened(picture, shown, box, inside)
                 if self.outlines is not None:
-                    self.outlines.record(i, k, _in_box(shown, box, inside), self.boxes[i, -1, :2])
-                _resize(picture if inside == box else _mirror(picture, box, inside, 1), out)
+                    self.outlines.record(i, k, shown, self.boxes[i, -1, :2])
+                _resize(picture, out)
             self.nodata_share[rows, k] = 1.0 - n_valid / (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
 
 
@@ -281,6 +279,6 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> tup
             part = np.s_[row : row + h, col : col + w]
             small[part] = cv2.resize(piece, (w, h), interpolation=cv2.INTER_AREA)
             shown[part] = numbers[::shrink, ::shrink]
-    _resize(_mirror(small, box, inside, shrink), out)
-    missing = 1.0 - n_valid / ((box[2] - box[0]) * (box[3] - box[1]))
-    return missing, _in_box(shown, box, inside, shrink), shrink
+    small, shown = _widened(small, shown, box, inside, shrink)
+    _resize(small, out)
+    return 1.0 - n_valid / ((box[2] - box[0]) * (box[3] - box[1])), shown, shrink
