@@ -32,7 +32,7 @@ from pu_geo.geo.raster.placement import outside_shares, shares_outside
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.layout import Layout, write_json
-from pu_geo.records import FootprintTable, Grid, Role, Scene
+from pu_geo.records import FootprintTable, Grid, Scene
 from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.imagery.align import align
 from pu_geo.tasks.imagery.footprints import add_footprints
@@ -81,18 +81,17 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     _check(table, scenes, bands, size_px)
     shift_px = _pre_shift(job, table, scenes, grid) if bands == "pre+post" else None
     chip_set = _chip_set_id(table, scenes, bands, size_px, shift_px)
-    share, outlines = _cut(job, chip_set, table, scenes, grid, bands, size_px, shift_px)
+    windows, outlines = chip_windows(table.wkb, grid), Outlines.of(table.wkb, grid, 2 if bands == "pre+post" else 1)
+    share = _cut(job, chip_set, windows, outlines, scenes, grid, size_px, shift_px)
     nodata_share = share[:, -1]
     n_moved = 0 if shift_px is None else int(shift_px.any(axis=1).sum())
     chips = np.load(job.layout.chips(chip_set), mmap_mode="r")
-    windows = chip_windows(table.wkb, grid)
     facts: dict[str, Any] = {
         "bands": bands,
         "size_px": size_px,
         "building_ids": list(table.building_ids),
-        **hidden_shares(job.layout, windows, scenes, grid, nodata_share, pre_shift_px=shift_px),
-        **outline_facts(job.layout, windows, scenes, grid, chips, outlines, pre_shift_px=shift_px),
-        "pre_nodata_share": [round(float(value), 4) for value in share[:, 0]] if bands == "pre+post" else None,
+        **_hidden(job.layout, windows, scenes, grid, chips, nodata_share, outlines, shift_px),
+        "pre_nodata_share": _rounded(share[:, 0]) if bands == "pre+post" else None,
         "n_moved": n_moved,
     }
     why = _why_post_alone(facts) if is_auto else ""
@@ -207,34 +206,26 @@ def _chip_set_id(
 
 
 def _cut(
-    job: Job,
-    chip_set: str,
-    table: FootprintTable,
-    scenes: Sequence[Scene],
-    grid: Grid,
-    bands: Bands,
-    size_px: int,
-    shift_px: NDArray[np.float64] | None,
-) -> tuple[NDArray[np.float32], Outlines]:
-    windows = chip_windows(table.wkb, grid)
-    shape = (len(table.wkb), 6 if bands == "pre+post" else 3, size_px, size_px)
-    report = job.part(0.0, 0.15, f"cutting {shape[0]} chips")
+    job: Job, chip_set: str, windows: NDArray[np.float64], outlines: Outlines, scenes: Sequence[Scene], grid: Grid,
+    size_px: int, shift_px: NDArray[np.float64] | None,
+) -> NDArray[np.float32]:  # fmt: skip
+    """Cut and store the chips, of pre too where outlines are judged on both dates; return what `cut_chips` does."""
+    n, n_dates = outlines.missing.shape
+    report = job.part(0.0, 0.15, f"cutting {n} chips")
+    pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
     fills = job.layout.quicklooks / FILLS
-    pre_scenes = [scene for scene in scenes if scene.role == "pre"] if bands == "pre+post" else []
-    outlines = Outlines.of(table.wkb, grid, 2 if pre_scenes else 1)
-    post_scenes = [scene for scene in scenes if scene.role == "post"]
     with atomic_write(job.layout.chips(chip_set)) as temporary:
-        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(n, 3 * n_dates, size_px, size_px))
         with (
             Mosaic(post_scenes, grid, fills=fills, decode_threads=1) as post,
-            Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) if pre_scenes else nullcontext() as pre,
+            Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) if n_dates == 2 else nullcontext() as pre,
         ):
             share = cut_chips(
                 pre, post, windows, size_px, out,
                 pre_shift_px=shift_px, outlines=outlines, report=report, is_cancelled=job.is_cancelled,
             )  # fmt: skip
         out.flush()
-    return share, outlines
+    return share
 
 
 def _compute_features(
@@ -302,40 +293,6 @@ def _copied(job: Job, path: str) -> str:
 # How much of each building and of its chip's window is hidden, and how
 
 
-def hidden_shares(
-    layout: Layout,
-    windows: NDArray[np.float64],
-    scenes: Sequence[Scene],
-    grid: Grid,
-    nodata_share: NDArray[np.float32],
-    *,
-    pre_shift_px: NDArray[np.float64] | None = None,
-) -> dict[str, list[float]]:
-    """Return what a chip set's facts say of hidden windows; see `analysis.assessability.hidden_parts`.
-
-    Args:
-        windows: float64 [N, 4] from `chip_windows`.
-        nodata_share: float32 [N], 0..1, from `cut_chips`.
-        pre_shift_px: float64 [N, 2], by which the content of pre moves; None where it stays.
-
-    Returns:
-        "nodata_share", and "outside_share"; "cloud_share" and, with a pre scene, "pre_cloud_share", where clouds can be found.
-    """
-    post = [scene for scene in scenes if scene.role == "post"]
-    outside = np.minimum(outside_shares(windows, post, grid), nodata_share)
-    found = {"nodata_share": nodata_share, "outside_share": outside}
-    for role, key in (("post", "cloud_share"), ("pre", "pre_cloud_share")):
-        cells = clouds.cloud_cells(layout.quicklooks / role, grid.gsd_m)
-        if cells is None:
-            continue
-        moved = windows.copy()
-        if role == "pre" and pre_shift_px is not None:
-            moved[:, :2] -= pre_shift_px
-        share = cells.shares(moved)
-        found[key] = np.minimum(share, 1 - nodata_share) if role == "post" else share
-    return {key: _rounded(shares) for key, shares in found.items()}
-
-
 def _rounded(shares: NDArray[np.floating]) -> list[float]:
     return [round(float(one), DECIMALS) for one in shares]
 
@@ -347,56 +304,62 @@ class _Date:
     Attributes:
         scenes: of this date, in the mosaic's order.
         chips, other: uint8 [N, 3, S, S] of this date, and of the other one or None.
-        outlines, column: what is known of each outline, and the column of this date in it.
+        shapes: outlines in grid pixels, [N].
+        scene: int64 [N], which of the scenes shows most of each outline; -1 for none.
         shift_px: float64 [N, 2], by which this date's content was moved.
+        cells: thick clouds; None where they cannot be found.
     """
 
-    role: Role
     scenes: Sequence[Scene]
     chips: NDArray[np.uint8]
     other: NDArray[np.uint8] | None
-    outlines: Outlines
-    column: int
+    shapes: NDArray[np.object_]
+    scene: NDArray[np.int64]
     shift_px: NDArray[np.float64]
+    cells: clouds.CloudCells | None
 
 
-def outline_facts(
-    layout: Layout,
-    windows: NDArray[np.float64],
-    scenes: Sequence[Scene],
-    grid: Grid,
-    chips: NDArray[np.uint8],
-    outlines: Outlines,
-    *,
-    pre_shift_px: NDArray[np.float64] | None = None,
-) -> dict[str, object]:
-    """Return what a chip set's facts say of each building itself, on each date that its chips show.
+def _hidden(
+    layout: Layout, windows: NDArray[np.float64], scenes: Sequence[Scene], grid: Grid, chips: NDArray[np.uint8],
+    nodata_share: NDArray[np.float32], outlines: Outlines, pre_shift_px: NDArray[np.float64] | None,
+) -> dict[str, object]:  # fmt: skip
+    """Return what a chip set's facts say of hidden windows, and of each building itself on each date that its chips show.
+
+    See `analysis.assessability.hidden_parts`.
 
     Args:
         windows: float64 [N, 4] from `chip_windows`.
         chips: uint8 [N, 6 or 3, S, S], pre bands first.
+        nodata_share: float32 [N], 0..1, from `cut_chips`.
         outlines: filled in by `cut_chips`.
-        pre_shift_px: as for `hidden_shares`.
+        pre_shift_px: float64 [N, 2], by which the content of pre moves; None where it stays.
 
     Returns:
+        "nodata_share", and "outside_share"; "cloud_share" and, with a pre scene, "pre_cloud_share", where clouds can be found.
         "post_outline", and "pre_outline" for chips with pre bands: {"outside", "nodata", "cloud"}, each [N], the share of
         the outline that lies beyond all scenes, that has no data within them, and that clouds hide; they do not overlap.
         "post_scene", "pre_scene": the scene that shows most of it, or None. "scenes": what these scenes are, by id.
     """
-    roles: list[Role] = ["pre", "post"] if chips.shape[1] == 6 else ["post"]
     stay = np.zeros((len(windows), 2))
-    facts: dict[str, object] = {}
+    shifts = {"pre": stay if pre_shift_px is None else pre_shift_px, "post": stay}
+    cells = {role: clouds.cloud_cells(layout.quicklooks / role, grid.gsd_m) for role in shifts}
+    of_role = {role: [scene for scene in scenes if scene.role == role] for role in shifts}
+    outside = np.minimum(outside_shares(windows, of_role["post"], grid), nodata_share)
+    facts: dict[str, object] = {"nodata_share": _rounded(nodata_share), "outside_share": _rounded(outside)}
+    for key, role, most in (("cloud_share", "post", 1 - nodata_share), ("pre_cloud_share", "pre", np.float32(1))):
+        if (thick := cells[role]) is not None:
+            own = np.concatenate([windows[:, :2] - shifts[role], windows[:, 2:]], axis=1)
+            facts[key] = _rounded(np.minimum(thick.shares(own), most))
+    roles = ["pre", "post"] if chips.shape[1] == 6 else ["post"]
     for k, role in enumerate(roles):
-        of_date = [scene for scene in scenes if scene.role == role]
+        of_date, scene, missing = of_role[role], outlines.scene[:, k], outlines.missing[:, k]
         other = chips[:, 3 - 3 * k : 6 - 3 * k] if len(roles) == 2 else None
-        shift_px = pre_shift_px if role == "pre" and pre_shift_px is not None else stay
-        date = _Date(role, of_date, chips[:, 3 * k : 3 * k + 3], other, outlines, k, shift_px)
-        missing = outlines.missing[:, k]
-        outside = np.minimum(shares_outside(_moved(outlines.shapes, -shift_px), of_date, grid), missing)
-        cloud = np.minimum(_cloud_shares(layout, date, windows, grid), 1 - missing)
-        shares = {"outside": outside, "nodata": missing - outside, "cloud": cloud}
+        date = _Date(of_date, chips[:, 3 * k : 3 * k + 3], other, outlines.shapes, scene, shifts[role], cells[role])
+        beyond = np.minimum(shares_outside(_moved(outlines.shapes, -shifts[role]), of_date, grid), missing)
+        cloud = np.minimum(_cloud_shares(date, windows, grid), 1 - missing)
+        shares = {"outside": beyond, "nodata": missing - beyond, "cloud": cloud}
         facts[f"{role}_outline"] = {key: _rounded(values) for key, values in shares.items()}
-        facts[f"{role}_scene"] = [of_date[n].scene_id if n >= 0 else None for n in outlines.scene[:, k].tolist()]
+        facts[f"{role}_scene"] = [of_date[n].scene_id if n >= 0 else None for n in scene.tolist()]
     facts["scenes"] = {
         scene.scene_id: {name: getattr(scene, name) for name in ("role", "sha256", "date", "gsd_m", "dtype", "path")}
         for scene in scenes
@@ -413,15 +376,14 @@ def _moved(shapes: NDArray[np.object_], by_px: NDArray[np.float64]) -> NDArray[n
     return np.asarray(shapely.set_coordinates(shapes.copy(), xy + by_px[of_shape]), dtype=object)
 
 
-def _cloud_shares(layout: Layout, date: _Date, windows: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]:
+def _cloud_shares(date: _Date, windows: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]:
     """Return the share of each outline under cloud on one date, float64 [N], 0..1."""
-    cells = clouds.cloud_cells(layout.quicklooks / date.role, grid.gsd_m)
-    boxes = whole_pixels(windows)
+    boxes, cells = whole_pixels(windows), date.cells
     own = np.concatenate([boxes[:, :2] - date.shift_px, boxes[:, 2:] - boxes[:, :2]], axis=1)
     is_near = np.zeros(len(boxes), dtype=bool) if cells is None else cells.shares(own) > 0
     usual = _usual(date)
     least = np.array([scene.least_veil for scene in usual])
-    gsd_m = np.array([scene.gsd_m for scene in date.scenes] or [grid.gsd_m])[date.outlines.scene[:, date.column]]
+    gsd_m = np.array([scene.gsd_m for scene in date.scenes] or [grid.gsd_m])[date.scene]
     share = np.zeros(len(boxes))
     for start in range(0, len(boxes), BATCH):
         part = np.s_[start : start + BATCH]
@@ -430,7 +392,7 @@ def _cloud_shares(layout: Layout, date: _Date, windows: NDArray[np.float64], gri
             row = start + i
             size = bands.shape[-1]
             side_px = (boxes[row, 2:] - boxes[row, :2]) / size
-            outline = outline_mask(date.outlines.shapes[row], boxes[row, :2], side_px, (size, size))
+            outline = outline_mask(date.shapes[row], boxes[row, :2], side_px, (size, size))
             other = None if date.other is None else np.asarray(date.other[row])
             side_m = float(side_px.mean()) * grid.gsd_m
             hidden = clouds.veil(bands[i], other, outline, side_m, max(gsd_m[row], grid.gsd_m), usual[row])
@@ -442,16 +404,13 @@ def _cloud_shares(layout: Layout, date: _Date, windows: NDArray[np.float64], gri
     return share
 
 
-def _usual(date: _Date) -> list[clouds.Usual]:
+def _usual(date: _Date) -> NDArray[np.object_]:
     """Return what is usual in the scene that each chip shows, [N]; found once for each scene, from some of its chips."""
-    scene = date.outlines.scene[:, date.column]
-    usual = [clouds.Usual()] * len(scene)
-    for number in np.unique(scene[scene >= 0]).tolist():
-        rows = np.flatnonzero(scene == number)
+    usual = np.full(len(date.scene), clouds.Usual(), dtype=object)
+    for number in np.unique(date.scene[date.scene >= 0]).tolist():
+        rows = np.flatnonzero(date.scene == number)
         chosen = rows[:: -(-len(rows) // MOST_SAMPLED)]
         sample = np.asarray(date.chips[chosen])
         rise = 0.0 if date.other is None else clouds.usual_rise(sample, np.asarray(date.other[chosen]))
-        found = clouds.Usual(clouds.least_veil(clouds.darkness(sample)), rise)
-        for row in rows.tolist():
-            usual[row] = found
+        usual[rows] = clouds.Usual(clouds.least_veil(clouds.darkness(sample)), rise)
     return usual
