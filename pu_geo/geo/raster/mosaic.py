@@ -73,18 +73,17 @@ class _Layer:
             return False
         return self.fill is None or not self.fill.touches(*self._in_source(box))
 
-    def read(self, box: Box) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Read a box of grid pixels that lies inside the source."""
+    def read(self, box: Box) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | bool]:
+        """Read a box of grid pixels that lies inside the source, uint8 [3, height, width], and which hold data; True: all."""
+        window = Window(*self._in_source(box))
+        if self.is_plain(box):
+            with self._decode_errors():
+                return np.asarray(self.source.read(list(self.scene.rgb), window=window), dtype=np.uint8), True
         with self._decode_errors():
-            values, valid = self._read_samples(Window(*self._in_source(box)))
+            values, valid = self._read_samples(window)
         if self.fill is not None and self.fill.touches(*self._in_source(box)):
             valid &= ~self.fill.covers(values, box[0] - self.col, box[1] - self.row)
         return samples.to_uint8(values, valid, self.scene.stretch), valid
-
-    def read_plain(self, box: Box) -> NDArray[np.uint8]:
-        """Read a box of a plain source, uint8 [3, height, width]."""
-        with self._decode_errors():
-            return np.asarray(self.source.read(list(self.scene.rgb), window=Window(*self._in_source(box))), dtype=np.uint8)
 
     def _in_source(self, box: Box) -> Box:
         """Return column, row, width and height of a box in the source."""
@@ -200,7 +199,7 @@ class Mosaic:
         whole = (col, row, col + width, row + height)
         parts = [(layer, box) for layer in self._layers if (box := self._part_of(layer, col, row, width, height))]
         if parts and parts[0][1] == whole and parts[0][0].is_plain(whole):
-            return parts[0][0].read_plain(whole), np.full((height, width), parts[0][0].number, dtype=self.shown_type)
+            return parts[0][0].read(whole)[0], np.full((height, width), parts[0][0].number, dtype=self.shown_type)
         picture = np.zeros((3, height, width), dtype=np.uint8)
         shown = np.zeros((height, width), dtype=self.shown_type)
         for layer, box in parts:
@@ -221,11 +220,8 @@ def _lay(layer: _Layer, box: Box, picture: NDArray[np.uint8], shown: Shown) -> N
     fresh = shown == 0
     if not fresh.any():
         return
-    if layer.is_plain(box):
-        pixels = layer.read_plain(box)
-    else:
-        pixels, holds = layer.read(box)
-        fresh &= holds
+    pixels, holds = layer.read(box)
+    fresh &= holds
     if fresh.all():
         picture[:] = pixels
     else:

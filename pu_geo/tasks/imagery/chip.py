@@ -28,7 +28,7 @@ from pu_geo.geo.alignment import metres_per_px
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask, whole_pixels
 from pu_geo.geo.raster import clouds
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.geo.raster.placement import outside_shares, shares_outside
+from pu_geo.geo.raster.placement import shares_outside
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.layout import Layout, write_json
@@ -344,7 +344,8 @@ def _hidden(
     shifts = {"pre": stay if pre_shift_px is None else pre_shift_px, "post": stay}
     cells = {role: clouds.cloud_cells(layout.quicklooks / role, grid.gsd_m) for role in shifts}
     of_role = {role: [scene for scene in scenes if scene.role == role] for role in shifts}
-    outside = np.minimum(outside_shares(windows, of_role["post"], grid), nodata_share)
+    low, high = windows[:, :2], windows[:, :2] + windows[:, 2:]
+    outside = np.minimum(shares_outside(shapely.box(*low.T, *high.T), of_role["post"], grid), nodata_share)
     facts: dict[str, object] = {"nodata_share": _rounded(nodata_share), "outside_share": _rounded(outside)}
     for key, role, most in (("cloud_share", "post", 1 - nodata_share), ("pre_cloud_share", "pre", np.float32(1))):
         if (thick := cells[role]) is not None:
