@@ -204,7 +204,13 @@ class Mosaic:
         shown = np.zeros((height, width), dtype=self.shown_type)
         for layer, box in parts:
             part = np.s_[box[1] - row : box[3] - row, box[0] - col : box[2] - col]
-            _lay(layer, box, picture[:, *part], shown[part])
+            fresh = shown[part] == 0
+            if not fresh.any():
+                continue
+            pixels, holds = layer.read(box)
+            fresh &= holds
+            np.copyto(picture[:, *part], pixels, where=fresh)
+            shown[part][fresh] = layer.number
         return picture, shown
 
     def _part_of(self, layer: _Layer, col: int, row: int, width: int, height: int) -> Box | None:
@@ -213,20 +219,6 @@ class Mosaic:
         x1 = min(col + width, layer.col + layer.source.width, self.grid.width)
         y1 = min(row + height, layer.row + layer.source.height, self.grid.height)
         return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None
-
-
-def _lay(layer: _Layer, box: Box, picture: NDArray[np.uint8], shown: Shown) -> None:
-    """Lay a layer under what `picture` shows of a box already, and write its number to `shown` where it shows now."""
-    fresh = shown == 0
-    if not fresh.any():
-        return
-    pixels, holds = layer.read(box)
-    fresh &= holds
-    if fresh.all():
-        picture[:] = pixels
-    else:
-        np.copyto(picture, pixels, where=fresh)
-    shown[fresh] = layer.number
 
 
 def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack: ExitStack) -> _Layer | None:
