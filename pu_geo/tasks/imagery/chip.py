@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, sensors
 from pu_geo.atomic_write import atomic_write
-from pu_geo.errors import FootprintError, ImageryError
+from pu_geo.errors import ImageryError
 from pu_geo.features.bank import DEFAULT_MAKER, FEATURE_SEED, MAKERS, N_VIEWS
 from pu_geo.geo.alignment import metres_per_px
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask, whole_pixels
@@ -34,7 +34,7 @@ from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import FootprintTable, Grid, Scene
 from pu_geo.services.project.choices import reasons_by_chips
-from pu_geo.tasks.imagery.align import align
+from pu_geo.tasks.imagery.align import align, check_footprints
 from pu_geo.tasks.imagery.footprints import add_footprints
 from pu_geo.tasks.imagery.scenes import add_scenes
 from pu_geo.tasks.job import Job, Part
@@ -156,11 +156,7 @@ def _groups(chips: NDArray[np.uint8], facts: Mapping[str, Any], is_visible: NDAr
 
 
 def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int) -> None:
-    if not table.wkb:
-        raise FootprintError(
-            "This project has no footprints, so there is nothing to cut chips for.",
-            "Add some on the Imagery page, or with `pu-geo add-footprints`.",
-        )
+    check_footprints(table, "cut chips for")
     if bands == "pre+post" and not any(scene.role == "pre" for scene in scenes):
         raise ImageryError(
             "Chips of pre and post bands were asked for, but this project has no pre-event scene.",
