@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.scenes import decode, made_up_patch, write_scene
 from benchmarks.timing import best_of
-from pu_geo.geo.alignment import measure
+from pu_geo.geo import alignment
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 
@@ -28,11 +28,11 @@ def bench_alignment(folder: Path) -> dict[str, float]:
     post = write_scene(folder / "post.tif", "post", paler, SIDE_PX, SHIFT_PX)
     grid = project_grid([post])
     windows = np.concatenate([rng.uniform(0, SIDE_PX - 30, (N_BUILDINGS, 2)), np.full((N_BUILDINGS, 2), 24.0)], axis=1)
-    found: list[measure.Shifts] = []
+    found: list[alignment.Shifts] = []
 
     def align() -> None:
         with Mosaic([before], grid) as first, Mosaic([post], grid) as second:
-            found.append(measure.estimate_shifts(first, second, windows))
+            found.append(alignment.estimate_shifts(first, second, windows))
 
     floor = best_of(3, lambda: decode((before, post)))
     ours = best_of(2, align)

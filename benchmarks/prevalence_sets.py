@@ -25,7 +25,7 @@ from pu_geo.errors import DatasetError
 from pu_geo.project import contents, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.services.project import projects
-from pu_geo.tasks.imagery.prepare import prepare
+from pu_geo.tasks.imagery.chip import prepare
 from pu_geo.tasks.job import Job
 from pu_geo.training import augment
 

@@ -10,7 +10,7 @@ from small_parts import REPOSITORY, click, job_of
 
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
-from pu_geo.tasks.imagery.prepare import prepare
+from pu_geo.tasks.imagery.chip import prepare
 from pu_geo.tasks.train.train import rank
 
 

@@ -81,12 +81,9 @@ class Outlines:
             corner: column and row of the grid where the outline's window starts, int64 [2].
             side: of these pixels, in grid pixels.
         """
-        if isinstance(shown, np.ndarray):
-            first = shown.flat[0]
-            if (shown == first).all():
-                shown = int(first)
-        if isinstance(shown, int):
-            self.missing[row, mosaic], self.scene[row, mosaic] = shown == 0, shown - 1
+        first = int(shown.flat[0])
+        if (shown == first).all():
+            self.missing[row, mosaic], self.scene[row, mosaic] = first == 0, first - 1
             return
         numbers = shown[outline_mask(self.shapes[row], corner, side, shown.shape)]
         visible = numbers[numbers > 0]
@@ -119,24 +116,16 @@ def whole_pixels(windows: Floats) -> Ints:
     return np.concatenate([start, np.maximum(stop, start + 1)], axis=1)
 
 
-def _mirror(picture: NDArray[np.uint8], box: Sequence[int], inside: Sequence[int], shrink: int) -> NDArray[np.uint8]:
-    """Enlarge a picture [H, W, 3] of `inside` to its `box` by mirroring it; its pixels are `shrink` grid pixels wide."""
-    left, top = ((inside[k] - box[k]) // shrink for k in (0, 1))
-    right, bottom = ((box[k] - inside[k]) // shrink for k in (2, 3))
-    if left or top or right or bottom:
-        return np.pad(picture, ((top, bottom), (left, right), (0, 0)), mode="symmetric")
-    return picture
+def _widened(
+    picture: NDArray[np.uint8], shown: Shown, box: Sequence[int], inside: Sequence[int], shrink: int = 1
+) -> tuple[NDArray[np.uint8], Shown]:
+    """Enlarge a picture [H, W, 3] of `inside` to its `box` by mirroring it, and what is shown: nothing beyond `inside`.
 
-
-def _in_box(shown: Shown, box: Sequence[int], inside: Sequence[int], shrink: int = 1) -> Shown:
-    """Enlarge what is shown of `inside` to its `box`, where nothing is shown beyond."""
-    if list(inside) == list(box) or (not isinstance(shown, np.ndarray) and shown == 0):
-        return shown
-    left, top = ((inside[k] - box[k]) // shrink for k in (0, 1))
-    right, bottom = ((box[k] - inside[k]) // shrink for k in (2, 3))
-    if isinstance(shown, int):
-        shown = np.full([-(-(inside[k + 2] - inside[k]) // shrink) for k in (1, 0)], shown, dtype=np.uint32)
-    return np.pad(shown, ((top, bottom), (left, right)))
+    Args:
+        shrink: side of the picture's pixels, in grid pixels.
+    """
+    beyond = [((inside[k] - box[k]) // shrink, (box[k + 2] - inside[k + 2]) // shrink) for k in (1, 0)]
+    return np.pad(picture, (*beyond, (0, 0)), mode="symmetric"), np.pad(shown, beyond)
 
 
 def cut_chips(
@@ -163,7 +152,7 @@ def cut_chips(
         windows: float64 [N, 4] from `chip_windows`.
         out: uint8 [N, 6 or 3, size_px, size_px], written to; pre bands first. May be a memory map.
         pre_shift_px: float64 [N, 2], (columns, rows) by which the pre content of each chip is moved, as in
-            `measure.Shifts`; rounded to whole pixels, since windows are. None moves nothing.
+            `alignment.Shifts`; rounded to whole pixels, since windows are. None moves nothing.
         outlines: of the same buildings, filled in where given; pre is judged where its chip is cut.
         report: called with {"stage": "chips", "done", "total"} after each strip.
 
@@ -221,10 +210,12 @@ class _Chips:
                     out[:] = 0
                     continue
                 picture, shown = ring.cut(inside, offset)
-                n_valid[j] = np.count_nonzero(shown) if isinstance(shown, np.ndarray) else (shown > 0) * picture[..., 0].size
+                n_valid[j] = np.count_nonzero(shown)
+                if inside != box:
+                    picture, shown = _widened(picture, shown, box, inside)
                 if self.outlines is not None:
-                    self.outlines.record(i, k, _in_box(shown, box, inside), self.boxes[i, -1, :2])
-                _resize(picture if inside == box else _mirror(picture, box, inside, 1), out)
+                    self.outlines.record(i, k, shown, self.boxes[i, -1, :2])
+                _resize(picture, out)
             self.nodata_share[rows, k] = 1.0 - n_valid / (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
 
 
@@ -233,7 +224,7 @@ def _cut_in_passes(mosaics: Sequence[Mosaic], chips: _Chips, reach: Ints, chosen
     rows = max(mosaic.preferred_block_rows for mosaic in mosaics)
     columns = max(mosaic.preferred_block_columns for mosaic in mosaics)
     with ThreadPoolExecutor(N_THREADS + len(mosaics)) as pool:
-        for panel in panels(reach[chosen], mosaics[0].grid, rows, columns, HELD_BYTES // (3 * len(mosaics))):
+        for panel in panels(reach[chosen], mosaics[0].grid, rows, columns, HELD_BYTES // (4 * len(mosaics))):
             own = chosen[panel]
             for rings, offset, ready in passes(mosaics, reach[own], rows, pool):
                 own_ready = own[ready]
@@ -270,7 +261,7 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> tup
     grid = mosaic.grid
     inside = x0, y0, x1, y1 = max(box[0], 0), max(box[1], 0), min(box[2], grid.width), min(box[3], grid.height)
     if x0 >= x1 or y0 >= y1:
-        return 1.0, 0, 1
+        return 1.0, np.zeros((1, 1), dtype=mosaic.shown_type), 1
     is_whole = (x1 - x0) * (y1 - y0) <= PIECE_PIXELS
     shrink = 1 if is_whole else max(1, min(x1 - x0, y1 - y0) // (2 * out.shape[-1]))
     width, height = -(-(x1 - x0) // shrink), -(-(y1 - y0) // shrink)
@@ -283,11 +274,11 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8]) -> tup
             left, top = x0 + col * shrink, y0 + row * shrink
             w, h = min(step, width - col), min(step, height - row)
             piece = np.empty((min(h * shrink, y1 - top), min(w * shrink, x1 - left), 3), dtype=np.uint8)
-            numbers = np.broadcast_to(np.asarray(mosaic.read_into(piece, left, top)), piece.shape[:2])
+            numbers = mosaic.read_into(piece, left, top)
             n_valid += int(np.count_nonzero(numbers))
             part = np.s_[row : row + h, col : col + w]
             small[part] = cv2.resize(piece, (w, h), interpolation=cv2.INTER_AREA)
             shown[part] = numbers[::shrink, ::shrink]
-    _resize(_mirror(small, box, inside, shrink), out)
-    missing = 1.0 - n_valid / ((box[2] - box[0]) * (box[3] - box[1]))
-    return missing, _in_box(shown, box, inside, shrink), shrink
+    small, shown = _widened(small, shown, box, inside, shrink)
+    _resize(small, out)
+    return 1.0 - n_valid / ((box[2] - box[0]) * (box[3] - box[1])), shown, shrink

@@ -24,7 +24,7 @@ from pu_geo.project.store import open_project
 from pu_geo.tasks.job import Job
 
 TASKS = {
-    "prepare": "pu_geo.tasks.imagery.prepare:prepare",
+    "prepare": "pu_geo.tasks.imagery.chip:prepare",
     "next_round": "pu_geo.tasks.project.rounds:next_round",
     "add_scenes": "pu_geo.tasks.imagery.scenes:add_scenes",
     "add_xbd": "pu_geo.tasks.imagery.scenes:add_xbd",

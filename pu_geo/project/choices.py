@@ -38,10 +38,14 @@ def origin_words(origin: str) -> str:
 
 def threshold_of(db: sqlite3.Connection, facts: RunFacts) -> Threshold:
     """Return the threshold that a run's map has unless another one is given: the stored one, else the run's own."""
-    row = db.execute(
-        "SELECT threshold, origin FROM threshold WHERE run_id = ? ORDER BY step DESC LIMIT 1", (facts.run_id,)
-    ).fetchone()
-    return Threshold(round(float(facts.threshold), 4), OWN) if row is None else Threshold(float(row[0]), str(row[1]))
+    return _newest(db, facts.run_id) or Threshold(round(float(facts.threshold), 4), OWN)
+
+
+def _newest(db: sqlite3.Connection, run_id: str) -> Threshold | None:
+    """Return the last entry of a run's log, None where there is none."""
+    newest = "SELECT threshold, origin FROM threshold WHERE run_id = ? ORDER BY step DESC LIMIT 1"
+    row = db.execute(newest, (run_id,)).fetchone()
+    return None if row is None else Threshold(float(row[0]), str(row[1]))
 
 
 def set_threshold(db: sqlite3.Connection, run_id: str, value: float, origin: str) -> Threshold:
@@ -54,16 +58,14 @@ def set_threshold(db: sqlite3.Connection, run_id: str, value: float, origin: str
         raise ProjectError(f"The threshold is {value}; scores lie between 0 and 1.", "Choose a value in between.")
     found = Threshold(round(float(value), 4), origin)
     with transaction(db):
-        newest = "SELECT threshold, origin FROM threshold WHERE run_id = ? ORDER BY step DESC LIMIT 1"
-        last = db.execute(newest, (run_id,)).fetchone()
-        if last is None or Threshold(*last) != found:
+        if _newest(db, run_id) != found:
             db.execute("INSERT INTO threshold (run_id, threshold, origin, at) VALUES (?, ?, ?, ?)", (run_id, *found, now()))
     return found
 
 
 def keep_own_threshold(db: sqlite3.Connection, facts: RunFacts) -> None:
     """Store a run's own threshold as the first one of its log, where the view for QGIS reads it."""
-    if db.execute("SELECT 1 FROM threshold WHERE run_id = ?", (facts.run_id,)).fetchone() is None:
+    if _newest(db, facts.run_id) is None:
         row = (facts.run_id, round(float(facts.threshold), 4), OWN, now())
         db.execute("INSERT INTO threshold (run_id, threshold, origin, at) VALUES (?, ?, ?, ?)", row)
 

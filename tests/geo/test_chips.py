@@ -135,7 +135,7 @@ def test_each_row_is_read_once_and_rows_without_chips_never(
     assert sorted(rows) == [*range(48), *range(128, 160)]
 
 
-@pytest.mark.parametrize("held", [1, 16 * 40 * 6 * 6, 10**9], ids=["too little", "some", "plenty"])
+@pytest.mark.parametrize("held", [1, 16 * 40 * 8 * 6, 10**9], ids=["too little", "some", "plenty"])
 def test_chips_equal_a_naive_crop_of_each_in_panels_of_columns_or_not(
     pair: Callable[..., list[Scene]], monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
@@ -146,7 +146,7 @@ def test_chips_equal_a_naive_crop_of_each_in_panels_of_columns_or_not(
     true_read = Mosaic.read_into
     monkeypatch.setattr(Mosaic, "read_into", lambda self, p, c, r: lefts.add(c) or true_read(self, p, c, r))
     out, share = cut(*pair(*pictures), windows)
-    assert (len(lefts) > 1) == (held == 16 * 40 * 6 * 6)
+    assert (len(lefts) > 1) == (held == 16 * 40 * 8 * 6)
     for i, window in enumerate(windows):
         for date, data in enumerate(pictures):
             expected, expected_share = naive_chip(data, window, 16)

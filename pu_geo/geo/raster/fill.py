@@ -154,15 +154,11 @@ def _ordered(source: rasterio.DatasetReader, itemsize: int) -> Iterator[Window]:
 
 def _of_cells(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the least and the greatest sample of each cell, [3, rows, columns] each; cells at the border may be cut."""
-    whole = values.shape[1] // CELL_PX * CELL_PX
-    parts = [values[:, :whole].reshape(3, -1, CELL_PX, values.shape[2]), values[:, None, whole:]]
-    starts = np.arange(0, values.shape[2], CELL_PX)
-    low, high = (
-        extreme.reduceat(
-            np.concatenate([extreme.reduce(part, axis=2) for part in parts if part.size], axis=1), starts, axis=2
-        )
-        for extreme in (np.minimum, np.maximum)
-    )  # rows first, in one go: that is several times faster
+    short = -values.shape[1] % CELL_PX
+    whole = np.pad(values, ((0, 0), (0, short), (0, 0)), mode="edge") if short else values
+    rows, starts = whole.reshape(3, -1, CELL_PX, whole.shape[2]), np.arange(0, whole.shape[2], CELL_PX)
+    # rows first, in one go: that is several times faster
+    low, high = (extreme.reduceat(extreme.reduce(rows, axis=2), starts, axis=2) for extreme in (np.minimum, np.maximum))
     return low, high
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -30,9 +30,9 @@ from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
 from pu_geo.records import Grid, Scene
 
 Box = tuple[int, int, int, int]  # first column and row, and one past the last column and row, in grid pixels
-Shown = int | NDArray[np.uint8 | np.uint32]
+Shown = NDArray[np.uint8 | np.uint32]
+"""1 + the number of the scene that each pixel shows, 0 without data, [H, W]."""
 Report = Callable[[Mapping[str, object]], None]
-"""1 + the number of the scene that each pixel shows, 0 without data; a single number where it is the same everywhere."""
 FILLS = "fill"  # folder beside the quicklooks that keeps what is known of scenes' fill
 WARP_MEMORY_MB = 64
 DEFAULT_ROWS, MAX_ROWS = 256, 2048
@@ -73,18 +73,17 @@ class _Layer:
             return False
         return self.fill is None or not self.fill.touches(*self._in_source(box))
 
-    def read(self, box: Box) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Read a box of grid pixels that lies inside the source."""
+    def read(self, box: Box) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | bool]:
+        """Read a box of grid pixels that lies inside the source, uint8 [3, height, width], and which hold data; True: all."""
+        window = Window(*self._in_source(box))
+        if self.is_plain(box):
+            with self._decode_errors():
+                return np.asarray(self.source.read(list(self.scene.rgb), window=window), dtype=np.uint8), True
         with self._decode_errors():
-            values, valid = self._read_samples(Window(*self._in_source(box)))
+            values, valid = self._read_samples(window)
         if self.fill is not None and self.fill.touches(*self._in_source(box)):
             valid &= ~self.fill.covers(values, box[0] - self.col, box[1] - self.row)
         return samples.to_uint8(values, valid, self.scene.stretch), valid
-
-    def read_plain(self, box: Box) -> NDArray[np.uint8]:
-        """Read a box of a plain source, uint8 [3, height, width]."""
-        with self._decode_errors():
-            return np.asarray(self.source.read(list(self.scene.rgb), window=Window(*self._in_source(box))), dtype=np.uint8)
 
     def _in_source(self, box: Box) -> Box:
         """Return column, row, width and height of a box in the source."""
@@ -170,33 +169,24 @@ class Mosaic:
             ImageryError: kind "corrupt" if a part of a scene cannot be decoded.
         """
         picture, shown = self._read(col, row, width, height)
-        return picture, np.broadcast_to(np.asarray(shown) > 0, (height, width)).copy()
+        return picture, shown > 0
 
     def read_into(self, picture: NDArray[np.uint8], col: int, row: int) -> Shown:
         """Fill `picture`, uint8 [height, width, 3], from grid pixel (col, row) on, as `read` does.
 
         Returns:
-            1 + the number of the scene that each pixel shows, 0 without data, [height, width]; a single number where all
-            pixels show the same scene.
+            1 + the number of the scene that each pixel shows, 0 without data, [height, width].
 
         Raises:
             ImageryError: kind "corrupt" if a part of a scene cannot be decoded.
         """
         height, width = picture.shape[:2]
         step = max(PIECE_COLUMNS, self.preferred_block_columns)
-        shown: Shown = 0
+        shown = np.empty((height, width), dtype=self.shown_type)
         for start in range(0, width, step):  # a piece at a time, so that the bands next to the picture take little memory
             part = np.s_[:, start : start + step]
-            bands, one = self._read(col + start, row, min(step, width - start), height)
+            bands, shown[part] = self._read(col + start, row, min(step, width - start), height)
             cv2.merge(tuple(bands), picture[part])
-            if start == 0 and isinstance(one, int):
-                shown = one
-            elif isinstance(shown, int) and isinstance(one, int) and shown == one:
-                continue
-            else:
-                if isinstance(shown, int):
-                    shown = np.full((height, width), shown, dtype=self.shown_type)
-                shown[part] = one
         return shown
 
     @property
@@ -209,14 +199,19 @@ class Mosaic:
         whole = (col, row, col + width, row + height)
         parts = [(layer, box) for layer in self._layers if (box := self._part_of(layer, col, row, width, height))]
         if parts and parts[0][1] == whole and parts[0][0].is_plain(whole):
-            return parts[0][0].read_plain(whole), parts[0][0].number
+            return parts[0][0].read(whole)[0], np.full((height, width), parts[0][0].number, dtype=self.shown_type)
         picture = np.zeros((3, height, width), dtype=np.uint8)
         shown = np.zeros((height, width), dtype=self.shown_type)
         for layer, box in parts:
             part = np.s_[box[1] - row : box[3] - row, box[0] - col : box[2] - col]
-            _lay(layer, box, picture[:, *part], shown[part])
-        first = int(shown[0, 0])
-        return picture, first if (shown == first).all() else shown
+            fresh = shown[part] == 0
+            if not fresh.any():
+                continue
+            pixels, holds = layer.read(box)
+            fresh &= holds
+            np.copyto(picture[:, *part], pixels, where=fresh)
+            shown[part][fresh] = layer.number
+        return picture, shown
 
     def _part_of(self, layer: _Layer, col: int, row: int, width: int, height: int) -> Box | None:
         """Return the part of a window of the grid that a layer can fill, or None."""
@@ -224,23 +219,6 @@ class Mosaic:
         x1 = min(col + width, layer.col + layer.source.width, self.grid.width)
         y1 = min(row + height, layer.row + layer.source.height, self.grid.height)
         return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None
-
-
-def _lay(layer: _Layer, box: Box, picture: NDArray[np.uint8], shown: NDArray[np.uint8 | np.uint32]) -> None:
-    """Lay a layer under what `picture` shows of a box already, and write its number to `shown` where it shows now."""
-    fresh = shown == 0
-    if not fresh.any():
-        return
-    if layer.is_plain(box):
-        pixels = layer.read_plain(box)
-    else:
-        pixels, holds = layer.read(box)
-        fresh &= holds
-    if fresh.all():
-        picture[:] = pixels
-    else:
-        np.copyto(picture, pixels, where=fresh)
-    shown[fresh] = layer.number
 
 
 def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack: ExitStack) -> _Layer | None:
@@ -328,28 +306,19 @@ class Ring:
         col: first grid column held.
         offset: grid rows less this, modulo the ring's length, give the row of the ring.
         picture: uint8 [rows, width, 3].
-        shown: which scene each pixel shows, as `Mosaic.read_into` returns it, [rows, width]; a single number as long as
-            every pixel read shows the same; None before the first is read.
+        shown: which scene each pixel shows, as `Mosaic.read_into` returns it, [rows, width].
     """
 
     mosaic: Mosaic
     col: int
     picture: NDArray[np.uint8]
-    shown: Shown | None = field(default=None)
+    shown: Shown
 
     def read(self, start: int, stop: int, offset: int) -> None:
         """Read grid rows `start` to `stop`, a strip that does not go around the ring's end."""
         first = (start - offset) % len(self.picture)
         part = np.s_[first : first + stop - start]
-        shown = self.mosaic.read_into(self.picture[part], self.col, start)
-        if self.shown is None and isinstance(shown, int):
-            self.shown = shown
-        elif isinstance(shown, int) and isinstance(self.shown, int) and shown == self.shown:
-            return
-        else:
-            if not isinstance(self.shown, np.ndarray):
-                self.shown = np.full(self.picture.shape[:2], self.shown or 0, dtype=self.mosaic.shown_type)
-            self.shown[part] = shown
+        self.shown[part] = self.mosaic.read_into(self.picture[part], self.col, start)
 
     def cut(self, box: Sequence[int], offset: int) -> tuple[NDArray[np.uint8], Shown]:
         """Return a box of held rows, uint8 [H, W, 3], and which scene each pixel shows, as `Mosaic.read_into` returns it."""
@@ -357,14 +326,13 @@ class Ring:
         columns, length = slice(x0 - self.col, x1 - self.col), len(self.picture)
         top = (y0 - offset) % length
         bottom = top + y1 - y0
-        shown: Shown = 0 if self.shown is None else self.shown  # asked once: meanwhile, the next strip is read
 
         def part(held: NDArray[Any]) -> NDArray[Any]:
             if bottom <= length:
                 return held[top:bottom, columns]
             return np.concatenate([held[top:, columns], held[: bottom - length, columns]])
 
-        return part(self.picture), shown if isinstance(shown, int) else part(shown)
+        return part(self.picture), part(self.shown)
 
 
 def passes(
@@ -386,7 +354,8 @@ def passes(
     offsets = [start - rows * k for k, (_, start, _, _) in enumerate(steps)]  # strips that are not read take no room
     oldest = [(keep_from - offset) // rows for (keep_from, *_), offset in zip(steps, offsets, strict=True)]
     length = rows * max(min(k + 2, len(steps)) - first for k, first in enumerate(oldest))
-    rings = [Ring(mosaic, left, np.empty((length, right - left, 3), dtype=np.uint8)) for mosaic in mosaics]
+    size = length, right - left
+    rings = [Ring(one, left, np.empty((*size, 3), dtype=np.uint8), np.empty(size, one.shown_type)) for one in mosaics]
 
     def begin(k: int) -> list[Future[None]]:
         _, start, stop, _ = steps[k]

@@ -30,7 +30,7 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
         raise ImageryError("There is no post scene. A project needs at least one.", "Add a post scene.", kind="empty")
     first = post_scenes[0]
     a, e, x0, y1 = _north_up(first)
-    boxes = np.array([_box(border_in(scene, first.crs)) for scene in post_scenes])
+    boxes = np.array([shapely.MultiPoint(border_in(scene, first.crs)).bounds for scene in post_scenes])
     left = math.floor((boxes[:, 0].min() - x0) / a + ALIGNED_PX)
     right = math.ceil((boxes[:, 2].max() - x0) / a - ALIGNED_PX)
     top = math.floor((y1 - boxes[:, 3].max()) / -e + ALIGNED_PX)
@@ -54,16 +54,11 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
 def _north_up(scene: Scene) -> tuple[float, float, float, float]:
     """Return (a, e, x0, y1): pixel width, negative pixel height, and the upper left corner of a north-up grid."""
     a, b, c, d, e, f = scene.transform
-    x0, _, _, y1 = _box(corners_of(scene.transform, scene.width, scene.height))
+    x0, _, _, y1 = shapely.MultiPoint(corners_of(scene.transform, scene.width, scene.height)).bounds
     if b == 0 and d == 0:
         return abs(a), -abs(e), (c if a > 0 else x0), (f if e < 0 else y1)
     size = math.sqrt(abs(a * e - b * d))
     return size, -size, x0, y1
-
-
-def _box(xy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (x0, y0, x1, y1) of points, float [N, 2]."""
-    return np.concatenate([xy.min(axis=0), xy.max(axis=0)])
 
 
 def corners_of(affine: Affine6, width: int, height: int) -> NDArray[np.float64]:
@@ -129,19 +124,11 @@ def moved_to(wkb: Sequence[bytes], source: str, target: str) -> list[bytes]:
 # What lies beyond the scenes
 
 
-def outside_shares(windows: NDArray[np.float64], scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float32]:
-    """Return the share of each window that lies beyond all scenes, float32 [N], 0..1; what they show there does not matter.
-
-    Args:
-        windows: float64 [N, 4]: column, row, width, height in grid pixels.
-        scenes: of one date.
-    """
-    low, high = windows[:, :2], windows[:, :2] + windows[:, 2:]
-    return shares_outside(shapely.box(low[:, 0], low[:, 1], high[:, 0], high[:, 1]), scenes, grid)
-
-
 def shares_outside(shapes: NDArray[np.object_], scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float32]:
-    """Return the share of each shape, in grid pixels, that lies beyond all scenes of a date, float32 [N], 0..1."""
+    """Return the share of each shape, in grid pixels, that lies beyond all scenes of a date, float32 [N], 0..1.
+
+    What the scenes show there does not matter.
+    """
     borders = [shapely.make_valid(shapely.Polygon(grid.to_px(border_in(scene, grid.crs)))) for scene in scenes]
     covered = shapely.union_all(borders)
     shapely.prepare(covered)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
@@ -13,8 +13,7 @@ import orjson
 import shapely
 from numpy.typing import NDArray
 
-from pu_geo.errors import JobCancelled
-from pu_geo.geo.raster.mosaic import Mosaic, Report
+from pu_geo.geo.raster.mosaic import Mosaic, Report, report_strip
 from pu_geo.geo.sheets import write_jpeg
 from pu_geo.records import Grid
 
@@ -22,61 +21,65 @@ NO_DATA_GREY = 40
 SIMPLIFY_PX, ROUND_DECIMALS = 0.3, 1
 
 
+Strip = tuple[NDArray[np.uint8], NDArray[np.bool_]]
+"""A picture [h, W, 3] and where it holds data, bool [h, W]."""
+
+
 @dataclass
-class _Level:
-    """One zoom level: collects rows until a row of map tiles is full, writes it, hands half of it to the next coarser.
+class _Tiles:
+    """Map tiles of all zooms, a row at a time; no more than two rows of each zoom are held.
 
     Attributes:
-        rows: pictures [h, W, 3] collected so far, W a whole number of tiles.
-        holds: bool [h, W] for each of them: where there is data.
+        strips: full resolution, top to bottom, each as tall as a map tile or, at the end, less.
     """
 
     folder: Path
+    strips: Iterator[Strip]
     tile_px: int
     quality: int
-    coarser: _Level | None
-    tile_row: int = 0
-    rows: list[NDArray[np.uint8]] = field(default_factory=list)
-    holds: list[NDArray[np.bool_]] = field(default_factory=list)
+    height: int
     n_tiles: int = 0
 
-    def add(self, picture: NDArray[np.uint8], holds: NDArray[np.bool_]) -> None:
-        """Add rows [h, w, 3] with data where `holds`, h up to a tile row's rest, and write the tile row once full."""
-        wide = -picture.shape[1] % self.tile_px
-        if wide:
-            picture = np.pad(picture, ((0, 0), (0, wide), (0, 0)), constant_values=NO_DATA_GREY)
-            holds = np.pad(holds, ((0, 0), (0, wide)))
-        self.rows.append(picture)
-        self.holds.append(holds)
-        if sum(len(part) for part in self.rows) >= self.tile_px:
-            self._write_row()
-
-    def finish(self) -> None:
-        """Fill up the last row of tiles and write it, then those of the coarser levels."""
-        missing = self.tile_px - sum(len(part) for part in self.rows)
-        if self.rows:
-            width = self.rows[0].shape[1]
-            self.rows.append(np.full((missing, width, 3), NO_DATA_GREY, dtype=np.uint8))
-            self.holds.append(np.zeros((missing, width), dtype=bool))
-            self._write_row()
-        if self.coarser:
-            self.coarser.finish()
-
-    def _write_row(self) -> None:
-        picture, holds = np.concatenate(self.rows), np.concatenate(self.holds)
-        self.rows, self.holds = [], []
-        for x in range(picture.shape[1] // self.tile_px):
+    def write_row(self, zoom: int, row: int, finer: int) -> Strip:
+        """Write a row of map tiles after those of the `finer` zooms beneath it; return it, a whole number of tiles wide."""
+        if finer:
+            below = [part for part in (2 * row, 2 * row + 1) if part * self.tile_px << (finer - 1) < self.height]
+            halves = [_half(*self.write_row(zoom + 1, part, finer - 1)) for part in below]
+            picture, holds = (np.concatenate(parts) for parts in zip(*halves, strict=True))
+        else:
+            picture, holds = next(self.strips)
+        missing = (0, self.tile_px - holds.shape[0]), (0, -holds.shape[1] % self.tile_px)
+        picture = np.pad(picture, (*missing, (0, 0)), constant_values=NO_DATA_GREY)
+        holds = np.pad(holds, missing)
+        for x in range(holds.shape[1] // self.tile_px):
             across = np.s_[:, x * self.tile_px : (x + 1) * self.tile_px]
             if holds[across].any():
-                path = self.folder / str(x) / f"{self.tile_row}.jpg"
+                path = self.folder / str(zoom) / str(x) / f"{row}.jpg"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_jpeg(path, picture[across], self.quality)
                 self.n_tiles += 1
-        self.tile_row += 1
-        if self.coarser:
-            height, width = holds.shape
-            half = np.asarray(cv2.resize(picture, (width // 2, height // 2), interpolation=cv2.INTER_AREA), dtype=np.uint8)
-            self.coarser.add(half, np.asarray(holds.reshape(height // 2, 2, width // 2, 2).any(axis=(1, 3))))
+        return picture, holds
+
+
+def _half(picture: NDArray[np.uint8], holds: NDArray[np.bool_]) -> Strip:
+    height, width = holds.shape
+    half = np.asarray(cv2.resize(picture, (width // 2, height // 2), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+    return half, np.asarray(holds.reshape(height // 2, 2, width // 2, 2).any(axis=(1, 3)))
+
+
+def _strips(mosaic: Mosaic, tile_px: int, report: Report | None, is_cancelled: Callable[[], bool] | None) -> Iterator[Strip]:
+    """Read a mosaic in rows of map tiles, several at once where its blocks are taller; what holds no data is dark grey."""
+    width, height = mosaic.grid.width, mosaic.grid.height
+    step = max(1, mosaic.preferred_block_rows // tile_px) * tile_px
+    for row in range(0, height, step):
+        rows = min(step, height - row)
+        picture, valid = mosaic.read(0, row, width, rows)
+        if not valid.all():
+            picture[:, ~valid] = NO_DATA_GREY
+        report_strip(report, is_cancelled, "quicklooks", -(-(row + rows) // tile_px), -(-height // tile_px))
+        for start in range(0, rows, tile_px):
+            part = np.s_[start : start + tile_px]
+            yield np.ascontiguousarray(picture[:, part].transpose(1, 2, 0)), valid[part]
 
 
 def build_pyramid(
@@ -107,30 +110,15 @@ def build_pyramid(
     """
     width, height = mosaic.grid.width, mosaic.grid.height
     max_zoom = max(0, math.ceil(math.log2(max(width, height) / tile_px)))
-    level: _Level | None = None
-    levels = [level := _Level(folder / str(zoom), tile_px, quality, level) for zoom in range(max_zoom + 1)]
-    tile_rows = -(-height // tile_px)
-    per_read = max(1, mosaic.preferred_block_rows // tile_px)
-    for first in range(0, tile_rows, per_read):
-        if is_cancelled is not None and is_cancelled():
-            raise JobCancelled
-        row, rows = first * tile_px, min(per_read * tile_px, height - first * tile_px)
-        picture, valid = mosaic.read(0, row, width, rows)
-        if not valid.all():
-            picture[:, ~valid] = NO_DATA_GREY
-        for start in range(0, rows, tile_px):
-            part = np.s_[start : start + tile_px]
-            levels[-1].add(np.ascontiguousarray(picture[:, part].transpose(1, 2, 0)), valid[part])
-        if report is not None:
-            report({"stage": "quicklooks", "done": min(first + per_read, tile_rows), "total": tile_rows})
-    levels[-1].finish()
+    tiles = _Tiles(folder, _strips(mosaic, tile_px, report, is_cancelled), tile_px, quality, height)
+    tiles.write_row(0, 0, max_zoom)
     info: dict[str, object] = {
         "tile_px": tile_px,
         "max_zoom": max_zoom,
         "width": width,
         "height": height,
         "resolutions": [2 ** (max_zoom - zoom) for zoom in range(max_zoom + 1)],
-        "n_tiles": sum(level.n_tiles for level in levels),
+        "n_tiles": tiles.n_tiles,
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pyramid.json").write_bytes(orjson.dumps(info))

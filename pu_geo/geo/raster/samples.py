@@ -95,12 +95,8 @@ def find_stretch(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tupl
             is_there &= band == extreme(band[valid])
         if FILLED_SHARE * valid.sum() < is_there.sum() < valid.sum():
             valid = valid & ~is_there
-    pairs = []
-    for band in samples:
-        low, high = np.percentile(band[valid].astype(np.float64), [2.0, 98.0])
-        high = high if high > low else low + max(1.0, abs(low) * 1e-6)
-        pairs.append((float(low), float(high)))
-    return tuple(pairs)
+    found = np.percentile(samples[:, valid].astype(np.float64), [2.0, 98.0], axis=1)
+    return tuple((low, high if high > low else low + max(1.0, abs(low) * 1e-6)) for low, high in found.T.tolist())
 
 
 def to_uint8(samples: NDArray[np.generic], valid: NDArray[np.bool_], stretch: Stretch | None) -> NDArray[np.uint8]:

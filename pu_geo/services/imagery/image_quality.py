@@ -123,7 +123,6 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
     if found is not None:
         row = list(found.building_ids).index(building_id)
         if found.has_data[row]:
-            quality = round(float(found.quality[row]), 2)
-            shown |= {"shift_dx_m": round(float(found.dx_m[row]), 2), "shift_dy_m": round(float(found.dy_m[row]), 2)}
-            shown["shift_quality"] = quality
+            shift = {"dx_m": found.dx_m, "dy_m": found.dy_m, "quality": found.quality}
+            shown |= {f"shift_{name}": round(float(values[row]), 2) for name, values in shift.items()}
     return shown

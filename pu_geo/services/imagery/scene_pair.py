@@ -21,7 +21,7 @@ from pu_geo.records import Grid, Scene
 LEAST_COVER = 0.95
 MOST_GSD_M, MOST_RATIO = 1.0, 2.0
 MOST_FAILED, MOST_HIDDEN = 0.1, 0.1
-FARTHEST_M = 20.0  # as `geo.alignment.measure.FAR_REACH_M`, which loads too much for a screen
+FARTHEST_M = 20.0  # as `geo.alignment.FAR_REACH_M`, which loads too much for a screen
 _SAME = 0.005  # pixel sizes that differ by less are called the same
 _MOVED_M = 0.05
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from pu_geo.errors import FootprintError, ImageryError
-from pu_geo.geo.alignment.measure import estimate_shifts, metres_per_px
+from pu_geo.geo.alignment import estimate_shifts, metres_per_px
 from pu_geo.geo.chips import chip_windows
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.project import contents, store
 from pu_geo.project.alignment import Alignment, save
-from pu_geo.records import FootprintTable, Scene
+from pu_geo.records import FootprintTable
 from pu_geo.tasks.job import Job
 
 
@@ -30,7 +28,12 @@ def align(job: Job) -> dict[str, object]:
     """
     with store.connect(job.layout) as db:
         grid, scenes, table = contents.grid(db), contents.scenes(db), contents.footprints(db)
-    _check(table, scenes)
+    check_footprints(table, "align the scenes at")
+    if not any(scene.role == "pre" for scene in scenes):
+        raise ImageryError(
+            "This project has no pre-event scene, so there is nothing to align.",
+            "Add one, or cut chips of the post-event scene alone (`--bands post`).",
+        )
     windows = chip_windows(table.wkb, grid, buffer=0.0)
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
     report = job.part(0.0, 1.0, f"aligning {len(windows)} buildings")
@@ -55,14 +58,10 @@ def align(job: Job) -> dict[str, object]:
     }
 
 
-def _check(table: FootprintTable, scenes: Sequence[Scene]) -> None:
+def check_footprints(table: FootprintTable, purpose: str) -> None:
+    """Raise FootprintError if there are none; `purpose` is what they are wanted for."""
     if not table.wkb:
         raise FootprintError(
-            "This project has no footprints, so there is nothing to align the scenes at.",
+            f"This project has no footprints, so there is nothing to {purpose}.",
             "Add some on the Imagery page, or with `pu-geo add-footprints`.",
-        )
-    if not any(scene.role == "pre" for scene in scenes):
-        raise ImageryError(
-            "This project has no pre-event scene, so there is nothing to align.",
-            "Add one, or cut chips of the post-event scene alone (`--bands post`).",
         )

@@ -1,37 +1,51 @@
-"""Tile the scene pair into one chip per footprint, and compute the frozen features that ranker and quick presets use."""
+"""Everything between imagery and the first click: one chip per footprint, how much of it is hidden, and frozen features.
+
+A building and its chip's window are hidden by the scenes' borders, missing data, clouds. The features are those that ranker and
+quick presets use.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import shapely
 import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, sensors
 from pu_geo.atomic_write import atomic_write
-from pu_geo.errors import FootprintError, ImageryError
+from pu_geo.errors import ImageryError
 from pu_geo.features.bank import DEFAULT_MAKER, FEATURE_SEED, MAKERS, N_VIEWS
-from pu_geo.geo import chips as geo_chips
-from pu_geo.geo.alignment.measure import metres_per_px
+from pu_geo.geo.alignment import metres_per_px
+from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask, whole_pixels
+from pu_geo.geo.raster import clouds
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
+from pu_geo.geo.raster.placement import shares_outside
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.project import alignment, contents, runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import FootprintTable, Grid, Scene
 from pu_geo.services.project.choices import reasons_by_chips
-from pu_geo.tasks.imagery.align import align
-from pu_geo.tasks.imagery.hidden import hidden_shares, outline_facts
+from pu_geo.tasks.imagery.align import align, check_footprints
+from pu_geo.tasks.imagery.footprints import add_footprints
+from pu_geo.tasks.imagery.scenes import add_scenes
 from pu_geo.tasks.job import Job, Part
 from pu_geo.training.run import best_device
 
 Bands = Literal["auto", "pre+post", "post"]
 MOST_WITHOUT_PRE = 0.02
 """Share of buildings without a pre image up to which "auto" keeps the pre bands; these few are then not assessed."""
+DECIMALS = 4
+BATCH = 512
+MOST_SAMPLED = 500  # chips of a scene that show what is usual in it
 
 
 def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, object]:
@@ -67,18 +81,17 @@ def chip(job: Job, *, size_px: int = 64, bands: Bands = "auto") -> dict[str, obj
     _check(table, scenes, bands, size_px)
     shift_px = _pre_shift(job, table, scenes, grid) if bands == "pre+post" else None
     chip_set = _chip_set_id(table, scenes, bands, size_px, shift_px)
-    share, outlines = _cut(job, chip_set, table, scenes, grid, bands, size_px, shift_px)
+    windows, outlines = chip_windows(table.wkb, grid), Outlines.of(table.wkb, grid, 2 if bands == "pre+post" else 1)
+    share = _cut(job, chip_set, windows, outlines, scenes, grid, size_px, shift_px)
     nodata_share = share[:, -1]
     n_moved = 0 if shift_px is None else int(shift_px.any(axis=1).sum())
     chips = np.load(job.layout.chips(chip_set), mmap_mode="r")
-    windows = geo_chips.chip_windows(table.wkb, grid)
     facts: dict[str, Any] = {
         "bands": bands,
         "size_px": size_px,
         "building_ids": list(table.building_ids),
-        **hidden_shares(job.layout, windows, scenes, grid, nodata_share, pre_shift_px=shift_px),
-        **outline_facts(job.layout, windows, scenes, grid, chips, outlines, pre_shift_px=shift_px),
-        "pre_nodata_share": [round(float(value), 4) for value in share[:, 0]] if bands == "pre+post" else None,
+        **_hidden(job.layout, windows, scenes, grid, chips, nodata_share, outlines, shift_px),
+        "pre_nodata_share": _rounded(share[:, 0]) if bands == "pre+post" else None,
         "n_moved": n_moved,
     }
     why = _why_post_alone(facts) if is_auto else ""
@@ -143,11 +156,7 @@ def _groups(chips: NDArray[np.uint8], facts: Mapping[str, Any], is_visible: NDAr
 
 
 def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int) -> None:
-    if not table.wkb:
-        raise FootprintError(
-            "This project has no footprints, so there is nothing to cut chips for.",
-            "Add some on the Imagery page, or with `pu-geo add-footprints`.",
-        )
+    check_footprints(table, "cut chips for")
     if bands == "pre+post" and not any(scene.role == "pre" for scene in scenes):
         raise ImageryError(
             "Chips of pre and post bands were asked for, but this project has no pre-event scene.",
@@ -193,34 +202,26 @@ def _chip_set_id(
 
 
 def _cut(
-    job: Job,
-    chip_set: str,
-    table: FootprintTable,
-    scenes: Sequence[Scene],
-    grid: Grid,
-    bands: Bands,
-    size_px: int,
-    shift_px: NDArray[np.float64] | None,
-) -> tuple[NDArray[np.float32], geo_chips.Outlines]:
-    windows = geo_chips.chip_windows(table.wkb, grid)
-    shape = (len(table.wkb), 6 if bands == "pre+post" else 3, size_px, size_px)
-    report = job.part(0.0, 0.15, f"cutting {shape[0]} chips")
+    job: Job, chip_set: str, windows: NDArray[np.float64], outlines: Outlines, scenes: Sequence[Scene], grid: Grid,
+    size_px: int, shift_px: NDArray[np.float64] | None,
+) -> NDArray[np.float32]:  # fmt: skip
+    """Cut and store the chips, of pre too where outlines are judged on both dates; return what `cut_chips` does."""
+    n, n_dates = outlines.missing.shape
+    report = job.part(0.0, 0.15, f"cutting {n} chips")
+    pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
     fills = job.layout.quicklooks / FILLS
-    pre_scenes = [scene for scene in scenes if scene.role == "pre"] if bands == "pre+post" else []
-    outlines = geo_chips.Outlines.of(table.wkb, grid, 2 if pre_scenes else 1)
-    post_scenes = [scene for scene in scenes if scene.role == "post"]
     with atomic_write(job.layout.chips(chip_set)) as temporary:
-        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=(n, 3 * n_dates, size_px, size_px))
         with (
             Mosaic(post_scenes, grid, fills=fills, decode_threads=1) as post,
-            Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) if pre_scenes else nullcontext() as pre,
+            Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) if n_dates == 2 else nullcontext() as pre,
         ):
-            share = geo_chips.cut_chips(
+            share = cut_chips(
                 pre, post, windows, size_px, out,
                 pre_shift_px=shift_px, outlines=outlines, report=report, is_cancelled=job.is_cancelled,
             )  # fmt: skip
         out.flush()
-    return share, outlines
+    return share
 
 
 def _compute_features(
@@ -254,3 +255,159 @@ def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None
     for run in runs.all_runs(db):
         if run.chip_set == chip_set and runs.reasons(db, run.run_id) is not None:
             runs.put_reasons(db, run.run_id, reasons_by_chips(layout, run) or {})
+
+
+def prepare(
+    job: Job, *, pre: Sequence[str], post: Sequence[str], footprints: Sequence[str],
+    bands: Bands = "auto", size_px: int = 64, copy_sources: bool = False,
+) -> dict[str, object]:  # fmt: skip
+    """Add scenes and footprints, align pre with post, then cut chips and compute features.
+
+    Args:
+        copy_sources: first copy the scenes into the project folder (used for the sample event, which may move).
+
+    Returns:
+        what the parts returned: {"scenes", "footprints", "alignment", "chips"}
+    """
+    if copy_sources:
+        pre, post = ([_copied(job, path) for path in paths] for paths in (pre, post))
+    scenes = add_scenes(Part(job, 0.0, 0.15), pre=pre, post=post)
+    added = [add_footprints(Part(job, 0.15, 0.2), path=path) for path in footprints]
+    shifts = align(Part(job, 0.2, 0.3)) if pre and bands != "post" else None
+    chips = chip(Part(job, 0.3, 1.0), size_px=size_px, bands=bands)
+    return {"scenes": scenes, "footprints": added, "alignment": shifts, "chips": chips}
+
+
+def _copied(job: Job, path: str) -> str:
+    source = Path(path)
+    target = job.layout.folder / "sources" / source.name
+    with atomic_write(target) as temporary:
+        shutil.copyfile(source, temporary)
+    return str(target)
+
+
+# How much of each building and of its chip's window is hidden, and how
+
+
+def _rounded(shares: NDArray[np.floating]) -> list[float]:
+    return [round(float(one), DECIMALS) for one in shares]
+
+
+@dataclass(frozen=True)
+class _Date:
+    """The chips of one date.
+
+    Attributes:
+        scenes: of this date, in the mosaic's order.
+        chips, other: uint8 [N, 3, S, S] of this date, and of the other one or None.
+        shapes: outlines in grid pixels, [N].
+        scene: int64 [N], which of the scenes shows most of each outline; -1 for none.
+        shift_px: float64 [N, 2], by which this date's content was moved.
+        cells: thick clouds; None where they cannot be found.
+    """
+
+    scenes: Sequence[Scene]
+    chips: NDArray[np.uint8]
+    other: NDArray[np.uint8] | None
+    shapes: NDArray[np.object_]
+    scene: NDArray[np.int64]
+    shift_px: NDArray[np.float64]
+    cells: clouds.CloudCells | None
+
+
+def _hidden(
+    layout: Layout, windows: NDArray[np.float64], scenes: Sequence[Scene], grid: Grid, chips: NDArray[np.uint8],
+    nodata_share: NDArray[np.float32], outlines: Outlines, pre_shift_px: NDArray[np.float64] | None,
+) -> dict[str, object]:  # fmt: skip
+    """Return what a chip set's facts say of hidden windows, and of each building itself on each date that its chips show.
+
+    See `analysis.assessability.hidden_parts`.
+
+    Args:
+        windows: float64 [N, 4] from `chip_windows`.
+        chips: uint8 [N, 6 or 3, S, S], pre bands first.
+        nodata_share: float32 [N], 0..1, from `cut_chips`.
+        outlines: filled in by `cut_chips`.
+        pre_shift_px: float64 [N, 2], by which the content of pre moves; None where it stays.
+
+    Returns:
+        "nodata_share", and "outside_share"; "cloud_share" and, with a pre scene, "pre_cloud_share", where clouds can be found.
+        "post_outline", and "pre_outline" for chips with pre bands: {"outside", "nodata", "cloud"}, each [N], the share of
+        the outline that lies beyond all scenes, that has no data within them, and that clouds hide; they do not overlap.
+        "post_scene", "pre_scene": the scene that shows most of it, or None. "scenes": what these scenes are, by id.
+    """
+    stay = np.zeros((len(windows), 2))
+    shifts = {"pre": stay if pre_shift_px is None else pre_shift_px, "post": stay}
+    cells = {role: clouds.cloud_cells(layout.quicklooks / role, grid.gsd_m) for role in shifts}
+    of_role = {role: [scene for scene in scenes if scene.role == role] for role in shifts}
+    low, high = windows[:, :2], windows[:, :2] + windows[:, 2:]
+    outside = np.minimum(shares_outside(shapely.box(*low.T, *high.T), of_role["post"], grid), nodata_share)
+    facts: dict[str, object] = {"nodata_share": _rounded(nodata_share), "outside_share": _rounded(outside)}
+    for key, role, most in (("cloud_share", "post", 1 - nodata_share), ("pre_cloud_share", "pre", np.float32(1))):
+        if (thick := cells[role]) is not None:
+            own = np.concatenate([windows[:, :2] - shifts[role], windows[:, 2:]], axis=1)
+            facts[key] = _rounded(np.minimum(thick.shares(own), most))
+    roles = ["pre", "post"] if chips.shape[1] == 6 else ["post"]
+    for k, role in enumerate(roles):
+        of_date, scene, missing = of_role[role], outlines.scene[:, k], outlines.missing[:, k]
+        other = chips[:, 3 - 3 * k : 6 - 3 * k] if len(roles) == 2 else None
+        date = _Date(of_date, chips[:, 3 * k : 3 * k + 3], other, outlines.shapes, scene, shifts[role], cells[role])
+        beyond = np.minimum(shares_outside(_moved(outlines.shapes, -shifts[role]), of_date, grid), missing)
+        cloud = np.minimum(_cloud_shares(date, windows, grid), 1 - missing)
+        shares = {"outside": beyond, "nodata": missing - beyond, "cloud": cloud}
+        facts[f"{role}_outline"] = {key: _rounded(values) for key, values in shares.items()}
+        facts[f"{role}_scene"] = [of_date[n].scene_id if n >= 0 else None for n in scene.tolist()]
+    facts["scenes"] = {
+        scene.scene_id: {name: getattr(scene, name) for name in ("role", "sha256", "date", "gsd_m", "dtype", "path")}
+        for scene in scenes
+        if scene.role in roles
+    }
+    return facts
+
+
+def _moved(shapes: NDArray[np.object_], by_px: NDArray[np.float64]) -> NDArray[np.object_]:
+    """Return shapes, each moved by its own (columns, rows), float64 [N, 2]."""
+    if not by_px.any():
+        return shapes
+    xy, of_shape = shapely.get_coordinates(shapes, return_index=True)
+    return np.asarray(shapely.set_coordinates(shapes.copy(), xy + by_px[of_shape]), dtype=object)
+
+
+def _cloud_shares(date: _Date, windows: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]:
+    """Return the share of each outline under cloud on one date, float64 [N], 0..1."""
+    boxes, cells = whole_pixels(windows), date.cells
+    own = np.concatenate([boxes[:, :2] - date.shift_px, boxes[:, 2:] - boxes[:, :2]], axis=1)
+    is_near = np.zeros(len(boxes), dtype=bool) if cells is None else cells.shares(own) > 0
+    usual = _usual(date)
+    least = np.array([scene.least_veil for scene in usual])
+    gsd_m = np.array([scene.gsd_m for scene in date.scenes] or [grid.gsd_m])[date.scene]
+    share = np.zeros(len(boxes))
+    for start in range(0, len(boxes), BATCH):
+        part = np.s_[start : start + BATCH]
+        bands = np.asarray(date.chips[part])
+        for i in np.flatnonzero(is_near[part] | clouds.may_be_veiled(bands, least[part])).tolist():
+            row = start + i
+            size = bands.shape[-1]
+            side_px = (boxes[row, 2:] - boxes[row, :2]) / size
+            outline = outline_mask(date.shapes[row], boxes[row, :2], side_px, (size, size))
+            other = None if date.other is None else np.asarray(date.other[row])
+            side_m = float(side_px.mean()) * grid.gsd_m
+            hidden = clouds.veil(bands[i], other, outline, side_m, max(gsd_m[row], grid.gsd_m), usual[row])
+            if cells is not None and is_near[row]:
+                box, along = boxes[row] - np.tile(date.shift_px[row], 2), (np.arange(size) + 0.5) / size
+                in_cells = cells.at(box[0] + (box[2] - box[0]) * along, box[1] + (box[3] - box[1]) * along)
+                hidden = hidden | in_cells  # of the chip's pixels, bool [size, size]
+            share[row] = hidden[outline].mean() if outline.any() else 0.0
+    return share
+
+
+def _usual(date: _Date) -> NDArray[np.object_]:
+    """Return what is usual in the scene that each chip shows, [N]; found once for each scene, from some of its chips."""
+    usual = np.full(len(date.scene), clouds.Usual(), dtype=object)
+    for number in np.unique(date.scene[date.scene >= 0]).tolist():
+        rows = np.flatnonzero(date.scene == number)
+        chosen = rows[:: -(-len(rows) // MOST_SAMPLED)]
+        sample = np.asarray(date.chips[chosen])
+        rise = 0.0 if date.other is None else clouds.usual_rise(sample, np.asarray(date.other[chosen]))
+        usual[rows] = clouds.Usual(clouds.least_veil(clouds.darkness(sample)), rise)
+    return usual

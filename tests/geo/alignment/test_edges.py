@@ -10,7 +10,7 @@ import pytest
 from geo_parts import joined, pattern
 from numpy.typing import NDArray
 
-from pu_geo.geo.alignment.edges import GAP_PX, N_PEAKS, EdgeView, HeldEdges, correlation, edge_field, noise_of, peaks, trust
+from pu_geo.geo.alignment import GAP_PX, N_PEAKS, EdgeView, HeldEdges, correlation, edge_field, noise_of, peaks, trust
 from pu_geo.records import Scene
 
 YES = np.ones((64, 64), dtype=bool)
@@ -149,7 +149,7 @@ def test_strips_hold_the_edges_of_the_whole_but_for_the_last_row(make_scene: Mak
         step = 32 // shrink
         for k, keep_from in enumerate((0, 0, step + 3)):
             view.advance(keep_from, k * step, (k + 1) * step)
-            held = view.held()
+            held = view.held
             assert (held.row, len(held.edges)) == (keep_from, (k + 1) * step - keep_from)
             np.testing.assert_array_equal(held.edges[:-1], whole[keep_from : (k + 1) * step - 1])
             assert held.valid.shape == held.edges.shape[:2]
@@ -159,10 +159,10 @@ def test_rows_left_out_make_a_fresh_start(make_scene: Make) -> None:
     with joined(make_scene("a", pattern(96, 64))) as mosaic:
         view = EdgeView(mosaic, 1, col=0, width=64)
         view.advance(0, 0, 16)
-        first = view.held()
+        first = view.held
         copy = first.edges.copy()
         view.advance(64, 64, 80)
-        assert (view.held().row, len(view.held().edges)) == (64, 16)
+        assert (view.held.row, len(view.held.edges)) == (64, 16)
         np.testing.assert_array_equal(first.edges, copy)
 
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from rasterio.transform import Affine
 
 from pu_geo.errors import JobCancelled
-from pu_geo.geo.alignment import edges, measure
-from pu_geo.geo.alignment.edges import HeldEdges
-from pu_geo.geo.alignment.measure import Shifts, estimate_shifts, metres_per_px
+from pu_geo.geo import alignment
+from pu_geo.geo.alignment import HeldEdges, Shifts, estimate_shifts, metres_per_px
 from pu_geo.geo.chips import chip_windows
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
@@ -219,16 +218,16 @@ def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(measure
 
 
 def test_the_imagery_page_names_the_reach_of_the_search() -> None:
-    assert scene_pair.FARTHEST_M == measure.FAR_REACH_M
+    assert scene_pair.FARTHEST_M == alignment.FAR_REACH_M
 
 
 def test_a_match_at_the_border_of_the_search_is_not_trusted() -> None:
     # The best fit lies at the largest shift to the left: where it truly lies nobody knows.
     surface = np.zeros((2, 13, 13), np.float32)
     surface[0, 6, 0], surface[1, 6, 1] = 9, 9
-    shifts, heights = edges.peaks(surface)
-    assert edges.trust(heights).tolist() == [1, 1]
-    assert edges.at_border(shifts, 6)[:, 0].tolist() == [True, False]
+    shifts, heights = alignment.peaks(surface)
+    assert alignment.trust(heights).tolist() == [1, 1]
+    assert alignment.at_border(shifts, 6)[:, 0].tolist() == [True, False]
 
 
 @pytest.mark.slow
@@ -300,7 +299,7 @@ def test_the_pass_reads_each_row_once(make_scene: Make, monkeypatch: pytest.Monk
     tiles = {"tiled": True, "blockxsize": 32, "blockysize": 32}
     scenes = make_scene("pre", picture, role="pre", **tiles), make_scene("post", picture, **tiles)
     rows: list[int] = []
-    true_read, sample = Mosaic.read, 2 * measure.SAMPLE_PX
+    true_read, sample = Mosaic.read, 2 * alignment.SAMPLE_PX
 
     def read(self: Mosaic, col: int, row: int, width: int, height: int) -> object:
         if height < sample:
@@ -334,7 +333,7 @@ def test_a_very_small_scene_and_a_building_beyond_it_do_no_harm(measured: Measur
 
 
 def test_windows_grow_with_buildings_and_stay_bounded() -> None:
-    sizes = measure._window_sizes(np.array([0.0, 20, 60, 5000]), 6)
+    sizes = alignment._window_sizes(np.array([0.0, 20, 60, 5000]), 6)
     assert sizes[0] == sizes[1] == 96
     assert 3 * 60 + 12 <= sizes[2] < 210
     assert 384 <= sizes[3] < 400

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pu_geo.geo.alignment.shift_field import CELLS_M, consensus, mend
+from pu_geo.geo.alignment import CELLS_M, consensus, mend
 
 TOLERANCE_M = 1.5
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import shapely
 from geo_parts import NORTH_UP, ORIGIN, pattern
+from numpy.typing import NDArray
 from rasterio.transform import Affine
 
 from pu_geo.errors import ImageryError
-from pu_geo.geo.raster.placement import check_overlap, outside_shares, project_grid
+from pu_geo.geo.raster.placement import check_overlap, project_grid, shares_outside
 from pu_geo.records import Scene
 
 Make = Callable[..., Scene]
@@ -22,11 +24,18 @@ def at(x: float, y: float) -> Affine:
     return Affine(0.5, 0, ORIGIN[0] + x, 0, -0.5, ORIGIN[1] + y)
 
 
+def boxes(windows: NDArray[np.float64]) -> NDArray[np.object_]:
+    """Windows, float64 [N, 4]: column, row, width, height; as shapes."""
+    return np.asarray(shapely.box(*windows[:, :2].T, *(windows[:, :2] + windows[:, 2:]).T))
+
+
 def test_a_window_over_the_border_counts_what_lies_beyond(make_scene: Make) -> None:
     scene = make_scene("post", pattern(100, 200))
     windows = np.array([[50, 50, 20, 20], [-10, 50, 20, 20], [195, 95, 10, 10], [300, 0, 10, 10], [0, 0, 200, 100]], float)
     # by hand: inside; the left half; three quarters; all; exactly the scene
-    np.testing.assert_allclose(outside_shares(windows, [scene], project_grid([scene])), [0, 0.5, 0.75, 1, 0], atol=1e-6)
+    np.testing.assert_allclose(
+        shares_outside(boxes(windows), [scene], project_grid([scene])), [0, 0.5, 0.75, 1, 0], atol=1e-6
+    )
 
 
 def test_neighbors_join_and_a_gap_between_them_is_outside(make_scene: Make) -> None:
@@ -34,7 +43,9 @@ def test_neighbors_join_and_a_gap_between_them_is_outside(make_scene: Make) -> N
     right = make_scene("post", pattern(100, 100), transform=at(60, 0))  # after 20 pixels of gap
     windows = np.array([[90, 40, 40, 20], [80, 40, 20, 20], [110, 40, 20, 20]], float)
     # by hand: 20 of 40 columns; none; 10 of 20
-    np.testing.assert_allclose(outside_shares(windows, [left, right], project_grid([left, right])), [0.5, 0, 0.5], atol=1e-6)
+    np.testing.assert_allclose(
+        shares_outside(boxes(windows), [left, right], project_grid([left, right])), [0.5, 0, 0.5], atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
