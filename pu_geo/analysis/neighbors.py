@@ -76,7 +76,8 @@ def nearest_of_each(
     index: Any = faiss.index_factory(rows.shape[1], "Flat" if is_exact else f"IVF{_N_LISTS},Flat", measure)
     with threadpool_limits(limits=1 if len(rows) <= _ALONE_UP_TO else None):
         if not is_exact:
-            index.nprobe, index.cp.niter = _N_PROBED, _N_PASSES
+            index.nprobe = max(_N_PROBED, -(-4 * k * _N_LISTS // len(rows)))  # four times k rows on average
+            index.cp.niter = _N_PASSES
             index.train(rows)
         index.add(rows)
         distances, neighbors = index.search(rows, k)

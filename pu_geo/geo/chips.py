@@ -224,7 +224,8 @@ def _cut_in_passes(mosaics: Sequence[Mosaic], chips: _Chips, reach: Ints, chosen
     rows = max(mosaic.preferred_block_rows for mosaic in mosaics)
     columns = max(mosaic.preferred_block_columns for mosaic in mosaics)
     with ThreadPoolExecutor(N_THREADS + len(mosaics)) as pool:
-        for panel in panels(reach[chosen], mosaics[0].grid, rows, columns, HELD_BYTES // (4 * len(mosaics))):
+        pixel_bytes = sum(3 + np.dtype(mosaic.shown_type).itemsize for mosaic in mosaics)
+        for panel in panels(reach[chosen], mosaics[0].grid, rows, columns, HELD_BYTES // pixel_bytes):
             own = chosen[panel]
             for rings, offset, ready in passes(mosaics, reach[own], rows, pool):
                 own_ready = own[ready]

@@ -1,4 +1,4 @@
-"""A damage map in pieces of some thousand buildings, so that an export of any size takes the same memory; and its cells as text."""
+"""A damage map in pieces of some thousand buildings, so that text formats of any size take the same memory; and its cells as text."""
 
 from __future__ import annotations
 

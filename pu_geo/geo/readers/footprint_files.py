@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 1_000_000_000
 MAX_TEXT_BYTES = 400_000_000  # of JSON and CSV, which take about five times their size in memory
+MAX_UNPACKED_BYTES = 2_000_000_000  # of a zip
 MAX_RATIO, RATIO_FROM_BYTES = 300, 64_000_000  # tables of blanks shrink to a hundredth, an archive bomb to a thousandth
 PARTS, NEEDED_PARTS = (".shp", ".shx", ".dbf", ".prj", ".cpg"), (".shx", ".dbf")
 _DAMAGE = (
@@ -87,6 +88,9 @@ def load_features(path: Path | str, crs: str | None = None, *, in_pixels: bool =
         try:
             return READERS[kind](real, Path(folder), crs)
         except (*_DAMAGE, *_DAMAGE_OF_KINDS) as cause:
+            if isinstance(cause, NotImplementedError) and "Nonlinear" in str(cause):
+                hint = "Convert it first: ogr2ogr -nlt CONVERT_TO_LINEAR straight.gpkg curved.gpkg"
+                raise broken(real.name, "it has curved geometry; footprints have straight edges", hint) from cause
             why = f"{type(cause).__name__}: {cause}".replace(f"{folder}/", "")[:160]
             hint = "Copy it again, or save its polygons as a new GeoPackage from QGIS."
             raise broken(real.name, f"it is damaged, locked or of another kind ({why})", hint) from cause
@@ -148,7 +152,9 @@ def _features_of(root: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the features of a FeatureCollection, a single Feature or a bare geometry."""
     kind = root.get("type")
     if kind == "FeatureCollection" and isinstance(root.get("features"), list):
-        return list(root["features"])
+        if all(isinstance(feature, dict) and feature.get("type") == "Feature" for feature in root["features"]):
+            return list(root["features"])
+        raise broken(name, "its list of features holds something else than features")
     if kind in ("Feature", "Polygon", "MultiPolygon", "GeometryCollection"):
         return [dict(root) if kind == "Feature" else {"geometry": root}]
     raise broken(name, "it is JSON but not GeoJSON (no FeatureCollection)", "Export it as GeoJSON.")
@@ -180,9 +186,12 @@ def _read_layer(path: Path, folder: Path, crs: str | None) -> RawFootprints:
         ((n_rows,),) = _query(copy, f'SELECT count(*) FROM "{quoted}" NOT INDEXED')
         if table.num_rows != n_rows:  # GDAL ends at a damaged page without a word
             raise ValueError(f"{table.num_rows:,} of {n_rows:,} rows can be read")
+        _check_numbers(copy, quoted, table, path.name)
     else:  # not as Arrow, which with GDAL 3.12 ends at a damaged feature without a word
         meta, _, shapes, columns = gdal.raw.read(copy, layer=layers[0], force_2d=True)
         geometry = "wkb_geometry"
+        while geometry in meta["fields"]:
+            geometry += "_"
         table = importlib.import_module("pyarrow").table([shapes, *columns], names=[geometry, *meta["fields"]])
     found = None if '["Undefined ' in str(meta["crs"]) else meta["crs"]  # as GeoPackage names what nobody stated
     return _of_table(table, geometry, {ids}, _system(found, crs, path.name), ids)
@@ -250,6 +259,22 @@ def _crs_text(copy: Path, name: str) -> str:
     return " ".join(value.decode("latin-1") for value in values if isinstance(value, bytes))
 
 
+def _check_numbers(copy: Path, layer: str, table: pyarrow.Table, name: str) -> None:
+    """Refuse a GeoPackage with texts or fractions in a column of numbers: SQLite keeps them, GDAL makes 0 of "A-12"."""
+    types = importlib.import_module("pyarrow").types
+    fields = [field for field in table.schema if types.is_integer(field.type) or types.is_boolean(field.type)]
+    kinds = {field.name: "'null', 'integer'" for field in fields}
+    kinds |= {field.name: "'null', 'integer', 'real'" for field in table.schema if types.is_floating(field.type)}
+    own = {column.decode() for _, column, *_ in _query(copy, f'PRAGMA table_info("{layer}")')}
+    for column in kinds.keys() & own:
+        quoted = column.replace('"', '""')
+        odd = _query(copy, f'SELECT "{quoted}" FROM "{layer}" WHERE typeof("{quoted}") NOT IN ({kinds[column]}) LIMIT 1')
+        if odd:
+            shown = odd[0][0].decode(errors="replace")[:40] if isinstance(odd[0][0], bytes) else odd[0][0]
+            why = f"its column {column[:40]!r} is declared as one of numbers that {shown!r} does not fit"
+            raise broken(name, why, "Make it a column of texts, then export the file again.")
+
+
 def _query(copy: Path, query: str) -> list[tuple[Any, ...]]:
     """Ask a GeoPackage by Python's sqlite3; texts are bytes."""
     with closing(sqlite3.connect(f"file:{copy}?mode=ro&immutable=1", uri=True)) as database:
@@ -264,7 +289,7 @@ def _unpack(path: Path, folder: Path) -> None:
     No name from the archive is ever used as a path.
 
     Raises:
-        FootprintError: kind path, symlink, ratio, layers or driver.
+        FootprintError: kind path, symlink, ratio, size, layers or driver.
     """
     with zipfile.ZipFile(path) as archive:
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]
@@ -305,6 +330,12 @@ def _check_entries(entries: list[zipfile.ZipInfo], path: Path) -> None:
             f"over {MAX_RATIO} times its size. No shapefile of buildings does.",
             "Pack the shapefile again.",
             kind="ratio",
+        )
+    if total > MAX_UNPACKED_BYTES:
+        raise FootprintError(
+            f"{path.name} would unpack to {total / 1e6:,.0f} MB; up to {MAX_UNPACKED_BYTES / 1e6:,.0f} MB can be read.",
+            "Pack one shapefile, cut to the area of the scenes.",
+            kind="size",
         )
 
 

@@ -134,13 +134,14 @@ def sort_into_groups(points: NDArray[np.floating], n_groups: int, generator: tor
 
     Args:
         points: float [N, D], compared by Euclidean distance. Beyond 20,000 rows, means are learned from as many of them.
-        n_groups: K, from 1 to N.
+        n_groups: K, at least 1.
 
     Returns:
-        Groups 0..K-1 in the order of their size, int64 [N]; the last ones may be empty where points coincide.
+        Groups 0..K-1 in the order of their size, int64 [N]; the last ones may be empty: where
+        points coincide, or are fewer than K.
     """
     some = points[torch.randperm(len(points), generator=generator)[:MOST_ROWS].numpy()]
-    centers = k_means(some.astype(np.float64), n_groups, seed=seed_of(generator)).cluster_centers_
+    centers = k_means(some.astype(np.float64), min(n_groups, len(some)), seed=seed_of(generator)).cluster_centers_
     nearest = cdist(points, centers).argmin(axis=1)
     order = np.argsort(-np.bincount(nearest, minlength=n_groups), kind="stable")
     place = np.empty(n_groups, np.int64)

@@ -55,7 +55,7 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
 def _copy_files(layout: Layout, made: Layout, without: tuple[Path, ...]) -> None:
     """Copy all files but the database; one that goes away meanwhile, such as an old checkpoint, is left out."""
     for place, folders, names in os.walk(layout.folder):
-        folders[:] = [name for name in folders if Path(place, name) not in without]
+        folders[:] = [name for name in folders if Path(place, name) not in without and not name.endswith(_NOT_COPIED)]
         there = made.folder / Path(place).relative_to(layout.folder)
         there.mkdir(parents=True, exist_ok=True)
         for name in names:

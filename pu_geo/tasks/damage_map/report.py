@@ -234,14 +234,14 @@ def _method(damage_map: DamageMap) -> Section:
     is_calibrated = _first(columns, "p_damaged") is not None
     scores = "chances of damage were calibrated on the audit" if is_calibrated else "a rank, not a probability"
     given = ", ".join(f"{number(answers[label])} {label.replace('_', ' ')}" for label in _ANSWERS)
-    trained = f"{learned.get('n_positive')} positives and the unlabeled, answers up to number {learned.get('at_event')}"
+    trained = f"{plain(learned.get('n_positive'))} positives and the unlabeled, answers up to number {plain(learned.get('at_event'))}"
     rows = [
         ("Method", _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}"),
         ("Settings", f"preset {preset}, seed {seed}, run {run_id}, {made_with}"),
         ("Learned from", f"{trained}{where}; it gives no grades"),
-        ("Answers on the map", f"{given}; answers up to number {facts.get('labels_up_to_event')}"),
+        ("Answers on the map", f"{given}; answers up to number {plain(facts.get('labels_up_to_event'))}"),
         ("Score", f"{_SCORE_TYPES.get(kind, kind)}; {scores}"),
-        ("Threshold", f"flagged from {facts.get('threshold')} on{origin}; a person's answer overrules the score"),
+        ("Threshold", f"flagged from {plain(facts.get('threshold'))} on{origin}; a person's answer overrules the score"),
     ]
     return Section("Method", rows=rows)
 

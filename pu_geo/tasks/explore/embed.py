@@ -67,9 +67,9 @@ def embed(job: Job, *, run_id: str, settings: Mapping[str, Any] | None = None) -
         how = asdict(made.settings)
         classes = np.where(pu.is_positive, 1, np.where(pu.is_not_damaged, 0, -1)) if how.pop("supervised") else None
         positions = projection.umap_2d(known, **how, labels=classes, report=report)
-        path.with_name("umap.json").unlink(missing_ok=True)  # it is of another picture
-        write_array(path, positions)
+        path.unlink(missing_ok=True)  # without it there is no picture: at no moment one with the facts of another
         exploring.store_picture(job.layout, facts.run_id, made, np.zeros((0, 2), np.float32))
+        write_array(path, positions)
     job.report(0.9, "placing new buildings")
     positions = np.load(path, allow_pickle=False)
     ids, placed, words = _place(job, facts, newest, known, positions)

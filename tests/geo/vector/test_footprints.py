@@ -200,6 +200,22 @@ def test_whole_numbers_and_truths_of_a_geopackage_stay_what_they_are_beside_empt
     assert list(second.values()) == [None, None, None]
 
 
+@pytest.mark.parametrize(("values", "odd"), [([1, 2], "A-12"), ([1, 2], 3.7), ([1.5, 2.5], "A-12"), ([True, False], "yes")])
+def test_a_geopackage_with_a_cell_that_gdal_would_make_a_number_of_is_refused(
+    tmp_path: Path, values: list[float], odd: str | float
+) -> None:
+    table = geopandas.GeoDataFrame({"n": values}, geometry=[square(10, 20), square(50, 60)], crs=32633)
+    table.to_file(tmp_path / "b.gpkg")
+    read_footprints(tmp_path / "b.gpkg", GRID)
+    with closing(sqlite3.connect(tmp_path / "b.gpkg")) as database, database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f'DROP TRIGGER "{name}"')
+        database.execute("UPDATE b SET n = ? WHERE rowid = 2", (odd,))
+    with pytest.raises(FootprintError, match=f"'n' is declared as one of numbers that .?{odd}") as caught:
+        read_footprints(tmp_path / "b.gpkg", GRID)
+    assert caught.value.kind == "parse"
+
+
 def test_a_geopackage_with_a_damaged_page_is_refused_whole(tmp_path: Path) -> None:
     shapes = [square(x, y) for x in range(0, 100, 2) for y in range(0, 100, 2)]
     geopandas.GeoDataFrame({"n": range(len(shapes))}, geometry=shapes, crs=32633).to_file(tmp_path / "b.gpkg")
@@ -208,6 +224,12 @@ def test_a_geopackage_with_a_damaged_page_is_refused_whole(tmp_path: Path) -> No
     data[at : at + 4096] = bytes(4096)
     (tmp_path / "b.gpkg").write_bytes(data)
     assert refusal(tmp_path / "b.gpkg") == "parse"
+
+
+def test_a_flatgeobuf_may_have_a_field_of_any_name(tmp_path: Path) -> None:
+    table = geopandas.GeoDataFrame({"wkb_geometry": ["x"], "n": [1]}, geometry=[square(10, 20)], crs=32633)
+    table.to_file(tmp_path / "b.fgb")
+    assert read_footprints(tmp_path / "b.fgb", GRID).attributes[0] == {"wkb_geometry": "x", "n": 1}
 
 
 def test_a_geopackage_without_a_coordinate_system_takes_the_given_one(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_many_rows_are_sorted_by_some_of_them(monkeypatch: pytest.MonkeyPatch) -
 
 def test_coinciding_points_leave_groups_empty() -> None:
     assert set(consensus_clusters.sort_into_groups(np.ones((6, 2)), 3, generator()).tolist()) == {0}
+    assert sorted(consensus_clusters.sort_into_groups(np.eye(5), 6, generator()).tolist()) == [0, 1, 2, 3, 4]
 
 
 def test_reads_a_trained_model_of_ncl() -> None:

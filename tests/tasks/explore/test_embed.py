@@ -142,6 +142,26 @@ def test_stops_when_asked_and_leaves_what_was_there(
     assert exploring.picture(layout, run_id) == before
 
 
+@pytest.mark.parametrize("file", ["umap.npy", "umap.json"])
+def test_a_job_that_ends_amid_writing_leaves_no_picture_with_the_facts_of_another(
+    file: str, ranked: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, run_id = ranked
+    embed(job_of(layout, "one"), run_id=run_id, settings=asdict(UmapSettings(seed=5)))
+
+    def ends(path: Path, values: object) -> None:
+        if path.name == file:
+            raise KeyboardInterrupt
+        write_array(path, np.asarray(values)) if path.suffix == ".npy" else write_json(path, values)
+
+    monkeypatch.setattr("pu_geo.tasks.explore.embed.write_array", ends)
+    monkeypatch.setattr(exploring, "write_array", ends)
+    monkeypatch.setattr(exploring, "write_json", ends)
+    with pytest.raises(KeyboardInterrupt):
+        embed(job_of(layout, "two"), run_id=run_id, settings=asdict(UmapSettings(seed=6)))
+    assert exploring.picture(layout, run_id) is None
+
+
 def test_progress_is_noted_all_along_the_layout(ranked: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch) -> None:
     layout, run_id = ranked
     monkeypatch.setattr("pu_geo.tasks.job._SECONDS_BETWEEN_REPORTS", 0)
