@@ -136,7 +136,7 @@ def two_means(points: Points, pinned: Mask, start: Doubles, *, spherical: bool, 
 def _sides(points: Points, centroids: Doubles) -> Mask:
     """Return whether each point is nearer to centroid 1, or as near to both, for M pairs [M, 2, D]; bool [M, N].
 
-    The sign of a product with the difference of the centroids tells, in the rows' precision; where rounding could change
+    The sign of a product with the difference of the centroids decides, in the rows' precision; where rounding could change
     it, in float64.
     """
     normals, rows = centroids[:, 1] - centroids[:, 0], points.rows

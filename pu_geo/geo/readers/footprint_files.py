@@ -42,14 +42,9 @@ MAX_UNPACKED_BYTES = 2_000_000_000  # of a zip
 MAX_RATIO, RATIO_FROM_BYTES = 300, 64_000_000  # tables of blanks shrink to a hundredth, an archive bomb to a thousandth
 PARTS, NEEDED_PARTS = (".shp", ".shx", ".dbf", ".prj", ".cpg"), (".shx", ".dbf")
 _DAMAGE = (
-    ValueError,
-    RuntimeError,
-    OSError,
-    LookupError,
-    TypeError,
-    AttributeError,
-)  # RuntimeError: GDAL's, PROJ's, passwords
-_DAMAGE_OF_KINDS = (csv.Error, EOFError, sqlite3.Error, struct.error, zipfile.BadZipFile, zlib.error)
+    ValueError, RuntimeError, OSError, LookupError, TypeError, AttributeError, EOFError,  # RuntimeError: GDAL's, PROJ's, passwords
+    csv.Error, sqlite3.Error, struct.error, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 _CRS_COLUMNS = ("epsg", "srid", "crs")
 _SRID = re.compile(r"\s*SRID=(\d{1,6});", re.IGNORECASE)  # "extended" WKT of PostGIS
 _SAVE_AGAIN = "Save it again as GeoParquet from QGIS or geopandas."
@@ -87,7 +82,7 @@ def load_features(path: Path | str, crs: str | None = None, *, in_pixels: bool =
     with tempfile.TemporaryDirectory(prefix="pu-geo-") as folder:
         try:
             return READERS[kind](real, Path(folder), crs)
-        except (*_DAMAGE, *_DAMAGE_OF_KINDS) as cause:
+        except _DAMAGE as cause:
             if isinstance(cause, NotImplementedError) and "Nonlinear" in str(cause):
                 hint = "Convert it first: ogr2ogr -nlt CONVERT_TO_LINEAR straight.gpkg curved.gpkg"
                 raise broken(real.name, "it has curved geometry; footprints have straight edges", hint) from cause

@@ -191,7 +191,7 @@ def _audited(
 def _human(
     ids: Sequence[str], events: Mapping[str, LabelEvent], answers: Mapping[tuple[str, str], LabelEvent]
 ) -> dict[str, Sequence[object]]:
-    """Return what people said of each building; `answers` has the last answer of each person."""
+    """Return the answers of people for each building; `answers` has the last answer of each person."""
     given: dict[str, list[str]] = {}
     for (building, _), event in answers.items():
         given.setdefault(building, []).append(event.label)
