@@ -25,6 +25,8 @@ CONFIG = {
     "server.enableCORS": True,
     "server.fileWatcherType": "none",
     "server.showEmailPrompt": False,
+    # Fast reruns start a thread beside the one that still draws: one of two quick clicks was lost, or a page stopped to refresh.
+    "runner.fastReruns": False,
     "runner.postScriptGC": False,  # collecting after each rerun took longer than the rerun
     "browser.gatherUsageStats": False,
     "browser.serverAddress": LOOPBACK,

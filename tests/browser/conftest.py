@@ -24,6 +24,7 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 NOTHING_OUTWARD = ["--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *NOTHING_OUTWARD]
 N_HOUSES, SIDE_PX = 400, 1500
+PAGES = pytest.StashKey[list]()
 CLOUDY, DARK, MISALIGNED, HAZY, ONE_DATE = range(100, 105)
 """Places of houses that a cloud or missing data hides, whose dates do not fit, half below a cloud, and in one date only."""
 
@@ -43,11 +44,26 @@ def chromium() -> Iterator[object]:
         browser.close()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+    """Add to the report of a test that failed what its pages showed and logged: nobody can look at them afterwards."""
+    report = yield
+    if report.when == "call" and report.failed:
+        report.sections += [("page", _what_it_shows(page)) for page in item.stash.get(PAGES, []) if not page.is_closed()]
+    return report
+
+
+def _what_it_shows(page) -> str:
+    state = page.evaluate("document.querySelector('.stApp')?.dataset")
+    return f"{page.url}\n{state}\n{page.locator('body').inner_text()}\n--- console ---\n" + "\n".join(page.logged)
+
+
 @pytest.fixture
-def new_page(chromium) -> Iterator[Callable[[], object]]:
+def new_page(chromium, request: pytest.FixtureRequest) -> Iterator[Callable[[], object]]:
     """Open pages of 1400 x 900, each in a profile of its own. After the test no request has left 127.0.0.1, no script has
     failed, no dialog opened, and no name out of somebody's file ran as a script."""
-    pages, outside, troubles = [], [], []
+    outside, troubles = [], []
+    pages = request.node.stash.setdefault(PAGES, [])
     local = ("http://127.0.0.1:", "ws://127.0.0.1:", "blob:", "data:", "file:")
 
     def note(url: str) -> None:
@@ -65,6 +81,8 @@ def new_page(chromium) -> Iterator[Callable[[], object]]:
         context.on("weberror", lambda error: troubles.append(error.error.stack or str(error.error)))
         context.on("dialog", refuse)
         pages.append(context.new_page())
+        pages[-1].logged = logged = []
+        pages[-1].on("console", lambda message: logged.append(f"{message.type}: {message.text}"))
         pages[-1].on("websocket", lambda link: note(link.url))
         return pages[-1]
 

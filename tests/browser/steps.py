@@ -39,6 +39,11 @@ def settle(page, seconds: float = 60) -> None:
     page.wait_for_function("window.__pugeo.pending() === 0 && window.__pugeo.fresh()", timeout=seconds * 1000)
 
 
+def settled(page) -> None:
+    """Wait until Streamlit draws nothing any more: what is there is the newest, and nothing is there twice."""
+    page.wait_for_selector(".stApp[data-test-script-state=notRunning]", timeout=60_000)
+
+
 def see_all(page, resolution: float = 2.2) -> None:
     ask(page, "rest")  # at the queue's building
     ask(page, "setView", [750, 750], resolution)

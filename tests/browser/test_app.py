@@ -11,7 +11,7 @@ from pu_geo import jobs
 from pu_geo.project import labels, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout
 from tests.browser.real_app import AppServer
-from tests.browser.steps import ask, drag, go, on_page, settle, spots, until, wait_for_view
+from tests.browser.steps import ask, drag, go, on_page, settle, settled, spots, until, wait_for_view
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.long]
 PREPARE_SECONDS = 900
@@ -93,6 +93,7 @@ def _explore(page, sample: Layout, screenshots: Path) -> None:
     wait_for_job(sample, "cluster", TRAIN_SECONDS)
     accept = page.locator(".st-key-cluster-accept button:visible")
     accept.first.wait_for(timeout=120_000)
+    settled(page)
     n = int(accept.inner_text().rpartition("(")[2].rstrip(") ").replace(",", ""))
     accept.click()
     page.get_by_text(f"Next run: 29 positives + {n:,} accepted").wait_for(timeout=60_000)

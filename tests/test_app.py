@@ -1,0 +1,13 @@
+"""The settings of Streamlit that promises rest on."""
+
+from app import CONFIG
+
+
+def test_nothing_is_sent_to_anybody_and_nobody_else_can_connect() -> None:
+    assert CONFIG["browser.gatherUsageStats"] is False
+    assert CONFIG["server.address"] == "127.0.0.1"
+
+
+def test_one_thread_draws_a_page_at_a_time() -> None:
+    """With two, "Start clustering" was lost in 1 of 37 journeys: a rerun ends the thread that has not yet acted on the click."""
+    assert CONFIG["runner.fastReruns"] is False
