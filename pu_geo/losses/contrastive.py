@@ -7,8 +7,8 @@ exp(similarity) over all other rows, its own view included.
 How they are computed. All but DCL are ssCL plus what it costs to pull an anchor to other rows besides its own view. That
 cost needs sums over classes only, [b, D]. ssCL alone needs all [2b, 2b] similarities, and holds a block at a time.
 
-Views that are empty, not [b, D] or not of one shape, and classes that are not [b] raise `ShapeError`; a temperature that is
-not above 0, or a share out of its range, raises `ValueError`.
+Views that are empty, not [b, D] or not of one shape, and labels that are not [b] raise `ShapeError`; a temperature that is
+not above 0, a share out of its range, and a label out of its range raise `ValueError`, labels that are floats `TypeError`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,22 @@ from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.nn import functional
 
 from pu_geo.errors import ShapeError
+from pu_geo.losses.inputs import (
+    as_bools,
+    as_classes,
+    at_least_float32,
+    float32_inside,
+    require_above_0,
+    require_below_1,
+    require_within,
+)
 
 # Similarities held at a time: in float32 4 MiB, which stays in a processor's cache, and 1/4 GiB, which keeps a GPU busy.
 _CELLS_AT_ONCE_CPU = 2**20
 _CELLS_AT_ONCE_GPU = 2**26
 
 
+@float32_inside
 def sscl_loss(z1: Tensor, z2: Tensor, *, temperature: float = 0.5) -> Tensor:
     """Pull the two views of each chip together and push everything else away, without any label.
 
@@ -42,6 +52,7 @@ def sscl_loss(z1: Tensor, z2: Tensor, *, temperature: float = 0.5) -> Tensor:
     return _sscl(_unit_rows(z1, z2, temperature), temperature)
 
 
+@float32_inside
 def scl_loss(z1: Tensor, z2: Tensor, classes: Tensor, *, temperature: float = 0.5) -> Tensor:
     """Pull all chips of one known class together: the fully supervised yardstick.
 
@@ -49,15 +60,17 @@ def scl_loss(z1: Tensor, z2: Tensor, classes: Tensor, *, temperature: float = 0.
 
     Args:
         z1, z2, temperature: as in `sscl_loss`.
-        classes: class number of each chip, integer or bool [b].
+        classes: class number of each chip, integer from 0 on or bool [b].
 
     Returns:
         Scalar, 0 or more.
     """
     rows = _unit_rows(z1, z2, temperature)
+    classes = as_classes("classes", classes, len(z1))
     return _sscl(rows, temperature) + _own_above_peers(rows, classes).mean() / temperature
 
 
+@float32_inside
 def scl_pu_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, temperature: float = 0.5) -> Tensor:
     """Treat the unlabeled as one class of their own, which biases the loss when few positives are labelled.
 
@@ -65,14 +78,15 @@ def scl_pu_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, temperature: flo
 
     Args:
         z1, z2, temperature: as in `sscl_loss`.
-        is_positive: bool or 0/1 [b]; 1 = positive, 0 = unlabeled.
+        is_positive: bool, or integers that are 0 or 1, [b]; 1 = positive, 0 = unlabeled.
 
     Returns:
         Scalar, 0 or more.
     """
-    return scl_loss(z1, z2, is_positive.bool(), temperature=temperature)
+    return scl_loss(z1, z2, as_bools("is_positive", is_positive, z1.shape[:1]), temperature=temperature)
 
 
+@float32_inside
 def pucl_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, temperature: float = 0.5) -> Tensor:
     """Pull every positive to all other positives, and every unlabeled chip to its own view only.
 
@@ -80,15 +94,16 @@ def pucl_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, temperature: float
 
     Args:
         z1, z2, temperature: as in `sscl_loss`.
-        is_positive: bool or 0/1 [b]; 1 = positive, 0 = unlabeled.
+        is_positive: bool, or integers that are 0 or 1, [b]; 1 = positive, 0 = unlabeled.
 
     Returns:
         Scalar, 0 or more. The mean runs over all 2b anchors, not over positives and unlabeled separately.
     """
-    rows, positive = _unit_rows(z1, z2, temperature), is_positive.bool()
+    rows, positive = _unit_rows(z1, z2, temperature), as_bools("is_positive", is_positive, z1.shape[:1])
     return _sscl(rows, temperature) + (_own_above_peers(rows, positive) * positive).mean() / temperature
 
 
+@float32_inside
 def mcl_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, supervised_share: float, temperature: float = 0.5) -> Tensor:
     """Mix SCL-PU and ssCL in fixed parts.
 
@@ -101,12 +116,12 @@ def mcl_loss(z1: Tensor, z2: Tensor, is_positive: Tensor, *, supervised_share: f
     Returns:
         Scalar, 0 or more.
     """
-    if not 0 <= supervised_share <= 1:
-        raise ValueError(f"supervised_share must lie in 0..1; got {supervised_share}.")
-    rows = _unit_rows(z1, z2, temperature)
-    return _sscl(rows, temperature) + supervised_share / temperature * _own_above_peers(rows, is_positive.bool()).mean()
+    require_within("supervised_share", supervised_share, 0, 1)
+    rows, positive = _unit_rows(z1, z2, temperature), as_bools("is_positive", is_positive, z1.shape[:1])
+    return _sscl(rows, temperature) + supervised_share / temperature * _own_above_peers(rows, positive).mean()
 
 
+@float32_inside
 def dcl_loss(z1: Tensor, z2: Tensor, *, same_class_share: float, temperature: float = 0.5) -> Tensor:
     """ssCL with the expected share of same-class chips taken out of the pushed-away sum.
 
@@ -123,13 +138,11 @@ def dcl_loss(z1: Tensor, z2: Tensor, *, same_class_share: float, temperature: fl
     Departs from the source: the paper prints R_n without N and without the lower bound. Both are needed: R_p is one
     term and R_u a sum of N, and the difference can be negative, which has no logarithm.
     """
-    if not 0 <= same_class_share < 1:
-        raise ValueError(f"same_class_share must lie in [0, 1); got {same_class_share}.")
+    require_below_1("same_class_share", same_class_share)
     if same_class_share == 0 or len(z1) == 1:
         return sscl_loss(z1, z2, temperature=temperature)
     rows = _unit_rows(z1, z2, temperature)
-    with torch.autocast(rows.device.type, enabled=False):
-        similarity = rows @ rows.T / temperature
+    similarity = rows @ rows.T / temperature
     itself_or_own = torch.eye(len(z1), dtype=torch.bool, device=rows.device).repeat(2, 2)
     pair = similarity.diagonal(len(z1))
     own, log_unlabeled = torch.cat([pair, pair]), similarity.masked_fill(itself_or_own, -math.inf).logsumexp(dim=1)
@@ -147,10 +160,8 @@ def _unit_rows(z1: Tensor, z2: Tensor, temperature: float) -> Tensor:
     """Return the 2b rows at length 1, at least float32, [2b, D]."""
     if z1.ndim != 2 or z1.shape != z2.shape or len(z1) == 0:
         raise ShapeError(f"z1 and z2 must both be [b, D] with b >= 1; got {tuple(z1.shape)} and {tuple(z2.shape)}.")
-    if not temperature > 0:
-        raise ValueError(f"temperature must be above 0; got {temperature}.")
-    rows = torch.cat([z1, z2])
-    return functional.normalize(rows if rows.dtype == torch.float64 else rows.float(), dim=1)
+    require_above_0("temperature", temperature)
+    return functional.normalize(at_least_float32(torch.cat([z1, z2])), dim=1)
 
 
 def _own_above_peers(rows: Tensor, classes: Tensor) -> Tensor:
@@ -160,9 +171,11 @@ def _own_above_peers(rows: Tensor, classes: Tensor) -> Tensor:
     its own view plus its product with the sum of the other chips' rows. Exactly 0 for a chip alone in its class.
     """
     z1, z2 = rows.chunk(2)
-    if classes.shape != z1.shape[:1]:
-        raise ShapeError(f"one class for each of the {len(z1)} chips is needed; got shape {tuple(classes.shape)}.")
-    _, index, n_chips = classes.unique(return_inverse=True, return_counts=True)
+    if classes.dtype == torch.bool:  # known to be two classes at most; to count them would wait for a GPU
+        index, n_true = classes.long(), classes.sum()
+        n_chips = torch.stack([len(classes) - n_true, n_true])
+    else:
+        _, index, n_chips = classes.unique(return_inverse=True, return_counts=True)
     both = z1 + z2
     class_sums = both.new_zeros(len(n_chips), both.shape[1]).index_add(0, index, both)
     own, to_others = (z1 * z2).sum(dim=1), (both * (class_sums.index_select(0, index) - both)).sum(dim=1)
@@ -192,20 +205,19 @@ class _BlockwiseSscl(torch.autograd.Function):
         cells = _CELLS_AT_ONCE_CPU if rows.device.type == "cpu" else _CELLS_AT_ONCE_GPU
         step = max(1, min(n, cells // n))
         memory = rows.new_empty(step, n)
-        with torch.autocast(rows.device.type, enabled=False):
-            for start in range(0, n, step):
-                here = slice(start, start + step)
-                anchors = rows[here]
-                block = torch.mm(anchors / temperature, rows.T, out=memory[: len(anchors)])
-                block.diagonal(start).fill_(-math.inf)
-                # Without the row's own maximum all terms would underflow at low temperatures.
-                block -= block.amax(dim=1, keepdim=True)
-                pulled[here] = block.gather(1, own_view[here])
-                sums = block.exp_().sum(dim=1, keepdim=True)
-                pulled[here] -= sums.log()
-                if gradient is not None:
-                    gradient[here].addcdiv_(block @ rows, sums)
-                    gradient.addmm_(block.T, anchors / sums)
+        for start in range(0, n, step):
+            here = slice(start, start + step)
+            anchors = rows[here]
+            block = torch.mm(anchors / temperature, rows.T, out=memory[: len(anchors)])
+            block.diagonal(start).fill_(-math.inf)
+            # Without the row's own maximum all terms would underflow at low temperatures.
+            block -= block.amax(dim=1, keepdim=True)
+            pulled[here] = block.gather(1, own_view[here])
+            sums = block.exp_().sum(dim=1, keepdim=True)
+            pulled[here] -= sums.log()
+            if gradient is not None:
+                gradient[here].addcdiv_(block @ rows, sums)
+                gradient.addmm_(block.T, anchors / sums)
         if gradient is not None:
             ctx.save_for_backward(gradient.div_(n * temperature))
         return -pulled.mean()

@@ -10,7 +10,7 @@ Equation numbers are the paper's (Zheng et al., KDD 2022). Shared terms:
 
 A vector of zeros has no direction: its cosines are 0, and it gets no gradient. float16 and bfloat16 become float32.
 Arrays that are empty or do not fit together raise `ShapeError`; a temperature that is not above 0, and a label that is
-neither 0 nor 1, raise `ValueError`.
+neither 0 nor 1, raise `ValueError`, labels that are floats `TypeError`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from pu_geo.errors import ShapeError
+from pu_geo.losses.inputs import as_bools, float32_inside, require_above_0
 
 # Vectors up to this length count as zeros: dividing by the length would make their gradient explode.
 _SHORTEST = 1e-12
 
 
+@float32_inside
 def single_view_loss(inputs: Tensor, hidden: Tensor, mapped: Tensor, *, temperature: float = 1.0) -> Tensor:
     """Pull each chip's hidden representation to its input and away from those of other chips, look-alikes the least.
 
@@ -44,13 +46,14 @@ def single_view_loss(inputs: Tensor, hidden: Tensor, mapped: Tensor, *, temperat
     if inputs.ndim != 2 or len(inputs) == 0 or not inputs.shape == hidden.shape == mapped.shape:
         shapes = ", ".join(str(tuple(each.shape)) for each in (inputs, hidden, mapped))
         raise ShapeError(f"inputs, hidden and mapped must all be [B, D] with B >= 1; got {shapes}.")
-    _check_temperature(temperature)
+    require_above_0("temperature", temperature)
     similarity = _cosines(inputs, hidden) / temperature
     is_other = ~torch.eye(len(inputs), dtype=torch.bool, device=inputs.device)
     pushed = _log_sum(similarity + log_negative_weights(hidden, mapped, hidden, mapped), is_other)
     return _pair_loss(similarity.diagonal(), pushed).mean()
 
 
+@float32_inside
 def multi_view_loss(views: Tensor, mapped: Tensor, *, is_missing: Tensor | None = None, temperature: float = 1.0) -> Tensor:
     """Pull the views of each chip together and push the views of other chips away, look-alikes the least.
 
@@ -88,6 +91,7 @@ def multi_view_loss(views: Tensor, mapped: Tensor, *, is_missing: Tensor | None 
     return _mean_where(_mean_where(_pair_loss(own, pushed), is_pair), is_pair.any(dim=0))
 
 
+@float32_inside
 def supervised_loss(
     views: Tensor, labels: Tensor, *, is_missing: Tensor | None = None, temperature: float = 1.0, with_itself: bool = True
 ) -> Tensor:
@@ -101,7 +105,7 @@ def supervised_loss(
 
     Args:
         views: Z of labeled chips, float [V, n, D]. S is their concatenation as handed in: a longer view counts more.
-        labels: several of c may hold for a chip; 0/1 or bool [n, c].
+        labels: several of c may hold for a chip; bool, or integers that are 0 or 1, [n, c].
         is_missing: views that a chip lacks, bool [V, n]; none when absent.
         temperature: above 0.
         with_itself: whether a chip also pairs with itself. The equation does not forbid it; with it, the only positive
@@ -117,9 +121,7 @@ def supervised_loss(
     missing = _checked_missing(views, is_missing, temperature)
     if labels.ndim != 2 or len(labels) != views.shape[1] or labels.shape[1] == 0:
         raise ShapeError(f"labels must be [n, c] with n = {views.shape[1]}, c >= 1; got {tuple(labels.shape)}.")
-    if not ((labels == 0) | (labels == 1)).all():
-        raise ValueError("labels must be 0 or 1; leave chips without a label out.")
-    has_label = labels.bool()
+    has_label = as_bools("labels", labels, labels.shape)
     cosines, is_comparable = _cosines_over_shared_views(views, missing)
     similarity = cosines / temperature
     n_labels = has_label.shape[1]
@@ -135,6 +137,7 @@ def supervised_loss(
     return _mean_where(each.flatten(0, 1), is_pair.flatten(0, 1)).mean()
 
 
+@float32_inside
 def log_negative_weights(anchors: Tensor, mapped_anchors: Tensor, others: Tensor, mapped_others: Tensor) -> Tensor:
     """Compute the logarithm of g, by which two chips push each other away: the less, the more alike they are.
 
@@ -164,28 +167,25 @@ def total_loss(
 
 
 def _cosines(first: Tensor, second: Tensor) -> Tensor:
-    """Compute all cosines of the rows of two arrays, at least float32 (also under autocast), [A, N]."""
-    with torch.autocast(first.device.type, enabled=False):
-        return _unit(first) @ _unit(second).T
+    """Compute all cosines of the rows of two arrays, [A, N]."""
+    return _unit(first) @ _unit(second).T
 
 
 def _unit(rows: Tensor) -> Tensor:
-    rows = _at_least_float32(rows)
     is_zero = rows.detach().norm(dim=1, keepdim=True) <= _SHORTEST
     return functional.normalize(rows.masked_fill(is_zero, 0), dim=1)
 
 
 def _cosines_over_shared_views(views: Tensor, missing: Tensor) -> tuple[Tensor, Tensor]:
     """Compute the cosine of the concatenated views of two chips, over the views that both have, and whether there is any, [n, n]."""
-    with torch.autocast(views.device.type, enabled=False):
-        rows = _at_least_float32(views).masked_fill(missing[..., None], 0)
-        there = (~missing).to(rows.dtype)
-        # Entry [i, j] is the squared length of chip i's part that chip j has too.
-        squares = rows.square().sum(dim=2).T @ there
-        is_zero = squares <= _SHORTEST**2
-        scale = squares.masked_fill(is_zero, 1).rsqrt().masked_fill(is_zero, 0)
-        joined = rows.transpose(0, 1).flatten(1)
-        return (joined @ joined.T) * scale * scale.T, there.T @ there > 0
+    rows = views.masked_fill(missing[..., None], 0)
+    there = (~missing).to(rows.dtype)
+    # Entry [i, j] is the squared length of chip i's part that chip j has too.
+    squares = rows.square().sum(dim=2).T @ there
+    is_zero = squares <= _SHORTEST**2
+    scale = squares.masked_fill(is_zero, 1).rsqrt().masked_fill(is_zero, 0)
+    joined = rows.transpose(0, 1).flatten(1)
+    return (joined @ joined.T) * scale * scale.T, there.T @ there > 0
 
 
 def _log_sum(logits: Tensor, is_in: Tensor) -> Tensor:
@@ -205,22 +205,13 @@ def _mean_where(values: Tensor, is_in: Tensor) -> Tensor:
     return values.where(is_in, 0.0).sum(dim=0) / is_in.sum(dim=0).clamp(min=1)
 
 
-def _at_least_float32(values: Tensor) -> Tensor:
-    return values.to(torch.promote_types(values.dtype, torch.float32))
-
-
 def _checked_missing(views: Tensor, is_missing: Tensor | None, temperature: float) -> Tensor:
     """Return the missing views, bool [V, B]."""
     if views.ndim != 3 or 0 in views.shape:
         raise ShapeError(f"views must be [V, B, D] with V, B, D >= 1; got {tuple(views.shape)}.")
-    _check_temperature(temperature)
+    require_above_0("temperature", temperature)
     if is_missing is None:
         return torch.zeros(views.shape[:2], dtype=torch.bool, device=views.device)
     if is_missing.shape != views.shape[:2]:
         raise ShapeError(f"is_missing must be [V, B] = {tuple(views.shape[:2])}; got {tuple(is_missing.shape)}.")
-    return is_missing.bool()
-
-
-def _check_temperature(temperature: float) -> None:
-    if not temperature > 0:
-        raise ValueError(f"temperature must be above 0; got {temperature}.")
+    return as_bools("is_missing", is_missing, views.shape[:2], is_label=False)

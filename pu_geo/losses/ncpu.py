@@ -8,17 +8,20 @@ are taught by come from `losses.phantom`.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
+from pu_geo.losses.inputs import as_bools, float32_inside, require_one_of
 
 Variant = Literal["paper", "released"]
+VARIANTS: tuple[str, ...] = get_args(Variant)
 
 
+@float32_inside
 def label_cross_entropy(logits: Tensor, pseudo_targets: Tensor) -> Tensor:
     """Measure how far predictions are from pseudo targets, chip by chip (LDCE).
 
@@ -35,6 +38,7 @@ def label_cross_entropy(logits: Tensor, pseudo_targets: Tensor) -> Tensor:
     return -(pseudo_targets.detach() * F.log_softmax(logits, dim=1)).sum(1)
 
 
+@float32_inside
 def classification_loss(logits: Tensor, pseudo_targets: Tensor, is_positive: Tensor) -> Tensor:
     """Add the mean cross entropy over positives to the mean over unlabeled chips.
 
@@ -43,16 +47,17 @@ def classification_loss(logits: Tensor, pseudo_targets: Tensor, is_positive: Ten
     Args:
         logits: float [B, 2].
         pseudo_targets: float [B, 2].
-        is_positive: bool [B].
+        is_positive: bool, or integers that are 0 or 1, [B].
 
     Returns:
         Scalar, at least 0.
     """
     each = label_cross_entropy(logits, pseudo_targets)
-    positive = is_positive.to(each.dtype)
+    positive = as_bools("is_positive", is_positive, logits.shape[:1]).to(each.dtype)
     return _mean_where(each, positive) + _mean_where(each, 1 - positive)
 
 
+@float32_inside
 def entropy(logits: Tensor) -> Tensor:
     """Compute the mean entropy of the predictions of a batch, in nats; added to the loss it makes them decided.
 
@@ -68,6 +73,7 @@ def entropy(logits: Tensor) -> Tensor:
     return -(log_share.exp() * log_share).sum(1).mean()
 
 
+@float32_inside
 def self_alignment(online: Tensor, target: Tensor) -> Tensor:
     """Pull two views of the same chip together.
 
@@ -83,6 +89,7 @@ def self_alignment(online: Tensor, target: Tensor) -> Tensor:
     return (2 * (1 - _cosines(online, target).diagonal())).mean()
 
 
+@float32_inside
 def same_class_alignment(online: Tensor, target: Tensor, same_class: Tensor) -> Tensor:
     """Pull chips of one pseudo class together, every pair alike; wrong pairs pull the most.
 
@@ -90,7 +97,7 @@ def same_class_alignment(online: Tensor, target: Tensor, same_class: Tensor) -> 
 
     Args:
         online, target: as in `self_alignment`.
-        same_class: pair mask, bool [B, B]; row i marks the chips that share chip i's pseudo class.
+        same_class: pair mask, bool or 0/1 integers [B, B]; row i marks the chips that share chip i's pseudo class.
 
     Returns:
         Scalar in [0, 4].
@@ -98,6 +105,7 @@ def same_class_alignment(online: Tensor, target: Tensor, same_class: Tensor) -> 
     return _mean_over_pairs(2 * (1 - _cosines(online, target)), same_class)
 
 
+@float32_inside
 def noisy_pair_loss(
     online: Tensor, target: Tensor, same_class: Tensor, *, variant: Variant = "paper", floor: float = 1e-12
 ) -> Tensor:
@@ -107,7 +115,7 @@ def noisy_pair_loss(
 
     Args:
         online, target: as in `self_alignment`.
-        same_class: pair mask, bool [B, B]; row i marks the chips that share chip i's pseudo class, i itself included.
+        same_class: pair mask, bool or 0/1 integers [B, B]; row i marks the chips that share chip i's pseudo class, i itself included.
         variant: "released" bounds the elements of the unit vectors to [1e-4, 1 - 1e-4], and uses Eq. 4 on the diagonal.
         floor: smallest 1 - cosine under the root. Without it the gradient is infinite at cosine 1.
 
@@ -119,8 +127,10 @@ def noisy_pair_loss(
 
     Departs from the source: the paper has no floor; below it a pair has value 0 and no gradient.
     """
+    require_one_of("variant", variant, VARIANTS)
     if variant == "released":
-        cosines = _products(_bounded_unit(online), _bounded_unit(target.detach()))
+        _require(online.shape == target.shape and online.ndim == 2, "online and target", online, target)
+        cosines = _bounded_unit(online) @ _bounded_unit(target.detach()).T
     else:
         cosines = _cosines(online, target)
     gap = 1 - cosines
@@ -132,6 +142,7 @@ def noisy_pair_loss(
     return _mean_over_pairs(pull, same_class)
 
 
+@float32_inside
 def same_class_pairs(logits: Tensor, *, variant: Variant = "paper", agreement: float = 0.5) -> Tensor:
     """Mark the pairs of chips that the classifier takes for one class.
 
@@ -149,7 +160,7 @@ def same_class_pairs(logits: Tensor, *, variant: Variant = "paper", agreement: f
         return predicted[:, None] == predicted[None, :]
     shares = torch.softmax(logits.detach(), dim=1)
     diagonal = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
-    return (_products(shares, shares) >= agreement) | diagonal
+    return (shares @ shares.T >= agreement) | diagonal
 
 
 def predicted_damaged(logits: Tensor) -> Tensor:
@@ -168,35 +179,19 @@ def total_loss(
 
 
 def _cosines(online: Tensor, target: Tensor) -> Tensor:
-    """Compute all cosines [B, B], at least float32; only `online` gets a gradient."""
+    """Compute all cosines [B, B]; only `online` gets a gradient."""
     _require(online.shape == target.shape and online.ndim == 2, "online and target", online, target)
-    return _products(_unit(online), _unit(target.detach()))
-
-
-def _products(first: Tensor, second: Tensor) -> Tensor:
-    """Compute all products of rows [B, B] in the dtype they come in, also under autocast.
-
-    Two views of a chip have a cosine of about .97. In bfloat16, whose steps there are .004, the gap to 1 is mostly rounding,
-    and NoiSNCL takes its root.
-    """
-    with torch.autocast(first.device.type, enabled=False):
-        return first @ second.T
-
-
-def _unit(vectors: Tensor) -> Tensor:
-    """Return unit vectors, at least float32."""
-    return F.normalize(vectors.to(torch.promote_types(vectors.dtype, torch.float32)), dim=1)
+    return F.normalize(online, dim=1) @ F.normalize(target.detach(), dim=1).T
 
 
 def _bounded_unit(vectors: Tensor) -> Tensor:
     """Return unit vectors with elements bounded as in the released code; this changes their angles, on purpose."""
-    return _unit(vectors).clamp(1e-4, 1 - 1e-4)
+    return F.normalize(vectors, dim=1).clamp(1e-4, 1 - 1e-4)
 
 
 def _mean_over_pairs(values: Tensor, mask: Tensor) -> Tensor:
     """Average over each row's marked pairs, then over all rows; a row without a pair is 0."""
-    _require(values.shape == mask.shape, "pair values and mask", values, mask)
-    weights = mask.to(values.dtype)
+    weights = as_bools("same_class, the pair mask,", mask, values.shape, is_label=False).to(values.dtype)
     return ((values * weights).sum(1) / weights.sum(1).clamp_min(1)).mean()
 
 

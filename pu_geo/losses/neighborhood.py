@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pu_geo.errors import ShapeError
+from pu_geo.losses.inputs import as_bools, as_classes, float32_inside, require_above_0, require_at_least, require_within
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class HardNegatives:
     is_used: Tensor
 
 
+@float32_inside
 def pair_targets(features: Tensor, *, threshold: float = 0.95) -> Tensor:
     """Guess which pairs of chips are of one category: those whose features point the same way.
 
@@ -46,13 +48,14 @@ def pair_targets(features: Tensor, *, threshold: float = 0.95) -> Tensor:
 
     Departs from the source: the diagonal is set and not computed, because rounding can put cos(i, i) below 1.
     """
-    _require_share("threshold", threshold, low=-1)
+    require_within("threshold", threshold, -1, 1)
     _require_batch(features)
     (rows,) = _unit_rows(features)
     itself = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
     return (_dots(rows, rows) >= threshold) | itself
 
 
+@float32_inside
 def pair_cross_entropy(logits1: Tensor, logits2: Tensor, same_category: Tensor) -> Tensor:
     """Ask the head of new categories to put similar chips in one category and the others in different ones.
 
@@ -61,7 +64,7 @@ def pair_cross_entropy(logits1: Tensor, logits2: Tensor, same_category: Tensor) 
 
     Args:
         logits1, logits2: output of the head before its softmax for view 1 and view 2, float [B, C].
-        same_category: bool [B, B] from `pair_targets`.
+        same_category: bool, or integers that are 0 or 1, [B, B]; from `pair_targets`.
 
     Returns:
         Scalar, 0 to 69.1, up to rounding.
@@ -70,15 +73,15 @@ def pair_cross_entropy(logits1: Tensor, logits2: Tensor, same_category: Tensor) 
     between logits); beyond that it has no gradient.
     """
     _require_batch(logits1, logits2)
-    if same_category.shape != (len(logits1), len(logits1)):
-        raise ShapeError(f"same_category must be [B, B] with B = {len(logits1)}; got shape {tuple(same_category.shape)}.")
+    same_category = as_bools("same_category", same_category, (len(logits1), len(logits1)), is_label=False)
     shares1, shares2 = _shares(logits1), _shares(logits2)
     # The share of all other categories is a sum of positive numbers; 1 - share would be 0 for a sure head in float32.
     others = 1 - torch.eye(shares2.shape[1], dtype=shares2.dtype, device=shares2.device)
     same, different = _dots(shares1, shares2), _dots(shares1, _dots(shares2, others))
-    return -torch.where(same_category.bool(), same, different).clamp_min(1e-30).log().mean()
+    return -torch.where(same_category, same, different).clamp_min(1e-30).log().mean()
 
 
+@float32_inside
 def consistency_loss(logits1: Tensor, logits2: Tensor) -> Tensor:
     """Ask one head for the same answer on both views of a chip; add up the losses of the heads.
 
@@ -94,6 +97,7 @@ def consistency_loss(logits1: Tensor, logits2: Tensor) -> Tensor:
     return (_shares(logits1) - _shares(logits2)).square().mean()
 
 
+@float32_inside
 def neighborhood_loss(
     view1: Tensor,
     view2: Tensor,
@@ -122,9 +126,8 @@ def neighborhood_loss(
     Departs from the source: the notes count z_i twice below the neighbors' fraction, where z . zhat belongs. Weights add up
     to 1 (the published code loses 1 / k by overwriting a neighbor), so the own view takes all while the queue is empty.
     """
-    if k < 1:
-        raise ValueError(f"k must be 1 or more; got {k}.")
-    _require_share("self_weight", self_weight)
+    require_at_least("k", k, 1)
+    require_within("self_weight", self_weight, 0, 1)
     anchors, own, to_queue = _similarities(view1, view2, queue, temperature)
     to_all = [own[:, None], to_queue]
     if hard is not None:
@@ -136,6 +139,7 @@ def neighborhood_loss(
     return (log_partition - self_weight * own - (1 - self_weight) * near).mean()
 
 
+@float32_inside
 def supervised_queue_loss(
     view1: Tensor, view2: Tensor, classes: Tensor, queue: Tensor, queue_classes: Tensor, *, temperature: float = 0.05
 ) -> Tensor:
@@ -145,7 +149,7 @@ def supervised_queue_loss(
 
     Args:
         view1, view2: embeddings of the labeled chips, float [B, D].
-        classes: class number of each chip, integer [B].
+        classes: class number of each chip, integer from 0 on [B].
         queue: M^l, earlier embeddings, float [Q, D]. Gets no gradient.
         queue_classes: class number of each queue item, integer [Q]; below 0 = unknown, pushed away from every anchor.
         temperature: above 0.
@@ -155,11 +159,8 @@ def supervised_queue_loss(
 
     Departs from the source: the notes' square roots and misplaced temperatures are scanning errors.
     """
-    if classes.shape != view1.shape[:1] or queue_classes.shape != queue.shape[:1]:
-        raise ShapeError(
-            f"one class for each of the {len(view1)} chips and {len(queue)} queue items is needed; "
-            f"got shapes {tuple(classes.shape)} and {tuple(queue_classes.shape)}."
-        )
+    classes = as_classes("classes", classes, len(view1))
+    queue_classes = as_classes("queue_classes", queue_classes, len(queue), lowest=None)
     _, own, to_queue = _similarities(view1, view2, queue, temperature)
     peers = (classes[:, None] == queue_classes) & (queue_classes >= 0)
     pull = (own + to_queue.masked_fill(~peers, 0).sum(dim=1)) / (1 + peers.sum(dim=1))
@@ -192,6 +193,7 @@ def draw_mixing(may_mix: Tensor, n_easy: int, *, generator: torch.Generator) -> 
     return partners.to(may_mix.device), shares.to(may_mix.device)
 
 
+@float32_inside
 @torch.no_grad()
 def hard_negatives(
     anchors: Tensor, queue: Tensor, labeled: Tensor, may_mix: Tensor, *, partners: Tensor, easy_share: Tensor, n_hard: int
@@ -237,8 +239,7 @@ def hard_negatives(
 
 def _similarities(view1: Tensor, view2: Tensor, queue: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
     """Return unit anchors [B, D], their similarity to their own other view, [B], and to every item of the queue, [B, Q]."""
-    if not temperature > 0:
-        raise ValueError(f"temperature must be above 0; got {temperature}.")
+    require_above_0("temperature", temperature)
     _require_batch(view1, view2)
     _require_memory(view1, queue)
     anchors, others, memory = _unit_rows(view1, view2, queue.detach())
@@ -257,27 +258,20 @@ def _unit_rows(*rows: Tensor) -> tuple[Tensor, ...]:
 
 
 def _dots(first: Tensor, second: Tensor) -> Tensor:
-    """Compute all dot products [N, D] x [M, D] -> [N, M], in the dtype they come in, also under autocast."""
-    with torch.autocast(first.device.type, enabled=False):
-        return first @ second.T
+    """Compute all dot products [N, D] x [M, D] -> [N, M]."""
+    return first @ second.T
 
 
 def _dots_of_each(anchors: Tensor, vectors: Tensor) -> Tensor:
     """Compute the dot products of each anchor with its own vectors, [B, D] x [B, N, D] -> [B, N]; the vectors get no gradient."""
     if vectors.ndim != 3 or vectors[:, 0:0].shape != (len(anchors), 0, anchors.shape[1]):
         raise ShapeError(f"vectors must be [{len(anchors)}, N, {anchors.shape[1]}]; got shape {tuple(vectors.shape)}.")
-    with torch.autocast(anchors.device.type, enabled=False):
-        return (vectors.detach().to(anchors.dtype) @ anchors[:, :, None]).squeeze(2)
+    return (vectors.detach().to(anchors.dtype) @ anchors[:, :, None]).squeeze(2)
 
 
 def _shares(logits: Tensor) -> Tensor:
-    """Compute the softmax over categories in float32 or better."""
-    return torch.softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=1)
-
-
-def _require_share(name: str, value: float, *, low: int = 0) -> None:
-    if not low <= value <= 1:
-        raise ValueError(f"{name} must lie in {low}..1; got {value}.")
+    """Compute the softmax over categories."""
+    return torch.softmax(logits, dim=1)
 
 
 def _require_batch(*views: Tensor) -> None:

@@ -15,12 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pu_geo.losses.inputs import as_bools
 from pu_geo.losses.ncpu import Variant
 
 
 def start_pseudo_targets(is_positive: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """Begin with damaged for positives and undamaged for all others, float [N, 2] (text before Eq. 11)."""
-    damaged = is_positive.to(dtype)
+    damaged = as_bools("is_positive", is_positive, is_positive.shape[:1]).to(dtype)
     return torch.stack([1 - damaged, damaged], dim=1)
 
 
@@ -34,14 +35,14 @@ def updated_prototypes(
     Args:
         prototypes: float [2, D]; row 1 = damaged; unit rows, or zero where never updated.
         online: embeddings, float [B, D]. Normalised here; no gradient.
-        is_damaged: class of each chip, bool [B].
+        is_damaged: class of each chip, bool, or integers that are 0 or 1, [B].
         momentum: alpha.
         variant: "paper" brings the prototype to unit length after every chip; "released" once after the batch.
 
     Returns:
         float [2, D]; rows of unit length, or zero where never updated.
     """
-    rows = []
+    rows, is_damaged = [], as_bools("is_damaged", is_damaged, online.shape[:1])
     unit = F.normalize(online.detach(), dim=1).to(prototypes.dtype)
     for label in (0, 1):
         members = unit[is_damaged == bool(label)]
@@ -104,12 +105,13 @@ def updated_pseudo_targets(pseudo: Tensor, nearest: Tensor, is_positive: Tensor,
     Args:
         pseudo: s' of these chips, float [B, 2].
         nearest: r, float [B, 2].
-        is_positive: bool [B].
+        is_positive: bool, or integers that are 0 or 1, [B].
         momentum: beta.
 
     Returns:
         float [B, 2], rows sum to 1.
     """
+    is_positive = as_bools("is_positive", is_positive, pseudo.shape[:1])
     moved = momentum * pseudo + (1 - momentum) * nearest
     return torch.where(is_positive[:, None], _one_hot(1, pseudo), moved)
 
@@ -123,11 +125,12 @@ def phantom_gate(pseudo: Tensor, undamaged_share: Tensor, threshold: float | Ten
         pseudo: s', float [B, 2].
         undamaged_share: P(undamaged) by the classifier, float [B]: the paper's f_1.
         threshold: tau.
-        is_positive: bool [B]; positives never pass the gate.
+        is_positive: bool, or integers that are 0 or 1, [B]; positives never pass the gate.
 
     Returns:
         s, float [B, 2].
     """
+    is_positive = as_bools("is_positive", is_positive, pseudo.shape[:1])
     is_surely_undamaged = (undamaged_share.detach() >= threshold) & ~is_positive
     return torch.where(is_surely_undamaged[:, None], _one_hot(0, pseudo), pseudo)
 
@@ -165,13 +168,14 @@ def updated_threshold(
     Args:
         state: from the batch before.
         logits: float [B, 2]; no gradient.
-        is_positive: bool [B].
+        is_positive: bool, or integers that are 0 or 1, [B].
         momentum: gamma.
         variant: "paper" uses the whole batch; "released" only the unlabeled chips, and keeps the level within 0.8.
 
     Returns:
         The next state; the same one where there is no chip to learn from.
     """
+    is_positive = as_bools("is_positive", is_positive, logits.shape[:1])
     shares = torch.softmax(logits.detach(), dim=1).to(state.shares.dtype)
     if variant == "released":
         shares = shares[~is_positive]

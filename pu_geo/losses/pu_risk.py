@@ -10,21 +10,23 @@ and with the logistic surrogate a chip then costs its cross entropy. With the su
 The undamaged part estimates a risk, which cannot be negative; on a finite batch the estimate can, and once a network
 overfits it does. The three risks differ in what they do then. A group without a chip in the batch has mean 0.
 
-Arrays that are not both [B] raise `ShapeError`, an `is_positive` that is not bool `TypeError`; a class prior, beta or gamma out
+Arrays that are not both [B] raise `ShapeError`, an `is_positive` of floats `TypeError`; a label, class prior, beta or gamma out
 of its range, and a surrogate that is neither of the two, raise `ValueError`.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from pu_geo.errors import ShapeError
+from pu_geo.losses.inputs import as_bools, float32_inside, require_at_least, require_one_of, require_within
 
 Surrogate = Literal["sigmoid", "logistic"]
+SURROGATES: tuple[str, ...] = get_args(Surrogate)
 
 
 class NnpuRisk(NamedTuple):
@@ -36,6 +38,7 @@ class NnpuRisk(NamedTuple):
     """What to call `backward` on, scalar. Its value is not a risk and must not be logged as one."""
 
 
+@float32_inside
 def upu_risk(margins: Tensor, is_positive: Tensor, *, class_prior: float, surrogate: Surrogate = "sigmoid") -> Tensor:
     """Estimate the risk on the unlabeled population without bias; below 0 where a network overfits.
 
@@ -43,7 +46,7 @@ def upu_risk(margins: Tensor, is_positive: Tensor, *, class_prior: float, surrog
 
     Args:
         margins: float [B], above 0 = damaged. float16 and bfloat16 become float32.
-        is_positive: bool [B].
+        is_positive: bool, or integers that are 0 or 1, [B].
         class_prior: share of positives among the unlabeled, 0..1.
         surrogate: l of the module's text.
 
@@ -54,6 +57,7 @@ def upu_risk(margins: Tensor, is_positive: Tensor, *, class_prior: float, surrog
     return damaged + undamaged
 
 
+@float32_inside
 def nnpu_risk_clipped(
     margins: Tensor, is_positive: Tensor, *, class_prior: float, surrogate: Surrogate = "sigmoid"
 ) -> Tensor:
@@ -71,6 +75,7 @@ def nnpu_risk_clipped(
     return damaged + undamaged.clamp_min(0)
 
 
+@float32_inside
 def nnpu_risk(
     margins: Tensor,
     is_positive: Tensor,
@@ -94,10 +99,8 @@ def nnpu_risk(
         Two scalars, float32 or float64. Where the undamaged part is -beta or more, both are `upu_risk`; elsewhere
         `reported` is the damaged part - beta, and `differentiated` is -gamma times the undamaged part.
     """
-    if not beta >= 0:
-        raise ValueError(f"beta must be 0 or more; got {beta}.")
-    if not 0 <= gamma <= 1:
-        raise ValueError(f"gamma must lie in 0..1; got {gamma}.")
+    require_at_least("beta", beta, 0)
+    require_within("gamma", gamma, 0, 1)
     damaged, undamaged = _parts(margins, is_positive, class_prior, surrogate)
     overfits = undamaged < -beta
     return NnpuRisk(
@@ -112,11 +115,9 @@ def _parts(margins: Tensor, is_positive: Tensor, class_prior: float, surrogate: 
         raise ShapeError(
             f"margins and is_positive must both be [B]; got {tuple(margins.shape)} and {tuple(is_positive.shape)}."
         )
-    if is_positive.dtype != torch.bool:  # labels counted as 1 and -1 would all become positives
-        raise TypeError(f"is_positive must be bool; got {is_positive.dtype}. Compare the labels with the positive one.")
-    if not 0 <= class_prior <= 1:
-        raise ValueError(f"class_prior must lie in 0..1; got {class_prior}.")
-    margins = margins.to(torch.promote_types(margins.dtype, torch.float32))
+    is_positive = as_bools("is_positive", is_positive, margins.shape)
+    require_within("class_prior", class_prior, 0, 1)
+    require_one_of("surrogate", surrogate, SURROGATES)
     taken_for_damaged, taken_for_undamaged = _surrogate(margins, surrogate), _surrogate(-margins, surrogate)
     damaged = class_prior * _mean_where(taken_for_damaged, is_positive)
     undamaged = _mean_where(taken_for_undamaged, ~is_positive) - class_prior * _mean_where(taken_for_undamaged, is_positive)
@@ -127,9 +128,7 @@ def _surrogate(margins: Tensor, surrogate: str) -> Tensor:
     """Compute the cost of each margin, falling, float [B]."""
     if surrogate == "sigmoid":
         return torch.sigmoid(-margins)
-    if surrogate == "logistic":
-        return -functional.logsigmoid(margins)  # softplus is linear from 20 on, which costs 2e-9
-    raise ValueError(f'surrogate must be "sigmoid" or "logistic"; got "{surrogate}".')
+    return -functional.logsigmoid(margins)  # softplus is linear from 20 on, which costs 2e-9
 
 
 def _mean_where(values: Tensor, mask: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """FedAwS: losses that know one class only, and the server's spreadout that keeps the class vectors from collapsing.
 
-Shared terms. Each class has one row of `class_vectors` [C, D], the paper's W. Class numbers are row numbers. All is
-computed in float32 at least, also under autocast. Equation numbers are the paper's. `distance` is one of
+Shared terms. Each class has one row of `class_vectors` [C, D], the paper's W. Class numbers are row numbers.  Equation numbers are the paper's. `distance` is one of
 
 - "cosine": 1 - u . v of rows brought to unit length here, in [0, 2] (Eq. 10). A row shorter than 1e-12 counts as zero:
   it is at distance 1 from everything and gets no gradient, where a plain division would give it one of 1e12.
@@ -15,17 +14,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
+from pu_geo.losses.inputs import (
+    as_bools,
+    as_classes,
+    at_least_float32,
+    float32_inside,
+    require_above_0,
+    require_at_least,
+    require_one_of,
+)
 
 Distance = Literal["cosine", "dot", "euclid"]
+DISTANCES: tuple[str, ...] = get_args(Distance)
 
 
-def spreadout(class_vectors: Tensor, *, margin: float, distance: Distance = "cosine") -> Tensor:
+@float32_inside
+def spreadout_loss(class_vectors: Tensor, *, margin: float, distance: Distance = "cosine") -> Tensor:
     """Measure how much the classes crowd each other: how far each pair is short of the margin, squared.
 
     Source: FedAwS, Eq. 7; the sum runs over ordered pairs, so each pair counts twice.
@@ -41,7 +51,8 @@ def spreadout(class_vectors: Tensor, *, margin: float, distance: Distance = "cos
     return _crowding(class_vectors, margin, distance).sum()
 
 
-def nearest_spreadout(
+@float32_inside
+def nearest_spreadout_loss(
     class_vectors: Tensor, *, k: int, is_candidate: Tensor | None = None, distance: Distance = "euclid"
 ) -> Tensor:
     """Measure how near each class has its k nearest other classes, without a margin to choose.
@@ -62,18 +73,17 @@ def nearest_spreadout(
 
     Departs from the source: the outer sum runs over all classes, not over those of the clients that took part.
     """
-    if k < 1:
-        raise ValueError(f"k must be 1 or more; got {k}.")
+    require_at_least("k", k, 1)
     between = _between_classes(class_vectors, distance)
     n = len(between)
     nearest = between.detach().argsort(dim=1, stable=True)[:, : min(k, n - 1)]
     squared = between.gather(1, nearest).square()
     if is_candidate is not None:
-        _require(is_candidate.shape == (n,), "is_candidate", f"[{n}]", is_candidate)
-        squared = squared * is_candidate.bool()[nearest]
+        squared = squared * as_bools("is_candidate", is_candidate, (n,), is_label=False)[nearest]
     return -squared.sum()
 
 
+@float32_inside
 def class_contrastive_loss(
     embeddings: Tensor, class_vectors: Tensor, classes: Tensor, *, margin: float, distance: Distance = "cosine"
 ) -> Tensor:
@@ -84,7 +94,7 @@ def class_contrastive_loss(
     Args:
         embeddings: float [B, D].
         class_vectors: float [C, D].
-        classes: class number of each chip, integer or bool [B].
+        classes: class number of each chip, integer in 0..C - 1 or bool [B].
         margin: nu of the paper, above 0; in (1, 2) the loss bounds the error from above (Lemma 1).
         distance: see the top of this file.
 
@@ -96,12 +106,13 @@ def class_contrastive_loss(
     return torch.where(is_own, away.square(), _shortfall(away, margin)).sum(1)
 
 
+@float32_inside
 def spreadout_contrastive_loss(
     embeddings: Tensor, class_vectors: Tensor, classes: Tensor, *, margin: float, distance: Distance = "cosine"
 ) -> Tensor:
     """Compute in one loss what clients and server do separately: the others are pushed from the chip's class, not from the chip.
 
-    Source: FedAwS, Eq. 17. By Proposition 2 its mean equals the mean of `positive_contrastive_loss` plus `spreadout` / C,
+    Source: FedAwS, Eq. 17. By Proposition 2 its mean equals the mean of `positive_contrastive_loss` plus `spreadout_loss` / C,
     where all classes have equally many chips. For checks and comparison; no client can compute it.
 
     Args:
@@ -116,6 +127,7 @@ def spreadout_contrastive_loss(
     return torch.where(is_own, away.square() + crowding, 0.0).sum(1)
 
 
+@float32_inside
 def positive_contrastive_loss(embeddings: Tensor, own_vector: Tensor, *, distance: Distance = "cosine") -> Tensor:
     """Pull the chips of one client to its class, chip by chip. Alone it lets all classes collapse to one point.
 
@@ -132,6 +144,7 @@ def positive_contrastive_loss(embeddings: Tensor, own_vector: Tensor, *, distanc
     return _to_own(embeddings, own_vector, distance).square()
 
 
+@float32_inside
 def positive_hinge_loss(
     embeddings: Tensor, own_vector: Tensor, *, enough: float = 0.9, distance: Distance = "cosine"
 ) -> Tensor:
@@ -159,7 +172,7 @@ def spreadout_step(
 
     Args:
         class_vectors: rows sent by the clients, float [C, D]. Not changed.
-        regularizer: gives a scalar for float [C, D]: `spreadout` or `nearest_spreadout` with its settings filled in.
+        regularizer: gives a scalar for float [C, D]: `spreadout_loss` or `nearest_spreadout_loss` with its settings filled in.
         weight: lambda of the paper.
         lr: eta of the paper.
         unit_rows: bring the rows to unit length afterwards; False is the bare line 14.
@@ -171,7 +184,7 @@ def spreadout_step(
     """
     # Autocast would also reach the backward pass of the regularizer, which runs here.
     with torch.enable_grad(), torch.autocast(class_vectors.device.type, enabled=False):
-        start = parted_rows(_at_least_float32(class_vectors)).requires_grad_()
+        start = parted_rows(at_least_float32(class_vectors)).requires_grad_()
         (gradient,) = torch.autograd.grad(regularizer(start), start)
     moved = start.detach() - weight * lr * gradient
     return (_unit(moved) if unit_rows else moved).to(class_vectors.dtype)
@@ -193,11 +206,12 @@ def parted_rows(class_vectors: Tensor, *, turn: float = 0.1) -> Tensor:
         float [C, D], without gradient; turned rows keep their length, all others their values.
     """
     _require(class_vectors.ndim == 2, "class_vectors", "[C, D]", class_vectors)
-    rows = _at_least_float32(class_vectors.detach())
+    rows = at_least_float32(class_vectors.detach())
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     has_direction = ~(length <= 1e-12)
     unit = _unit(torch.where(has_direction, rows, 1.0))
-    earlier = (_distances(unit, unit, "dot") <= 1e-6).tril(-1).sum(1, keepdim=True)
+    with torch.autocast(unit.device.type, enabled=False):
+        earlier = (_distances(unit, unit, "dot") <= 1e-6).tril(-1).sum(1, keepdim=True)
     if rows.shape[1] > 1:
         axis = unit.abs().argsort(dim=1, stable=True).gather(1, (earlier - 1).clamp_min(0) % (rows.shape[1] - 1))
         unit = _unit(unit.scatter_add(1, axis, turn * earlier.to(unit.dtype)))
@@ -209,14 +223,13 @@ def _distances(first: Tensor, second: Tensor, kind: Distance) -> Tensor:
     """Compute the distance of each row of `first` to each row of `second`, float32 or float64 [N, M]."""
     if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
         raise ShapeError(f"both must be [rows, D] with one D; got {tuple(first.shape)} and {tuple(second.shape)}.")
-    with torch.autocast(first.device.type, enabled=False):
-        rows, columns = _at_least_float32(first), _at_least_float32(second)
-        if kind == "euclid":
-            lengths: Tensor = torch.linalg.vector_norm(rows[:, None] - columns[None], dim=2)
-            return lengths
-        if kind == "cosine":
-            rows, columns = _unit(rows), _unit(columns)
-        return 1 - rows @ columns.T
+    require_one_of("distance", kind, DISTANCES)
+    if kind == "euclid":
+        lengths: Tensor = torch.linalg.vector_norm(first[:, None] - second[None], dim=2)
+        return lengths
+    if kind == "cosine":
+        first, second = _unit(first), _unit(second)
+    return 1 - first @ second.T
 
 
 def _between_classes(class_vectors: Tensor, kind: Distance) -> Tensor:
@@ -232,8 +245,7 @@ def _crowding(class_vectors: Tensor, margin: float, kind: Distance) -> Tensor:
 
 def _shortfall(away: Tensor, margin: float) -> Tensor:
     """Compute how far distances are short of the margin, squared."""
-    if not margin > 0:
-        raise ValueError(f"margin must be above 0; got {margin}.")
+    require_above_0("margin", margin)
     return (margin - away).relu().square()
 
 
@@ -244,8 +256,8 @@ def _to_own(embeddings: Tensor, own_vector: Tensor, kind: Distance) -> Tensor:
 
 
 def _own_class(away: Tensor, classes: Tensor) -> Tensor:
-    """Mark each chip's own class, bool [B, C]; torch refuses class numbers that are no row."""
-    _require(classes.shape == away.shape[:1], "classes", f"[{len(away)}]", classes)
+    """Mark each chip's own class, bool [B, C]."""
+    classes = as_classes("classes", classes, len(away), n_classes=away.shape[1])
     return torch.zeros_like(away, dtype=torch.bool).scatter(1, classes.long()[:, None], True)
 
 
@@ -254,10 +266,6 @@ def _unit(rows: Tensor) -> Tensor:
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     has_direction = ~(length <= 1e-12)  # a length that is no number stays one
     return torch.where(has_direction, rows / torch.where(has_direction, length, 1.0), 0.0)
-
-
-def _at_least_float32(rows: Tensor) -> Tensor:
-    return rows if rows.dtype == torch.float64 else rows.float()
 
 
 def _require(is_fine: bool, what: str, shape: str, got: Tensor) -> None:

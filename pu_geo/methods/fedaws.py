@@ -221,8 +221,10 @@ def server_round(
                 mean[name] = mean[name] + (count / sum(counts)) * (updates[number].theta[name] - sent)
     if settings.fixed_vectors or settings.spread_weight == 0:
         return mean, functional.normalize(rows, dim=1)
-    nearest = partial(formulas.nearest_spreadout, k=settings.n_nearest)
-    regularizer = nearest if settings.spread == "nearest" else partial(formulas.spreadout, margin=settings.spread_margin)
+    nearest = partial(formulas.nearest_spreadout_loss, k=settings.n_nearest)
+    regularizer = (
+        nearest if settings.spread == "nearest" else partial(formulas.spreadout_loss, margin=settings.spread_margin)
+    )
     return mean, formulas.spreadout_step(rows, regularizer, weight=settings.spread_weight, lr=settings.lr)
 
 

@@ -216,7 +216,7 @@ def losses(network: HeroconNetwork, batch: Batch, settings: HeroconSettings) -> 
     }
     if labeled.any():  # a piece may hold none
         terms["loss_supervised"] = formulas.supervised_loss(
-            views[:, labeled], batch.labels[labeled, :-1],
+            views[:, labeled], batch.labels[labeled, :-1].bool(),
             is_missing=batch.is_missing[:, labeled], temperature=settings.temperature,
         )  # fmt: skip
     total = formulas.total_loss(

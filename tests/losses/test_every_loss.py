@@ -64,7 +64,7 @@ LOSSES: dict[str, Loss] = {
     ),
     "pu_risk.upu_risk": lambda one, two, _: pu_risk.upu_risk(one[:, 0], KNOWN, class_prior=0.3),
     "pu_risk.nnpu_risk": lambda one, two, _: pu_risk.nnpu_risk(one[:, 0], KNOWN, class_prior=0.3).differentiated,
-    "spreadout.spreadout": lambda one, two, _: spreadout.spreadout(one, margin=1.5),
+    "spreadout.spreadout_loss": lambda one, two, _: spreadout.spreadout_loss(one, margin=1.5),
     "spreadout.class_contrastive_loss": lambda one, two, _: spreadout.class_contrastive_loss(
         one, two[:4], CLASSES, margin=1.5
     ).mean(),
@@ -177,7 +177,7 @@ def test_every_loss_is_asked() -> None:
     no_loss = {
         "ncpu.label_cross_entropy", "ncpu.same_class_pairs", "ncpu.predicted_damaged", "ncpu.total_loss",
         "herocon.log_negative_weights", "herocon.total_loss", "neighborhood.pair_targets", "neighborhood.draw_mixing",
-        "neighborhood.hard_negatives", "pu_risk.nnpu_risk_clipped", "spreadout.nearest_spreadout",
+        "neighborhood.hard_negatives", "pu_risk.nnpu_risk_clipped", "spreadout.nearest_spreadout_loss",
         "spreadout.spreadout_contrastive_loss", "spreadout.positive_hinge_loss", "spreadout.spreadout_step",
         "spreadout.parted_rows",
     }  # fmt: skip

@@ -15,12 +15,12 @@ from pu_geo.errors import ShapeError
 from pu_geo.losses.spreadout import (
     Distance,
     class_contrastive_loss,
-    nearest_spreadout,
+    nearest_spreadout_loss,
     parted_rows,
     positive_contrastive_loss,
     positive_hinge_loss,
-    spreadout,
     spreadout_contrastive_loss,
+    spreadout_loss,
     spreadout_step,
 )
 
@@ -70,16 +70,16 @@ def test_regularizers_equal_golden_values(distance: Distance, dtype: torch.dtype
     rows, nu, k = g["in_W"].to(dtype), float(g["in_nu"]), int(g["in_k"])
     is_candidate = torch.zeros(len(rows), dtype=torch.bool).index_fill(0, g["in_subset"], True)
     pairs = {
-        "reg_sp": spreadout(rows, margin=nu, distance=distance),
-        "reg_sp_nu09": spreadout(rows, margin=0.9, distance=distance),
-        "reg_top_k2": nearest_spreadout(rows, k=k, distance=distance),
-        "reg_top_k1": nearest_spreadout(rows, k=1, distance=distance),
-        "reg_top_kall": nearest_spreadout(rows, k=len(rows) - 1, distance=distance),
-        "reg_top_kmore": nearest_spreadout(rows, k=len(rows) + 3, distance=distance),
-        "reg_top_k2_subset": nearest_spreadout(rows, k=k, is_candidate=is_candidate, distance=distance),
-        "reg_top_k2_euclid": nearest_spreadout(rows, k=k),
-        "single_client_reg_sp": spreadout(rows[:1], margin=nu, distance=distance),
-        "single_client_reg_top": nearest_spreadout(rows[:1], k=k, distance=distance),
+        "reg_sp": spreadout_loss(rows, margin=nu, distance=distance),
+        "reg_sp_nu09": spreadout_loss(rows, margin=0.9, distance=distance),
+        "reg_top_k2": nearest_spreadout_loss(rows, k=k, distance=distance),
+        "reg_top_k1": nearest_spreadout_loss(rows, k=1, distance=distance),
+        "reg_top_kall": nearest_spreadout_loss(rows, k=len(rows) - 1, distance=distance),
+        "reg_top_kmore": nearest_spreadout_loss(rows, k=len(rows) + 3, distance=distance),
+        "reg_top_k2_subset": nearest_spreadout_loss(rows, k=k, is_candidate=is_candidate, distance=distance),
+        "reg_top_k2_euclid": nearest_spreadout_loss(rows, k=k),
+        "single_client_reg_sp": spreadout_loss(rows[:1], margin=nu, distance=distance),
+        "single_client_reg_top": nearest_spreadout_loss(rows[:1], k=k, distance=distance),
     }
     for key, value in pairs.items():
         assert value.item() == pytest.approx(float(g[key]), abs=tolerance), key
@@ -106,9 +106,9 @@ def test_gradients_equal_golden_values() -> None:
     g = load_golden("fedaws.npz")
     nu, k = float(g["in_nu"]), int(g["in_k"])
     regularizers: dict[str, Regularizer] = {
-        "reg_sp_grad_dot": partial(spreadout, margin=nu, distance="dot"),
-        "reg_sp_grad_normalised_inside": partial(spreadout, margin=nu),
-        "reg_top_k2_grad_dot": partial(nearest_spreadout, k=k, distance="dot"),
+        "reg_sp_grad_dot": partial(spreadout_loss, margin=nu, distance="dot"),
+        "reg_sp_grad_normalised_inside": partial(spreadout_loss, margin=nu),
+        "reg_top_k2_grad_dot": partial(nearest_spreadout_loss, k=k, distance="dot"),
     }
     for key, regularizer in regularizers.items():
         rows = g["in_W"].clone().requires_grad_()
@@ -121,7 +121,7 @@ def test_proposition_2_equals_golden_values() -> None:
     rows, chips, nu = g["in_W"], g["in_G"], float(g["in_nu"])
     n_classes, n_chips, d = chips.shape
     risks = torch.stack([positive_contrastive_loss(chips[i], rows[i]).mean() for i in range(n_classes)])
-    apart = risks.mean() + spreadout(rows, margin=nu) / n_classes
+    apart = risks.mean() + spreadout_loss(rows, margin=nu) / n_classes
     classes = torch.arange(n_classes).repeat_interleave(n_chips)
     together = spreadout_contrastive_loss(chips.reshape(-1, d), rows, classes, margin=nu).mean()
     assert apart.item() == pytest.approx(float(g["prop2_lhs"]), abs=1e-10)
@@ -131,7 +131,7 @@ def test_proposition_2_equals_golden_values() -> None:
 @pytest.mark.parametrize("unit_rows", [False, True])
 def test_server_step_equals_golden_values(unit_rows: bool) -> None:
     g = load_golden("fedaws.npz")
-    regularizer = partial(spreadout, margin=float(g["in_nu"]), distance="dot")
+    regularizer = partial(spreadout_loss, margin=float(g["in_nu"]), distance="dot")
     moved = spreadout_step(g["in_W"], regularizer, weight=float(g["in_lambda"]), lr=float(g["in_eta"]), unit_rows=unit_rows)
     torch.testing.assert_close(moved, g["W_next_unit" if unit_rows else "W_next"], rtol=0, atol=1e-7)
 
@@ -150,7 +150,7 @@ def test_one_round_equals_golden_values() -> None:
         rows.append(own.detach() - eta * own.grad)
     torch.testing.assert_close(torch.stack(networks).mean(0), g["round_A"], rtol=0, atol=1e-7)
     torch.testing.assert_close(torch.stack(rows), g["round_W_tilde"], rtol=0, atol=1e-7)
-    regularizer = partial(spreadout, margin=float(g["in_nu"]), distance="dot")
+    regularizer = partial(spreadout_loss, margin=float(g["in_nu"]), distance="dot")
     moved = spreadout_step(torch.stack(rows), regularizer, weight=float(g["in_lambda"]), lr=eta, unit_rows=False)
     torch.testing.assert_close(moved, g["round_W"], rtol=0, atol=1e-7)
 
@@ -159,11 +159,11 @@ def test_regularizers_by_hand() -> None:
     # Cosines: (1, 2) 0, (1, 3) 0.6, (2, 3) 0.8; distances 1, 0.4, 0.2. Margin 0.5 leaves gaps 0, 0.1, 0.3:
     # 2 * (0.01 + 0.09) = 0.2. Nearest of 1 is 3 (0.4), of 2 is 3 (0.2), of 3 is 2 (0.2): -(0.16 + 0.04 + 0.04) = -0.24.
     rows = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.3, 0.4]], dtype=torch.float64)
-    assert spreadout(rows, margin=0.5).item() == pytest.approx(0.2, abs=1e-12)
-    assert nearest_spreadout(rows, k=1, distance="cosine").item() == pytest.approx(-0.24, abs=1e-12)
+    assert spreadout_loss(rows, margin=0.5).item() == pytest.approx(0.2, abs=1e-12)
+    assert nearest_spreadout_loss(rows, k=1, distance="cosine").item() == pytest.approx(-0.24, abs=1e-12)
     # Only class 2 is a candidate, and only class 3 has it for its nearest: -0.04.
     only_second = torch.tensor([False, True, False])
-    second = nearest_spreadout(rows, k=1, is_candidate=only_second, distance="cosine")
+    second = nearest_spreadout_loss(rows, k=1, is_candidate=only_second, distance="cosine")
     assert second.item() == pytest.approx(-0.04, abs=1e-12)
 
 
@@ -191,9 +191,9 @@ def test_regularizers_equal_loops(seed: int, distance: Distance) -> None:
         nearest = sorted(others, key=lambda y, others=others: others[y])[:k]
         near -= sum(others[y] ** 2 for y in nearest)
         near_candidates -= sum(others[y] ** 2 for y in nearest if is_candidate[y])
-    assert spreadout(rows, margin=nu, distance=distance).item() == pytest.approx(crowding, abs=1e-10)
-    assert nearest_spreadout(rows, k=k, distance=distance).item() == pytest.approx(near, abs=1e-10)
-    value = nearest_spreadout(rows, k=k, is_candidate=is_candidate, distance=distance)
+    assert spreadout_loss(rows, margin=nu, distance=distance).item() == pytest.approx(crowding, abs=1e-10)
+    assert nearest_spreadout_loss(rows, k=k, distance=distance).item() == pytest.approx(near, abs=1e-10)
+    value = nearest_spreadout_loss(rows, k=k, is_candidate=is_candidate, distance=distance)
     assert value.item() == pytest.approx(near_candidates, abs=1e-10)
 
 
@@ -224,8 +224,8 @@ def test_gradients_equal_finite_differences(distance: Distance) -> None:
     rows, chips = vectors(4, 3, 3).requires_grad_(), vectors(5, 3, 4).requires_grad_()
     classes = torch.tensor([0, 1, 2, 3, 0])
     for check in (
-        lambda w, x: spreadout(w, margin=1.3, distance=distance),
-        lambda w, x: nearest_spreadout(w, k=2, distance=distance),
+        lambda w, x: spreadout_loss(w, margin=1.3, distance=distance),
+        lambda w, x: nearest_spreadout_loss(w, k=2, distance=distance),
         lambda w, x: class_contrastive_loss(x, w, classes, margin=1.3, distance=distance),
         lambda w, x: spreadout_contrastive_loss(x, w, classes, margin=1.3, distance=distance),
         lambda w, x: positive_hinge_loss(x, w[0], distance=distance),
@@ -253,15 +253,15 @@ def test_neighbors_of_equal_distance_are_taken_in_class_order() -> None:
     # Class 0 has 1 and 2 at equal distance; only candidate 2 counts, and it is the second of the two.
     rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     last_only = torch.tensor([False, False, True])
-    assert nearest_spreadout(rows, k=1, is_candidate=last_only).item() == 0
-    assert nearest_spreadout(rows, k=2, is_candidate=last_only).item() == pytest.approx(-4, abs=1e-6)
+    assert nearest_spreadout_loss(rows, k=1, is_candidate=last_only).item() == 0
+    assert nearest_spreadout_loss(rows, k=2, is_candidate=last_only).item() == pytest.approx(-4, abs=1e-6)
 
 
 @pytest.mark.parametrize(("distance", "push"), [("cosine", 0.0019950), ("euclid", 0.3998334)])
 def test_near_classes_push_each_other_under_the_euclidean_distance_only(distance: Distance, push: float) -> None:
     # Two classes at angle 0.1, the pair counted twice. Cosine: 4 (1 - cos 0.1) sin 0.1; Euclid: 4 |u - v| = 8 sin 0.05.
     rows = torch.tensor([[1.0, 0.0], [math.cos(0.1), math.sin(0.1)]], dtype=torch.float64, requires_grad=True)
-    nearest_spreadout(rows, k=1, distance=distance).backward()
+    nearest_spreadout_loss(rows, k=1, distance=distance).backward()
     assert float(rows.grad[0].norm()) == pytest.approx(push, abs=1e-6)
 
 
@@ -270,7 +270,7 @@ def test_near_classes_push_each_other_under_the_euclidean_distance_only(distance
 def test_step_lowers_crowding_keeps_unit_rows_and_its_input(distance: Distance, dtype: torch.dtype) -> None:
     rows = unit_vectors(6, 8, 2).to(dtype)
     before = rows.clone()
-    regularizer = partial(spreadout, margin=1.3, distance=distance)
+    regularizer = partial(spreadout_loss, margin=1.3, distance=distance)
     with torch.no_grad():
         moved = spreadout_step(rows, regularizer, weight=1, lr=0.05)
     assert torch.equal(rows, before)
@@ -285,11 +285,11 @@ def test_step_lowers_crowding_keeps_unit_rows_and_its_input(distance: Distance, 
 @pytest.mark.parametrize(
     "regularizer",
     [
-        partial(spreadout, margin=1.3),
-        partial(spreadout, margin=1.3, distance="dot"),
-        partial(spreadout, margin=1.3, distance="euclid"),
-        partial(nearest_spreadout, k=1),
-        partial(nearest_spreadout, k=2),
+        partial(spreadout_loss, margin=1.3),
+        partial(spreadout_loss, margin=1.3, distance="dot"),
+        partial(spreadout_loss, margin=1.3, distance="euclid"),
+        partial(nearest_spreadout_loss, k=1),
+        partial(nearest_spreadout_loss, k=2),
     ],
 )
 def test_two_identical_class_vectors_part(regularizer: Regularizer, dtype: torch.dtype) -> None:
@@ -304,7 +304,7 @@ def test_ten_identical_class_vectors_become_a_regular_simplex() -> None:
     # Ten unit vectors in nine dimensions or more are farthest apart where every two have cosine -1/9.
     rows = special_rows("identical", 10, 16)
     for _ in range(60):
-        rows = spreadout_step(rows, partial(spreadout, margin=1.3), weight=1, lr=0.05)
+        rows = spreadout_step(rows, partial(spreadout_loss, margin=1.3), weight=1, lr=0.05)
     expected = torch.full((10, 10), -1 / 9, dtype=torch.float64).fill_diagonal_(1)
     torch.testing.assert_close(rows @ rows.T, expected, rtol=0, atol=1e-6)
 
@@ -346,8 +346,8 @@ def test_values_and_gradients_stay_finite(n: int, kind: str, distance: Distance,
         rows, chips = (special_rows(kind, size).to(dtype).requires_grad_() for size in (n, b))
         classes = torch.arange(b) % n
         losses = (
-            lambda w, x: spreadout(w, margin=1.3, distance=distance),
-            lambda w, x: nearest_spreadout(w, k=9, distance=distance),
+            lambda w, x: spreadout_loss(w, margin=1.3, distance=distance),
+            lambda w, x: nearest_spreadout_loss(w, k=9, distance=distance),
             lambda w, x, y=classes: class_contrastive_loss(x, w, y, margin=1.3, distance=distance),
             lambda w, x, y=classes: spreadout_contrastive_loss(x, w, y, margin=1.3, distance=distance),
             lambda w, x: positive_contrastive_loss(x, w[0], distance=distance),
@@ -360,13 +360,13 @@ def test_values_and_gradients_stay_finite(n: int, kind: str, distance: Distance,
             value.sum().backward()
             for each in (value, rows.grad, *([chips.grad] if number >= 2 else [])):
                 assert float(each.detach().abs().max()) < 1e4
-        moved = spreadout_step(rows, partial(spreadout, margin=1.3, distance=distance), weight=10, lr=0.05)
+        moved = spreadout_step(rows, partial(spreadout_loss, margin=1.3, distance=distance), weight=10, lr=0.05)
         assert bool(moved.isfinite().all())
 
 
 def test_zero_vector_is_at_distance_one_and_gets_no_gradient() -> None:
     rows = torch.tensor([[0.0, 0.0], [1.0, 0.0]], requires_grad=True)
-    loss = spreadout(rows, margin=1.3)
+    loss = spreadout_loss(rows, margin=1.3)
     assert loss.item() == pytest.approx(2 * 0.3**2, abs=1e-6)
     loss.backward()
     assert float(rows.grad[0].abs().max()) == 0
@@ -378,7 +378,7 @@ def test_zero_vector_is_at_distance_one_and_gets_no_gradient() -> None:
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_no_class_and_one_class_have_nothing_to_part(n: int) -> None:
-    for regularizer in (partial(spreadout, margin=1.3), partial(nearest_spreadout, k=3)):
+    for regularizer in (partial(spreadout_loss, margin=1.3), partial(nearest_spreadout_loss, k=3)):
         rows = torch.full((n, 3), 2.0, requires_grad=True)
         value = regularizer(rows)
         value.backward()
@@ -399,22 +399,25 @@ def test_empty_batch_gives_an_empty_loss() -> None:
 
 def test_rows_of_one_element_stay_finite() -> None:
     rows = torch.full((12, 1), -1.0)
-    moved = spreadout_step(rows, partial(spreadout, margin=1.3), weight=1, lr=0.05)
+    moved = spreadout_step(rows, partial(spreadout_loss, margin=1.3), weight=1, lr=0.05)
     torch.testing.assert_close(moved, rows)
 
 
 def test_refuses_wrong_shapes_and_settings() -> None:
     rows, chips, classes = vectors(3, 4, 0), vectors(2, 4, 1), torch.tensor([0, 2])
-    of_classes, nearest = partial(class_contrastive_loss, chips, rows, margin=1.3), partial(nearest_spreadout, rows, k=1)
+    of_classes, nearest = (
+        partial(class_contrastive_loss, chips, rows, margin=1.3),
+        partial(nearest_spreadout_loss, rows, k=1),
+    )
     require_refusals(
         (ShapeError, r"\(2, 4\) and \(3, 3\)", lambda: class_contrastive_loss(chips, rows[:, :3], classes, margin=1.3)),
         (ShapeError, r"classes must be \[2\]; got shape \(3,\)", lambda: of_classes(torch.arange(3))),
         (ShapeError, r"own_vector must be \[D\]; got shape \(3, 4\)", lambda: positive_hinge_loss(chips, rows)),
         (ShapeError, r"is_candidate must be \[3\]; got shape \(2,\)", lambda: nearest(is_candidate=classes > 0)),
-        (ShapeError, r"\(4,\)", lambda: spreadout(rows[0], margin=1.3)),
+        (ShapeError, r"\(4,\)", lambda: spreadout_loss(rows[0], margin=1.3)),
         (ShapeError, r"class_vectors must be \[C, D\]; got shape \(4,\)", lambda: parted_rows(rows[0])),
-        (ValueError, "margin must be above 0; got 0", lambda: spreadout(rows, margin=0)),
-        (ValueError, "k must be 1 or more; got 0", lambda: nearest_spreadout(rows, k=0)),
+        (ValueError, "margin must be above 0; got 0", lambda: spreadout_loss(rows, margin=0)),
+        (ValueError, "k must be 1 or more; got 0", lambda: nearest_spreadout_loss(rows, k=0)),
     )
     for wrong in (3, -1):
         with pytest.raises(RuntimeError, match="out of bounds"):
