@@ -55,6 +55,10 @@ class JobError(PuGeoError):
     """A background job cannot be started, cancelled or resumed."""
 
 
+class InputError(PuGeoError, ValueError):
+    """An array that was handed to the library cannot be used; a ValueError too, as scikit-learn's conventions ask."""
+
+
 class ShapeError(ValueError):
     """A programming error: an array has another shape than the formula needs."""
 

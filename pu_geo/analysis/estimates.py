@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
 from pu_geo.analysis.logistic import cross_fitted
-from pu_geo.analysis.ranker import L2, MAX_UNLABELED, PreparedFeatures, l2_for_share, prepare, rank_positives
+from pu_geo.analysis.ranker import L2, MAX_UNLABELED, PreparedFeatures, Ranking, fit_ranking, l2_for_share, prepare
 from pu_geo.errors import TrainingError
 
 Bools = NDArray[np.bool_]
@@ -71,6 +71,13 @@ def elkan_noto_share(
     return _cross_fitted_share(prepared.values, positive, unlabeled, fold, l2)
 
 
+def estimated_share(features: Features, is_positive: Bools, *, is_excluded: Bools | None = None) -> float | None:
+    """Return `elkan_noto_share`, or None where there are too few positives."""
+    if is_positive.sum() < MIN_POSITIVES:
+        return None
+    return elkan_noto_share(features, is_positive, is_excluded=is_excluded)
+
+
 def share_to_start_from(
     features: Features, is_positive: Bools, *, is_excluded: Bools | None = None, n_folds: int = 5, l2: float = 1.0
 ) -> float | None:
@@ -97,6 +104,27 @@ def share_to_start_from(
     return float(np.mean(found))
 
 
+def first_threshold(unlabeled_scores: NDArray[np.floating], share: float | None) -> float:
+    """Return the threshold to start from: the score of the k-th highest unlabeled chip, where k is a share of them.
+
+    The same rule for every kind of score. A method's own boundary, 0.5, has no part in it: where much is damaged, scores that
+    order well can all stay below it (NCL on Joplin).
+
+    Args:
+        unlabeled_scores: float [U].
+        share: to flag, as `share_to_start_from` gives it; at least one chip is. None, where clicks are too few: 0.5.
+
+    Example:
+        >>> first_threshold(np.array([0.1, 0.4, 0.2, 0.3]), 0.5)
+        0.3
+    """
+    n = len(unlabeled_scores)
+    if share is None or not n:
+        return 0.5
+    k = min(max(round(share * n), 1), n)
+    return float(np.partition(unlabeled_scores, n - k)[n - k])
+
+
 def _cross_fitted_share(values: NDArray[np.float32], positive: Ints, unlabeled: Ints, fold: Ints, l2: float) -> float:
     """Estimate the share from margins by fits without the chip itself; `fold`, int64 [P + U], is the part it is in."""
     rows, n = np.concatenate([positive, unlabeled]), len(positive)
@@ -115,6 +143,31 @@ def rank_with_estimate(
     """Rank all chips with the penalty that suits the estimated share of damage: the instant ranker of app and commands.
 
     Args:
+        as `fit_with_estimate`.
+
+    Returns:
+        scores, float32 [N] in [0, 1], and the estimated share; None, and the middle penalty, below 4 positives.
+
+    Raises:
+        TrainingError: if there is no positive or no unlabeled chip.
+    """
+    ranking, share = fit_with_estimate(
+        features, is_positive, is_excluded=is_excluded, is_not_damaged=is_not_damaged, is_accepted=is_accepted
+    )
+    return ranking.scores(features.values), share
+
+
+def fit_with_estimate(
+    features: PreparedFeatures,
+    is_positive: Bools,
+    *,
+    is_excluded: Bools | None = None,
+    is_not_damaged: Bools | None = None,
+    is_accepted: Bools | None = None,
+) -> tuple[Ranking, float | None]:
+    """Fit the instant ranker with the penalty that suits the estimated share of damage.
+
+    Args:
         features: what `ranker.prepare` made of features [N, D].
         is_positive: bool [N].
         is_excluded: bool [N]; scored, but not learned from.
@@ -122,7 +175,7 @@ def rank_with_estimate(
         is_accepted: bool [N]; of accepted clusters: ranked by as if they were positives, but nothing is estimated from them.
 
     Returns:
-        scores, float32 [N] in [0, 1], and the estimated share; None, and the middle penalty, below 4 positives.
+        The ranking, and the estimated share; None, and the middle penalty, below 4 positives.
 
     Raises:
         TrainingError: if there is no positive or no unlabeled chip.
@@ -132,7 +185,7 @@ def rank_with_estimate(
     if used.sum() >= MIN_POSITIVES:
         share = elkan_noto_share(features, is_positive, is_excluded=is_excluded, n_folds=N_FOLDS_LIVE)
         l2 = l2_for_share(share)
-    scores = rank_positives(
+    ranking = fit_ranking(
         features, is_positive, is_excluded=is_excluded, is_not_damaged=is_not_damaged, is_accepted=is_accepted, l2=l2
     )
-    return scores, share
+    return ranking, share

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ ACCEPTED_SHARE = 0.25
 """Most of the positives' weight that buildings of accepted clusters get together: a large cluster of one kind of damage would
 outvote the clicks. Measured with `benchmarks.inspector`; the table is in docs/methods.md."""
 
+EMBEDDING_DIM = 64  # axes along which a ranker's run is explored
 MAX_UNLABELED = 3000  # unlabeled chips that are learned from; more would only take longer
 
 
@@ -30,9 +32,25 @@ class PreparedFeatures:
 
     Attributes:
         values: float32 [N, D]; each column has mean 0 and variance 1, or is 0 throughout.
+        mean, scale: float32 [D], by which other chips are standardised alike; None where they were not kept.
     """
 
     values: NDArray[np.float32]
+    mean: NDArray[np.float32] | None = None
+    scale: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A linear ranking of standardised features: slope, float32 [D], and offset."""
+
+    slope: NDArray[np.float32]
+    offset: float
+
+    def scores(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Score standardised features, float32 [N, D]: float32 [N] in [0, 1]."""
+        margin = values @ self.slope + np.float32(self.offset)
+        return (0.5 * (1 + np.tanh(margin / 2))).astype(np.float32)
 
 
 def prepare(features: NDArray[np.floating], is_used: NDArray[np.bool_] | None = None) -> PreparedFeatures:
@@ -47,20 +65,30 @@ def prepare(features: NDArray[np.floating], is_used: NDArray[np.bool_] | None = 
     """
     if features.ndim != 2:
         raise ShapeError(f"features must be [N, D]; got {features.shape}.")
-    values = np.array(features, np.float32)
+    values, mean, scale = np.array(features, np.float32), None, None
     if len(values):
         some = slice(None) if is_used is None or is_used.all() or not is_used.any() else is_used
-        values -= values[some].mean(0, dtype=np.float64).astype(np.float32)
+        mean = values[some].mean(0, dtype=np.float64).astype(np.float32)
+        values -= mean
         used = values[some]
         spread = np.sqrt(np.einsum("nd,nd->d", used, used, dtype=np.float32) / np.float32(len(used)))
-        values /= np.where(spread > 1e-6, spread, np.float32(np.inf))
+        scale = np.where(spread > 1e-6, spread, np.float32(np.inf))
+        values /= scale
     if not np.isfinite(values).all():
         raise ValueError("features must be finite; compute them anew for chips that are not.")
-    return PreparedFeatures(values)
+    return PreparedFeatures(values, mean, scale)
 
 
 def rank_positives(
-    features: NDArray[np.floating] | PreparedFeatures,
+    features: NDArray[np.floating] | PreparedFeatures, is_positive: NDArray[np.bool_], **how: Any
+) -> NDArray[np.float32]:
+    """Score every chip, float32 [N] in [0, 1], as `fit_ranking` does; uncalibrated, only their order counts."""
+    prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
+    return fit_ranking(prepared, is_positive, **how).scores(prepared.values)
+
+
+def fit_ranking(
+    prepared: PreparedFeatures,
     is_positive: NDArray[np.bool_],
     *,
     is_excluded: NDArray[np.bool_] | None = None,
@@ -68,15 +96,15 @@ def rank_positives(
     is_accepted: NDArray[np.bool_] | None = None,
     l2: float = L2,
     seed: int = 0,
-) -> NDArray[np.float32]:
-    """Score every chip by a logistic regression of positives against all others, both sides weighing the same.
+) -> Ranking:
+    """Fit a logistic regression of positives against all others, both sides weighing the same.
 
     A chip that a person called not damaged weighs as much as `KNOWN_WEIGHT` unlabeled ones.
 
     Source: ours; the yardstick that every PU method is held against.
 
     Args:
-        features: float [N, D], or what `prepare` made of it, which saves half of the time.
+        prepared: features [N, D], standardised.
         is_positive: bool [N].
         is_excluded: bool [N]; scored, but not learned from.
         is_not_damaged: bool [N]; called not damaged by a person. None where nobody was asked.
@@ -85,13 +113,9 @@ def rank_positives(
         l2: weight of half the squared length of the coefficients, against a mean loss; see `ranker.l2_for_share`.
         seed: of the draw of unlabeled chips where there are more than `MAX_UNLABELED`.
 
-    Returns:
-        float32 [N] in [0, 1]; uncalibrated, only their order counts.
-
     Raises:
         TrainingError: if there is no positive or no unlabeled chip to learn from.
     """
-    prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
     used = ~is_excluded if is_excluded is not None else np.ones(len(is_positive), np.bool_)
     if is_positive.shape != (len(prepared.values),) or used.shape != is_positive.shape:
         raise ShapeError(f"masks must be [{len(prepared.values)}]; got {is_positive.shape} and {used.shape}.")
@@ -116,8 +140,21 @@ def rank_positives(
     rows = np.concatenate([positive, more, unlabeled, known])
     weight = side_weights(len(positive), len(unlabeled), len(known), len(more))
     slope, offset, _ = fit_logistic(prepared.values[rows], np.arange(len(rows)) < len(positive) + len(more), l2, weight)
-    margin = prepared.values @ slope + np.float32(offset)
-    return (0.5 * (1 + np.tanh(margin / 2))).astype(np.float32)
+    return Ranking(slope, offset)
+
+
+def widest_axes(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the 64 widest axes of standardised features [N, D], float32 [64, D]; fewer where N or D is smaller."""
+    _, _, axes = np.linalg.svd(values[:: max(1, len(values) // 4000)], full_matrices=False)
+    widest: NDArray[np.float32] = axes[:EMBEDDING_DIM]
+    return widest
+
+
+def embeddings_along(axes: NDArray[np.float32], values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Reduce standardised features [N, D] to unit rows [N, 64] along axes [64, D], so that ranker runs can be explored too."""
+    reduced = values @ axes.T
+    unit: NDArray[np.float32] = reduced / (np.linalg.norm(reduced, axis=1, keepdims=True) + 1e-12)
+    return unit.astype(np.float32)
 
 
 def l2_for_share(share: float) -> float:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from pu_geo.errors import JobCancelled, ShapeError
 from pu_geo.training.augment import AERIAL, AugmentSettings, augment
+from pu_geo.training.threads import one_thread
 
 BLOCK = 16
 """Chips that are handled, and whose random numbers are drawn, together. Few, so that responses stay in the CPU's cache."""
@@ -240,12 +241,8 @@ def _blocks_at_once(work: Callable[[int], int], firsts: Iterable[int], device: t
     if device.type != "cpu" or n_threads == 1:
         yield from map(work, firsts)
         return
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(n_threads) as pool:
-            try:
-                yield from pool.map(work, firsts)
-            finally:
-                pool.shutdown(cancel_futures=True)
-    finally:
-        torch.set_num_threads(n_threads)
+    with one_thread(), ThreadPoolExecutor(n_threads) as pool:
+        try:
+            yield from pool.map(work, firsts)
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -25,6 +25,7 @@ from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.optim import new_optimizer, warmup_cosine
 from pu_geo.training.run import Run
+from pu_geo.training.threads import one_thread_on_features
 
 PRIOR_RANGE = (0.05, 0.9)
 """At 0 a risk has no use for positives, at 1 none for undamaged chips, and near either end it orders chips badly: with one
@@ -97,6 +98,7 @@ class Groups:
     others: Ints
 
 
+@one_thread_on_features
 def fit(data: PUData, settings: cards.BatchSettings, run: Run) -> TrainedModel:
     """Train cross entropy, uPU or nnPU, from positives and unlabeled chips.
 
@@ -125,6 +127,7 @@ def fit(data: PUData, settings: cards.BatchSettings, run: Run) -> TrainedModel:
     return _train(data, groups, new_extractor(data, rows, settings, run), settings, run)
 
 
+@one_thread_on_features
 def fit_supervised(data: PUData, settings: cards.BatchSettings, run: Run) -> TrainedModel:
     """Train on positives against the buildings that a person called not damaged, both weighing the same.
 

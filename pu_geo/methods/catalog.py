@@ -19,6 +19,9 @@ METHODS: dict[str, MethodCard] = {
 }
 """All methods, in the order in which they are shown."""
 
+ESTIMATORS = ("PURanker", *(found.estimator for found in METHODS.values()), "PUPL")
+"""Names of the classes in `methods.estimators`, which loads torch and scikit-learn."""
+
 GROUPS = {"pu": "Positive-unlabeled learning", "types": "Kinds of damage and agencies", "yardstick": "Yardsticks"}
 """Where a card is shown, and the heading there."""
 

@@ -28,6 +28,7 @@ from pu_geo.training.heads import linear
 from pu_geo.training.loop import Epoch, MicroBatcher, Training
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
+from pu_geo.training.threads import one_thread_on_features
 
 Theta = dict[str, Tensor]  # weights and buffers of an `Embedder`, by name
 REST = 0  # row of W, and number of the client, of the buildings that are no known damage
@@ -108,6 +109,7 @@ class Learner:
     class_vectors: Tensor
 
 
+@one_thread_on_features
 def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
     """Train a model of all kinds of damage, each client on its own chips, all in this process.
 

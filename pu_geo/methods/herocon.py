@@ -36,6 +36,7 @@ from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.optim import new_optimizer, warmup_schedule
 from pu_geo.training.run import Run
+from pu_geo.training.threads import one_thread_on_features
 
 
 class HeroconNetwork(nn.Module):
@@ -130,6 +131,7 @@ class Batch:
         return Batch(inputs, self.is_missing[:, part], self.labels[part], self.is_labeled[part], self.weights[part])
 
 
+@one_thread_on_features
 def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
     """Train HeroCon; every step takes the labeled chips, and the next ones of the unlabeled.
 

@@ -21,6 +21,7 @@ from pu_geo.training.heads import linear
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
+from pu_geo.training.threads import one_thread_on_features
 
 MAX_ITERATIONS = 200
 N_FOLDS, PRIOR_L2 = 5, 0.5
@@ -68,6 +69,7 @@ class Learner:
     network: nn.Module
 
 
+@one_thread_on_features
 def fit(data: PUData, settings: LinearSettings, run: Run) -> PlainModel:
     """Score every chip by a logistic regression of positives against unlabeled chips, both classes weighing the same.
 

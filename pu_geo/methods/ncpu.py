@@ -21,6 +21,7 @@ from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
+from pu_geo.training.threads import one_thread_on_features
 
 VIEWS: tuple[Strength, ...] = ("weak", "strong", "strong")
 MOMENTUM = 0.9
@@ -112,6 +113,7 @@ class Batch:
         return Batch(self.chips[part], [view[part] for view in self.views], self.positive[part], self.ramp)
 
 
+@one_thread_on_features
 def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
     """Train NcPU from positives and unlabeled chips.
 

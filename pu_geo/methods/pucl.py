@@ -24,6 +24,7 @@ from pu_geo.training.heads import linear, projection_head
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
 from pu_geo.training.run import Run
+from pu_geo.training.threads import one_thread_on_features
 
 _LOSSES: dict[str, Callable[..., Tensor]] = {
     "pucl": pucl_loss,
@@ -51,6 +52,7 @@ class PuclNetwork(nn.Module):
         return cast(Tensor, self.classifier(functional.normalize(self.represent(inputs), dim=1)))[:, 0]
 
 
+@one_thread_on_features
 def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
     """Learn embeddings from all chips, pseudo-label them, and train a linear classifier on the pseudo labels.
 

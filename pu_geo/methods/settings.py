@@ -48,16 +48,16 @@ def check(settings: Any) -> None:
             continue
         if not ((low is None or value >= low) and (high is None or value <= high)):
             raise TrainingError(
-                f"{item.name} is {value}; it must be {_bounds(low, high)}.",
+                f"{item.name} is {value}; it must be {bounds_of(low, high)}.",
                 f"Set {item.name} within these bounds, or leave it out to use the preset.",
                 kind="settings",
             )
 
 
-def _bounds(low: float | None, high: float | None) -> str:
-    """Write bounds as words."""
+def bounds_of(low: float | None, high: float | None) -> str:
+    """Write bounds as words; "" without any."""
     if low is None:
-        return f"at most {high}"
+        return "" if high is None else f"at most {high}"
     return f"at least {low}" if high is None else f"between {low} and {high}"
 
 
@@ -106,6 +106,8 @@ class MethodCard:
         score_type: enum of the export schema.
         group: where it is shown: "pu", "types" (works with kinds of damage) or "yardstick".
         uses_types: whether it learns from the kind of damage of each positive.
+        estimator: name of its class in `methods.estimators`.
+        min_views: views of each chip that it needs at least where features are cached.
     """
 
     name: str
@@ -118,7 +120,9 @@ class MethodCard:
     settings: type[Any]
     presets: Mapping[str, Mapping[str, object]]
     entry: str
+    estimator: str
     min_not_damaged: int = 0
     score_type: str = "pu_probability"
     group: str = "pu"
     uses_types: bool = False
+    min_views: int = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self, cast
 
@@ -21,6 +21,7 @@ from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.training.backbones import Backbone, new_backbone
 from pu_geo.training.data import FeatureViews, Ints, PUData
 from pu_geo.training.heads import Standardize, linear
+from pu_geo.training.threads import one_thread
 
 FEATURES = "features"
 FEATURES_AT_ONCE, IMAGES_AT_ONCE = 8192, 256
@@ -144,7 +145,7 @@ class TrainedModel:
         views = self._views_of(inputs)
         device, parts = self.extractor.standardize.mean.device, []
         step = FEATURES_AT_ONCE if views.ndim == 3 else IMAGES_AT_ONCE
-        with quick_backbone(self.extractor):
+        with one_thread() if views.ndim == 3 else nullcontext(), quick_backbone(self.extractor):
             for first in range(0, max(views.shape[1], 1), step):
                 blocks = (torch.from_numpy(np.array(view[first : first + step])).to(device) for view in views)
                 total = torch.stack([each(block) for block in blocks]).mean(0)

@@ -70,3 +70,19 @@ def test_too_few_positives_are_refused() -> None:
     clicks = np.arange(20) < 3
     with pytest.raises(TrainingError, match="at least 4 positives"):
         estimates.elkan_noto_share(np.random.default_rng(0).normal(size=(20, 3)), clicks)
+
+
+def test_the_first_threshold_is_the_score_of_the_kth_highest() -> None:
+    """By hand: .3 of 10 is 3, and the third highest of 0, .1, ... .9 is .7; scores all below .5 make no difference."""
+    scores = np.arange(10)[::-1] / 10
+    assert estimates.first_threshold(scores, 0.3) == 0.7
+    assert estimates.first_threshold(scores / 10, 0.6) == pytest.approx(0.04)
+    assert estimates.first_threshold(scores, None) == estimates.first_threshold(scores[:0], 0.3) == 0.5
+    assert (estimates.first_threshold(scores, 0.0), estimates.first_threshold(scores, 1.0)) == (0.9, 0.0)
+
+
+def test_the_first_threshold_has_no_step_at_any_share() -> None:
+    """Two groups of scores with a gap around 0.5: as many are flagged as are asked for, at every share."""
+    scores = np.concatenate([np.linspace(0, 0.4, 190), np.linspace(0.5, 1, 190)]).astype(np.float32)
+    for share in np.linspace(0.1, 0.6, 251):
+        assert (scores >= estimates.first_threshold(scores, share)).sum() == round(share * 380)

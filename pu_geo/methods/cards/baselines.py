@@ -134,6 +134,7 @@ _card = partial(MethodCard, min_positives=5, entry="pu_geo.methods.baselines:fit
 CARDS = (
     _card(
         name="linear",
+        estimator="LinearRanking",
         title="Linear ranking",
         paper="None: logistic regression, the yardstick of every other method",
         summary=(
@@ -150,6 +151,7 @@ CARDS = (
     ),
     _card(
         name="ce",
+        estimator="CrossEntropy",
         title="Cross entropy",
         paper="None: the simplest baseline, CE in the NcPU paper",
         summary="Trains a network as if every unlabeled building were undamaged.",
@@ -160,6 +162,7 @@ CARDS = (
     ),
     _card(
         name="upu",
+        estimator="UPU",
         title="uPU",
         paper=_UPU,
         summary="Corrects cross entropy for the damage among the unlabeled, of which it must know the share.",
@@ -170,6 +173,7 @@ CARDS = (
     ),
     _card(
         name="nnpu",
+        estimator="NNPU",
         title="nnPU",
         paper=_NNPU,
         summary="uPU that notices when it overfits, and takes a step back then.",
@@ -180,6 +184,7 @@ CARDS = (
     ),
     _card(
         name="upu+noisncl",
+        estimator="UPUNoiSNCL",
         title="uPU + noisy pairs",
         paper=_NCPU,
         summary=f"uPU, {_PAIRED}",
@@ -190,6 +195,7 @@ CARDS = (
     ),
     _card(
         name="nnpu+noisncl",
+        estimator="NNPUNoiSNCL",
         title="nnPU + noisy pairs",
         paper=_NCPU,
         summary=f"nnPU, {_PAIRED}",
@@ -200,6 +206,7 @@ CARDS = (
     ),
     _card(
         name="supervised",
+        estimator="SupervisedBaseline",
         title="Supervised",
         paper="None: what the labels alone are worth",
         summary="Learns positives against the buildings that a person called not damaged, and from nothing else.",

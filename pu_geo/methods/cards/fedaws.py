@@ -63,6 +63,7 @@ CARD = MethodCard(
     settings=FedawsSettings,
     presets={"quick": {}, "standard": {**STANDARD, "rounds": 200, "lr": 0.03, "spread_weight": 1.7, "weight_decay": 1e-4}},
     entry="pu_geo.methods.fedaws:fit",
+    estimator="FedAwS",
     group="types",
     uses_types=True,
 )

@@ -63,6 +63,7 @@ CARD = MethodCard(
         },
     },
     entry="pu_geo.methods.herocon:fit",
+    estimator="HeroCon",
     group="types",
     uses_types=True,
 )  # fmt: skip

@@ -96,6 +96,8 @@ CARD = MethodCard(
     settings=NclSettings,
     presets={"quick": {}, "standard": {**STANDARD, "epochs": 200, "max_steps": 3000, "lr": 1e-4, "embedding_dim": 128}},
     entry="pu_geo.methods.ncl.ncl:fit",
+    estimator="NCL",
+    min_views=2,
     group="types",
     uses_types=True,
 )

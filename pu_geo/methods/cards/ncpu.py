@@ -58,4 +58,5 @@ CARD = MethodCard(
         },
     },
     entry="pu_geo.methods.ncpu:fit",
+    estimator="NcPU",
 )  # fmt: skip

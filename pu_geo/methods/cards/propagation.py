@@ -58,5 +58,6 @@ CARD = MethodCard(
     settings=PropagationSettings,
     presets={"quick": {}},
     entry="pu_geo.methods.propagation.propagation:fit",
+    estimator="PropagatedRanking",
     score_type="linear",
 )

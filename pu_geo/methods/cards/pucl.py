@@ -67,4 +67,6 @@ CARD = MethodCard(
         },
     },
     entry="pu_geo.methods.pucl:fit",
+    estimator="PUCL",
+    min_views=2,
 )  # fmt: skip

@@ -24,6 +24,7 @@ from pu_geo.methods.ncl.ncl import NclNetwork
 from pu_geo.training.data import UNKNOWN, Bools, FeatureViews, Ints, PUData
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
+from pu_geo.training.threads import one_thread_on_features
 
 MEMBERSHIPS, EMBEDDINGS = "memberships", "embeddings"
 FIRST_AXES = 64
@@ -55,6 +56,7 @@ class ConsensusClusters:
         return self.alone[self.reading]
 
 
+@one_thread_on_features
 def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> ConsensusClusters:
     """Train once a run, and sort all chips by all the trainings together into `n_new` groups.
 

@@ -32,6 +32,7 @@ from pu_geo.training.loop import MicroBatcher, Training
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
 from pu_geo.training.optim import new_optimizer, warmup_schedule
 from pu_geo.training.run import Run
+from pu_geo.training.threads import one_thread_on_features
 
 
 @dataclass
@@ -251,6 +252,7 @@ CANDIDATES = range(2, 13)
 FEWEST_PAIRS = 0.001  # where fewer pairs are taken for one category, the pairs teach next to nothing
 
 
+@one_thread_on_features
 def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
     """Sort unlabeled chips into new clusters while learning the known classes; every step takes the labeled chips along.
 

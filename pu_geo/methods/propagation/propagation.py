@@ -29,6 +29,7 @@ from pu_geo.training.data import NOT_DAMAGED, Ints, PUData
 from pu_geo.training.loop import Training
 from pu_geo.training.network import IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
+from pu_geo.training.threads import one_thread_on_features
 
 FLOOR = 0.01  # added to every direction's variance before whitening, in mean variances
 
@@ -361,6 +362,7 @@ SHARE_PULL, CLICKS_PULL, MOST_DIFFERENCE = 2.0, 4.0, 1.0
 """How much the log share, and how much held-out clicks, move the weight of the propagated scores; see `fit`."""
 
 
+@one_thread_on_features
 def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationModel:
     """Rank by the clicks, whitened where damage is rare, propagated among similar chips where it is common.
 

@@ -64,7 +64,6 @@ def discover(
     job.stop_if_cancelled()
     number = n_groups or suggested.number
     settings = catalog.settings_for(METHOD, preset, {"n_new": number})
-    torch.set_num_threads(1)  # as in `tasks.train`: room to click
     trainings = [
         Run(seed=seed + i, device=best_device(), report=_reporter(job, i, n_seeds), is_cancelled=job.is_cancelled)
         for i in range(n_seeds)

@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import neighbors, projection, ranker
@@ -24,7 +23,7 @@ from pu_geo.services.explore import exploring
 from pu_geo.services.explore.exploring import Picture, UmapSettings
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.restored_model import restore
-from pu_geo.tasks.train.train import RANKER_NAME, _ranker_axes, _ranker_embeddings
+from pu_geo.tasks.train.train import RANKER_NAME
 from pu_geo.training.run import best_device
 
 _STAGES = {
@@ -154,7 +153,6 @@ def _embed_by_model(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.floa
     restored = restore(model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id), best_device())
     if restored.bank is None:
         return restored.model.embed(chips)
-    torch.set_num_threads(1)
     return restored.model.embed(_plain(job, restored.bank, chips))
 
 
@@ -168,7 +166,7 @@ def _embed_by_ranker(job: Job, facts: RunFacts, chips: _Chips) -> NDArray[np.flo
     with np.load(filters, allow_pickle=False) as arrays:
         bank = rcf.RcfBank.from_state(dict(arrays))
     values = (_plain(job, bank, chips).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
-    return _ranker_embeddings(values.astype(np.float32), _ranker_axes(ranker.prepare(known).values))
+    return ranker.embeddings_along(ranker.widest_axes(ranker.prepare(known).values), values.astype(np.float32))
 
 
 def _plain(job: Job, bank: rcf.RcfBank, chips: _Chips) -> NDArray[np.float16]:

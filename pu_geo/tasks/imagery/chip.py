@@ -17,13 +17,12 @@ from typing import Any, Literal
 
 import numpy as np
 import shapely
-import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, sensors
 from pu_geo.atomic_write import atomic_write
 from pu_geo.errors import ImageryError
-from pu_geo.features.bank import DEFAULT_MAKER, FEATURE_SEED, MAKERS, N_VIEWS
+from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.geo.alignment import metres_per_px
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask, whole_pixels
 from pu_geo.geo.raster import clouds
@@ -233,9 +232,8 @@ def _compute_features(
         is_visible: bool [N]; filters and statistics come from these alone (from all, where nothing is visible).
         group: int64 [N], sensor group of each building.
     """
-    generator = torch.Generator().manual_seed(FEATURE_SEED)
     rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))
-    bank = MAKERS[DEFAULT_MAKER].fit(chips, generator, rows=rows)
+    bank = fit_default(chips, rows)
     with atomic_write(job.layout.filters(chip_set)) as temporary, temporary.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **bank.state())
     with atomic_write(job.layout.features(chip_set)) as temporary:

@@ -85,7 +85,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     start_share, score_type = inputs.share_to_start_from(), catalog.card(card["method"]).score_type
     threshold = card.get("threshold")  # of the training, where the card has one
     if start_share is not None or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        threshold = first_threshold(scores, pu, start_share, score_type)
+        threshold = first_threshold(scores, pu, start_share)
     outcome = Outcome(
         card["method"], card["preset"], scores, embeddings, score_type, float(threshold), share,
         settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs),
@@ -121,7 +121,6 @@ def _answers(
         job.report(0.1, "scoring all buildings")
         scores, embeddings = restored.model.score(chips), restored.model.embed(chips)
     else:
-        torch.set_num_threads(1)  # as in training; the last bits of a sum hang on it
         path = job.folder / "features.npy"
         try:
             views = _views(job, restored.bank, restored, chips, path, facts)

@@ -33,7 +33,6 @@ RANKER = "ranker"
 ALL_METHODS = (RANKER, *catalog.METHODS)
 ORACLE = "supervised"
 N_FILTERS = 256
-_THREADS = torch.get_num_threads()
 _VIEWS = {"natural": augment.NATURAL, "aerial": augment.AERIAL}
 
 
@@ -239,12 +238,10 @@ class _Draw:
         inputs: FeatureViews | ChipImages
         if settings.backbone == "features":
             inputs, test = FeatureViews(self.features()[0]), self.features()[1]
-            torch.set_num_threads(1)
         else:
             chips = self.data.chips
             inputs = ChipImages(np.ascontiguousarray(chips[self.rows]), self.augmentation)
             test = np.ascontiguousarray(chips[self.drawn.test])
-            torch.set_num_threads(_THREADS)
         model = catalog.load_fit(method)(self._pu_data(inputs, method), settings, Run(self.device, self.seed))
         if model.wants_views and self._bank is not None and settings.backbone == "features":
             test = self._views(self.data.chips[self.drawn.test], self._bank, rcf.RcfSettings().n_views)

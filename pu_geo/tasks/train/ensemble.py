@@ -95,4 +95,4 @@ def _threshold(
         return 0.5
     if share is None:
         share = float(np.mean([(own[is_open] >= facts.threshold).mean() for own, facts in zip(each, members, strict=True)]))
-    return first_threshold(scores, pu, share, "rank")
+    return first_threshold(scores, pu, share)

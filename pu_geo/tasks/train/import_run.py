@@ -106,7 +106,7 @@ def import_run(job: Job, *, folder: str, run_id: str) -> dict[str, object]:
     made_by = ", ".join(
         f"{name} {printable(versions[name], 40)}" for name in ("pu_geo", "torch", "numpy") if name in versions
     )
-    threshold = first_threshold(scores, inputs.pu, inputs.share_to_start_from(), card.score_type)
+    threshold = first_threshold(scores, inputs.pu, inputs.share_to_start_from())
     outcome = Outcome(
         card.name, str(found.card["preset"]), scores, embeddings, card.score_type, threshold, inputs.estimated_share(),
         seed=int(seed), settings=asdict(found.settings), device=device, held_out=held_out,

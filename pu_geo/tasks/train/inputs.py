@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,12 +16,13 @@ from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.analysis.pu_criterion import is_unlabeled
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.methods.catalog import MethodCard
+from pu_geo.methods.fitting import pu_data
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, decisions, events, labels, pseudo_positives, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.records import PUSet
-from pu_geo.training.data import UNKNOWN, ChipImages, FeatureViews, PUData
+from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
 
 BEGAN_WITH = "began_with.json"  # what a training began with, in the folder of its checkpoints
@@ -89,9 +89,7 @@ class RunInputs:
 
     def estimated_share(self) -> float | None:
         """Estimate the damaged share of the unlabeled (Elkan-Noto), 0..1, by the clicks; None where these are too few."""
-        if self.pu.is_positive.sum() < estimates.MIN_POSITIVES:
-            return None
-        return estimates.elkan_noto_share(self.prepared(), self.pu.is_positive, is_excluded=self.pu.is_excluded)
+        return estimates.estimated_share(self.prepared(), self.pu.is_positive, is_excluded=self.pu.is_excluded)
 
     def share_to_start_from(self) -> float | None:
         """Return the share of the unlabeled that a threshold to start from flags, 0..1; None where there are too few clicks."""
@@ -127,14 +125,10 @@ class RunInputs:
             chips = np.load(layout.chips(self.chip_set), mmap_mode="r", allow_pickle=False)
             inputs = ChipImages(chips, settings.augmentation)
         types = _damage_types(layout, pu, types_from) if types_from else {}
-        names = tuple(name for name, _ in sorted(Counter(types.values()).items(), key=lambda item: (-item[1], item[0])))
-        number = {name: i for i, name in enumerate(names, 1)}
-        is_positive = self.learned_as_positive
-        known = np.where(is_positive, 1, np.where(pu.is_not_damaged, 0, UNKNOWN)).astype(np.int64)
-        for row, name in types.items():
-            known[row] = number[name]
-        words = ("not damaged", *(names or ("damaged",)))
-        return PUData(inputs, is_positive, pu.is_excluded, known, words, self.is_accepted)
+        return pu_data(
+            inputs, self.learned_as_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged, types=types,
+            is_accepted=self.is_accepted,
+        )  # fmt: skip
 
 
 def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import collapse
+from pu_geo.analysis.estimates import first_threshold
 from pu_geo.atomic_write import atomic_write
 from pu_geo.project import events
 from pu_geo.tasks.job import Job
@@ -19,8 +20,6 @@ from pu_geo.training.network import TrainedModel
 
 CONTACT_SHEETS = "looks"  # folder of the contact sheets, in the folder of a job
 N_SHOWN, N_EMBEDDED = 12, 512
-RARE, COMMON = 0.20, 0.40
-"""Shares of damage up to which a threshold to start from is a quantile of the scores, and from which it is a method's own 0.5."""
 ALARMS_FROM = 0.25  # share of a stage before which nothing is an alarm: no model knows anything at first
 CHIP_PX = 64  # side of a chip in the picture; larger ones are made smaller
 _GAP, _TITLE_PX = 2, 18
@@ -73,7 +72,7 @@ class TrainingMonitor:
         embeddings = model.embed(np.asarray(self._inputs.plain_array[self._unlabeled[:: self._step]]))
         indicators = collapse.signs(
             held_out, unlabeled, embeddings, share=self._share, score_type=self._score_type,
-            threshold=initial_threshold(others[self._is_learned], self._start_share, self._score_type), is_sampled=self._is_sampled,
+            threshold=first_threshold(others[self._is_learned], self._start_share), is_sampled=self._is_sampled,
         )  # fmt: skip
         found = _values(indicators)
         if int(str(report["epoch"])) >= ALARMS_FROM * int(str(report["epochs"])):
@@ -110,25 +109,6 @@ def _values(indicators: collapse.CollapseIndicators) -> dict[str, object]:
         values |= {"n_held_out": judged.n_held_out, "recall": judged.recall, "criterion": judged.criterion}
         values |= {"criterion_low": judged.low, "criterion_high": judged.high}
     return {name: round(value, 5) for name, value in values.items() if value is not None}
-
-
-def initial_threshold(unlabeled_scores: NDArray[np.float32], share: float | None, score_type: str) -> float:
-    """Return the threshold to start from: the score that a share of the unlabeled exceed; 0.5 without a share.
-
-    PU methods place their own boundary, 0.5, well where much is damaged, and call far too many where little is. So for scores
-    with a boundary the start moves from that quantile to 0.5 as the share goes from `RARE` to `COMMON`; a switch at one
-    share would move it by a fifth of the flags for five footprints more. Other scores mean nothing at 0.5.
-
-    Args:
-        share: to flag, as `estimates.share_to_start_from` gives it.
-        score_type: of the run, see `RunFacts`.
-    """
-    if share is None or not len(unlabeled_scores):
-        return 0.5
-    start = float(np.quantile(unlabeled_scores, 1 - share))
-    if score_type not in collapse.WITHOUT_BOUNDARY:
-        start += float(np.interp(share, (RARE, COMMON), (0.0, 1.0))) * (0.5 - start)
-    return round(start, 4)
 
 
 def curve_of(job: Job) -> list[dict[str, object]]:

@@ -7,20 +7,17 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from pu_geo.analysis import assessability, collapse, estimates, pupl
-from pu_geo.errors import TrainingError
-from pu_geo.methods import catalog
+from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.methods.settings import NetworkSettings
+from pu_geo.methods.fitting import fit_and_score, require_labels
 from pu_geo.project import runs, store, training_times
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout, write_json
@@ -29,16 +26,13 @@ from pu_geo.records import PUSet, RunFacts
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
 from pu_geo.tasks.train.model_card import Learned, write_model
-from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of, initial_threshold
+from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of
 from pu_geo.training.checkpoints import Checkpoints
-from pu_geo.training.data import FeatureViews
 from pu_geo.training.run import Run, best_device, name_of
 
 RANKER_NAME = "ranker"
 RUN_NOTE = "run.json"  # in the folder of a job: the id of its run
 CURVE = "curve.json"  # in the folder of a run: what was reported of each epoch
-RANKER_EMBEDDING_DIM = 64
-LEAST_PRIOR = 0.001
 
 
 @dataclass(frozen=True)
@@ -89,8 +83,8 @@ def rank(job: Job) -> dict[str, object]:
         prepared, pu.is_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged,
         is_accepted=inputs.is_accepted,
     )  # fmt: skip
-    threshold = first_threshold(scores, pu, inputs.share_to_start_from(), "linear")
-    embeddings = _ranker_embeddings(prepared.values, _ranker_axes(prepared.values))
+    threshold = first_threshold(scores, pu, inputs.share_to_start_from())
+    embeddings = ranker.embeddings_along(ranker.widest_axes(prepared.values), prepared.values)
     return finish(job, inputs, began, Outcome(RANKER_NAME, "instant", scores, embeddings, "linear", threshold, share))
 
 
@@ -114,69 +108,41 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     kept = job.folder / "checkpoints"
     is_fresh = not kept.exists()
     inputs = read_inputs(job.layout, kept)
-    require_labels(card, inputs.pu)
+    require_labels(card, int(inputs.pu.is_positive.sum()), int(inputs.pu.is_not_damaged.sum()))
     pu, held_out = set_aside(inputs.pu, request.hold_out, seed, card)
     inputs = inputs.with_clicks(pu, types_from)
     job.report(0.02, f"loading chips for {card.title}")
     data = inputs.data(job.layout, settings, types_from)
     device, named = best_device(), name_of(best_device())
-    if isinstance(data.inputs, FeatureViews):
-        torch.set_num_threads(1)  # the matrices are small: one thread is as fast, and leaves room to click
     run = Run(
         device=device, seed=seed, report=_epoch_reporter(job, f"{card.title} on {named}"), is_cancelled=job.is_cancelled,
         is_paused=job.is_paused, checkpoints=Checkpoints(kept),
     )  # fmt: skip
     share = inputs.estimated_share()
-    settings = with_class_prior(settings, inputs.prior_of(share), run)
     start_share = inputs.share_to_start_from()
     run.evaluate = TrainingMonitor(
         job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type
     )
-    model = catalog.load_fit(request.method)(data, settings, run)
-    job.report(0.95, "scoring all buildings")
-    scores = model.score(data.inputs.array)
-    threshold = first_threshold(scores, pu, start_share, card.score_type)
+    fitted = fit_and_score(
+        card, data, settings, run, prior=inputs.prior_of(share), start_share=start_share,
+        is_unlabeled=~pu.is_positive & ~pu.is_excluded, when_scoring=lambda: job.report(0.95, "scoring all buildings"),
+    )  # fmt: skip
+    learned = Learned(fitted.model.state(), data, types_from, inputs.at_decision)
     outcome = Outcome(
-        request.method, request.preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
-        settings=asdict(settings), device=named, warnings=run.warnings, held_out=held_out,
-        write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from, inputs.at_decision)),
+        request.method, request.preset, fitted.scores, fitted.embeddings, card.score_type, fitted.threshold, share, seed=seed,
+        settings=asdict(fitted.settings), device=named, warnings=run.warnings, held_out=held_out,
+        write_files=lambda facts: write_model(job.layout, facts, pu, learned),
     )  # fmt: skip
     result = finish(job, inputs, began, outcome)
     shutil.rmtree(kept)
     if is_fresh and not request.overrides:
-        training_times.remember(request.method, request.preset, len(scores), float(str(result["seconds"])))
+        training_times.remember(request.method, request.preset, len(fitted.scores), float(str(result["seconds"])))
     return result
 
 
-def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -> NetworkSettings:
-    """Return settings with the Elkan-Noto estimate, and a warning of the run, for a method that needs a class prior and has none.
-
-    It is nearer to the truth than the best-bin estimate that methods make for themselves where little is damaged.
-    """
-    if share is None or getattr(settings, "class_prior", None) != 0:
-        return settings
-    prior = min(max(share, LEAST_PRIOR), 1 - LEAST_PRIOR)
-    run.warnings.append(
-        f"The class prior was not given; the method assumed {prior:.1%}, what the clicks suggest if they are an even draw of the "
-        "damage (Elkan-Noto). It is no estimate of the damage."
-    )
-    return replace(settings, class_prior=prior)  # type: ignore[call-arg]  # not every settings class has it
-
-
-def first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None, score_type: str) -> float:
-    """Return the threshold to start from, of scores [N] of all chips, see `monitor.initial_threshold`."""
-    return initial_threshold(scores[~pu.is_positive & ~pu.is_excluded], share, score_type)
-
-
-def require_labels(card: catalog.MethodCard, pu: PUSet) -> None:
-    needs = ((pu.is_positive, card.min_positives, "positives"), (pu.is_not_damaged, card.min_not_damaged, "undamaged"))
-    for mask, wanted, words in needs:
-        if mask.sum() < wanted:
-            raise TrainingError(
-                f"{card.title} needs at least {wanted} {words}; this project has {int(mask.sum())}.",
-                "Mark more buildings on the Annotate page.",
-                kind="few_labels",
-            )
+def first_threshold(scores: NDArray[np.float32], pu: PUSet, share: float | None) -> float:
+    """Return the threshold to start from, of scores [N] of all chips, see `estimates.first_threshold`."""
+    return estimates.first_threshold(scores[~pu.is_positive & ~pu.is_excluded], share)
 
 
 def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], None]:
@@ -186,20 +152,6 @@ def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], No
         job.report(0.05 + 0.9 * float(str(values["progress"])), words)
 
     return report
-
-
-def _ranker_axes(standardised: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the 64 widest axes of features [N, D], float32 [64, D]."""
-    _, _, axes = np.linalg.svd(standardised[:: max(1, len(standardised) // 4000)], full_matrices=False)
-    widest: NDArray[np.float32] = axes[:RANKER_EMBEDDING_DIM]
-    return widest
-
-
-def _ranker_embeddings(standardised: NDArray[np.float32], axes: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Reduce features [N, D] to unit rows [N, 64] along axes [64, D], so that ranker runs can be explored too."""
-    reduced = standardised @ axes.T
-    unit: NDArray[np.float32] = reduced / (np.linalg.norm(reduced, axis=1, keepdims=True) + 1e-12)
-    return unit.astype(np.float32)
 
 
 def _signs(

@@ -20,7 +20,7 @@ from pu_geo.records import PUSet
 from pu_geo.services.train import comparing
 from pu_geo.tasks.train import train
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
-from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of, initial_threshold
+from pu_geo.tasks.train.monitor import TrainingMonitor, curve_of
 from pu_geo.tasks.train.train import Outcome, finish, first_threshold
 from pu_geo.training.data import FeatureViews, PUData
 
@@ -223,7 +223,7 @@ def test_the_run_the_live_look_and_a_comparison_judge_it_alike(project: Layout) 
         job_of(layout, "look"), inputs, data, held_out, share=share, start_share=share, score_type="pu_probability"
     )
     live = watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 10})  # type: ignore[arg-type]
-    threshold = first_threshold(scores, pu, share, "pu_probability")
+    threshold = first_threshold(scores, pu, share)
     outcome = Outcome("ncpu", "quick", scores, embeddings, "pu_probability", threshold, share, held_out=held_out)
     one, two = (str(finish(job_of(layout, name), inputs, 0.0, outcome)["run_id"]) for name in ("one", "two"))
     judged = facts_of(layout, one).judgement
@@ -263,23 +263,6 @@ def test_a_model_of_no_numbers_is_not_looked_at(project: Layout) -> None:
         job_of(layout, "nan"), RunInputs("set", views, pu), data, np.arange(0), share=None, score_type="linear"
     )
     assert watch(Ordered(), {"stage": "training", "epoch": 1, "epochs": 1}) == {}  # type: ignore[arg-type]
-
-
-def test_where_to_start() -> None:
-    scores = np.linspace(0, 1, 101).astype(np.float32)
-    assert initial_threshold(scores, None, "linear") == initial_threshold(scores, None, "pu_probability") == 0.5
-    assert initial_threshold(scores, 0.1, "linear") == initial_threshold(scores, 0.1, "pu_probability") == pytest.approx(0.9)
-    assert initial_threshold(scores, 0.6, "linear") == initial_threshold(scores, 0.6, "rank") == pytest.approx(0.4)
-    assert initial_threshold(scores, 0.6, "pu_probability") == 0.5
-    assert initial_threshold(scores, 0.3, "pu_probability") == pytest.approx((0.7 + 0.5) / 2)
-
-
-@pytest.mark.parametrize("score_type", ["linear", "pu_probability"])
-def test_the_start_has_no_step_at_any_share(score_type: str) -> None:
-    """Before: at a share of .30 it went from the score of the upper 30 % to 0.5, here from 114 flagged buildings to 190."""
-    scores = np.concatenate([np.linspace(0, 0.4, 190), np.linspace(0.5, 1, 190)]).astype(np.float32)
-    flagged = [(scores >= initial_threshold(scores, share, score_type)).sum() for share in np.linspace(0.1, 0.6, 251)]
-    assert np.abs(np.diff(flagged)).max() <= 4
 
 
 def test_a_curve_has_each_epoch_once_as_it_was_told_last(project: Layout) -> None:

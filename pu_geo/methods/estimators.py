@@ -1,0 +1,637 @@
+"""Every method of the catalog, the instant ranker and PUPL as scikit-learn estimators.
+
+`from pu_geo.methods.estimators import NcPU`, or `pu_geo.NcPU`. A class per card of the catalog, built from the card: a new method
+has one by itself. An estimator trains by the functions that a run of the app calls, so its scores are those that the app stores
+for the same data, settings and seed.
+
+What all estimators take:
+
+* X: features, float [N, D]; views of features, float [V, N, D], of which view 0 is the chip as it was cut; or chips, uint8
+  [N, C, H, W]. Chips are turned into frozen features in 17 views, as the app does, where the preset works on features.
+* y: bools, or integers 1 (damaged) and 0 (not reviewed), [N].
+* known_negative: chips that a person called not damaged, bool [N] or row numbers.
+
+Example:
+    >>> model = NcPU(preset="quick", random_state=0).fit(X, y)  # doctest: +SKIP
+    >>> is_damaged = model.decision_function(X) >= model.threshold_  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from inspect import Parameter, Signature
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin
+from sklearn.utils import Tags, TransformerTags, check_random_state, column_or_1d
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pu_geo.analysis import estimates, pupl, ranker
+from pu_geo.errors import InputError, TrainingError
+from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
+from pu_geo.features.rcf import RcfBank
+from pu_geo.methods import catalog
+from pu_geo.methods.fitting import fit_and_score, pu_data, require_labels
+from pu_geo.methods.settings import MethodCard, bounds_of
+from pu_geo.training.data import Bools, ChipImages, FeatureViews
+from pu_geo.training.network import FEATURES, TrainedModel
+from pu_geo.training.run import Run, best_device
+
+Floats = NDArray[np.floating]
+Callback = Callable[[Mapping[str, object]], object]
+CHECKS_THAT_CANNOT_PASS: Mapping[str, str] = {
+    "check_classifiers_classes": "Wants scores above 0 for class 1; ours are the app's, in [0, 1], to be compared with threshold_.",
+    "check_classifiers_train": "The same; and few y are positive by chance.",
+    "check_classifiers_one_label": "Without positives, or with nothing else, there is nothing to learn from: a TrainingError.",
+    "check_classifier_not_supporting_multiclass": "y other than 0 and 1 is refused in our words.",
+    "check_fit2d_1feature": "Has 3 positives; methods refuse fewer than 5.",
+}
+CHECKS_THAT_PUPL_CANNOT_PASS: Mapping[str, str] = {
+    "check_clustering": "Clusters without y; PUPL is anchored in the positives.",
+    **dict.fromkeys(
+        (
+            "check_dont_overwrite_parameters",
+            "check_fit2d_predict1d",
+            "check_fit2d_1feature",
+            "check_methods_subset_invariance",
+        ),
+        "Sets n_clusters to 1.",
+    ),
+}
+"""For `check_estimator(..., expected_failed_checks=...)` of scikit-learn, with labels 0 and 1 in place of those that it makes up."""
+MOST_SEED = 10**8  # `Run.generator` multiplies seeds
+_FLOATS = (np.float32, np.float16, np.float64)
+_PROBABILITIES = ("pu_probability",)  # types of scores that are an estimate of a probability
+
+
+def as_labels(values: ArrayLike, n: int, name: str = "y") -> Bools:
+    """Return labels as bool [n].
+
+    Args:
+        values: bools, or integers that are 0 or 1, [n].
+
+    Raises:
+        InputError: for anything else, with the value; -1 and floats get a sentence of their own.
+    """
+    if values is None:
+        raise InputError(
+            f"This estimator requires y to be passed, but the target {name} is None.",
+            "Give 1 for damaged and 0 for not reviewed, one for each chip.",
+        )
+    hint = "Give 1 for damaged and 0 for not reviewed, one for each chip."
+    try:
+        found = column_or_1d(values, warn=True)
+    except ValueError as error:
+        raise InputError(f"{name} must be a list of {n} labels. {error}", hint) from error
+    if found.shape != (n,):
+        raise InputError(
+            f"{name} has {len(found)} labels for {n} chips: inconsistent numbers of samples: [{n}, {len(found)}].", hint
+        )
+    if found.dtype.kind == "f":
+        raise InputError(
+            f"{name} is of {found.dtype}, continuous values; labels are bools, or integers 0 and 1.", f"Write {name} == 1."
+        )
+    if found.dtype.kind not in "biu":
+        raise InputError(f"{name} is of {found.dtype}, an unknown label type; labels are bools, or integers 0 and 1.", hint)
+    wrong = found[(found != 0) & (found != 1)]
+    if len(wrong):
+        hint = "-1 is no label here; write 0 for not reviewed." if (wrong == -1).any() else hint
+        raise InputError(f"{name} holds {int(wrong[0])}; labels are bools, or integers 0 and 1.", hint)
+    return np.asarray(found, np.bool_)
+
+
+def as_rows(values: ArrayLike | None, n: int, name: str = "known_negative") -> Bools:
+    """Return a choice of chips as bool [n]; none for None.
+
+    Args:
+        values: bool [n], or row numbers, each once.
+
+    Raises:
+        InputError: for anything else.
+    """
+    chosen = np.zeros(n, np.bool_)
+    found = np.asarray([] if values is None else values)
+    if not found.size:
+        return chosen
+    if found.dtype == np.bool_ and found.shape == (n,):
+        return found
+    hint = f"Pass bools [{n}], or row numbers such as numpy.flatnonzero({name})."
+    if found.dtype.kind not in "iu" or found.ndim != 1:
+        raise InputError(
+            f"{name} is {found.dtype} {list(found.shape)}; it must be bool [{n}] or a list of row numbers.", hint
+        )
+    if found.min() < 0 or found.max() >= n or len(np.unique(found)) < len(found):
+        raise InputError(
+            f"{name} must name rows 0 to {n - 1}, each once; it has {len(found)} numbers from {found.min()} to {found.max()}.",
+            hint,
+        )
+    chosen[found] = True
+    return chosen
+
+
+class _Estimator(ClassifierMixin, BaseEstimator):
+    """What all rankings share: how X is read, and what follows from scores."""
+
+    threshold_: float
+    n_features_in_: int
+    bank_: RcfBank | None
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float32]:
+        raise NotImplementedError
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float32]:
+        raise NotImplementedError
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return 1 where the score is `threshold_` or more, else 0, int64 [N]."""
+        return (self.decision_function(X) >= self.threshold_).astype(np.int64)
+
+    def fit_transform(self, X: ArrayLike, y: ArrayLike, **how: Any) -> NDArray[np.float32]:
+        """Fit, and return the embeddings of X, see `transform`."""
+        return cast(Any, self).fit(X, y, **how).transform(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "threshold_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags = TransformerTags(preserves_dtype=[])
+        assert tags.classifier_tags is not None
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _device(self) -> torch.device:
+        device = getattr(self, "device", None)
+        return best_device() if device is None else torch.device(device)
+
+    def _read(self, X: ArrayLike, *, reset: bool) -> NDArray[Any]:
+        """Return X as features, float [V, N, D], or chips, uint8 [N, C, H, W].
+
+        Args:
+            reset: whether it is what is learned from; else it must be of the same kind and size.
+
+        Raises:
+            InputError: if it cannot be used.
+        """
+        found = X if hasattr(X, "ndim") else np.asarray(X) if _depth(X) > 2 else X
+        n_dims = getattr(found, "ndim", 2)
+        name = type(self).__name__
+        if n_dims == 4:
+            chips = np.asarray(found)
+            if chips.dtype != np.uint8:
+                raise InputError(
+                    f"X holds {chips.dtype} chips; chips are uint8 [N, C, H, W], with values from 0 to 255.",
+                    "Scale them to 0 to 255 and write X.astype('uint8'); PU-Geo standardises them itself.",
+                )
+            self._remember(int(np.prod(chips.shape[1:])), reset)
+            return chips
+        try:
+            if n_dims == 3:
+                values = np.asarray(found)
+                if values.dtype.kind != "f":
+                    raise InputError(
+                        f"X holds {values.dtype} views; views of features are floats [V, N, D].",
+                        "Write X.astype('float32'), or pass chips as uint8 [N, C, H, W].",
+                    )
+                self._remember(values.shape[2], reset)
+            else:
+                values = validate_data(self, found, reset=reset, dtype=_FLOATS, ensure_min_samples=2 if reset else 1)[None]
+        except InputError:
+            raise
+        except ValueError as error:
+            raise InputError(str(error).strip(), _HOW_X) from error
+        if values.dtype not in _FLOATS[:2]:
+            with np.errstate(over="ignore"):  # infinity is refused below
+                values = values.astype(np.float32)
+        if not all(np.isfinite(view).all() for view in values):
+            raise InputError(f"X contains NaN or infinity, which {name} cannot learn from or score.", _HOW_X)
+        return values
+
+    def _remember(self, n_features: int, reset: bool) -> None:
+        if reset:
+            self.n_features_in_ = n_features
+        elif n_features != self.n_features_in_:
+            raise InputError(
+                f"X has {n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input.",
+                "Pass chips or features of the kind that it learned from.",
+            )
+
+    def _plain(self, X: NDArray[Any]) -> Floats:
+        """Return features of the chips as they were cut, float [N, D], by the filters that fit kept."""
+        return X[0] if X.ndim == 3 else self._views(X, 1)[0]
+
+    def _views(self, chips: NDArray[np.uint8], n_views: int) -> NDArray[np.float16]:
+        if self.bank_ is None:
+            raise InputError(
+                f"X holds chips; this {type(self).__name__} learned from features.", "Pass features of the same kind."
+            )
+        return self.bank_.transform(chips, n_views, seed=FEATURE_SEED, device=self._device())
+
+
+_HOW_X = "Pass finite features [N, D] or views [V, N, D], or chips as uint8 [N, C, H, W]."
+
+
+def _depth(values: object) -> int:
+    """Return how deep lists are nested, by their first entries."""
+    return 1 + _depth(values[0] if values else None) if isinstance(values, list | tuple) else getattr(values, "ndim", 0)
+
+
+def _is_probability(estimator: MethodEstimator) -> bool:
+    if estimator.card.score_type not in _PROBABILITIES:
+        raise AttributeError(
+            f"{type(estimator).__name__} has no predict_proba: its scores order chips and are no probabilities. Use "
+            "decision_function."
+        )
+    return True
+
+
+class MethodEstimator(_Estimator):
+    """A method of the catalog; the classes below are made of it, one a card.
+
+    Attributes after `fit`:
+        threshold_: score from which on `predict` says damaged: that of the k-th highest unlabeled chip, where k is the share
+            that the clicks suggest; not calibrated. 0.5 below 4 positives.
+        estimated_share_: Elkan-Noto estimate of the damaged share of the unlabeled, 0..1; None below 4 positives.
+        warnings_: what to know before trusting the scores, one sentence each.
+        history_: what was reported of each epoch, one dict each.
+        model_, settings_: the trained network, and the settings with the class prior that was assumed.
+        bank_: filters of the features of chips; None where it learned from features.
+        classes_: [0, 1]. n_features_in_: D, or C * H * W of chips.
+    """
+
+    card: ClassVar[MethodCard]
+    preset: str
+    random_state: Any
+    device: Any
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, known_negative: ArrayLike | None = None, callback: Callback | None = None
+    ) -> Self:
+        """Train.
+
+        Args:
+            X: what is learned from, see the module.
+            y: bools, or integers 1 (damaged) and 0 (not reviewed), [N].
+            known_negative: chips that a person called not damaged, bool [N] or row numbers; methods that cannot use them
+                take them for not reviewed.
+            callback: called after each epoch with its report, a dict with "stage", "epoch", "epochs", "loss", "progress" (0..1),
+                ... To stop a training, raise an exception in it, such as `pu_geo.errors.JobCancelled`, or press Ctrl-C: fit
+                ends with that exception, and nothing is learned.
+
+        Raises:
+            InputError(ValueError): if X, y or known_negative cannot be used.
+            TrainingError: if there are too few positives, a setting is wrong, or the training diverged.
+        """
+        return self._fit(X, y, known_negative, None, callback)
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Return scores, float32 [N] in [0, 1]; higher is more likely damaged. Compare them with `threshold_`."""
+        check_is_fitted(self)
+        found = self._read(X, reset=False)
+        if found.ndim == 4 and not self._takes_chips:
+            found = self._views(found, N_VIEWS)
+        return self.model_.score(self._fitting(found))
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Return embeddings of the chips as they were cut, float32 [N, E] of unit length."""
+        check_is_fitted(self)
+        found = self._read(X, reset=False)
+        return self.model_.embed(self._fitting(found) if self._takes_chips else self._plain(found))
+
+    @available_if(_is_probability)
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Return the method's own estimate of the chances of (not damaged, damaged), float32 [N, 2]; it was not calibrated."""
+        scores = self.decision_function(X)
+        return np.stack([1 - scores, scores], axis=1)
+
+    @property
+    def _takes_chips(self) -> bool:
+        return self.settings_.backbone != FEATURES
+
+    def _fitting(self, found: NDArray[Any]) -> NDArray[Any]:
+        if self._takes_chips and found.ndim != 4:
+            raise InputError(f"X holds features; this {type(self).__name__} learned from chips.", "Pass chips.")
+        return found
+
+    def _seed(self) -> int:
+        """Return the seed: an int is taken as it is, as in the app; None and a RandomState draw one."""
+        given = self.random_state
+        if isinstance(given, int | np.integer):
+            if not 0 <= given < MOST_SEED:
+                raise TrainingError(
+                    f"random_state is {given}; it must be at least 0 and below {MOST_SEED:,}.",
+                    "Correct random_state.",
+                    kind="settings",
+                )
+            return int(given)
+        return int(check_random_state(given).randint(MOST_SEED))
+
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        known_negative: ArrayLike | None,
+        types: ArrayLike | None,
+        callback: Callback | None,
+    ) -> Self:
+        card, found = self.card, self._read(X, reset=True)
+        given = {item.name: getattr(self, item.name) for item in fields(card.settings)}
+        settings = catalog.settings_for(
+            card.name, self.preset, {name: value for name, value in given.items() if value is not None}
+        )
+        n = found.shape[1] if found.ndim == 3 else len(found)
+        is_positive = as_labels(y, n)
+        is_not_damaged = as_rows(known_negative, n)
+        both = np.flatnonzero(is_positive & is_not_damaged)
+        if len(both):
+            raise InputError(
+                f"{len(both)} chips are positive in y and in known_negative, too, such as row {both[0]}.",
+                "Take them out of one of the two.",
+            )
+        name, n_not_damaged = type(self).__name__, int(is_not_damaged.sum())
+        hint = "Give more labels: 1 in y for damaged, known_negative for not damaged; 0 in y means not reviewed."
+        require_labels(card, int(is_positive.sum()), n_not_damaged, where="here are", hint=hint)
+        if is_positive.all():
+            raise TrainingError(
+                f"{name} needs chips that are not reviewed beside the positives; all {n} are positive.",
+                "Add chips with 0 in y.",
+                kind="unlabeled",
+            )
+        bank, inputs, plain = self._inputs(found, settings)
+        prepared = ranker.prepare(plain)
+        share = estimates.estimated_share(prepared, is_positive)
+        history: list[Mapping[str, object]] = []
+        run = Run(self._device(), self._seed(), report=_reporter(history, callback))
+        fitted = fit_and_score(
+            card,
+            pu_data(inputs, is_positive, is_not_damaged=is_not_damaged, types=_types(types, is_positive)),
+            settings,
+            run,
+            prior=share,
+            start_share=estimates.share_to_start_from(prepared, is_positive),
+            is_unlabeled=~is_positive,
+        )
+        self.model_: TrainedModel = fitted.model
+        self.settings_, self.bank_, self.threshold_, self.estimated_share_ = fitted.settings, bank, fitted.threshold, share
+        self.warnings_, self.history_, self.classes_ = list(run.warnings), history, np.array([0, 1])
+        return self
+
+    def _inputs(self, found: NDArray[Any], settings: Any) -> tuple[RcfBank | None, FeatureViews | ChipImages, Floats]:
+        """Return the filters, what the method learns from, and features of the chips as they were cut."""
+        card, is_chips = self.card, found.ndim == 4
+        if settings.backbone != FEATURES and not is_chips:
+            raise InputError(
+                f"backbone is {settings.backbone!r}, which learns from chips; X holds features.",
+                "Pass chips as uint8 [N, C, H, W], or preset='quick', which learns from features.",
+            )
+        if not is_chips and len(found) < card.min_views:
+            raise InputError(
+                f"{card.title} compares {card.min_views} views of each chip; X has {len(found)}.",
+                "Pass views of features [V, N, D], view 0 of the plain chips and the others of augmented ones, or chips as uint8 "
+                "[N, C, H, W], of which views are made.",
+            )
+        if not is_chips:
+            return None, FeatureViews(found), np.asarray(found[0], np.float32)
+        self.bank_ = bank = fit_default(found)
+        if settings.backbone != FEATURES:
+            return bank, ChipImages(found, settings.augmentation), np.asarray(self._plain(found), np.float32)
+        views = self._views(found, N_VIEWS)
+        return bank, FeatureViews(views), np.asarray(views[0], np.float32)
+
+
+class TypedEstimator(MethodEstimator):
+    """A method of the catalog that learns from the kind of damage of each positive, too."""
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, known_negative: ArrayLike | None = None, types: ArrayLike | None = None,
+        callback: Callback | None = None,
+    ) -> Self:  # fmt: skip
+        """Train; see `MethodEstimator.fit`.
+
+        Args:
+            types: kind of damage of each chip, texts or integers [N]; only those of the positives are read, and "damaged"
+                stands where one is empty. One kind for all if None.
+        """
+        return self._fit(X, y, known_negative, types, callback)
+
+
+class PURanker(_Estimator):
+    """The instant ranker: a logistic regression of the positives against all others, both sides weighing the same.
+
+    The penalty follows the damaged share that the clicks suggest. It draws nothing at random, and answers in a moment. Of views
+    the first one counts. Its scores order chips; they are no probabilities.
+
+    Args:
+        device: on which features of chips are made; the fastest one if None.
+
+    Attributes after `fit`:
+        threshold_, estimated_share_, bank_, classes_, n_features_in_: as of `MethodEstimator`.
+        coef_, intercept_: slope, float [D], and offset for standardised features.
+    """
+
+    def __init__(self, *, device: Any = None) -> None:
+        self.device = device
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, known_negative: ArrayLike | None = None) -> Self:
+        """Fit; see `MethodEstimator.fit`. Chips called not damaged weigh as much as 30 that are not reviewed.
+
+        Raises:
+            InputError(ValueError): if X, y or known_negative cannot be used.
+            TrainingError: without a positive, or without a chip that is none.
+        """
+        found = self._read(X, reset=True)
+        n = found.shape[1] if found.ndim == 3 else len(found)
+        is_positive, is_not_damaged = as_labels(y, n), as_rows(known_negative, n)
+        if (is_positive & is_not_damaged).any():
+            raise InputError("Chips are positive in y and in known_negative, too.", "Take them out of one of the two.")
+        self.bank_ = fit_default(found) if found.ndim == 4 else None
+        plain = np.asarray(self._plain(found), np.float32)
+        prepared = ranker.prepare(plain)
+        ranking, share = estimates.fit_with_estimate(prepared, is_positive, is_not_damaged=is_not_damaged)
+        start_share = estimates.share_to_start_from(plain, is_positive)
+        scores = ranking.scores(prepared.values)
+        self._mean, self._scale, self._axes = prepared.mean, prepared.scale, ranker.widest_axes(prepared.values)
+        self.coef_, self.intercept_, self.classes_ = ranking.slope, ranking.offset, np.array([0, 1])
+        self.estimated_share_, self.threshold_ = share, estimates.first_threshold(scores[~is_positive], start_share)
+        return self
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Return scores, float32 [N] in [0, 1]; higher is more likely damaged. Compare them with `threshold_`."""
+        return ranker.Ranking(*self._ranking()).scores(self._standardised(X))
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Return the features along their 64 widest axes, float32 [N, 64] of unit length."""
+        values = self._standardised(X)
+        return ranker.embeddings_along(self._axes, values)
+
+    def _ranking(self) -> tuple[NDArray[np.float32], float]:
+        check_is_fitted(self)
+        return self.coef_, self.intercept_
+
+    def _standardised(self, X: ArrayLike) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        values = np.array(self._plain(self._read(X, reset=False)), np.float32)
+        values -= cast(NDArray[np.float32], self._mean)
+        values /= cast(NDArray[np.float32], self._scale)
+        return values
+
+
+class PUPL(ClusterMixin, BaseEstimator):
+    """PUPL: pseudo-labels from clusters of embeddings, one of which starts at the mean of the positives.
+
+    Source: PUCL, Algorithm 1(B); more than two clusters are k-means, ranked by their share of positives, see `analysis.pupl`.
+
+    Args:
+        n_clusters: 2 gives pseudo-labels, where 1 means damaged; more sort the chips into kinds for a person to judge.
+        random_state: seed, from 0 on; None and a RandomState draw one.
+        n_init: seedings that compete; 8 for two clusters and 3 for more, if None.
+        max_iter: passes over the embeddings at most.
+
+    Attributes after `fit`:
+        labels_: cluster of each row, int64 [N].
+        cluster_centers_: float64 [K, E] of unit length.
+        is_oriented_: False where two clusters do not follow the positives: do not trust the labels then.
+        positive_share_: share of positives in each cluster, float64 [K]. ranking_: clusters, most promising first, int64 [K].
+        inertia_, n_iter_: sum of squared distances, and passes that it took.
+    """
+
+    def __init__(
+        self, n_clusters: int = 2, *, random_state: Any = 0, n_init: int | None = None, max_iter: int = 100
+    ) -> None:
+        self.n_clusters, self.random_state, self.n_init, self.max_iter = n_clusters, random_state, n_init, max_iter
+
+    def fit(self, z: ArrayLike, y: ArrayLike) -> Self:
+        """Cluster embeddings, float [N, E]; y: bools, or integers 1 (damaged) and 0 (not reviewed), [N].
+
+        Raises:
+            InputError(ValueError): if z or y cannot be used.
+            TrainingError: without a positive, or without a row that is none.
+        """
+        try:
+            values = validate_data(self, z, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        except ValueError as error:
+            raise InputError(str(error).strip(), "Pass finite embeddings [N, E], such as transform gives.") from error
+        is_positive = as_labels(y, len(values))
+        seed = self.random_state
+        seed = int(seed) if isinstance(seed, int | np.integer) else int(check_random_state(seed).randint(MOST_SEED))
+        if not 2 <= self.n_clusters <= len(values) or seed < 0:
+            raise InputError(
+                f"n_clusters is {self.n_clusters} and the seed {seed}; n_clusters must be 2 to n_samples={len(values)}, and a "
+                "seed at least 0.",
+                "Correct them.",
+            )
+        how: dict[str, Any] = {"seed": seed, "max_iterations": self.max_iter}
+        how |= {} if self.n_init is None else {"n_seedings": self.n_init}
+        if self.n_clusters == 2:
+            found = pupl.pupl(values, is_positive, **how)
+        else:
+            found = pupl.over_cluster(values, is_positive, k=self.n_clusters, **how)
+        self.labels_, self.cluster_centers_, self.inertia_ = found.labels, found.centroids, found.potential
+        self.is_oriented_, self.positive_share_, self.ranking_ = found.oriented, found.positive_share, found.ranking
+        self.n_iter_ = found.iterations
+        return self
+
+    def fit_predict(self, z: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
+        """Cluster embeddings, see `fit`, and return the cluster of each row, int64 [N]."""
+        return self.fit(z, y).labels_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def _reporter(history: list[Mapping[str, object]], callback: Callback | None) -> Callable[[Mapping[str, object]], None]:
+    def report(values: Mapping[str, object]) -> None:
+        history.append(dict(values))
+        if callback is not None:
+            callback(dict(values))
+
+    return report
+
+
+def _types(types: ArrayLike | None, is_positive: Bools) -> dict[int, str]:
+    """Return the kind of damage of each positive, by row; nothing for None."""
+    if types is None:
+        return {}
+    found = np.asarray(types, dtype=object)
+    if found.shape != is_positive.shape:
+        raise InputError(
+            f"types is {list(found.shape)}; it must be [{len(is_positive)}], a kind of damage for each chip.",
+            "Leave it empty for chips that are not positive.",
+        )
+    return {int(row): "damaged" if found[row] in (None, "") else str(found[row]) for row in np.flatnonzero(is_positive)}
+
+
+def _signature(card: MethodCard) -> Signature:
+    """Return the parameters of a card's class: preset, seed, device, and every setting."""
+    plain, named = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+    first = [
+        Parameter("self", plain),
+        Parameter("preset", plain, default=next(iter(card.presets)), annotation="str"),
+        Parameter("random_state", named, default=0, annotation="int | numpy.random.RandomState | None"),
+        Parameter("device", named, default=None, annotation="str | torch.device | None"),
+    ]
+    settings = [
+        Parameter(item.name, named, default=None, annotation=f"{type(item.default).__name__} | None")
+        for item in fields(card.settings)
+    ]
+    return Signature([*first, *settings])
+
+
+def _words(card: MethodCard) -> str:
+    """Return the docstring of a card's class."""
+    parts = [f"{card.title}. {card.summary}", f"Source: {card.paper}.", f"Needs: {card.needs}", f"Cannot: {card.cannot}"]
+    parameters = [
+        ("preset", f"where settings start from: {', '.join(card.presets)}. A setting that is None has the preset's value."),
+        ("random_state", "seed, from 0 on; the app's is 0. None and a RandomState draw one."),
+        ("device", "such as 'cpu' or 'cuda'; the fastest one if None."),
+    ]
+    for item in fields(card.settings):
+        choices = item.metadata.get("choices") or ()
+        bounds = f"one of {', '.join(choices)}" if choices else bounds_of(item.metadata.get("min"), item.metadata.get("max"))
+        values = {name: preset.get(item.name, item.default) for name, preset in card.presets.items()}
+        shown = ", ".join(f"{value!r} ({name})" for name, value in values.items())
+        parameters.append((item.name, f"{item.metadata['help']} {bounds.capitalize()}{'; ' if bounds else ''}{shown}."))
+    after = (MethodEstimator.__doc__ or "").partition("\n\n")[2]
+    lines = [textwrap.fill(part, 120, subsequent_indent="    ") for part in parts]
+    lines += ["Args:\n" + "\n".join(textwrap.fill(f"{name}: {text}", 120, initial_indent="    ", subsequent_indent="        ")
+                                    for name, text in parameters)]  # fmt: skip
+    return "\n\n".join([*lines, textwrap.dedent(after).rstrip()]) + "\n"
+
+
+def _made(card: MethodCard) -> type[MethodEstimator]:
+    """Make the class of a card; scikit-learn reads its parameters off the signature."""
+    signature = _signature(card)
+
+    def __init__(self: MethodEstimator, *args: Any, **values: Any) -> None:
+        bound = signature.bind(self, *args, **values)
+        bound.apply_defaults()
+        for name, value in list(bound.arguments.items())[1:]:
+            setattr(self, name, value)
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    base = TypedEstimator if card.uses_types else MethodEstimator
+    body = {"__init__": __init__, "card": card, "__doc__": _words(card), "__module__": __name__}
+    return type(card.estimator, (base,), body)
+
+
+def __getattr__(name: str) -> Any:  # so that type checkers know that names may come from the catalog
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}; its estimators are {', '.join(catalog.ESTIMATORS)}."
+    )
+
+
+ALL: Mapping[str, type[MethodEstimator]] = {card.estimator: _made(card) for card in catalog.METHODS.values()}
+"""The class of each card by its name."""
+globals().update(ALL)
+__all__: Sequence[str] = list(catalog.ESTIMATORS)

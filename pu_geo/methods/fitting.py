@@ -1,0 +1,117 @@
+"""What a training does beside its method: check labels, choose a class prior, score all chips, and set a threshold to start from.
+
+The task of the app and the estimators call the same functions, so that both give the same scores.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis.estimates import first_threshold
+from pu_geo.errors import TrainingError
+from pu_geo.methods import catalog
+from pu_geo.methods.settings import MethodCard, NetworkSettings
+from pu_geo.training.data import UNKNOWN, Bools, ChipImages, FeatureViews, PUData
+from pu_geo.training.network import TrainedModel
+from pu_geo.training.run import Run
+
+LEAST_PRIOR = 0.001
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained method and what it makes of the chips it learned from.
+
+    Attributes:
+        settings: with the class prior that was assumed.
+        scores: float32 [N] in [0, 1].
+        embeddings: of the chips as they were cut, float32 [N, E] of unit length.
+        threshold: to start from, see `estimates.first_threshold`.
+    """
+
+    model: TrainedModel
+    settings: NetworkSettings
+    scores: NDArray[np.float32]
+    embeddings: NDArray[np.float32]
+    threshold: float
+
+
+def require_labels(
+    card: MethodCard, n_positive: int, n_not_damaged: int, *,
+    where: str = "this project has", hint: str = "Mark more buildings on the Annotate page.",
+) -> None:  # fmt: skip
+    """Raise TrainingError where there are fewer positives, or fewer undamaged, than a method needs."""
+    for n, wanted, words in (
+        (n_positive, card.min_positives, "positives"),
+        (n_not_damaged, card.min_not_damaged, "undamaged"),
+    ):
+        if n < wanted:
+            raise TrainingError(f"{card.title} needs at least {wanted} {words}; {where} {n}.", hint, kind="few_labels")
+
+
+def pu_data(
+    inputs: FeatureViews | ChipImages, is_positive: Bools, *, is_excluded: Bools | None = None,
+    is_not_damaged: Bools | None = None, types: Mapping[int, str] | None = None, is_accepted: Bools | None = None,
+) -> PUData:  # fmt: skip
+    """Return what a method learns from.
+
+    Args:
+        is_positive: bool [N].
+        is_excluded: bool [N]; none if None.
+        is_not_damaged: bool [N]; called not damaged by a person.
+        types: row -> kind of damage, of every positive; the most frequent kind becomes class 1. One kind for all if empty.
+        is_accepted: bool [N]; those of the positives that nobody clicked.
+    """
+    types, nothing = types or {}, np.zeros(len(is_positive), np.bool_)
+    names = tuple(name for name, _ in sorted(Counter(types.values()).items(), key=lambda item: (-item[1], item[0])))
+    number = {name: i for i, name in enumerate(names, 1)}
+    undamaged = nothing if is_not_damaged is None else is_not_damaged
+    known = np.where(is_positive, 1, np.where(undamaged, 0, UNKNOWN)).astype(np.int64)
+    for row, name in types.items():
+        known[row] = number[name]
+    words = ("not damaged", *(names or ("damaged",)))
+    return PUData(inputs, is_positive, nothing if is_excluded is None else is_excluded, known, words, is_accepted)
+
+
+def with_class_prior(settings: NetworkSettings, share: float | None, run: Run) -> NetworkSettings:
+    """Return settings with the Elkan-Noto estimate, and a warning of the run, for a method that needs a class prior and has none.
+
+    It is nearer to the truth than the best-bin estimate that methods make for themselves where little is damaged.
+    """
+    if share is None or getattr(settings, "class_prior", None) != 0:
+        return settings
+    prior = min(max(share, LEAST_PRIOR), 1 - LEAST_PRIOR)
+    run.warnings.append(
+        f"The class prior was not given; the method assumed {prior:.1%}, what the clicks suggest if they are an even draw of the "
+        "damage (Elkan-Noto). It is no estimate of the damage."
+    )
+    return replace(settings, class_prior=prior)  # type: ignore[call-arg]  # not every settings class has it
+
+
+def fit_and_score(
+    card: MethodCard, data: PUData, settings: NetworkSettings, run: Run, *, prior: float | None, start_share: float | None,
+    is_unlabeled: Bools, when_scoring: Callable[[], Any] = lambda: None,
+) -> Fitted:  # fmt: skip
+    """Train a method and score all chips.
+
+    Args:
+        prior: share of damage among what the method takes for unlabeled, where the settings name none.
+        start_share: see `estimates.share_to_start_from`.
+        is_unlabeled: bool [N], the chips that the threshold is set by.
+        when_scoring: called between training and scoring.
+
+    Raises:
+        TrainingError: if the training diverged, or cannot start.
+        JobCancelled: if the user cancelled.
+    """
+    settings = with_class_prior(settings, prior, run)
+    model: TrainedModel = catalog.load_fit(card.name)(data, settings, run)
+    when_scoring()
+    scores, embeddings = model.score(data.inputs.array), model.embed(data.inputs.plain_array)
+    return Fitted(model, settings, scores, embeddings, first_threshold(scores[is_unlabeled], start_share))

@@ -1,0 +1,394 @@
+"""Every estimator: scikit-learn's conventions, what it refuses, and that its scores are those of a run of the app."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from model_parts import SHORT, SIDE_PX, N, trained, with_chips
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+from small_parts import add_chips, click, facts_of, job_of, mostly_long
+
+from pu_geo.analysis import pupl
+from pu_geo.errors import InputError, JobCancelled, PuGeoError, TrainingError
+from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
+from pu_geo.methods import catalog, estimators
+from pu_geo.methods.estimators import NCL, PUCL, PUPL, HeroCon, NcPU, PURanker
+from pu_geo.project import runs
+from pu_geo.project.layout import Layout
+from pu_geo.tasks.train.train import rank
+
+NAMES = [card.estimator for card in catalog.METHODS.values()]
+TINY = {"epochs": 2, "max_steps": 4, "rounds": 2, "local_steps": 1, "width": 8, "embedding_dim": 4, "projection_hidden": 4,
+        "prediction_hidden": 4, "projection_dim": 4, "batch_size": 10}  # fmt: skip
+every_method = pytest.mark.parametrize("name", NAMES)
+
+
+def tiny(name: str, **others: Any) -> estimators.MethodEstimator:
+    """An estimator whose training takes a moment."""
+    cls = estimators.ALL[name]
+    known = cls.card.settings.__dataclass_fields__
+    return cls(device="cpu", **{key: value for key, value in {**TINY, **others}.items() if key in known})
+
+
+def made_up(n: int = 60, n_views: int = 3) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.bool_]]:
+    """Views of features, labels with ten positives, and ten chips that are known to be undamaged."""
+    draw = np.random.default_rng(0)
+    truth = np.arange(n) < n // 2
+    centre = draw.normal(size=(n, 6)) + 2 * truth[:, None]
+    views = (centre + 0.3 * draw.normal(size=(n_views, n, 6))).astype(np.float32)
+    return views, (np.arange(n) < 10).astype(np.int64), np.arange(n) >= n - 10
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, estimators.MethodEstimator]:
+    views, y, known = made_up()
+    return {name: tiny(name).fit(views, y, known_negative=known) for name in NAMES}
+
+
+def test_there_is_one_for_each_card_and_the_catalog_names_them_without_torch() -> None:
+    assert list(estimators.ALL) == NAMES
+    assert set(estimators.__all__) == {"PURanker", "PUPL", *NAMES}
+    assert len(set(NAMES)) == len(catalog.METHODS)
+    with pytest.raises(AttributeError, match=r"no attribute 'XPU'; its estimators are PURanker, .*NcPU"):
+        estimators.XPU  # noqa: B018
+
+
+@every_method
+def test_parameters_and_words_are_those_of_the_card(name: str) -> None:
+    cls, made = estimators.ALL[name], estimators.ALL[name]()
+    settings = list(cls.card.settings.__dataclass_fields__)
+    assert list(made.get_params()) == sorted(["preset", "random_state", "device", *settings])
+    assert repr(made) == f"{name}()"
+    assert cls.__doc__ is not None
+    plain = " ".join(cls.__doc__.split())
+    for words in (cls.card.summary, cls.card.paper, cls.card.needs, cls.card.cannot, "threshold_:"):
+        assert " ".join(words.split()) in plain
+    assert all(f"    {parameter}: " in cls.__doc__ for parameter in settings)
+    again = clone(made.set_params(backbone="features", random_state=3))
+    assert again.get_params() == made.get_params()
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        cls(no_such_setting=1)
+
+
+@every_method
+def test_what_it_gives_after_fit(name: str, fitted: Mapping[str, estimators.MethodEstimator]) -> None:
+    views, y, _ = made_up()
+    model = fitted[name]
+    scores, z = model.decision_function(views), model.transform(views)
+    assert scores.shape == (60,)
+    assert scores.dtype == z.dtype == np.float32
+    assert ((scores >= 0) & (scores <= 1)).all()
+    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-5)
+    np.testing.assert_array_equal(z, model.transform(views[0]))
+    assert model.threshold_ in scores[y == 0]
+    assert model.estimated_share_ is not None
+    np.testing.assert_array_equal(model.predict(views), scores >= model.threshold_)
+    assert model.decision_function(views[0]).shape == (60,)
+    assert (model.n_features_in_, model.classes_.tolist()) == (6, [0, 1])
+    assert {"stage", "epoch", "epochs", "progress"} <= set(model.history_[-1])
+    assert all(isinstance(words, str) for words in model.warnings_)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(views), scores)
+
+
+@every_method
+def test_chances_are_given_only_where_scores_are_such(name: str, fitted: Mapping[str, estimators.MethodEstimator]) -> None:
+    model, views = fitted[name], made_up()[0]
+    if model.card.score_type == "pu_probability":
+        chances = model.predict_proba(views)
+        np.testing.assert_array_equal(chances[:, 1], model.decision_function(views))
+        np.testing.assert_allclose(chances.sum(1), 1, atol=1e-6)
+        return
+    with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as refused:
+        model.predict_proba(views)
+    assert "no probabilities" in str(refused.value.__cause__)
+
+
+@every_method
+def test_fit_works_on_one_thread_and_gives_back_as_many_as_there_were(name: str) -> None:
+    """More threads took NcPU ten times as long; the number also decides the last bits of sums."""
+    views, y, known = made_up()
+    before, during = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    try:
+        model = tiny(name)
+        model.fit(views, y, known_negative=known, callback=lambda _: during.append(torch.get_num_threads()))
+        after = torch.get_num_threads()
+    finally:
+        torch.set_num_threads(before)
+    assert set(during) == {1}
+    assert after == 2
+
+
+@every_method
+def test_the_callback_gets_each_epoch_and_can_stop(name: str) -> None:
+    views, y, known = made_up()
+
+    def stop(report: Mapping[str, object]) -> None:
+        raise JobCancelled
+
+    model = tiny(name)
+    with pytest.raises(JobCancelled):
+        model.fit(views, y, known_negative=known, callback=stop)
+    with pytest.raises(Exception, match="not fitted"):
+        model.predict(views)
+    seen: list[Any] = []
+    assert model.fit(views, y, known_negative=known, callback=seen.append).history_ == seen
+
+
+@every_method
+def test_too_few_positives_are_refused_with_the_number_that_is_needed(name: str) -> None:
+    card = estimators.ALL[name].card
+    views, y, known = made_up()
+    few = y * (np.cumsum(y) < card.min_positives)
+    with pytest.raises(TrainingError, match=f"needs at least {card.min_positives} positives; here are"):
+        tiny(name).fit(views, few, known_negative=known)
+    with pytest.raises(TrainingError, match="all 60 are positive" if not card.min_not_damaged else "undamaged; here are 0"):
+        tiny(name).fit(views, np.ones(60, int))
+
+
+LABELS = [
+    (np.array([0.0, 1.0] * 30), "continuous values; labels are bools, or integers 0 and 1. Write y == 1."),
+    (np.array([-1, 1] * 30), "y holds -1; .* -1 is no label here; write 0 for not reviewed."),
+    (np.array([2, 1] * 30), "y holds 2; labels are bools, or integers 0 and 1."),
+    (np.array(["a", "b"] * 30), "labels are bools, or integers 0 and 1"),
+    ([1, 0], "y has 2 labels for 60 chips"),
+    (None, "y is None"),
+]
+
+
+@pytest.mark.parametrize(("y", "words"), LABELS, ids=["floats", "-1", "2", "texts", "too few", "none"])
+@pytest.mark.parametrize("cls", [partial(tiny, "NcPU"), PURanker, PUPL])
+def test_other_labels_are_refused_in_words(cls: Any, y: Any, words: str) -> None:
+    X = made_up()[0][0]
+    with pytest.raises(InputError, match=words) as refused:
+        cls().fit(X, y)
+    assert isinstance(refused.value, ValueError)
+    assert isinstance(refused.value, PuGeoError)
+
+
+def test_lists_bools_and_integers_are_the_same_labels() -> None:
+    views, y, _ = made_up()
+    scores = [PURanker().fit(views, each).decision_function(views) for each in (y, y == 1, y.tolist(), y.astype(np.uint8))]
+    assert all(np.array_equal(each, scores[0]) for each in scores)
+
+
+INPUTS = [
+    (np.full((60, 6), np.nan, np.float32), "NaN"),
+    (np.full((3, 60, 6), np.inf, np.float32), "infinity"),
+    (np.full((60, 6), 1e300), "infinity"),
+    (np.zeros((60, 3, 16, 16), np.float32), r"float32 chips; chips are uint8 \[N, C, H, W\]"),
+    (np.zeros((3, 60, 6), np.int64), "int64 views"),
+    (np.zeros(60, np.float32), "1D array"),
+]
+
+
+@pytest.mark.parametrize(("X", "words"), INPUTS, ids=["nan", "inf", "too large", "float chips", "int views", "1d"])
+@pytest.mark.parametrize("cls", [partial(tiny, "NcPU"), PURanker])
+def test_other_inputs_are_refused_in_words(cls: Any, X: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        cls().fit(X, made_up()[1])
+
+
+def test_what_does_not_fit_what_was_learned_from_is_refused() -> None:
+    views, y, _ = made_up()
+    model = tiny("NcPU").fit(views, y)
+    with pytest.raises(InputError, match="X has 5 features, but NcPU is expecting 6"):
+        model.predict(views[:, :, :5])
+    with pytest.raises(InputError, match="expecting 6 features"):
+        model.predict(np.zeros((4, 3, 16, 16), np.uint8))
+    with pytest.raises(InputError, match="'small', which learns from chips; X holds features"):
+        NcPU(backbone="small").fit(views, y)
+
+
+@pytest.mark.parametrize("cls", [PUCL, NCL])
+def test_a_method_that_compares_views_asks_for_them(cls: Any) -> None:
+    views, y, _ = made_up()
+    with pytest.raises(InputError, match=r"compares 2 views of each chip; X has 1\. Pass views of features \[V, N, D\]"):
+        cls().fit(views[0], y)
+
+
+def test_known_negatives_are_bools_or_row_numbers_and_count() -> None:
+    views, y, known = made_up()
+    plain = PURanker().fit(views, y).decision_function(views)
+    marked = PURanker().fit(views, y, known_negative=known).decision_function(views)
+    assert not np.array_equal(plain, marked)
+    rows = PURanker().fit(views, y, known_negative=np.flatnonzero(known)).decision_function(views)
+    np.testing.assert_array_equal(rows, marked)
+    for cls in (PURanker(), tiny("NcPU")):
+        with pytest.raises(InputError, match="positive in y and in known_negative, too"):
+            cls.fit(views, y, known_negative=[0])
+    for wrong in ([60], [-1], [3, 3], ["a"], [[1]], known[:5]):
+        with pytest.raises(InputError, match="known_negative"):
+            PURanker().fit(views, y, known_negative=wrong)
+
+
+def test_kinds_of_damage_are_learned_by_methods_that_can() -> None:
+    views, y, known = made_up()
+    kinds = ["roof" if i % 2 else "wall" for i in range(60)]
+    typed = tiny("HeroCon").fit(views, y, known_negative=known, types=kinds)
+    assert isinstance(typed, HeroCon)
+    assert set(typed.model_.findings["kinds"]) >= {"roof", "wall"}
+    with pytest.raises(TypeError, match="types"):
+        tiny("NcPU").fit(views, y, types=kinds)
+    with pytest.raises(InputError, match=r"types is \[2\]"):
+        tiny("HeroCon").fit(views, y, types=["roof", "wall"])
+
+
+@pytest.mark.parametrize("seed", [-1, 10**8])
+def test_a_seed_that_cannot_be_is_refused(seed: int) -> None:
+    views, y, _ = made_up()
+    with pytest.raises(TrainingError, match=f"random_state is {seed}"):
+        tiny("NcPU").set_params(random_state=seed).fit(views, y)
+
+
+def test_a_random_state_draws_a_seed() -> None:
+    views, y, _ = made_up()
+    first, again, other = (
+        tiny("NcPU").set_params(random_state=np.random.RandomState(seed)).fit(views, y).decision_function(views)
+        for seed in (1, 1, 2)
+    )  # fmt: skip
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+# The same as the app
+
+
+@pytest.fixture
+def project_of_the_app(project: Layout) -> Layout:
+    """Twenty chips with the app's filters and 17 views, six positives and six undamaged."""
+    rng = np.random.default_rng(0)
+    chips = rng.integers(60, 120, (N, 6, SIDE_PX, SIDE_PX)).astype(np.uint8)
+    chips[:8, -3:, 3:9, 3:9] = 220
+    bank = fit_default(chips)
+    views = bank.transform(chips, N_VIEWS, seed=FEATURE_SEED, device=torch.device("cpu"))
+    ids = [f"b{i}" for i in range(N)]
+    add_chips(project, ids, bands="pre+post", size_px=SIDE_PX, chips=chips, features=views)
+    np.savez(project.filters("set"), allow_pickle=False, **bank.state())
+    click(project, *ids[:6])
+    click(project, *ids[-6:], label="not_damaged")
+    return project
+
+
+def as_the_app(layout: Layout, model: Any, run_id: str, X: NDArray[Any]) -> None:
+    """Fit on X with the project's labels, and compare bit for bit with a run."""
+    y = np.arange(N) < 6
+    model.fit(X, y, known_negative=np.arange(N) >= N - 6)
+    np.testing.assert_array_equal(model.decision_function(X), runs.array(layout, run_id, "scores"))
+    np.testing.assert_array_equal(model.transform(X), runs.array(layout, run_id, "embeddings"))
+    facts = facts_of(layout, run_id)
+    assert round(model.threshold_, 4) == facts.threshold
+    assert model.estimated_share_ == facts.estimated_share
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", catalog.METHODS)
+def test_scores_are_those_of_a_run_of_the_app(method: str, project: Layout) -> None:
+    layout = with_chips(project)
+    run_id = trained(layout, method)
+    card = catalog.card(method)
+    short = {name: int(value) for name, value in SHORT.items() if name in card.settings.__dataclass_fields__}
+    model = estimators.ALL[card.estimator](device="cpu", **short)
+    as_the_app(layout, model, run_id, np.load(layout.features("set")))
+    assert set(model.warnings_) <= set(facts_of(layout, run_id).warnings)
+    assert dict(facts_of(layout, run_id).settings) == {
+        name: getattr(model.settings_, name) for name in facts_of(layout, run_id).settings
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "settings"), [("NcPU", {}), ("PropagatedRanking", {}), ("CrossEntropy", {"backbone": "small"})]
+)
+def test_chips_give_the_scores_of_a_run_of_the_app(name: str, settings: Any, project_of_the_app: Layout) -> None:
+    layout, card = project_of_the_app, estimators.ALL[name].card
+    run_id = trained(layout, card.name, **settings)
+    short = {key: int(value) for key, value in SHORT.items() if key in card.settings.__dataclass_fields__}
+    as_the_app(layout, estimators.ALL[name](device="cpu", **short, **settings), run_id, np.load(layout.chips("set")))
+
+
+def test_the_ranker_is_that_of_the_app(project_of_the_app: Layout) -> None:
+    layout = project_of_the_app
+    run_id = str(rank(job_of(layout, "rank"))["run_id"])
+    for X in (np.load(layout.features("set")), np.load(layout.chips("set"))):
+        as_the_app(layout, PURanker(), run_id, X)
+
+
+def test_the_ranker_scores_chips_that_it_did_not_learn_from() -> None:
+    views, y, _ = made_up()
+    model = PURanker().fit(views, y)
+    np.testing.assert_allclose(model.decision_function(views[0, :7]), model.decision_function(views)[:7], atol=1e-6)
+    assert not hasattr(model, "predict_proba")
+
+
+# PUPL
+
+
+def test_pupl_is_the_function_of_analysis() -> None:
+    z, y, _ = made_up()[0][0], made_up()[1], None
+    two = PUPL(n_clusters=2)
+    labels = two.fit_predict(z, y)
+    found = pupl.pupl(z, y == 1, seed=0)
+    np.testing.assert_array_equal(labels, found.labels)
+    assert (two.is_oriented_, two.inertia_) == (found.oriented, found.potential)
+    many = PUPL(n_clusters=5, random_state=3).fit(z, y)
+    np.testing.assert_array_equal(many.labels_, pupl.over_cluster(z, y == 1, k=5, seed=3).labels)
+    assert many.positive_share_[many.ranking_[0]] == many.positive_share_.max()
+    with pytest.raises(InputError, match="n_clusters is 1"):
+        PUPL(n_clusters=1).fit(z, y)
+
+
+# The checks of scikit-learn
+
+IN_CHECKS = {"HeroCon": {"unsupervised_weight": 0.0}}
+
+
+class Adapter:
+    """Labels 0 and 1 in place of those that scikit-learn makes up, and two views where a method needs as many."""
+
+    def fit(self, X: Any, y: Any, **how: Any) -> Any:
+        labels = np.asarray(y)
+        is_mapped = y is not None and labels.ndim == 1 and labels.size
+        if is_mapped and (labels.dtype.kind != "f" or np.array_equal(labels.astype(int, casting="unsafe"), labels)):
+            y = (labels == np.unique(labels)[-1]).astype(np.int64)
+        return super().fit(X, y, **how)  # type: ignore[misc]
+
+    def _read(self, X: Any, *, reset: bool) -> Any:
+        found = super()._read(X, reset=reset)  # type: ignore[misc]
+        is_short = len(found) < self.card.min_views if hasattr(self, "card") else False
+        return np.repeat(found, 2, axis=0) if is_short else found
+
+
+for _name in ("PURanker", "PUPL", *NAMES):  # at module level, where pickle finds them
+    globals()[f"Adapted{_name}"] = type(f"Adapted{_name}", (Adapter, getattr(estimators, _name)), {"__module__": __name__})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mostly_long(["PURanker", "PUPL", *NAMES], "PURanker", "PUPL", "NcPU"))
+def test_the_checks_of_scikit_learn_pass(name: str) -> None:
+    cls, in_time = globals()[f"Adapted{name}"], {"epochs": 1, "max_steps": 1, "rounds": 1}
+    known = getattr(cls, "card", None)
+    values = {**TINY, **in_time, **IN_CHECKS.get(name, {})} if known else {}
+    made = (
+        cls(**{key: value for key, value in values.items() if key in known.settings.__dataclass_fields__})
+        if known
+        else cls()
+    )
+    expected = dict(estimators.CHECKS_THAT_CANNOT_PASS if name != "PUPL" else estimators.CHECKS_THAT_PUPL_CANNOT_PASS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        done = check_estimator(made, expected_failed_checks=expected, on_fail=None, on_skip=None)
+    failed = {each["check_name"]: re.sub(r"\s+", " ", str(each["exception"])) for each in done if each["status"] == "failed"}
+    assert failed == {}
+    assert len(done) > 40
