@@ -20,27 +20,30 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = "pu_geo.methods.estimators"
-_PLACES = {
-    "Project": "pu_geo.api",
-    "PuGeoError": "pu_geo.errors",
-    "losses": "",  # a module
-    **dict.fromkeys(("PURanker", "NcPU", "PUCL", "NCL", "HeroCon", "FedAwS", "LabelPropagation", "PUPL"), _ESTIMATORS),
-}
-"""Where each public name comes from."""
+_MODULES = ("losses",)
+_PLACES = {"Project": "pu_geo.api", "PuGeoError": "pu_geo.errors"}
+_ESTIMATORS = ("PURanker", "NcPU", "PUCL", "NCL", "HeroCon", "FedAwS", "PUPL")  # until the catalog names them
 
-__all__ = ["__version__", *_PLACES]
+
+def _estimators() -> tuple[str, ...]:
+    """Return the names of the estimators, from the cards of the catalog; this loads no torch."""
+    catalog = importlib.import_module("pu_geo.methods.catalog")
+    return tuple(getattr(catalog, "ESTIMATORS", _ESTIMATORS))
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if not _PLACES[name]:
+    if name == "__all__":
+        return ["__version__", *_MODULES, *_PLACES, *_estimators()]
+    if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
-    found = getattr(importlib.import_module(_PLACES[name]), name)
-    globals()[name] = found
+    place = _PLACES.get(name)
+    if place is None and name[:1].isupper() and name in _estimators():  # modules of ours are not asked for there
+        place = "pu_geo.methods.estimators"
+    if place is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(place), name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(__getattr__("__all__"))

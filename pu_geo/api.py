@@ -115,12 +115,7 @@ class Project:
         Args:
             path: folder to make it in; if None, the copy in the user's own folder, which the app opens too.
         """
-        if path is None:
-            project = cls(projects.sample_project(), progress=progress)
-        elif (Path(path).expanduser() / "project.gpkg").is_file():
-            project = cls.open(path, progress=progress)
-        else:
-            project = cls.create(path, projects.SAMPLE_NAME, progress=progress)
+        project = cls(projects.sample_project(path), progress=progress)
         if not project.summary().n_chips:
             project._run("prepare", projects.sample_arguments(), "Preparing the sample event")
         return project

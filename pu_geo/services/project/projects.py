@@ -153,9 +153,9 @@ def sample_arguments() -> dict[str, object]:
     }
 
 
-def sample_project() -> Layout:
-    """Return the user's copy of the sample event, made where there is none; its chips may not be cut yet."""
-    folder = home() / f"sample-event{SUFFIX}"
+def sample_project(path: str | Path | None = None) -> Layout:
+    """Return a copy of the sample event, the user's own if None, made where there is none; its chips may not be cut yet."""
+    folder = home() / f"sample-event{SUFFIX}" if path is None else Path(path).expanduser().resolve()
     is_there = (folder / "project.gpkg").is_file()
     return open_project(str(folder)) if is_there else create(str(folder), SAMPLE_NAME)
 
