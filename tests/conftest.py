@@ -99,3 +99,22 @@ def chipped_town(town: Path, tmp_path: Path) -> Layout:
 @pytest.fixture
 def ranked_town(town: Path, tmp_path: Path) -> Layout:
     return Layout(Path(shutil.copytree(town / "ranked.pugeo", tmp_path / "town.pugeo")))
+
+
+@pytest.fixture(scope="session")
+def prepared_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample event as `Project.sample` prepares it, without labels; about half a minute, once for all processes."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "sample"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "sample.pugeo").exists():
+            from pu_geo import Project  # loads what few tests need
+
+            made = Project.sample(folder / "unfinished.pugeo", progress=False)
+            made.folder.rename(folder / "sample.pugeo")
+    return folder / "sample.pugeo"
+
+
+@pytest.fixture
+def sample(prepared_sample: Path, tmp_path: Path) -> Layout:
+    return Layout(Path(shutil.copytree(prepared_sample, tmp_path / "joplin.pugeo")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +12,8 @@ import typer
 from typer.core import TyperCommand
 
 from pu_geo import jobs
-from pu_geo.errors import JobCancelled, PuGeoError
-from pu_geo.jobs import control
-from pu_geo.project import events
+from pu_geo.errors import PuGeoError
+from pu_geo.jobs import foreground
 from pu_geo.project.layout import Layout
 
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -90,36 +88,24 @@ def show(result: Mapping[str, Any], words: str, as_json: bool) -> None:
 
 
 def run_job(layout: Layout, task: str, args: Mapping[str, Any], as_json: bool) -> Mapping[str, Any]:
-    """Do a job in this process, with its folder and events like any other; progress goes to stderr, unless `as_json`."""
-    from pu_geo.jobs import worker
-
-    folder, lock = jobs.create_held(layout, task, args)
-    os.environ[control.JOB_VARIABLE] = str(folder)  # processes that this one starts are known by it
-    events.append(folder, "launched")
+    """Do a job in this process; progress goes to stderr, unless `as_json`."""
     is_terminal = sys.stderr.isatty()
     draw = _bar if is_terminal else _lines()
-    try:
-        return worker.run(folder, echo=None if as_json else draw)
-    except (JobCancelled, KeyboardInterrupt):
+
+    def stopped(job_id: str) -> None:
         if task in jobs.CAN_PAUSE:
-            print(f"\nStopped. `pu-geo jobs {layout.folder} resume {folder.name}` goes on.", file=sys.stderr)
-        raise
+            print(f"\nStopped. `pu-geo jobs {layout.folder} resume {job_id}` goes on.", file=sys.stderr)
+
+    try:
+        return foreground.run(layout, task, args, echo=None if as_json else draw, named=stopped)
     finally:
-        os.environ.pop(control.JOB_VARIABLE, None)
-        os.close(lock)
         if is_terminal and not as_json:
             print(f"\r{'':<79}\r", end="", file=sys.stderr, flush=True)
 
 
-def _percent(report: str) -> int | None:
-    """Read the share in a report such as " 45%  cutting chips"; None for one without."""
-    share = report.partition("%")[0].strip()
-    return int(share) if share.isdigit() else None
-
-
 def _bar(report: str) -> None:
     """Draw a report over the one before, with a bar."""
-    percent = _percent(report)
+    percent = foreground.share_of(report)
     line = report if percent is None else f"[{'#' * (percent // 5):<20}] {report}"
     print(f"\r{line[:79]:<79}", end="", file=sys.stderr, flush=True)
 
@@ -130,7 +116,7 @@ def _lines() -> Callable[[str], None]:
 
     def draw(report: str) -> None:
         nonlocal printed
-        percent = _percent(report)
+        percent = foreground.share_of(report)
         if percent is None or percent // 10 > printed:
             printed = printed if percent is None else percent // 10
             print(report, file=sys.stderr, flush=True)

@@ -54,8 +54,11 @@ USAGE = "Usage: python -m pu_geo.jobs.worker FOLDER, where FOLDER is that of a j
 _ROOM = "room"  # a file of some bytes: what is freed for the last words of a job whose disk is full
 
 
-def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[str, Any]:
+def run(folder: Path, *, echo: Callable[[str], None] | None = None, is_guest: bool = False) -> Mapping[str, Any]:
     """Do the job in this process. The caller holds its lock.
+
+    Args:
+        is_guest: the process is not the job's own, and is not noted as one to end if the job hangs.
 
     Returns:
         What the task returned.
@@ -66,7 +69,7 @@ def run(folder: Path, *, echo: Callable[[str], None] | None = None) -> Mapping[s
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
     began = time.monotonic()
     try:
-        events.append(folder, "started", control.identity(folder))
+        events.append(folder, "started", {} if is_guest else control.identity(folder))
         (folder / _ROOM).write_bytes(bytes(1 << 14))
         result = _do(Job(open_project(folder.parent.parent), folder, echo), spec["task"], spec["args"])
     except (JobCancelled, KeyboardInterrupt) as stopped:

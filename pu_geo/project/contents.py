@@ -249,6 +249,12 @@ def footprint_sources(db: sqlite3.Connection) -> list[str]:
     return [row[0] for row in db.execute("SELECT source_footprint FROM footprints ORDER BY fid")]
 
 
+def live_map(db: sqlite3.Connection) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return names and rows of the view that QGIS shows, in the order of `building_ids`; the outlines are GeoPackage blobs."""
+    found = db.execute("SELECT * FROM damage_map ORDER BY OGC_FID")
+    return [column[0] for column in found.description], found.fetchall()
+
+
 # Chip sets
 
 
@@ -266,6 +272,21 @@ def latest_chip_set(db: sqlite3.Connection) -> str | None:
     """Return the id of the chip set that was made last, or None."""
     row = db.execute("SELECT chip_set FROM chip_set ORDER BY made_at DESC LIMIT 1").fetchone()
     return None if row is None else str(row[0])
+
+
+def chosen_chip_set(db: sqlite3.Connection, chip_set: str | None = None) -> str:
+    """Return the id of a chip set that is there, the newest if None is named. Raises ProjectError if there is none."""
+    found = latest_chip_set(db) if chip_set is None else chip_set
+    if found is None:
+        raise ProjectError(
+            "This project has no chips yet, so there is nothing to learn from.",
+            "Cut them on the Imagery page, or with `pu-geo chip`.",
+            kind="no_chips",
+        )
+    if not has_chip_set(db, found):
+        known = ", ".join(row[0] for row in db.execute("SELECT chip_set FROM chip_set ORDER BY made_at DESC")) or "none yet"
+        raise ProjectError(f"This project has no chips {found!r}; its chip sets are: {known}.", "Name one of them.")
+    return found
 
 
 def age_of_chips(db: sqlite3.Connection) -> tuple[str, int, bool] | None:

@@ -172,15 +172,13 @@ def _pin(db: sqlite3.Connection, run_id: str, *, by_person: bool) -> None:
 
 def _complete(db: sqlite3.Connection, layout: Layout, facts: RunFacts, why: Reasons | None) -> None:
     """Store scores and threshold for the live map, where an older PU-Geo did not, or did not know what is assessed."""
-    rows = db.execute("SELECT building_id, score, reason FROM score WHERE run_id = ?", (facts.run_id,)).fetchall()
-    if rows and (why is None or rows[0][2] is not None):
-        return
-    if rows:
-        ids, scores = [row[0] for row in rows], np.array([row[1] for row in rows], np.float32)
-    else:
+    known = db.execute("SELECT reason FROM score WHERE run_id = ? LIMIT 1", (facts.run_id,)).fetchone()
+    if known is None:
         scores = np.asarray(array(layout, facts.run_id, "scores"), np.float32)
-        ids = building_ids_of(layout, facts.run_id)
-    _put_scores(db, facts, ids, scores, why)
+        _put_scores(db, facts, building_ids_of(layout, facts.run_id), scores, why)
+    elif why is not None and known[0] is None:
+        put_reasons(db, facts.run_id, why)
+        choices.keep_own_threshold(db, facts)
 
 
 def _put_scores(

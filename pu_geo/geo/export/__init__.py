@@ -3,4 +3,4 @@
 Others may use the modules listed here and no other; a format is a row of `exporters.EXPORTERS`.
 """
 
-__all__ = ["codebook", "exporters", "geometry", "pieces", "report_map"]
+__all__ = ["codebook", "exporters", "geometry", "layers", "pieces", "report_map"]

@@ -6,6 +6,7 @@ In a process of its own because GDAL brings a second SQLite library, which must 
 from __future__ import annotations
 
 import io
+import json
 import sqlite3
 import tempfile
 import warnings
@@ -94,10 +95,13 @@ def to_geodataframe(damage_map: DamageMap) -> geopandas.GeoDataFrame:
     """Return a damage map as a table: building_id first, null where a number is not finite, lists joined by ";", dicts as JSON.
 
     Outlines are in longitude and latitude of WGS 84, as all exports have them, or in local meters without a CRS.
+    The metadata of the map is `attrs["pu_geo"]`.
     """
     file = io.BytesIO()
     _write_table(damage_map, file, "gpkg", joins=True)
-    return _read_table(file)
+    frame = _read_table(file)
+    frame.attrs["pu_geo"] = json.loads(as_text(dict(damage_map.metadata)))
+    return frame
 
 
 def _read_table(file: IO[bytes] | Path) -> geopandas.GeoDataFrame:

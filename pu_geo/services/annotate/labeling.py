@@ -100,6 +100,26 @@ def apply_operations(layout: Layout, operations: Sequence[LabelOp], *, analyst: 
     return store.call(layout, labels.append, operations, analyst=analyst, screen=screen)
 
 
+def label_all(
+    layout: Layout, building_ids: Sequence[str], label: Label, *, analyst: str, screen: str, **details: Any
+) -> int:  # fmt: skip
+    """Label buildings in one act, which one undo takes back; return how many.
+
+    Args:
+        details: of each answer, as `LabelOp` has them.
+
+    Raises:
+        LabelError: if one of them could not be labeled; the others are.
+    """
+    act = f"act-{uuid.uuid4()}"
+    operations = [LabelOp(f"{act}-{i}", building, label, act, **details) for i, building in enumerate(building_ids)]
+    acks = apply_operations(layout, operations, analyst=analyst, screen=screen)
+    wrong = [ack.error for ack in acks if ack.error]
+    if wrong:
+        raise LabelError(f"{len(wrong)} of {len(acks)} buildings were not labeled. The first: {wrong[0]}", "Try again.")
+    return len(acks)
+
+
 def parse_line(line: str, decoded: object) -> LabelOp:
     """Read one line of `pu-geo label --stdin`; what else `LabelOp.from_json` reads may stand in it too, act as a number.
 

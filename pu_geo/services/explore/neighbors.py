@@ -80,15 +80,9 @@ def label_all(layout: Layout, building_ids: Sequence[str], label: Label, *, anal
     """Label buildings in one act, which one undo on the Annotate screen takes back; return how many.
 
     Raises:
-        ProjectError: if one of them could not be labeled; the others are.
+        LabelError: if one of them could not be labeled; the others are.
     """
-    act = f"alike-{secrets.token_hex(8)}"
-    operations = [LabelOp(f"{act}-{i}", building, label, act) for i, building in enumerate(building_ids)]
-    acks = labeling.apply_operations(layout, operations, analyst=analyst, screen="explore")
-    wrong = [ack.error for ack in acks if ack.error]
-    if wrong:
-        raise ProjectError(f"{len(wrong)} of {len(acks)} buildings were not labeled. The first: {wrong[0]}", "Try again.")
-    return len(acks)
+    return labeling.label_all(layout, building_ids, label, analyst=analyst, screen="explore")
 
 
 def undo(layout: Layout, *, analyst: str) -> bool:

@@ -41,6 +41,11 @@ def overview(layout: Layout) -> Overview:
     return Overview(scenes, grid, n_buildings, chips, map_layers(layout))
 
 
+def chip_set_facts(layout: Layout, chip_set: str | None = None) -> Mapping[str, Any]:
+    """Return the facts of a chip set, the newest if None, see `contents.chip_facts`. Raises ProjectError if there is none."""
+    return chip_facts(layout, store.call(layout, contents.chosen_chip_set, chip_set))
+
+
 def map_layers(layout: Layout) -> list[dict[str, Any]]:
     """Return the quicklook pyramids that exist: {"id": "pre" | "post", "tile_px", "max_zoom", "width", "height"}."""
     roles: tuple[Role, ...] = ("pre", "post")

@@ -153,17 +153,20 @@ def sample_arguments() -> dict[str, object]:
     }
 
 
+def sample_project(path: str | Path | None = None) -> Layout:
+    """Return a copy of the sample event, the user's own if None, made where there is none; its chips may not be cut yet."""
+    folder = home() / f"sample-event{SUFFIX}" if path is None else Path(path).expanduser().resolve()
+    is_there = (folder / "project.gpkg").is_file()
+    return open_project(str(folder)) if is_there else create(str(folder), SAMPLE_NAME)
+
+
 def open_sample() -> tuple[Layout, str | None]:
     """Open the user's copy of the sample event; make it, and start the job that fills it, where there is none.
 
     Returns:
         the project, and the id of the job that is preparing it (None if it is ready).
     """
-    folder = home() / f"sample-event{SUFFIX}"
-    if not (folder / "project.gpkg").is_file():
-        layout = create(str(folder), SAMPLE_NAME)
-    else:
-        layout = open_project(str(folder))
+    layout = sample_project()
     if summary(layout).n_chips:
         return layout, None
     running = [job for job in jobs.all_jobs(layout) if job.task == "prepare" and job.is_active]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pu_geo import jobs
+from pu_geo.analysis import assessability
 from pu_geo.errors import TrainingError
 from pu_geo.jobs import JobView, device_queue
 from pu_geo.methods import catalog
@@ -13,7 +15,7 @@ from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, 
 from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.layout import SUFFIX, Layout
-from pu_geo.records import RunFacts
+from pu_geo.records import PUSet, RunFacts
 
 __all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "figures_of", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
@@ -80,6 +82,17 @@ def data_summary(layout: Layout) -> DataSummary:
         counts["positive"], unlabeled, counts["not_assessable"], counts["not_damaged"], n_chips,
         proposed_hold_out(counts["positive"]),
     )  # fmt: skip
+
+
+def to_learn_from(layout: Layout, chip_set: str | None = None) -> tuple[Mapping[str, Any], PUSet]:
+    """Return the facts of a chip set, the newest if None, and the labels of its buildings as a training would read them now.
+
+    Buildings that the picture hides are left out, as are answers of audits. Raises ProjectError if there are no chips.
+    """
+    with store.connect(layout) as db:
+        facts = contents.chip_facts(layout, contents.chosen_chip_set(db, chip_set))
+        pu = labels.pu_set(db, ids=facts["building_ids"])
+    return facts, pu.without(assessability.reasons(facts) != "")
 
 
 def proposed_hold_out(n_positive: int) -> int:

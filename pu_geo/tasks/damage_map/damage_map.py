@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pu_geo import __version__
 from pu_geo.analysis import assessability
 from pu_geo.analysis.scenes import scene_rows
-from pu_geo.errors import ProjectError
+from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.geo.export.codebook import NOT_GRADED
 from pu_geo.geo.local_space import COORDINATES, centroid_places, place_names
 from pu_geo.geo.raster.guard import state_of
@@ -42,8 +42,9 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.project.choices import reasons_of
+from pu_geo.services.train import training
 from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
-from pu_geo.tasks.damage_map.limits import limits
+from pu_geo.tasks.damage_map.limits import OWN_SCORES, limits
 
 SCHEMA_VERSION = "1.2"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
@@ -54,6 +55,7 @@ _OF_PEOPLE = (
     "damage_class", "label", "label_source", "labeller", "labelled_at", "damage_types", "n_labels", "agreement",
     "review_status",
 )  # fmt: skip
+_NO_RUN = dict.fromkeys(("preset", "seed", "trained_on_labels_up_to_event", "n_positive_clicks"))
 GRADES = ("destroyed", "major", "minor", "possible")  # damage types that are grades, the worst first
 
 
@@ -75,25 +77,115 @@ def build_damage_map(
     """
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
-        table, grid, scenes = contents.footprints(db), contents.grid(db), contents.scenes(db)
-        events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
-        outlines, answers = contents.footprint_sources(db), analysts.own_answers(db)
-        guessed = discoveries.type_of(db)
         chosen = choices.threshold_of(db, facts)
     limit = chosen if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
     audit = auditing.facts(layout, facts.run_id, limit.value)
-    rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, facts.run_id))}
-    scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
     if not layout.chip_facts(facts.chip_set).is_file():
         raise ProjectError(
             f"The facts of the chips {facts.chip_set} that run {facts.run_id} scored are gone.", "Cut chips and train again."
         )
-    chips, hidden = chip_facts(layout, facts.chip_set), reasons_of(layout, facts) or {}
+    scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
+    source = _Source(
+        runs.building_ids_of(layout, facts.run_id), scores, reasons_of(layout, facts) or {}, facts.chip_set, facts.method,
+        facts.created_at, facts.run_id, facts.score_type, _about_run(facts), facts.n_hidden, facts.warnings,
+    )  # fmt: skip
+    return _collect(layout, source, limit, audit, version)
+
+
+def build_own_map(
+    layout: Layout, scores: NDArray[np.floating], threshold: float, *, chip_set: str | None = None
+) -> DamageMap:
+    """Collect the same of scores that no run of this project made; nothing of them is stored.
+
+    The map says so: no run, no audit, method "own_scores", and a first sentence on what it cannot say. Labels, what the imagery
+    hides and what groups of scenes have no answers are as in every other map.
+
+    Args:
+        scores: [N] in 0..1, one a building of the chip set, in its order; higher is more likely damaged.
+        threshold: buildings with at least this score are flagged, 0..1.
+        chip_set: the newest one if None.
+
+    Raises:
+        ProjectError: if there are no chips yet.
+        PuGeoError: for scores of another number or out of range, or such a threshold.
+    """
+    check_threshold(threshold)
+    limit, (chips, pu) = round(float(threshold), 4), training.to_learn_from(layout, chip_set)
+    given = _checked_scores(scores, len(pu.building_ids))
+    is_flagged = runs.written(given) >= limit
+    silent = assessability.groups_without_answers(chips, pu.is_positive, pu.is_not_damaged, is_flagged)
+    why = assessability.reasons(chips, silent)
+    source = _Source(
+        pu.building_ids, given, assessability.by_building(pu.building_ids, why), chips["chip_set"], OWN_SCORES, store.now(),
+        n_hidden=int((assessability.reasons(chips) != "").sum()),
+    )  # fmt: skip
+    return _collect(layout, source, choices.Threshold(limit, choices.PERSON), None, None)
+
+
+def check_threshold(threshold: float) -> None:
+    """Refuse what is no score."""
+    if not 0 <= threshold <= 1:
+        raise PuGeoError(f"The threshold is {threshold}; scores lie between 0 and 1.", "Choose a value in between.")
+
+
+def _checked_scores(scores: NDArray[np.floating], n: int) -> NDArray[np.float32]:
+    """Return own scores as float32 [n]; refuse what is none, in words."""
+    given = np.asarray(scores)
+    if given.shape != (n,) or given.dtype.kind != "f":
+        raise PuGeoError(
+            f"The scores have shape {given.shape} and type {given.dtype}; this map needs floating-point numbers of shape ({n},), "
+            "one a building.",
+            "Give them in the order of `project.building_ids()`.",
+        )
+    wrong = np.flatnonzero(~((given >= 0) & (given <= 1)))
+    if len(wrong):
+        raise PuGeoError(
+            f"{len(wrong)} of {n} scores do not lie between 0 and 1; the first is {given[wrong[0]]}, in row {wrong[0]}.",
+            "Scale them so that 1 is most surely damaged, and give every building one.",
+        )
+    return given.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What a map takes its scores from: a run, or, without `run_id`, scores of the user's own.
+
+    Attributes:
+        ids: building of each row of `scores`, float32 [N].
+        hidden: building id -> why the picture keeps it from being assessed.
+        about: metadata that a run alone has.
+        n_hidden: buildings whose chips show nothing to learn from.
+    """
+
+    ids: Sequence[str]
+    scores: NDArray[np.float32]
+    hidden: Mapping[str, str]
+    chip_set: str
+    method: str
+    at: str
+    run_id: str | None = None
+    score_type: str | None = None
+    about: Mapping[str, object] = field(default_factory=lambda: _NO_RUN)
+    n_hidden: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+def _collect(
+    layout: Layout, source: _Source, limit: choices.Threshold, audit: Mapping[str, Any] | None, version: str | None
+) -> DamageMap:
+    """Put scores together with labels, imagery and provenance as they stand now."""
+    with store.connect(layout) as db:
+        table, grid, scenes = contents.footprints(db), contents.grid(db), contents.scenes(db)
+        events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
+        outlines, answers = contents.footprint_sources(db), analysts.own_answers(db)
+        guessed = discoveries.type_of(db)
+    rows = {building: i for i, building in enumerate(source.ids)}
+    chips, hidden = chip_facts(layout, source.chip_set), source.hidden
     (x_name, y_name), (x, y) = place_names(grid.crs), centroid_places(table.wkb, grid.crs)
-    results = _results(table.building_ids, rows, scores, hidden, events, limit.value, facts)
+    results = _results(table.building_ids, rows, source.scores, hidden, events, limit.value, source.score_type)
     human = _human(table.building_ids, events, answers)
     provenance = {
-        "method": facts.method, "run_id": facts.run_id, "run_at": facts.created_at, "round": rounds.read(layout).number,
+        "method": source.method, "run_id": source.run_id, "run_at": source.at, "round": rounds.read(layout).number,
         "product_version": version, "schema_version": SCHEMA_VERSION,
     }  # fmt: skip
     columns: dict[str, Sequence[object]] = {
@@ -113,16 +205,16 @@ def build_damage_map(
         **{name: [value] * len(table.wkb) for name, value in provenance.items()},
         "source_attributes": list(table.attributes),
     }
-    metadata = {**_metadata(name, columns, _scenes_used(chips, scenes), facts, limit, audit), "labels_up_to_event": newest}
+    metadata = {**_metadata(name, columns, _scenes_used(chips, scenes), source, limit, audit), "labels_up_to_event": newest}
     metadata["estimate"] = auditing.how_many(layout).as_mapping()
     answered = [event.label if (event := events.get(building)) else None for building in chips["building_ids"]]
     why = np.array([hidden.get(building, "") for building in chips["building_ids"]], np.str_)
-    rows_of_scenes = scene_rows(chips, runs.written(scores), limit.value, why, answered)
+    rows_of_scenes = scene_rows(chips, runs.written(source.scores), limit.value, why, answered)
     metadata |= {
-        "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": facts.n_hidden,
+        "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": source.n_hidden,
         "scenes": [row.as_mapping() for row in rows_of_scenes],
     }  # fmt: skip
-    metadata |= {**interest(layout, table, grid.crs, facts.created_at), **doubles(table, outlines), **sources(scenes)}
+    metadata |= {**interest(layout, table, grid.crs, source.at), **doubles(table, outlines), **sources(scenes)}
     if not grid.has_place:
         metadata["coordinates"] = COORDINATES
     if version:
@@ -133,7 +225,7 @@ def build_damage_map(
 
 def _results(
     ids: Sequence[str], rows: Mapping[str, int], scores: np.ndarray, hidden: Mapping[str, str],
-    events: Mapping[str, LabelEvent], limit: float, facts: RunFacts,
+    events: Mapping[str, LabelEvent], limit: float, score_type: str | None,
 ) -> dict[str, Sequence[object]]:  # fmt: skip
     """Return what is known of each building; a person's answer wins over the picture and the score.
 
@@ -154,7 +246,7 @@ def _results(
             "not_assessed_reason": why,
             "damage_binary": "not_assessed" if why else "damaged" if is_damaged else "not_flagged",
             "score": score,
-            "score_type": facts.score_type,
+            "score_type": score_type,
             "rank": None if why or row is None else int(ranks[row]),
             "threshold": limit,
             "triage": "not_assessed" if why else triage,
@@ -274,23 +366,10 @@ def _imagery(ids: Sequence[str], chips: Mapping[str, Any], scenes: Sequence[Scen
     return columns
 
 
-def _metadata(
-    name: str,
-    columns: Mapping[str, Sequence[object]],
-    scenes: Sequence[Mapping[str, Any]],
-    facts: RunFacts,
-    limit: choices.Threshold,
-    audit: Mapping[str, Any] | None,
-) -> dict[str, object]:
-    binary = list(columns["damage_binary"])
+def _about_run(facts: RunFacts) -> dict[str, object]:
+    """Return how a run was made and what it learned from, as metadata of its map."""
     learned_here = not facts.from_model and facts.method != "ensemble"
     return {
-        "title": f"Damage map: {name}",
-        "disclaimer": DISCLAIMER,
-        "made_with": f"PU-Geo {__version__}",
-        "schema_version": SCHEMA_VERSION,
-        "run_id": facts.run_id,
-        "method": facts.method,
         "preset": facts.preset,
         "seed": facts.seed,
         "trained_on_labels_up_to_event": None if facts.from_model else facts.at_event,
@@ -298,12 +377,32 @@ def _metadata(
         **({"average_of": facts.settings["run_ids"]} if facts.method == "ensemble" else {}),
         "n_positive_clicks": facts.n_positive,
         **({"n_accepted_from_clusters": facts.n_accepted} if learned_here else {}),
+    }
+
+
+def _metadata(
+    name: str,
+    columns: Mapping[str, Sequence[object]],
+    scenes: Sequence[Mapping[str, Any]],
+    source: _Source,
+    limit: choices.Threshold,
+    audit: Mapping[str, Any] | None,
+) -> dict[str, object]:
+    binary = list(columns["damage_binary"])
+    return {
+        "title": f"Damage map: {name}",
+        "disclaimer": DISCLAIMER,
+        "made_with": f"PU-Geo {__version__}",
+        "schema_version": SCHEMA_VERSION,
+        "run_id": source.run_id,
+        "method": source.method,
+        **source.about,
         "threshold": limit.value,
         "threshold_origin": limit.origin,
         "audit_id": audit["check_id"] if audit is not None and audit["total"]["value"] is not None else "not audited",
         "counts": {value: binary.count(value) for value in ("damaged", "not_flagged", "not_assessed")},
         "audit": None if audit is None else {key: value for key, value in audit.items() if key != "calibration"},
-        "run_warnings": list(facts.warnings),
+        "run_warnings": list(source.warnings),
         "sha256": {str(scene["scene_id"]): scene["sha256"] for scene in scenes},
     }
 

@@ -14,7 +14,7 @@ from pu_geo.project import contents, decisions, store
 from pu_geo.project.choices import PERSON
 from pu_geo.project.layout import writable_target
 from pu_geo.records import DamageMap
-from pu_geo.tasks.damage_map.damage_map import build_damage_map
+from pu_geo.tasks.damage_map.damage_map import build_damage_map, check_threshold
 from pu_geo.tasks.job import Job
 
 
@@ -49,12 +49,6 @@ def export(
     EXPORTERS[format](damage_map, target)
     write_side_files(damage_map, target)
     return {"out": str(target), **counts_of(damage_map)}
-
-
-def check_threshold(threshold: float) -> None:
-    """Refuse what is no score."""
-    if not 0 <= threshold <= 1:
-        raise PuGeoError(f"The threshold is {threshold}; scores lie between 0 and 1.", "Choose a value in between.")
 
 
 def counts_of(damage_map: DamageMap) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pu_geo.geo.export.codebook import NOT_GRADED
 from pu_geo.records import DamageMap, Units
 from pu_geo.services.documents import percent
 
+OWN_SCORES = "own_scores"  # method of a map whose scores no run of the project made
 MOST_WARNINGS, MOST_SCENES = 4, 4  # so that the report keeps to three pages
 MOST_FLAGGED = 0.9
 FEW_POSITIVES = 30  # the demo's 30 clicks; PRODUCT speaks of 10 to 30 for a first ranking
@@ -51,6 +52,8 @@ def limits(damage_map: DamageMap, audit: Mapping[str, Any] | None) -> list[str]:
 
 def _of_coverage(damage_map: DamageMap) -> Iterator[str]:
     columns, units, n = damage_map.columns, damage_map.units, max(len(damage_map.building_ids), 1)
+    if damage_map.metadata.get("method") == OWN_SCORES:
+        yield "The scores were made outside PU-Geo: no run says what they were learned from, and they are not calibrated."
     yield "Preliminary, not field-validated. Pictures from above show roofs: damage to walls and inside stays unseen."
     yield f"A {units.one} that is not flagged is not proven to be intact."
     if unknown := count(columns["damage_binary"])["not_assessed"]:

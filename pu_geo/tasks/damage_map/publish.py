@@ -15,8 +15,8 @@ from pu_geo.records import DamageMap
 from pu_geo.services.project.choices import reasons_by_chips
 from pu_geo.tasks.damage_map import changes
 from pu_geo.tasks.damage_map.areas import area_tables, write_area_files
-from pu_geo.tasks.damage_map.damage_map import build_damage_map
-from pu_geo.tasks.damage_map.export import check_threshold, counts_of
+from pu_geo.tasks.damage_map.damage_map import build_damage_map, check_threshold
+from pu_geo.tasks.damage_map.export import counts_of
 from pu_geo.tasks.damage_map.report import write_report
 from pu_geo.tasks.job import Job
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.analysis.pu_criterion import is_unlabeled
-from pu_geo.errors import ProjectError, TrainingError
+from pu_geo.errors import TrainingError
 from pu_geo.methods.catalog import MethodCard
 from pu_geo.methods.fitting import pu_data
 from pu_geo.methods.settings import NetworkSettings
@@ -142,13 +142,7 @@ def read_inputs(layout: Layout, begun: Path | None = None) -> RunInputs:
         ProjectError: if there are no chips yet.
     """
     with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        if chip_set is None:
-            raise ProjectError(
-                "This project has no chips yet, so there is nothing to learn from.",
-                "Cut them on the Imagery page, or with `pu-geo chip`.",
-                kind="no_chips",
-            )
+        chip_set = contents.chosen_chip_set(db)
         newest: dict[str, Any] = {
             "chip_set": chip_set,
             "at_event": labels.last_event(db),

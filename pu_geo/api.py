@@ -1,0 +1,669 @@
+"""`Project`: the steps of the app and the command line as methods that return ordinary objects.
+
+Each method is one call of a service or a task. Nothing stays open between two calls: the project file is opened by sqlite3,
+read or written, and closed again, so the app may serve the same project meanwhile.
+
+Never open `project.gpkg` with geopandas, pyogrio or fiona in a process that uses PU-Geo, not even to read it: a second SQLite
+library takes away the first one's locks, and clicks of the app are lost. `footprints()` and `live_map()` return what is in it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo import jobs
+from pu_geo.errors import JobCancelled, JobError, PuGeoError
+from pu_geo.jobs import JobView, foreground
+from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
+from pu_geo.project import contents, runs, store
+from pu_geo.project.choices import Threshold
+from pu_geo.project.layout import Layout
+from pu_geo.records import Label, RunFacts, Scene
+from pu_geo.services.annotate import labeling
+from pu_geo.services.damage_map import auditing, mapping, random_audits
+from pu_geo.services.damage_map.auditing import AuditView, HowMany
+from pu_geo.services.explore import clusters, discovering, exploring, neighbors, outliers
+from pu_geo.services.imagery import preparation
+from pu_geo.services.project import choices, projects
+from pu_geo.services.project.copying import copy_project
+from pu_geo.services.train import comparing, models, run_card, training
+
+if TYPE_CHECKING:
+    import geopandas
+
+PathOrText = str | Path
+Files = PathOrText | Sequence[PathOrText]
+CHOSEN = "chosen"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished run, which never changes: its facts, and its arrays in the order of `building_ids`.
+
+    Attributes:
+        facts: method, settings, seed, threshold to start from, warnings, versions.
+        building_ids: [N].
+        scores: float32 [N] in 0..1, higher is more likely damaged; uncalibrated. A memory map.
+        embeddings: unit rows, float32 or float16 [N, E], a memory map.
+    """
+
+    facts: RunFacts
+    building_ids: Sequence[str]
+    scores: NDArray[np.float32]
+    embeddings: NDArray[np.floating]
+
+    @property
+    def run_id(self) -> str:
+        """The id under which every method takes it as `run`."""
+        return self.facts.run_id
+
+
+class Project:
+    """One `.pugeo` folder. Make one by `open`, `create` or `sample`; it may be open in the app at the same time.
+
+    Steps that take longer draw a bar and return when they are done; an interrupt (Ctrl+C, or the stop button of a notebook)
+    cancels them, and nothing of them is left. A method that takes `run` takes the id of a run, "latest", or "chosen": the one
+    that the app shows. Everything that a user can mend raises `PuGeoError`, with `problem` and `hint`.
+    """
+
+    def __init__(self, layout: Layout, *, progress: bool = True) -> None:
+        self._layout, self._progress = layout, progress
+
+    def __repr__(self) -> str:
+        return f"Project({str(self.folder)!r})"
+
+    # Project
+
+    @classmethod
+    def open(cls, path: PathOrText, *, progress: bool = True) -> Project:
+        """Open a project that is there.
+
+        Args:
+            progress: whether steps draw a bar on stderr, or as a widget in a notebook.
+
+        Raises:
+            ProjectError: if there is none, or a newer PU-Geo wrote it.
+        """
+        layout = store.open_project(path)
+        choices.chosen_run(layout)  # an older PU-Geo may have left another run on the live map
+        return cls(layout, progress=progress)
+
+    @classmethod
+    def create(cls, path: PathOrText, name: str | None = None, *, progress: bool = True) -> Project:
+        """Make a new, empty project.
+
+        Args:
+            path: folder to make, ending in ".pugeo".
+            name: shown to people; that of the folder if None.
+        """
+        return cls(store.create(path, (name or Path(path).stem).strip()), progress=progress)
+
+    @classmethod
+    def sample(cls, path: PathOrText | None = None, *, progress: bool = True) -> Project:
+        """Return the made-up sample event, ready to be labeled; needs no network. Preparing it takes a minute, once.
+
+        Footprints have the truth in their attribute `damage`: no-damage, minor-damage, major-damage or destroyed.
+
+        Args:
+            path: folder to make it in; if None, the copy in the user's own folder, which the app opens too.
+        """
+        project = cls(projects.sample_project(path), progress=progress)
+        if not project.summary().n_chips:
+            project._run("prepare", projects.sample_arguments(), "Preparing the sample event")
+        return project
+
+    @property
+    def folder(self) -> Path:
+        """The project's folder."""
+        return self._layout.folder
+
+    @property
+    def name(self) -> str:
+        """The name that people gave it."""
+        return store.call(self._layout, store.project_name)
+
+    def summary(self) -> projects.Summary:
+        """Return how far the project is.
+
+        >>> project.summary().n_positive
+        4
+        """
+        return projects.summary(self._layout)
+
+    def copy(self, path: PathOrText, *, with_exports: bool = True) -> Project:
+        """Copy the project while people click in it: as a backup, or to train on another machine."""
+        found = copy_project(self._layout, str(path), with_exports=with_exports)
+        return type(self)(Layout(Path(str(found["out"]))), progress=self._progress)
+
+    def next_round(self, path: PathOrText, post: Files, *, pre: Files = (), name: str | None = None) -> Project:
+        """Make the project of the next round: new post-event scenes over the same buildings. Answers are to be confirmed."""
+        made = type(self).create(path, name or self.name, progress=self._progress)
+        args = {"previous": str(self.folder), "post": _paths(post), "pre": _paths(pre)}
+        made._run("next_round", args, "Beginning the next round")
+        return made
+
+    def jobs(self) -> list[JobView]:
+        """Return the jobs of the project, those of the app too, newest first."""
+        return jobs.all_jobs(self._layout)
+
+    # Imagery
+
+    def add_scenes(
+        self, pre: Files = (), post: Files = (), *, bands: Sequence[int] | None = None, crs: str | None = None,
+        pixel_m: float | None = None,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """Add pre- and post-event scenes. They are read from where they are, not copied.
+
+        Args:
+            bands: numbers of the red, green and blue band, from 1; the first three if None.
+            crs: of pictures with a world file, such as "EPSG:32615".
+            pixel_m: side of a pixel in meters, for pictures without any georeference.
+
+        Returns:
+            {"added", "width", "height", "gsd_m", "crs", "is_local", "pre_share"}
+        """
+        args = {"pre": _paths(pre), "post": _paths(post), "bands": None if bands is None else list(bands), "crs": crs}
+        return self._run("add_scenes", {**args, "pixel_m": pixel_m}, "Adding scenes")
+
+    def add_xbd(self, folder: PathOrText, *, chosen: str = "") -> Mapping[str, Any]:
+        """Add an xBD folder: its pictures as scenes, its labels as footprints.
+
+        Args:
+            chosen: how the names of the wanted pictures begin, or a pattern of them with *; all if empty.
+        """
+        return self._run("add_xbd", {"folder": _path(folder), "chosen": chosen}, "Adding xBD pictures")
+
+    def add_footprints(self, file: PathOrText, *, crs: str | None = None) -> Mapping[str, Any]:
+        """Add building footprints: GeoJSON, GeoPackage, shapefile, FlatGeobuf, GeoParquet, CSV or xBD.
+
+        Returns:
+            The account of the file: {"file", "n_in", "kept", "repaired", "dropped", "dropped_by", "added", "notes"}
+        """
+        return self._run("add_footprints", {"path": _path(file), "crs": crs}, "Adding footprints")
+
+    def add_grid(self, size_m: float) -> Mapping[str, Any]:
+        """Lay square cells where nobody mapped buildings; returns an account as `add_footprints` does."""
+        return self._run("add_grid", {"size_m": size_m}, "Laying cells")
+
+    def add_aoi(self, file: PathOrText | None = None, *, text: str = "", crs: str | None = None) -> Mapping[str, Any]:
+        """Limit footprints and cells that are added from now on to an area.
+
+        Args:
+            file: polygons, in any format that footprints may have.
+            text: instead of a file: west,south,east,north in degrees, or a WKT polygon.
+        """
+        if (file is None) == (not text.strip()):
+            raise PuGeoError("An area is named once: by a file, or as text.", "Give one of the two.")
+        path = {} if file is None else {"path": _path(file)}
+        return self._run("add_aoi", {**path, "text": text, "crs": crs}, "Adding the area of interest")
+
+    def remove_aoi(self) -> bool:
+        """Take the area of interest away; footprints stay. Returns whether there was one."""
+        return preparation.remove_aoi(self._layout)
+
+    def align(self) -> Mapping[str, Any]:
+        """Find how far pre and post scenes are from each other at each building; cut chips again to use it."""
+        return self._run("align", {}, "Aligning")
+
+    def chip(self, size_px: int = 64, *, bands: Literal["auto", "pre+post", "post"] = "auto") -> Mapping[str, Any]:
+        """Cut one chip per footprint and compute its features: a new chip set, which is the newest from then on.
+
+        Returns:
+            {"chip_set", "n", "size_px", "bands", "n_not_assessed", ...}
+        """
+        return self._run("chip", {"size_px": size_px, "bands": bands}, "Cutting chips")
+
+    def scenes(self) -> list[Scene]:
+        """Return the scenes in the order in which they were added."""
+        return store.call(self._layout, contents.scenes)
+
+    def footprints(self) -> geopandas.GeoDataFrame:
+        """Return all footprints: `building_id` as index, their attributes as columns, project CRS.
+
+        >>> list(project.footprints().columns)
+        ['area_m2', 'source_footprint', 'damage', 'roof', 'storeys', 'uid', 'use', 'geometry']
+        """
+        from pu_geo.tasks.project import frames
+
+        return frames.footprints(self._layout)
+
+    def building_ids(self, chip_set: str | None = None) -> list[str]:
+        """Return the building of each row of `features`, `chips`, `labels`, `known_negative` and `excluded`.
+
+        These are the buildings of a chip set, the newest if None; `footprints()` also has those that were added since.
+
+        >>> building_ids = project.building_ids()
+        >>> project.footprints().loc[building_ids].index.tolist() == building_ids
+        True
+        """
+        return list(preparation.chip_set_facts(self._layout, chip_set)["building_ids"])
+
+    def features(self, chip_set: str | None = None) -> NDArray[np.float16]:
+        """Return the frozen features of all buildings, float16 [V, N, D], a read-only memory map.
+
+        View 0 is of the chips as they were cut, the others are of augmented ones; every estimator takes all of them, or one.
+
+        >>> X = project.features()
+        >>> X.shape[1] == len(project.building_ids())
+        True
+        """
+        name = preparation.chip_set_facts(self._layout, chip_set)["chip_set"]
+        found: NDArray[np.float16] = np.load(self._layout.features(name), mmap_mode="r", allow_pickle=False)
+        return found
+
+    def chips(self, chip_set: str | None = None) -> NDArray[np.uint8]:
+        """Return the chips of all buildings, uint8 [N, C, H, W], a read-only memory map; C is 6 (pre and post) or 3 (post).
+
+        >>> project.chips().shape[1:]
+        (6, 64, 64)
+        """
+        name = preparation.chip_set_facts(self._layout, chip_set)["chip_set"]
+        found: NDArray[np.uint8] = np.load(self._layout.chips(name), mmap_mode="r", allow_pickle=False)
+        return found
+
+    # Annotate
+
+    def label(
+        self, building_ids: str | Sequence[str], label: Label = "positive", *, analyst: str | None = None, **details: Any
+    ) -> int:  # fmt: skip
+        """Label buildings in one act, which one undo takes back; return how many. They are on disk when this returns.
+
+        Args:
+            label: "positive" (damaged), "not_damaged", "not_assessable", or "cleared" to take the answer away.
+            analyst: who does this, a pseudonym will do; the login name if None.
+            details: `reason` (of not assessable ones), `damage_types`, `comment`.
+
+        Raises:
+            LabelError: if one of them is not known, or a word is not; the others are labeled.
+        """
+        ids = [building_ids] if isinstance(building_ids, str) else list(building_ids)
+        who = analyst or labeling.default_analyst()
+        return labeling.label_all(self._layout, ids, label, analyst=who, screen="library", **details)
+
+    def simulate_labels(
+        self, field: str, values: Sequence[str], *, count: int = 30, seed: int = 0, label: Label = "positive",
+        analyst: str | None = None,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """Label random buildings whose attribute is one of some values, for trials; they are marked as simulated.
+
+        Returns:
+            {"stored", "positives": positives in the project now}
+        """
+        who = analyst or labeling.default_analyst()
+        wanted = [values] if isinstance(values, str) else list(values)
+        return labeling.simulate(self._layout, field=field, values=wanted, count=count, seed=seed, analyst=who, label=label)
+
+    def import_labels(
+        self, file: PathOrText, *, same_footprints: bool = False, analyst: str | None = None
+    ) -> Mapping[str, Any]:
+        """Add the labels of a CSV or GeoJSON file, as `export_labels` and exports of damage maps have them.
+
+        Args:
+            same_footprints: of a file without lon and lat: it was made of these very footprints, so its ids hold.
+        """
+        from pu_geo.tasks.annotate import import_labels
+
+        who = analyst or labeling.default_analyst()
+        return import_labels.import_labels(self._layout, _path(file), analyst=who, same_footprints=same_footprints)
+
+    def export_labels(self, out: PathOrText) -> Mapping[str, Any]:
+        """Write the current labels (.csv or .geojson), and their whole history beside them."""
+        from pu_geo.tasks.annotate import export_labels
+
+        return export_labels.export_labels(self._layout, _path(out))
+
+    def labels(self, chip_set: str | None = None) -> NDArray[np.int64]:
+        """Return y for estimators, int64 [N] in the order of `building_ids`: 1 damaged, 0 everything else.
+
+        0 is not the opposite of 1. It stands for buildings that nobody reviewed, for those called not damaged
+        (`known_negative` says which; methods that can use them take them as `known_negative=`), and for those that a training
+        leaves out (`excluded`). Answers given in an audit are 0 as well: they judge what is learned from the others.
+
+        >>> y = project.labels()
+        >>> y.dtype, int(y.sum()), int(project.known_negative().sum()), int(project.excluded().sum())
+        (dtype('int64'), 4, 2, 0)
+        """
+        return training.to_learn_from(self._layout, chip_set)[1].is_positive.astype(np.int64)
+
+    def known_negative(self, chip_set: str | None = None) -> NDArray[np.bool_]:
+        """Return which buildings people called not damaged, bool [N] in the order of `building_ids`."""
+        return training.to_learn_from(self._layout, chip_set)[1].is_not_damaged
+
+    def excluded(self, chip_set: str | None = None) -> NDArray[np.bool_]:
+        """Return which buildings the app's trainings leave out, bool [N] in the order of `building_ids`.
+
+        They are called not assessable, answered in an audit alone, or hidden by clouds or missing data. To learn from what the
+        app learns from: `keep = ~project.excluded()`, then `fit(X[:, keep], y[keep])`.
+        """
+        return training.to_learn_from(self._layout, chip_set)[1].is_excluded
+
+    # Train
+
+    def rank(self) -> Run:
+        """Rank all buildings with the instant ranker; makes a run."""
+        return self._made("rank", {}, "Ranking")
+
+    def train(
+        self, method: str = DEFAULT_METHOD, preset: str = "quick", *, seed: int = 0, types_from: str | None = None,
+        hold_out: int = 0, **settings: Any,
+    ) -> Run:  # fmt: skip
+        """Train a method on the labels, score all buildings, and store it as a run.
+
+        Args:
+            method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu".
+            types_from: attribute of the labeled footprints that names the kind of damage.
+            hold_out: positives to judge the run by, not to learn from.
+            settings: those of the preset that shall be others, such as `epochs=80`.
+
+        Raises:
+            TrainingError: if the method cannot start with these labels or settings, or had to stop.
+        """
+        request = TrainingRequest(method, preset, seed, settings, types_from, hold_out)
+        training.require(self._layout, request)
+        return self._made("train", request.as_args(), f"Training {training.name_within(method)}")
+
+    def ensemble(self, runs: Sequence[str]) -> Run:
+        """Average the ranks of several runs; makes a run."""
+        return self._made("ensemble", training.average_arguments(self._layout, list(runs)), "Averaging ranks")
+
+    def import_run(self, other: PathOrText, run: str = "latest") -> Run:
+        """Check a run of a copy of this project, and take its scores, embeddings and weights; never labels."""
+        return self._made("import_run", {"folder": _path(other), "run_id": run}, "Importing the run")
+
+    def export_model(self, out: PathOrText, run: str = CHOSEN) -> Mapping[str, Any]:
+        """Write the model of a run into one file, `NAME.pugeo-model.zip`."""
+        return models.export(self._layout, choices.run(self._layout, run).run_id, _path(out))
+
+    def apply_model(self, file: PathOrText) -> Run:
+        """Score all buildings by a model that was trained elsewhere; makes a run."""
+        return self._made("apply_model", {"path": _path(file)}, "Scoring by the model")
+
+    def runs(self) -> list[RunFacts]:
+        """Return the finished runs, newest first.
+
+        >>> [facts.method for facts in project.runs()]
+        ['ranker']
+        """
+        return training.all_runs(self._layout)
+
+    def run(self, run: str = CHOSEN) -> Run:
+        """Return one run with its scores and embeddings.
+
+        >>> found = project.run("latest")
+        >>> found.scores.shape == (len(found.building_ids),)
+        True
+        """
+        facts = choices.run(self._layout, run)
+        scores, embeddings = (runs.array(self._layout, facts.run_id, name) for name in ("scores", "embeddings"))
+        return Run(facts, runs.building_ids_of(self._layout, facts.run_id), scores, embeddings)  # type: ignore[arg-type]
+
+    def evaluate(
+        self, field: str, positive: Sequence[str], *, exclude: Sequence[str] = (), run: str = CHOSEN
+    ) -> Mapping[str, Any]:
+        """Compare a run with truth that came with the footprints, on the buildings that were not labeled when it began.
+
+        Returns:
+            {"run_id", "method", "n", "n_positive", "auc", "ap", "precision_at_k", "threshold", "oa", "f1", ...}
+        """
+        from pu_geo.tasks.train import evaluate
+
+        return evaluate.evaluate(self._layout, run, field=field, positive=positive, exclude=exclude)
+
+    def card(self, run: str = CHOSEN) -> Mapping[str, Any]:
+        """Return the card of a run: data, labels, settings, curves, judgement, limits."""
+        return run_card.card(self._layout, run)
+
+    def compare(self, one: str, other: str) -> comparing.Comparison:
+        """Compare two runs: how far they agree, where they do not, and which is judged better."""
+        return comparing.compare(self._layout, one, other)
+
+    # Explore
+
+    def similar(
+        self, building_ids: str | Sequence[str], *, count: int = 20, unlabeled: bool = False, run: str = CHOSEN
+    ) -> list[neighbors.Alike]:
+        """Return the buildings that a run's model finds most like some others.
+
+        Args:
+            unlabeled: leave out what carries a label.
+        """
+        ids = [building_ids] if isinstance(building_ids, str) else list(building_ids)
+        return neighbors.like(self._layout, run, ids, count=count, only_unlabeled=unlabeled)
+
+    def label_errors(self, run: str = CHOSEN, *, search: bool = False) -> list[outliers.Suspect]:
+        """Return what is odd: labels that may be wrong, buildings that are there twice, chips unlike any other.
+
+        Args:
+            search: look through all chips again.
+        """
+        run_id = choices.run(self._layout, run).run_id
+        if search or not outliers.is_searched(self._layout, run_id):
+            self._run("outliers", {"run_id": run_id}, "Searching for label errors")
+        return outliers.queue(self._layout, run_id)
+
+    def umap(self, run: str = CHOSEN, **settings: Any) -> NDArray[np.float32]:
+        """Draw a run's embeddings with UMAP; return the positions, float32 [N, 2], in the order of its `building_ids`.
+
+        Args:
+            settings: n_neighbors, min_dist, metric, densmap, supervised, seed, as `pu-geo umap --help` describes them.
+        """
+        run_id = choices.run(self._layout, run).run_id
+        wanted = asdict(exploring.UmapSettings(**settings))
+        self._run("embed", {"run_id": run_id, "settings": wanted}, "Drawing the UMAP")
+        return np.asarray(runs.array(self._layout, run_id, "umap"), np.float32)
+
+    def cluster(self, run: str = CHOSEN, *, k: int = 0, kind: clusters.Kind = "many") -> clusters.Inspected:
+        """Cluster a run's embeddings: two means that start at the positives, and many small clusters.
+
+        Args:
+            k: number of small clusters; 0 for one a 30 buildings.
+            kind: which of the two is returned, "two" or "many"; its `part` is the cluster of each building.
+        """
+        run_id = choices.run(self._layout, run).run_id
+        self._run("cluster", {"run_id": run_id, "k": k}, "Clustering")
+        return clusters.inspect(self._layout, run_id, kind)
+
+    def discover(
+        self, groups: int | None = None, *, seeds: int = 3, seed: int = 0, preset: str = "quick"
+    ) -> discovering.Proposal:
+        """Propose groups of buildings: which kinds of damage are there besides those that people named?"""
+        args = {"seed": seed, "n_seeds": seeds, "n_groups": groups, "preset": preset}
+        return discovering.proposal(self._layout, str(self._run("discover", args, "Discovering")["discovery"]))
+
+    # Damage map
+
+    def choose(self, run: str | None = None, *, threshold: float | None = None) -> RunFacts:
+        """Store which run is shown and exported where none is named, and its threshold; return that run.
+
+        Args:
+            run: "auto" takes a person's choice back.
+            threshold: flag buildings with at least this score, 0..1.
+        """
+        if run == "auto":
+            choices.choose_automatically(self._layout)
+        elif run is not None:
+            choices.choose_run(self._layout, choices.run(self._layout, run).run_id)
+        found = choices.run(self._layout, CHOSEN)
+        if threshold is not None:
+            choices.choose_threshold(self._layout, found.run_id, threshold)
+        return found
+
+    def threshold(self, run: str = CHOSEN) -> Threshold:
+        """Return the threshold of a run's map, and who or what set it: `value`, `origin`.
+
+        >>> 0 <= project.threshold().value <= 1
+        True
+        """
+        return choices.threshold(self._layout, choices.run(self._layout, run).run_id)
+
+    def begin_audit(self, checks: int | None = None, *, run: str = CHOSEN, analyst: str | None = None) -> AuditView:
+        """Begin the audit of a run's map; people answer its random checks on the Annotate page.
+
+        Args:
+            checks: how many; enough for about +-30 % of the number damaged if None.
+        """
+        run_id = choices.run(self._layout, run).run_id
+        n = checks or auditing.suggested_size(self._layout, run_id)
+        random_audits.begin_audit(self._layout, run_id, n, analyst or labeling.default_analyst())
+        return self.audit(run_id)
+
+    def audit(self, run: str = CHOSEN) -> AuditView:
+        """Return what the newest audit of a run says: number damaged, precision and recall by threshold, calibration.
+
+        Raises:
+            PuGeoError: if there is none.
+        """
+        run_id = choices.run(self._layout, run).run_id
+        found = auditing.view(self._layout, run_id)
+        if found is None:
+            raise PuGeoError(f"There is no audit of {run_id} yet.", "Begin one with `project.begin_audit()`.")
+        return found
+
+    def how_many(self) -> HowMany:
+        """Return how many buildings are damaged, with a 95 % interval where there are enough random checks.
+
+        >>> found = project.how_many()
+        >>> found.confirmed, found.basis
+        (4, 'none')
+        """
+        return auditing.how_many(self._layout)
+
+    def add_areas(
+        self, file: PathOrText, layer: str, *, name_field: str | None = None, code_field: str | None = None
+    ) -> Mapping[str, Any]:
+        """Add areas to sum up by, such as districts; layers adm1 and adm2 also fill the codes of exports."""
+        args = {"path": _path(file), "layer": layer, "name_field": name_field, "code_field": code_field}
+        return self._run("add_areas", args, "Adding areas")
+
+    def live_map(self) -> geopandas.GeoDataFrame:
+        """Return what the damage map says now: labels, scores of the chosen run, threshold, what is assessed; project CRS.
+
+        It is the layer `damage_map` that QGIS shows of the project, and has `building_id` as index.
+
+        >>> project.live_map().damage_binary.isin(["damaged", "not_flagged", "not_assessed"]).all()
+        np.True_
+        """
+        from pu_geo.tasks.project import frames
+
+        return frames.live_map(self._layout)
+
+    def damage_map(
+        self, run: str | None = None, *, scores: NDArray[np.floating] | None = None, threshold: float | None = None,
+        chip_set: str | None = None,
+    ) -> geopandas.GeoDataFrame:  # fmt: skip
+        """Return the damage map with every field of the exports, longitude and latitude of WGS 84; nothing is written.
+
+        `attrs["pu_geo"]` is the metadata that exports carry: counts, estimate, audit, and what the map cannot say.
+
+        Args:
+            run: whose scores; the chosen run if None.
+            scores: own scores instead, float [N] in 0..1, in the order of `building_ids(chip_set)`. The map says that no run
+                made them: method "own_scores", without run, score type and audit. Labels and what the imagery hides hold.
+            threshold: flag buildings with at least this score; the one chosen for the run if None. Own scores need one.
+
+        Raises:
+            PuGeoError: if scores or threshold cannot be used.
+
+        >>> scores = project.run().scores
+        >>> table = project.damage_map(scores=scores, threshold=0.5)
+        >>> table.method.unique().tolist(), table.run_id.isna().all()
+        (['own_scores'], np.True_)
+        >>> table.to_file("map.gpkg")
+        """
+        from pu_geo.geo.export import layers
+        from pu_geo.tasks.damage_map import damage_map
+
+        if scores is None:
+            if threshold is not None:
+                damage_map.check_threshold(threshold)
+            wanted = mapping.map_arguments(self._layout, run or CHOSEN, threshold)
+            return layers.to_geodataframe(damage_map.build_damage_map(self._layout, **wanted))  # type: ignore[arg-type]
+        if run is not None:
+            raise PuGeoError("A map is of a run or of own scores, not of both.", "Leave one of the two out.")
+        if threshold is None:
+            raise PuGeoError(
+                "A map of own scores needs a threshold.", "Give the one of your model, such as `threshold=model.threshold_`."
+            )
+        return layers.to_geodataframe(damage_map.build_own_map(self._layout, scores, threshold, chip_set=chip_set))
+
+    def export(
+        self, out: PathOrText, *, format: str | None = None, run: str = CHOSEN, threshold: float | None = None,
+        local: bool = False,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """Write the damage map of a run into one file, with codebook and metadata beside it.
+
+        Args:
+            format: geojson, gpkg, parquet, fgb, csv, kml or heat; by the ending of `out` if None.
+            local: write a map without a place on the Earth, in local meters (gpkg, csv).
+
+        Returns:
+            {"out", "n", "flagged", "confirmed", "not_assessed", "run_id", "threshold", ...}
+        """
+        args = {"format": format or Path(out).suffix.removeprefix("."), "out": _path(out), "local": local}
+        return self._run("export", {**mapping.map_arguments(self._layout, run, threshold), **args}, "Writing the map")
+
+    def publish(
+        self, formats: Sequence[str] = ("geojson", "gpkg", "csv"), *, profiles: Sequence[str] = (), run: str = CHOSEN,
+        threshold: float | None = None, local: bool = False,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """Write the next version of the damage map into `exports/`: all formats, areas, report, codebook, what changed.
+
+        Args:
+            profiles: "copernicus" or "unosat", whose classes are added.
+
+        Returns:
+            {"out": folder of the version, "version", "files", "n_changes", and what `export` returns}
+        """
+        args = mapping.publish_arguments(self._layout, run, threshold, formats, profiles, local=local)
+        return self._run("publish", args, "Publishing the map")
+
+    def _made(self, task: str, args: Mapping[str, Any], title: str) -> Run:
+        """Do a job that makes a run, and return the run."""
+        return self.run(str(self._run(task, args, title)["run_id"]))
+
+    def _run(self, task: str, args: Mapping[str, Any], title: str) -> Mapping[str, Any]:
+        """Do a job in this process and return its result."""
+        with _bar(title, self._progress) as echo:
+            try:
+                return foreground.run(self._layout, task, args, echo=echo, is_guest=True)
+            except JobCancelled as stopped:
+                raise JobError(
+                    f"{title} was stopped by somebody else, in the app or on the command line.",
+                    "Call this step again; `project.jobs()` lists what was stopped.",
+                    kind="cancelled",
+                ) from stopped
+
+
+@contextmanager
+def _bar(title: str, is_shown: bool) -> Iterator[Callable[[str], None]]:
+    """Draw a bar for a job; yield what takes its reports. In a notebook it is a widget, where these are installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a notebook without widgets has a bar of text
+        from tqdm.auto import tqdm
+    form = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
+    with tqdm(total=100, desc=title, disable=not is_shown, bar_format=form) as bar:
+
+        def draw(report: str) -> None:
+            share = foreground.share_of(report)
+            bar.set_postfix_str(report if share is None else report.partition("%")[2].strip(), refresh=False)
+            bar.update((share or bar.n) - bar.n)
+
+        yield draw
+        bar.set_postfix_str("", refresh=False)
+        bar.update(100 - bar.n)
+
+
+def _path(path: PathOrText) -> str:
+    return str(Path(path).expanduser().resolve())
+
+
+def _paths(files: Files) -> list[str]:
+    return [_path(one) for one in ([files] if isinstance(files, str | Path) else files)]

@@ -1,0 +1,53 @@
+"""Do a job in this process, for the command line and for `Project`: with its folder, lock and events, like any other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pu_geo.errors import JobCancelled
+from pu_geo.jobs.control import JOB_VARIABLE
+from pu_geo.jobs.start import create_held
+from pu_geo.project import events
+from pu_geo.project.layout import Layout
+
+
+def run(
+    layout: Layout, task: str, args: Mapping[str, Any], *, echo: Callable[[str], None] | None = None, is_guest: bool = False,
+    named: Callable[[str], None] = lambda job_id: None,
+) -> Mapping[str, Any]:  # fmt: skip
+    """Do a task as a job of this process; return what it returned. An interrupt of the process cancels the job.
+
+    Args:
+        echo: gets each report in words; `share_of` reads how far it is.
+        is_guest: the process does more than this job, as a notebook does: whoever cancels the job must never end it.
+        named: called with the job's id where it was interrupted.
+
+    Raises:
+        JobError: if it cannot start, see `create_held`.
+        PuGeoError, JobCancelled, KeyboardInterrupt: see `worker.run`.
+    """
+    from pu_geo.jobs import worker
+
+    folder, lock = create_held(layout, task, args)
+    try:
+        os.environ[JOB_VARIABLE] = str(folder)  # processes that this one starts are known by it
+        events.append(folder, "launched")
+        return worker.run(folder, echo=echo, is_guest=is_guest)
+    except (JobCancelled, KeyboardInterrupt):
+        named(folder.name)
+        raise
+    finally:
+        os.environ.pop(JOB_VARIABLE, None)
+        os.close(lock)
+
+
+def share_of(report: str) -> int | None:
+    """Return the percentage in a report; None for one without.
+
+    >>> share_of(" 45%  cutting chips")
+    45
+    """
+    share = report.partition("%")[0].strip()
+    return int(share) if share.isdigit() else None

@@ -1,0 +1,432 @@
+"""`pu_geo.Project`: the steps as methods, what they return, and that nothing of the project file stays open."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import geopandas
+import numpy as np
+import pytest
+import shapely
+from small_parts import REPOSITORY, click, job_of, small_project
+
+import pu_geo
+from pu_geo import Project, api, jobs
+from pu_geo.errors import JobCancelled, JobError, LabelError, ProjectError, PuGeoError
+from pu_geo.geo.export import layers
+from pu_geo.project import contents, runs, store
+from pu_geo.project.layout import Layout
+from pu_geo.records import RunFacts
+from pu_geo.tasks.damage_map.damage_map import build_damage_map
+from pu_geo.tasks.job import Job
+
+ESTIMATORS = {"PURanker", "NcPU", "PUCL", "NCL", "HeroCon", "FedAwS", "PUPL"}
+SCREENS = ["Project", "Imagery", "Annotate", "Train", "Explore", "Damage map"]
+
+
+@pytest.fixture
+def town_project(ranked_town: Layout) -> Project:
+    return Project.open(ranked_town.folder, progress=False)
+
+
+# Public names
+
+
+def test_public_names_are_listed() -> None:
+    fixed = {"Project", "PuGeoError", "losses", "__version__"}
+    assert set(pu_geo.__all__) - fixed >= ESTIMATORS
+    assert sorted(pu_geo.__all__) == dir(pu_geo)
+    assert len(set(pu_geo.__all__)) == len(pu_geo.__all__)
+    are_there = find_spec("pu_geo.methods.estimators") is not None
+    for name in set(pu_geo.__all__) if are_there else fixed:
+        assert getattr(pu_geo, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'Projekt'"):
+        _ = pu_geo.Projekt
+    names: dict[str, object] = {}
+    if are_there:
+        exec("from pu_geo import *", names)
+        assert set(pu_geo.__all__) <= set(names)
+
+
+def test_importing_the_package_loads_no_other_library() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import pu_geo; pu_geo.__version__\n"
+        "new = {name.split('.')[0] for name in set(sys.modules) - before} - sys.stdlib_module_names - {'pu_geo'}\n"
+        "print(sorted(new), sorted(name for name in sys.modules if name.startswith('pu_geo')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert done.stdout.strip() == "[] ['pu_geo']"
+
+
+def test_a_project_loads_geopandas_and_torch_when_it_needs_them() -> None:
+    code = (
+        "import sys, pu_geo; pu_geo.Project\n"
+        "print(sorted({'torch', 'geopandas', 'pandas', 'rasterio', 'sklearn', 'faiss', 'umap', 'tqdm'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_six_words_head_its_methods() -> None:
+    source = Path(api.__file__).read_text()
+    assert re.findall(r"^    # (.*)$", source, re.MULTILINE) == SCREENS
+
+
+# What it returns
+
+
+@pytest.mark.slow
+def test_examples_in_the_docstrings_hold(ranked_town: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    found = doctest.DocTestFinder(exclude_empty=True).find(api.Project, "Project", module=api)
+    for each in found:
+        each.globs["project"] = Project.open(ranked_town.folder, progress=False)
+        runner.run(each)
+    assert runner.summarize(verbose=False).failed == 0
+    assert runner.tries > 15
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_the_page_of_the_library_holds_on_the_sample_event(
+    sample: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sample.folder == tmp_path / "joplin.pugeo"
+    page = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8")
+    section = re.split("^## ", page, flags=re.MULTILINE)
+    (mine,) = (part for part in section if part.startswith("Project\n"))
+    blocks = re.findall(r"```python\n(>>> .*?)```", mine, re.DOTALL)
+    assert len(blocks) == 4
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {"pg": pu_geo}, "Project", "docs/library.md", 0)
+    runner = doctest.DocTestRunner()
+    runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+    named = set(re.findall(r"`(\w+)`", mine[mine.index("| screen") : mine.index("Steps that take")]))
+    public = {name for name in vars(Project) if not name.startswith("_")}
+    assert named == public
+
+
+@pytest.mark.slow
+def test_the_steps_from_scenes_to_a_map(town: Path, tmp_path: Path, without_features: None) -> None:
+    project = Project.create(tmp_path / "tiny.pugeo", "Tiny", progress=False)
+    with pytest.raises(ProjectError, match="no post-event scene"):
+        project.footprints()
+    with pytest.raises(ProjectError, match="no chips yet"):
+        project.features()
+    scenes = project.add_scenes(town / "pre.tif", [town / "post.tif"])
+    assert scenes["added"] == ["pre-1", "post-1"] == [scene.scene_id for scene in project.scenes()]
+    added = project.add_footprints(town / "footprints.geojson")
+    made = project.chip(32, bands="post")
+    assert made["n"] == added["added"] == len(project.building_ids()) == len(project.chips())
+    assert project.chips().shape[1:] == (3, 32, 32)
+    assert project.summary().next_step == "annotate"
+    with pytest.raises(PuGeoError, match="named once"):
+        project.add_aoi()
+    assert project.name == "Tiny"
+    copy = project.copy(tmp_path / "copy.pugeo")
+    assert copy.building_ids() == project.building_ids()
+    assert [job.task for job in project.jobs()] == ["chip", "add_footprints", "add_scenes"]
+    assert repr(copy) == f"Project('{copy.folder}')"
+
+
+@pytest.mark.slow
+def test_runs_come_with_their_arrays(town_project: Project) -> None:
+    project = town_project
+    trained = project.train("linear", l2=0.5, seed=2)
+    assert isinstance(trained.facts, RunFacts)
+    assert (trained.facts.method, trained.facts.seed) == ("linear", 2)
+    assert trained.scores.shape == (len(project.building_ids()),)
+    assert np.abs(np.linalg.norm(trained.embeddings, axis=1) - 1).max() < 1e-3
+    mean = project.ensemble([trained.run_id, project.runs()[-1].run_id])
+    assert [facts.method for facts in project.runs()] == ["ensemble", "linear", "ranker"]
+    assert project.choose(trained.run_id, threshold=0.3).run_id == trained.run_id
+    assert (project.threshold().value, project.run().run_id) == (0.3, trained.run_id)
+    assert project.card(mean.run_id)["run"]["method"] == "ensemble"
+    assert project.evaluate("damage", ["destroyed", "major-damage"])["n"] > 20
+    assert project.compare(trained.run_id, mean.run_id).sides[0].facts.run_id == trained.run_id
+    first = project.building_ids()[0]
+    assert len(project.similar(first, count=3)) == 3
+    assert project.umap(n_neighbors=5).shape == (len(trained.scores), 2)
+    found = project.cluster(k=3)
+    assert found.part.shape == trained.scores.shape
+    assert project.begin_audit(10).check.sample.n_drawn == project.audit().check.sample.n_drawn == 10
+    with pytest.raises(PuGeoError, match="needs at least"):
+        project.train("pucl", hold_out=4)
+
+
+def test_labels_are_one_or_zero_in_the_order_of_the_chips(town_project: Project, ranked_town: Layout) -> None:
+    project, ids = town_project, town_project.building_ids()
+    marked, negative = project.labels().copy(), project.known_negative()
+    project.label(ids[10], analyst="bob")
+    project.label([ids[11], ids[12]], "not_assessable", reason="cloud")
+    click(ranked_town, ids[13], shown="audit", inclusion=0.5)
+    marked[10] = 1
+    assert project.labels().tolist() == marked.tolist()
+    assert set(project.labels().tolist()) == {0, 1}
+    assert project.known_negative().tolist() == negative.tolist()
+    assert np.flatnonzero(project.excluded()).tolist() == [11, 12, 13]
+    table = project.live_map()
+    assert table.label.loc[[ids[10], ids[11]]].tolist() == ["positive", "not_assessable"]
+    with pytest.raises(LabelError, match="'nowhere' is not in this project"):
+        project.label("nowhere")
+    project.label(ids[10], "cleared")
+    assert project.labels().sum() == marked.sum() - 1
+    with pytest.raises(ProjectError, match="no chips 'none'"):
+        project.labels("none")
+
+
+def test_what_the_app_learns_from_is_what_the_arrays_say(town_project: Project, ranked_town: Layout) -> None:
+    from pu_geo.tasks.train.inputs import read_inputs
+
+    project, inputs = town_project, read_inputs(ranked_town)
+    assert project.building_ids() == list(inputs.pu.building_ids)
+    assert np.array_equal(project.features(), inputs.views)
+    for mine, theirs in (
+        (project.labels(), inputs.learned_as_positive),
+        (project.known_negative(), inputs.pu.is_not_damaged),
+        (project.excluded(), inputs.pu.is_excluded),
+    ):
+        assert np.array_equal(mine, theirs)
+
+
+def test_footprints_carry_their_attributes_beside_ours(tmp_path: Path) -> None:
+    from small_parts import table_of
+
+    squares = [shapely.box(500_000 + 20 * i, 4_000_000, 500_008 + 20 * i, 4_000_008) for i in range(2)]
+    table = table_of(squares, attributes=[{"AREA_M2": 1, "geometry": "x", "roof": "flat"}, {"roof": "hip"}])
+    found = Project.open(small_project(tmp_path / "e.pugeo", table=table).folder).footprints()
+    assert found.index.tolist() == ["b0", "b1"]
+    assert found.crs == "EPSG:32615"
+    assert found.area_m2.tolist() == [64.0, 64.0]
+    assert list(found.columns) == ["area_m2", "source_footprint", "AREA_M2_", "geometry_", "roof", "geometry"]
+    assert found.roof.tolist() == ["flat", "hip"]
+    assert found.geometry.geom_equals(geopandas.GeoSeries(squares, index=found.index, crs=found.crs)).all()
+
+
+def test_the_live_map_is_the_layer_of_the_project(mapped: Layout) -> None:
+    project = Project.open(mapped.folder)
+    click(mapped, "b3")
+    click(mapped, "b4", label="not_assessable", reason="cloud", damage_types=("roof", "walls"))
+    table, export = project.live_map(), project.damage_map()
+    assert table.index.tolist() == export.building_id.tolist()
+    for name in ("assessed", "not_assessed_reason", "damage_binary", "score", "rank"):
+        mine, theirs = table[name].tolist(), export[name].tolist()
+        assert list(map(_plain, mine)) == list(map(_plain, theirs))
+    assert table.damage_types["b4"] == "roof;walls"
+    assert table.crs == "EPSG:32615"
+    empty = Project.open(small_project(mapped.folder.parent / "empty.pugeo", 0).folder)
+    assert len(empty.live_map()) == len(empty.footprints()) == 0
+    assert list(empty.live_map().columns) == list(table.columns)
+
+
+def _plain(value: Any) -> Any:
+    return None if repr(value) in ("<NA>", "nan") else value
+
+
+# Maps of own scores
+
+
+def test_a_map_of_a_runs_own_scores_differs_in_provenance_alone(mapped: Layout) -> None:
+    project, run = Project.open(mapped.folder), "ranker-1"
+    click(mapped, "b3")
+    click(mapped, "b5", label="not_damaged")
+    scores = np.asarray(runs.array(mapped, run, "scores"))
+    own = project.damage_map(scores=scores.astype(np.float64), threshold=0.5)
+    theirs = layers.to_geodataframe(build_damage_map(mapped, run, 0.5))
+    differs = [name for name in theirs.columns if not own[name].equals(theirs[name])]
+    assert sorted(differs) == ["method", "run_at", "run_id", "score_type"]
+    assert own.not_assessed_reason.iloc[:2].tolist() == ["nodata", "nodata"]
+    assert own.method.unique().tolist() == ["own_scores"]
+    facts = own.attrs["pu_geo"]
+    assert (facts["method"], facts["run_id"], facts["audit_id"], facts["threshold"]) == (
+        "own_scores",
+        None,
+        "not audited",
+        0.5,
+    )
+    assert facts["trained_on_labels_up_to_event"] is None
+    assert "made outside PU-Geo" in facts["cannot_say"][0]
+    assert facts["counts"] == theirs.attrs["pu_geo"]["counts"]
+
+
+@pytest.mark.parametrize("name", ["map.gpkg", "map.geojson"])
+def test_a_map_of_own_scores_is_written_and_read_back(mapped: Layout, tmp_path: Path, name: str) -> None:
+    project = Project.open(mapped.folder)
+    table = project.damage_map(scores=np.linspace(0, 1, 400, dtype=np.float32), threshold=0.75)
+    table.to_file(tmp_path / name)
+    back = geopandas.read_file(tmp_path / name)
+    assert back.building_id.tolist() == table.building_id.tolist() == project.building_ids()
+    assert back.damage_binary.tolist() == table.damage_binary.tolist()
+    assert (back.damage_binary == "damaged").sum() == 100
+    assert np.allclose(back.score.to_numpy(float), table.score.to_numpy(float), equal_nan=True)
+    assert back.geometry.geom_equals_exact(table.geometry, 1e-6).all()
+    assert back.assessed.tolist() == table.assessed.tolist()
+
+
+@pytest.mark.parametrize(
+    ("scores", "threshold", "words"),
+    [
+        (np.zeros(399), 0.5, r"shape \(399,\).*shape \(400,\)"),
+        (np.zeros(400, int), 0.5, "type int64"),
+        (np.r_[np.zeros(399), 1.5], 0.5, "the first is 1.5, in row 399"),
+        (np.r_[np.nan, np.zeros(399)], 0.5, "the first is nan, in row 0"),
+        (np.zeros(400), 1.01, "threshold is 1.01"),
+        (np.zeros(400), float("nan"), "threshold is nan"),
+        (np.zeros(400), None, "needs a threshold"),
+    ],
+)
+def test_own_scores_that_are_none_are_refused(mapped: Layout, scores: Any, threshold: Any, words: str) -> None:
+    with pytest.raises(PuGeoError, match=words):
+        Project.open(mapped.folder).damage_map(scores=scores, threshold=threshold)
+
+
+def test_a_map_is_of_a_run_or_of_own_scores(mapped: Layout) -> None:
+    project = Project.open(mapped.folder)
+    with pytest.raises(PuGeoError, match="not of both"):
+        project.damage_map("latest", scores=np.zeros(400), threshold=0.5)
+    with pytest.raises(PuGeoError, match=r"threshold is 2"):
+        project.damage_map(threshold=2)
+
+
+# Jobs in this process
+
+
+def hang(job: Job) -> dict[str, object]:
+    """Wait until somebody cancels."""
+    job.report(0.5, "half of it")
+    while True:
+        job.stop_if_cancelled()
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def hanging(project: Layout, monkeypatch: pytest.MonkeyPatch) -> Project:
+    from pu_geo.jobs import worker
+
+    monkeypatch.setitem(worker.TASKS, "align", f"{__name__}:hang")
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+    return Project.open(project.folder)
+
+
+def later(act: Callable[[], object]) -> threading.Timer:
+    timer = threading.Timer(0.4, act)
+    timer.start()
+    return timer
+
+
+def test_an_interrupt_cancels_the_step(hanging: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    import _thread
+
+    timer = later(_thread.interrupt_main)
+    with pytest.raises(KeyboardInterrupt):
+        hanging.align()
+    timer.join()
+    (job,) = hanging.jobs()
+    assert (job.task, job.state) == ("align", "cancelled")
+    assert "Aligning:  50%" in capsys.readouterr().err
+    assert jobs.all_jobs(Layout(hanging.folder))[0].is_active is False
+
+
+@pytest.mark.slow
+def test_cancelling_from_elsewhere_ends_the_step_and_never_the_process(hanging: Project) -> None:
+    layout = Layout(hanging.folder)
+    timer = later(lambda: jobs.cancel(layout, jobs.all_jobs(layout)[0].job_id))
+    with pytest.raises(JobError, match="Aligning was stopped") as caught:
+        hanging.align()
+    timer.join()
+    assert isinstance(caught.value.__cause__, JobCancelled)
+    folder = layout.jobs / hanging.jobs()[0].job_id
+    assert jobs.kill_orphans(folder) == 0  # this process is not noted as one to end
+    assert '"pid"' not in (folder / "events.jsonl").read_text()
+
+
+def test_the_bar_follows_the_job(project: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+    with api._bar("Cutting chips", True) as echo:
+        echo(" 40%  cutting")
+        echo("waiting for event, training NcPU")
+        echo("100%  done")
+    assert re.search(r"Cutting chips: 100%\|█+\|", capsys.readouterr().err)
+    with api._bar("Cutting chips", False) as echo:
+        echo(" 40%  cutting")
+    assert capsys.readouterr().err == ""
+    assert job_of(project).layout == project
+
+
+# The project file
+
+
+def open_files(layout: Layout) -> list[str]:
+    """Return what this process has open of a project's file."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            path = str(descriptor.readlink())
+        except OSError:
+            continue
+        found += [path] if path.startswith(str(layout.gpkg)) else []
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /proc on this system")
+def test_no_connection_stays_open_between_calls(town_project: Project, ranked_town: Layout, tmp_path: Path) -> None:
+    project, ids = town_project, town_project.building_ids()
+    scores = project.run().scores
+    calls: list[Callable[[], object]] = [
+        lambda: Project.open(project.folder), lambda: Project.create(tmp_path / "n.pugeo"), project.summary, project.jobs,
+        lambda: project.name, project.scenes, project.footprints, project.building_ids, project.features, project.chips,
+        project.labels, project.known_negative, project.excluded, lambda: project.label(ids[7]),
+        lambda: project.simulate_labels("damage", ["no-damage"], count=1, label="not_damaged"),
+        lambda: project.export_labels(tmp_path / "labels.csv"), lambda: project.import_labels(tmp_path / "labels.csv"),
+        project.rank, project.runs, project.run, project.card, project.choose, project.threshold, project.how_many,
+        lambda: project.similar(ids[0]), project.live_map, project.damage_map, project.remove_aoi,
+        lambda: project.damage_map(scores=scores, threshold=0.5).to_file(tmp_path / "own.gpkg"),
+        lambda: project.export(tmp_path / "map.geojson"), lambda: project.copy(tmp_path / "copy.pugeo"),
+    ]  # fmt: skip
+    with store.connect(ranked_town):
+        assert open_files(ranked_town)  # it can find one
+    for number, call in enumerate(calls):
+        kept = call()
+        assert open_files(ranked_town) == [], number
+        assert open_files(Layout(tmp_path / "n.pugeo")) == []
+        del kept
+
+
+@pytest.mark.slow
+def test_no_click_of_the_app_is_lost_while_a_notebook_works_in_the_project(tmp_path: Path) -> None:
+    """The app serves the project over HTTP; two people click, and this process reads, ranks, maps and writes meanwhile."""
+    from tests.browser.real_app import AppServer
+    from tests.browser.server_kills import N_BUILDINGS, Analyst, Report, made_up_town, sum_up
+
+    layout = made_up_town(tmp_path)
+    project, n_rounds = Project.open(layout.folder, progress=False), 0
+    with AppServer(tmp_path / "home", project=layout) as server:
+        people = [Analyst(server.address, layout, number, n_clicks=25) for number in range(2)]
+        while n_rounds < 2 or any(person.is_alive() for person in people):
+            run, n_rounds = project.rank(), n_rounds + 1
+            assert len(project.live_map()) == len(project.footprints()) == N_BUILDINGS
+            assert len(project.labels()) == project.features().shape[1] == N_BUILDINGS
+            project.damage_map(scores=run.scores, threshold=0.5).to_file(tmp_path / "map.gpkg")
+            project.damage_map().to_file(tmp_path / "map.geojson")
+            project.label(project.building_ids()[n_rounds], analyst="notebook")
+            project.export(tmp_path / "out.gpkg")
+        for person in people:
+            person.join(60)
+    report = Report(0)
+    sum_up(layout, people, report)
+    assert report.integrity == "ok"
+    assert report.acknowledged == report.clicks == 50
+    assert (report.lost, report.missing, report.twice, report.wrong, report.troubles) == ([], [], [], [], [])
+    with store.connect(layout) as db:
+        assert contents.count_footprints(db) == N_BUILDINGS
+    assert project.labels().sum() >= n_rounds - 1
