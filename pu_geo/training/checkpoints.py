@@ -25,12 +25,18 @@ class Checkpoints:
 
     Attributes:
         folder: of one training; made where it is missing.
-        seconds_between: states that come faster than this are not all written; the last one of a stage always is.
+        seconds_between: states that come faster than this, after the start of a stage or after each other, are not all
+            written; the last one of a stage always is. So a kill costs that long and one epoch at most.
     """
 
     folder: Path
     seconds_between: float = SECONDS_BETWEEN
-    _written_at: dict[str, float] = field(default_factory=dict, repr=False)
+    _since: float = field(default_factory=time.monotonic, repr=False)
+
+    def begin(self, stage: str) -> tuple[int, dict[str, Any]] | None:
+        """Start the clock of a stage; return what it goes on from, see `newest`."""
+        self._since = time.monotonic()
+        return self.newest(stage)
 
     def offer(self, stage: str, epoch: int, state: Mapping[str, Any], *, is_last: bool) -> None:
         """Write the state after an epoch where it is due.
@@ -41,11 +47,17 @@ class Checkpoints:
         Raises:
             OSError: if the folder cannot be written; what was there before is still good.
         """
-        now = time.monotonic()
-        if not is_last and now - self._written_at.setdefault(stage, now) < self.seconds_between:
+        if not is_last and time.monotonic() - self._since < self.seconds_between:
             return
         self._write(stage, {"epoch": epoch, "state": dict(state)})
-        self._written_at[stage] = time.monotonic()
+        self._since = time.monotonic()
+
+    def finish(self, stage: str, state: Mapping[str, Any]) -> None:
+        """Write what the training came to as a stage of its own, and remove all other states: nothing goes on from them."""
+        self.offer(stage, 0, state, is_last=True)
+        for path in self.folder.glob("*.pt"):
+            if path != self._path(stage):
+                path.unlink()
 
     def newest(self, stage: str) -> tuple[int, dict[str, Any]] | None:
         """Return (epochs done, state) of the newest file that is whole; None if there is none."""

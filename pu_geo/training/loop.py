@@ -149,7 +149,7 @@ class Training:
 
         Where the run has checkpoints of this stage, begins after the newest one: its state is the learner's from then on.
         """
-        found, done = self.run.checkpoints.newest(self.stage) if self.run.checkpoints else None, 0
+        found, done = self.run.checkpoints.begin(self.stage) if self.run.checkpoints else None, 0
         if found is not None:
             done, self._good = found
             restore(self.learner, self._good)

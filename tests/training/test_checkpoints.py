@@ -69,3 +69,19 @@ def test_states_that_come_fast_are_not_all_written_but_the_last_is(tmp_path: Pat
         checkpoints.offer("training", epoch, state(epoch), is_last=epoch == 3)
         assert (value_of(checkpoints) is None) == (epoch < 3)
     assert value_of(checkpoints) == (3, 3.0)
+
+
+@pytest.mark.parametrize(("seconds", "n_written"), [(4.9, 0), (5.1, 3)])
+def test_a_long_first_epoch_is_kept_and_what_came_before_the_stage_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, n_written: int
+) -> None:
+    clock, written = [1000.0], []
+    monkeypatch.setattr("pu_geo.training.checkpoints.time.monotonic", lambda: clock[0])
+    checkpoints = Checkpoints(tmp_path)
+    monkeypatch.setattr(checkpoints, "_write", lambda stage, content: written.append(content["epoch"]))
+    clock[0] += 60  # what a training reads and estimates before
+    assert checkpoints.begin("training") is None
+    for epoch in (1, 2, 3):
+        clock[0] += seconds if n_written else seconds / 3
+        checkpoints.offer("training", epoch, state(epoch), is_last=False)
+    assert written == list(range(1, n_written + 1))
