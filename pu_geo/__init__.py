@@ -22,13 +22,11 @@ __version__ = "0.1.0"
 
 _MODULES = ("losses",)
 _PLACES = {"Project": "pu_geo.api", "PuGeoError": "pu_geo.errors"}
-_ESTIMATORS = ("PURanker", "NcPU", "PUCL", "NCL", "HeroCon", "FedAwS", "PUPL")  # until the catalog names them
 
 
 def _estimators() -> tuple[str, ...]:
     """Return the names of the estimators, from the cards of the catalog; this loads no torch."""
-    catalog = importlib.import_module("pu_geo.methods.catalog")
-    return tuple(getattr(catalog, "ESTIMATORS", _ESTIMATORS))
+    return tuple(importlib.import_module("pu_geo.methods.catalog").ESTIMATORS)
 
 
 def __getattr__(name: str) -> Any:

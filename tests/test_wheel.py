@@ -1,7 +1,8 @@
-"""A wheel, unpacked away from the clone, serves the app with its map component and carries the sample event."""
+"""A wheel, unpacked away from the clone, serves the app, carries the sample event, and runs the notebooks."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from small_parts import REPOSITORY
 
 START_SECONDS = 60
+NOTEBOOKS = sorted((REPOSITORY / "docs" / "notebooks").glob("*.ipynb"))
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +78,27 @@ def test_wheel_carries_pages_and_sample_but_no_sources_of_the_browser_side(insta
     assert {path.name for path in (package / "services" / "documents").glob("*.html")} == {"base.html", "report.html"}
     assert not list(package.rglob("node_modules"))
     assert not (package / "ui" / "frontend" / "src").exists()
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs_from_top_to_bottom_with_the_wheel_alone(installed: Path, tmp_path: Path, notebook: Path) -> None:
+    cells = [cell for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell["outputs"] for cell in cells), "notebooks are kept without outputs"
+    script = tmp_path / f"{notebook.stem}.py"
+    script.write_text("\n\n".join("".join(cell["source"]) for cell in cells), encoding="utf-8")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(installed),
+        "PU_GEO_HOME": str(tmp_path / "home"),
+        "TMPDIR": str(tmp_path),
+    }
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_there_is_a_notebook_for_arrays_and_one_for_events() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["from_an_event_folder_to_a_damage_map", "pu_learning_on_your_own_arrays"]
