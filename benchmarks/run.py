@@ -21,6 +21,7 @@ from benchmarks.browser_frames import bench_frames, bench_frames_100k
 from benchmarks.contrastive import bench_contrastive
 from benchmarks.exports import bench_geojson
 from benchmarks.guards import bench_footprints_in_child, bench_refusal_memory, bench_refusal_seconds
+from benchmarks.imports import bench_import_losses
 from benchmarks.pupl import bench_pupl
 from benchmarks.scatter import bench_lasso, bench_scatter_pan
 from benchmarks.server_kills import bench_server_kills
@@ -106,6 +107,7 @@ BENCHMARKS = {
     "click / bare fsync": bench_clicks,
     "answer at 100,000 x 512 / one product": bench_answer,
     "contrastive loss / its matrix products": bench_contrastive,
+    "import of the losses / import of torch": bench_import_losses,
     "augmentation / training step, cpu": bench_augmentation,
     "augmentation / training step, gpu": bench_augmentation_on_gpu,
     "NcPU step / 2 supervised steps + 1 forward": bench_ncpu_step,

@@ -212,6 +212,4 @@ def _checked_missing(views: Tensor, is_missing: Tensor | None, temperature: floa
     require_above_0("temperature", temperature)
     if is_missing is None:
         return torch.zeros(views.shape[:2], dtype=torch.bool, device=views.device)
-    if is_missing.shape != views.shape[:2]:
-        raise ShapeError(f"is_missing must be [V, B] = {tuple(views.shape[:2])}; got {tuple(is_missing.shape)}.")
     return as_bools("is_missing", is_missing, views.shape[:2], is_label=False)

@@ -349,6 +349,9 @@ class SelfAlignmentLoss(_Loss):
         0.4
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def forward(self, online: Tensor, target: Tensor) -> Tensor:
         """Compute `self_alignment`."""
         return self_alignment(online, target)
@@ -376,6 +379,9 @@ class SameClassAlignmentLoss(_Loss):
         >>> round(loss.item(), 4)  # cosines 0.6, 0, 0.8 and 1
         0.8
     """
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def forward(self, online: Tensor, target: Tensor, same_class: Tensor) -> Tensor:
         """Compute `same_class_alignment`."""
@@ -475,6 +481,9 @@ class NcPUClassificationLoss(_Loss):
         1.3863
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def forward(self, logits: Tensor, pseudo_targets: Tensor, is_positive: Tensor) -> Tensor:
         """Compute `classification_loss`."""
         return classification_loss(logits, pseudo_targets, is_positive)
@@ -500,6 +509,9 @@ class EntropyLoss(_Loss):
         >>> round(loss.item(), 4)  # log 2
         0.6931
     """
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def forward(self, logits: Tensor) -> Tensor:
         """Compute `entropy`."""
@@ -779,6 +791,9 @@ class PairCrossEntropyLoss(_Loss):
         0.6931
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def forward(self, logits1: Tensor, logits2: Tensor, same_category: Tensor) -> Tensor:
         """Compute `pair_cross_entropy`."""
         return pair_cross_entropy(logits1, logits2, same_category)
@@ -804,6 +819,9 @@ class ConsistencyLoss(_Loss):
         >>> round(loss.item(), 4)  # 3/4 and 1/4 against halves
         0.0625
     """
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def forward(self, logits1: Tensor, logits2: Tensor) -> Tensor:
         """Compute `consistency_loss`."""

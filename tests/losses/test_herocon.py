@@ -118,6 +118,7 @@ def golden_views() -> tuple[dict[str, Tensor], Tensor, Tensor]:
     return golden, views, torch.sigmoid(views @ golden["in_W"].T + golden["in_b"])
 
 
+@pytest.mark.usefixtures("face")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 def test_equals_the_golden_values(dtype: torch.dtype, tolerance: float) -> None:
     golden, views, mapped = golden_views()
@@ -138,6 +139,7 @@ def test_equals_the_golden_values(dtype: torch.dtype, tolerance: float) -> None:
         torch.testing.assert_close(value.double(), golden[key], rtol=0, atol=tolerance, msg=lambda m, k=key: f"{k}: {m}")
 
 
+@pytest.mark.usefixtures("face")
 def test_gradients_equal_the_golden_gradients() -> None:
     golden, views, _ = golden_views()
     first = views[0].requires_grad_()
@@ -293,16 +295,21 @@ def test_total_loss_weighs_the_terms() -> None:
 
 
 def test_refuses_wrong_shapes_and_settings() -> None:
-    views, labels = some_views(0, 2, 4), torch.ones(4, 3)
+    views, labels = some_views(0, 2, 4), torch.ones(4, 3, dtype=torch.long)
     mapped = some_map(views)
     require_refusals(
         (ShapeError, r"\[V, B, D\].*\(4, 5\)", lambda: multi_view_loss(views[0], mapped[0])),
         (ShapeError, r"\(2, 0, 5\)", lambda: supervised_loss(views[:, :0], labels[:0])),
         (ShapeError, r"\(2, 4, 5\) and \(2, 3, 5\)", lambda: multi_view_loss(views, mapped[:, :3])),
-        (ShapeError, r"is_missing must be .*\(4, 2\)", lambda: multi_view_loss(views, mapped, is_missing=torch.zeros(4, 2))),
+        (
+            ShapeError,
+            r"is_missing must be \[2, 4\]; got shape \(4, 2\)",
+            lambda: multi_view_loss(views, mapped, is_missing=torch.zeros(4, 2) > 0),
+        ),
         (ShapeError, r"labels must be .* n = 4.*\(3, 3\)", lambda: supervised_loss(views, labels[:3])),
         (ShapeError, r"\(4, 5\), \(4, 5\), \(3, 5\)", lambda: single_view_loss(views[0], views[1], mapped[1, :3])),
-        (ValueError, "0 or 1", lambda: supervised_loss(views, labels * 0.5)),
+        (ValueError, "labels .* 0 or 1; got 2", lambda: supervised_loss(views, labels * 2)),
+        (TypeError, "labels .* 0 or 1; got torch.float32", lambda: supervised_loss(views, labels * 0.5)),
     )
     for name in LOSSES:
         with pytest.raises(ValueError, match="temperature"):

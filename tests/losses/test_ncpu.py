@@ -14,6 +14,7 @@ from pu_geo.losses import ncpu, phantom
 GOLDEN = ["ncpu_losses.npz", "ncpu_losses_b24.npz"]
 
 
+@pytest.mark.usefixtures("face")
 @pytest.mark.parametrize("name", GOLDEN)
 def test_losses_equal_golden_values(name: str) -> None:
     g = load_golden(name)
@@ -45,6 +46,7 @@ def test_losses_equal_golden_values(name: str) -> None:
         torch.testing.assert_close(value, g[key], rtol=0, atol=1e-10, msg=lambda text, key=key: f"{key}: {text}")
 
 
+@pytest.mark.usefixtures("face")
 @pytest.mark.parametrize("name", GOLDEN)
 @pytest.mark.parametrize(
     ("key", "variant"), [("noisncl_paper_incl_diag", "paper"), ("noisncl_official", "released"), ("L_r_mask_hard", "")]
@@ -60,6 +62,7 @@ def test_gradients_equal_golden_values(name: str, key: str, variant: ncpu.Varian
     torch.testing.assert_close(q.grad, g[f"{key}_grad_q"], rtol=0, atol=1e-7)
 
 
+@pytest.mark.usefixtures("face")
 def test_identical_and_opposite_embeddings_equal_golden_values() -> None:
     g = load_golden("ncpu_degenerate.npz")
     q, k, mask = g["in_q"].clone().requires_grad_(), g["in_k"], g["in_mask"].bool()

@@ -190,7 +190,7 @@ def test_loss_is_eq_1_of_its_terms() -> None:
     known = batch.is_labeled
     unsupervised = formulas.multi_view_loss(views, network.mapping(views), is_missing=batch.is_missing, temperature=0.5)
     labels, gone = batch.labels[known, :-1], batch.is_missing[:, known]
-    supervised = formulas.supervised_loss(views[:, known], labels, is_missing=gone, temperature=0.5)
+    supervised = formulas.supervised_loss(views[:, known], labels.bool(), is_missing=gone, temperature=0.5)
     expected = terms["loss_cls"] + 0.3 * unsupervised + 0.7 * supervised
     torch.testing.assert_close(terms["loss"], expected)
     assert all(float(term.detach()) > 0.05 for term in (unsupervised, supervised, terms["loss_cls"]))
