@@ -22,13 +22,19 @@ def two_threads() -> Iterator[None]:
 
 
 def test_what_was_before_comes_back_after_an_error_too() -> None:
-    with pytest.raises(KeyError), one_thread():
-        assert torch.get_num_threads() == 1
+    found = []
+
+    def work() -> None:
         with one_thread():
-            pass
-        assert torch.get_num_threads() == 1
-        raise KeyError
-    assert torch.get_num_threads() == 2
+            found.append(torch.get_num_threads())
+            with one_thread():
+                pass
+            found.append(torch.get_num_threads())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        work()
+    assert (found, torch.get_num_threads()) == ([1, 1], 2)
 
 
 def test_chips_keep_all_threads() -> None:
