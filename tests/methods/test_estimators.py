@@ -355,14 +355,20 @@ IN_CHECKS = {"HeroCon": {"unsupervised_weight": 0.0}}
 
 
 class Adapter:
-    """Labels 0 and 1 in place of those that scikit-learn makes up, and two views where a method needs as many."""
+    """Labels 0 and 1 in place of those that scikit-learn makes up; two views and known negatives where a method needs them."""
 
     def fit(self, X: Any, y: Any, **how: Any) -> Any:
         labels = np.asarray(y)
         is_mapped = y is not None and labels.ndim == 1 and labels.size
         if is_mapped and (labels.dtype.kind != "f" or np.array_equal(labels.astype(int, casting="unsafe"), labels)):
             y = (labels == np.unique(labels)[-1]).astype(np.int64)
+        if y is not None and self._wants_negatives:
+            how |= {"known_negative": np.ravel(y) == 0}
         return super().fit(X, y, **how)  # type: ignore[misc]
+
+    @property
+    def _wants_negatives(self) -> bool:
+        return hasattr(self, "card") and self.card.min_not_damaged > 0
 
     def _read(self, X: Any, *, reset: bool) -> Any:
         found = super()._read(X, reset=reset)  # type: ignore[misc]

@@ -10,6 +10,7 @@ from clustered_parts import chipped
 from model_parts import job_of
 from small_parts import click, facts_of
 
+from pu_geo.methods import catalog
 from pu_geo.project import decisions, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
@@ -88,7 +89,7 @@ def test_training_is_told_of_them_and_goes_on_with_those_it_began_with(
 ) -> None:
     accept(layout, IDS)
     seen = []
-    load_fit = train_task.catalog.load_fit
+    load_fit = catalog.load_fit
 
     def spying(method: str) -> object:
         fit = load_fit(method)
@@ -99,7 +100,7 @@ def test_training_is_told_of_them_and_goes_on_with_those_it_began_with(
 
         return watched
 
-    monkeypatch.setattr(train_task.catalog, "load_fit", spying)
+    monkeypatch.setattr(catalog, "load_fit", spying)
     done = train_task.train(job_of(layout, "one"), method="linear", preset="quick")
     assert seen == [9]
     facts = facts_of(layout, str(done["run_id"]))
