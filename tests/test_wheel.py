@@ -76,3 +76,32 @@ def test_wheel_carries_pages_and_sample_but_no_sources_of_the_browser_side(insta
     assert {path.name for path in (package / "services" / "documents").glob("*.html")} == {"base.html", "report.html"}
     assert not list(package.rglob("node_modules"))
     assert not (package / "ui" / "frontend" / "src").exists()
+
+
+LIBRARY = """
+import sys
+import pu_geo as pg
+assert pg.__file__.startswith(sys.argv[1]), pg.__file__
+project = pg.Project.sample("sample.pugeo", progress=False)
+project.simulate_labels("damage", ["destroyed"], count=30)
+X, y = project.features(), project.labels()
+run = project.rank()
+assert X.shape[1] == len(y) == len(run.scores)
+project.damage_map(scores=run.scores, threshold=0.5).to_file("map.gpkg")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_the_library_of_an_installed_wheel_has_the_sample_event(installed: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(installed), "PU_GEO_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", LIBRARY, str(installed)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "map.gpkg").is_file()
