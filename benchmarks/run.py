@@ -22,6 +22,7 @@ from benchmarks.contrastive import bench_contrastive
 from benchmarks.exports import bench_geojson
 from benchmarks.guards import bench_footprints_in_child, bench_refusal_memory, bench_refusal_seconds
 from benchmarks.imports import bench_import_losses
+from benchmarks.import_time import bench_import
 from benchmarks.pupl import bench_pupl
 from benchmarks.scatter import bench_lasso, bench_scatter_pan
 from benchmarks.server_kills import bench_server_kills
@@ -105,6 +106,7 @@ BENCHMARKS = {
     "ranker / scikit-learn": bench_ranker,
     "features / plain convolution": bench_features,
     "click / bare fsync": bench_clicks,
+    "import pu_geo / 0.3 s": bench_import,
     "answer at 100,000 x 512 / one product": bench_answer,
     "contrastive loss / its matrix products": bench_contrastive,
     "import of the losses / import of torch": bench_import_losses,

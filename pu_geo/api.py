@@ -282,7 +282,7 @@ class Project:
             details: `reason` (of not assessable ones), `damage_types`, `comment`.
 
         Raises:
-            LabelError: if one of them is not known, or a word is not; the others are labeled.
+            ProjectError: if one of them is not known, or a word is not; the others are labeled.
         """
         ids = [building_ids] if isinstance(building_ids, str) else list(building_ids)
         who = analyst or labeling.default_analyst()

@@ -21,7 +21,7 @@ from small_parts import REPOSITORY, click, job_of, small_project
 
 import pu_geo
 from pu_geo import Project, api, jobs
-from pu_geo.errors import JobCancelled, JobError, LabelError, ProjectError, PuGeoError
+from pu_geo.errors import JobCancelled, JobError, ProjectError, PuGeoError
 from pu_geo.geo.export import layers
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
@@ -178,7 +178,7 @@ def test_labels_are_one_or_zero_in_the_order_of_the_chips(town_project: Project,
     assert np.flatnonzero(project.excluded()).tolist() == [11, 12, 13]
     table = project.live_map()
     assert table.label.loc[[ids[10], ids[11]]].tolist() == ["positive", "not_assessable"]
-    with pytest.raises(LabelError, match="'nowhere' is not in this project"):
+    with pytest.raises(ProjectError, match="'nowhere' is not in this project"):
         project.label("nowhere")
     project.label(ids[10], "cleared")
     assert project.labels().sum() == marked.sum() - 1

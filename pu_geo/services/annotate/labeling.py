@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pu_geo.errors import LabelError
+from pu_geo.errors import LabelError, ProjectError
 from pu_geo.project import analysts, contents, discoveries, labels, store
 from pu_geo.project.labels import Ack
 from pu_geo.project.layout import Layout
@@ -109,14 +109,14 @@ def label_all(
         details: of each answer, as `LabelOp` has them.
 
     Raises:
-        LabelError: if one of them could not be labeled; the others are.
+        ProjectError: if one of them could not be labeled; the others are.
     """
     act = f"act-{uuid.uuid4()}"
     operations = [LabelOp(f"{act}-{i}", building, label, act, **details) for i, building in enumerate(building_ids)]
     acks = apply_operations(layout, operations, analyst=analyst, screen=screen)
     wrong = [ack.error for ack in acks if ack.error]
     if wrong:
-        raise LabelError(f"{len(wrong)} of {len(acks)} buildings were not labeled. The first: {wrong[0]}", "Try again.")
+        raise ProjectError(f"{len(wrong)} of {len(acks)} buildings were not labeled. The first: {wrong[0]}", "Try again.")
     return len(acks)
 
 

@@ -80,7 +80,7 @@ def label_all(layout: Layout, building_ids: Sequence[str], label: Label, *, anal
     """Label buildings in one act, which one undo on the Annotate screen takes back; return how many.
 
     Raises:
-        LabelError: if one of them could not be labeled; the others are.
+        ProjectError: if one of them could not be labeled; the others are.
     """
     return labeling.label_all(layout, building_ids, label, analyst=analyst, screen="explore")
 
