@@ -127,17 +127,20 @@ def train(job: Job, **args: Any) -> dict[str, object]:
         is_paused=job.is_paused, checkpoints=Checkpoints(kept),
     )  # fmt: skip
     share = inputs.estimated_share()
+    job.stop_if_cancelled()
     settings = with_class_prior(settings, inputs.prior_of(share), run)
     start_share = inputs.share_to_start_from()
+    job.stop_if_cancelled()
     run.evaluate = TrainingMonitor(
         job, inputs, data, held_out, share=share, start_share=start_share, score_type=card.score_type
     )
-    model = catalog.load_fit(request.method)(data, settings, run)
-    job.report(0.95, "scoring all buildings")
-    scores = model.score(data.inputs.array)
+    with run.asking_within_batches(data.inputs):
+        model = replace(catalog.load_fit(request.method)(data, settings, run), check=job.stop_if_cancelled)
+        job.report(0.95, "scoring all buildings")
+        scores, embeddings = model.score(data.inputs.array), model.embed(data.inputs.plain_array)
     threshold = first_threshold(scores, pu, start_share, card.score_type)
     outcome = Outcome(
-        request.method, request.preset, scores, model.embed(data.inputs.plain_array), card.score_type, threshold, share, seed=seed,
+        request.method, request.preset, scores, embeddings, card.score_type, threshold, share, seed=seed,
         settings=asdict(settings), device=named, warnings=run.warnings, held_out=held_out,
         write_files=lambda facts: write_model(job.layout, facts, pu, Learned(model.state(), data, types_from, inputs.at_decision)),
     )  # fmt: skip
@@ -241,7 +244,9 @@ def finish(job: Job, inputs: RunInputs, began: float, outcome: Outcome) -> dict[
     is_visible = np.ones(len(outcome.scores), np.bool_) if inputs.is_hidden is None else ~inputs.is_hidden
     clusters, labels = None, np.zeros(len(outcome.scores))
     if pu.is_positive.any():
-        clusters = pupl.pupl(outcome.embeddings[is_visible], pu.is_positive[is_visible], seed=outcome.seed)
+        clusters = pupl.pupl(
+            outcome.embeddings[is_visible], pu.is_positive[is_visible], seed=outcome.seed, check=job.stop_if_cancelled
+        )
         labels[is_visible] = clusters.labels
     indicators = _signs(job.layout, inputs, outcome, clusters)
     facts = RunFacts(
